@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { sumUp, writesIn, type Calls } from './calls.ts'
 import { holders } from './holders.ts'
-import { verdictOn, type Holder } from './verdict.ts'
+import { compareRules, type Holder } from './compare.ts'
 
 const USER = 'system:serviceaccount:vec-system:vec-operator'
 
@@ -65,24 +65,24 @@ t.test(
 
 t.test('all is well where every right was used and no call was refused', async (t) => {
   const calls = await sumUp([entry('get', 'secrets'), entry('delete', 'secrets'), listed])
-  t.strictSame(verdictOn(calls, [holder]), { problems: [], notes: [] })
+  t.strictSame(compareRules(calls, [holder]), { problems: [], notes: [] })
 })
 
 t.test('a call that was refused is a problem, with the path of the first', async (t) => {
   const refused = entry('create', 'pods', { decision: 'forbid' })
   const all = [entry('get', 'secrets'), entry('delete', 'secrets'), listed, refused, refused]
-  t.strictSame(verdictOn(await sumUp(all), [holder]).problems, [
+  t.strictSame(compareRules(await sumUp(all), [holder]).problems, [
     'the service was refused 2 times: create pods, /path/pods',
   ])
 })
 
 t.test('a right that was never used is a problem, unless a reason is given for it', async (t) => {
   const calls = await sumUp([entry('get', 'secrets'), listed])
-  t.strictSame(verdictOn(calls, [holder]).problems, [
+  t.strictSame(compareRules(calls, [holder]).problems, [
     'the service may and never did: delete secrets',
   ])
   const rare = [[/^delete secrets$/, 'rarely']] as const
-  t.strictSame(verdictOn(calls, [{ ...holder, rare }]), {
+  t.strictSame(compareRules(calls, [{ ...holder, rare }]), {
     problems: [],
     notes: ['the service did not use: delete secrets (rarely)'],
   })
@@ -99,7 +99,7 @@ t.test(
       refused,
     ])
     const vain = [[/^create pods$/, 'it can do without']] as const
-    t.strictSame(verdictOn(calls, [{ ...holder, vain }]), {
+    t.strictSame(compareRules(calls, [{ ...holder, vain }]), {
       problems: [],
       notes: ['the service asked in vain: create pods (it can do without)'],
     })
@@ -111,7 +111,7 @@ t.test(
   async (t) => {
     const calls = await sumUp([entry('get', 'secrets'), entry('delete', 'secrets')])
     const absent = { ...holder, name: 'Metacontroller', user: /:metacontroller$/ }
-    t.strictSame(verdictOn(calls, [holder, absent]), {
+    t.strictSame(compareRules(calls, [holder, absent]), {
       problems: [],
       notes: ['the service saw no vecclusters', 'Metacontroller made no call'],
     })

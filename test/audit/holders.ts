@@ -1,7 +1,7 @@
 /** Who acts for the operator on a cluster, with the rights that the chart and the hooks give each. */
 import { API_GROUP, HELM_CLUSTER_ROLE } from '../../crds/contract/names.ts'
 import { RESOURCES } from '../../crds/crd.ts'
-import type { Holder, Rule } from './verdict.ts'
+import type { Holder, Rule } from './compare.ts'
 
 export interface Roles {
   /** Rules of a ClusterRole by its name. */
@@ -12,7 +12,7 @@ const ACCOUNT = '^system:serviceaccount:'
 const CACHED = 'it reads its cache'
 const RENDERED = 'rendered by some releases of the chart, or by spec.metrics'
 const ADOPTS = 'adopts or releases a child'
-const SHOWN = 'test/metacontroller/rbac.test.ts shows which call needs it'
+const EVIDENCE = 'test/metacontroller/rbac.test.ts shows which call needs it'
 
 /** For a release of that name in that namespace. */
 export async function holders(
@@ -26,7 +26,7 @@ export async function holders(
       user: new RegExp(`${ACCOUNT}${namespace}:${release}$`),
       rules: [...(await rules(release)), ...(await rules(`${release}-crds`))],
       // Copies, foreign Leases, expiry: what no scenario may happen to need.
-      rare: [[/^(update|delete|create|get|list) /, SHOWN]],
+      rare: [[/^(update|delete|create|get|list) /, EVIDENCE]],
     },
     {
       name: 'Metacontroller',

@@ -8,7 +8,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { customResourceDefinition, RESOURCES } from '../../crds/crd.ts'
 import type { Secret } from '../../crds/kubernetes.ts'
-import { settledEngine } from './engine.ts'
+import { greenEngine } from './engine.ts'
 import { monotonic, SENT_AT } from './instants.ts'
 
 /** What it was asked so far. */
@@ -19,7 +19,7 @@ export interface ApiCalls {
   engine: number
 }
 
-export interface SettledApi {
+export interface FixedApi {
   url: string
   calls(): Promise<ApiCalls>
   close(): void
@@ -39,7 +39,7 @@ export function secretOf(namespace: string, name: string): Secret {
 }
 
 /** In a process of its own: its time is neither the service's nor that of who measures. */
-export async function startSettledApi(version: string): Promise<SettledApi> {
+export async function startFixedApi(version: string): Promise<FixedApi> {
   const child = fork(new URL('api-process.ts', import.meta.url), [version], { execArgv: [] })
   const answer = async <Answer>() => {
     const [message] = (await once(child, 'message')) as [Answer]
@@ -57,9 +57,9 @@ export async function startSettledApi(version: string): Promise<SettledApi> {
 }
 
 /** In this process, for api-process.ts. */
-export async function serveSettledApi(version: string) {
+export async function serveFixedApi(version: string) {
   const calls: ApiCalls = { writes: [], engine: 0 }
-  const engine = await settledEngine()
+  const engine = await greenEngine()
   const server = createServer((request, response) => {
     const { method = '', url = '' } = request
     request.resume()

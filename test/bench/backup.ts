@@ -104,7 +104,7 @@ async function compare(
     ours.push(await job.run(ends))
     if (client === undefined) continue
     await rest()
-    theirs.push(await pipedAnew(client, ends))
+    theirs.push(await pipe(client, ends))
   }
   return figuresOf(ends.what, ours, theirs)
 }
@@ -195,7 +195,7 @@ interface Made {
 }
 
 /** Of a file that was made a moment ago, as that of the Job: what is new still goes to the disk. */
-async function pipedAnew(client: string, ends: Ends): Promise<Moved> {
+async function pipe(client: string, ends: Ends): Promise<Moved> {
   const snapshots = `${ends.engine}/collections/docs/snapshots`
   const response = await fetch(`${snapshots}?wait=true`, { method: 'POST' })
   const { result } = (await response.json()) as { result: Made }

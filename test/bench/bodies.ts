@@ -45,11 +45,11 @@ const SPEC = clusterSpec({
 function syncRequest(n: number, settings: Settings, now: Date): HookRequest<VecCluster> {
   const bare = bareCluster(n)
   const jobs = Array.from({ length: RUNS }, (_, index) => jobOf(bare, index + 1, settings, now))
-  const rights = clusterRbac(bare).map((child) => stored(child, { object: 'metacontroller' }, bare))
+  const rbac = clusterRbac(bare).map((child) => stored(child, { object: 'metacontroller' }, bare))
   const statefulSet = statefulSetOf(bare, settings)
   return {
     parent: runningCluster(bare, { jobs, statefulSet, settings, now }),
-    children: groupObjects([...jobs, ...rights]),
+    children: groupObjects([...jobs, ...rbac]),
     related: groupObjects([statefulSet]),
     finalizing: false,
   }
@@ -64,7 +64,7 @@ export function syncBodies(settings: Settings, now: Date): (n: number) => Buffer
   const tokens = (n: number) => {
     const bare = bareCluster(n)
     const { name, namespace, uid } = bare.metadata
-    return [wanted(bare, settings).hash, uid, name, namespace]
+    return [desired(bare, settings).hash, uid, name, namespace]
   }
   const first = tokens(0)
   return (n) => {
@@ -88,7 +88,7 @@ function bareCluster(n: number): VecCluster {
   }
 }
 
-function wanted(bare: VecCluster, settings: Settings) {
+function desired(bare: VecCluster, settings: Settings) {
   const secrets = new Map([['engine-key', secretOf(bare.metadata.namespace, 'engine-key')]])
   return desiredRun(observed({ cluster: bare, secrets }), settings)
 }
@@ -104,16 +104,16 @@ function runningCluster(bare: VecCluster, around: Surroundings): VecCluster {
   const { jobs, statefulSet, settings, now } = around
   const { uid } = bare.metadata
   const at = now.toISOString()
-  const { hash, version, secretFingerprints } = wanted(bare, settings)
+  const { hash, version, secretFingerprints } = desired(bare, settings)
   const report = progress({
     ...{ uid, run: RUNS, at, startedAt: at, plan: hash },
     job: jobs.at(-1)?.metadata.uid ?? '',
     applied: applied({ planHash: hash, secretFingerprints, version, run: RUNS, at }),
   })
-  const shown: ClusterStatus = { phase: 'Running', appliedRun: RUNS, observedGeneration: 1 }
+  const initialStatus: ClusterStatus = { phase: 'Running', appliedRun: RUNS, observedGeneration: 1 }
   const status = clusterStatus(
     observed({
-      ...{ cluster: { ...bare, status: shown }, jobs, statefulSet, progress: report },
+      ...{ cluster: { ...bare, status: initialStatus }, jobs, statefulSet, progress: report },
       consensus: [0, 1, 2].map((ordinal) => ({ ordinal, state: 'working' as const })),
     }),
     undefined,
@@ -136,7 +136,7 @@ function runningCluster(bare: VecCluster, around: Surroundings): VecCluster {
 }
 
 function jobOf(bare: VecCluster, run: number, settings: Settings, now: Date): Job {
-  const plan = { ...wanted(bare, settings), run }
+  const plan = { ...desired(bare, settings), run }
   const job = upgradeJob(bare, plan, clusterRbac(bare), settings)
   const at = now.toISOString()
   const status = {
@@ -158,7 +158,7 @@ function jobOf(bare: VecCluster, run: number, settings: Settings, now: Date): Jo
 }
 
 function statefulSetOf(bare: VecCluster, settings: Settings): StatefulSet {
-  const { values, version, release } = wanted(bare, settings)
+  const { values, version, release } = desired(bare, settings)
   const { namespace } = bare.metadata
   const rendered = renderChart(values, { release, namespace, version }).find(
     ({ kind }) => kind === 'StatefulSet',

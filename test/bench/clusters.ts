@@ -1,7 +1,7 @@
 /** How fast the hook service answers for settled VecClusters, and how much memory it takes. */
 import { syncBodies } from './bodies.ts'
 import { run } from './load.ts'
-import { inTurns, speed, type Sides } from './pairs.ts'
+import { alternate, speed, type Sides } from './pairs.ts'
 import type { Part, Plan } from './part.ts'
 import { TOKEN } from './processes.ts'
 import { withService, type Stage } from './service.ts'
@@ -23,7 +23,7 @@ async function measure(plan: Plan, { sides, settings, api, ask }: Stage): Promis
   const bodies = Array.from({ length: CLUSTERS }, (_, n) => request(n))
   checkAnswer(await ask(SYNC, bodies[0] ?? Buffer.of()))
   const body = (n: number) => bodies[n % CLUSTERS] ?? Buffer.of()
-  const at = (inFlight: number) => inTurns(plan, sides, { path: SYNC, body, inFlight })
+  const at = (inFlight: number) => alternate(plan, sides, { path: SYNC, body, inFlight })
   const figures = [
     ...speed(await at(50), 50, { perSecond: 2000 }),
     ...speed(await at(5), 5, { p99: 10 }),

@@ -64,12 +64,12 @@ function counted(what: string, value: number, target?: number): Figure {
 
 /** All collections of the cluster, synced as Metacontroller does: again when they asked for it. */
 class Many {
-  readonly #room
+  readonly #hooks
   readonly #parents = Array.from({ length: MANY }, (_, n) => bareCollection(n))
   #time = Date.now()
 
   constructor(engine: Engine) {
-    this.#room = collectionHooks({
+    this.#hooks = collectionHooks({
       engine: () => new EngineCollections(engine),
       collectionsOf: async () => this.#parents,
       cluster: async () => cluster({ name: 'a' }),
@@ -108,7 +108,7 @@ class Many {
 
   async #isReady(parent: VecCollection): Promise<boolean> {
     const context = { now: new Date(this.#time), settings }
-    const answer = await this.#room.sync(requestOf(parent), context)
+    const answer = await this.#hooks.sync(requestOf(parent), context)
     const { status } = answer as Desired<NonNullable<VecCollection['status']>>
     parent.status = status
     // As their jitter spreads them.

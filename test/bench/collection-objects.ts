@@ -10,7 +10,7 @@ const CLUSTERS = 'VecCluster.vec-operator.dev/v1alpha1'
 
 /** The n-th request as text, of that generation; the status is about the first. */
 export function requests(generation: number): (n: number) => Buffer {
-  const template = JSON.stringify(requestOf(settledCollection(0, generation)))
+  const template = JSON.stringify(requestOf(readyCollection(0, generation)))
   const [name, uid] = identityOf(0)
   return (n) => {
     const [mine, id] = identityOf(n)
@@ -51,7 +51,7 @@ export function bareCollection(n: number): VecCollection {
   }
 }
 
-function settledCollection(n: number, generation: number): VecCollection {
+function readyCollection(n: number, generation: number): VecCollection {
   const bare = bareCollection(n)
   const since = { lastTransitionTime: CREATED, observedGeneration: 1 }
   const status: VecCollection['status'] = {

@@ -7,7 +7,7 @@ import { callsOfMany } from './collection-calls.ts'
 import { changing, requests } from './collection-objects.ts'
 import { run } from './load.ts'
 import type { HookTime } from './own-time.ts'
-import { inTurns, speed, WARM_UP_SECONDS } from './pairs.ts'
+import { alternate, speed, WARM_UP_SECONDS } from './pairs.ts'
 import type { Part, Plan } from './part.ts'
 import { NOTE_TIMES, TOKEN, type Measured } from './processes.ts'
 import { withService, type Stage } from './service.ts'
@@ -33,15 +33,15 @@ export const collections: Part = {
 
 /** Every hook of a collection whose spec has changed looks at the engine: the most a hook does. */
 async function hookTimes(plan: Plan, { sides, api, ask }: Stage): Promise<Figure[]> {
-  const settled = requests(1)
+  const ready = requests(1)
   const passing = changing(MANY)
-  for (const body of [settled(0), passing()]) checkAnswer(await ask(SYNC, body))
-  const known = await inTurns(plan, sides, {
+  for (const body of [ready(0), passing()]) checkAnswer(await ask(SYNC, body))
+  const known = await alternate(plan, sides, {
     ...{ path: SYNC, inFlight: IN_FLIGHT },
-    body: (n) => settled(n % MANY),
+    body: (n) => ready(n % MANY),
   })
   const before = await api.calls()
-  const looking = await inTurns(plan, sides, { path: SYNC, inFlight: IN_FLIGHT, body: passing })
+  const looking = await alternate(plan, sides, { path: SYNC, inFlight: IN_FLIGHT, body: passing })
   const hooks = looking.service.reduce((sum, { answers }) => sum + answers, 0)
   const { engine, writes } = await api.calls()
   const calls = engine - before.engine

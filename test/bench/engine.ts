@@ -18,7 +18,7 @@ export const SPEC: CollectionSpec = collectionSpec({
 const VERSION = '1.18.3'
 
 /** By path, as bodies of answers; undefined for what nobody should ask. */
-export async function settledEngine(): Promise<(path: string) => string | undefined> {
+export async function greenEngine(): Promise<(path: string) => string | undefined> {
   const engine = new FakeEngine()
   await engine.createCollection('docs', createBody(SPEC, VERSION))
   for (const { field } of SPEC.payloadIndexes ?? []) {

@@ -3,7 +3,7 @@ import { run, type Rate } from './load.ts'
 import { TOKEN, type Measured } from './processes.ts'
 import { median, type Figure } from './table.ts'
 
-export interface Turns {
+export interface Schedule {
   /** Length of each measurement. */
   seconds: number
   /** Measurements of each side. */
@@ -35,8 +35,8 @@ export interface Pairs {
 /** The first second is the compiler's. */
 export const WARM_UP_SECONDS = 2
 
-export async function inTurns(
-  { seconds, pairs }: Turns,
+export async function alternate(
+  { seconds, pairs }: Schedule,
   sides: Sides,
   requests: Requests,
 ): Promise<Pairs> {

@@ -1,8 +1,8 @@
 /** A part of the bench: what it measures, its yardstick, and how long it measures. */
-import type { Turns } from './pairs.ts'
+import type { Schedule } from './pairs.ts'
 import type { Figure } from './table.ts'
 
-export interface Plan extends Turns {
+export interface Plan extends Schedule {
   /** Number of different parents that are synced for the memory figure. */
   parents: number
   /** Writes a CPU profile of the service to dist/bench. */

@@ -4,7 +4,7 @@ import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Settings } from '../../hooks/protocol.ts'
 import { parseOptions } from '../../metacontroller/options.ts'
-import { startSettledApi, type SettledApi } from './api.ts'
+import { startFixedApi, type FixedApi } from './api.ts'
 import type { Sides } from './pairs.ts'
 import type { Plan } from './part.ts'
 import { BENCH, build, moveAside, ROOT, startBuiltService, startEcho, TOKEN } from './processes.ts'
@@ -13,7 +13,7 @@ import type { Measured } from './processes.ts'
 export interface Stage {
   sides: Sides
   settings: Settings
-  api: SettledApi
+  api: FixedApi
   /** One answer of the service, to be looked at. */
   ask: (path: string, body: Buffer) => Promise<string>
 }
@@ -27,7 +27,7 @@ export async function withService<Result>(
   moveAside(availableParallelism())
   const folder = mkdtempSync(join(tmpdir(), 'vec-bench-'))
   const { settings } = optionsOf()
-  const api = await startSettledApi(settings.version)
+  const api = await startFixedApi(settings.version)
   const profiling = profile ? ['--cpu-prof', '--cpu-prof-dir', BENCH] : []
   const processes: Measured[] = []
   try {

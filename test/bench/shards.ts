@@ -35,7 +35,7 @@ shards: ENGINE_BIN names the engine, S3_BIN a versitygw; without them nothing is
     try {
       const copies = { shard_number: SHARDS, replication_factor: COPIES }
       await fill(nodes.urls[0] ?? '', COLLECTION, { points: POINTS, ...copies })
-      return figuresOf(await inTurns(nodes, pairs))
+      return figuresOf(await alternate(nodes, pairs))
     } finally {
       await nodes.close()
       rmSync(folder, { recursive: true, force: true })
@@ -43,7 +43,7 @@ shards: ENGINE_BIN names the engine, S3_BIN a versitygw; without them nothing is
   },
 }
 
-interface Turn {
+interface Sample {
   backup: BackedUp
   /** Seconds. */
   restored: number
@@ -51,35 +51,35 @@ interface Turn {
   restorePeak: number
 }
 
-async function inTurns(
+async function alternate(
   nodes: ThreeNodes,
   pairs: number,
-): Promise<Record<'Node' | 'Shard', Turn[]>> {
-  const turns: Record<'Node' | 'Shard', Turn[]> = { Node: [], Shard: [] }
+): Promise<Record<'Node' | 'Shard', Sample[]>> {
+  const samples: Record<'Node' | 'Shard', Sample[]> = { Node: [], Shard: [] }
   for (let pair = 0; pair < pairs; pair += 1) {
     for (const method of ['Node', 'Shard'] as const) {
       const backup = await nodes.backUp(method)
       await remove(nodes, COLLECTION)
       const { seconds: restored, peak: restorePeak } = await nodes.restore(backup)
-      turns[method].push({ backup, restored, restorePeak })
+      samples[method].push({ backup, restored, restorePeak })
     }
   }
-  return turns
+  return samples
 }
 
-function figuresOf({ Node, Shard }: Record<'Node' | 'Shard', Turn[]>): Figure[] {
+function figuresOf({ Node, Shard }: Record<'Node' | 'Shard', Sample[]>): Figure[] {
   const beside = (
     what: string,
     unit: string,
     share: number,
-    of: (turn: Turn) => number,
+    of: (sample: Sample) => number,
   ): Figure => {
     const [value, yardstick] = [median(Shard.map(of)), median(Node.map(of))]
     const target = Number((share * yardstick).toFixed(1))
     const best = Math.min(...Shard.map(of))
     return { what, unit, value, best, yardstick, target, met: value <= share * yardstick }
   }
-  const peak = (what: string, of: (turn: Turn) => number): Figure => {
+  const peak = (what: string, of: (sample: Sample) => number): Figure => {
     const value = Math.max(...Shard.map(of))
     const yardstick = Math.max(...Node.map(of))
     return { what, unit: 'MiB', value, yardstick, target: MAX_RSS, met: value < MAX_RSS }

@@ -10,7 +10,7 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { encodePlan, JOB_ENV } from '../../crds/contract/job.ts'
-import { startSettledApi } from './api.ts'
+import { startFixedApi } from './api.ts'
 import { taken } from './job.ts'
 import type { Part, Plan } from './part.ts'
 import { APP, build, startBuiltService, TOKEN } from './processes.ts'
@@ -59,7 +59,7 @@ function figure(what: string, times: number[], yardstick: number): Figure {
 }
 
 async function serviceStart(folder: string): Promise<number> {
-  const api = await startSettledApi(optionsOf().settings.version)
+  const api = await startFixedApi(optionsOf().settings.version)
   const began = performance.now()
   const service = await startBuiltService(folder, api.url)
   try {

@@ -19,8 +19,8 @@ export interface Order {
   memoryBytes: number
   /** What is said of each object before its first byte. */
   sizes: { sizeBytes?: number; expectedBytes?: number }
-  /** Objects that are wanted at once. */
-  wanted: number
+  /** Objects that are desired at once. */
+  desired: number
   /** Parts that each of them has: what is said may be far more. */
   parts: number
 }
@@ -36,7 +36,7 @@ export interface Took {
 }
 
 async function main(order: Order): Promise<Took> {
-  const { source, endpoint, memoryBytes, sizes, wanted } = order
+  const { source, endpoint, memoryBytes, sizes, desired } = order
   const bucket = new Bucket({
     target: { bucket: 'backups', region: 'us-east-1', endpoint, forcePathStyle: true },
     credentials: async () => KEYS,
@@ -45,8 +45,8 @@ async function main(order: Order): Promise<Took> {
     memoryBytes,
   })
   const expected = sizes.sizeBytes ?? sizes.expectedBytes
-  const all = Array<number | undefined>(wanted).fill(expected)
-  const streams = bucket.memory.concurrentUploads(all, wanted)
+  const all = Array<number | undefined>(desired).fill(expected)
+  const streams = bucket.memory.concurrentUploads(all, desired)
   const { partBytes } = bucket.memory.planParts('s3://backups/k', { ...sizes, streams })
   const each = order.parts * partBytes
   const began = performance.now()

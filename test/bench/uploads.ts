@@ -21,25 +21,28 @@ type Case = Omit<Order, 'source' | 'endpoint'>
 
 /** More parts than are ever held; what is said of the object decides how large they are. */
 const CASES: readonly [what: string, order: Case][] = [
-  ['a node of 1.5 TB', { memoryBytes: USUAL, sizes: { sizeBytes: 1.5 * TB }, wanted: 1, parts: 4 }],
-  ['a node of 5 TB', { memoryBytes: LARGE, sizes: { sizeBytes: 5 * TB }, wanted: 1, parts: 3 }],
+  [
+    'a node of 1.5 TB',
+    { memoryBytes: USUAL, sizes: { sizeBytes: 1.5 * TB }, desired: 1, parts: 4 },
+  ],
+  ['a node of 5 TB', { memoryBytes: LARGE, sizes: { sizeBytes: 5 * TB }, desired: 1, parts: 3 }],
   [
     'a shard of 5 TB',
-    { memoryBytes: LARGE, sizes: { expectedBytes: 5 * TB }, wanted: 8, parts: 3 },
+    { memoryBytes: LARGE, sizes: { expectedBytes: 5 * TB }, desired: 8, parts: 3 },
   ],
   [
     'shards of 30 GiB, parallelism 8',
-    { memoryBytes: USUAL, sizes: { expectedBytes: 30 * GIB }, wanted: 8, parts: 8 },
+    { memoryBytes: USUAL, sizes: { expectedBytes: 30 * GIB }, desired: 8, parts: 8 },
   ],
   [
     'shards of 100 MiB, parallelism 8',
-    { memoryBytes: USUAL, sizes: { expectedBytes: 100 * MIB }, wanted: 8, parts: 12 },
+    { memoryBytes: USUAL, sizes: { expectedBytes: 100 * MIB }, desired: 8, parts: 12 },
   ],
   [
     'shards of 200 GiB, parallelism 8',
-    { memoryBytes: USUAL, sizes: { expectedBytes: 200 * GIB }, wanted: 8, parts: 5 },
+    { memoryBytes: USUAL, sizes: { expectedBytes: 200 * GIB }, desired: 8, parts: 5 },
   ],
-  ['shards of any size, parallelism 2', { memoryBytes: USUAL, sizes: {}, wanted: 2, parts: 4 }],
+  ['shards of any size, parallelism 2', { memoryBytes: USUAL, sizes: {}, desired: 2, parts: 4 }],
 ]
 
 export const uploads: Part = {
@@ -68,7 +71,7 @@ async function measure({ pairs }: Plan): Promise<Figure[]> {
 async function beside(uploading: Uploading, pairs: number): Promise<Figure[]> {
   const ours: Took[] = []
   const theirs: Took[] = []
-  const gibibyte = { memoryBytes: USUAL, wanted: 1, parts: PARTS_OF_A_GIB }
+  const gibibyte = { memoryBytes: USUAL, desired: 1, parts: PARTS_OF_A_GIB }
   for (let pair = 0; pair < pairs; pair += 1) {
     await rest()
     ours.push(await uploading.run({ ...gibibyte, sizes: { expectedBytes: GIB } }))

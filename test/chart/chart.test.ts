@@ -118,8 +118,8 @@ t.test('the chart carries the seven CRDs, and its rights name them', async (t) =
   const names = plurals.map((plural) => `${plural}.${API_GROUP}`)
   const files = readdirSync(join(ROOT, 'chart/crds'))
   t.strictSame(files.sort(), plurals.map((plural) => `${plural}.yaml`).sort())
-  const rights = text('chart/templates/rbac-service.yaml')
-  for (const name of names) t.match(rights, `      - ${name}\n`)
+  const rbac = text('chart/templates/rbac-service.yaml')
+  for (const name of names) t.match(rbac, `      - ${name}\n`)
 })
 
 t.test('the policy of Jobs names their accounts and the annotations they report in', async (t) => {

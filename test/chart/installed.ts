@@ -108,7 +108,7 @@ function controllerProblems(rendered: Rendered[]): string[] {
   if (webhook === undefined) return ['no CompositeController']
   const url = new URL(webhook.url)
   const parameter = (name: string) => url.searchParams.get(name) ?? ''
-  const wanted = controllers({
+  const desired = controllers({
     url: url.origin,
     version: parameter('release'),
     tokenFingerprint: parameter('token'),
@@ -119,7 +119,7 @@ function controllerProblems(rendered: Rendered[]): string[] {
   })
   const byName = (list: CompositeController[]) =>
     list.toSorted((left, right) => (left.metadata.name < right.metadata.name ? -1 : 1))
-  if (!isDeepStrictEqual(byName(found), byName(wanted))) return ['controllers are not the table']
+  if (!isDeepStrictEqual(byName(found), byName(desired))) return ['controllers are not the table']
   return []
 }
 
@@ -150,7 +150,7 @@ function deploymentProblems({ spec }: Rendered): string[] {
     tmp: [pod.spec.volumes.find(({ name }) => name === 'tmp'), { name: 'tmp', emptyDir: {} }],
   }
   return Object.entries(checks)
-    .filter(([, [found, wanted]]) => !isDeepStrictEqual(found, wanted))
+    .filter(([, [found, desired]]) => !isDeepStrictEqual(found, desired))
     .map(([name, [found]]) => `Deployment, ${name}: ${JSON.stringify(found)}`)
 }
 

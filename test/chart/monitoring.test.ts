@@ -105,15 +105,15 @@ t.test(
   async (t) => {
     const page = readFileSync(join(CHART, '../docs/monitoring.md'), 'utf8')
     const rows = [...page.matchAll(/^\| `(\w+)` +\| ([\w, ]+?) +\|/gm)]
-    const told = rows.map(([, name = '', second = '']) => `${name}: ${second}`)
+    const annotations = rows.map(([, name = '', second = '']) => `${name}: ${second}`)
     const text = await serviceMetrics('0.1.0', () => NOW).text()
     const metrics = [...text.matchAll(/^# HELP (vec_operator_\w+) /gm)].map(([, name = '']) => name)
     t.strictSame(
-      told.map((row) => row.split(':')[0]).sort(),
+      annotations.map((row) => row.split(':')[0]).sort(),
       [...metrics, ...alerts.map(({ alert }) => alert)].sort(),
     )
     for (const { alert, labels } of alerts)
-      t.ok(told.includes(`${alert}: ${labels.severity}`), alert)
+      t.ok(annotations.includes(`${alert}: ${labels.severity}`), alert)
   },
 )
 

@@ -13,7 +13,7 @@ interface Installation {
   image?: string
   values?: string[]
   /** Part of what helm says; undefined: it has nothing against it. */
-  refusal: string | undefined
+  failure: string | undefined
 }
 
 const IMAGE = 'ghcr.io/metacontroller/metacontroller'
@@ -22,42 +22,42 @@ const INSTALLATIONS: readonly Installation[] = [
   {
     name: 'without Metacontroller',
     webhook: undefined,
-    refusal: 'Metacontroller is not installed',
+    failure: 'Metacontroller is not installed',
   },
   {
     name: 'without Metacontroller, as somebody wishes',
     webhook: undefined,
     values: ['--set', 'metacontroller.check=false', '--set-json', 'kinds=[]'],
-    refusal: undefined,
+    failure: undefined,
   },
   {
     name: 'with a CRD of an old Metacontroller',
     webhook: ['url', 'timeout'],
-    refusal:
+    failure:
       'older than 4.17.2: it does not know webhook.authorization, webhook.caBundle, webhook.responseUnMarshallMode',
   },
   {
     name: 'with an old Metacontroller under new CRDs',
     webhook: WEBHOOK,
     image: `${IMAGE}:v4.17.1`,
-    refusal: 'metacontroller/metacontroller runs Metacontroller 4.17.1, which is older than 4.17.2',
+    failure: 'metacontroller/metacontroller runs Metacontroller 4.17.1, which is older than 4.17.2',
   },
   {
     name: 'with the oldest Metacontroller that does',
     webhook: WEBHOOK,
     image: `${IMAGE}:v4.17.2`,
-    refusal: undefined,
+    failure: undefined,
   },
-  { name: 'with a Metacontroller that is not seen', webhook: WEBHOOK, refusal: undefined },
+  { name: 'with a Metacontroller that is not seen', webhook: WEBHOOK, failure: undefined },
 ]
 
 /** A line for each case in which helm did something else. */
 export async function requirementProblems(helm: string): Promise<string[]> {
   const problems: string[] = []
   for (const installation of INSTALLATIONS) {
-    const { name, refusal } = installation
+    const { name, failure } = installation
     const words = await tryInstallation(helm, installation)
-    const fine = refusal === undefined ? words === '' : words.includes(refusal)
+    const fine = failure === undefined ? words === '' : words.includes(failure)
     if (!fine) problems.push(`${name}: ${words === '' ? 'accepted' : words}`)
   }
   return problems

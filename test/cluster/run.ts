@@ -5,7 +5,7 @@
 import t from 'tap'
 import { readAudit } from '../audit/calls.ts'
 import { holders, type Roles } from '../audit/holders.ts'
-import { verdictOn, type Rule } from '../audit/verdict.ts'
+import { compareRules, type Rule } from '../audit/compare.ts'
 import { chartDifferences } from '../chart/compare.ts'
 import { chartProblems } from '../chart/installed.ts'
 import { CORPUS } from '../crds/corpus.ts'
@@ -122,7 +122,7 @@ if (world !== undefined) {
     (selected.length < scenarios.length && 'only a part of the scenarios was run')
   await t.test('H15: every call was allowed, and every right was used', { skip }, async (t) => {
     const known = await holders(rolesOn(ground), { release: RELEASE, namespace: NAMESPACE })
-    const { problems, notes } = verdictOn(await readAudit(auditLog ?? ''), known)
+    const { problems, notes } = compareRules(await readAudit(auditLog ?? ''), known)
     for (const note of notes) t.comment(note)
     t.strictSame(problems, [])
   })

@@ -14,7 +14,7 @@ export interface Store {
 export interface CaseResult {
   title: string
   passed: boolean
-  /** What was said: the refusal, or why it does not fit. */
+  /** What was said: the rejection, or why it does not fit. */
   message: string
   /** The object as it was stored, when it was accepted. */
   stored?: AnyObject
@@ -47,7 +47,7 @@ async function runCase(store: Store, namespace: string, testCase: Case): Promise
 
 interface StoreResult {
   object?: AnyObject
-  refusal?: string
+  rejection?: string
 }
 
 async function attempt(
@@ -68,16 +68,16 @@ async function attempt(
     }
     return { object: await store.replace({ ...object, metadata }) }
   } catch (error) {
-    return { refusal: error instanceof Error ? error.message : String(error) }
+    return { rejection: error instanceof Error ? error.message : String(error) }
   }
 }
 
-function evaluate({ title, refused }: Case, { object, refusal }: StoreResult): CaseResult {
+function evaluate({ title, refused }: Case, { object, rejection }: StoreResult): CaseResult {
   if (object !== undefined) {
     const message = refused === undefined ? 'accepted' : `accepted, not refused: ${refused.message}`
     return { title, passed: refused === undefined, message, stored: object }
   }
-  const message = refusal ?? ''
+  const message = rejection ?? ''
   const field = refused?.field ?? ''
   const passed =
     refused !== undefined && message.includes(refused.message) && message.includes(field)

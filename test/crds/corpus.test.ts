@@ -71,12 +71,12 @@ for (const resource of RESOURCES) {
   const schema = openApiSchema(resource)
 
   t.test(`each admission rule of ${kind} refuses an object of the corpus`, async (t) => {
-    const refusals = CORPUS.filter((testCase) => testCase.kind === kind).map(
+    const rejections = CORPUS.filter((testCase) => testCase.kind === kind).map(
       ({ refused }) => refused?.message,
     )
     for (const message of messagesIn(schema)) {
       t.ok(
-        refusals.some((refusal) => refusal !== undefined && message.includes(refusal)),
+        rejections.some((rejection) => rejection !== undefined && message.includes(rejection)),
         message,
       )
     }

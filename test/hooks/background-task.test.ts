@@ -38,8 +38,8 @@ t.test(
     const look = (uid: string, work: Promise<number>, seconds = 0) =>
       passes.run(uid, later(seconds), () => work, { engine: 'one' })
     t.strictSame(await look('a', slow.promise), { requeueAfterSeconds: 2 }, 'waited for once')
-    const turn = new Promise((resolve) => setImmediate(resolve, 'waits'))
-    const atOnce = await Promise.race([look('b', other.promise), turn])
+    const tick = new Promise((resolve) => setImmediate(resolve, 'waits'))
+    const atOnce = await Promise.race([look('b', other.promise), tick])
     t.strictSame(atOnce, { requeueAfterSeconds: 2 })
     await look('c', Promise.resolve(3))
     await new Promise((resolve) => setImmediate(resolve))

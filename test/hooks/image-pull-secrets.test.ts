@@ -73,11 +73,11 @@ function stage({ childKinds = ['Job.batch/v1'], finalized = false } = {}) {
   })
   const wrapped = withImagePullSecrets(plain, ports)
   const given = { ...context, settings: { ...settings, imagePullSecrets: ['registry'] } }
-  const show = (shown: Job, hook: 'sync' | 'finalize' = 'sync') =>
+  const show = (job: Job, hook: 'sync' | 'finalize' = 'sync') =>
     wrapped[hook]?.(
       {
         parent: cluster(),
-        children: { 'Job.batch/v1': { [`ns/${JOB}`]: shown } },
+        children: { 'Job.batch/v1': { [`ns/${JOB}`]: job } },
         related: {},
         finalizing: hook === 'finalize',
       },

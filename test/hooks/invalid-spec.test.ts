@@ -24,7 +24,7 @@ import { fakePorts as restorePorts } from './restore/ports.ts'
 const schedule = schedules.schedule()
 
 /** Each kind whose deletion cleans up, one of it, and what its spec may become under another schema. */
-const CASES: [room: KindHooks, parent: { metadata: object; spec: object }, bad: object][] = [
+const CASES: [hooks: KindHooks, parent: { metadata: object; spec: object }, bad: object][] = [
   [clusterHooks(clusterPorts().ports), cluster(), { version: 'newest', resources: 7, tls: {} }],
   [
     collectionHooks(new CollectionHarness().ports),
@@ -49,9 +49,9 @@ const CASES: [room: KindHooks, parent: { metadata: object; spec: object }, bad: 
   ],
 ]
 
-function serving(room: KindHooks) {
+function serving(hooks: KindHooks) {
   return buildServer({
-    hooks: [room],
+    hooks: [hooks],
     tokens: () => [],
     log: pino({ level: 'silent' }),
     now: () => NOW,
@@ -60,12 +60,12 @@ function serving(room: KindHooks) {
   })
 }
 
-for (const [room, { metadata, ...rest }, bad] of CASES) {
-  t.test(`a ${room.kind} whose spec is not valid can be deleted`, async (t) => {
-    const server = serving(room)
+for (const [hooks, { metadata, ...rest }, bad] of CASES) {
+  t.test(`a ${hooks.kind} whose spec is not valid can be deleted`, async (t) => {
+    const server = serving(hooks)
     const post = async (hook: string, parent: object, finalizing = false) => {
       const payload = { parent, children: {}, related: {}, finalizing }
-      const url = `/${room.plural}/${hook}`
+      const url = `/${hooks.plural}/${hook}`
       const { statusCode, body } = await server.inject({ method: 'POST', url, payload })
       return { statusCode, body: JSON.parse(body) as { finalized?: boolean; error?: string } }
     }

@@ -20,9 +20,9 @@ interface Pod {
 function podWith(more: Partial<Settings> = {}): Pod {
   const plan = { namespace: 'ns', name: 'a', uid: 'u', run: 1, hash: 'h' }
   const resources = { requests: {}, limits: {} }
-  const wanted = { kind: 'cluster', verb: 'upgrade', plan, largeField: 'spec', resources }
+  const spec = { kind: 'cluster', verb: 'upgrade', plan, largeField: 'spec', resources }
   const job = newJob(
-    { ...wanted, serviceAccount: 'cluster-1', credentials: { engine: 'key' } },
+    { ...spec, serviceAccount: 'cluster-1', credentials: { engine: 'key' } },
     { ...settings, ...more },
   )
   return (job['spec'] as { template: { spec: Pod } }).template.spec
@@ -40,7 +40,7 @@ t.test('a Job is made of its plan, its account and the image, and of nothing els
     name,
     valueFrom: { fieldRef: { fieldPath } },
   })
-  const wanted = {
+  const spec = {
     ...{ kind: 'backup', verb: 'run', plan, largeField: 'spec', serviceAccount: 'sa', resources },
     credentials: { bucket: 's3' },
     secretCopies: ['engine'],
@@ -125,9 +125,9 @@ t.test('a Job is made of its plan, its account and the image, and of nothing els
       },
     }
   }
-  t.strictSame(newJob(wanted, settings), expected({ [COMPONENT]: 'transfer' }))
+  t.strictSame(newJob(spec, settings), expected({ [COMPONENT]: 'transfer' }))
   t.strictSame(
-    newJob({ ...wanted, release: 'vec-a' }, settings),
+    newJob({ ...spec, release: 'vec-a' }, settings),
     expected({ [COMPONENT]: 'helm', 'vec-operator.dev/release': 'vec-a' }),
   )
 })

@@ -77,7 +77,7 @@ function atWork(all: Claimant[]): string[] {
 t.test(
   'over random interleavings, stale reads and crashes never two work at once, and each has its turn',
   async (t) => {
-    let turns = 0
+    let acquisitions = 0
     await fc.assert(
       fc.asyncProperty(
         fc.array(step, { minLength: 40, maxLength: 160, size: 'max' }),
@@ -88,13 +88,13 @@ t.test(
             await take(all, store, one)
             if (atWork(all).length > 1) throw new Error(`at once: ${atWork(all).join(', ')}`)
           }
-          turns += all.filter(({ isDone }) => isDone).length
+          acquisitions += all.filter(({ isDone }) => isDone).length
           await finish(all, store)
         },
       ),
       { numRuns: RUNS },
     )
-    t.ok(turns > RUNS / 2, 'many had their turn among the random steps')
+    t.ok(acquisitions > RUNS / 2, 'many had their turn among the random steps')
   },
 )
 

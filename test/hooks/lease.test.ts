@@ -218,12 +218,12 @@ t.test('who waits says for whom', async (t) => {
   t.equal(await currentHolder(CLUSTER.metadata, 'write', store, allAllowed), 'VecRestore far/other')
 })
 
-const NOBODY = [
+const NO_HOLDER = [
   ...['', 'x', 'VecBackup', 'VecBackup/ns', 'VecBackup/ns/b', 'a/b/c/d/e', '/ns/b/uid'],
   // Jobs can be looked for by none of these: the API server would refuse it for ever.
   ...['VecBackup/n s/b/uid', 'VecBackup/ns/B!/uid', 'VecBackup/ns/b/', 'VecBackup/ns/b/u,x=y'],
 ]
-for (const holder of NOBODY) {
+for (const holder of NO_HOLDER) {
   t.test(`what nobody of us wrote holds no Lease: "${holder}"`, async (t) => {
     t.equal(holderOf({ kind: 'write', lease: leaseOf('write', holder) }, NOW), undefined)
   })

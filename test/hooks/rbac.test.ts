@@ -11,7 +11,7 @@ import { backup } from './backup/objects.ts'
 import { migration } from './migration/objects.ts'
 import { restore } from './restore/objects.ts'
 
-const KINDS: [kind: string, plural: string, name: string, rights: JobRbac, roles: object[]][] = [
+const KINDS: [kind: string, plural: string, name: string, rbac: JobRbac, roles: object[]][] = [
   ['backup', 'vecbackups', 'b', backupRbac(backup()), []],
   ['restore', 'vecrestores', 'r', restoreRbac(restore()), []],
   ['migration', 'vecmigrations', 'm', migrationRbac(migration()), []],
@@ -21,9 +21,9 @@ const KINDS: [kind: string, plural: string, name: string, rights: JobRbac, roles
   ],
 ]
 
-for (const [kind, plural, name, rights, roles] of KINDS) {
+for (const [kind, plural, name, rbac, roles] of KINDS) {
   t.test(`a Job of a ${kind} reads and patches its own resource, and nothing else`, async (t) => {
-    const [account] = rights
+    const [account] = rbac
     t.match(account.metadata.name, new RegExp(`^${kind}-[0-9a-f]+$`))
     const labels = {
       'app.kubernetes.io/managed-by': 'vec-operator',
@@ -31,13 +31,13 @@ for (const [kind, plural, name, rights, roles] of KINDS) {
     }
     const metadata = { name: account.metadata.name, namespace: 'ns', labels }
     const apiGroup = 'rbac.authorization.k8s.io'
-    const binding = (role: object, ending = '') => ({
+    const binding = (role: object, suffix = '') => ({
       ...{ apiVersion: `${apiGroup}/v1`, kind: 'RoleBinding' },
-      metadata: { ...metadata, name: metadata.name + ending },
+      metadata: { ...metadata, name: metadata.name + suffix },
       roleRef: { apiGroup, ...role },
       subjects: [{ kind: 'ServiceAccount', name: metadata.name, namespace: 'ns' }],
     })
-    t.strictSame(rights, [
+    t.strictSame(rbac, [
       { apiVersion: 'v1', kind: 'ServiceAccount', metadata, automountServiceAccountToken: false },
       {
         ...{ apiVersion: `${apiGroup}/v1`, kind: 'Role', metadata },
@@ -70,14 +70,14 @@ t.test('rights are never updated in place: other rules have another name', async
 })
 
 t.test('rights are there once each of them was observed and is to stay', async (t) => {
-  const rights = clusterRbac(cluster())
-  const observed = rights as AnyObject[]
-  t.ok(allObserved(rights, observed))
+  const rbac = clusterRbac(cluster())
+  const observed = rbac as AnyObject[]
+  t.ok(allObserved(rbac, observed))
   for (const [index, { kind }] of observed.entries()) {
-    t.notOk(allObserved(rights, observed.toSpliced(index, 1)), `without its ${kind}`)
+    t.notOk(allObserved(rbac, observed.toSpliced(index, 1)), `without its ${kind}`)
   }
   const going = observed.map((right, index) =>
     index === 1 ? { ...right, metadata: { ...right.metadata, deletionTimestamp: ago(1) } } : right,
   )
-  t.notOk(allObserved(rights, going), 'one of them is being deleted')
+  t.notOk(allObserved(rbac, going), 'one of them is being deleted')
 })

@@ -16,9 +16,9 @@ t.test('the newest report is that of the resource itself, not of a namesake', as
   const report = progressReport(transfer, { state: 'Done' })
   const older = progressReport(transfer)
   const read = async (from: () => Promise<ProgressOwner>) => {
-    const shown: ObservedJobs = { children: [], jobs: [job], progress: older }
-    await refreshProgress(shown, named, from)
-    return shown.progress
+    const observed: ObservedJobs = { children: [], jobs: [job], progress: older }
+    await refreshProgress(observed, named, from)
+    return observed.progress
   }
   t.strictSame(await read(live('uid-b', report)), report)
   t.strictSame(await read(live('uid-of-another', report)), older)
@@ -26,7 +26,7 @@ t.test('the newest report is that of the resource itself, not of a namesake', as
 })
 
 t.test('what was told is not forgotten because the resource is gone', async (t) => {
-  const shown: ObservedJobs = { children: [], jobs: [], progress: progressReport(transfer) }
-  await refreshProgress(shown, named, async () => undefined)
-  t.strictSame(shown.progress, progressReport(transfer))
+  const observed: ObservedJobs = { children: [], jobs: [], progress: progressReport(transfer) }
+  await refreshProgress(observed, named, async () => undefined)
+  t.strictSame(observed.progress, progressReport(transfer))
 })

@@ -81,7 +81,7 @@ t.test('an answer carries status, children and resyncAfterSeconds, nothing else'
   t.strictSame(response.json(), { status: {}, children: [keep], resyncAfterSeconds: 30 })
 })
 
-const refusals: [title: string, answer: unknown][] = [
+const invalidAnswers: [title: string, answer: unknown][] = [
   ['an observed child that is neither kept nor dropped', fine],
   ['a missing status', { children: [keep] }],
   ['a null status', { status: null, children: [keep] }],
@@ -111,7 +111,7 @@ const refusals: [title: string, answer: unknown][] = [
   ],
 ]
 
-for (const [title, answer] of refusals) {
+for (const [title, answer] of invalidAnswers) {
   t.test(`the guard turns ${title} into a 5xx`, async (t) => {
     const response = await post(() => answer as Answer, withJob)
     t.equal(response.statusCode, 500)

@@ -1,4 +1,4 @@
-/** Real time: waits end, at their hour or when they are aborted. */
+/** The system clock: waits end in time or when they are aborted. */
 import t from 'tap'
 import { systemClock } from '../../jobs/clock.ts'
 

@@ -1,4 +1,4 @@
-/** Whether nodes are one cluster, from what each of them says. */
+/** Whether nodes are one cluster, from the report of each node. */
 import t from 'tap'
 import type { ClusterStatus } from '../../jobs/clients/engine/responses.ts'
 import { findInconsistency, type NodeState } from '../../jobs/cluster-consistency.ts'
@@ -31,7 +31,7 @@ function viewOf({
 const MANY = ['a', 'b', 'c', 'd', 'e', 'f', 'g']
 const ALL: Said[] = [{ peer: 1 }, { peer: 2 }, { peer: 3 }]
 
-/** What the three nodes say besides what they should, and what is said of it. */
+/** Deviations in what three nodes report, and the message about each. */
 const DIVIDED: [string, Partial<Said>[], string][] = [
   [
     'a node that is a cluster of its own',
@@ -66,14 +66,14 @@ const DIVIDED: [string, Partial<Said>[], string][] = [
     'the nodes do not list the same collections: node 0 lacks a, c; node 2 lacks c',
   ],
   [
-    'many collections that one node lacks',
+    'many collections that are missing on one node',
     [{ collections: [] }, { collections: MANY }, { collections: MANY }],
     'the nodes do not list the same collections: node 0 lacks a, b, c, d, e and 2 more',
   ],
 ]
 
 for (const [what, changes, message] of DIVIDED) {
-  t.test(`${what}: they are not one cluster, and each of them is named`, async (t) => {
+  t.test(`${what}: they are not one cluster, and the message names each node`, async (t) => {
     const views = ALL.map((said, index) => viewOf({ ...said, ...changes[index] }))
     t.equal(findInconsistency(views), message)
   })

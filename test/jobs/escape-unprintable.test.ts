@@ -1,20 +1,20 @@
-/** Text of others where people read it: no line, colour or direction of theirs. */
+/** Untrusted text in terminals and logs has no control characters and no changes of direction. */
 import t from 'tap'
 import { formatColumns, oneLine } from '../../jobs/kubectl/table.ts'
 import { escapeUnprintable, jobLog } from '../../jobs/log.ts'
 
 const HOSTILE = 'a\u001b[2Jb\u009b1mc\u202ed\u2066e\u0000f'
-const SHOWN = 'a\\u{1b}[2Jb\\u{9b}1mc\\u{202e}d\\u{2066}e\\u{0}f'
+const ESCAPED = 'a\\u{1b}[2Jb\\u{9b}1mc\\u{202e}d\\u{2066}e\\u{0}f'
 
 t.test('control characters and changes of direction are written out', async (t) => {
-  t.equal(escapeUnprintable(HOSTILE), SHOWN)
+  t.equal(escapeUnprintable(HOSTILE), ESCAPED)
   t.equal(escapeUnprintable('grün, 中文, emoji 🎉'), 'grün, 中文, emoji 🎉')
 })
 
 t.test('a table and a message on one line show them as text', async (t) => {
-  t.equal(formatColumns([[HOSTILE, 'x']]), `${SHOWN}  x\n`)
+  t.equal(formatColumns([[HOSTILE, 'x']]), `${ESCAPED}  x\n`)
   t.equal(formatColumns([['a\nb', 'x']]), 'a\\u{a}b  x\n')
-  t.equal(oneLine(`one\n two ${HOSTILE}`), `one two ${SHOWN}`)
+  t.equal(oneLine(`one\n two ${HOSTILE}`), `one two ${ESCAPED}`)
 })
 
 t.test('a log of text has one line for one call, whatever is in it', async (t) => {

@@ -1,4 +1,4 @@
-/** The ground under every test of a command: an API server of its own, a namespace, and what a pod of a Job knows. */
+/** What every test of a command needs: an API server, a namespace, and the environment of a Job's pod. */
 import { spawn } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -17,7 +17,7 @@ export const START = new Date('2030-01-01T00:00:00Z')
 export const RUNNER = 'pod-1'
 export const JOB = 'job-1'
 
-/** `port` is where a pod answers on loopback. */
+/** `port` returns the loopback port of a pod. */
 export async function openApi(
   t: Test,
   port: (pod: string) => number | undefined = () => undefined,
@@ -32,12 +32,12 @@ export async function openApi(
   return { server, api }
 }
 
-/** Of pods whose names end in their ordinal. */
+/** Ports of pods whose names end in their ordinal. */
 export function byOrdinal(ports: number[]): (pod: string) => number | undefined {
   return (pod) => ports[Number(/-(\d+)$/.exec(pod)?.[1])]
 }
 
-/** Namespace `ns` with its account, in which there may be objects of one kind. */
+/** Creates the namespace `ns` with its account, and the CRD of one kind. */
 export async function openNamespace(api: ApiClient, resource: Resource): Promise<void> {
   await api.create({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'ns' } })
   const account = { name: 'default', namespace: 'ns' }
@@ -45,7 +45,7 @@ export async function openNamespace(api: ApiClient, resource: Resource): Promise
   await api.create(customResourceDefinition(resource, '0.0.0'))
 }
 
-/** Environment of a Job's pod; its token is written into the folder, where its credentials lie too. */
+/** Environment of a Job's pod. Its token is written into the folder, where its credentials are too. */
 export function podEnv(folder: string, { url, token }: EmbeddedApi): NodeJS.ProcessEnv {
   writeFileSync(join(folder, 'token'), token)
   return {
@@ -66,7 +66,7 @@ export function mountCredential(folder: string, name: string, [key, value]: [str
   writeFileSync(join(folder, 'credentials', name, key), value)
 }
 
-/** A command as a process of its own, with its log as a person reads it. */
+/** A command in a separate process, with its log as text. */
 export function startCli(t: Test, args: string[], env: NodeJS.ProcessEnv) {
   const child = spawn(process.execPath, [CLI, ...args], {
     env: { LOG_FORMAT: 'text', ...env },

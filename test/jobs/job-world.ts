@@ -91,13 +91,13 @@ function holdIn(folder: string) {
 export interface RunOptions {
   time?: Clock
   signal?: AbortSignal
-  /** Memory the Job has. */
+  /** Memory limit of the Job. */
   memoryBytes?: number
-  /** Told of each line of the log as it comes. */
+  /** Called with each line of the log. */
   onLine?: (line: string) => void
 }
 
-/** The CLI in this process: its exit code, and its log as a person reads it. */
+/** Runs the CLI in this process. Returns its exit code, and its log as text. */
 export async function runJob(
   args: string[],
   env: NodeJS.ProcessEnv,
@@ -128,7 +128,7 @@ export async function runJob(
   return { code, log }
 }
 
-/** Time that passes only in waits, and these take none; `onSleep` is what happens meanwhile. */
+/** Time that passes only in waits, which end immediately; `onSleep` is called during each. */
 export function instantClock(onSleep: (slept: number) => unknown = () => undefined): Clock {
   let now = START.getTime()
   let slept = 0

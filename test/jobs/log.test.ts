@@ -1,4 +1,4 @@
-/** The log of a Job: what `kubectl logs` shows. */
+/** The log of a Job, as `kubectl logs` prints it. */
 import t from 'tap'
 import { jobLog } from '../../jobs/log.ts'
 
@@ -19,7 +19,7 @@ t.test('LOG_FORMAT json writes one JSON object a line', async (t) => {
   ])
 })
 
-t.test('LOG_FORMAT text writes lines for people', async (t) => {
+t.test('LOG_FORMAT text writes readable lines', async (t) => {
   const [waits, crashed] = written({ LOG_FORMAT: 'text' })
   t.match(waits, /^\S+Z INFO waits release=vec-a pods=\["p"\]\n$/)
   t.match(crashed, /^\S+Z ERROR crashed\n {2}Error: broken\n {6}at /)

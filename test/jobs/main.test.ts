@@ -1,4 +1,4 @@
-/** The companion CLI: which command runs, and what its end means to the Job controller. */
+/** The CLI: which command runs, and the exit codes for the Job controller. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { text } from 'node:stream/consumers'
@@ -8,7 +8,7 @@ import { EXIT_CODES } from '../../jobs/kubectl/command.ts'
 import { CLI } from './job-fixture.ts'
 import { jobWorld, runJob, type JobWorld } from './job-world.ts'
 
-t.test('a command that does not exist is not understood, which a Job tries again', async (t) => {
+t.test('an unknown command has an exit code that the Job retries', async (t) => {
   const { code, log } = await runJob(['cluster', 'dance', 'ns/a'], {})
   t.equal(code, EXIT_CODES.usage)
   t.notOk(new Set<number>([EXIT.done, EXIT.failed]).has(code))
@@ -27,12 +27,12 @@ t.test('a plan for another resource is not carried out', async (t) => {
   t.equal(await world.progress(), undefined)
 })
 
-t.test('a plan that does not read is a crash', async (t) => {
+t.test('an unreadable plan is a crash', async (t) => {
   const env = { [JOB_ENV.plan]: 'nonsense' }
   t.equal((await runJob(['cluster', 'upgrade', 'ns/a'], env)).code, EXIT.crash)
 })
 
-t.test('a resource that is gone is the end: nothing is installed', async (t) => {
+t.test('without its resource the Job ends and installs nothing', async (t) => {
   const world = await jobWorld(t)
   const { code, log } = await world.run('upgrade', world.plan({ uid: 'another' }))
   t.equal(code, EXIT.failed)
@@ -59,23 +59,20 @@ for (const [state, code] of [
   })
 }
 
-t.test(
-  'a pod that is killed in the middle of helm leaves a release that the next pod heals',
-  async (t) => {
-    const world = await jobWorld(t)
-    const { child, pending } = await heldInHelm(t, world)
-    child.kill('SIGKILL')
-    await once(child, 'close')
-    world.hold.release()
-    t.match(await pending(), { metadata: { labels: { status: 'pending-install' } } })
-    const { code, log } = await world.run('upgrade', world.plan())
-    t.equal(code, EXIT.done, log)
-    t.match(log, /an earlier helm was killed.*status=pending-install/)
-    t.match(await pending(), { metadata: { labels: { status: 'deployed' } } })
-  },
-)
+t.test('the next pod repairs the release of a pod that was killed during helm', async (t) => {
+  const world = await jobWorld(t)
+  const { child, pending } = await heldInHelm(t, world)
+  child.kill('SIGKILL')
+  await once(child, 'close')
+  world.hold.release()
+  t.match(await pending(), { metadata: { labels: { status: 'pending-install' } } })
+  const { code, log } = await world.run('upgrade', world.plan())
+  t.equal(code, EXIT.done, log)
+  t.match(log, /an earlier helm was killed.*status=pending-install/)
+  t.match(await pending(), { metadata: { labels: { status: 'deployed' } } })
+})
 
-t.test('SIGTERM ends helm, leaves no end report, and is a crash to be tried again', async (t) => {
+t.test('SIGTERM ends helm, writes no final report, and is a crash that is retried', async (t) => {
   const world = await jobWorld(t)
   const { child, pending } = await heldInHelm(t, world)
   const log = text(child.stdout)
@@ -84,13 +81,13 @@ t.test('SIGTERM ends helm, leaves no end report, and is a crash to be tried agai
   t.equal(code, EXIT.crash)
   t.match(await log, /"level":"WARNING".*"msg":"ended by a signal"/)
   t.match(await world.progress(), { state: 'Started' })
-  // helm was told to end and marked its release: the next pod can go on.
+  // helm got SIGTERM and marked its release: the next pod can continue.
   t.match(await pending(), { metadata: { labels: { status: 'failed' } } })
   world.hold.release()
   t.equal((await world.run('upgrade', world.plan())).code, EXIT.done)
 })
 
-/** The CLI as a process of its own, its helm stopped after it has made its pending revision. */
+/** The CLI in a separate process, with helm stopped after it created its pending revision. */
 async function heldInHelm(t: Test, world: JobWorld) {
   world.hold.set()
   world.helm({ holdAt: 'pending', hold: world.hold.file })

@@ -1,4 +1,4 @@
-/** What no schema can say of a manifest by shard: that it is complete, and that no shard is taken for another. */
+/** Checks of a manifest by shard that no schema can express: it is complete, and no shard is mistaken for another. */
 import { createHash } from 'node:crypto'
 import t from 'tap'
 import {
@@ -175,12 +175,12 @@ for (const [value, words] of [
   [{ manifestVersion: '2' }, '/manifestVersion: Expected integer'],
   [{ manifestVersion: 0 }, '/manifestVersion: Expected integer to be greater or equal to 1'],
 ] as const) {
-  t.test(`what is no manifest is refused: ${JSON.stringify(value)}`, async (t) => {
+  t.test(`a value that is not a manifest is rejected: ${JSON.stringify(value)}`, async (t) => {
     t.throws(() => parseManifest(value), { code: 'Rejected', message: `manifest.json: ${words}` })
   })
 }
 
-t.test('where the source told no number of shards, those it lists are all', async (t) => {
+t.test('without a shard count of the source the listed shards are all shards', async (t) => {
   for (const count of [undefined, '9']) {
     const docs = collection([undefined, undefined])
     docs.config.params['shard_number'] = count
@@ -188,12 +188,12 @@ t.test('where the source told no number of shards, those it lists are all', asyn
   }
 })
 
-t.test('a manifest tells by its version how the backup was taken', async (t) => {
+t.test('the version of a manifest is the method of the backup', async (t) => {
   t.ok(isShardManifest(manifest(collection([]))))
   t.notOk(isShardManifest(parseManifest(byNode([0, 1, 2], EACH))))
 })
 
-/** What version 2 has besides is nothing to version 1. */
+/** Version 1 ignores the additional fields of version 2. */
 function byNode(
   nodes: number[],
   shards: { shardId: number; nodes: number[] }[],
@@ -240,18 +240,21 @@ for (const [nodes, ordinals] of [
   )
 }
 
-t.test('a manifest by node that lacks a shard where it is said to be is refused', async (t) => {
-  for (const shard of [
-    { shardId: 3, nodes: [0] },
-    { shardId: 1, nodes: [0, 2] },
-  ]) {
-    const message = `manifest.json: collection docs has no snapshot of shard ${shard.shardId}`
-    const value = byNode([0, 1, 2], [...EACH, shard])
-    t.throws(() => parseManifest(value), { code: 'Rejected', message })
-  }
-})
+t.test(
+  'a manifest by node without a shard on a node that should have it is rejected',
+  async (t) => {
+    for (const shard of [
+      { shardId: 3, nodes: [0] },
+      { shardId: 1, nodes: [0, 2] },
+    ]) {
+      const message = `manifest.json: collection docs has no snapshot of shard ${shard.shardId}`
+      const value = byNode([0, 1, 2], [...EACH, shard])
+      t.throws(() => parseManifest(value), { code: 'Rejected', message })
+    }
+  },
+)
 
-t.test('a manifest by node that lacks a shard altogether is refused', async (t) => {
+t.test('a manifest by node without one of the shards is rejected', async (t) => {
   const auto = { params: { shard_number: 3 } }
   const custom = { params: { sharding_method: 'custom', shard_number: 1 } }
   const shardKeys = [{ key: 'a', shardIds: [0, 2] }]
@@ -270,7 +273,7 @@ t.test('the checksum of a manifest does not depend on the order of its fields', 
   t.ok(parseManifest(JSON.parse(JSON.stringify({ collections: all, ...rest }))))
 })
 
-t.test('a manifest any value of which changed is refused', async (t) => {
+t.test('a manifest with any changed value is rejected', async (t) => {
   const written = withChecksum(manifest(collection(['a', 'b'])))
   const text = JSON.stringify(written)
   const changes: [string, string][] = [
@@ -301,7 +304,7 @@ t.test('the canonical form is that of RFC 8785', async (t) => {
   t.equal(manifestSha256, createHash('sha256').update(canonical).digest('hex'))
 })
 
-t.test('a manifest that is nested too deep is refused, not a crash', async (t) => {
+t.test('a manifest that is nested too deep is rejected without a crash', async (t) => {
   const deep: unknown = JSON.parse('['.repeat(100_000) + ']'.repeat(100_000))
   const docs = { ...collection([]), config: { params: { deep } } }
   const value = { ...manifest(docs), manifestSha256: SHA256 }

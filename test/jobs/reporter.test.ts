@@ -1,4 +1,4 @@
-/** The reporter: what a Job writes on its resource, and when it must not go on. */
+/** The reporter: what a Job writes on its resource, and when the Job must stop. */
 import t, { type Test } from 'tap'
 import type { Progress } from '../../crds/contract/job.ts'
 import { MAX_PROGRESS_BYTES } from '../../crds/contract/limits.ts'
@@ -19,7 +19,7 @@ interface Patch {
   metadata: { uid: string; annotations: Record<string, string> }
 }
 
-/** An API server with one VecCluster, which `refuse` may answer for. */
+/** An API server with one VecCluster; `refuse` may answer a request. */
 async function reporting(
   t: Test,
   { time = instantClock(), refuse = (): ScriptedAnswer | undefined => undefined } = {},
@@ -28,8 +28,8 @@ async function reporting(
     metadata: { uid: 'u', annotations: {} },
   }
   const answer = ({ method, body }: ScriptedCall): ScriptedAnswer => {
-    const refusal = refuse()
-    if (refusal !== undefined) return refusal
+    const rejection = refuse()
+    if (rejection !== undefined) return rejection
     if (method === 'PATCH') {
       const { metadata } = JSON.parse(body) as Patch
       Object.assign(resource.metadata.annotations, metadata.annotations)
@@ -70,7 +70,7 @@ const APPLIED = {
   at: START.toISOString(),
 }
 
-t.test('the first report takes the resource over for this pod', async (t) => {
+t.test('the first report claims the resource for this pod', async (t) => {
   const { reporterOf, progress, patches } = await reporting(t)
   t.equal(await reporterOf('pod').start(), undefined)
   t.strictSame(progress(), {
@@ -87,7 +87,11 @@ t.test('the first report takes the resource over for this pod', async (t) => {
   const [patch] = patches()
   t.equal(patch?.path, '/apis/vec-operator.dev/v1alpha1/namespaces/ns/vecclusters/a')
   t.equal(patch?.headers['content-type'], 'application/merge-patch+json')
-  t.equal((JSON.parse(patch?.body ?? '') as Patch).metadata.uid, 'u', 'not for a namesake')
+  t.equal(
+    (JSON.parse(patch?.body ?? '') as Patch).metadata.uid,
+    'u',
+    'not for another resource of that name',
+  )
 })
 
 t.test('what was applied is carried over by later reports', async (t) => {
@@ -109,19 +113,19 @@ t.test('a pod that reads another runner stops', async (t) => {
   t.match(progress(), { runner: 'new', state: 'Started' })
 })
 
-t.test('a Job that reads a newer run stops before it has done anything', async (t) => {
+t.test('a Job that reads a newer run stops before it does anything', async (t) => {
   const { reporterOf, progress } = await reporting(t)
   await reporterOf('pod', 2).start()
   await t.rejects(reporterOf('late', 1).start(), { code: 'Superseded' })
   t.match(progress(), { run: 2, runner: 'pod' })
 })
 
-t.test('a resource that is gone ends the work', async (t) => {
+t.test('a deleted resource ends the work', async (t) => {
   const { reporterOf } = await reporting(t, { refuse: () => ({ status: 404, body: {} }) })
   await t.rejects(reporterOf('pod').start(), { code: 'Gone' })
 })
 
-t.test('a namesake that was made later ends the work', async (t) => {
+t.test('a resource that was recreated under the same name ends the work', async (t) => {
   const { reporterOf, resource, patches } = await reporting(t)
   const reporter = reporterOf('pod')
   await reporter.start()
@@ -130,16 +134,16 @@ t.test('a namesake that was made later ends the work', async (t) => {
   t.equal(patches().length, 1)
 })
 
-t.test('a refused report is repeated until it is accepted', async (t) => {
-  let refusals = 3
+t.test('a rejected report is retried until it is accepted', async (t) => {
+  let rejections = 3
   const { reporterOf, progress } = await reporting(t, {
-    refuse: () => (refusals-- > 0 ? { status: 409, body: { message: 'changed' } } : undefined),
+    refuse: () => (rejections-- > 0 ? { status: 409, body: { message: 'changed' } } : undefined),
   })
   await reporterOf('pod').start()
   t.match(progress(), { state: 'Started' })
 })
 
-t.test('reports that are refused for ten minutes are given up', async (t) => {
+t.test('reports that are rejected for ten minutes end the Job', async (t) => {
   const time = instantClock()
   const { reporterOf } = await reporting(t, {
     time,
@@ -150,7 +154,7 @@ t.test('reports that are refused for ten minutes are given up', async (t) => {
   t.ok(waited > 560_000 && waited <= 600_000, `${waited} ms`)
 })
 
-t.test('reports on the way are throttled, and harmless when refused', async (t) => {
+t.test('intermediate reports are throttled, and may be rejected without harm', async (t) => {
   const time = instantClock()
   let refused = false
   const { reporterOf, progress, patches } = await reporting(t, {
@@ -173,7 +177,7 @@ t.test('reports on the way are throttled, and harmless when refused', async (t) 
   await t.rejects(reporter.progress('more'), { code: 'Superseded' })
 })
 
-t.test('a report stays within its bounds', async (t) => {
+t.test('a report stays within its size limits', async (t) => {
   const { reporterOf, progress, resource } = await reporting(t)
   const reporter = reporterOf('pod')
   const many = Array.from({ length: 2230 }, (_, i) => [`secret-${i}`, 'f'.repeat(12)])
@@ -182,7 +186,7 @@ t.test('a report stays within its bounds', async (t) => {
     secretFingerprints: Object.fromEntries(many) as Record<string, string>,
   }
   await reporter.finish({ state: 'Failed', message: 'x'.repeat(100_000), applied })
-  t.notOk('message' in progress(), 'what was applied is worth more than a message')
+  t.notOk('message' in progress(), 'what was applied is preferred over a message')
   const text = resource.metadata.annotations[ANNOTATIONS.progress] ?? ''
   t.ok(Buffer.byteLength(text) <= MAX_PROGRESS_BYTES)
   await reporter.finish({ state: 'Failed', message: 'x'.repeat(100_000), applied: APPLIED })
@@ -191,12 +195,12 @@ t.test('a report stays within its bounds', async (t) => {
   t.notOk('spec' in resource.metadata.annotations)
 })
 
-t.test('a heartbeat repeats the last report with the time of now', async (t) => {
+t.test('a heartbeat repeats the last report with the current time', async (t) => {
   const time = movable()
   const { reporterOf, progress, patches } = await reporting(t, { time })
   const reporter = reporterOf('pod')
   await reporter.heartbeat()
-  t.equal(patches().length, 0, 'before it has taken over it says nothing')
+  t.equal(patches().length, 0, 'no report before it has claimed the resource')
   await reporter.start()
   const backup = { startedAt: START.toISOString(), total: 2, completed: 1, failed: 0, bytes: 7 }
   const parts = { backup: { ...backup, collections: [], unlisted: NONE } }
@@ -211,7 +215,7 @@ t.test('a heartbeat repeats the last report with the time of now', async (t) => 
   t.strictSame(progress(), { ...before, at: time.now().toISOString() })
 })
 
-t.test('a report that somebody removed is written again, with what it carried over', async (t) => {
+t.test('a removed report is written again with what it carried over', async (t) => {
   const time = movable()
   const { reporterOf, progress, resource } = await reporting(t, { time })
   const reporter = reporterOf('pod')
@@ -227,7 +231,7 @@ t.test('a report that somebody removed is written again, with what it carried ov
   t.match(progress(), { state: 'Done', applied: APPLIED })
 })
 
-t.test('a heartbeat never follows the end, and one write waits for another', async (t) => {
+t.test('no heartbeat follows the final report, and writes do not overlap', async (t) => {
   const time = movable()
   const { reporterOf, progress } = await reporting(t, { time })
   const reporter = reporterOf('pod')
@@ -240,7 +244,7 @@ t.test('a heartbeat never follows the end, and one write waits for another', asy
   t.match(progress(), { state: 'Done', message: 'all' })
 })
 
-t.test('a heartbeat that the API refuses does no harm', async (t) => {
+t.test('a heartbeat that the API rejects does no harm', async (t) => {
   const time = movable()
   let refused = false
   const refuse = () => (refused ? { status: 500, body: {} } : undefined)

@@ -86,12 +86,12 @@ for (const controller of controllers(installation)) {
 t.test(
   'children are replaced by deletion, but for Secrets of keys and backups of a schedule',
   async (t) => {
-    const inPlace = controllers(installation).flatMap(({ metadata, spec }) =>
+    const updates = controllers(installation).flatMap(({ metadata, spec }) =>
       (spec.childResources ?? [])
         .filter(({ updateStrategy }) => updateStrategy.method === 'InPlace')
         .map(({ resource }) => `${metadata.name}: ${resource}`),
     )
-    t.strictSame(inPlace, [
+    t.strictSame(updates, [
       'vecaccesskeys.vec-operator.dev: secrets',
       'vecbackupschedules.vec-operator.dev: vecbackups',
     ])

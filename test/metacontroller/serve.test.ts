@@ -306,7 +306,7 @@ t.test('on SIGTERM the process answers what is under way and ends well', async (
 })
 
 /** Prints each module of the bucket's SDK that is asked for. */
-const TELL_SDK = `import { registerHooks } from 'node:module'
+const REPORT_SDK = `import { registerHooks } from 'node:module'
 registerHooks({
   resolve(name, context, next) {
     if (name.startsWith('@aws-sdk/')) console.log(name)
@@ -316,7 +316,7 @@ registerHooks({
 
 t.test('the SDK of the bucket is loaded with the first purge, not at the start', async (t) => {
   const loads = (file: string) => {
-    const hook = `data:text/javascript,${encodeURIComponent(TELL_SDK)}`
+    const hook = `data:text/javascript,${encodeURIComponent(REPORT_SDK)}`
     const code = `await import(${JSON.stringify(join(ROOT, file))})`
     const args = ['--import', hook, '--input-type=module', '--eval', code]
     return spawnSync(process.execPath, args, { encoding: 'utf8' })

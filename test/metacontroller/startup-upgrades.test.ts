@@ -53,15 +53,15 @@ function runner(
   const pass = async (seconds: number) => {
     for (let second = 0; second < seconds; second += 1) {
       clock.advance(1000)
-      await settled()
+      await allTicks()
     }
   }
   return { clock, patched, pass, stop }
 }
 
 /** Lets what the last timer started come to its end; nothing in here waits for the outside. */
-async function settled(): Promise<void> {
-  for (let turn = 0; turn < 20; turn += 1) await Promise.resolve()
+async function allTicks(): Promise<void> {
+  for (let tick = 0; tick < 20; tick += 1) await Promise.resolve()
 }
 
 t.test('after 60 s of health each VecCluster is marked, one a second', async (t) => {

@@ -17,7 +17,7 @@ const ZERO = 'an absent part counts as nothing, however that is written'
 const WHOLE = 'bytes are whole numbers, and one decimal is all that is shown'
 const STORED = 'what the API server has stored always has it: the default is for the type only'
 const TYPED = 'the type allows for what the rules of admission do not'
-const TOLD = 'what is missing was told before: this is for the type only'
+const REPORTED = 'what is missing was told before: this is for the type only'
 /** Where a Job is started, both were found: the lack of one would have been told. */
 const SEEN = /^((cluster|leases) === undefined|cluster === undefined \|\| leases === undefined)$/
 const REMADE = 'what is made again is there: the question is for the type only'
@@ -100,14 +100,14 @@ export const EXPLAINED: Explained[] = [
       from: /^(cluster|signingKey) === undefined$/,
       to: 'false',
     },
-    ...{ line: /blocker !== undefined \|\|/, why: TOLD },
+    ...{ line: /blocker !== undefined \|\|/, why: REPORTED },
   },
   {
     file: 'hooks/access-key/sync.ts',
     line: /NO_SIGNING_KEY: |phase: 'Pending',|reason: 'SecretNotFound',|there is no key to sign with/,
-    why: TOLD,
+    why: REPORTED,
   },
-  { file: 'hooks/access-key/sync.ts', from: 'cluster.spec.apiKey?.jwtRbac', why: TOLD },
+  { file: 'hooks/access-key/sync.ts', from: 'cluster.spec.apiKey?.jwtRbac', why: REPORTED },
   {
     ...{ file: 'hooks/access-key/sync.ts', line: /transition/, to: NOT_THERE },
     why: 'a Secret of ours tells when it was issued, and with which key',
@@ -137,12 +137,12 @@ export const EXPLAINED: Explained[] = [
     ...{ from: /^(conflictingBackup|lastSlot) === undefined$/, to: 'false' },
     why: 'a field that is undefined is the same as one that is not there',
   },
-  { file: 'hooks/backup/job.ts', line: /const secretNames = /, to: NOT_THERE, why: TOLD },
+  { file: 'hooks/backup/job.ts', line: /const secretNames = /, to: NOT_THERE, why: REPORTED },
   {
     ...{ file: 'hooks/backup/observe.ts', from: 'cluster === undefined', to: 'false' },
     why: 'a field that is undefined is the same as one that is not there',
   },
-  { file: 'hooks/backup/sync.ts', from: SEEN, why: TOLD },
+  { file: 'hooks/backup/sync.ts', from: SEEN, why: REPORTED },
   {
     ...{ file: 'hooks/cluster/finalize.ts', mutator: 'ArrayDeclaration', line: /liveJobs = \[\]/ },
     why: 'the end of a cluster is decided with the live list',
@@ -266,7 +266,7 @@ export const EXPLAINED: Explained[] = [
     why: 'that the target is missing is seen on the next line: this is for the type only',
   },
   { file: 'hooks/migration/endpoints.ts', line: /endpoint\?\.url \?\? ''/, why: TYPED },
-  { file: 'hooks/migration/sync.ts', from: 'desired === undefined', to: 'false', why: TOLD },
+  { file: 'hooks/migration/sync.ts', from: 'desired === undefined', to: 'false', why: REPORTED },
   {
     ...{ file: 'hooks/migration/sync.ts', line: /writers = \[\]/ },
     why: 'where nothing is missing the Leases were read',
@@ -295,5 +295,5 @@ export const EXPLAINED: Explained[] = [
     },
     why: 'where nothing is missing the others were read',
   },
-  { file: 'hooks/restore/sync.ts', line: /const isRead = /, why: TOLD },
+  { file: 'hooks/restore/sync.ts', line: /const isRead = /, why: REPORTED },
 ]

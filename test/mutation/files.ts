@@ -22,7 +22,7 @@ const TESTS = textsOf('test/{crds,hooks}/**/*.test.ts')
 const TESTS_OF_JOBS = textsOf(
   'test/jobs/{**/pure-functions,manifest-check,recreate-collection}.test.ts',
 )
-const ROOMS = textsOf('hooks/**/*.ts')
+const FOLDERS = textsOf('hooks/**/*.ts')
 
 function textsOf(pattern: string): { path: string; text: string }[] {
   const paths = globSync(pattern, { cwd: ROOT }).toSorted()
@@ -33,13 +33,13 @@ function textsOf(pattern: string): { path: string; text: string }[] {
 export function testsOf(file: string): string[] {
   const own = join('test', file, '..')
   const isImported = ({ text }: { text: string }) => text.includes(`${file}'`)
-  const users = ROOMS.filter(isImported).map(({ path }) => join('test', path, '..'))
-  const rooms = [own, ...users.filter((room) => room !== 'test/hooks')]
+  const users = FOLDERS.filter(isImported).map(({ path }) => join('test', path, '..'))
+  const folders = [own, ...users.filter((folder) => folder !== 'test/hooks')]
   const found = TESTS.filter(
     (test) =>
       isImported(test) ||
       (own === 'test/hooks' && test.path.startsWith(own)) ||
-      rooms.includes(join(test.path, '..')),
+      folders.includes(join(test.path, '..')),
   )
   return [...found, ...TESTS_OF_JOBS.filter(isImported)].map(({ path }) => path)
 }

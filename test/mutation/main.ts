@@ -8,8 +8,8 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { PURE, ROOT, testsOf } from './files.ts'
-import { digestOf, keep, kept } from './kept.ts'
-import { scoredFrom, scoreOf, tell, type Mutant, type Report, type Scored } from './score.ts'
+import { digestOf, keep, stored } from './stored-scores.ts'
+import { scoredFrom, scoreOf, print, type Mutant, type Report, type Scored } from './score.ts'
 
 const FOLDER = join(ROOT, 'dist', 'mutation')
 const CONFIG = join(ROOT, '.ci', 'stryker.config.json')
@@ -28,7 +28,7 @@ const USAGE = `Usage: npm run test:mutation -- [options] [files]
   --kept           run nothing, count what is kept
   --json           a last line for programs
   --help           print this
-Scores are kept in test/mutation/kept.jsonl. Run it alone, or with nice: each change of a line runs the
+Scores are kept in test/mutation/scores.jsonl. Run it alone, or with nice: each change of a line runs the
 tests of its file once.
 `
 
@@ -56,9 +56,9 @@ function main(): void {
   const changed = values.changed === undefined ? undefined : changedSince(values.changed)
   const files = chosen.filter((file) => changed?.includes(file) ?? true)
   const scores = files.flatMap((file) => {
-    const known = values.again ? undefined : kept(file)
+    const known = values.again ? undefined : stored(file)
     const score = known ?? (values.kept ? undefined : tried(file))
-    if (score !== undefined) tell(score)
+    if (score !== undefined) print(score)
     return score ?? []
   })
   const all = scoreOf(scores)
@@ -98,20 +98,20 @@ function changedSince(commit: string): string[] {
 /** Stryker over one file, with nothing but its own tests. */
 function mutantsOf(file: string): Mutant[] {
   const name = file.replaceAll('/', '-')
-  const place = (ending: string) => join(FOLDER, `${name}.${ending}`)
+  const path = (extension: string) => join(FOLDER, `${name}.${extension}`)
   mkdirSync(FOLDER, { recursive: true })
   const config = {
     ...(JSON.parse(readFileSync(CONFIG, 'utf8')) as object),
     mutate: [file],
     timeoutMS: LAST_RESORT_MINUTES * 60_000,
     dryRunTimeoutMinutes: LAST_RESORT_MINUTES,
-    tempDirName: place('tmp'),
+    tempDirName: path('tmp'),
     inProcess: { testFiles: testsOf(file), changed: file },
-    jsonReporter: { fileName: place('report.json') },
+    jsonReporter: { fileName: path('report.json') },
   }
-  writeFileSync(place('config.json'), JSON.stringify(config))
+  writeFileSync(path('config.json'), JSON.stringify(config))
   const stryker = join(ROOT, 'node_modules', '@stryker-mutator', 'core', 'bin', 'stryker.js')
-  const { status, stdout } = spawnSync(process.execPath, [stryker, 'run', place('config.json')], {
+  const { status, stdout } = spawnSync(process.execPath, [stryker, 'run', path('config.json')], {
     cwd: ROOT,
     encoding: 'utf8',
     env: {
@@ -120,8 +120,8 @@ function mutantsOf(file: string): Mutant[] {
       PATH: `${join(process.execPath, '..')}:${process.env['PATH'] ?? ''}`,
     },
   })
-  if (status !== 0 || !existsSync(place('report.json'))) throw new Error(`${file}: ${stdout}`)
-  const report = JSON.parse(readFileSync(place('report.json'), 'utf8')) as Report
+  if (status !== 0 || !existsSync(path('report.json'))) throw new Error(`${file}: ${stdout}`)
+  const report = JSON.parse(readFileSync(path('report.json'), 'utf8')) as Report
   return report.files[file]?.mutants ?? []
 }
 

@@ -7,7 +7,7 @@ import fc from 'fast-check'
 // Not from 'tap', whose own test would end with this process; and '@tapjs/test' cannot be loaded first.
 import '@tapjs/core'
 import { Test } from '@tapjs/test'
-import { endsWithin } from './patience.ts'
+import { endsWithin } from './repetitions.ts'
 import { Tests, type Registered } from './tests.ts'
 
 /** What the changed code and Stryker agree on; see the header of any changed file. */
@@ -29,7 +29,7 @@ interface MutantRun {
 const SUCCESS = 0
 const FAILED = 1
 /** Seconds, as far as this process lives through them; no test of a pure file takes as many. */
-const PATIENCE = 30
+const MAX_REPETITIONS = 30
 
 class Runner {
   static readonly inject = ['options'] as const
@@ -114,7 +114,7 @@ class Runner {
     const work = new Promise<void>((resolve) => {
       test.runMain(resolve)
     })
-    if (!(await endsWithin(PATIENCE, work))) return `${name}: waits for what never comes`
+    if (!(await endsWithin(MAX_REPETITIONS, work))) return `${name}: waits for what never comes`
     if (this.#stray.length > 0) return `an unhandled rejection: ${String(this.#stray[0])}`
     return test.results?.ok === true ? undefined : name
   }

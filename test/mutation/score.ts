@@ -5,11 +5,11 @@ export interface Mutant {
   mutatorName: string
   replacement?: string
   status: string
-  location: { start: Place; end?: Place }
+  location: { start: Position; end?: Position }
 }
 
 /** Both from one; the end is that after the last column. */
-interface Place {
+interface Position {
   line: number
   column: number
 }
@@ -54,15 +54,15 @@ function plain({ mutatorName, replacement = '', status, location }: Mutant): Mut
 export function scoreOf(scored: Scored[]): Score {
   const killed = scored.reduce((sum, one) => sum + one.killed, 0)
   const missed = scored.flatMap(({ file, missed: all }) => all.map((one) => ({ file, ...one })))
-  const told = missed.filter((one) => explained(one.file, one))
+  const explainedOnes = missed.filter((one) => explained(one.file, one))
   const counted = killed + missed.length
-  const due = counted - told.length
+  const due = counted - explainedOnes.length
   const percent = due === 0 ? 100 : Math.round((1000 * killed) / due) / 10
-  return { killed, explained: told.length, counted, percent }
+  return { killed, explained: explainedOnes.length, counted, percent }
 }
 
 /** The score of a file, and each survivor with why it may live, where that is known. */
-export function tell(scored: Scored): void {
+export function print(scored: Scored): void {
   const { file, missed } = scored
   const { killed, counted, percent } = scoreOf([scored])
   process.stdout.write(`${String(percent).padStart(5)} %  ${killed}/${counted}  ${file}\n`)

@@ -90,8 +90,8 @@ function stat({ fieldConfig, targets }: Panel, series: Series[], { width, height
 /** A row for each series: its labels, and the value. */
 function table({ fieldConfig }: Panel, series: Series[]): string {
   const rows = series.map(({ labels, values }, row) => {
-    const told = Object.entries(labels).filter(([key]) => !OF_THE_SCRAPE.has(key))
-    const words = told.map(([key, value]) => `${key}=${value}`)
+    const ownLabels = Object.entries(labels).filter(([key]) => !OF_THE_SCRAPE.has(key))
+    const words = ownLabels.map(([key, value]) => `${key}=${value}`)
     const value = valueOf(values.at(-1)?.[1] ?? NaN, fieldConfig.defaults.unit)
     return `<text x="8" y="${TITLE + 18 + row * 18}">${escaped(words.join('  '))}  <tspan font-weight="600">${escaped(value)}</tspan></text>`
   })
@@ -107,13 +107,13 @@ function lines(
   { from, to }: { from: number; to: number },
 ): string {
   const { unit } = fieldConfig.defaults
-  const shown = series.filter(({ values }) => values.some(([, value]) => Number.isFinite(value)))
+  const drawn = series.filter(({ values }) => values.some(([, value]) => Number.isFinite(value)))
   const columns = Math.max(1, Math.floor((width - 16) / 180))
-  const legend = Math.ceil(shown.length / columns) * LEGEND_LINE
+  const legend = Math.ceil(drawn.length / columns) * LEGEND_LINE
   const plot = { left: 64, top: TITLE + 8, right: width - 10, bottom: height - legend - 24 }
   const most =
     Math.max(
-      ...shown.flatMap(({ values }) => values.map(([, value]) => value)).filter(Number.isFinite),
+      ...drawn.flatMap(({ values }) => values.map(([, value]) => value)).filter(Number.isFinite),
       0,
     ) || 1
   const x = (at: number) => plot.left + ((at - from) / (to - from)) * (plot.right - plot.left)
@@ -127,7 +127,7 @@ function lines(
     const time = new Date(at * 1000).toISOString().slice(11, 16)
     return `<text x="${x(at).toFixed(1)}" y="${plot.bottom + 14}" text-anchor="${part === 1 ? 'end' : 'middle'}" font-size="10" fill="#6c757d">${time}</text>`
   })
-  const curves = shown.map(({ labels, values }, index) => {
+  const curves = drawn.map(({ labels, values }, index) => {
     const color = COLORS[index % COLORS.length] ?? ''
     const column = index % columns
     const row = Math.floor(index / columns)

@@ -15,7 +15,7 @@ import { parseOptions } from '../../../metacontroller/options.ts'
 import { startService, type Service } from '../../../metacontroller/serve.ts'
 import { readAudit } from '../../audit/calls.ts'
 import { holders } from '../../audit/holders.ts'
-import { verdictOn, type Rule } from '../../audit/verdict.ts'
+import { compareRules, type Rule } from '../../audit/compare.ts'
 import { CHART, runHelm } from '../../chart/helm.ts'
 import { realMetacontroller, type RealMetacontroller } from '../../cluster/metacontroller.ts'
 import { freePort } from '../../cluster/process.ts'
@@ -59,7 +59,9 @@ for (const [title, namespaces] of Object.entries(NAMESPACES)) {
     const calls = await readAudit(ground.auditLog)
     t.ok(calls.length > 20)
     // Too little happens here to say that a right is never used: the cluster suite does.
-    const refused = verdictOn(calls, known).problems.filter((line) => line.includes('was refused'))
+    const refused = compareRules(calls, known).problems.filter((line) =>
+      line.includes('was refused'),
+    )
     t.strictSame(refused, [])
   })
 }

@@ -8,7 +8,7 @@ const vector = { size: 4, distance: 'Dot', hnsw: {}, quantization: {} } as const
 
 type FieldPaths = [path: string, live: string, patch: string]
 
-const FIELD_PATHS: [title: string, spec: Partial<CollectionSpec>, places: FieldPaths[]][] = [
+const FIELD_PATHS: [title: string, spec: Partial<CollectionSpec>, paths: FieldPaths[]][] = [
   ['nothing that is declared', { vectors: [vector] }, []],
   [
     'factors and payload',

@@ -51,7 +51,7 @@ t.test(
       asked.push(`${namespace}/${name}`)
       return undefined
     }
-    const room = accessKeyHooks({
+    const hooks = accessKeyHooks({
       secret: read,
       liveSecret: read,
       writeEvent: async () => undefined,
@@ -61,7 +61,7 @@ t.test(
     const related = { 'VecCluster.vec-operator.dev/v1alpha1': { 'elsewhere/a': elsewhere } }
     const served = { ...context, settings: { ...context.settings, namespaces: ['ns'] } }
     const request = { parent, children: {}, related, finalizing: false }
-    t.match(await room.sync(request, served), {
+    t.match(await hooks.sync(request, served), {
       status: {
         phase: 'Pending',
         conditions: [
@@ -152,7 +152,7 @@ t.test('secretName names the Secret; an older one of ours is kept, not deleted',
 
 t.test('the room reads the key the pods run from vec-<name>-apikey', async (t) => {
   const asked: string[] = []
-  const room = accessKeyHooks({
+  const hooks = accessKeyHooks({
     secret: async (namespace, name) => {
       asked.push(`${namespace}/${name}`)
       return secret({ 'api-key': KEY })
@@ -161,7 +161,7 @@ t.test('the room reads the key the pods run from vec-<name>-apikey', async (t) =
     writeEvent: async () => undefined,
   })
   const key = 'VecCluster.vec-operator.dev/v1alpha1'
-  const desired = await room.sync(
+  const desired = await hooks.sync(
     {
       parent: accessKey(),
       children: { 'Secret.v1': {} },
@@ -172,7 +172,7 @@ t.test('the room reads the key the pods run from vec-<name>-apikey', async (t) =
   )
   t.strictSame(asked, ['ns/vec-a-apikey'])
   await t.resolves(jwtVerify(readToken(storedSecret(desired)), new TextEncoder().encode(KEY)))
-  t.equal(room.finalize, undefined)
+  t.equal(hooks.finalize, undefined)
 })
 
 t.test('customize names the cluster, in its own or the given namespace', async (t) => {

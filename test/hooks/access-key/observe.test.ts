@@ -58,8 +58,8 @@ t.test('a Secret of the wanted name is read live unless it is shown as ours', as
   const other = named('reader')
   const live = { liveSecret: async () => other }
   t.strictSame((await observed({ children: [named('older')] }, live)).found.liveSecret, other)
-  const shown = await observed({ children: [named('older'), other] }, live)
-  t.equal(shown.found.liveSecret, undefined)
-  t.strictSame(shown.asked, ['secret ns/vec-a-apikey'])
-  t.equal(shown.found.children.length, 2)
+  const result = await observed({ children: [named('older'), other] }, live)
+  t.equal(result.found.liveSecret, undefined)
+  t.strictSame(result.asked, ['secret ns/vec-a-apikey'])
+  t.equal(result.found.children.length, 2)
 })

@@ -158,8 +158,8 @@ t.test('who is not allowed is told by which annotation, and once', async (t) => 
   t.strictSame(statusFields(desired), ['Failed', 'False', 'RefNotPermitted', message])
   t.equal(desired.status.error, message)
   t.match(desired.events, [{ type: 'Warning', reason: 'RefNotPermitted', message }])
-  const told = { ...accessKey(spec), status: desired.status }
-  t.strictSame(reasons(await sync(observed({ accessKey: told, cluster: theirs }), context)), [])
+  const reported = { ...accessKey(spec), status: desired.status }
+  t.strictSame(reasons(await sync(observed({ accessKey: reported, cluster: theirs }), context)), [])
 })
 
 t.test('a namespace that is no longer allowed loses its token', async (t) => {

@@ -19,11 +19,11 @@ const retained = schedule({
 async function finalized(
   stage: ScheduleFixture,
 ): Promise<Desired<NonNullable<VecBackupSchedule['status']>>> {
-  const room = backupScheduleHooks(fakePorts(stage))
+  const hooks = backupScheduleHooks(fakePorts(stage))
   const request = hookRequest(stage)
-  const desired = await room.finalize?.(request, context)
+  const desired = await hooks.finalize?.(request, context)
   if (desired === undefined) throw new Error('the room has no finalize')
-  answerValidator(room)(request, desired, 'finalize')
+  answerValidator(hooks)(request, desired, 'finalize')
   return desired as Desired<NonNullable<VecBackupSchedule['status']>>
 }
 
@@ -60,11 +60,11 @@ t.test(
   async (t) => {
     const children = [backup(SLOT, { phase: 'Completed', deletionTimestamp })]
     t.equal((await finalized({ schedule: retained, children })).finalized, undefined)
-    const kept = schedule({ spec: { deletionPolicy: 'Retain' }, deletionTimestamp })
-    t.equal((await finalized({ schedule: kept, children })).finalized, undefined)
-    t.equal((await finalized({ schedule: kept, children: [] })).finalized, true)
-    const notKept = schedule({ spec: { deletionPolicy: 'Delete' }, deletionTimestamp })
-    t.equal((await finalized({ schedule: notKept, children })).finalized, true)
+    const retaining = schedule({ spec: { deletionPolicy: 'Retain' }, deletionTimestamp })
+    t.equal((await finalized({ schedule: retaining, children })).finalized, undefined)
+    t.equal((await finalized({ schedule: retaining, children: [] })).finalized, true)
+    const deleting = schedule({ spec: { deletionPolicy: 'Delete' }, deletionTimestamp })
+    t.equal((await finalized({ schedule: deleting, children })).finalized, true)
   },
 )
 

@@ -206,10 +206,10 @@ t.test(
             }
           }
         }
-        const wanted = retainedNames([...ended.values()], spec.retentionPolicy)
+        const expected = retainedNames([...ended.values()], spec.retentionPolicy)
         const left = model.backups.filter(({ status }) => status?.phase !== 'InProgress')
         return (
-          left.length === wanted.size && left.every(({ metadata }) => wanted.has(metadata.name))
+          left.length === expected.size && left.every(({ metadata }) => expected.has(metadata.name))
         )
       }),
       { numRuns: RUNS },

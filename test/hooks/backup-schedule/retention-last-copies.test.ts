@@ -29,9 +29,9 @@ function backupOf(
 ): VecBackup {
   const slot = `2026-03-${String(day).padStart(2, '0')}T03:00:00Z`
   const one = backup(slot, { phase: phase ?? 'Completed' })
-  const shown = has.slice(0, listed ?? has.length)
+  const listedShards = has.slice(0, listed ?? has.length)
   const collections = [
-    ...shown.map((name) => ({ name, status: 'Completed' as const })),
+    ...listedShards.map((name) => ({ name, status: 'Completed' as const })),
     ...failed.map((name) => ({ name, status: 'Failed' as const })),
   ]
   const hashes = hashNames(has)
@@ -181,9 +181,9 @@ t.test(
           phase: history[index]?.phase ?? ('Failed' as const),
         }))
         const completed = all.filter(({ status }) => status?.phase === 'Completed').toReversed()
-        const kept = retainedNames(finished, { keepLast })
-        const held = findLastCopies(completed.map(backupContents), kept)
-        const stay = new Set([...kept, ...held.map(({ name }) => name)])
+        const retained = retainedNames(finished, { keepLast })
+        const held = findLastCopies(completed.map(backupContents), retained)
+        const stay = new Set([...retained, ...held.map(({ name }) => name)])
         const keys = (backups: VecBackup[]) =>
           new Set(
             backups.flatMap(({ status }) =>

@@ -21,7 +21,7 @@ const cases: [
   title: string,
   policy: RetentionPolicy | undefined,
   slots: string[],
-  kept: string[],
+  retained: string[],
 ][] = [
   // prettier-ignore
   ['no policy keeps all', undefined, ['2026-03-01T03', '!2026-03-02T03'], ['2026-03-01T03', '!2026-03-02T03']], // prettier-ignore
@@ -38,9 +38,9 @@ const cases: [
   ['only failed ones: the rules count them', { keepLast: 1 }, ['!2026-03-01T03', '!2026-03-02T03'], ['!2026-03-02T03']], // prettier-ignore
 ]
 
-for (const [title, policy, slots, kept] of cases) {
+for (const [title, policy, slots, retained] of cases) {
   t.test(`retention: ${title}`, async (t) => {
-    t.strictSame([...retainedNames(history(...slots), policy)].toSorted(), kept.toSorted())
+    t.strictSame([...retainedNames(history(...slots), policy)].toSorted(), retained.toSorted())
   })
 }
 
@@ -81,7 +81,7 @@ function isNamed(
   return !newer.includes(period(backup.slot)) && new Set(newer).size < count
 }
 
-function isKeptByOracle(
+function isRetainedByOracle(
   backup: FinishedBackup,
   all: FinishedBackup[],
   policy: RetentionPolicy,
@@ -100,8 +100,10 @@ function isKeptByOracle(
 t.test('for any history and policy, what is kept equals a naive answer', async () => {
   fc.assert(
     fc.property(histories, policies, (all, policy) => {
-      const kept = retainedNames(all, policy)
-      return all.every((backup) => kept.has(backup.name) === isKeptByOracle(backup, all, policy))
+      const retained = retainedNames(all, policy)
+      return all.every(
+        (backup) => retained.has(backup.name) === isRetainedByOracle(backup, all, policy),
+      )
     }),
     { numRuns: RUNS },
   )
@@ -123,8 +125,8 @@ t.test('failed backups, however many, change nothing about completed ones', asyn
   fc.assert(
     fc.property(histories, policies, (all, policy) => {
       const completed = all.filter(({ phase }) => phase === 'Completed')
-      const [kept, alone] = [retainedNames(all, policy), retainedNames(completed, policy)]
-      return completed.every(({ name }) => kept.has(name) === alone.has(name))
+      const [retained, alone] = [retainedNames(all, policy), retainedNames(completed, policy)]
+      return completed.every(({ name }) => retained.has(name) === alone.has(name))
     }),
     { numRuns: RUNS },
   )
@@ -137,8 +139,8 @@ t.test('pruning in one go or after each backup ends with the same', async () => 
       let left: FinishedBackup[] = []
       for (const backup of inOrder) {
         const now = [...left, backup]
-        const kept = retainedNames(now, policy)
-        left = now.filter(({ name }) => kept.has(name))
+        const retained = retainedNames(now, policy)
+        left = now.filter(({ name }) => retained.has(name))
       }
       const atOnce = retainedNames(all, policy)
       return left.length === atOnce.size && left.every(({ name }) => atOnce.has(name))

@@ -78,16 +78,16 @@ t.test('a backup is pruned only once the status that is shown tells of its slot'
   const days = ['2026-02-26', '2026-02-27', '2026-02-28']
   const children = days.map((day) => backup(`${day}T03:00:00Z`))
   const spec = { retentionPolicy: { keepLast: 1 } }
-  const shown = async (status?: { lastScheduleTime: string }) =>
+  const call = async (status?: { lastScheduleTime: string }) =>
     tick(
       { schedule: schedule({ spec, ...(status && { status }) }), children },
       '2026-02-28T06:00:00Z',
     )
-  const unrecorded = await shown()
+  const unrecorded = await call()
   t.strictSame(prunedNames(unrecorded), [])
   t.equal(unrecorded.status.lastScheduleTime, '2026-02-28T03:00:00Z')
   t.equal(unrecorded.resyncAfterSeconds, 2)
-  const behind = await shown({ lastScheduleTime: '2026-02-26T03:00:00Z' })
+  const behind = await call({ lastScheduleTime: '2026-02-26T03:00:00Z' })
   t.strictSame(prunedNames(behind), ['nightly-20260226-030000'])
 })
 
@@ -115,8 +115,8 @@ t.test('what the cache does not show yet is seen before a backup is made', async
   const changed = schedule({ status })
   changed.metadata.generation = 2
   t.equal((await with_({ schedule: changed })).made, 0, 'another spec')
-  const ending = schedule({ status, deletionTimestamp: now })
-  t.equal((await with_({ schedule: ending })).made, 0, 'its deletion')
+  const deleted = schedule({ status, deletionTimestamp: now })
+  t.equal((await with_({ schedule: deleted })).made, 0, 'its deletion')
   t.equal((await with_({ schedule: undefined })).made, 0, 'its end')
   const namesake = schedule({ status })
   namesake.metadata.uid = 'uid-other'
@@ -152,19 +152,19 @@ t.test('where no backup is due and none goes, none is read live', async (t) => {
       return ports.backupsOf(owner)
     },
   }
-  const room = backupScheduleHooks(counted)
-  await tick(stage, '2026-02-28T04:00:00Z', room)
+  const hooks = backupScheduleHooks(counted)
+  await tick(stage, '2026-02-28T04:00:00Z', hooks)
   t.equal(looks, 0)
-  await tick(stage, '2026-03-01T03:00:00Z', room)
+  await tick(stage, '2026-03-01T03:00:00Z', hooks)
   t.equal(looks, 1)
 })
 
 t.test('the room writes its Events and needs no related objects', async (t) => {
   const events: KubernetesEvent[] = []
   const stage: ScheduleFixture = { schedule: schedule(), children: [] }
-  const room = backupScheduleHooks(fakePorts(stage, events))
-  await tick(stage, '2026-03-01T03:00:00Z', room)
+  const hooks = backupScheduleHooks(fakePorts(stage, events))
+  await tick(stage, '2026-03-01T03:00:00Z', hooks)
   t.match(events, [{ reason: 'BackupCreated' }])
-  t.strictSame(room.customize(stage.schedule), [])
-  t.strictSame(room.childKinds, ['VecBackup.vec-operator.dev/v1alpha1'])
+  t.strictSame(hooks.customize(stage.schedule), [])
+  t.strictSame(hooks.childKinds, ['VecBackup.vec-operator.dev/v1alpha1'])
 })

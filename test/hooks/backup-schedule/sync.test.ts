@@ -188,8 +188,8 @@ t.test('a bad expression is a condition with the words, retention goes on', asyn
 t.test('a condition shows no more than 1024 characters', async (t) => {
   const message = `${'a'.repeat(1024)}b`
   const ready = { type: 'Ready', status: 'False', reason: 'InvalidSchedule', message } as const
-  const shown = { schedule: schedule(), children: [] }
-  const { conditions } = scheduleStatus(shown, { ready }, new Date('2026-03-20T12:00:00Z'))
+  const request = { schedule: schedule(), children: [] }
+  const { conditions } = scheduleStatus(request, { ready }, new Date('2026-03-20T12:00:00Z'))
   t.strictSame(
     conditions?.map((condition) => condition.message),
     ['a'.repeat(1024)],

@@ -28,15 +28,15 @@ function ready({ ready: { status, reason, message } }: Decision): string[] {
 t.test(
   'what Metacontroller shows of a schedule that has changed since is not acted on',
   async (t) => {
-    const shown = observed({}, { children: [backup('2026-03-01T10:00:00Z')] })
-    const { schedule: before } = shown
+    const observation = observed({}, { children: [backup('2026-03-01T10:00:00Z')] })
+    const { schedule: before } = observation
     const changed = { ...before, metadata: { ...before.metadata, generation: 2 } }
     const deleted = schedule({ spec: hourly, deletionTimestamp: '2026-03-01T11:00:00Z' })
     const made = { ...before, metadata: { ...before.metadata, uid: 'uid-of-another' } }
     for (const now of [changed, deleted, made, undefined]) {
       const live = { backups: [], ...(now !== undefined && { schedule: now }) }
       const nothing = { prune: [], annotate: [], lastCopies: [] }
-      t.strictSame(decide({ ...shown, live }, NOON), {
+      t.strictSame(decide({ ...observation, live }, NOON), {
         ...nothing,
         requeueSoon: true,
         ready: SCHEDULED,
@@ -128,8 +128,8 @@ t.test('a backup of another name is none of the schedule, whoever owns it', asyn
   const own = [backup('2026-03-01T10:00:00Z'), backup('2026-03-01T11:00:00Z')]
   const stranger = { ...backup('2026-03-01T09:00:00Z') }
   stranger.metadata = { ...stranger.metadata, name: 'by-hand' }
-  for (const shown of [own, own.toReversed()]) {
-    const all = existingBackups(observed({}), [...shown, stranger])
+  for (const observation of [own, own.toReversed()]) {
+    const all = existingBackups(observed({}), [...observation, stranger])
     t.strictSame(
       all.map(({ metadata }) => metadata.name),
       own.map(({ metadata }) => metadata.name).toReversed(),

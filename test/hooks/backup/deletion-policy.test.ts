@@ -85,13 +85,13 @@ t.test('an annotation that does not say true keeps nothing', async (t) => {
 })
 
 /** Started once, and being deleted. */
-function ending(parts: Parameters<typeof backup>[0] = {}) {
+function deletedBackup(parts: Parameters<typeof backup>[0] = {}) {
   const status = { phase: 'Completed', startTime: ago(900) } as const
   return backup({ deletionTimestamp: ago(5), status, ...parts })
 }
 
 function madeBySchedule(uid = 'uid-nightly'): VecBackup {
-  const made = ending()
+  const made = deletedBackup()
   const owner = { apiVersion: made.apiVersion, kind: 'VecBackupSchedule', name: 'nightly', uid }
   made.metadata.ownerReferences = [{ ...owner, controller: true }]
   return made
@@ -114,10 +114,10 @@ async function purgesOf(parent: VecBackup, answers: Parameters<typeof callHook>[
 t.test(
   'deletionPolicy Retain: the resource goes without a word and its objects stay',
   async (t) => {
-    const retained = ending({ spec: { deletionPolicy: 'Retain' } })
+    const retained = deletedBackup({ spec: { deletionPolicy: 'Retain' } })
     t.strictSame(await purgesOf(retained), { purges: 0, written: [] })
-    t.equal((await purgesOf(ending({ spec: { deletionPolicy: 'Delete' } }))).purges, 1)
-    t.equal((await purgesOf(ending())).purges, 1, 'absent means Delete')
+    t.equal((await purgesOf(deletedBackup({ spec: { deletionPolicy: 'Delete' } }))).purges, 1)
+    t.equal((await purgesOf(deletedBackup())).purges, 1, 'absent means Delete')
   },
 )
 
@@ -135,7 +135,11 @@ t.test('a policy that its schedule has, and the backup not yet, holds (M8)', asy
   t.strictSame(asked, ['ns/nightly', 'ns/nightly', 'ns/nightly'])
   const other = madeBySchedule('uid-former')
   t.equal((await purgesOf(other, says({ deletionPolicy: 'Retain' }))).purges, 1, 'a namesake')
-  t.equal((await purgesOf(ending(), says({ deletionPolicy: 'Retain' }))).purges, 1, 'by hand')
+  t.equal(
+    (await purgesOf(deletedBackup(), says({ deletionPolicy: 'Retain' }))).purges,
+    1,
+    'by hand',
+  )
 })
 
 t.test('a schedule that cannot be read is no schedule that deletes', async (t) => {
@@ -151,10 +155,10 @@ t.test('a namespace that is deleted empties a bucket only where that was asked f
   const isNamespaceTerminating = async () => true
   const stays =
     'namespace ns is deleted and spec.deletionPolicy is not Delete: the objects in s3://store/daily/b stay'
-  t.strictSame(await purgesOf(ending(), { isNamespaceTerminating }), {
+  t.strictSame(await purgesOf(deletedBackup(), { isNamespaceTerminating }), {
     purges: 0,
     written: ['event ObjectsRetained', `warn ${stays}`],
   })
-  const asked = ending({ spec: { deletionPolicy: 'Delete' } })
+  const asked = deletedBackup({ spec: { deletionPolicy: 'Delete' } })
   t.equal((await purgesOf(asked, { isNamespaceTerminating })).purges, 1)
 })

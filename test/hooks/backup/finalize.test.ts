@@ -14,7 +14,7 @@ import { hookRequest } from '../request.ts'
 import { rbac, callHook, withProgress } from './call-hook.ts'
 
 /** A backup that was started once and is being deleted. */
-function ending(parts: Parameters<typeof backup>[0] = {}) {
+function deletedBackup(parts: Parameters<typeof backup>[0] = {}) {
   const status = { phase: 'Completed', startTime: ago(900) } as const
   return backup({ deletionTimestamp: ago(5), status, ...parts })
 }
@@ -54,7 +54,7 @@ t.test(
       ['VecBackup/ns/other/uid-other', []],
     ] as const) {
       const lease = async () => leaseOf('backup', holder)
-      const { desired, written: found } = await callHook('finalize', hookRequest(ending()), {
+      const { desired, written: found } = await callHook('finalize', hookRequest(deletedBackup()), {
         ...secretThere,
         lease,
       })
@@ -66,7 +66,7 @@ t.test(
 
 t.test('a Lease that cannot be read does not keep a backup from going', async (t) => {
   const lease = async () => Promise.reject(new KubernetesError('403'))
-  const answer = await callHook('finalize', hookRequest(ending()), { ...secretThere, lease })
+  const answer = await callHook('finalize', hookRequest(deletedBackup()), { ...secretThere, lease })
   t.equal(answer.desired.finalized, true)
 })
 
@@ -84,10 +84,10 @@ t.test(
       return survey === undefined ? { done: true } : { done: false, survey }
     }
     const { ports } = fakePorts({ ...secretThere, purge })
-    const room = backupHooks(ports)
+    const hooks = backupHooks(ports)
     for (const left of ['20000', '1000']) {
-      const answer = (await room.finalize?.(
-        hookRequest(ending()),
+      const answer = (await hooks.finalize?.(
+        hookRequest(deletedBackup()),
         context,
       )) as Desired<BackupStatus>
       t.equal(answer.finalized, undefined)
@@ -98,7 +98,7 @@ t.test(
         message: `s3://store/daily/b is being emptied, ${left} objects are left`,
       })
     }
-    t.equal((await room.finalize?.(hookRequest(ending()), context))?.finalized, true)
+    t.equal((await hooks.finalize?.(hookRequest(deletedBackup()), context))?.finalized, true)
     t.strictSame(known, [undefined, ...surveys])
   },
 )
@@ -110,7 +110,10 @@ for (const error of [
 ]) {
   t.test(`an error of the purge is shown and tried again: ${error.message}`, async (t) => {
     const purge = async () => Promise.reject(error)
-    const first = await callHook('finalize', hookRequest(ending()), { ...secretThere, purge })
+    const first = await callHook('finalize', hookRequest(deletedBackup()), {
+      ...secretThere,
+      purge,
+    })
     const { status } = first.desired
     const condition = status.conditions?.at(-1)
     t.match(condition, {
@@ -119,7 +122,7 @@ for (const error of [
     })
     t.equal(first.desired.resyncAfterSeconds, 30)
     t.strictSame(first.written, ['event PurgeFailed'])
-    const again = await callHook('finalize', hookRequest(ending({ status })), {
+    const again = await callHook('finalize', hookRequest(deletedBackup({ status })), {
       ...secretThere,
       purge,
     })
@@ -131,7 +134,7 @@ for (const error of [
 t.test('a purge that ends with a defect is no end of the backup', async (t) => {
   const error = new TypeError('a secret')
   const purge = async () => Promise.reject(error)
-  const { desired, written } = await callHook('finalize', hookRequest(ending()), {
+  const { desired, written } = await callHook('finalize', hookRequest(deletedBackup()), {
     ...secretThere,
     purge,
   })
@@ -149,12 +152,12 @@ t.test('a purge that takes long goes on behind the answer', async (t) => {
   let finish: () => void = () => undefined
   const slow = new Promise<void>((resolve) => (finish = resolve))
   const purge: BackupPorts['purge'] = async () => slow.then(() => ({ done: true }))
-  const room = backupHooks(fakePorts({ ...secretThere, purge }).ports)
-  const first = await room.finalize?.(hookRequest(ending()), context)
+  const hooks = backupHooks(fakePorts({ ...secretThere, purge }).ports)
+  const first = await hooks.finalize?.(hookRequest(deletedBackup()), context)
   t.equal(first?.finalized, undefined)
   t.equal(first?.resyncAfterSeconds, 2)
   finish()
-  t.equal((await room.finalize?.(hookRequest(ending()), context))?.finalized, true)
+  t.equal((await hooks.finalize?.(hookRequest(deletedBackup()), context))?.finalized, true)
 })
 
 t.test(
@@ -162,7 +165,7 @@ t.test(
   async (t) => {
     const lists = [[], [dataJob()]]
     const jobsOf = async () => lists.shift() ?? []
-    const { desired, written } = await callHook('finalize', hookRequest(ending()), {
+    const { desired, written } = await callHook('finalize', hookRequest(deletedBackup()), {
       ...secretThere,
       jobsOf,
     })
@@ -173,7 +176,7 @@ t.test(
 
 t.test('a missing credentials Secret: a warning and an Event, and the objects stay', async (t) => {
   const purge = async () => t.fail('asked without credentials') as never
-  const { desired, written } = await callHook('finalize', hookRequest(ending()), { purge })
+  const { desired, written } = await callHook('finalize', hookRequest(deletedBackup()), { purge })
   t.equal(desired.finalized, true)
   t.strictSame(written, [
     'event CredentialsMissing',
@@ -184,13 +187,13 @@ t.test('a missing credentials Secret: a warning and an Event, and the objects st
 t.test('a Job that was seen may have written: its objects are purged', async (t) => {
   const ended = [dataJob({ ended: ['Failed', 600] })]
   const deleted = backup({ deletionTimestamp: ago(1) })
-  for (const [shown, there] of [
+  for (const [inRequest, there] of [
     [ended, []],
     [[], ended],
     [ended, ended],
   ] as const) {
     let purges = 0
-    const { desired } = await callHook('finalize', hookRequest(deleted, shown), {
+    const { desired } = await callHook('finalize', hookRequest(deleted, inRequest), {
       ...secretThere,
       jobsOf: async () => [...there],
       async purge() {
@@ -205,7 +208,7 @@ t.test('a Job that was seen may have written: its objects are purged', async (t)
 
 t.test('while the purge is not done its Jobs are looked at once a call', async (t) => {
   let looks = 0
-  const { desired } = await callHook('finalize', hookRequest(ending()), {
+  const { desired } = await callHook('finalize', hookRequest(deletedBackup()), {
     ...secretThere,
     purge: async () => ({ done: false }),
     async jobsOf() {
@@ -230,7 +233,7 @@ t.test('what else the status says stays while its objects are purged', async (t)
   const status = { phase: 'Completed', startTime: ago(900), conditions } as const
   const { desired } = await callHook(
     'finalize',
-    hookRequest(ending({ status: { ...status, conditions: [...conditions] } })),
+    hookRequest(deletedBackup({ status: { ...status, conditions: [...conditions] } })),
     { ...secretThere, purge: async () => ({ done: false }) },
   )
   t.match(desired.status, { phase: 'Completed', startTime: ago(900) })
@@ -248,7 +251,7 @@ t.test('the annotation retain-objects releases at once', async (t) => {
   const annotations = { [ANNOTATIONS.retainObjects]: 'true' }
   const { desired, written } = await callHook(
     'finalize',
-    hookRequest(ending({ annotations }), rbac),
+    hookRequest(deletedBackup({ annotations }), rbac),
     {
       ...secretThere,
       purge,
@@ -298,9 +301,9 @@ t.test('in a namespace that ends it gives up after 10 minutes, saying so in the 
   const purge = async () => Promise.reject(new StorageError('access denied'))
   const ends = { ...secretThere, purge, isNamespaceTerminating: async () => true }
   const spec = { deletionPolicy: 'Delete' } as const
-  const young = ending({ deletionTimestamp: ago(599), spec })
+  const young = deletedBackup({ deletionTimestamp: ago(599), spec })
   t.equal((await callHook('finalize', hookRequest(young), ends)).desired.finalized, undefined)
-  const late = hookRequest(ending({ deletionTimestamp: ago(600), spec }))
+  const late = hookRequest(deletedBackup({ deletionTimestamp: ago(600), spec }))
   const given = await callHook('finalize', late, ends)
   t.equal(given.desired.finalized, true)
   t.strictSame(given.written, [
@@ -329,7 +332,7 @@ t.test('a purge waits while a restore naming that backup has an unfinished Job',
   const restoresReading: BackupPorts['restoresReading'] = async ({ namespace, name }) =>
     namespace === 'ns' && name === 'b' ? restores : []
   const answers = { ...secretThere, jobsOf, restoresReading }
-  const { desired } = await callHook('finalize', hookRequest(ending()), answers)
+  const { desired } = await callHook('finalize', hookRequest(deletedBackup()), answers)
   t.equal(desired.finalized, undefined)
   t.equal(desired.resyncAfterSeconds, 30)
   t.match(desired.status.conditions?.at(-1), {
@@ -338,7 +341,7 @@ t.test('a purge waits while a restore naming that backup has an unfinished Job',
     message: 'waits for VecRestore far/busy',
   })
   const over = { ...answers, restoresReading: async () => restores.slice(0, 2) }
-  t.equal((await callHook('finalize', hookRequest(ending()), over)).desired.finalized, true)
+  t.equal((await callHook('finalize', hookRequest(deletedBackup()), over)).desired.finalized, true)
 })
 
 t.test(
@@ -349,7 +352,7 @@ t.test(
       asked.push(of)
       return []
     }
-    const parent = ending()
+    const parent = deletedBackup()
     await callHook('finalize', hookRequest(parent), { ...secretThere, restoresReading })
     t.strictSame(asked, [{ namespace: 'ns', name: 'b', storage: parent.spec.storage.s3 }])
   },
@@ -357,7 +360,7 @@ t.test(
 
 t.test('a purge waits for a restore that recorded itself in the bucket', async (t) => {
   const reader = { namespace: 'far', name: 'drill', until: '2026-03-01T12:30:00.000Z' }
-  const { desired } = await callHook('finalize', hookRequest(ending()), {
+  const { desired } = await callHook('finalize', hookRequest(deletedBackup()), {
     ...secretThere,
     purge: async () => ({ done: false, reader }),
   })
@@ -373,7 +376,7 @@ t.test('a purge waits for a restore that recorded itself in the bucket', async (
 
 t.test('objects that this backup did not write stay, and an Event says where', async (t) => {
   const others = { count: 3, example: 'daily/b/nightly/owner.json' }
-  const { desired, written } = await callHook('finalize', hookRequest(ending()), {
+  const { desired, written } = await callHook('finalize', hookRequest(deletedBackup()), {
     ...secretThere,
     purge: async () => ({ done: true, others }),
   })

@@ -27,12 +27,12 @@ const whole: Partial<BackupPorts> = {
 }
 
 t.test('customize shows the VecCluster, by name and namespace', async (t) => {
-  const room = backupHooks(fakePorts().ports)
+  const hooks = backupHooks(fakePorts().ports)
   const rule = { apiVersion: 'vec-operator.dev/v1alpha1', resource: 'vecclusters', names: ['a'] }
-  t.strictSame(room.customize(backup()), [{ ...rule, namespace: 'ns' }])
+  t.strictSame(hooks.customize(backup()), [{ ...rule, namespace: 'ns' }])
   const far = backup({ spec: { clusterRef: { name: 'a', namespace: 'far' } } })
-  t.strictSame(room.customize(far), [{ ...rule, namespace: 'far' }])
-  t.strictSame(room.customize(backup({ status: { phase: 'Completed' } })), [], 'it has ended')
+  t.strictSame(hooks.customize(far), [{ ...rule, namespace: 'far' }])
+  t.strictSame(hooks.customize(backup({ status: { phase: 'Completed' } })), [], 'it has ended')
 })
 
 t.test('Leases, live Jobs and the live cluster are read only where a Job may be due', async (t) => {
@@ -223,8 +223,8 @@ t.test(
     const jobs = [dataJob({ ended: ['Complete', 31] })]
     const asked = hookRequest(withProgress({}), [...rbac, ...jobs])
     const live = withProgress({ state: 'Done', backup: result({ completed: 2 }) })
-    const told = await callHook('sync', asked, { backup: async () => live })
-    t.equal(told.desired.status.phase, 'Completed')
+    const answer = await callHook('sync', asked, { backup: async () => live })
+    t.equal(answer.desired.status.phase, 'Completed')
     const crashed = await callHook('sync', asked)
     t.match(crashed.desired.status, { phase: 'Failed', error: 'Job crashed 1 times' })
   },

@@ -246,9 +246,9 @@ t.test(
 t.test(
   'who must wait without a Job gives its Lease back, but not while a Job was just made',
   async (t) => {
-    const lacking = ready({ secrets: {} })
-    t.equal(sync(lacking, context).leases?.[0]?.action, 'drop')
-    const just = sync({ ...lacking, liveJobs: [dataJob()] }, context)
+    const withoutSecrets = ready({ secrets: {} })
+    t.equal(sync(withoutSecrets, context).leases?.[0]?.action, 'drop')
+    const just = sync({ ...withoutSecrets, liveJobs: [dataJob()] }, context)
     t.equal(just.leases, undefined)
     t.equal(just.resyncAfterSeconds, 2)
   },

@@ -7,14 +7,14 @@ import type { Desired } from '../../../hooks/protocol.ts'
 import { ago, cluster, context, helmJob, observed, progress, statefulSet } from '../../builders.ts'
 import { condition } from './decisions.ts'
 
-const rights = clusterRbac(cluster())
+const rbac = clusterRbac(cluster())
 const { hash: plan } = uninstallRun(cluster())
 
 /** A cluster that was installed once and is being deleted. */
 function deleting(parts: Partial<Observed> = {}): Observed {
   return observed({
     cluster: cluster({ deletionTimestamp: ago(5), status: { helmRelease: 'vec-a' } }),
-    children: rights,
+    children: rbac,
     liveJobs: [],
     progress: progress(),
     ...parts,
@@ -34,7 +34,7 @@ t.test(
     t.equal(desired.deleteJobs?.length, 1)
     t.equal(desired.finalized, undefined)
     t.equal(desired.children.filter((child) => child['spec'] !== undefined).length, 0)
-    t.equal(desired.children.length, rights.length + 1)
+    t.equal(desired.children.length, rbac.length + 1)
     t.strictSame(appliedCondition(desired), ['Uninstalling', 'waiting for the helm run to stop'])
     t.equal(desired.resyncAfterSeconds, 2)
   },
@@ -186,7 +186,7 @@ const TRACES: [what: string, trace: Partial<Observed>][] = [
 ]
 for (const [what, trace] of TRACES) {
   t.test(`a cluster of which only ${what} is left is still uninstalled`, async (t) => {
-    const left = observed({ children: rights, liveJobs: [], ...trace })
+    const left = observed({ children: rbac, liveJobs: [], ...trace })
     t.equal(finalize(left, context).finalized, undefined)
   })
 }

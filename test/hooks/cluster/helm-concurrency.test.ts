@@ -7,24 +7,24 @@ const after = (milliseconds: number) => new Date(NOW.getTime() + milliseconds)
 t.test(
   'a turn just granted counts for everybody else, until its Job must be visible',
   async (t) => {
-    const turns = new HelmConcurrency()
-    turns.markStarted('one', NOW)
-    t.equal(turns.othersStarting('other', after(15_000)), 1)
-    t.equal(turns.othersStarting('other', after(15_001)), 0)
+    const limit = new HelmConcurrency()
+    limit.markStarted('one', NOW)
+    t.equal(limit.othersStarting('other', after(15_000)), 1)
+    t.equal(limit.othersStarting('other', after(15_001)), 0)
   },
 )
 
 t.test('the own turn does not count', async (t) => {
-  const turns = new HelmConcurrency()
-  turns.markStarted('one', NOW)
-  turns.markStarted('two', NOW)
-  t.equal(turns.othersStarting('one', NOW), 1)
-  t.equal(turns.othersStarting('three', NOW), 2)
+  const limit = new HelmConcurrency()
+  limit.markStarted('one', NOW)
+  limit.markStarted('two', NOW)
+  t.equal(limit.othersStarting('one', NOW), 1)
+  t.equal(limit.othersStarting('three', NOW), 2)
 })
 
 t.test('a turn granted again counts once, from the last time on', async (t) => {
-  const turns = new HelmConcurrency()
-  turns.markStarted('one', NOW)
-  turns.markStarted('one', after(10_000))
-  t.equal(turns.othersStarting('other', after(20_000)), 1)
+  const limit = new HelmConcurrency()
+  limit.markStarted('one', NOW)
+  limit.markStarted('one', after(10_000))
+  t.equal(limit.othersStarting('other', after(20_000)), 1)
 })

@@ -41,9 +41,9 @@ t.test('a Job that still runs has not failed, and no Job is no failure', async (
 
 t.test('what a report tells of a failure is told on; what it leaves out has words', async (t) => {
   const report = { run: 1, plan: 'p', at: ago(7) }
-  const told = { ...report, reason: 'NoChart', message: 'no such chart' }
+  const failed = { ...report, reason: 'NoChart', message: 'no such chart' }
   const job = { ended: ['Failed', 5] } satisfies JobOverrides
-  t.strictSame(failureWith(job, progress({ ...told, state: 'Refused' })), {
+  t.strictSame(failureWith(job, progress({ ...failed, state: 'Refused' })), {
     ...{ reason: 'NoChart', message: 'no such chart', plan: 'p', failedAt: ago(7) },
     rejected: true,
   })
@@ -51,7 +51,7 @@ t.test('what a report tells of a failure is told on; what it leaves out has word
     ...{ reason: 'HelmFailed', message: 'the helm run failed', plan: 'p', failedAt: ago(7) },
     rejected: false,
   })
-  t.equal(failureWith(job, progress({ ...told, state: 'Done' })), undefined)
+  t.equal(failureWith(job, progress({ ...failed, state: 'Done' })), undefined)
 })
 
 t.test('a report tells of the end of its own Job, and of all before it', async (t) => {

@@ -31,7 +31,7 @@ function statusOf(desired: Desired<unknown>): ClusterStatus {
   return desired.status as ClusterStatus
 }
 
-const rights = clusterRbac(cluster())
+const rbac = clusterRbac(cluster())
 
 t.test('live Jobs and turns are read only where a Job may be due', async (t) => {
   const read: string[] = []
@@ -45,11 +45,11 @@ t.test('live Jobs and turns are read only where a Job may be due', async (t) => 
       return 0
     },
   }
-  const room = clusterHooks(fakePorts(spied).ports)
-  const settled = appliedCluster({ phase: 'Running', appliedRun: 1 })
-  await room.sync(hookRequest(settled, rights, [statefulSet()]), context)
+  const hooks = clusterHooks(fakePorts(spied).ports)
+  const applied = appliedCluster({ phase: 'Running', appliedRun: 1 })
+  await hooks.sync(hookRequest(applied, rbac, [statefulSet()]), context)
   t.strictSame(read, [])
-  await room.sync(hookRequest(cluster(), rights), context)
+  await hooks.sync(hookRequest(cluster(), rbac), context)
   t.strictSame(read, ['unfinishedHelmJobs', 'jobsOf'])
 })
 
@@ -67,15 +67,15 @@ t.test('who waits for a slot reads no more than whether there is one', async (t)
     lease: noted('lease', undefined),
     unfinishedHelmJobs: async () => running,
   })
-  const room = clusterHooks(ports)
-  const first = await room.sync(hookRequest(cluster(), rights), context)
+  const hooks = clusterHooks(ports)
+  const first = await hooks.sync(hookRequest(cluster(), rbac), context)
   t.strictSame(read.splice(0), ['jobsOf', 'lease', 'lease'], 'its own Lease must be given back')
   const waiting = cluster({ status: statusOf(first) })
-  const second = await room.sync(hookRequest(waiting, rights), context)
+  const second = await hooks.sync(hookRequest(waiting, rbac), context)
   t.strictSame(read, [])
   t.strictSame(statusOf(second), statusOf(first))
   running = 9
-  await room.sync(hookRequest(waiting, rights), context)
+  await hooks.sync(hookRequest(waiting, rbac), context)
   t.strictSame(read, ['jobsOf', 'lease', 'lease'])
 })
 
@@ -85,7 +85,7 @@ t.test('Leases are read where a helm run may be due, and written before its Job'
     asked.push(name)
     return name === 'vec-a-write' ? leaseOf('write', 'VecRestore/far/into-a/uid-r', 5) : undefined
   }
-  const request = hookRequest(cluster(), rights, [statefulSet()])
+  const request = hookRequest(cluster(), rbac, [statefulSet()])
   const { ports } = fakePorts({ lease })
   const desired = await clusterHooks(ports).sync(request, context)
   t.strictSame(asked.toSorted(), ['vec-a-backup', 'vec-a-write'])
@@ -107,7 +107,7 @@ t.test('a progress annotation of another uid is ignored', async (t) => {
   const report = { ...progress({ applied: applied() }), uid: 'namesake' }
   const annotations = { [ANNOTATIONS.progress]: JSON.stringify(report) }
   const desired = await clusterHooks(fakePorts().ports).sync(
-    hookRequest(cluster({ annotations }), rights),
+    hookRequest(cluster({ annotations }), rbac),
     context,
   )
   t.equal(statusOf(desired).appliedRun, undefined)
@@ -116,8 +116,8 @@ t.test('a progress annotation of another uid is ignored', async (t) => {
 for (const text of ['{', '[]', '{"uid":"uid-a"}', 'null', '']) {
   t.test(`a progress annotation that does not read is ignored: ${text}`, async (t) => {
     const annotations = { [ANNOTATIONS.progress]: text }
-    const room = clusterHooks(fakePorts().ports)
-    const desired = await room.sync(hookRequest(cluster({ annotations }), rights), context)
+    const hooks = clusterHooks(fakePorts().ports)
+    const desired = await hooks.sync(hookRequest(cluster({ annotations }), rbac), context)
     t.ok(desired.children.some(({ kind }) => kind === 'Job'))
   })
 }
@@ -129,7 +129,7 @@ t.test(
     const { ports } = fakePorts({ cluster: async () => live })
     const jobs = [helmJob({ ended: ['Complete', 31] })]
     const desired = await clusterHooks(ports).sync(
-      hookRequest(cluster(), [...rights, ...jobs], [statefulSet()]),
+      hookRequest(cluster(), [...rbac, ...jobs], [statefulSet()]),
       context,
     )
     t.equal(statusOf(desired).appliedRun, 1)
@@ -139,26 +139,26 @@ t.test(
 
 t.test('two clusters of one pass do not take the same turn', async (t) => {
   const one = { ...context, settings: { ...settings, maxHelmJobs: 1 } }
-  const room = clusterHooks(fakePorts().ports)
+  const hooks = clusterHooks(fakePorts().ports)
   const makesJob = ({ children }: Desired<unknown>) => children.some(({ kind }) => kind === 'Job')
   const other = cluster({ name: 'b' })
-  t.ok(makesJob(await room.sync(hookRequest(cluster(), rights), one)))
-  t.notOk(makesJob(await room.sync(hookRequest(other, clusterRbac(other)), one)))
+  t.ok(makesJob(await hooks.sync(hookRequest(cluster(), rbac), one)))
+  t.notOk(makesJob(await hooks.sync(hookRequest(other, clusterRbac(other)), one)))
 })
 
 t.test('finalize of a running install deletes the Job with its pods', async (t) => {
   const jobs = [helmJob()]
   const { ports, writes: written } = fakePorts({ jobsOf: async () => jobs })
   const parent = cluster({ deletionTimestamp: ago(1) })
-  const room = clusterHooks(ports)
-  const desired = await room.finalize?.(hookRequest(parent, [...rights, ...jobs]), context)
+  const hooks = clusterHooks(ports)
+  const desired = await hooks.finalize?.(hookRequest(parent, [...rbac, ...jobs]), context)
   t.strictSame(written.deleted, [jobs[0]?.metadata.name])
   t.match(desired, { finalized: undefined, children: Array })
 })
 
 t.test('a Helm error is an Event, written once for the same words', async (t) => {
   const { ports, writes: written } = fakePorts()
-  const room = clusterHooks(ports)
+  const hooks = clusterHooks(ports)
   const { hash: plan } = desiredRun(observed(), settings)
   const report = progress({
     state: 'Failed',
@@ -169,20 +169,17 @@ t.test('a Helm error is an Event, written once for the same words', async (t) =>
   })
   const annotations = { [ANNOTATIONS.progress]: JSON.stringify(report) }
   const jobs = [helmJob({ plan, ended: ['Failed', 5] })]
-  const first = await room.sync(
-    hookRequest(cluster({ annotations }), [...rights, ...jobs]),
-    context,
-  )
+  const first = await hooks.sync(hookRequest(cluster({ annotations }), [...rbac, ...jobs]), context)
   t.match(written.events, [{ reason: 'HelmFailed', message: 'no chart', type: 'Warning' }])
   const status = statusOf(first)
-  await room.sync(hookRequest(cluster({ annotations, status }), [...rights, ...jobs]), context)
+  await hooks.sync(hookRequest(cluster({ annotations, status }), [...rbac, ...jobs]), context)
   t.equal(written.events.length, 1)
 })
 
 t.test('the same hook request delivered twice at once makes one Job, by its name', async (t) => {
-  const room = clusterHooks(fakePorts().ports)
-  const twice = [hookRequest(cluster(), rights), hookRequest(cluster(), rights)]
-  const answers = await Promise.all(twice.map((one) => room.sync(one, context)))
+  const hooks = clusterHooks(fakePorts().ports)
+  const twice = [hookRequest(cluster(), rbac), hookRequest(cluster(), rbac)]
+  const answers = await Promise.all(twice.map((one) => hooks.sync(one, context)))
   const names = answers.flatMap(({ children }) =>
     children.filter(({ kind }) => kind === 'Job').map(({ metadata }) => metadata.name),
   )
@@ -192,7 +189,7 @@ t.test('the same hook request delivered twice at once makes one Job, by its name
 t.test('an old parent after a newer one makes no second Job', async (t) => {
   // The cache shows neither the Job nor its report; the live list does.
   const { ports } = fakePorts({ jobsOf: async () => [helmJob({ ended: ['Complete', 1] })] })
-  const desired = await clusterHooks(ports).sync(hookRequest(cluster(), rights), context)
+  const desired = await clusterHooks(ports).sync(hookRequest(cluster(), rbac), context)
   const made = desired.children.find(({ kind }) => kind === 'Job')
   t.match(made?.metadata.name, /-2$/)
 })

@@ -21,14 +21,14 @@ function podOf(job: Child): PodSpec {
 }
 
 function upgradeOf(spec: ClusterOverrides['spec'] = {}): Child {
-  const wanted = cluster({ spec })
-  const plan = { ...desiredRun(observed({ cluster: wanted }), settings), run: 1 }
-  return upgradeJob(wanted, plan, clusterRbac(wanted), settings)
+  const parent = cluster({ spec })
+  const plan = { ...desiredRun(observed({ cluster: parent }), settings), run: 1 }
+  return upgradeJob(parent, plan, clusterRbac(parent), settings)
 }
 
 function uninstall(): Child {
-  const rights = clusterRbac(cluster())
-  return uninstallJob({ ...uninstallRun(cluster()), run: 2 }, rights, settings)
+  const rbac = clusterRbac(cluster())
+  return uninstallJob({ ...uninstallRun(cluster()), run: 2 }, rbac, settings)
 }
 
 /** The names of the Secrets that are mounted, by credential. */

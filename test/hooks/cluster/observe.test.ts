@@ -71,17 +71,17 @@ t.test('every Secret that the spec names is read, and known as far as it exists'
 
 t.test('the pods there are tell of consensus, however many the spec wants by now', async (t) => {
   const asked: number[] = []
-  const told: PodConsensus[] = [{ ordinal: 0, state: 'working' }]
+  const consensus: PodConsensus[] = [{ ordinal: 0, state: 'working' }]
   const reach = dependenciesOf({
     async consensus({ replicas }) {
       asked.push(replicas)
-      return told
+      return consensus
     },
   })
   const parent = appliedCluster({ spec: { replicas: 5 } })
   const found = await observe(hookRequest(parent, [], [statefulSet(3)]), reach, context)
   t.strictSame(asked, [3])
-  t.strictSame(found.consensus, told)
+  t.strictSame(found.consensus, consensus)
   t.equal(found.consensusResyncSeconds, undefined)
 })
 

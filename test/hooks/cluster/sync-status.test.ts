@@ -183,8 +183,8 @@ t.test('each pod that has stopped is named, with the words of the engine', async
 
 t.test('each pod that does not answer is named', async (t) => {
   const consensus = [0, 1].map((ordinal) => ({ ordinal, state: 'unknown' as const }))
-  const told = condition(sync(running({ consensus }), context), 'Consensus')
-  t.equal(told?.[2], 'no answer from vec-a-0, vec-a-1')
+  const found = condition(sync(running({ consensus }), context), 'Consensus')
+  t.equal(found?.[2], 'no answer from vec-a-0, vec-a-1')
 })
 
 t.test('what was known of consensus stays until the pods are asked again', async (t) => {
@@ -215,9 +215,9 @@ t.test('the whole status of a cluster that runs', async (t) => {
   const status = { phase: 'Running', appliedRun: 1 } as const
   const wide = cluster({ spec: { replicas: 3 }, status })
   const pods = statefulSet(3, { readyReplicas: 2 })
-  const { status: told } = sync(running({ cluster: wide, statefulSet: pods }), context)
+  const { status: found } = sync(running({ cluster: wide, statefulSet: pods }), context)
   const since = { lastTransitionTime: '2026-03-01T12:00:00Z', observedGeneration: 1 }
-  t.strictSame(told, {
+  t.strictSame(found, {
     phase: 'Running',
     replicas: 3,
     readyReplicas: 2,
@@ -303,12 +303,12 @@ t.test('Ready speaks of the generation that is rolled out, not of one that waits
             },
           ]
     const status = { phase: 'Running' as const, appliedRun: 1, conditions }
-    const { status: told } = sync(
+    const { status: found } = sync(
       running({ cluster: cluster({ generation, status }), ...parts }),
       context,
     )
     const of = (type: string) =>
-      told.conditions?.find((one) => one.type === type)?.observedGeneration
+      found.conditions?.find((one) => one.type === type)?.observedGeneration
     return [of('Ready'), of('Progressing'), of('Applied')]
   }
   t.strictSame(generations({}, 2, 1), [1, 1, 2], 'the change has not been applied')

@@ -75,8 +75,8 @@ t.test('a running Job is told of, and looked at sooner until it has told of itse
   const words = ['False', 'HelmRunning', 'helm run 3 is in progress']
   t.strictSame(condition(silent, 'Applied'), words)
   t.equal(silent.resyncAfterSeconds, 10)
-  const told = progress({ run: 3, state: 'Started' })
-  const reported = sync(ready({ jobs, progress: told }), context)
+  const started = progress({ run: 3, state: 'Started' })
+  const reported = sync(ready({ jobs, progress: started }), context)
   t.strictSame(condition(reported, 'Applied'), words)
   t.equal(reported.resyncAfterSeconds, 30)
 })
@@ -153,8 +153,8 @@ t.test('rights that an earlier release made go once nothing runs', async (t) => 
     metadata: { ...right.metadata, name: right.metadata.name.replace('cluster-', 'cluster-0') },
   }))
   const children = [...rbac, ...former]
-  const shown = cluster({ status: { ...sync(running(), context).status, appliedRun: 1 } })
-  const { pruned: dropped = [] } = sync(running({ cluster: shown, children }), context)
+  const parent = cluster({ status: { ...sync(running(), context).status, appliedRun: 1 } })
+  const { pruned: dropped = [] } = sync(running({ cluster: parent, children }), context)
   const names = former.map(({ kind, metadata: { name } }) => `${kind}/${name}`)
   const gone = dropped.map(({ kind, name }) => `${kind}/${name}`)
   t.strictSame(
@@ -163,24 +163,24 @@ t.test('rights that an earlier release made go once nothing runs', async (t) => 
   )
   t.equal(gone.length, rbac.length + 1, 'and the binding of helm')
   const jobs = [helmJob({ run: 2 })]
-  t.equal(sync(running({ cluster: shown, children, jobs }), context).pruned, undefined)
+  t.equal(sync(running({ cluster: parent, children, jobs }), context).pruned, undefined)
 })
 
 t.test('the rights of helm go once the status says that its run is applied', async (t) => {
   const helm = rbac.at(-1)
-  const keptHelm = ({ children }: Decision) =>
+  const helmJobs = ({ children }: Decision) =>
     children.some(({ metadata: { name } }) => name === helm?.metadata.name)
   const first = sync(running(), context)
-  t.ok(keptHelm(first), 'the cache may not show a Job that was just made')
-  const shown = cluster({ status: { ...first.status, appliedRun: 1 } })
-  const second = sync(running({ cluster: shown }), context)
-  t.notOk(keptHelm(second))
+  t.ok(helmJobs(first), 'the cache may not show a Job that was just made')
+  const parent = cluster({ status: { ...first.status, appliedRun: 1 } })
+  const second = sync(running({ cluster: parent }), context)
+  t.notOk(helmJobs(second))
   t.equal(second.children.length, rbac.length - 1, 'the others stay')
   t.match(second.pruned, [{ kind: 'RoleBinding', name: helm?.metadata.name }])
   const due = sync(
-    running({ cluster: shown, progress: progress(), children: rbac.slice(0, -1) }),
+    running({ cluster: parent, progress: progress(), children: rbac.slice(0, -1) }),
     context,
   )
-  t.ok(keptHelm(due), 'and come again before the next run')
+  t.ok(helmJobs(due), 'and come again before the next run')
   t.notOk(due.children.some(({ kind }) => kind === 'Job'))
 })

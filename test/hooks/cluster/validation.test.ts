@@ -123,7 +123,7 @@ t.test('an image that YAML would read as more than an image stops helm', async (
 })
 
 type Volume = VecCluster['spec']['snapshotPersistence']
-const volumes: [title: string, wanted: Volume, live: string | undefined, message?: string][] = [
+const volumes: [title: string, desired: Volume, live: string | undefined, message?: string][] = [
   [
     'switched on',
     { enabled: true, size: '10Gi' },
@@ -153,8 +153,8 @@ const volumes: [title: string, wanted: Volume, live: string | undefined, message
 
 for (const [title, snapshotPersistence, live, message] of volumes) {
   t.test(`a snapshot volume ${title} is compared with the StatefulSet before helm`, async (t) => {
-    const wanted = cluster({ spec: { snapshotPersistence } })
-    t.equal(validateSpec(wanted, statefulSet(1, {}, live)), message)
+    const desired = cluster({ spec: { snapshotPersistence } })
+    t.equal(validateSpec(desired, statefulSet(1, {}, live)), message)
   })
 }
 
@@ -168,20 +168,20 @@ function withSnapshots(volume: object) {
 t.test('the class of the snapshot volume is compared where the spec names one', async (t) => {
   const size = '10Gi'
   const fast = { storageClassName: 'fast', resources: { requests: { storage: size } } }
-  const obstacle = (storageClassName?: string) => {
+  const blocker = (storageClassName?: string) => {
     const named = storageClassName === undefined ? {} : { storageClassName }
     const snapshotPersistence = { enabled: true, size, ...named }
     return validateSpec(cluster({ spec: { snapshotPersistence } }), withSnapshots(fast))
   }
-  t.equal(obstacle('fast'), undefined)
-  t.equal(obstacle(), undefined)
-  t.match(obstacle('slow'), /storageClassName is fixed at creation: .* has fast$/)
+  t.equal(blocker('fast'), undefined)
+  t.equal(blocker(), undefined)
+  t.match(blocker('slow'), /storageClassName is fixed at creation: .* has fast$/)
 })
 
 t.test('a snapshot volume without a size is another size', async (t) => {
-  const wanted = cluster({ spec: { snapshotPersistence: { enabled: true, size: '10Gi' } } })
+  const desired = cluster({ spec: { snapshotPersistence: { enabled: true, size: '10Gi' } } })
   for (const volume of [{}, { resources: {} }]) {
-    t.match(validateSpec(wanted, withSnapshots(volume)), /size is fixed at creation: .* has none$/)
+    t.match(validateSpec(desired, withSnapshots(volume)), /size is fixed at creation: .* has none$/)
   }
 })
 

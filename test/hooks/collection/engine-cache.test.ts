@@ -26,7 +26,7 @@ function stage(answer: () => Promise<unknown> = async () => 'answer') {
 const signal = new AbortController().signal
 
 /** Lets everything that is ready to go on do so. */
-const settled = () => new Promise<void>((resolve) => setImmediate(resolve))
+const nextTick = () => new Promise<void>((resolve) => setImmediate(resolve))
 
 t.test('each question is asked once in ten seconds, whoever wants to know', async (t) => {
   const { shared, asked, later } = stage()
@@ -119,7 +119,7 @@ t.test('who has its answer does not listen for the end of its pass any more', as
   const answer = shared.version(pass.signal)
   t.equal(getEventListeners(pass.signal, 'abort').length, 1)
   await answer
-  await settled()
+  await nextTick()
   t.strictSame(getEventListeners(pass.signal, 'abort'), [])
 })
 
@@ -150,23 +150,23 @@ async function worksBut(t: Test, left: number, count: number) {
 t.test('at most eight passes are under way; the others come in the order they came', async (t) => {
   const { shared } = stage()
   const { begun, end, done } = works(shared, 11)
-  await settled()
+  await nextTick()
   t.strictSame(begun, [0, 1, 2, 3, 4, 5, 6, 7])
   end[3]?.()
   t.equal(await done[3], 3)
-  await settled()
+  await nextTick()
   t.equal(begun.at(-1), 8)
   end[0]?.()
   end[1]?.()
-  await settled()
+  await nextTick()
   t.strictSame(begun.slice(8), [8, 9, 10])
   for (const index of [2, 4, 5, 6, 7, 8, 9, 10]) end[index]?.()
   await Promise.all(done)
   const again = works(shared, 9)
-  await settled()
+  await nextTick()
   t.equal(again.begun.length, 8, 'eight are free again, and no more')
   again.end.forEach((one) => one())
-  await settled()
+  await nextTick()
   again.end[8]?.()
   await Promise.all(again.done)
 })
@@ -175,7 +175,7 @@ t.test('a pass that fails gives its turn on', async (t) => {
   const { shared } = stage()
   const fails = Array.from({ length: 8 }, () =>
     shared.runLimited(async () => {
-      await settled()
+      await nextTick()
       throw new Error('no')
     }, signal),
   )
@@ -189,7 +189,7 @@ t.test(
   async (t) => {
     const { begun, end, done } = await worksBut(t, 8, 10)
     end[0]?.()
-    await settled()
+    await nextTick()
     t.strictSame(begun, [0, 1, 2, 3, 4, 5, 6, 7, 9])
     for (const index of [1, 2, 3, 4, 5, 6, 7, 9]) end[index]?.()
     await Promise.all(done)
@@ -198,10 +198,10 @@ t.test(
 
 t.test('a pass that leaves the line from behind others gives them no turn too many', async (t) => {
   const { begun, end, done } = await worksBut(t, 9, 11)
-  await settled()
+  await nextTick()
   t.equal(begun.length, 8)
   for (const index of [0, 1]) end[index]?.()
-  await settled()
+  await nextTick()
   if (!t.strictSame(begun.slice(8), [8, 10])) return
   for (const index of [2, 3, 4, 5, 6, 7, 8, 10]) end[index]?.()
   await Promise.all(done)
@@ -219,19 +219,19 @@ t.test('a turn that comes in the moment its pass is ended goes to the next in li
     end[0]?.()
     for (let step = 0; step < steps; step += 1) await Promise.resolve()
     ended.abort()
-    await settled()
+    await nextTick()
     end[8]?.()
     await fate
-    await settled()
+    await nextTick()
     // Else the rest of this would wait for ever.
     if (!t.equal(begun.at(-1), 9, `ended after ${steps} steps`)) return
     for (const index of [1, 2, 3, 4, 5, 6, 7, 9]) end[index]?.()
     await Promise.all(done.toSpliced(8, 1))
     const again = works(shared, 9)
-    await settled()
+    await nextTick()
     t.equal(again.begun.length, 8, 'eight are free again, and no more')
     again.end.forEach((one) => one())
-    await settled()
+    await nextTick()
     again.end[8]?.()
     await Promise.all(again.done)
   }

@@ -110,9 +110,9 @@ t.test('an index that is not declared any more is removed, if it was made here',
 t.test('an index that stays though it was removed is waited for, and still ours', async (t) => {
   const stage = await announced()
   await stage.sync()
-  const shown = structuredClone(stage.engine.liveInfo('docs').payload_schema)
+  const schema = structuredClone(stage.engine.liveInfo('docs').payload_schema)
   stage.engine.beforeCall = (name) => {
-    if (name === 'collectionInfo') stage.engine.liveInfo('docs').payload_schema = { ...shown }
+    if (name === 'collectionInfo') stage.engine.liveInfo('docs').payload_schema = { ...schema }
   }
   stage.applySpec({ payloadIndexes: [] })
   const { status } = await stage.sync()

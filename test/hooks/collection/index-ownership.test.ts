@@ -63,15 +63,15 @@ t.test(
       collection(named, { name: 'late', uid: 'a', creationTimestamp }),
     )
     late.otherCollections = [adopted.parent]
-    const refusal = { phase: 'Failed', error: 'collection docs belongs to VecCollection ns/first' }
-    t.match(await late.syncUntilStable(), refusal)
+    const failure = { phase: 'Failed', error: 'collection docs belongs to VecCollection ns/first' }
+    t.match(await late.syncUntilStable(), failure)
     t.equal((await late.finalize()).finalized, true)
     t.strictSame(late.engine.writes, [])
     adopted.otherCollections = [late.parent]
     adopted.engine.faults.set('collectionInfo', { error: engineError(401, 'Invalid API key') })
     t.match(await adopted.syncNextInterval(), { phase: 'Failed', error: /Invalid API key/ })
     late.otherCollections = [adopted.parent]
-    t.match(await late.syncNextInterval(), refusal, 'also while the other one has failed')
+    t.match(await late.syncNextInterval(), failure, 'also while the other one has failed')
     adopted.applySpec({ hnsw: { m: 5 } })
     t.equal((await adopted.syncUntilStable()).phase, 'Ready', 'it still writes')
   },

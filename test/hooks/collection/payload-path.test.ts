@@ -2,7 +2,7 @@ import t from 'tap'
 import { canonicalPath } from '../../../hooks/collection/payload-path.ts'
 
 /** As the real engine 1.18.3 shows them in payload_schema. */
-const PATHS: [declared: string, shown: string][] = [
+const PATHS: [declared: string, reported: string][] = [
   ['a.b', 'a.b'],
   ['"a"', 'a'],
   ['a."b"', 'a.b'],

@@ -9,7 +9,7 @@ import {
 import { config, singleVector, type ConfigOverrides } from './config.ts'
 import { collectionSpec, vector } from './stage.ts'
 
-const SAME: [title: string, wanted: unknown, live: unknown][] = [
+const SAME: [title: string, desired: unknown, live: unknown][] = [
   ['the same word', 'a', 'a'],
   ['nothing that is declared', undefined, 5],
   ['a null within an object, for "do not care"', { a: null }, { a: 5 }],
@@ -17,13 +17,13 @@ const SAME: [title: string, wanted: unknown, live: unknown][] = [
   ['lists of the same members', [{ a: 1 }, 'b'], ['b', { a: 1 }, 'b']],
   ['an object that shows more', { a: 1 }, { a: 1, b: 2 }],
 ]
-for (const [title, wanted, live] of SAME) {
+for (const [title, desired, live] of SAME) {
   t.test(`no difference: ${title}`, async (t) => {
-    t.strictSame(diffValues('strictMode.x', wanted, live), [])
+    t.strictSame(diffValues('strictMode.x', desired, live), [])
   })
 }
 
-const OTHER: [title: string, wanted: unknown, live: unknown][] = [
+const OTHER: [title: string, desired: unknown, live: unknown][] = [
   ['an empty word and nothing', '', null],
   ['a list and nothing', ['a'], undefined],
   ['a list and one that has more', ['a'], ['a', 'b']],
@@ -32,10 +32,10 @@ const OTHER: [title: string, wanted: unknown, live: unknown][] = [
   ['a fraction that was kept in 32 bits', 0.1, Math.fround(0.1)],
   ['false and true', false, true],
 ]
-for (const [title, wanted, live] of OTHER) {
+for (const [title, desired, live] of OTHER) {
   t.test(`a difference: ${title}`, async (t) => {
-    t.strictSame(diffValues('strictMode.x', wanted, live), [
-      { path: 'strictMode.x', desired: wanted, live },
+    t.strictSame(diffValues('strictMode.x', desired, live), [
+      { path: 'strictMode.x', desired: desired, live },
     ])
   })
 }
@@ -64,13 +64,13 @@ t.test('what does not differ is no drift', async (t) => {
 
 t.test('a quantization is told as a whole where its kind differs', async (t) => {
   const binary = { quantization_config: { binary: {} } }
-  const told = (quantization: Record<string, unknown>) =>
+  const ignored = (quantization: Record<string, unknown>) =>
     findDrift(collectionSpec({ quantization }), config(binary)).flatMap(({ differences }) =>
       differences.map(formatDifference),
     )
-  t.strictSame(told({ Disabled: {} }), ['quantization: desired Disabled, live {"binary":{}}'])
-  t.strictSame(told({ binary: {}, scalar: {} }).length, 1, 'one kind of two is not there')
-  t.strictSame(told({ binary: {} }), [])
+  t.strictSame(ignored({ Disabled: {} }), ['quantization: desired Disabled, live {"binary":{}}'])
+  t.strictSame(ignored({ binary: {}, scalar: {} }).length, 1, 'one kind of two is not there')
+  t.strictSame(ignored({ binary: {} }), [])
 })
 
 const FIXED: [

@@ -166,10 +166,10 @@ t.test(
   'an index of others that fits is not managed; one that differs is announced, then replaced',
   async (t) => {
     const live = { a: { data_type: 'keyword' }, b: { data_type: 'integer' } }
-    const wanted = [keyword('a'), keyword('b')]
-    const first = indexPlan(wanted, live, { managed: [], ignored: NONE })
+    const desired = [keyword('a'), keyword('b')]
+    const first = indexPlan(desired, live, { managed: [], ignored: NONE })
     t.match(first, { announce: [keyword('b')], create: [], remake: [], managed: ['b'] })
-    const second = indexPlan(wanted, live, { managed: ['b'], ignored: NONE })
+    const second = indexPlan(desired, live, { managed: ['b'], ignored: NONE })
     t.match(second, { announce: [], create: [], remake: [keyword('b')], managed: ['b'] })
   },
 )

@@ -30,8 +30,8 @@ t.test('drift is put right within a minute, not of all collections at once', asy
   const words = { reason: 'x', message: 'y' }
   const seconds = Array.from({ length: 50 }, (_, index) => {
     const one = collection({}, { uid: `uid-${index}` })
-    const { requeueAfterSeconds, ...told } = finalResult(one, 'Ready', words)
-    t.strictSame(told, { phase: 'Ready', ...words })
+    const { requeueAfterSeconds, ...result } = finalResult(one, 'Ready', words)
+    t.strictSame(result, { phase: 'Ready', ...words })
     return requeueAfterSeconds
   })
   t.ok(seconds.every((one) => Number.isInteger(one) && one >= 50 && one <= 60))

@@ -55,8 +55,8 @@ t.test('what a pass could not tell stays as it was', async (t) => {
     ...{ payloadIndexes: ['a'], aliases: ['b'] },
     ignored: { generation: 1, engineVersion: '1.18.3', paths: ['c'] },
   }
-  const { conditions, collectionName, ...kept } = statusOf({}, before)
-  t.strictSame(kept, before)
+  const { conditions, collectionName, ...unchanged } = statusOf({}, before)
+  t.strictSame(unchanged, before)
   t.equal(collectionName, 'docs')
   t.equal(conditions?.length, 1)
   t.equal(statusOf({}).phase, 'Pending')

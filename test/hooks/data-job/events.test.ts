@@ -23,7 +23,7 @@ function resource(...conditions: Condition[]) {
   }
 }
 
-function told(
+function eventsOf(
   before: Condition[],
   status: { conditions?: Condition[]; error?: string },
   about = silent as typeof story | typeof silent,
@@ -33,19 +33,19 @@ function told(
 }
 
 t.test('the start of the work is told once, whatever else there is to tell', async (t) => {
-  t.strictSame(told([], {}, story), [['Normal', 'BackupStarted', 'it begins']])
-  t.strictSame(told([], { conditions: [complete('Backed')] }, story), [
+  t.strictSame(eventsOf([], {}, story), [['Normal', 'BackupStarted', 'it begins']])
+  t.strictSame(eventsOf([], { conditions: [complete('Backed')] }, story), [
     ['Normal', 'BackupStarted', 'it begins'],
     ['Normal', 'Backed', 'it is so, 3 collections'],
   ])
-  t.strictSame(told([], {}), [])
+  t.strictSame(eventsOf([], {}), [])
 })
 
 t.test('an end is told with its error, where there is one', async (t) => {
   for (const reason of ['BackupFailed', 'JobNotStarted']) {
     const conditions = [complete(reason)]
-    t.strictSame(told([], { conditions }), [['Warning', reason, 'it is so']])
-    t.strictSame(told([], { conditions, error: 'no room' }), [
+    t.strictSame(eventsOf([], { conditions }), [['Warning', reason, 'it is so']])
+    t.strictSame(eventsOf([], { conditions, error: 'no room' }), [
       ['Warning', reason, 'it is so: no room'],
     ])
   }
@@ -53,10 +53,10 @@ t.test('an end is told with its error, where there is one', async (t) => {
 
 t.test('what was told before is not told again, and what is on its way is no end', async (t) => {
   const conditions = [complete('Backed')]
-  t.strictSame(told([complete('Backed')], { conditions }), [])
-  t.strictSame(told([complete('Waiting')], { conditions })[0]?.[1], 'Backed')
-  t.strictSame(told([], { conditions: [complete('InProgress')] }), [])
-  t.strictSame(told([], { conditions: [] }), [])
+  t.strictSame(eventsOf([complete('Backed')], { conditions }), [])
+  t.strictSame(eventsOf([complete('Waiting')], { conditions })[0]?.[1], 'Backed')
+  t.strictSame(eventsOf([], { conditions: [complete('InProgress')] }), [])
+  t.strictSame(eventsOf([], { conditions: [] }), [])
   const other = { ...complete('Backed'), type: 'Lease' }
-  t.strictSame(told([], { conditions: [other] }), [], 'another condition')
+  t.strictSame(eventsOf([], { conditions: [other] }), [], 'another condition')
 })

@@ -4,10 +4,10 @@ import { bucketBlocker, secretBlocker } from '../../../hooks/data-job/preconditi
 import { secret } from '../../builders.ts'
 
 t.test('a Secret serves only with a value in each of the keys', async (t) => {
-  const lack = (found: ReturnType<typeof secret> | undefined) =>
+  const blocker = (found: ReturnType<typeof secret> | undefined) =>
     secretBlocker({ namespace: 'ns', name: 's' }, ['one', 'other'], found)
-  t.equal(lack(secret({ one: '1', other: '2' })), undefined)
-  t.strictSame(lack(undefined), {
+  t.equal(blocker(secret({ one: '1', other: '2' })), undefined)
+  t.strictSame(blocker(undefined), {
     reason: 'SecretNotFound',
     message: 'Secret ns/s not found',
   })
@@ -15,22 +15,22 @@ t.test('a Secret serves only with a value in each of the keys', async (t) => {
     reason: 'InvalidSecret',
     message: `Secret ns/s has no value in key ${key}`,
   })
-  t.strictSame(lack(secret({ one: '1' })), without('other'))
-  t.strictSame(lack(secret({ one: '', other: '2' })), without('one'))
+  t.strictSame(blocker(secret({ one: '1' })), without('other'))
+  t.strictSame(blocker(secret({ one: '', other: '2' })), without('one'))
   const bare = secret({})
   delete bare.data
-  t.strictSame(lack(bare), without('one'), 'one without data has none')
+  t.strictSame(blocker(bare), without('one'), 'one without data has none')
 })
 
 t.test('a session token that is named must be in the Secret; by default it may be', async (t) => {
   const reference = { name: 's', accessKeyIdKey: 'id', secretAccessKeyKey: 'secret' }
-  const lack = (sessionTokenKey: string | undefined, data: Record<string, string>) => {
+  const blocker = (sessionTokenKey: string | undefined, data: Record<string, string>) => {
     const named = { ...reference, ...(sessionTokenKey !== undefined && { sessionTokenKey }) }
     return bucketBlocker({ credentialsSecretRef: named }, 'ns', secret(data))
   }
-  t.equal(lack(undefined, { id: '1', secret: '2' }), undefined)
-  t.equal(lack('token', { id: '1', secret: '2', token: '3' }), undefined)
-  t.strictSame(lack('token', { id: '1', secret: '2' }), {
+  t.equal(blocker(undefined, { id: '1', secret: '2' }), undefined)
+  t.equal(blocker('token', { id: '1', secret: '2', token: '3' }), undefined)
+  t.strictSame(blocker('token', { id: '1', secret: '2' }), {
     reason: 'InvalidSecret',
     message: 'Secret ns/s has no value in key token',
   })

@@ -116,7 +116,7 @@ t.test('a cluster made anew under its name may allow less: nothing of it is copi
 
 t.test('Secrets of other purposes are no credentials of a source', async (t) => {
   const parent = migration({ spec: { source: ENDPOINT } })
-  const lack = (type: string, authority = 'Opaque', key = 'bundle.pem') => {
+  const blocker = (type: string, authority = 'Opaque', key = 'bundle.pem') => {
     const ref = { ...parent.spec.source.endpoint, caSecretRef: { name: 'old-ca', key } }
     const spec = { ...parent.spec, source: { endpoint: { ...ref, url: 'https://db' } } }
     return credentialBlocker(
@@ -128,9 +128,9 @@ t.test('Secrets of other purposes are no credentials of a source', async (t) => 
       },
     )
   }
-  t.equal(lack('Opaque'), undefined)
-  t.match(lack('kubernetes.io/service-account-token')?.message, /^Secret ns\/old is of type kub/)
-  t.match(lack('kubernetes.io/tls')?.reason, 'InvalidSecret')
-  t.equal(lack('Opaque', 'kubernetes.io/tls', 'ca.crt'), undefined, 'a CA of cert-manager')
-  t.match(lack('Opaque', 'kubernetes.io/tls', 'tls.key')?.reason, 'InvalidSecret')
+  t.equal(blocker('Opaque'), undefined)
+  t.match(blocker('kubernetes.io/service-account-token')?.message, /^Secret ns\/old is of type kub/)
+  t.match(blocker('kubernetes.io/tls')?.reason, 'InvalidSecret')
+  t.equal(blocker('Opaque', 'kubernetes.io/tls', 'ca.crt'), undefined, 'a CA of cert-manager')
+  t.match(blocker('Opaque', 'kubernetes.io/tls', 'tls.key')?.reason, 'InvalidSecret')
 })

@@ -21,11 +21,10 @@ import {
 } from './objects.ts'
 import { fakePorts } from './ports.ts'
 
-const rights = migrationRbac(migration()) as AnyObject[]
+const rbac = migrationRbac(migration()) as AnyObject[]
 
 function clustersOf(...clusters: VecCluster[]) {
-  return async (_: string, wanted: string) =>
-    clusters.find(({ metadata }) => metadata.name === wanted)
+  return async (_: string, name: string) => clusters.find(({ metadata }) => metadata.name === name)
 }
 
 t.test('a VecMigration is shown source and target, each once', async (t) => {
@@ -43,8 +42,8 @@ t.test('an engine is asked for readiness only when its answer could start a Job'
     return false
   }
   const { ports } = fakePorts({ isReady, cluster: clustersOf(running('a')) })
-  const room = migrationHooks(ports)
-  await room.sync(hookRequest(migration()), context)
+  const hooks = migrationHooks(ports)
+  await hooks.sync(hookRequest(migration()), context)
   t.equal(asked, 0, 'the source is missing')
   const both = fakePorts({ isReady, cluster: clustersOf(running('a'), running('b')) })
   const decision = await migrationHooks(both.ports).sync(hookRequest(migration()), context)
@@ -63,12 +62,12 @@ t.test(
       cluster: clustersOf(running('a', WITH_API_KEY), running('b')),
       secret: async (_, name) => secrets[name as keyof typeof secrets],
     })
-    const room = migrationHooks(ports)
-    const guard = answerValidator(room)
+    const hooks = migrationHooks(ports)
+    const guard = answerValidator(hooks)
     const first = hookRequest(migration())
-    guard(first, await room.sync(first, context), 'sync')
-    const second = hookRequest(migration(), rights)
-    const decision = (await room.sync(second, context)) as Desired<MigrationStatus>
+    guard(first, await hooks.sync(first, context), 'sync')
+    const second = hookRequest(migration(), rbac)
+    const decision = (await hooks.sync(second, context)) as Desired<MigrationStatus>
     const { children } = guard(second, decision, 'sync')
     t.equal(children.filter(({ kind }) => kind === 'Job').length, 1)
   },
@@ -107,7 +106,7 @@ t.test('copies are kept equal to their source while the Job runs', async (t) => 
     annotations: { [ANNOTATIONS.progress]: JSON.stringify(report()) },
   })
   const { ports, writes: written } = fakePorts({ secret: async () => secret({ 'api-key': 'new' }) })
-  const asked = hookRequest(parent, [...rights, migrationJob()])
+  const asked = hookRequest(parent, [...rbac, migrationJob()])
   asked.related = { 'VecCluster.vec-operator.dev/v1alpha1': { 'other/b': away } }
   await migrationHooks(ports).sync(asked, context)
   t.strictSame(written, [`copy ${migrationJob().metadata.name}-source-engine`])
@@ -116,19 +115,19 @@ t.test('copies are kept equal to their source while the Job runs', async (t) => 
 t.test('deletion while it runs stops the Job first', async (t) => {
   const job = migrationJob()
   const { ports, writes: written } = fakePorts({ jobsOf: async () => [job] })
-  const room = migrationHooks(ports)
-  const asked = hookRequest(migration({ status: { phase: 'Running' } }), [...rights, job])
-  const decision = await room.finalize?.(asked, context)
+  const hooks = migrationHooks(ports)
+  const asked = hookRequest(migration({ status: { phase: 'Running' } }), [...rbac, job])
+  const decision = await hooks.finalize?.(asked, context)
   t.strictSame(written, [`stop ${job.metadata.name}`])
   t.match(decision, { status: { phase: 'Running' }, resyncAfterSeconds: 2 })
   t.equal(decision?.finalized, undefined)
-  t.equal(decision?.children.length, rights.length + 1)
+  t.equal(decision?.children.length, rbac.length + 1)
 })
 
 t.test('a Job on its way out is waited for, and then the migration is gone', async (t) => {
   const going = migrationJob({ deletionTimestamp: ago(1) })
   const { ports, writes: written } = fakePorts({ jobsOf: async () => [going] })
-  const asked = hookRequest(migration(), [...rights, going])
+  const asked = hookRequest(migration(), [...rbac, going])
   const waits = await migrationHooks(ports).finalize?.(asked, context)
   t.equal(waits?.finalized, undefined)
   t.strictSame(written, [])

@@ -25,16 +25,16 @@ const both: Partial<MigrationPorts> = {
 const portsNoting = (answers: Partial<MigrationPorts>) => recordCalls(fakePorts(answers).ports)
 
 t.test('of the clusters that are shown, source and target are known by both names', async (t) => {
-  const shown = [running('a'), far('a'), running('b'), far('b')]
+  const children = [running('a'), far('a'), running('b'), far('b')]
   const spec = { source: { clusterRef: { name: 'b', namespace: 'far' } } }
   const ended = { status: { phase: 'Completed' } } as const
   const known = async (parent: ReturnType<typeof migration>, related: object[]) =>
     (await observe(hookRequest(parent, [], related), fakePorts().ports, context)).clusters
   const parent = migration({ spec, ...ended })
-  t.strictSame(await known(parent, shown), { source: shown[3], target: shown[0] })
+  t.strictSame(await known(parent, children), { source: children[3], target: children[0] })
   t.strictSame(await known(parent, [far('a'), running('b')]), {})
-  t.strictSame(await known(migration({ spec: { source: ENDPOINT }, ...ended }), shown), {
-    target: shown[0],
+  t.strictSame(await known(migration({ spec: { source: ENDPOINT }, ...ended }), children), {
+    target: children[0],
   })
 })
 
@@ -128,7 +128,7 @@ t.test('the migration itself is read live only where its Job ended without a wor
   }
   t.strictSame(await asked(migration(), [crashed]), ['migration ns/m'], 'and nothing else')
   t.notOk((await asked(migration(), [migrationJob()])).includes('migration ns/m'))
-  const told = { [ANNOTATIONS.progress]: JSON.stringify(report({ state: 'Failed' })) }
-  t.strictSame(await asked(migration({ annotations: told }), [crashed]), [])
+  const annotations = { [ANNOTATIONS.progress]: JSON.stringify(report({ state: 'Failed' })) }
+  t.strictSame(await asked(migration({ annotations: annotations }), [crashed]), [])
   t.strictSame(await asked(migration({ status: { phase: 'Failed' } }), [crashed]), [])
 })

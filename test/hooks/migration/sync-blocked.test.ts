@@ -18,8 +18,11 @@ t.test('a Job that crashed to its end is told as such, once its report cannot co
 t.test(
   'a copy of a migration that has ended is not run again, and says what to do (M14)',
   async (t) => {
-    const told = JSON.stringify({ ...report({ state: 'Done', at: ago(9000) }), uid: 'uid-former' })
-    const copy = migration({ annotations: { [ANNOTATIONS.progress]: told } })
+    const formerReport = JSON.stringify({
+      ...report({ state: 'Done', at: ago(9000) }),
+      uid: 'uid-former',
+    })
+    const copy = migration({ annotations: { [ANNOTATIONS.progress]: formerReport } })
     const decision = sync(ready({ migration: copy }), context)
     const message = `this is a copy of a VecMigration (uid uid-former) that ended as Done at ${ago(9000)}, and is not run again: to run it, create another VecMigration without the annotation vec-operator.dev/progress`
     t.strictSame(statusSummary(decision), ['Failed', 'MigrationFailed', message])

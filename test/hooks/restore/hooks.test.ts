@@ -21,11 +21,11 @@ import {
 } from './objects.ts'
 import { fakePorts } from './ports.ts'
 
-function ending(parent: VecRestore, children: AnyObject[] = []) {
+function finalizeRequest(parent: VecRestore, children: AnyObject[] = []) {
   return { ...hookRequest(parent, children), finalizing: true }
 }
 
-const rights = restoreRbac(restore()) as AnyObject[]
+const rbac = restoreRbac(restore()) as AnyObject[]
 
 const world = {
   cluster: async () => runningCluster(),
@@ -45,8 +45,8 @@ t.test('it is shown its target and its backup, each by name and namespace', asyn
 
 t.test('the rights, then both Leases, then the Job, each seen before the next', async (t) => {
   const first = fakePorts(world)
-  const room = restoreHooks(first.ports)
-  const guard = answerValidator(room)
+  const hooks = restoreHooks(first.ports)
+  const guard = answerValidator(hooks)
   const answer = async (children: AnyObject[], ports: typeof first) => {
     const request = hookRequest(restore(), children)
     const decision = await restoreHooks(ports.ports).sync(request, context)
@@ -55,13 +55,13 @@ t.test('the rights, then both Leases, then the Job, each seen before the next', 
   t.equal((await answer([], first)).children.length, 3)
   t.strictSame(first.writes, [])
   const second = fakePorts(world)
-  await answer(rights, second)
+  await answer(rbac, second)
   t.strictSame(second.writes, ['take vec-a-backup', 'take vec-a-write'])
   const held = fakePorts({
     ...world,
     lease: async (_, name) => leaseOf(name === 'vec-a-write' ? 'write' : 'backup', OWN_HOLDER, 20),
   })
-  const made = await answer(rights, held)
+  const made = await answer(rbac, held)
   t.match(made.children.at(-1), { kind: 'Job', spec: {} })
   t.match(made.status, { phase: 'Pending' })
 })
@@ -95,7 +95,7 @@ t.test('a Job that has reported is not looked around for', async (t) => {
   })
   const annotations = { [ANNOTATIONS.progress]: JSON.stringify(report()) }
   const decision = await restoreHooks(ports).sync(
-    hookRequest(restore({ annotations }), [...rights, restoreJob()]),
+    hookRequest(restore({ annotations }), [...rbac, restoreJob()]),
     context,
   )
   t.match(decision.status, { phase: 'Downloading' })
@@ -105,7 +105,7 @@ t.test('a restore that goes with its Jobs gives both its turns back at once', as
   const lease = async (_: string, name: string) =>
     leaseOf(name === 'vec-a-write' ? 'write' : 'backup', OWN_HOLDER, 20)
   const { ports, writes: written } = fakePorts({ lease })
-  const gone = await restoreHooks(ports).finalize?.(ending(restore()), context)
+  const gone = await restoreHooks(ports).finalize?.(finalizeRequest(restore()), context)
   t.equal(gone?.finalized, true)
   t.strictSame(written, ['drop vec-a-write', 'drop vec-a-backup'])
 })
@@ -115,7 +115,7 @@ t.test(
   async (t) => {
     const job = restoreJob()
     const running = fakePorts({ jobsOf: async () => [job] })
-    const request = ending(restore({ status: { phase: 'Restoring' } }), [...rights, job])
+    const request = finalizeRequest(restore({ status: { phase: 'Restoring' } }), [...rbac, job])
     const waiting = await restoreHooks(running.ports).finalize?.(request, context)
     t.strictSame(running.writes, [`stop ${job.metadata.name}`])
     t.equal(waiting?.finalized, undefined)

@@ -19,10 +19,10 @@ interface Pod {
   containers: { args: string[]; resources: object }[]
 }
 
-function podFor(wanted: VecRestore, cluster = secured): Pod {
-  const run = desiredPlan(wanted, cluster, { backup: completedBackup() })
+function podFor(parent: VecRestore, cluster = secured): Pod {
+  const run = desiredPlan(parent, cluster, { backup: completedBackup() })
   if (run === undefined) throw new Error('there is no plan')
-  const observed = ready({ restore: wanted, cluster, secrets })
+  const observed = ready({ restore: parent, cluster, secrets })
   const job = restoreJob(observed, cluster, { ...run, run: 1 }, settings)
   return (job['spec'] as { template: { spec: Pod } }).template.spec
 }

@@ -30,19 +30,19 @@ async function observed(
 }
 
 /** A restore whose Job has told this of itself. */
-function telling(state: 'Started' | 'Done', parts: Parameters<typeof restore>[0] = {}): Parent {
+function reporting(state: 'Started' | 'Done', parts: Parameters<typeof restore>[0] = {}): Parent {
   const annotations = { [ANNOTATIONS.progress]: JSON.stringify(report({ state })) }
   return restore({ ...parts, annotations })
 }
 
 t.test('all that stands in the way of a Job is read live, where one may be due', async (t) => {
-  const { found, asked } = await observed(telling('Started'))
+  const { found, asked } = await observed(reporting('Started'))
   t.strictSame(asked, [
     ...['restore ns/r', 'cluster ns/a', 'statefulSet ns/vec-a', 'backup ns/b', 'secret ns/s3'],
     ...['lease ns/vec-a-write', 'lease ns/vec-a-backup', 'conflictingWork ns/a', 'jobsOf ns/uid-r'],
   ])
   t.strictSame(found, {
-    restore: telling('Started'),
+    restore: reporting('Started'),
     ...{ children: [], jobs: [], progress: report() },
     ...{ cluster: runningCluster(), statefulSet: statefulSet(3), backup: completedBackup() },
     secrets: { bucket: bucketKeys },
@@ -120,7 +120,11 @@ t.test('once a Job has told of itself, only what its copies are made of is read'
   const related = [cluster, completedBackup()]
   const answers = { ...whole, secret: async () => keySecret() }
   const jobs = [restoreJob()]
-  const { found, asked } = await observed(telling('Started', { spec }), { jobs, answers, related })
+  const { found, asked } = await observed(reporting('Started', { spec }), {
+    jobs,
+    answers,
+    related,
+  })
   t.ok(
     asked.every((call) => /^(secretCopy|secret) /.test(call)),
     asked.join(),
@@ -128,7 +132,7 @@ t.test('once a Job has told of itself, only what its copies are made of is read'
   t.strictSame(found.cluster, cluster)
   t.strictSame(found.backup, completedBackup())
   t.match(found.secrets, { engine: keySecret() })
-  const near = await observed(telling('Started'), { jobs, answers, related })
+  const near = await observed(reporting('Started'), { jobs, answers, related })
   t.strictSame(near.asked, [], 'without copies nothing')
 })
 
@@ -148,7 +152,7 @@ t.test('the restore itself is read live only where its Job ended without a word'
   const asked = async (parent: Parent, jobs: object[]) => (await observed(parent, { jobs })).asked
   t.strictSame(await asked(restore(), [crashed]), ['restore ns/r'], 'and nothing else')
   t.notOk((await asked(restore(), [restoreJob()])).includes('restore ns/r'))
-  t.strictSame(await asked(telling('Done'), [crashed]), [])
+  t.strictSame(await asked(reporting('Done'), [crashed]), [])
   t.strictSame(await asked(restore({ status: { phase: 'Completed' } }), []), [])
   t.strictSame(await asked(restore({ status: { phase: 'Failed' } }), [crashed]), [])
 })

@@ -24,8 +24,11 @@ t.test('a Job that ended without a word: once more in 2 s, after 30 s Failed', a
 
 /** As Velero, or `kubectl create` of what `kubectl get -o yaml` printed, makes it. */
 function copyOf(state: 'Started' | 'Done' | 'Failed' | 'Refused', more: object = {}) {
-  const told = JSON.stringify({ ...report({ state, at: ago(9000) }), uid: 'uid-of-last-year' })
-  return restore({ annotations: { [ANNOTATIONS.progress]: told }, ...more })
+  const formerReport = JSON.stringify({
+    ...report({ state, at: ago(9000) }),
+    uid: 'uid-of-last-year',
+  })
+  return restore({ annotations: { [ANNOTATIONS.progress]: formerReport }, ...more })
 }
 
 t.test(

@@ -7,7 +7,7 @@ import { ago, context } from '../../builders.ts'
 import { statusSummary } from '../decisions.ts'
 import { ready, report, restore, restoreJob, result } from './objects.ts'
 
-const keptRights = restoreRbac(restore()).map((right) => unchanged(right as never))
+const unchangedRbac = restoreRbac(restore()).map((right) => unchanged(right as never))
 
 t.test('Downloading until the manifest was read, then Restoring, with what is done', async (t) => {
   const jobs = [restoreJob()]
@@ -37,7 +37,7 @@ t.test('Downloading until the manifest was read, then Restoring, with what is do
   })
   t.strictSame(statusSummary(decision), ['Restoring', 'RestoreRunning', message])
   t.equal(decision.resyncAfterSeconds, 30)
-  t.strictSame(decision.children, [...keptRights, unchanged(jobs[0] as never)])
+  t.strictSame(decision.children, [...unchangedRbac, unchanged(jobs[0] as never)])
 })
 
 t.test('before the Job says what it does, the restore has started', async (t) => {

@@ -19,7 +19,7 @@ import {
   restoreJob,
 } from './objects.ts'
 
-const rights = restoreRbac(restore())
+const rbac = restoreRbac(restore())
 const free = { write: { kind: 'write' }, backup: { kind: 'backup' } } as const
 
 const waits: [string, Partial<Observed>, string, string][] = [
@@ -125,7 +125,7 @@ for (const [title, parts, message] of permissions) {
   })
 }
 
-const refusals: [string, Partial<Observed>, RegExp][] = [
+const rejections: [string, Partial<Observed>, RegExp][] = [
   [
     'a backup that Failed is final',
     { backup: backup({ status: { phase: 'Failed' } }) },
@@ -133,7 +133,7 @@ const refusals: [string, Partial<Observed>, RegExp][] = [
   ],
 ]
 
-for (const [title, parts, error] of refusals) {
+for (const [title, parts, error] of rejections) {
   t.test(title, async (t) => {
     const decision = sync(ready(parts), context)
     t.equal(decision.status.phase, 'Failed')
@@ -147,7 +147,7 @@ for (const [title, parts, error] of refusals) {
 
 t.test('the rights of the Job are seen before anything is taken', async (t) => {
   const decision = sync(ready({ children: [], leases: free }), context)
-  t.strictSame(decision.children, rights)
+  t.strictSame(decision.children, rbac)
   t.equal(decision.leases, undefined)
   t.equal(decision.resyncAfterSeconds, 2)
   t.equal(statusSummary(decision)[2], 'the rights of the Job are being made')

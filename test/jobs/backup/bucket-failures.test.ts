@@ -1,4 +1,4 @@
-/** `backup run` on bad days of the bucket: a clear sentence each, and nothing left behind. */
+/** `backup run` when the bucket fails: each failure has a clear message, and nothing is left behind. */
 import { setTimeout } from 'node:timers/promises'
 import t from 'tap'
 import { EXIT } from '../../../crds/contract/job.ts'
@@ -13,7 +13,7 @@ type BucketFault = (
   count: number,
 ) => S3Misbehaviour | undefined
 
-/** Refusals for good: the backup fails, and says why. */
+/** Permanent errors: the backup fails and says why. */
 const PERMANENT: [string, (fixture: BackupFixture) => void, RegExp][] = [
   [
     'a key the store does not know',
@@ -56,7 +56,7 @@ for (const [what, arrange, words] of PERMANENT) {
   })
 }
 
-/** What passes: the backup is whole in the end. */
+/** Transient errors: the backup completes. */
 const TRANSIENT: [string, BucketFault][] = [
   [
     '503 in a burst',
@@ -87,7 +87,7 @@ const TRANSIENT: [string, BucketFault][] = [
   ],
 ]
 for (const [what, bad] of TRANSIENT) {
-  t.test(`${what} is waited for or tried again, and the backup is whole`, async (t) => {
+  t.test(`${what} is waited for or retried, and the backup completes`, async (t) => {
     const { world, s3, store } = await backupFixture(t, { nodes: 1, snapshotBytes: 20 * MIB })
     let count = 0
     let completed = 0
@@ -105,7 +105,7 @@ for (const [what, bad] of TRANSIENT) {
   })
 }
 
-t.test('403 half way fails that collection, and the upload is aborted', async (t) => {
+t.test('403 during an upload fails that collection and aborts the upload', async (t) => {
   const { engine, world, s3, store, manifest } = await backupFixture(t, {
     engineCollections: ['a', 'b'],
     nodes: 1,
@@ -131,7 +131,7 @@ t.test('403 half way fails that collection, and the upload is aborted', async (t
   t.equal(snapshotFiles(engine).size, 0)
 })
 
-t.test('a key that is rotated under way is waited for, and the status says so', async (t) => {
+t.test('a backup waits for a rotated key, and the status says so', async (t) => {
   const { world, s3 } = await backupFixture(t, { nodes: 1, snapshotBytes: 20 * MIB })
   s3.misbehave(({ operation }) => {
     if (operation === 'CreateMultipartUpload') {
@@ -150,7 +150,7 @@ t.test('a key that is rotated under way is waited for, and the status says so', 
   t.match((await world.progress())?.message, /^Backed up 1\/1 collections$/)
 })
 
-/** The report is on its way, beside a wait that takes no time. */
+/** The report is in transit while a wait takes no time. */
 async function waitForReport(world: BackupFixture['world']): Promise<boolean> {
   for (let look = 0; look < 20; look += 1) {
     if (WAITS.test((await world.progress())?.message ?? '')) return true
@@ -163,26 +163,23 @@ const POLL_MS = 10
 const WAITS =
   /^collection 1 of 1 \(docs\), .*; waits for renewed credentials: CREATE UPLOAD s3:.* answered 403 InvalidAccessKeyId/
 
-t.test(
-  'a store that is full says so, and the other collections are not tried for nothing',
-  async (t) => {
-    const { engine, world, s3 } = await backupFixture(t, { engineCollections: ['a', 'b', 'c'] })
-    let isFull = false
-    s3.misbehave(({ operation, key }) => {
-      isFull ||= key.endsWith('.snapshot')
-      return isFull && operation !== 'DeleteObjects'
-        ? { status: 507, code: 'XMinioStorageFull' }
-        : undefined
-    })
-    const { code } = await world.run()
-    t.equal(code, EXIT.failed)
-    t.match((await world.progress())?.message, /507 XMinioStorageFull \(the store is full\)/)
-    t.match((await world.progress())?.backup, { failed: 3 })
-    t.equal(snapshotFiles(engine).size, 0)
-  },
-)
+t.test('a full store is reported, and the other collections are not attempted', async (t) => {
+  const { engine, world, s3 } = await backupFixture(t, { engineCollections: ['a', 'b', 'c'] })
+  let isFull = false
+  s3.misbehave(({ operation, key }) => {
+    isFull ||= key.endsWith('.snapshot')
+    return isFull && operation !== 'DeleteObjects'
+      ? { status: 507, code: 'XMinioStorageFull' }
+      : undefined
+  })
+  const { code } = await world.run()
+  t.equal(code, EXIT.failed)
+  t.match((await world.progress())?.message, /507 XMinioStorageFull \(the store is full\)/)
+  t.match((await world.progress())?.backup, { failed: 3 })
+  t.equal(snapshotFiles(engine).size, 0)
+})
 
-t.test('AWS_* keys are the second choice, and only for the default names', async (t) => {
+t.test('AWS_* keys are used only when the default names are configured and absent', async (t) => {
   const { world } = await backupFixture(t, { nodes: 1 })
   world.credentials({ AWS_ACCESS_KEY_ID: 'id', AWS_SECRET_ACCESS_KEY: 'secretsecret\n' })
   t.equal((await world.run()).code, EXIT.done)
@@ -194,7 +191,7 @@ t.test('AWS_* keys are the second choice, and only for the default names', async
 })
 
 t.test(
-  'a store that has no room for the folder is quoted, and not taken for somebody else',
+  'the error of a store without space for the folder is quoted, and is not reported as another owner',
   async (t) => {
     const { world, s3 } = await backupFixture(t)
     const isOwner = (key: string) => key.endsWith('/owner.json')
@@ -208,7 +205,7 @@ t.test(
   },
 )
 
-t.test('a prefix that holds another backup, or anything else, is not touched', async (t) => {
+t.test('a prefix with another backup, or with other objects, is not changed', async (t) => {
   const { world, store } = await backupFixture(t)
   const owner = {
     uid: 'other',

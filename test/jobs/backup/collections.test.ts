@@ -1,4 +1,4 @@
-/** Many collections, odd names, and a set of collections that changes under way. */
+/** Many collections, unusual names, and collections that appear during the backup. */
 import t from 'tap'
 import { EXIT } from '../../../crds/contract/job.ts'
 import { MAX_PROGRESS_BYTES } from '../../../crds/contract/limits.ts'
@@ -15,7 +15,7 @@ import { backupFixture } from './fixture.ts'
 const numbered = (count: number) =>
   Array.from({ length: count }, (_, index) => `collection-${String(index).padStart(4, '0')}`)
 
-t.test('300 collections are backed up, one after the other', async (t) => {
+t.test('300 collections are backed up one after another', async (t) => {
   const { engine, world, manifest, result } = await backupFixture(t, {
     engineCollections: numbered(300),
     nodes: 1,
@@ -39,7 +39,7 @@ t.test(
       engineCollections: [good, bad],
       nodes: 1,
     })
-    // All but two of them are an earlier attempt's: moving them here would only take time.
+    // All but two are complete from an earlier attempt; uploading them here would only take time.
     const put = (key: string, value: object) => store().put(key, Buffer.from(JSON.stringify(value)))
     put(ownerKey(world.folder), ownerWith(world.uid, names))
     for (const name of earlier) {
@@ -58,12 +58,12 @@ t.test(
     t.match(
       collections.find(({ status }) => status === 'Failed'),
       { name: bad },
-      'whatever there is room for',
+      'as many as fit',
     )
     t.equal(collections.length + (unlisted?.completed ?? 0), 2000)
     const reference = { apiVersion: API_VERSION, kind: 'VecBackup', namespace: 'ns', name: 'b' }
-    const kept = await world.api.get(reference)
-    const text = kept?.metadata.annotations?.[ANNOTATIONS.progress] ?? ''
+    const found = await world.api.get(reference)
+    const text = found?.metadata.annotations?.[ANNOTATIONS.progress] ?? ''
     t.ok(Buffer.byteLength(text) <= MAX_PROGRESS_BYTES, `${text.length} bytes`)
     t.strictSame(
       parseManifest(manifest()).collections.map(({ name }) => name),
@@ -93,7 +93,7 @@ function completedCollection(name: string, folder: string): NodeCollection {
 
 const ODD = ['a b', '100%', '%2F', 'ü€😀', 'a+b&c=d', '#1?', "it's", '[x]{y}', '~tilde', '..a']
 
-t.test('names that need escaping are backed up under keys of their own', async (t) => {
+t.test('collection names that need escaping are backed up under separate keys', async (t) => {
   const { engine, world, keys, manifest } = await backupFixture(t, {
     engineCollections: ODD,
     nodes: 1,
@@ -112,7 +112,7 @@ t.test('names that need escaping are backed up under keys of their own', async (
   t.equal(proof.code, EXIT.done, proof.log)
 })
 
-t.test('a collection that is created in between is not part of the backup', async (t) => {
+t.test('a collection that is created during the backup is not part of it', async (t) => {
   const { engine, nodes, world, manifest, result } = await backupFixture(t, {
     engineCollections: ['a', 'b'],
   })

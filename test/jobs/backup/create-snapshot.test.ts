@@ -1,4 +1,4 @@
-/** Snapshots that nodes make: for hours, after whoever asked is gone, without success, and beside those of users. */
+/** Snapshots on nodes: that take hours, outlive their request, fail, or exist next to snapshots of users. */
 import { once } from 'node:events'
 import t from 'tap'
 import { EXIT } from '../../../crds/contract/job.ts'
@@ -22,7 +22,7 @@ function hoursLater(hours: number, act: () => void) {
   return time
 }
 
-t.test('a large snapshot is waited for as long as its bytes may take', async (t) => {
+t.test('a backup waits for a large snapshot as long as its size allows', async (t) => {
   const scene = await backupFixture(t, { nodes: 1 })
   const made = Promise.withResolvers<undefined>()
   setMaking(scene.engine, { until: () => made.promise, vectorBytes: 20 * GIB })
@@ -35,7 +35,7 @@ t.test('a large snapshot is waited for as long as its bytes may take', async (t)
 })
 
 t.test(
-  'past that time the collection fails, and what the node goes on making is named',
+  'after that time the collection fails, and the error names the snapshot that the node still creates',
   async (t) => {
     const scene = await backupFixture(t, { nodes: 1 })
     setMaking(scene.engine, { until: () => Promise.withResolvers<undefined>().promise })
@@ -51,18 +51,21 @@ t.test(
   },
 )
 
-t.test('a file that comes after its attempt has failed is deleted before the next', async (t) => {
-  const scene = await backupFixture(t, { nodes: 1 })
-  const made = Promise.withResolvers<undefined>()
-  setMaking(scene.engine, { until: () => made.promise })
-  const time = hoursLater(1.05, () => made.resolve(undefined))
-  const { code, log } = await scene.world.run({}, { time })
-  t.equal(code, EXIT.done, log.slice(-2000))
-  t.match(log, /node 0 has not made the snapshot of docs in 60 minutes/)
-  t.equal(snapshotFiles(scene.engine).size, 0)
-})
+t.test(
+  'a snapshot file that appears after its attempt failed is deleted before the next attempt',
+  async (t) => {
+    const scene = await backupFixture(t, { nodes: 1 })
+    const made = Promise.withResolvers<undefined>()
+    setMaking(scene.engine, { until: () => made.promise })
+    const time = hoursLater(1.05, () => made.resolve(undefined))
+    const { code, log } = await scene.world.run({}, { time })
+    t.equal(code, EXIT.done, log.slice(-2000))
+    t.match(log, /node 0 has not made the snapshot of docs in 60 minutes/)
+    t.equal(snapshotFiles(scene.engine).size, 0)
+  },
+)
 
-t.test('a node that makes no file is asked for the reason', async (t) => {
+t.test('a node that creates no file is asked for the reason', async (t) => {
   const scene = await backupFixture(t, { nodes: 2 })
   const failure = 'Service internal error: No space left on device (os error 28)'
   setMaking(scene.engine, { failure: (node) => (node === 1 ? failure : undefined) })
@@ -76,12 +79,12 @@ t.test('a node that makes no file is asked for the reason', async (t) => {
 })
 
 t.test(
-  'a pod that is killed while the node makes its snapshot: the next one deletes it',
+  'the next pod deletes a snapshot whose pod was killed while the node created it',
   async (t) => {
     const scene = await backupFixture(t, { nodes: 1 })
     const [begun, made] = [Promise.withResolvers<undefined>(), Promise.withResolvers<undefined>()]
     setMaking(scene.engine, { until: () => made.promise })
-    // Written down that the node accepted it.
+    // The checkpoint says that the node accepted the request.
     let parts = 0
     scene.s3.misbehave(({ operation, key }) => {
       if (operation === 'PutObject' && key.endsWith('/part.json') && ++parts === 2) {
@@ -114,7 +117,7 @@ function writePreviousCheckpoint({ store, world }: BackupFixture, part: object, 
   store().put(key, Buffer.from(JSON.stringify(addSeal(key, content, { tools: { jobUid: job } }))))
 }
 
-/** A minute ago: two of one second have one name. */
+/** A minute ago: two snapshots of one second have the same name. */
 function createUserSnapshot({ engine }: BackupFixture): string {
   const at = new Date(Date.now() - 60_000).toISOString().slice(0, 19).replaceAll(/[T:]/g, '-')
   const name = `docs-${engine.peer(0).id}-${at}.snapshot`
@@ -128,7 +131,7 @@ const AT = new Date().toISOString()
 const SINCE = new Date(1000).toISOString()
 
 t.test(
-  'a user’s snapshot stays that was made after a pod was killed before it asked',
+  'a snapshot that a user created after a pod was killed before its request is not deleted',
   async (t) => {
     const scene = await backupFixture(t, { nodes: 1 })
     writePreviousCheckpoint(scene, {
@@ -142,40 +145,43 @@ t.test(
   },
 )
 
-t.test('a user’s snapshot that is made beside ours stays, and both are named', async (t) => {
-  const scene = await backupFixture(t, { nodes: 1 })
-  let begun = 0
-  setMaking(scene.engine, {
-    until: async () => {
-      begun += 1
-      if (begun > 1) return
-      // A second later, so that it has a name of its own.
-      await systemClock.sleep(1_100)
-      const answer = await fetch(
-        `http://127.0.0.1:${scene.nodes[0]?.port}/collections/docs/snapshots`,
-        {
-          method: 'POST',
-        },
-      )
-      await answer.text()
-    },
-  })
-  const { code, log } = await scene.world.run({}, { time: systemClock })
-  t.equal(code, EXIT.done, log.slice(-2000))
-  t.equal(snapshotFiles(scene.engine).size, 2)
-  const [one, other] = filesOf(scene.engine, 0, 'docs').map(({ name }) => name)
-  t.match(
-    (await scene.world.progress())?.message,
-    new RegExp(`: of (${one}, ${other}|${other}, ${one}) on node 0, the one you did not make$`),
-  )
-})
+t.test(
+  'a snapshot that a user creates at the same time as ours is not deleted, and both are named',
+  async (t) => {
+    const scene = await backupFixture(t, { nodes: 1 })
+    let begun = 0
+    setMaking(scene.engine, {
+      until: async () => {
+        begun += 1
+        if (begun > 1) return
+        // A second later, so that it has a name of its own.
+        await systemClock.sleep(1_100)
+        const answer = await fetch(
+          `http://127.0.0.1:${scene.nodes[0]?.port}/collections/docs/snapshots`,
+          {
+            method: 'POST',
+          },
+        )
+        await answer.text()
+      },
+    })
+    const { code, log } = await scene.world.run({}, { time: systemClock })
+    t.equal(code, EXIT.done, log.slice(-2000))
+    t.equal(snapshotFiles(scene.engine).size, 2)
+    const [one, other] = filesOf(scene.engine, 0, 'docs').map(({ name }) => name)
+    t.match(
+      (await scene.world.progress())?.message,
+      new RegExp(`: of (${one}, ${other}|${other}, ${one}) on node 0, the one you did not make$`),
+    )
+  },
+)
 
-for (const ending of ['.snapshot', '/collection.json', '/manifest.json']) {
+for (const suffix of ['.snapshot', '/collection.json', '/manifest.json']) {
   t.test(
-    `a file that may be ours is named at the end, also after a second pod is killed at ${ending}`,
+    `a file that may be ours is named at the end, also after a second pod is killed at ${suffix}`,
     async (t) => {
       const scene = await backupFixture(t, { nodes: 1 })
-      // The first pod asked, and was killed before it heard that the node accepted.
+      // The first pod sent the request, and was killed before the response.
       writePreviousCheckpoint(scene, {
         ...{ state: 'Pending', at: AT, existing: [] },
         creations: { total: 0, since: SINCE },
@@ -185,7 +191,7 @@ for (const ending of ['.snapshot', '/collection.json', '/manifest.json']) {
       const [{ name } = { name: '' }] = filesOf(scene.engine, 0, 'docs')
       const killed = new AbortController()
       scene.s3.misbehave(({ operation, key }) => {
-        if (operation === 'PutObject' && key.endsWith(ending)) killed.abort(new Error('SIGTERM'))
+        if (operation === 'PutObject' && key.endsWith(suffix)) killed.abort(new Error('SIGTERM'))
         return undefined
       })
       t.equal((await scene.world.run({}, { signal: killed.signal })).code, EXIT.crash)
@@ -199,7 +205,7 @@ for (const ending of ['.snapshot', '/collection.json', '/manifest.json']) {
   )
 }
 
-/** What others than the Job have written into the bucket. */
+/** Objects that other programs wrote into the bucket. */
 const FORGED: [string, (name: string) => object, string][] = [
   [
     'names `..` as the file',

@@ -1,4 +1,4 @@
-/** `backup run` on bad days of the engine: a clear sentence each, and nothing left behind. */
+/** `backup run` when the engine fails: each failure has a clear message, and nothing is left behind. */
 import t from 'tap'
 import { EXIT } from '../../../crds/contract/job.ts'
 import type { EngineRequest } from '../../doubles/engine/answers.ts'
@@ -11,7 +11,7 @@ const isSnapshotCreation = (request: EngineRequest) => request.method === 'POST'
 const isSnapshotDownload = (request: EngineRequest) =>
   request.method === 'GET' && isDocs(request) && request.path[3] !== undefined
 
-/** What node 0 tells of the two shards, both of which are Active. */
+/** What node 0 reports of the two shards, both of which are Active. */
 function misreportPlacement(
   { engine, nodes }: BackupFixture,
   changes: (peers: [number, number]) => object,
@@ -30,7 +30,7 @@ function misreportPlacement(
   )
 }
 
-/** What the engine does wrong, and what is said of the collection. */
+/** What the engine does wrong, and the error of the collection. */
 const ENGINE_FAULTS: [string, (fixture: BackupFixture) => void, RegExp][] = [
   [
     'a hash that is not what the engine said',
@@ -107,7 +107,7 @@ const ENGINE_FAULTS: [string, (fixture: BackupFixture) => void, RegExp][] = [
     /shard 1 on node 1 is Dead \(waited \d+ s\)/,
   ],
   [
-    'a shard that stays on its way',
+    'a shard whose transfer does not end',
     (scene) =>
       misreportPlacement(scene, ([from, to]) => ({
         shard_transfers: [{ shard_id: 0, from, to, sync: true }],
@@ -147,7 +147,7 @@ for (const [what, arrange, words] of ENGINE_FAULTS) {
   })
 }
 
-t.test('copies that become Active in time are waited for', async (t) => {
+t.test('the backup waits for replicas that become Active in time', async (t) => {
   const { engine, world } = await backupFixture(t)
   const shard = engine.collections.get('docs')?.shards[0]
   if (shard === undefined) throw new Error('no shard')
@@ -160,7 +160,7 @@ t.test('copies that become Active in time are waited for', async (t) => {
   t.match(log, /waiting until every replica is Active .*reason=shard 0 on node 0 is Partial/)
 })
 
-t.test('a pod that is not there fails with the call that got no answer', async (t) => {
+t.test('a missing pod fails the backup with the call that got no answer', async (t) => {
   const { world } = await backupFixture(t)
   const cluster = { ...world.plan.cluster, replicas: 3 }
   t.equal((await world.run({ cluster })).code, EXIT.failed)

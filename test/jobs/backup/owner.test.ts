@@ -1,4 +1,4 @@
-/** Who may write in a folder: one backup, and none inside or around the folder of another. */
+/** Ownership of a folder: one backup, and none inside or around the folder of another. */
 import t, { type Test } from 'tap'
 import { backupFolder, ownerKey } from '../../../crds/contract/backup-keys.ts'
 import { FolderClaim, type Owner } from '../../../jobs/backup/owner.ts'
@@ -46,7 +46,7 @@ function ownerNamed(name: string, uid: string): Owner {
   }
 }
 
-t.test('a free folder is taken once, and its backup goes on there', async (t) => {
+t.test('a free folder is claimed once, and its backup can resume there', async (t) => {
   const { claimOf, store, put } = await stage(t)
   t.strictSame(await claimOf('p', 'a').take(), ownerNamed('a', 'uid-a'))
   put('p/a/docs/node-0/part.json')
@@ -58,7 +58,7 @@ t.test('a free folder is taken once, and its backup goes on there', async (t) =>
   t.match(JSON.parse(store.text('p/a/owner.json') ?? ''), { uid: 'uid-a' })
 })
 
-t.test('neighbours whose names begin alike take a folder each', async (t) => {
+t.test('backups whose names share a prefix have separate folders', async (t) => {
   const { claimOf, store } = await stage(t)
   const folders: [string, string][] = [
     ['p', 'a'],
@@ -77,7 +77,7 @@ for (const [prefix, name] of [
   ['docs/x/y', 'nightly'],
 ] as const) {
   const inner = backupFolder({ prefix, name })
-  t.test(`a folder inside that of another backup is refused: ${inner}`, async (t) => {
+  t.test(`a folder inside the folder of another backup is rejected: ${inner}`, async (t) => {
     const { claimOf, store } = await stage(t)
     await claimOf('', 'docs').take()
     await t.rejects(claimOf(prefix, name).take(), {
@@ -87,7 +87,7 @@ for (const [prefix, name] of [
     t.strictSame(store.keys(), ['docs/owner.json'], 'nothing was written')
   })
 
-  t.test(`a folder around that of another backup is refused: ${inner}`, async (t) => {
+  t.test(`a folder around the folder of another backup is rejected: ${inner}`, async (t) => {
     const { claimOf, store, put } = await stage(t)
     await claimOf(prefix, name).take()
     put(`${inner}c/node-0/1.snapshot`)
@@ -100,7 +100,7 @@ for (const [prefix, name] of [
   })
 }
 
-t.test('objects without an owner are refused by the key of one of them', async (t) => {
+t.test('objects without an owner are rejected, and the error names one of them', async (t) => {
   const { claimOf, put, store } = await stage(t)
   put('p/a/holiday/photo.jpg')
   await t.rejects(claimOf('p', 'a').take(), {
@@ -116,7 +116,7 @@ function delayWrite(of: string, until: Promise<void>): S3Misbehave {
 }
 
 t.test(
-  'of two folders in each other, claimed at the same moment, one at most is taken',
+  'of two nested folders that are claimed at the same moment at most one is claimed',
   async (t) => {
     const { s3, claimOf } = await stage(t)
     let release: () => void = () => undefined
@@ -139,15 +139,20 @@ t.test(
   },
 )
 
-t.test('an attempt that was killed before it looked again looks when it goes on', async (t) => {
-  const { claimOf, put } = await stage(t)
-  put('docs/owner.json', JSON.stringify(ownerNamed('docs', 'uid-docs')))
-  put('docs/nightly/owner.json', JSON.stringify(ownerNamed('nightly', 'uid-nightly')))
-  await t.rejects(claimOf('', 'docs').take(), { message: /contains the folder of another backup/ })
-  await t.rejects(claimOf('docs', 'nightly').take(), { message: /inside the folder of another/ })
-})
+t.test(
+  'an attempt that was killed before its second check does the check when it resumes',
+  async (t) => {
+    const { claimOf, put } = await stage(t)
+    put('docs/owner.json', JSON.stringify(ownerNamed('docs', 'uid-docs')))
+    put('docs/nightly/owner.json', JSON.stringify(ownerNamed('nightly', 'uid-nightly')))
+    await t.rejects(claimOf('', 'docs').take(), {
+      message: /contains the folder of another backup/,
+    })
+    await t.rejects(claimOf('docs', 'nightly').take(), { message: /inside the folder of another/ })
+  },
+)
 
-t.test('a store that ignores If-None-Match: the one that is replaced notices', async (t) => {
+t.test('with a store that ignores If-None-Match the replaced owner notices', async (t) => {
   const { store, claimOf, put } = await stage(t)
   store.ignoresConditions = true
   const first = claimOf('p', 'a')
@@ -159,7 +164,7 @@ t.test('a store that ignores If-None-Match: the one that is replaced notices', a
   })
 })
 
-t.test('one that replaced the owner of a backup at work takes its owner.json back', async (t) => {
+t.test('a backup that replaced the owner of a running backup removes its owner.json', async (t) => {
   const { s3, store, claimOf, put } = await stage(t)
   store.ignoresConditions = true
   let release: () => void = () => undefined
@@ -173,7 +178,7 @@ t.test('one that replaced the owner of a backup at work takes its owner.json bac
   put('p/a/docs/node-0/1.snapshot')
   release()
   await t.rejects(late, { message: /prefix holds another backup, or other objects/ })
-  t.strictSame(store.keys(), ['p/a/docs/node-0/1.snapshot'], 'nobody can purge it as its own')
+  t.strictSame(store.keys(), ['p/a/docs/node-0/1.snapshot'], 'no other backup can purge it')
   await t.rejects(claimOf('p', 'a').confirm(), { message: /prefix holds another backup/ })
 })
 

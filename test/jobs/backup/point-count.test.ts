@@ -1,4 +1,4 @@
-/** What a manifest says of points and aliases when clients write while the backup is made. */
+/** Points and aliases in a manifest when clients write during the backup. */
 import t from 'tap'
 import { EXIT } from '../../../crds/contract/job.ts'
 import { aliasChanges } from '../../../jobs/backup/source-cluster.ts'
@@ -29,7 +29,7 @@ function isSnapshot({ method, path }: EngineRequest): boolean {
 const TEN = points(...Array.from({ length: 10 }, (_, id) => id))
 
 for (const method of ['Node', 'Shard'] as const) {
-  t.test(`by ${method}: where nobody writes, the points of each shard are recorded`, async (t) => {
+  t.test(`by ${method}: without writes the points of each shard are recorded`, async (t) => {
     const { engine, world, manifest } = await backupFixture(t, { method, replicationFactor: 2 })
     await write(engine, 'PUT', { points: TEN })
     const { code, log } = await world.run()
@@ -41,28 +41,31 @@ for (const method of ['Node', 'Shard'] as const) {
     t.equal((counts[0] ?? 0) + (counts[1] ?? 0), 10)
   })
 
-  t.test(`by ${method}: a point replaced meanwhile leaves no count to compare with`, async (t) => {
-    const { engine, nodes, world, manifest } = await backupFixture(t, { method })
-    await write(engine, 'PUT', { points: TEN })
-    let snapshots = 0
-    for (const node of nodes) {
-      node.misbehave((request) => {
-        if (isSnapshot(request) && (snapshots += 1) === 1) {
-          void write(engine, 'POST delete', { points: [3] })
-        } else if (snapshots === 2 && request.path.at(-1) === 'count') {
-          void write(engine, 'PUT', { points: points(3) })
-        }
-        return undefined
-      })
-    }
-    const { code, log } = await world.run()
-    t.equal(code, EXIT.done, log)
-    t.equal(engine.collections.get('docs')?.points.length, 10, 'as many as before')
-    const [docs] = manifest().collections
-    t.equal(docs?.exactPointsCount, undefined)
-    const counted = docs?.shards.filter(({ exactPointsCount }) => exactPointsCount !== undefined)
-    t.equal(counted?.length, 1, 'the other shard took no write')
-  })
+  t.test(
+    `by ${method}: a point that is replaced during the backup leaves no count to compare with`,
+    async (t) => {
+      const { engine, nodes, world, manifest } = await backupFixture(t, { method })
+      await write(engine, 'PUT', { points: TEN })
+      let snapshots = 0
+      for (const node of nodes) {
+        node.misbehave((request) => {
+          if (isSnapshot(request) && (snapshots += 1) === 1) {
+            void write(engine, 'POST delete', { points: [3] })
+          } else if (snapshots === 2 && request.path.at(-1) === 'count') {
+            void write(engine, 'PUT', { points: points(3) })
+          }
+          return undefined
+        })
+      }
+      const { code, log } = await world.run()
+      t.equal(code, EXIT.done, log)
+      t.equal(engine.collections.get('docs')?.points.length, 10, 'as many as before')
+      const [docs] = manifest().collections
+      t.equal(docs?.exactPointsCount, undefined)
+      const counted = docs?.shards.filter(({ exactPointsCount }) => exactPointsCount !== undefined)
+      t.equal(counted?.length, 1, 'the other shard took no write')
+    },
+  )
 }
 
 for (const method of ['Node', 'Shard'] as const) {

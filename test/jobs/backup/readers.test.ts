@@ -53,23 +53,26 @@ async function stage(t: Test) {
   return { s3, bucket, store, clock, lines, renewed, record: () => recordReader(reading) }
 }
 
-t.test('it is recorded before the first read, renewed, and taken back at the end', async (t) => {
-  const { bucket, store, clock, renewed, record, lines } = await stage(t)
-  const reading = await record()
-  const told = () => JSON.parse(store.text(KEY) ?? '{}') as unknown
-  t.strictSame(told(), { ...RESTORE, at: '2030-01-01T00:00:00.000Z' })
-  clock.now = new Date('2030-01-01T00:05:00Z')
-  await renewed()
-  const active = await findActiveReader(bucket, 'p/a/', new Date('2030-01-01T00:34:59Z'))
-  t.strictSame(active, { namespace: 'far', name: 'drill', until: '2030-01-01T00:35:00.000Z' })
-  t.equal(await findActiveReader(bucket, 'p/a/', new Date('2030-01-01T00:35:00Z')), undefined)
-  t.equal(await findActiveReader(bucket, 'p/a-b/', clock.now), undefined)
-  await reading.stop()
-  t.strictSame(store.keys(), [])
-  t.strictSame(lines, [])
-})
+t.test(
+  'the record is written before the first read, renewed, and deleted at the end',
+  async (t) => {
+    const { bucket, store, clock, renewed, record, lines } = await stage(t)
+    const reading = await record()
+    const storedRecord = () => JSON.parse(store.text(KEY) ?? '{}') as unknown
+    t.strictSame(storedRecord(), { ...RESTORE, at: '2030-01-01T00:00:00.000Z' })
+    clock.now = new Date('2030-01-01T00:05:00Z')
+    await renewed()
+    const active = await findActiveReader(bucket, 'p/a/', new Date('2030-01-01T00:34:59Z'))
+    t.strictSame(active, { namespace: 'far', name: 'drill', until: '2030-01-01T00:35:00.000Z' })
+    t.equal(await findActiveReader(bucket, 'p/a/', new Date('2030-01-01T00:35:00Z')), undefined)
+    t.equal(await findActiveReader(bucket, 'p/a-b/', clock.now), undefined)
+    await reading.stop()
+    t.strictSame(store.keys(), [])
+    t.strictSame(lines, [])
+  },
+)
 
-t.test('credentials that may only read are enough, and the log says what is lost', async (t) => {
+t.test('read-only credentials are enough, and the log says what is missing', async (t) => {
   const { s3, store, record, lines } = await stage(t)
   s3.misbehave(({ operation }) =>
     operation === 'GetObject' ? undefined : { status: 403, code: 'AccessDenied' },

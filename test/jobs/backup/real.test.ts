@@ -1,4 +1,4 @@
-/** `backup run` from a real engine, which ENGINE_BIN names, into a real store, which S3_BIN names, on bad days. */
+/** `backup run` with failures, from the real engine at ENGINE_BIN into the real store at S3_BIN. */
 import t, { type Test } from 'tap'
 import { EXIT } from '../../../crds/contract/job.ts'
 import { purge } from '../../../metacontroller/ports/backup-purge.ts'
@@ -43,7 +43,7 @@ async function examine(t: Test, engineBin: string, storeBin: string) {
     gate.misbehave('backups', decide)
 
   await t.test(
-    'a store that answers 503 or SlowDown or cuts connections is asked until it is done',
+    'calls to a store that answers 503 or SlowDown or cuts connections are retried until they succeed',
     async (t) => {
       const world = await opened(t)
       const faults: BucketFault[] = [
@@ -61,19 +61,23 @@ async function examine(t: Test, engineBin: string, storeBin: string) {
     },
   )
 
-  await t.test('a store that is full fails a backup; the one before stays as it is', async (t) => {
+  await t.test('a full store fails a backup; the previous backup is unchanged', async (t) => {
     const world = await opened(t, { prefix: 'later' })
     bad((call) => (isUpload(call) ? { status: 507, code: 'InsufficientStorage' } : undefined))
     t.equal((await world.run({}, real)).code, EXIT.failed)
     const { error = '' } = (await world.progress())?.backup ?? {}
     t.match(error, /later\/b\/one\/.* answered 507 InsufficientStorage.*the store is full/)
-    t.strictSame(await filesOf('one'), [], 'the engine keeps no file of it')
+    t.strictSame(await filesOf('one'), [], 'no file is left in the engine')
     bad()
     const bucket = bucketOf(t, gate.url)
     const later = { prefix: 'later', name: 'b', uid: world.uid }
     const { done } = await purge(bucket, later, { now: new Date() })
     t.ok(done)
-    t.equal((await world.verify(FIRST)).code, EXIT.done, 'the failed one took nothing with it')
+    t.equal(
+      (await world.verify(FIRST)).code,
+      EXIT.done,
+      'the failed backup deleted nothing of the previous one',
+    )
   })
 
   await t.test(
@@ -95,7 +99,7 @@ async function examine(t: Test, engineBin: string, storeBin: string) {
   )
 
   await t.test(
-    'a node killed while its snapshot is streamed comes back: it is whole',
+    'a node that is killed during the stream of its snapshot returns, and the backup completes',
     async (t) => {
       const world = await opened(t, { prefix: 'killed' })
       let killing: Promise<void> | undefined

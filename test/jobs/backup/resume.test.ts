@@ -1,4 +1,4 @@
-/** A Job that is ended and started again, and engines that are: what is whole in the bucket is not moved twice. */
+/** Restarts of Jobs and engines: an object that is complete in the bucket is not uploaded twice. */
 import { once } from 'node:events'
 import t from 'tap'
 import { EXIT } from '../../../crds/contract/job.ts'
@@ -15,7 +15,7 @@ const isSnapshotCreation = ({ method, path }: EngineRequest) =>
 const isSnapshotDownload = ({ method, path }: EngineRequest) =>
   method === 'GET' && path[3] !== undefined
 
-/** A call that never ends, and a promise of its beginning. */
+/** A call that never ends, and a promise that resolves when it begins. */
 function gate() {
   const reached = Promise.withResolvers<undefined>()
   const never = Promise.withResolvers<undefined>()
@@ -31,7 +31,7 @@ function gate() {
 
 type OnBucket = (call: Pick<S3Call, 'operation' | 'key'>) => boolean
 
-/** Starts a pod, lets it come to a call of the bucket, and ends it there. */
+/** Starts a pod and kills it at a call to the bucket. */
 async function killAt({ world, s3 }: BackupFixture, signal: NodeJS.Signals, isThere: OnBucket) {
   const { reached, hold, open } = gate()
   s3.misbehave((call) => (isThere(call) ? hold() : undefined))
@@ -59,10 +59,10 @@ async function assertComplete(t: Tap, fixture: BackupFixture) {
 
 type Tap = Parameters<typeof backupFixture>[0]
 
-t.test('retried six times: each pod goes on where the last one was killed', async (t) => {
+t.test('six restarts: each pod resumes where the last one was killed', async (t) => {
   const fixture = await backupFixture(t, { engineCollections: ['a', 'b'], snapshotBytes: 9 * MIB })
   const { s3, world } = fixture
-  const places: OnBucket[] = [
+  const points: OnBucket[] = [
     ({ key }) => key.endsWith('/owner.json'),
     ({ operation, key }) => operation === 'UploadPart' && key.includes('/a/node-0/'),
     ({ operation, key }) => operation === 'CompleteMultipartUpload' && key.includes('/a/node-0/'),
@@ -70,18 +70,18 @@ t.test('retried six times: each pod goes on where the last one was killed', asyn
     ({ operation, key }) => operation === 'HeadObject' && key.includes('/b/node-1/'),
     ({ operation, key }) => operation === 'PutObject' && key.endsWith('/manifest.json'),
   ]
-  for (const place of places) t.equal(await killAt(fixture, 'SIGKILL', place), null)
+  for (const point of points) t.equal(await killAt(fixture, 'SIGKILL', point), null)
   const { code, log } = await world.run({}, { pod: 'pod-7', time: systemClock })
   t.equal(code, EXIT.done, log.slice(-2000))
   t.match(log, /collection b is in the bucket already/)
   const begun = s3.calls.filter(({ operation }) => operation === 'CreateMultipartUpload')
-  // Four snapshots, and three that were under way when their pod was killed.
+  // Four snapshots, and three that were in progress when their pod was killed.
   t.ok(begun.length <= 7, `${begun.length} uploads`)
   t.match(await world.progress(), { state: 'Done', message: 'Backed up 2/2 collections' })
   await assertComplete(t, fixture)
 })
 
-t.test('a drained node: the pod cleans up in its time, and another one goes on', async (t) => {
+t.test('a pod of a drained node cleans up in time, and the next pod resumes', async (t) => {
   const fixture = await backupFixture(t, { engineCollections: ['a', 'b'], snapshotBytes: 9 * MIB })
   const { engine, store, s3, world } = fixture
   const code = await killAt(
@@ -110,7 +110,7 @@ for (const [when, isThere] of [
       const { engine, nodes, world } = fixture
       const [node] = nodes
       let killed = 0
-      // No file comes of what a node was making when it was killed.
+      // A node that is killed while it creates a snapshot leaves no file.
       const restarted = Promise.withResolvers<undefined>()
       setMaking(engine, {
         until: () => (when === 'made' && killed < 2 ? restarted.promise : undefined),
@@ -136,7 +136,7 @@ for (const [when, isThere] of [
   )
 }
 
-t.test('a snapshot that vanished once is made again', async (t) => {
+t.test('a snapshot that disappeared is created again', async (t) => {
   const fixture = await backupFixture(t)
   let asked = 0
   fixture.nodes[0]?.misbehave((request) => {

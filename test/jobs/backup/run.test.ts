@@ -1,4 +1,4 @@
-/** `backup run` on good days: what is in the bucket, what is told, and how a killed one is gone on with. */
+/** `backup run` without failures: objects in the bucket, reports, and resuming after a kill. */
 import { once } from 'node:events'
 import t from 'tap'
 import { EXIT, JOB_ENV, encodePlan } from '../../../crds/contract/job.ts'
@@ -33,7 +33,7 @@ t.test(
     )
     const writes = s3.calls.filter(({ operation }) => operation === 'PutObject')
     t.equal(writes[0]?.key, 'nightly/b/owner.json')
-    // Only its owner is read once more behind it.
+    // Only its owner is read again after it.
     const reads = new Set(['GetObject', 'HeadObject'])
     const last = s3.calls.findLast(({ operation }) => !reads.has(operation))
     t.equal(last?.key, 'nightly/b/manifest.json')
@@ -62,7 +62,7 @@ t.test(
         { name: 'my docs%', aliases: [] },
       ],
     })
-    t.equal(snapshotFiles(engine).size, 0, 'the engine keeps no file')
+    t.equal(snapshotFiles(engine).size, 0, 'no file is left in the engine')
     t.match(await world.progress(), { state: 'Done', message: 'Backed up 2/2 collections' })
     t.match(await result(), { total: 2, completed: 2, failed: 0, bytes: 36 * MIB })
     const proof = await world.verify('s3://backups/nightly/b')
@@ -109,7 +109,7 @@ t.test('only the collections the spec names are backed up, and an alias is none'
   })
 })
 
-t.test('a killed Job goes on where it stood: what is whole is not moved again', async (t) => {
+t.test('a killed Job resumes: complete objects are not uploaded again', async (t) => {
   const { engine, world, store, s3, manifest } = await backupFixture(t, {
     engineCollections: ['a', 'b'],
     snapshotBytes: 20 * MIB,
@@ -145,7 +145,7 @@ t.test('a killed Job goes on where it stood: what is whole is not moved again', 
   t.equal((await world.verify('s3://backups/nightly/b')).code, EXIT.done)
 })
 
-t.test('SIGTERM aborts the upload and deletes the engine’s file, and is a crash', async (t) => {
+t.test('SIGTERM aborts the upload, deletes the engine’s file, and exits as a crash', async (t) => {
   const { engine, world, store, s3 } = await backupFixture(t, { snapshotBytes: 20 * MIB })
   const never = Promise.withResolvers<undefined>()
   const reached = Promise.withResolvers<undefined>()
@@ -166,7 +166,7 @@ t.test('SIGTERM aborts the upload and deletes the engine’s file, and is a cras
   never.resolve(undefined)
 })
 
-t.test('SIGTERM while the engine makes a snapshot deletes it once it is made', async (t) => {
+t.test('SIGTERM while the engine creates a snapshot deletes it once it exists', async (t) => {
   const { engine, nodes, world } = await backupFixture(t)
   const reached = Promise.withResolvers<undefined>()
   nodes[0]?.misbehave(({ method, path }) => {
@@ -183,17 +183,17 @@ t.test('SIGTERM while the engine makes a snapshot deletes it once it is made', a
 })
 
 t.test(
-  'a file that may be of a call whose answer was lost stays, and the report names it',
+  'a file that may belong to a call whose response was lost is not deleted, and the report names it',
   async (t) => {
     const { engine, nodes, world } = await backupFixture(t, { nodes: 1 })
-    // The engine makes it, and nobody hears that it was accepted: a user may have made it as well.
+    // The engine creates the file and the response is lost: it may also be a file of a user.
     let calls = 0
     nodes[0]?.misbehave(({ method, path }) =>
       method === 'POST' && path.at(-1) === 'snapshots' && calls++ === 0
         ? { cut: 'after' }
         : undefined,
     )
-    // Our clock and the engine's are the same, about.
+    // Our clock and the engine's differ by less than the tolerance.
     const time = { ...instantClock(), now: () => new Date() }
     const { code, log } = await world.run({}, { time })
     t.equal(code, EXIT.done, log)
@@ -207,7 +207,7 @@ t.test(
   },
 )
 
-t.test('a file that was there before is a person’s and stays', async (t) => {
+t.test('a snapshot file that existed before belongs to a user and is not deleted', async (t) => {
   const { engine, world } = await backupFixture(t, { nodes: 1 })
   const name = 'docs-1-2020-01-01-00-00-00.snapshot'
   const file = { name, creation_time: '', size: 1, checksum: '', content: Buffer.from('x') }
@@ -216,7 +216,7 @@ t.test('a file that was there before is a person’s and stays', async (t) => {
   t.strictSame([...snapshotFiles(engine).keys()], [`0/docs/${name}`])
 })
 
-t.test('a pod that another one has replaced stops without a word', async (t) => {
+t.test('a replaced pod stops without a report', async (t) => {
   const { world, s3, result } = await backupFixture(t, {
     engineCollections: ['a', 'b'],
     snapshotBytes: 20 * MIB,
@@ -241,7 +241,7 @@ t.test('a pod that another one has replaced stops without a word', async (t) => 
   t.match(await result(), { completed: 2 })
 })
 
-t.test('shards that move under way are taken again, from where they are', async (t) => {
+t.test('shards that move during the backup are backed up again from their new node', async (t) => {
   const { engine, nodes, world, manifest } = await backupFixture(t)
   const shard = engine.collections.get('docs')?.shards[1]
   let isMoved = false

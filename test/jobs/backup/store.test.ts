@@ -1,4 +1,4 @@
-/** Ways to a store: by path or by host name, in the right region, by a certificate that is trusted. */
+/** Addressing of a store: by path or host name, by region, and with a trusted certificate. */
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
@@ -9,7 +9,7 @@ import { backupFixture } from './fixture.ts'
 
 const NAMES = fileURLToPath(new URL('../../doubles/loopback-names.ts', import.meta.url))
 
-t.test('virtual-host style: the bucket stands in the host name', async (t) => {
+t.test('virtual-host style: the bucket is in the host name', async (t) => {
   const { world, s3, store, manifest } = await backupFixture(t, { store: { host: 's3.test' } })
   const endpoint = s3.url.replace('127.0.0.1', 's3.test')
   const storage = { ...world.plan.storage, endpoint, forcePathStyle: false }
@@ -46,7 +46,7 @@ for (const [what, keys] of [
   })
 }
 
-t.test('wrong region: the store’s own word names the region it is in', async (t) => {
+t.test('wrong region: the error names the region in which the bucket is', async (t) => {
   const { world } = await backupFixture(t)
   const storage = { ...world.plan.storage, region: 'eu-west-1' }
   t.equal((await world.run({ storage })).code, EXIT.failed)

@@ -1,4 +1,4 @@
-/** `backup run` while nodes disagree: on who is in the cluster, on which copies are whole, on what the collection is. */
+/** `backup run` while nodes disagree about the peers, about the state of replicas, or about the collection. */
 import t, { type Test } from 'tap'
 import { EXIT } from '../../../crds/contract/job.ts'
 import { ownerKey } from '../../../crds/contract/backup-keys.ts'
@@ -15,7 +15,7 @@ const isShardStream = ({ method, path }: EngineRequest) =>
 
 const json = (result: object) => ({ status: 200, body: JSON.stringify({ result }) })
 
-/** As a pod that lost its volume: it answers, is ready, and knows of nobody and nothing. */
+/** Like a pod that lost its volume: it answers, is ready, and knows no peers and no collections. */
 function isolate({ engine, nodes }: BackupFixture, until: () => boolean) {
   const { id, uri } = engine.peer(0)
   nodes[0]?.misbehave(({ path }) => {
@@ -46,7 +46,7 @@ for (const method of ['Node', 'Shard'] as const) {
     },
   )
 
-  t.test(`${method}: nodes that agree in time are waited for`, async (t) => {
+  t.test(`${method}: the backup waits for nodes that agree in time`, async (t) => {
     const fixture = await backupFixture(t, { nodes: 3, method })
     let slept = 0
     isolate(fixture, () => slept > 3)
@@ -68,7 +68,7 @@ function shardOf({ engine }: BackupFixture, id: number) {
 }
 
 t.test(
-  'after a failure a node that others call Dead is not asked again before all call it Active',
+  'after a failure a node that others report as Dead is not asked again before all report it as Active',
   async (t) => {
     const fixture = await backupFixture(t, { nodes: 2, replicationFactor: 2 })
     const { engine, nodes, world } = fixture
@@ -79,7 +79,7 @@ t.test(
       if (!isSnapshotCreation(request)) return undefined
       asked.push(shard.reportedStates !== undefined)
       if (asked.length > 1) return undefined
-      // It is restarted: node 0 knows what it missed, while it calls itself Active.
+      // It restarts: node 0 knows what it missed, while it reports itself as Active.
       shard.reportedStates = { 0: { [peer]: 'Dead' } }
       return { cut: 'before' }
     })
@@ -89,33 +89,36 @@ t.test(
     const { code, log } = await world.run({}, { time })
     t.equal(code, EXIT.done, log.slice(-2000))
     t.match(log, /waiting until every replica is Active .*reason=shard 0 on node 1 is Dead/)
-    t.strictSame(asked, [false, false], 'nobody doubted its copies when it was asked')
+    t.strictSame(asked, [false, false], 'no node reported its replicas as Dead when it was asked')
   },
 )
 
-t.test('a snapshot does not count of a copy that was called Dead while it was made', async (t) => {
-  const fixture = await backupFixture(t, { nodes: 2, replicationFactor: 2 })
-  const { engine, world } = fixture
-  const shard = shardOf(fixture, 1)
-  const peer = engine.peer(1).id
-  let made = 0
-  setMaking(engine, {
-    until: async (node) => {
-      if (node === 1 && ++made === 1) shard.reportedStates = { 0: { [peer]: 'Recovery' } }
-    },
-  })
-  const time = instantClock((slept) => {
-    if (slept > 40) delete shard.reportedStates
-  })
-  const { code, log } = await world.run({}, { time: { ...time, now: () => new Date() } })
-  t.equal(code, EXIT.done, log.slice(-2000))
-  t.match(log, /snapshot docs-.* of node 1 does not count: shard 1 on node 1 is Recovery/)
-  t.equal(made, 2)
-  t.equal(snapshotFiles(engine).size, 0)
-  t.equal((await world.verify('s3://backups/nightly/b')).code, EXIT.done)
-})
+t.test(
+  'a snapshot of a replica that was reported Dead during its creation is not used',
+  async (t) => {
+    const fixture = await backupFixture(t, { nodes: 2, replicationFactor: 2 })
+    const { engine, world } = fixture
+    const shard = shardOf(fixture, 1)
+    const peer = engine.peer(1).id
+    let made = 0
+    setMaking(engine, {
+      until: async (node) => {
+        if (node === 1 && ++made === 1) shard.reportedStates = { 0: { [peer]: 'Recovery' } }
+      },
+    })
+    const time = instantClock((slept) => {
+      if (slept > 40) delete shard.reportedStates
+    })
+    const { code, log } = await world.run({}, { time: { ...time, now: () => new Date() } })
+    t.equal(code, EXIT.done, log.slice(-2000))
+    t.match(log, /snapshot docs-.* of node 1 does not count: shard 1 on node 1 is Recovery/)
+    t.equal(made, 2)
+    t.equal(snapshotFiles(engine).size, 0)
+    t.equal((await world.verify('s3://backups/nightly/b')).code, EXIT.done)
+  },
+)
 
-t.test('nothing is used of a round in which a shard moved', async (t) => {
+t.test('snapshots of a round in which a shard moved are not used', async (t) => {
   const fixture = await backupFixture(t, { nodes: 2 })
   const { engine, nodes, world, manifest } = fixture
   const made = [0, 0]
@@ -127,7 +130,7 @@ t.test('nothing is used of a round in which a shard moved', async (t) => {
       return undefined
     })
   })
-  // Names of files are of seconds: those of the second round are others.
+  // File names have a resolution of seconds: those of the second round differ.
   const { code, log } = await world.run()
   t.equal(code, EXIT.done, log.slice(-2000))
   t.match(log, /changed under way: looks again/)
@@ -138,7 +141,7 @@ t.test('nothing is used of a round in which a shard moved', async (t) => {
   ])
 })
 
-t.test('nothing is used of a round in which a copy was Dead in the end', async (t) => {
+t.test('snapshots of a round that ended with a Dead replica are not used', async (t) => {
   const fixture = await backupFixture(t, { nodes: 2, replicationFactor: 2 })
   const { engine, nodes, s3, world } = fixture
   const shard = shardOf(fixture, 0)
@@ -161,10 +164,10 @@ t.test('nothing is used of a round in which a copy was Dead in the end', async (
   const { code, log } = await world.run({}, { time })
   t.equal(code, EXIT.done, log.slice(-2000))
   t.match(log, /changed under way: looks again/)
-  t.strictSame(made, [2, 2], 'those that were whole are made again as well')
+  t.strictSame(made, [2, 2], 'complete snapshots are created again too')
 })
 
-/** What becomes of a collection in the middle of its backup, without its shards moving. */
+/** Changes of a collection during its backup that move no shard. */
 const CHANGES: [string, (fixture: BackupFixture) => void][] = [
   [
     'is dropped and created again',
@@ -198,7 +201,7 @@ const CHANGES: [string, (fixture: BackupFixture) => void][] = [
   ['is on nodes that are upgraded', (fixture) => setVersion(fixture, '1.18.4')],
 ]
 
-/** GET / of every node; what else is misbehaved stays. */
+/** Changes GET / of every node; other misbehaviours stay. */
 const versions = new WeakMap<BackupFixture['engine'], string>()
 
 function setVersion({ engine }: BackupFixture, version: string): void {
@@ -284,27 +287,30 @@ t.test(
   },
 )
 
-t.test('a backup that no restore would bring into several nodes says so at its end', async (t) => {
-  const CASES: [version: string, nodes: number, isSaid: boolean][] = [
-    ['1.15.4', 2, true],
-    ['1.15.4', 1, false],
-    ['1.16.0', 2, false],
-  ]
-  for (const [version, nodes, isSaid] of CASES) {
-    const fixture = await backupFixture(t, { nodes })
-    setVersion(fixture, version)
-    changeDuring(
-      fixture,
-      () => false,
-      () => undefined,
-    )
-    const { code, log } = await fixture.world.run()
-    t.equal(code, EXIT.done, log.slice(-2000))
-    const { message = '' } = (await fixture.world.progress()) ?? {}
-    const words = `no VecRestore brings a backup of engine ${version} into several nodes`
-    t.equal(message.includes(words), isSaid, `${version} on ${nodes} nodes: ${message}`)
-  }
-})
+t.test(
+  'a backup that cannot be restored to several nodes says so in its last report',
+  async (t) => {
+    const CASES: [version: string, nodes: number, isSaid: boolean][] = [
+      ['1.15.4', 2, true],
+      ['1.15.4', 1, false],
+      ['1.16.0', 2, false],
+    ]
+    for (const [version, nodes, isSaid] of CASES) {
+      const fixture = await backupFixture(t, { nodes })
+      setVersion(fixture, version)
+      changeDuring(
+        fixture,
+        () => false,
+        () => undefined,
+      )
+      const { code, log } = await fixture.world.run()
+      t.equal(code, EXIT.done, log.slice(-2000))
+      const { message = '' } = (await fixture.world.progress()) ?? {}
+      const words = `no VecRestore brings a backup of engine ${version} into several nodes`
+      t.equal(message.includes(words), isSaid, `${version} on ${nodes} nodes: ${message}`)
+    }
+  },
+)
 
 t.test('a node with another collection of the same name is not backed up', async (t) => {
   const fixture = await backupFixture(t, { nodes: 2 })
@@ -322,7 +328,7 @@ t.test('a node with another collection of the same name is not backed up', async
   })
 })
 
-/** What others have written into owner.json while a pod was away, and what is backed up. */
+/** Changes that other programs made to owner.json between two pods. */
 const OWNERS: [string, string[] | undefined, string[], string[]][] = [
   ['more than the spec names', ['public'], ['public', 'payroll', '..'], ['public']],
   ['less than the spec names', ['public', 'payroll'], [], ['public', 'payroll']],

@@ -1,4 +1,4 @@
-/** `backup verify`: what is wrong with a backup is found from the bucket alone. */
+/** `backup verify` finds defects of a backup from the bucket alone. */
 import t from 'tap'
 import { EXIT } from '../../../crds/contract/job.ts'
 import type { NodeManifest } from '../../../crds/contract/manifest.ts'
@@ -66,7 +66,7 @@ for (const [what, spoil, words] of CORRUPTIONS) {
   })
 }
 
-t.test('an object whose stream breaks off is read again', async (t) => {
+t.test('an object whose stream breaks is read again', async (t) => {
   const { world, s3 } = await backupFixture(t, { nodes: 1, snapshotBytes: 100_000 })
   await world.run()
   let count = 0
@@ -80,7 +80,7 @@ t.test('an object whose stream breaks off is read again', async (t) => {
   t.match(log, /broke off: reads it again/)
 })
 
-t.test('a backup that lacks a collection is not whole, whatever else it holds', async (t) => {
+t.test('a backup without one of its collections is incomplete, whatever else it has', async (t) => {
   const { world } = await backupFixture(t, { collections: ['docs', 'gone'] })
   await world.run()
   const { code, log } = await world.verify(TARGET)
@@ -89,15 +89,15 @@ t.test('a backup that lacks a collection is not whole, whatever else it holds', 
   t.match(log, /this backup is not whole: 1 problem/)
 })
 
-t.test('the collections it holds can be verified by name', async (t) => {
+t.test('its existing collections can be verified by name', async (t) => {
   const { world } = await backupFixture(t, { collections: ['docs', 'gone'] })
   await world.run()
   const { code, log } = await world.verify(TARGET, '--collections', 'docs')
   t.equal(code, EXIT_CODES.success, log)
   t.match(log, /all 2 objects are whole/)
-  const lacking = await world.verify(TARGET, '--collections', 'docs,gone')
-  t.equal(lacking.code, EXIT_CODES.failure)
-  t.match(lacking.log, /collection gone is not in this backup/)
+  const incomplete = await world.verify(TARGET, '--collections', 'docs,gone')
+  t.equal(incomplete.code, EXIT_CODES.failure)
+  t.match(incomplete.log, /collection gone is not in this backup/)
 })
 
 t.test('only the named collections are read', async (t) => {
@@ -110,7 +110,7 @@ t.test('only the named collections are read', async (t) => {
   t.ok(read.length > 0 && read.every(({ key }) => key.startsWith('nightly/b/other/')))
 })
 
-t.test('a collection that the backup never was to hold is refused by its name', async (t) => {
+t.test('a collection that is not part of the backup is rejected by name', async (t) => {
   const { world } = await backupFixture(t)
   await world.run()
   const { code, log } = await world.verify(TARGET, '--collections', 'dogs')
@@ -153,7 +153,7 @@ function rewrite(
   change: (manifest: NodeManifest) => unknown,
 ): void {
   const changed = manifest()
-  // Of a release that wrote no checksum: what else is wrong is then what is found.
+  // A release that wrote no checksum: the other defect is found.
   delete changed.manifestSha256
   change(changed)
   store().put(MANIFEST, Buffer.from(JSON.stringify(changed)))

@@ -1,4 +1,4 @@
-/** How helm is called, and what its words mean; by scripts on PATH that are no helm at all. */
+/** Calls of helm and the meaning of its output, with scripts on PATH in its place. */
 import { chmodSync, existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
@@ -6,7 +6,7 @@ import { Helm, upgradeArguments, type HelmOptions } from '../../../jobs/clients/
 import { jobLog } from '../../../jobs/log.ts'
 import { jobWorld } from '../job-world.ts'
 
-const WANTED = {
+const REQUEST = {
   release: 'vec-a',
   chart: 'qdrant',
   repository: 'https://charts.example/engine',
@@ -25,25 +25,23 @@ function helmOf(t: Test, script: string, options: HelmOptions = {}) {
   return { helm: new Helm(logger, { env, ...options }), folder, log: () => log }
 }
 
-t.test('values go to standard input and never to the log', async (t) => {
+t.test('values are written to standard input and never to the log', async (t) => {
   const { helm, folder, log } = helmOf(t, 'cat > "$FOLDER/values"; echo "$@"')
-  const said = await helm.upgrade({ ...WANTED, values: { config: { key: 'hidden' } } })
-  t.equal(said, upgradeArguments(WANTED).join(' '))
+  const said = await helm.upgrade({ ...REQUEST, values: { config: { key: 'hidden' } } })
+  t.equal(said, upgradeArguments(REQUEST).join(' '))
   t.equal(readFileSync(join(folder, 'values'), 'utf8'), '{"config":{"key":"hidden"}}')
   t.match(log(), /helm upgrade --install vec-a qdrant/)
   t.notMatch(log(), /hidden/)
 })
 
 t.test('helm is not asked to create the namespace: it exists, and its Job may not', async (t) => {
-  t.notOk(upgradeArguments(WANTED).includes('--create-namespace'))
+  t.notOk(upgradeArguments(REQUEST).includes('--create-namespace'))
 })
 
-t.test(
-  "an error is helm's own words, without warnings, repetitions and configuration",
-  async (t) => {
-    const { helm } = helmOf(
-      t,
-      `cat >&2 <<'END'
+t.test("an error has helm's message without warnings, repetitions and configuration", async (t) => {
+  const { helm } = helmOf(
+    t,
+    `cat >&2 <<'END'
 coalesce.go:316: warning: cannot overwrite table
 WARNING: Kubernetes configuration file is group-readable
 Error: UPGRADE FAILED: template: x: error calling tpl: cannot parse template "a: '{{ hidden'\\ncluster:\\n  \\"b\\"": bad character
@@ -52,64 +50,63 @@ Error: UPGRADE FAILED: template: x: error calling tpl: cannot parse template "a:
 Use --debug flag to render out invalid YAML
 END
 exit 1`,
-    )
-    await t.rejects(helm.upgrade(WANTED), {
-      code: 'HelmError',
-      message:
-        'UPGRADE FAILED: template: x: error calling tpl: cannot parse template "…": bad character',
-    })
-  },
-)
-
-t.test('an error without words tells the exit code', async (t) => {
-  await t.rejects(helmOf(t, 'exit 3').helm.upgrade(WANTED), { message: 'helm ended with code 3' })
+  )
+  await t.rejects(helm.upgrade(REQUEST), {
+    code: 'HelmError',
+    message:
+      'UPGRADE FAILED: template: x: error calling tpl: cannot parse template "…": bad character',
+  })
 })
 
-t.test('an endless error is cut', async (t) => {
+t.test('an error without output has the exit code', async (t) => {
+  await t.rejects(helmOf(t, 'exit 3').helm.upgrade(REQUEST), { message: 'helm ended with code 3' })
+})
+
+t.test('an endless error is truncated', async (t) => {
   const script = 'i=0; while [ $i -lt 600 ]; do echo "line $i" >&2; i=$((i+1)); done; exit 1'
   const error: unknown = await helmOf(t, script)
-    .helm.upgrade(WANTED)
+    .helm.upgrade(REQUEST)
     .catch((error: unknown) => error)
   t.match(error, { message: /^line 0\n.* …$/s })
   t.ok((error as Error).message.length <= 2048)
 })
 
-t.test('a machine without helm is told so', async (t) => {
+t.test('a missing helm program is named', async (t) => {
   const { helm } = helmOf(t, '', { command: 'no-such-helm' })
-  await t.rejects(helm.upgrade(WANTED), {
+  await t.rejects(helm.upgrade(REQUEST), {
     code: 'HelmError',
     message: /^no-such-helm cannot be started: .*ENOENT/,
   })
 })
 
-t.test('a helm that does not end is told to, and then made to', async (t) => {
+t.test('a helm process that does not end gets SIGTERM, then SIGKILL', async (t) => {
   const script = 'trap "" TERM; while :; do sleep 0.05; done'
   const { helm } = helmOf(t, script, { limitMs: 50, graceMs: 50 })
-  await t.rejects(helm.upgrade(WANTED), {
+  await t.rejects(helm.upgrade(REQUEST), {
     code: 'HelmError',
     message: 'helm upgrade did not end within 0.05 s',
   })
 })
 
-t.test('an abort is passed on, and is not an error of helm', async (t) => {
+t.test('an abort is forwarded, and is not a Helm error', async (t) => {
   const { helm, folder } = helmOf(
     t,
     'trap "touch $FOLDER/ended; exit 1" TERM; touch "$FOLDER/ready"; while :; do sleep 0.02; done',
   )
   const controller = new AbortController()
-  const upgrade = helm.upgrade(WANTED, controller.signal)
+  const upgrade = helm.upgrade(REQUEST, controller.signal)
   while (!existsSync(join(folder, 'ready'))) await new Promise(setImmediate)
   controller.abort(new Error('SIGTERM'))
   await t.rejects(upgrade, { message: 'SIGTERM' })
   t.ok(existsSync(join(folder, 'ended')), 'helm could clean up')
-  await t.rejects(helm.upgrade(WANTED, controller.signal), { message: 'SIGTERM' })
+  await t.rejects(helm.upgrade(REQUEST, controller.signal), { message: 'SIGTERM' })
 })
 
-t.test('the status of a release is its status and revision, or nothing', async (t) => {
+t.test('the status of a release is its status and revision, or undefined', async (t) => {
   const world = await jobWorld(t)
   const helm = new Helm(jobLog({ LOG_LEVEL: 'ERROR' }), { env: world.env })
   t.equal(await helm.status('vec-a', 'ns'), undefined)
-  await helm.upgrade({ ...WANTED, values: { fullnameOverride: 'vec-a' } })
+  await helm.upgrade({ ...REQUEST, values: { fullnameOverride: 'vec-a' } })
   t.match(await helm.status('vec-a', 'ns'), { version: 1, info: { status: 'deployed' } })
   await t.rejects(helm.status('vec-a', '--nonsense'), { code: 'HelmError' })
   await t.rejects(helm.uninstall('--nonsense', 'ns'), { code: 'HelmError' })

@@ -1,4 +1,4 @@
-/** `cluster upgrade` where it would lose shards, or the engine would not take the version. */
+/** `cluster upgrade` that would lose shards, or to a version that the engine does not support. */
 import t from 'tap'
 import { EXIT } from '../../../crds/contract/job.ts'
 import { runningVersion } from '../../../jobs/cluster/safety-checks.ts'
@@ -6,7 +6,7 @@ import { clusterSpec } from '../../builders.ts'
 import { EngineCluster } from '../../doubles/engine/cluster.ts'
 import { jobWorld } from '../job-world.ts'
 
-t.test('fewer replicas are refused while a node that leaves holds shards', async (t) => {
+t.test('fewer replicas are rejected while a removed node holds shards', async (t) => {
   const world = await jobWorld(t)
   await world.run('upgrade', world.plan({ spec: clusterSpec({ replicas: 3 }) }))
   const engine = await world.startEngine(3)
@@ -30,7 +30,7 @@ t.test('fewer replicas are refused while a node that leaves holds shards', async
   })
 })
 
-t.test('fewer replicas are fine when the nodes that leave hold nothing', async (t) => {
+t.test('fewer replicas are accepted when the removed nodes hold no shards', async (t) => {
   const world = await jobWorld(t)
   await world.run('upgrade', world.plan({ spec: clusterSpec({ replicas: 3 }) }))
   const engine = await world.startEngine(3)
@@ -39,19 +39,22 @@ t.test('fewer replicas are fine when the nodes that leave hold nothing', async (
   t.equal((await world.run('upgrade', plan)).code, EXIT.done)
 })
 
-t.test('a silent node that leaves is judged by what the others know', async (t) => {
-  const world = await jobWorld(t)
-  await world.run('upgrade', world.plan({ spec: clusterSpec({ replicas: 3 }) }))
-  const engine = await world.startEngine(3)
-  engine.createCollection('docs', 3)
-  await world.nodes.get('vec-a-2')?.close()
-  const plan = world.plan({ spec: clusterSpec({ replicas: 2 }), run: 2 })
-  t.equal((await world.run('upgrade', plan)).code, EXIT.failed)
-  t.match(await world.progress(), { state: 'Refused', message: /docs shard 2 on node 2/ })
-})
+t.test(
+  'the shards of a silent removed node are taken from the reports of the others',
+  async (t) => {
+    const world = await jobWorld(t)
+    await world.run('upgrade', world.plan({ spec: clusterSpec({ replicas: 3 }) }))
+    const engine = await world.startEngine(3)
+    engine.createCollection('docs', 3)
+    await world.nodes.get('vec-a-2')?.close()
+    const plan = world.plan({ spec: clusterSpec({ replicas: 2 }), run: 2 })
+    t.equal((await world.run('upgrade', plan)).code, EXIT.failed)
+    t.match(await world.progress(), { state: 'Refused', message: /docs shard 2 on node 2/ })
+  },
+)
 
 t.test(
-  'an engine that does not answer is no permission: the attempt fails and is made again',
+  'fewer replicas need an answer of the engine: without it the attempt fails and is retried',
   async (t) => {
     const world = await jobWorld(t)
     await world.run('upgrade', world.plan({ spec: clusterSpec({ replicas: 3 }) }))
@@ -73,13 +76,13 @@ t.test('a collection that is deleted while the nodes are asked does not count', 
   await world.run('upgrade', world.plan({ spec: clusterSpec({ replicas: 2 }) }))
   const engine = await world.startEngine(2)
   engine.createCollection('gone', 2)
-  // Listed once more, and then it is gone.
+  // It is listed once again and then deleted.
   engine.collections.get = () => undefined
   const plan = world.plan({ spec: clusterSpec({ replicas: 1 }), run: 2 })
   t.equal((await world.run('upgrade', plan)).code, EXIT.done)
 })
 
-t.test('an answer about shards that does not read is no permission', async (t) => {
+t.test('an unreadable answer about shards rejects the upgrade', async (t) => {
   const world = await jobWorld(t)
   await world.run('upgrade', world.plan({ spec: clusterSpec({ replicas: 2 }) }))
   const engine = await world.startEngine(2)
@@ -95,7 +98,7 @@ t.test('an answer about shards that does not read is no permission', async (t) =
   })
 })
 
-t.test('nodes that run alone cannot say what would be lost', async (t) => {
+t.test('nodes without a cluster cannot report which shards would be lost', async (t) => {
   const world = await jobWorld(t)
   await world.run('upgrade', world.plan({ spec: clusterSpec({ replicas: 2 }) }))
   await world.startEngine(2, new EngineCluster({ name: 'vec-a', enabled: false }))
@@ -107,7 +110,7 @@ t.test('nodes that run alone cannot say what would be lost', async (t) => {
   })
 })
 
-t.test('many shards are told of by their number', async (t) => {
+t.test('many shards are reported as a count', async (t) => {
   const world = await jobWorld(t)
   await world.run('upgrade', world.plan({ spec: clusterSpec({ replicas: 2 }) }))
   const engine = await world.startEngine(2)
@@ -134,7 +137,7 @@ t.test(
   },
 )
 
-t.test('a live version that nobody can tell is no reason to refuse', async (t) => {
+t.test('an unknown running version does not block the upgrade', async (t) => {
   const world = await jobWorld(t)
   await world.run('upgrade', world.plan())
   await world.api.patch(
@@ -174,7 +177,7 @@ for (const [version, reason, risk, message] of VERSIONS) {
   })
 }
 
-t.test('a skipped minor version is refused, unless an annotation accepts it', async (t) => {
+t.test('a skipped minor version is rejected unless an annotation accepts it', async (t) => {
   const world = await jobWorld(t)
   await world.run('upgrade', world.plan({ spec: clusterSpec({ version: '1.16.3' }) }))
   const change = { spec: clusterSpec({ version: '1.18.0' }), run: 2 }

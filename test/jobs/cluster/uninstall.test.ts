@@ -14,7 +14,7 @@ async function revisions({ api }: JobWorld) {
   return items.map(({ metadata }) => metadata.labels?.['status'])
 }
 
-t.test('the release goes with all its objects, and the volumes stay', async (t) => {
+t.test('the release is deleted with all its objects, and the volumes stay', async (t) => {
   const world = await jobWorld(t)
   await world.run('upgrade', world.plan())
   const claim = { name: 'qdrant-storage-vec-a-0', namespace: 'ns' }
@@ -30,7 +30,7 @@ t.test('the release goes with all its objects, and the volumes stay', async (t) 
   t.match(await world.progress(), { verb: 'uninstall', state: 'Done', run: 2 })
 })
 
-t.test('a release that is not there is done', async (t) => {
+t.test('a release that does not exist is a success', async (t) => {
   const world = await jobWorld(t)
   const { code, log } = await world.run('uninstall', uninstallPlan(world, 1))
   t.equal(code, EXIT.done)
@@ -38,7 +38,7 @@ t.test('a release that is not there is done', async (t) => {
   t.match(await world.progress(), { state: 'Done' })
 })
 
-t.test('a release that an earlier helm left half removed is removed', async (t) => {
+t.test('a release that is partly removed is removed', async (t) => {
   const world = await jobWorld(t)
   await world.run('upgrade', world.plan())
   const end = new AbortController()
@@ -55,7 +55,7 @@ t.test('a release that an earlier helm left half removed is removed', async (t) 
   t.strictSame(await revisions(world), [])
 })
 
-t.test('it waits for a helm that still works on the release', async (t) => {
+t.test('it waits for another helm process on the release', async (t) => {
   const world = await jobWorld(t)
   await world.run('upgrade', world.plan())
   await world.api.create(podOf('other', { [LABELS.release]: 'vec-a' }))
@@ -65,7 +65,7 @@ t.test('it waits for a helm that still works on the release', async (t) => {
   t.strictSame(await revisions(world), ['deployed'])
 })
 
-t.test('a Helm error is reported, to be tried again', async (t) => {
+t.test('a Helm error is reported, and the Job is retried', async (t) => {
   const world = await jobWorld(t)
   const plan = uninstallPlan(world, 1)
   const broken = { ...plan, namespace: 'ns', release: '--nonsense' }

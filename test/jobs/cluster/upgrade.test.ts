@@ -113,7 +113,7 @@ for (const [what, [values, message]] of Object.entries(BAD_VALUES)) {
   })
 }
 
-t.test('objects of somebody else are not taken over', async (t) => {
+t.test('objects of another owner are not taken over', async (t) => {
   const world = await jobWorld(t)
   await world.api.create({
     apiVersion: 'v1',
@@ -146,17 +146,20 @@ t.test(
   },
 )
 
-t.test('a release that a killed helm left pending is healed when nobody works on it', async (t) => {
-  const world = await jobWorld(t)
-  await world.run('upgrade', world.plan())
-  await pendingRevision(world.api, 2)
-  const { code, log } = await world.run('upgrade', world.plan({ run: 2 }))
-  t.equal(code, EXIT.done, log)
-  t.match(
-    log,
-    /WARNING an earlier helm was killed: its pending revision is deleted release=vec-a secret=sh\.helm\.release\.v1\.vec-a\.v2 status=pending-upgrade/,
-  )
-})
+t.test(
+  'a pending release of a killed helm process is repaired when no other pod works on it',
+  async (t) => {
+    const world = await jobWorld(t)
+    await world.run('upgrade', world.plan())
+    await pendingRevision(world.api, 2)
+    const { code, log } = await world.run('upgrade', world.plan({ run: 2 }))
+    t.equal(code, EXIT.done, log)
+    t.match(
+      log,
+      /WARNING an earlier helm was killed: its pending revision is deleted release=vec-a secret=sh\.helm\.release\.v1\.vec-a\.v2 status=pending-upgrade/,
+    )
+  },
+)
 
 t.test('a pending release is left alone while another pod of it lives', async (t) => {
   const world = await jobWorld(t)
@@ -171,7 +174,7 @@ t.test('a pending release is left alone while another pod of it lives', async (t
   t.match(await world.progress(), { state: 'Started', run: 2 })
 })
 
-t.test('it waits for the other pod and goes on once that one has ended', async (t) => {
+t.test('it waits for the other pod and continues once that one has ended', async (t) => {
   const world = await jobWorld(t)
   await world.api.create(podOf('other', { [LABELS.release]: 'vec-a' }))
   const time = instantClock(() =>
@@ -196,7 +199,7 @@ t.test('a chart that is a path has no repository on the command line', async (t)
   )
 })
 
-/** What a helm that was killed between its first and its last write has left. */
+/** The state after a helm process was killed between its first and its last write. */
 async function pendingRevision(api: { create(object: object): Promise<unknown> }, version: number) {
   const labels = {
     owner: 'helm',

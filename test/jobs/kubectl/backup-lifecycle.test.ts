@@ -1,4 +1,4 @@
-/** A backup that a person has made from a schedule, from `backup now` to `restore plan`. */
+/** A backup that a user creates from a schedule, from `backup now` to `restore plan`. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'

@@ -35,7 +35,7 @@ async function scene(t: Test, annotations: Record<string, string> = {}) {
 }
 
 t.test(
-  'backup now makes what the schedule would, labelled with it and owned by nobody',
+  'backup now creates the backup of the schedule, with its label and without an owner',
   async (t) => {
     const { type, backups } = await scene(t)
     const { code, out, err } = await type('backup', 'now', 'nightly')
@@ -88,14 +88,14 @@ t.test('--dry-run prints what kubectl could apply, and makes nothing', async (t)
 
 t.test('a schedule that is not there is named, in the namespace that was meant', async (t) => {
   const { type } = await scene(t)
-  for (const [args, place] of [
+  for (const [args, name] of [
     [['weekly'], 'ns/weekly'],
     [['nightly', '-n', 'other'], 'other/nightly'],
     [['nightly', '--context', 'elsewhere'], 'elsewhere/nightly'],
   ] as const) {
     const { code, err } = await type('backup', 'now', ...args)
     t.equal(code, EXIT_CODES.failure)
-    t.match(err, `VecBackupSchedule ${place} not found`)
+    t.match(err, `VecBackupSchedule ${name} not found`)
   }
   t.match(await type('backup', 'now', 'nightly', '--context', 'nowhere'), {
     code: EXIT_CODES.failure,
@@ -103,7 +103,7 @@ t.test('a schedule that is not there is named, in the namespace that was meant',
   })
 })
 
-t.test('a name the API refuses is told in its words', async (t) => {
+t.test('a name that the API rejects is reported with its message', async (t) => {
   const { type } = await scene(t)
   const { code, err } = await type('backup', 'now', 'nightly', '--name', 'Not_A_Name')
   t.equal(code, EXIT_CODES.failure)

@@ -1,4 +1,4 @@
-/** A person at a terminal: a kubeconfig for the embedded API, and a run of the CLI in this process. */
+/** A user at a terminal: a kubeconfig for the embedded API, and a run of the CLI in this process. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Test } from 'tap'
@@ -33,7 +33,7 @@ export async function runCommand(
   return { code, out, err }
 }
 
-/** A person whose kubeconfig names this API, in a namespace of it. */
+/** A user whose kubeconfig names this API and a namespace. */
 export function cliFor(t: Test, api: EmbeddedApi, namespace: string) {
   const file = join(t.testdir({}), 'kubeconfig')
   const config = {

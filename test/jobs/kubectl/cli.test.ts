@@ -1,4 +1,4 @@
-/** The command line for people: what it says of itself, and what it answers where nothing is reached. */
+/** The command line: its help, and its answers without a cluster. */
 import { spawnSync } from 'node:child_process'
 import { chmodSync, statSync, symlinkSync } from 'node:fs'
 import { delimiter, dirname, join } from 'node:path'
@@ -44,7 +44,7 @@ for (const { name, flags } of COMMANDS) {
   })
 }
 
-t.test('--version tells the release', async (t) => {
+t.test('--version prints the release', async (t) => {
   t.match(await runCommand(['--version']), {
     code: EXIT_CODES.success,
     out: /^vec-operator \d+\.\d+\.\d+/,
@@ -59,12 +59,12 @@ for (const args of [['dance'], ['backup'], ['backup', 'dance'], ['cluster', 'dan
   })
 }
 
-t.test('half a command is told which whole ones there are', async (t) => {
+t.test('a partial command prints the complete commands', async (t) => {
   const { err } = await runCommand(['backup'])
   t.match(err, 'backup is no command; there is backup now and backup verify\n')
 })
 
-t.test('a kubeconfig that is not there is told, without a stack', async (t) => {
+t.test('a missing kubeconfig is reported without a stack', async (t) => {
   const { code, out, err } = await runCommand(['status'], { KUBECONFIG: '/does/not/exist' })
   t.strictSame({ code, out }, { code: EXIT_CODES.failure, out: '' })
   t.match(err, /^vec-operator: no kubeconfig that can be used: .*\n$/)

@@ -138,7 +138,7 @@ t.test('doctor names what the caller may not do, and what needs it', async (t) =
 
 t.test('doctor finds Leases whose holder is gone, with and without a Job', async (t) => {
   const { type, api } = await installOperator(t)
-  await api.create(lease('backup', 'VecBackup/ns/nobody/uid-1'))
+  await api.create(lease('backup', 'VecBackup/ns/missing/uid-1'))
   await api.create(lease('write', 'VecRestore/ns/gone/uid-2'))
   const labels = { [LABELS.parent]: 'uid-2' }
   const metadata = { name: 'restore-run-x-1', namespace: 'ns', labels }
@@ -166,13 +166,13 @@ t.test('doctor finds a Lease whose holder is in a namespace that is not served',
   const { type, api, cluster } = await installOperator(t, { ...COMPLETE, service })
   const { metadata } = (await api.get(cluster)) ?? {}
   await api.create(lease('backup', `VecCluster/ns/docs/${metadata?.uid ?? ''}`))
-  await api.create(lease('write', 'somebody-else'))
+  await api.create(lease('write', 'another-holder'))
   const { out } = await type('doctor')
   t.match(out, /its holder VecCluster ns\/docs is in a namespace that is not served/)
-  t.match(out, /ns\/vec-docs-write is held by somebody-else, which is not of this operator/)
+  t.match(out, /ns\/vec-docs-write is held by another-holder, which is not of this operator/)
 })
 
-t.test('a Lease that was given back, and stays for its queue, is no finding', async (t) => {
+t.test('a released Lease that stays for its queue is no finding', async (t) => {
   const { type, api } = await installOperator(t)
   const { spec: _, ...vacated } = lease('backup', '')
   await api.create({ ...vacated, spec: {} })
@@ -214,7 +214,7 @@ const BUCKETS: [string, object, RegExp, number][] = [
   ],
 ]
 for (const [what, changes, words, code] of BUCKETS) {
-  t.test(`doctor tells of a bucket that ${what}, and prints no key`, async (t) => {
+  t.test(`doctor reports a bucket that ${what}, and prints no key`, async (t) => {
     const { type, api } = await installOperator(t)
     const store = await startBucketServer({ now: () => START })
     t.teardown(() => store.close())
@@ -253,7 +253,7 @@ for (const [what, changes, words, code] of BUCKETS) {
   })
 }
 
-t.test('doctor --json tells the same to programs', async (t) => {
+t.test('doctor --json has the same findings for programs', async (t) => {
   const { type } = await installOperator(t, { ...COMPLETE, readyz: 503 })
   const { code, out } = await type('doctor', '--json')
   t.equal(code, EXIT_CODES.failure)

@@ -1,4 +1,4 @@
-/** `restore plan` of a backup by shard: which shard goes where, bytes per node, and room. */
+/** `restore plan` of a backup by shard: the node of each shard, bytes per node, and capacity. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'

@@ -1,4 +1,4 @@
-/** `status` in a world where things are as a person finds them. */
+/** `status` in an embedded world. */
 import t from 'tap'
 import { API_VERSION } from '../../../crds/contract/names.ts'
 import { EXIT_CODES } from '../../../jobs/kubectl/command.ts'
@@ -14,10 +14,10 @@ import { cliFor } from './cli-user.ts'
 
 const world = await startEmbeddedWorld()
 t.teardown(() => world.close())
-const namespace = await world.namespace('people')
+const namespace = await world.namespace('status')
 const bucket = await world.bucket(namespace)
 const type = cliFor(t, world.api, namespace)
-const KEY = 'the-key-that-nobody-may-see-1234567890'
+const KEY = 'the-key-that-must-stay-secret-1234567890'
 
 await world.apply({
   apiVersion: 'v1',
@@ -64,7 +64,7 @@ t.test('what has Failed says why, in the list and whole in its drawing', async (
   await world.delete(reference)
 })
 
-t.test('what waits for a person says what to do about it', async (t) => {
+t.test('a resource that waits for the user says what to do', async (t) => {
   const secretRef = { name: 'none', key: 'key' }
   await world.apply(
     clusterManifest(namespace, 'stuck', { version: world.versions.newer, apiKey: { secretRef } }),

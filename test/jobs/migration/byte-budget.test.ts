@@ -7,22 +7,27 @@ import { createCollection, SMALL, startEnginePair, type TestEngine } from './eng
 const MIB = 1024 * 1024
 const never = new AbortController().signal
 
-t.test('what is larger than all the room gets in alone, and nobody passes it', async (t) => {
-  const inFlight = new ByteBudget()
-  const entered: string[] = []
-  const small = await inFlight.acquire(MIB, never)
-  const large = inFlight.acquire(2 * MAX_BUFFERED_BYTES, never).finally(() => entered.push('large'))
-  const behind = inFlight.acquire(MIB, never).finally(() => entered.push('behind'))
-  small.resize(MIB / 2)
-  await Promise.resolve()
-  t.strictSame(entered, [])
-  small.release()
-  const alone = await large
-  t.strictSame(entered, ['large'])
-  alone.resize(MIB)
-  await behind
-  t.strictSame(entered, ['large', 'behind'])
-})
+t.test(
+  'a request larger than the budget is granted alone, and later requests wait behind it',
+  async (t) => {
+    const inFlight = new ByteBudget()
+    const entered: string[] = []
+    const small = await inFlight.acquire(MIB, never)
+    const large = inFlight
+      .acquire(2 * MAX_BUFFERED_BYTES, never)
+      .finally(() => entered.push('large'))
+    const behind = inFlight.acquire(MIB, never).finally(() => entered.push('behind'))
+    small.resize(MIB / 2)
+    await Promise.resolve()
+    t.strictSame(entered, [])
+    small.release()
+    const alone = await large
+    t.strictSame(entered, ['large'])
+    alone.resize(MIB)
+    await behind
+    t.strictSame(entered, ['large', 'behind'])
+  },
+)
 
 t.test('no more than 40 MiB are let in at once', async (t) => {
   const inFlight = new ByteBudget()
@@ -33,7 +38,7 @@ t.test('no more than 40 MiB are let in at once', async (t) => {
   t.equal(isIn, false)
 })
 
-t.test('who waits for room ends with the Job', async (t) => {
+t.test('a wait for the budget ends with the Job', async (t) => {
   const inFlight = new ByteBudget()
   const stop = new AbortController()
   await inFlight.acquire(MAX_BUFFERED_BYTES, stop.signal)
@@ -44,7 +49,7 @@ t.test('who waits for room ends with the Job', async (t) => {
 })
 
 t.test(
-  'a page that is too large is asked for with fewer points, one point with more room',
+  'a page that is too large is asked for with fewer points, one point with a larger budget',
   async (t) => {
     const size = new PageSizer(8)
     size.observe({ points: [], bytes: 10, count: 1 })
@@ -112,7 +117,7 @@ t.test('RSS under 256 MiB at any collection size: bytes of all lanes are bounded
   t.match(await stood.world.result(), { pointsCopied: KEYS.length * POINTS_OF_KEY })
 })
 
-t.test('a point that is larger than a page may be has all the room there is', async (t) => {
+t.test('a point that is larger than a page gets the whole budget', async (t) => {
   const { source, target, world } = await startEnginePair(t)
   const payload = { text: 'x'.repeat(24 * MIB) }
   await createCollection(source, 'docs', [{ id: 1, vector: [1.5, 2.5], payload }])

@@ -1,4 +1,4 @@
-/** Points that engines hide until they are indexed (`prevent_unoptimized`): waited for, or told with numbers. */
+/** Points that engines hide until they are indexed (`prevent_unoptimized`): the Job waits, or reports the number. */
 import t from 'tap'
 import { EXIT } from '../../../crds/contract/job.ts'
 import type { EngineRequest } from '../../doubles/engine/answers.ts'

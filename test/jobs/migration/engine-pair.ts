@@ -33,7 +33,7 @@ export interface TestEngine {
   engine: EngineCluster
   node: EngineNode
   url: string
-  /** As a person with the full key; throws on a refusal. */
+  /** Requests with the full key; throws if the engine rejects one. */
   call(method: string, path: string, body?: object | string): Promise<unknown>
   /** Every point of a collection, in the order of ids, as the bytes of the engine. */
   points(collection: string, shardKey?: string | number, limit?: number): Promise<string>

@@ -81,17 +81,17 @@ t.test('a batch above the whole rate is written in halves', async (t) => {
   await createCollection(target, 'docs', [], { ...SMALL, strict_mode_config: strict })
   const refused =
     '{"status":{"error":"Rate limiting exceeded: Write rate limit exceeded, request larger than rate limiter capacity, please try to split your request"},"time":0}'
-  let refusals = 0
+  let rejections = 0
   target.node.misbehave((request) => {
     // A single point cannot be halved, and lanes write in any order: which batch comes when is open.
     const { points = [] } = (request.body ?? {}) as { points?: unknown[] }
-    if (!isUpsert(request) || points.length < 2 || refusals > 0) return undefined
-    refusals += 1
+    if (!isUpsert(request) || points.length < 2 || rejections > 0) return undefined
+    rejections += 1
     return { status: 429, body: refused, headers: { 'content-type': 'application/json' } }
   })
   const { code, log } = await world.run({ time: instantClock() })
   t.equal(code, EXIT.done, log)
-  t.equal(refusals, 1)
+  t.equal(rejections, 1)
   t.equal(await target.points('docs'), await source.points('docs'))
 })
 
@@ -209,7 +209,7 @@ t.test('a source that stays away fails its collections within bounds', async (t)
   t.ok(slept < 200, `${slept} pauses`)
 })
 
-t.test('a full disk of the target is told, not waited for', async (t) => {
+t.test('a full disk of the target fails without a wait', async (t) => {
   const { source, target, world }: EnginePair = await startEnginePair(t)
   await createCollection(source, 'docs', manyPoints(3))
   const error =

@@ -6,7 +6,7 @@ import { instantClock } from '../job-world.ts'
 import { createCollection, isUpsert, manyPoints, startEnginePair } from './engine-pair.ts'
 
 const COLLECTIONS = 150
-/** So long that a report has no room for all of them. */
+/** So long that a report cannot list all of them. */
 const LONG = 'x'.repeat(180)
 
 function nameOf(n: number): string {
@@ -39,8 +39,8 @@ t.test('a killed Job never copies a finished collection over newer writes', asyn
   t.equal((await world.run({ signal: stop.signal, time: instantClock() })).code, EXIT.crash)
   const { unlisted, completed = 0 } = await world.result()
   t.equal(completed, COLLECTIONS - 5)
-  t.ok((unlisted?.completed ?? 0) > 50, 'the report has no room for all of them')
-  // Whoever sees that a collection is completed may write to it.
+  t.ok((unlisted?.completed ?? 0) > 50, 'the report cannot list all of them')
+  // Clients that see a completed collection may write to it.
   for (let n = 0; n < completed; n += 1) {
     for (const point of target.engine.find(nameOf(n))?.points ?? []) point.payload = { own: n }
   }

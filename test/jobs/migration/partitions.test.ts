@@ -1,4 +1,4 @@
-/** Lanes of `migration run`: what is read side by side, and how each is gone on with. */
+/** Partitions of `migration run`: which are read concurrently, and how each resumes. */
 import t from 'tap'
 import { EXIT } from '../../../crds/contract/job.ts'
 import type { MigrationCheckpoint } from '../../../crds/contract/migration-job.ts'
@@ -21,9 +21,9 @@ import {
 /** Enough for every lane there may be, in pages of ten. */
 const MANY = 720
 const SPEC = { batchSize: 10 }
-const MAX_LANES = 4
+const MAX_PARTITIONS = 4
 
-/** How many calls of a side are under way at most, each taking so long. */
+/** The most concurrent calls of an endpoint; each takes this long. */
 function watched(node: EnginePair['source']['node'], isMeant: typeof isScroll, delayMs: number) {
   const seen = { now: 0, most: 0, calls: 0, keys: new Set<unknown>(), keysAtOnce: 0 }
   const under = new Map<unknown, number>()
@@ -64,7 +64,7 @@ t.test('ids are read in several ranges at once, within a bound, and none twice',
   })
   const { code, log } = await world.run()
   t.equal(code, EXIT.done, log)
-  t.equal(reads.most, MAX_LANES)
+  t.equal(reads.most, MAX_PARTITIONS)
   t.equal(mostWrites, 2, 'what is written at once is bounded for all together')
   t.equal(pointsOf(upserts), MANY)
   t.equal(await target.points('docs'), await source.points('docs'))
@@ -90,8 +90,8 @@ t.test('pages are scrolled per shard key, several keys at once within the bound'
   const reads = watched(source.node, isScroll, 40)
   const { code, log } = await world.run()
   t.equal(code, EXIT.done, log)
-  t.equal(reads.keysAtOnce, MAX_LANES)
-  t.equal(reads.most, MAX_LANES)
+  t.equal(reads.keysAtOnce, MAX_PARTITIONS)
+  t.equal(reads.most, MAX_PARTITIONS)
   for (const key of keys) {
     t.equal(await target.points('docs', key), await source.points('docs', key), String(key))
   }
@@ -103,7 +103,7 @@ t.test('fewer shard keys than lanes are each read in ranges of their ids', async
   const reads = watched(source.node, isScroll, 40)
   const { code, log } = await world.run()
   t.equal(code, EXIT.done, log)
-  t.equal(reads.most, MAX_LANES)
+  t.equal(reads.most, MAX_PARTITIONS)
   t.equal(reads.keysAtOnce, 2)
   t.match(await world.result(), { pointsCopied: 2 * MANY })
   for (const key of ['a', 'b']) {
@@ -160,20 +160,20 @@ t.test('a killed Job goes on in every lane where it stood', async (t) => {
   const { source, target, world } = scene
   await createCollection(source, 'docs', mixedPoints(MANY))
   const { lanes = [], copied } = await endedAt(scene, 50)
-  t.equal(lanes.length, MAX_LANES)
-  t.ok(copied > 100 && copied < MANY, `${copied} points are told`)
+  t.equal(lanes.length, MAX_PARTITIONS)
+  t.ok(copied > 100 && copied < MANY, `${copied} points are reported`)
   const { code, log, asked, upserts } = await goneOnWith(scene)
   t.equal(code, EXIT.done, log)
   t.strictSame(
-    asked.slice(0, MAX_LANES).toSorted(),
+    asked.slice(0, MAX_PARTITIONS).toSorted(),
     lanes.map(({ offset }) => `undefined ${String(offset)}`).toSorted(),
   )
-  t.equal(upserts, MANY - copied, 'what is told is not copied again')
+  t.equal(upserts, MANY - copied, 'reported points are not copied again')
   t.match(await world.result(), { pointsCopied: MANY })
   t.equal(await target.points('docs'), await source.points('docs'))
 })
 
-t.test('what is told of a hundred shard keys stays small', async (t) => {
+t.test('the report of a hundred shard keys stays small', async (t) => {
   const scene = await startEnginePair(t, { spec: SPEC })
   const { source, target } = scene
   const keys = Array.from({ length: 100 }, (_, n) => `tenant-${String(n).padStart(3, '0')}`)
@@ -208,7 +208,7 @@ async function reported(
   await world.api.patch(reference, { metadata })
 }
 
-t.test('a report of an older form is gone on with', async (t) => {
+t.test('a Job resumes from a report of an older form', async (t) => {
   const plain = await startEnginePair(t, { spec: SPEC })
   await createCollection(plain.source, 'docs', manyPoints(60))
   await createCollection(plain.target, 'docs', manyPoints(30))

@@ -16,8 +16,8 @@ const bin = process.env['ENGINE_BIN'] ?? ''
 const MILLION = 1_000_000
 const FILL_BATCH = 20_000
 const MAX_MEMORY_MIB = 256
-/** A call that was under way when it happened may be asked again. */
-const TOLD_WITHIN_MS = 30_000
+/** A call in progress at that moment may be repeated. */
+const REPORT_DEADLINE_MS = 30_000
 
 if (bin === '') {
   t.pass('ENGINE_BIN names no engine: nothing to examine', { skip: true })
@@ -62,7 +62,7 @@ async function countOf({ call }: Side): Promise<number> {
 function suite(): void {
   for (const side of ['source', 'target'] as const) {
     t.test(
-      `a collection that is deleted at the ${side} meanwhile fails at once, and is told`,
+      `a collection that is deleted at the ${side} during the copy fails immediately, and is reported`,
       async (t) => {
         const { source, target, world } = await stage(t, { spec: { batchSize: 20 } })
         await createCollection(source, 'docs', manyPoints(20_000))
@@ -74,7 +74,7 @@ function suite(): void {
         t.equal(code, EXIT.failed, log)
         const { error } = await world.result()
         t.equal(error, `docs: collection docs was deleted at the ${side} during the migration`)
-        t.ok(performance.now() - deletedAt < TOLD_WITHIN_MS, 'told at once')
+        t.ok(performance.now() - deletedAt < REPORT_DEADLINE_MS, 'reported immediately')
       },
     )
   }
@@ -82,7 +82,7 @@ function suite(): void {
   const volume = smallVolume(200)
   t.teardown(() => volume?.close())
   const skip = volume === undefined && 'no volume can be mounted here'
-  t.test('a full disk of the target is told, with what to do', { skip }, async (t) => {
+  t.test('a full disk of the target is reported with what to do', { skip }, async (t) => {
     const { source, target, world } = await stage(t, { volume })
     await createCollection(source, 'docs', manyPoints(50_000))
     const running = world.run({ time: systemClock })

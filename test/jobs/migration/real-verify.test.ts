@@ -77,7 +77,7 @@ function vectors(count: number, dimensions: number, from = 1): object[] {
   }))
 }
 
-/** A source that indexes nothing until it is told to: 200 points of each segment are seen. */
+/** A source that does not index until its configuration changes: 200 points of each segment are visible. */
 async function fillDeferring(source: Side): Promise<void> {
   await createCollection(source, 'docs', [], {
     vectors: { size: DIMENSIONS, distance: 'Cosine' },
@@ -206,7 +206,7 @@ function suite(): void {
     ['a target that was made', 0],
     ['one that had points before', 7],
   ] as const) {
-    t.test(`points deleted during the copy stay on ${where}, and are told`, async (t) => {
+    t.test(`points deleted during the copy stay on ${where}, and are reported`, async (t) => {
       const { source, target, world } = await stage(t, { batchSize: 20 })
       await createCollection(source, 'docs', manyPoints(20_000))
       if (own > 0) await createCollection(target, 'docs', manyPoints(own, 1_000_000))

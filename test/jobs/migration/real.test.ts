@@ -129,7 +129,7 @@ function suite(): void {
     t.equal(await target.points('docs'), '[]')
   })
 
-  t.test('Failed on upsert with a dimension error: told before the first batch', async (t) => {
+  t.test('a dimension error is reported before the first batch', async (t) => {
     const { source, target, world } = await realStage(t)
     await createCollection(source, 'docs', manyPoints(3))
     await createCollection(target, 'docs', [], { vectors: { size: 4, distance: 'Dot' } })

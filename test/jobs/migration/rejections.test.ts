@@ -13,7 +13,7 @@ import {
 } from './engine-pair.ts'
 
 /** Refused as a whole, before anything is made. */
-const REFUSALS: [string, Parameters<typeof startEnginePair>[1], RegExp][] = [
+const REJECTIONS: [string, Parameters<typeof startEnginePair>[1], RegExp][] = [
   [
     'a collection that the source does not list',
     { spec: { collections: ['docs', 'gone', 'live'] } },
@@ -30,7 +30,7 @@ const REFUSALS: [string, Parameters<typeof startEnginePair>[1], RegExp][] = [
     /GET \/collections on http.* answered 401: Must provide an API key/,
   ],
 ]
-for (const [what, options, message] of REFUSALS) {
+for (const [what, options, message] of REJECTIONS) {
   t.test(`${what} fails the migration before anything is made`, async (t) => {
     const { source, target, world } = await startEnginePair(t, options)
     await createCollection(source, 'docs', manyPoints(1))
@@ -74,7 +74,12 @@ t.test('a token without read access is a 4xx from the source on points/scroll', 
 })
 
 /** One collection fails, and the others do not. */
-const MISFITS: [string, object, Partial<Parameters<typeof startEnginePair>[1]>, RegExp][] = [
+const INCOMPATIBILITIES: [
+  string,
+  object,
+  Partial<Parameters<typeof startEnginePair>[1]>,
+  RegExp,
+][] = [
   [
     'another vector size',
     { vectors: { size: 4, distance: 'Dot' } },
@@ -106,8 +111,8 @@ const MISFITS: [string, object, Partial<Parameters<typeof startEnginePair>[1]>, 
     /its sharding is auto, in the target custom/,
   ],
 ]
-for (const [what, body, options, message] of MISFITS) {
-  t.test(`a target collection with ${what} is told before the first batch`, async (t) => {
+for (const [what, body, options, message] of INCOMPATIBILITIES) {
+  t.test(`a target collection with ${what} is reported before the first batch`, async (t) => {
     const { source, target, world } = await startEnginePair(t, options)
     await createCollection(source, 'docs', manyPoints(3))
     await createCollection(source, 'other', manyPoints(3))
@@ -133,13 +138,16 @@ for (const [what, body, options, message] of MISFITS) {
   })
 }
 
-t.test('a sparse vector that the target lacks is told before the first batch', async (t) => {
-  const { source, target, world } = await startEnginePair(t)
-  await createCollection(source, 'docs', [], { ...SMALL, sparse_vectors: { words: {} } })
-  await createCollection(target, 'docs', [])
-  await world.run()
-  t.match((await world.result()).error, /sparse vector words is missing in the target/)
-})
+t.test(
+  'a sparse vector that is missing at the target is reported before the first batch',
+  async (t) => {
+    const { source, target, world } = await startEnginePair(t)
+    await createCollection(source, 'docs', [], { ...SMALL, sparse_vectors: { words: {} } })
+    await createCollection(target, 'docs', [])
+    await world.run()
+    t.match((await world.result()).error, /sparse vector words is missing in the target/)
+  },
+)
 
 t.test('Collection missing on target and createMissing is false', async (t) => {
   const { source, target, world } = await startEnginePair(t, { spec: { createMissing: false } })
@@ -164,7 +172,7 @@ t.test('an alias of the target is no name for a collection', async (t) => {
   t.equal(target.engine.find('real')?.points.length, 0)
 })
 
-t.test('target cluster not ready: waited for, and then told', async (t) => {
+t.test('a target cluster that is not ready is waited for, and then reported', async (t) => {
   const { source, target, world } = await startEnginePair(t)
   await createCollection(source, 'docs', manyPoints(1))
   target.node.setReady(false)

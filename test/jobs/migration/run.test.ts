@@ -1,4 +1,4 @@
-/** `migration run` on good days: what is at the target, what is told, and how a killed one is gone on with. */
+/** `migration run` without failures: points at the target, reports, and resuming after a kill. */
 import t from 'tap'
 import { EXIT, JOB_ENV, encodePlan } from '../../../crds/contract/job.ts'
 import { instantClock, runJob } from '../job-world.ts'

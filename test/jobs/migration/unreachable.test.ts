@@ -6,12 +6,12 @@ import { UNAVAILABLE } from '../../doubles/engine/misbehaviour.ts'
 import { instantClock } from '../job-world.ts'
 import { createCollection, manyPoints, startEnginePair, type EnginePair } from './engine-pair.ts'
 
-/** The pod is ended once it has told what it waits for. */
-function endedOnceTold({ progress }: EnginePair['world']) {
+/** Ends the pod once it has reported what it waits for. */
+function endedOnceReported({ progress }: EnginePair['world']) {
   const stop = new AbortController()
   const time = instantClock(async () => {
-    const told = await progress()
-    if (told?.message?.startsWith('waits') === true) stop.abort(new Error('SIGTERM'))
+    const current = await progress()
+    if (current?.message?.startsWith('waits') === true) stop.abort(new Error('SIGTERM'))
   })
   return { time, signal: stop.signal }
 }
@@ -27,7 +27,7 @@ t.test(
   'a VecMigration whose source cannot be reached waits for it by its URL, and says why',
   async (t) => {
     const { stood, url } = await unreachable(t)
-    const { code } = await stood.world.run(endedOnceTold(stood.world))
+    const { code } = await stood.world.run(endedOnceReported(stood.world))
     t.equal(code, EXIT.crash)
     const progress = await stood.world.progress()
     t.match(progress, { state: 'Started', migration: undefined })
@@ -45,7 +45,7 @@ t.test(
     const cluster = { namespace: 'ns', name: 'a', replicas: 1, tls: false }
     stood.world.plan.source = { cluster }
     stood.target.node.misbehave(({ path }) => (path[0] === 'collections' ? UNAVAILABLE : undefined))
-    await stood.world.run(endedOnceTold(stood.world))
+    await stood.world.run(endedOnceReported(stood.world))
     t.match(
       (await stood.world.progress())?.message,
       /^waits for the source cluster ns\/a: GET .* 503/,
@@ -53,21 +53,24 @@ t.test(
   },
 )
 
-t.test('a source that is gone when another pod goes on leaves what was copied told', async (t) => {
-  const { stood, url } = await unreachable(t)
-  const { source, world } = stood
-  await createCollection(source, 'docs', manyPoints(3))
-  world.plan.source = { url: source.url }
-  const ended = new AbortController()
-  stood.target.node.misbehave(({ method, path }) => {
-    if (method === 'PUT' && path[2] === 'points') ended.abort(new Error('SIGTERM'))
-    return undefined
-  })
-  await world.run({ signal: ended.signal })
-  const { position } = await world.result()
-  t.match(position, { collection: 'docs' })
-  world.plan.source = { url }
-  await world.run({ ...endedOnceTold(world), pod: 'pod-2' })
-  t.match((await world.progress())?.message, /^waits for the source/)
-  t.strictSame((await world.result()).position, position)
-})
+t.test(
+  'when the source is gone for the next pod, the report still has what was copied',
+  async (t) => {
+    const { stood, url } = await unreachable(t)
+    const { source, world } = stood
+    await createCollection(source, 'docs', manyPoints(3))
+    world.plan.source = { url: source.url }
+    const ended = new AbortController()
+    stood.target.node.misbehave(({ method, path }) => {
+      if (method === 'PUT' && path[2] === 'points') ended.abort(new Error('SIGTERM'))
+      return undefined
+    })
+    await world.run({ signal: ended.signal })
+    const { position } = await world.result()
+    t.match(position, { collection: 'docs' })
+    world.plan.source = { url }
+    await world.run({ ...endedOnceReported(world), pod: 'pod-2' })
+    t.match((await world.progress())?.message, /^waits for the source/)
+    t.strictSame((await world.result()).position, position)
+  },
+)

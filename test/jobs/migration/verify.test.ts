@@ -1,4 +1,4 @@
-/** The proof of `migration run`: whatever differs at its end is found, copied again, or told by kind and number. */
+/** Verification of `migration run`: differences are found, and copied again or reported by kind and number. */
 import t from 'tap'
 import { EXIT } from '../../../crds/contract/job.ts'
 import type { Point } from '../../doubles/engine/points.ts'
@@ -116,7 +116,7 @@ t.test(
 )
 
 t.test(
-  'what stays different is told by kind, number and id, after a bound of rounds',
+  'remaining differences are reported by kind, number and id after a limited number of rounds',
   async (t) => {
     const { source, target, world } = await startEnginePair(t, { spec: SPEC })
     await createCollection(source, 'docs', manyPoints(100))
@@ -142,7 +142,7 @@ t.test(
 )
 
 t.test(
-  'points deleted and inserted in equal number are told: a deletion is not replayed',
+  'points deleted and inserted in equal number are reported, because a deletion is not repeated',
   async (t) => {
     const scene = await startEnginePair(t, { spec: SPEC })
     const { source, target, world } = scene
@@ -178,7 +178,7 @@ function whenCopied({ source, target }: EnginePair, count: number, act: () => vo
 }
 
 t.test(
-  'points deleted behind the copy are told where the target had points before, its own are not',
+  'points deleted behind the copy are reported when the target had points before, and its own points are not',
   async (t) => {
     const scene = await startEnginePair(t, { spec: SPEC })
     const { source, target, world } = scene
@@ -199,7 +199,7 @@ t.test(
   },
 )
 
-t.test('all points deleted behind the copy are told, thousands of them', async (t) => {
+t.test('thousands of points deleted behind the copy are all reported', async (t) => {
   const scene = await startEnginePair(t, { spec: { batchSize: 500 } })
   const { source, target, world } = scene
   await createCollection(source, 'docs', manyPoints(2_500))
@@ -223,7 +223,7 @@ t.test('a target that had points keeps those, and the proof says it', async (t) 
 })
 
 t.test(
-  'a shard key that was copied and deleted on the source is told, others are not',
+  'a shard key that was copied and then deleted on the source is reported, others are not',
   async (t) => {
     const scene = await startEnginePair(t, { spec: SPEC })
     const { source, target, world } = scene
@@ -315,7 +315,7 @@ t.test('points under each of many shard keys are compared', async (t) => {
   )
 })
 
-t.test('a shard key that is deleted on the source meanwhile is told', async (t) => {
+t.test('a shard key that is deleted on the source during the copy is reported', async (t) => {
   const scene = await startEnginePair(t, { spec: SPEC })
   const { source, world } = scene
   await createCollection(source, 'docs', [], {
@@ -364,7 +364,7 @@ t.test('collections that are created on the source meanwhile are copied', async 
 })
 
 t.test(
-  'a source that creates collections for ever is told, with those that are not copied',
+  'a source that keeps creating collections is reported, with those that are not copied',
   async (t) => {
     const { source, world } = await startEnginePair(t, { spec: SPEC })
     await createCollection(source, 'docs', manyPoints(1))

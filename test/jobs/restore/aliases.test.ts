@@ -1,4 +1,4 @@
-/** Aliases after a restore: all of one moment, all at once, and none taken from others. */
+/** Aliases after a restore: of one moment, set by one call, and none taken from other collections. */
 import t from 'tap'
 import { EXIT } from '../../../crds/contract/job.ts'
 import type { EngineRequest } from '../../doubles/engine/answers.ts'
@@ -8,7 +8,7 @@ function changesAliases({ method, path }: EngineRequest): boolean {
   return method === 'POST' && path.join('/') === 'collections/aliases'
 }
 
-/** The calls that change aliases, with what was there when each was made. */
+/** The calls that change aliases, with the aliases at the time of each call. */
 function aliasCalls({ nodes, engine }: RestoreFixture): string[][] {
   const calls: string[][] = []
   for (const node of nodes) {
@@ -62,20 +62,23 @@ t.test('all aliases are set by one call, after the last collection', async (t) =
   t.strictSame(Object.fromEntries(stood.engine.aliases), { 'a live': 'new', 'c live': 'c' })
 })
 
-t.test('a manifest of an earlier operator: of two owners the later one has it', async (t) => {
-  const stood = await restoreFixture(t, { collections: ['v1', 'v2'] })
-  stood.rewrite((manifest) => {
-    delete manifest.aliases
-    for (const collection of manifest.collections) collection.aliases = ['live']
-  })
-  stood.deleteCollections('v1', 'v2')
-  const restore = await stood.world.restore()
-  t.equal((await run(restore)).code, EXIT.done)
-  t.strictSame([...stood.engine.aliases], [['live', 'v2']])
-  t.match(await restore.result(), {
-    notes: ['alias live was recorded for v1 and for v2: it is set for v2'],
-  })
-})
+t.test(
+  'of two owners of an alias in a manifest of an earlier operator the later one has it',
+  async (t) => {
+    const stood = await restoreFixture(t, { collections: ['v1', 'v2'] })
+    stood.rewrite((manifest) => {
+      delete manifest.aliases
+      for (const collection of manifest.collections) collection.aliases = ['live']
+    })
+    stood.deleteCollections('v1', 'v2')
+    const restore = await stood.world.restore()
+    t.equal((await run(restore)).code, EXIT.done)
+    t.strictSame([...stood.engine.aliases], [['live', 'v2']])
+    t.match(await restore.result(), {
+      notes: ['alias live was recorded for v1 and for v2: it is set for v2'],
+    })
+  },
+)
 
 t.test('a collection that failed gets no alias, and the others do', async (t) => {
   const stood = await restoreFixture(t, {
@@ -90,7 +93,7 @@ t.test('a collection that failed gets no alias, and the others do', async (t) =>
   t.strictSame([...stood.engine.aliases], [['b live', 'b']])
 })
 
-t.test('aliases that the engine refuses are named, and the restore is Failed', async (t) => {
+t.test('aliases that the engine rejects are named, and the restore is Failed', async (t) => {
   const stood = await restoreFixture(t, {
     prepare: async ({ aliases }) => aliases.set('live', 'docs'),
   })
@@ -110,7 +113,7 @@ t.test('aliases that the engine refuses are named, and the restore is Failed', a
   })
 })
 
-t.test('killed before the aliases: the next pod sets those of all collections', async (t) => {
+t.test('after a kill before the aliases the next pod sets those of all collections', async (t) => {
   const stood = await restoreFixture(t, {
     collections: ['a', 'b'],
     prepare: async ({ aliases }) => {

@@ -1,5 +1,5 @@
 /**
- * Everything of a collection that a restore must bring back, as every node of an engine tells it: each
+ * Everything of a collection that a restore must recover, as every node of an engine reports it: each
  * point with id, payload, vectors and shard key, aliases, payload indexes, shard keys, and its config.
  */
 import { integerText, parseJson } from '../../doubles/engine/json.ts'
@@ -16,7 +16,7 @@ interface CollectionInfo {
 
 const PAGE = 500
 
-/** Differences of two portraits are differences of two collections. */
+/** Two collections differ exactly when these differ. */
 export async function readCollectionState(urls: readonly string[], name: string): Promise<object> {
   const base = `/collections/${encodeURIComponent(name)}`
   const [first = ''] = urls
@@ -47,7 +47,7 @@ export async function readCollectionState(urls: readonly string[], name: string)
   }
 }
 
-/** Where each shard is, by ordinal of the node, as every node says. */
+/** The nodes of each shard by ordinal, as every node reports them. */
 export async function placement(urls: readonly string[], name: string): Promise<string[][]> {
   const path = `/collections/${encodeURIComponent(name)}/cluster`
   const views = await Promise.all(

@@ -1,4 +1,4 @@
-/** Collections of every kind that a restore must bring back: auto and custom sharding, one copy and two. */
+/** Collections of every kind that a restore must recover: auto and custom sharding, replication factors 1 and 2. */
 import { ask } from './collection-state.ts'
 
 export const NAMES = ['auto', 'keyed', 'my docs%', 'empty']
@@ -80,7 +80,7 @@ function index(url: string, name: string, field_name: string, field_schema: unkn
   return ask(url, 'PUT', `/collections/${name}/index?wait=true`, { field_name, field_schema })
 }
 
-/** Ids beyond 2^53 and UUIDs, payloads of every kind, and points without some of their vectors. */
+/** Ids beyond 2^53, UUIDs, payloads of every kind, and points without some of their vectors. */
 function autoPoint(n: number): string {
   const id =
     n % 10 === 9

@@ -1,4 +1,4 @@
-/** A collection that is restored over has the configuration of the backup, or a note names the difference. */
+/** After a restore over a collection it has the configuration of the backup, or a note names the difference. */
 import t from 'tap'
 import { EXIT } from '../../../crds/contract/job.ts'
 import { differences, patchBody, type Config } from '../../../jobs/restore/config.ts'
@@ -11,7 +11,7 @@ const BODY = {
   shard_number: 3,
 }
 
-/** What was backed up. */
+/** The configuration in the backup. */
 const RECORDED = {
   ...BODY,
   vectors: {
@@ -29,7 +29,7 @@ const RECORDED = {
   metadata: { owner: 'search', tier: 1 },
 }
 
-/** What is at the target meanwhile. */
+/** The configuration at the target. */
 const CHANGED = {
   ...BODY,
   vectors: {
@@ -41,7 +41,7 @@ const CHANGED = {
   optimizers_config: { indexing_threshold: 1, max_optimization_threads: 2 },
   quantization_config: { scalar: { type: 'int8' } },
   strict_mode_config: { enabled: true, max_query_limit: 10 },
-  metadata: { owner: 'somebody else', secret: 'x' },
+  metadata: { owner: 'another team', secret: 'x' },
 }
 
 async function madeAs(url: string, body: object, fields: string[]): Promise<void> {
@@ -57,18 +57,21 @@ async function configStage(t: Parameters<typeof restoreFixture>[0]): Promise<Res
   return restoreFixture(t, { collections: [], prepare })
 }
 
-t.test('over a collection with another configuration: it has that of the backup', async (t) => {
-  const stood = await configStage(t)
-  stood.deleteCollections('docs')
-  await madeAs(stood.urls[0] ?? '', CHANGED, [])
-  const restore = await stood.world.restore()
-  const log = await runToDone(t, restore)
-  await stood.assertRestored('docs')
-  t.match(log, /sets the configuration of the backup/)
-  t.equal((await restore.result()).notes, undefined)
-})
+t.test(
+  'a restore over a collection with another configuration sets the one of the backup',
+  async (t) => {
+    const stood = await configStage(t)
+    stood.deleteCollections('docs')
+    await madeAs(stood.urls[0] ?? '', CHANGED, [])
+    const restore = await stood.world.restore()
+    const log = await runToDone(t, restore)
+    await stood.assertRestored('docs')
+    t.match(log, /sets the configuration of the backup/)
+    t.equal((await restore.result()).notes, undefined)
+  },
+)
 
-t.test('where nothing differs, nothing is set', async (t) => {
+t.test('without a difference nothing is set', async (t) => {
   const stood = await configStage(t)
   const restore = await stood.world.restore()
   const log = await runToDone(t, restore)
@@ -77,7 +80,7 @@ t.test('where nothing differs, nothing is set', async (t) => {
 })
 
 t.test(
-  'what no PATCH can change is named, and so is an index that is not in the backup',
+  'differences that PATCH cannot change are named, and so is an index that is not in the backup',
   async (t) => {
     const stood = await configStage(t)
     stood.deleteCollections('docs')
@@ -96,25 +99,28 @@ t.test(
   },
 )
 
-t.test('a configuration that the engine refuses is no failure, and is named', async (t) => {
-  const stood = await configStage(t)
-  stood.deleteCollections('docs')
-  await madeAs(stood.urls[0] ?? '', { ...RECORDED, on_disk_payload: true }, ['tag'])
-  const body = JSON.stringify({ status: { error: 'Wrong input: not that' } })
-  const headers = { 'content-type': 'application/json' }
-  stood.nodes[0]?.misbehave((request) =>
-    request.method === 'PATCH' && JSON.stringify(request.body).includes('on_disk_payload')
-      ? { status: 400, body, headers }
-      : undefined,
-  )
-  const restore = await stood.world.restore()
-  await runToDone(t, restore)
-  t.match(await restore.result(), {
-    notes: ['docs differs from the backup in params.on_disk_payload (true, not false)'],
-  })
-})
+t.test(
+  'a configuration that the engine rejects is noted and does not fail the restore',
+  async (t) => {
+    const stood = await configStage(t)
+    stood.deleteCollections('docs')
+    await madeAs(stood.urls[0] ?? '', { ...RECORDED, on_disk_payload: true }, ['tag'])
+    const body = JSON.stringify({ status: { error: 'Wrong input: not that' } })
+    const headers = { 'content-type': 'application/json' }
+    stood.nodes[0]?.misbehave((request) =>
+      request.method === 'PATCH' && JSON.stringify(request.body).includes('on_disk_payload')
+        ? { status: 400, body, headers }
+        : undefined,
+    )
+    const restore = await stood.world.restore()
+    await runToDone(t, restore)
+    t.match(await restore.result(), {
+      notes: ['docs differs from the backup in params.on_disk_payload (true, not false)'],
+    })
+  },
+)
 
-t.test('vectors of another size or datatype are refused before anything is touched', async (t) => {
+t.test('vectors of another size or datatype are rejected before any change', async (t) => {
   for (const a of [
     { size: 4, distance: 'Dot' },
     { size: 2, distance: 'Dot', datatype: 'float16' },
@@ -132,7 +138,7 @@ t.test('vectors of another size or datatype are refused before anything is touch
   }
 })
 
-t.test('what is unset is equal to what is null, and an open part may have more', async (t) => {
+t.test('an unset value equals null, and an open object may have more fields', async (t) => {
   const config = (parts: object): Config => ({
     params: { vectors: { size: 2, distance: 'Dot' } },
     ...parts,

@@ -40,10 +40,10 @@ async function examine(t: Test, bin: string) {
   const backup = await world.run({}, { time: systemClock })
   t.equal(backup.code, EXIT.done, backup.code === EXIT.done ? 'done' : backup.log)
   const before = new Map<string, object>()
-  const places = new Map<string, object>()
+  const placements = new Map<string, object>()
   for (const name of NAMES) {
     before.set(name, { ...(await readCollectionState(urls, name)), aliases: [] })
-    places.set(name, await placement(urls, name))
+    placements.set(name, await placement(urls, name))
   }
   const store = s3.buckets.get('backups')
   if (store === undefined) throw new Error('there is no bucket')
@@ -56,7 +56,7 @@ async function examine(t: Test, bin: string) {
   t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
   for (const name of NAMES) {
     t.strictSame(await readCollectionState(urls, name), before.get(name), name)
-    t.strictSame(await placement(urls, name), places.get(name), `placement of ${name}`)
+    t.strictSame(await placement(urls, name), placements.get(name), `placement of ${name}`)
   }
   t.match(await restore.result(), { total: 4, completed: 4 })
 }

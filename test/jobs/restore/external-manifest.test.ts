@@ -12,27 +12,30 @@ import { createKeyedCollection, run, runToDone, restoreFixture } from './restore
 const NOTE =
   'manifest.json is of another program: it has no engine version, aliases and counts of points to compare'
 
-t.test('it is restored: points, configuration, indexes, shard keys and copies', async (t) => {
-  const stood = await restoreFixture(t, {
-    collections: ['docs'],
-    prepare: async (engine, url) => {
-      await createKeyedCollection(engine, url)
-      const index = { field_name: 'name', field_schema: { type: 'keyword', is_tenant: true } }
-      await ask(url, 'PUT', '/collections/docs/index?wait=true', index)
-    },
-  })
-  makeExternal(stood.store())
-  stood.deleteCollections('docs', 'keyed')
-  stood.engine.aliases.clear()
-  const restore = await stood.world.restore(FROM_BUCKET)
-  await runToDone(t, restore)
-  await stood.assertRestored('docs')
-  t.strictSame(await stood.currentState('keyed'), { ...stood.stateBefore('keyed'), aliases: [] })
-  t.match(await restore.result(), { total: 2, completed: 2, notes: [NOTE] })
-  t.match(await restore.progress(), { message: `Restored 2/2; ${NOTE}` })
-})
+t.test(
+  'points, configuration, indexes, shard keys and replicas are restored from it',
+  async (t) => {
+    const stood = await restoreFixture(t, {
+      collections: ['docs'],
+      prepare: async (engine, url) => {
+        await createKeyedCollection(engine, url)
+        const index = { field_name: 'name', field_schema: { type: 'keyword', is_tenant: true } }
+        await ask(url, 'PUT', '/collections/docs/index?wait=true', index)
+      },
+    })
+    makeExternal(stood.store())
+    stood.deleteCollections('docs', 'keyed')
+    stood.engine.aliases.clear()
+    const restore = await stood.world.restore(FROM_BUCKET)
+    await runToDone(t, restore)
+    await stood.assertRestored('docs')
+    t.strictSame(await stood.currentState('keyed'), { ...stood.stateBefore('keyed'), aliases: [] })
+    t.match(await restore.result(), { total: 2, completed: 2, notes: [NOTE] })
+    t.match(await restore.progress(), { message: `Restored 2/2; ${NOTE}` })
+  },
+)
 
-t.test('into a collection that is there; a subset reads no other snapshot', async (t) => {
+t.test('it is restored over a collection; a subset reads no other snapshot', async (t) => {
   const stood = await restoreFixture(t, { collections: ['docs', 'other'] })
   makeExternal(stood.store())
   await ask(stood.urls[0] ?? '', 'POST', '/collections/docs/points/delete?wait=true', {
@@ -77,7 +80,7 @@ t.test('an object whose bytes changed is not restored where there is a checksum'
 
 type Files = Record<string, unknown>
 
-/** The snapshot of a node, as it is read for a restore. */
+/** Reads the snapshot of a node as a restore does. */
 function archiveOf(files: Files): Buffer {
   return tarOf(
     Object.fromEntries(
@@ -142,7 +145,7 @@ const REFUSED: [string, Files[], RegExp][] = [
 ]
 
 for (const [what, files, message] of REFUSED) {
-  t.test(`refused before anything is touched: ${what}`, async (t) => {
+  t.test(`rejected before any change: ${what}`, async (t) => {
     const stood = await restoreFixture(t, { nodes: 2 })
     makeExternal(stood.store(), (manifest) => {
       for (const [ordinal, one] of snapshotsOf(manifest).entries()) {
@@ -159,7 +162,7 @@ for (const [what, files, message] of REFUSED) {
   })
 }
 
-t.test('an object that is no whole tar is refused with what is wrong with it', async (t) => {
+t.test('an object that is not a complete tar file is rejected with what is wrong', async (t) => {
   const CUT: [string, (bytes: Buffer) => Buffer, RegExp][] = [
     ['cut', (bytes) => bytes.subarray(0, bytes.length - 2048), /before the end of its tar/],
     ['no tar', () => Buffer.alloc(4096, 'x'), /has no tar header at byte 0/],
@@ -180,7 +183,7 @@ t.test('an object that is no whole tar is refused with what is wrong with it', a
   }
 })
 
-t.test('under the name of a VecBackup it is refused: that has another manifest', async (t) => {
+t.test('it is rejected under the name of a VecBackup, which has another manifest', async (t) => {
   const stood = await restoreFixture(t, { nodes: 1, replicationFactor: 1 })
   makeExternal(stood.store())
   const restore = await stood.world.restore()
@@ -188,7 +191,7 @@ t.test('under the name of a VecBackup it is refused: that has another manifest',
   t.match((await restore.result()).error, /it is not that of VecBackup b, .* with spec\.source/)
 })
 
-t.test('into another number of nodes it is refused', async (t) => {
+t.test('it is rejected for another number of nodes', async (t) => {
   const stood = await restoreFixture(t, { nodes: 2 })
   makeExternal(stood.store(), (manifest) => {
     manifest.nodeCount = 1
@@ -199,7 +202,7 @@ t.test('into another number of nodes it is refused', async (t) => {
   t.match((await restore.result()).error, /^Backup was taken from 1 nodes but target cluster has 2/)
 })
 
-/** A sparse file whose map goes on in every block. */
+/** A sparse file whose map continues in every block. */
 function endlessMap(): Buffer {
   const bytes = tarOf({ sparse: Buffer.alloc(11_000 * 512) })
   bytes.write('S', 156)
@@ -216,7 +219,7 @@ function snapshotsOf({ collections }: ExternalManifest) {
   return collections.flatMap(({ snapshots }) => snapshots)
 }
 
-t.test('backup verify reads it too, and says what cannot be proved', async (t) => {
+t.test('backup verify reads it, and says what cannot be verified', async (t) => {
   const stood = await restoreFixture(t, { collections: ['docs', 'other'] })
   const owner = stood.store().text('nightly/b/owner.json') ?? ''
   makeExternal(stood.store(), ({ collections }) => {

@@ -16,10 +16,10 @@ const real = { time: systemClock }
 const PATH = '/collections/docs'
 const DIMENSIONS = 64
 const BATCH = 1000
-/** Nothing else that is waited for has this pause. */
+/** No other wait has this pause. */
 const FIRST_GREEN_PAUSE_MS = 250
-/** Too little for the snapshot. */
-const ROOM_BYTES = 3 * 1024 * 1024
+/** Less than the snapshot needs. */
+const FREE_BYTES = 3 * 1024 * 1024
 
 if (bin === '') {
   t.pass('ENGINE_BIN names no engine: nothing to restore into', { skip: true })
@@ -87,79 +87,84 @@ function atGreenPoll(act: () => Promise<void>): Clock {
 }
 
 function suite(): void {
-  t.test('a target node that is killed while it recovers takes its snapshot again', async (t) => {
-    const { engine, s3, urls, world, before } = await stage(t, { nodes: 3, points: 3 * BATCH })
-    let restarted: Promise<void> | undefined
-    s3.misbehave(({ operation, key }) => {
-      if (operation !== 'GetObject' || !key.includes('/node-1/')) return undefined
-      if (restarted !== undefined) return undefined
-      restarted = engine.restart(1)
-      return { cut: 'out' }
-    })
-    const { code, log } = await (await world.restore()).run(real)
-    await restarted
-    t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
-    t.match(log, /retrying recovery/)
-    t.strictSame(await readCollectionState(urls, 'docs'), before)
-    t.notMatch(log, /X-Amz-Signature|X-Amz-Credential/)
-  })
+  t.test(
+    'a target node that is killed during its recovery recovers its snapshot again',
+    async (t) => {
+      const { engine, s3, urls, world, before } = await stage(t, { nodes: 3, points: 3 * BATCH })
+      let restarted: Promise<void> | undefined
+      s3.misbehave(({ operation, key }) => {
+        if (operation !== 'GetObject' || !key.includes('/node-1/')) return undefined
+        if (restarted !== undefined) return undefined
+        restarted = engine.restart(1)
+        return { cut: 'out' }
+      })
+      const { code, log } = await (await world.restore()).run(real)
+      await restarted
+      t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
+      t.match(log, /retrying recovery/)
+      t.strictSame(await readCollectionState(urls, 'docs'), before)
+      t.notMatch(log, /X-Amz-Signature|X-Amz-Credential/)
+    },
+  )
 
-  t.test('five nodes, one slow: it is waited for, and every node has its own', async (t) => {
-    const { engine, urls, world, before } = await stage(t, { nodes: 5, points: 5 * BATCH })
-    const slow = engine.pids[3] ?? 0
-    let isStopped = false
-    const pulse = setInterval(() => {
-      process.kill(slow, isStopped ? 'SIGCONT' : 'SIGSTOP')
-      isStopped = !isStopped
-    }, 150)
-    const restore = await world.restore()
-    const { code, log } = await restore.run(real).finally(() => {
-      clearInterval(pulse)
-      process.kill(slow, 'SIGCONT')
-    })
-    t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
-    t.strictSame(await readCollectionState(urls, 'docs'), before)
-    t.match(await restore.result(), { collections: [{ name: 'docs', points: 5 * BATCH }] })
-  })
+  t.test(
+    'with one slow node of five the restore waits, and every node has its snapshot',
+    async (t) => {
+      const { engine, urls, world, before } = await stage(t, { nodes: 5, points: 5 * BATCH })
+      const slow = engine.pids[3] ?? 0
+      let isStopped = false
+      const pulse = setInterval(() => {
+        process.kill(slow, isStopped ? 'SIGCONT' : 'SIGSTOP')
+        isStopped = !isStopped
+      }, 150)
+      const restore = await world.restore()
+      const { code, log } = await restore.run(real).finally(() => {
+        clearInterval(pulse)
+        process.kill(slow, 'SIGCONT')
+      })
+      t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
+      t.strictSame(await readCollectionState(urls, 'docs'), before)
+      t.match(await restore.result(), { collections: [{ name: 'docs', points: 5 * BATCH }] })
+    },
+  )
 
-  t.test('grey is woken: a node that was restarted while it optimised', async (t) => {
-    const { engine, url, urls, world } = await stage(t, { nodes: 1, points: 20 * BATCH })
-    // An index that the backup has not: it is built as soon as the points are back.
-    await make(url, { optimizers_config: { indexing_threshold: 1 } })
-    const time = atGreenPoll(() => engine.restart(0))
-    const { code, log } = await (await world.restore()).run({ time })
-    t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
-    t.match(log, /waking the optimizers/)
-    t.match(await ask(urls[0] ?? '', 'GET', PATH), { status: 'green', points_count: 20 * BATCH })
-  })
+  t.test(
+    'a collection that is grey after a restart during optimization is optimized again',
+    async (t) => {
+      const { engine, url, urls, world } = await stage(t, { nodes: 1, points: 20 * BATCH })
+      // An index that is not in the backup is built as soon as the points are restored.
+      await make(url, { optimizers_config: { indexing_threshold: 1 } })
+      const time = atGreenPoll(() => engine.restart(0))
+      const { code, log } = await (await world.restore()).run({ time })
+      t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
+      t.match(log, /waking the optimizers/)
+      t.match(await ask(urls[0] ?? '', 'GET', PATH), { status: 'green', points_count: 20 * BATCH })
+    },
+  )
 
   const volume = smallVolume(256)
   t.teardown(() => volume?.close())
   const skip = volume === undefined && 'no volume can be mounted here'
-  t.test(
-    'red is a failure with the engine’s reason, and so is a full disk',
-    { skip },
-    async (t) => {
-      const { url, world } = await stage(t, { nodes: 1, points: 20 * BATCH, volume })
-      volume?.fill(ROOM_BYTES)
-      const full = await world.restore()
-      t.equal((await full.run(real)).code, EXIT.failed)
-      const { error } = await full.result()
-      t.match(error, /snapshot does not fit|is the data volume of that node full\?/)
-      t.comment(error)
-      volume?.empty()
-      await ask(url, 'DELETE', `${PATH}?timeout=60`)
-      await make(url, { optimizers_config: { indexing_threshold: 1, max_optimization_threads: 0 } })
-      const time = atGreenPoll(async () => {
-        volume?.fill()
-        const optimizers_config = { max_optimization_threads: 1 }
-        await ask(url, 'PATCH', PATH, { optimizers_config }).catch(() => undefined)
-      })
-      const red = await world.restore()
-      const { code, log } = await red.run({ time })
-      t.equal(code, EXIT.failed, log)
-      t.match((await red.result()).error, /docs is red: /)
-      t.comment((await red.result()).error)
-    },
-  )
+  t.test('red and a full disk fail with the engine’s reason', { skip }, async (t) => {
+    const { url, world } = await stage(t, { nodes: 1, points: 20 * BATCH, volume })
+    volume?.fill(FREE_BYTES)
+    const full = await world.restore()
+    t.equal((await full.run(real)).code, EXIT.failed)
+    const { error } = await full.result()
+    t.match(error, /snapshot does not fit|is the data volume of that node full\?/)
+    t.comment(error)
+    volume?.empty()
+    await ask(url, 'DELETE', `${PATH}?timeout=60`)
+    await make(url, { optimizers_config: { indexing_threshold: 1, max_optimization_threads: 0 } })
+    const time = atGreenPoll(async () => {
+      volume?.fill()
+      const optimizers_config = { max_optimization_threads: 1 }
+      await ask(url, 'PATCH', PATH, { optimizers_config }).catch(() => undefined)
+    })
+    const red = await world.restore()
+    const { code, log } = await red.run({ time })
+    t.equal(code, EXIT.failed, log)
+    t.match((await red.result()).error, /docs is red: /)
+    t.comment((await red.result()).error)
+  })
 }

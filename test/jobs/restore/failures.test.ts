@@ -1,11 +1,11 @@
-/** Bad days of nodes and of the store while a restore is at work. */
+/** Failures of nodes and of the store during a restore. */
 import t from 'tap'
 import { EXIT } from '../../../crds/contract/job.ts'
 import { run, runToDone, restoreFixture } from './restore-fixture.ts'
 
 const JSON_TYPE = { 'content-type': 'application/json' }
 
-/** An answer of the engine, in its envelope. */
+/** A response of the engine in its envelope. */
 function answered(result: unknown) {
   return { status: 200, body: JSON.stringify({ result, status: 'ok' }), headers: JSON_TYPE }
 }
@@ -25,7 +25,7 @@ t.test('a recovery that still runs on a node is waited for, and not doubled', as
 })
 
 t.test(
-  'what is sent is compared with the manifest, and what breaks off is sent again',
+  'an upload to a node is compared with the manifest, and a broken one is repeated',
   async (t) => {
     const { world, deleteCollections, assertRestored, s3 } = await restoreFixture(t, {
       snapshotBytes: 300_000,
@@ -43,7 +43,7 @@ t.test(
   },
 )
 
-t.test('altered bytes are not taken by a node that they are sent to', async (t) => {
+t.test('altered bytes are not uploaded to a node', async (t) => {
   const { world, deleteCollections, s3, store, manifest, engine } = await restoreFixture(t)
   deleteCollections('docs')
   const key = manifest().collections[0]?.snapshots[0]?.key ?? ''
@@ -61,14 +61,14 @@ t.test('altered bytes are not taken by a node that they are sent to', async (t) 
   t.equal(engine.collections.get('docs')?.points.length, 0)
 })
 
-t.test('a copy that is not made is made in another round', async (t) => {
+t.test('a replica that is not created is created in another round', async (t) => {
   const { world, deleteCollections, assertRestored, nodes } = await restoreFixture(t)
   deleteCollections('docs')
-  let refusals = 1
+  let rejections = 1
   const words = 'Bad request: There is another transfer for shard 0'
   const body = JSON.stringify({ status: { error: words } })
   nodes[0]?.misbehave(({ method, path }) =>
-    method === 'POST' && path[2] === 'cluster' && refusals-- > 0
+    method === 'POST' && path[2] === 'cluster' && rejections-- > 0
       ? { status: 400, body, headers: JSON_TYPE }
       : undefined,
   )
@@ -77,7 +77,7 @@ t.test('a copy that is not made is made in another round', async (t) => {
   await assertRestored('docs')
 })
 
-t.test('where strict mode forbids an exact count, that is told', async (t) => {
+t.test('a note says that strict mode forbids an exact count', async (t) => {
   const { world, deleteCollections, nodes } = await restoreFixture(t)
   deleteCollections('docs')
   const body = JSON.stringify({ status: { error: 'Forbidden: Exact search is disabled' } })
@@ -91,7 +91,7 @@ t.test('where strict mode forbids an exact count, that is told', async (t) => {
   })
 })
 
-t.test('nodes in the middle of an upgrade, or without a leader, are waited for', async (t) => {
+t.test('a restore waits for nodes during an upgrade, or without a leader', async (t) => {
   const { world, deleteCollections, assertRestored, nodes } = await restoreFixture(t)
   deleteCollections('docs')
   let old = 1
@@ -127,16 +127,19 @@ t.test('a collection that is made although its call was lost is not made twice',
   await assertRestored('docs')
 })
 
-t.test('a target whose consensus dies under way fails, and says on which node', async (t) => {
-  const { world, deleteCollections, nodes, engine } = await restoreFixture(t)
-  deleteCollections('docs')
-  nodes[1]?.misbehave(({ path }) => {
-    if (path.at(-1) === 'recover') engine.stopConsensus(2, 'Failed to handle committed entries')
-    return undefined
-  })
-  const restore = await world.restore()
-  t.equal((await run(restore)).code, EXIT.failed)
-  t.match(await restore.result(), {
-    error: 'consensus is stopped_with_err on node 2: Failed to handle committed entries',
-  })
-})
+t.test(
+  'a target whose consensus stops during the restore fails, and the error names the node',
+  async (t) => {
+    const { world, deleteCollections, nodes, engine } = await restoreFixture(t)
+    deleteCollections('docs')
+    nodes[1]?.misbehave(({ path }) => {
+      if (path.at(-1) === 'recover') engine.stopConsensus(2, 'Failed to handle committed entries')
+      return undefined
+    })
+    const restore = await world.restore()
+    t.equal((await run(restore)).code, EXIT.failed)
+    t.match(await restore.result(), {
+      error: 'consensus is stopped_with_err on node 2: Failed to handle committed entries',
+    })
+  },
+)

@@ -1,10 +1,10 @@
-/** The colour a collection is told to have once its points are back: what is waited for, and how long. */
+/** The status color of a collection after its points are restored: what a restore waits for, and how long. */
 import t from 'tap'
 import { EXIT } from '../../../crds/contract/job.ts'
 import { instantClock } from '../job-world.ts'
 import { run, runToDone, restoreFixture, type RestoreFixture } from './restore-fixture.ts'
 
-/** What the first node says of the colour once the last node has its snapshot. */
+/** The color that the first node reports once the last node has its snapshot. */
 function colour(
   { nodes }: RestoreFixture,
   answer: () => object | undefined,
@@ -26,7 +26,7 @@ function colour(
   return { patches: () => patches }
 }
 
-t.test('red is a failure, with the engine’s reason', async (t) => {
+t.test('red fails with the engine’s reason', async (t) => {
   const stood = await restoreFixture(t, { replicationFactor: 1 })
   stood.deleteCollections('docs')
   colour(stood, () => ({ status: 'red', optimizer_status: { error: 'out of space' } }))
@@ -35,11 +35,11 @@ t.test('red is a failure, with the engine’s reason', async (t) => {
   t.match(await restore.result(), { error: /^docs is red: out of space/ })
 })
 
-t.test('grey is woken', async (t) => {
+t.test('a grey collection is optimized again', async (t) => {
   const stood = await restoreFixture(t, { replicationFactor: 1 })
   stood.deleteCollections('docs')
-  const told = colour(stood, () =>
-    told.patches() > 0 ? undefined : { status: 'grey', optimizer_status: 'ok' },
+  const wasRequested = colour(stood, () =>
+    wasRequested.patches() > 0 ? undefined : { status: 'grey', optimizer_status: 'ok' },
   )
   const log = await runToDone(t, await stood.world.restore())
   t.match(log, /waking the optimizers/)
@@ -60,7 +60,7 @@ t.test('`Collection did not turn green in time` after 3600 s', async (t) => {
   t.match(await restore.result(), { error: 'Collection did not turn green in time' })
   t.equal(pauses.filter((ms) => ms === 5_000).length, 720, 'every 5 s')
   const first = [25, 50, 100, 250, 500, 1_000, 2_000]
-  t.strictSame(pauses.slice(-727, -720), first, 'and soon at first')
+  t.strictSame(pauses.slice(-727, -720), first, 'the first ones sooner')
 })
 
 t.test('`waitForIndexing: false` skips only that wait', async (t) => {

@@ -27,7 +27,7 @@ if (bin === '') {
   t.test('by node', async (t) => byNode(t))
 }
 
-/** Long pauses are short, and yet the clock shows them. */
+/** Long pauses are short in real time and long on the clock. */
 function hurried(): Clock {
   let skew = 0
   return {
@@ -92,19 +92,19 @@ async function staysSo(t: Test, { urls, url, before }: Staged, later: () => unkn
   await ask(url, 'PUT', '/collections/docs/points?wait=true', { points })
   const after = await readCollectionState(urls, 'docs')
   await later()
-  // Nothing tells that nothing comes: so long a download took to end that was let go.
+  // No event marks the absence of a late write: wait as long as an abandoned download took to end.
   await systemClock.sleep(8_000)
   t.strictSame(await readCollectionState(urls, 'docs'), after, 'nothing came later')
 }
 
 async function byShard(t: Test) {
   const staged = await stage(t, 'Shard')
-  await t.test('killed while a shard is on its way', async (t) => {
+  await t.test('killed during the transfer of a shard', async (t) => {
     const { store, cables, world } = staged
     const slow = gate()
     const onItsWay = gate()
     let isOnItsWay = false
-    // A node that downloads is slowed at the store, one that is sent its shard is stalled on the way.
+    // A downloading node is slowed at the store; an upload to a node is stalled in transit.
     store.watch((text) => {
       if (isOnItsWay || !/^GET \S+\/shard-1\/\S*X-Amz-Signature/.test(text)) return undefined
       isOnItsWay = true
@@ -123,7 +123,7 @@ async function byShard(t: Test) {
     const restore = await world.restore()
     const { child } = restore.start()
     await onItsWay.promise
-    // With a shard that is back, the collection is not made anew.
+    // With a restored shard the collection is not recreated.
     while (((await restore.result()).current?.shardsDone?.length ?? 0) === 0) {
       await systemClock.sleep(50)
     }
@@ -131,7 +131,7 @@ async function byShard(t: Test) {
     await once(child, 'close')
     for (const one of cables) one.watch()
     const { code, log } = await restore.run({ time: hurried(), pod: 'pod-2' })
-    t.equal(code, EXIT.done, code === EXIT.done ? 'gone on with' : log)
+    t.equal(code, EXIT.done, code === EXIT.done ? 'resumed' : log)
     await staysSo(t, staged, slow.open)
     store.watch()
   })
@@ -198,8 +198,8 @@ async function byNode(t: Test) {
       ...{ time: hurried(), pod: 'pod-2' },
       onLine: (line) => WAITING.test(line) && hold.open(),
     })
-    t.equal(code, EXIT.done, code === EXIT.done ? 'gone on with' : log)
-    t.notMatch(log, /Waiting for consensus operation commit failed/, 'no change has to wait for it')
+    t.equal(code, EXIT.done, code === EXIT.done ? 'resumed' : log)
+    t.notMatch(log, /Waiting for consensus operation commit failed/, 'no change waits for it')
     s3.misbehave()
     await staysSo(t, staged, () => undefined)
   })

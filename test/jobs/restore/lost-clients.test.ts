@@ -22,14 +22,14 @@ function gate() {
   return { promise, open: () => resolve(undefined) }
 }
 
-/** Shards and nodes whose data a node has begun to replace, or other stages of that. */
+/** Shards and nodes in a stage of a recovery. */
 function begun(engine: EngineCluster, what: Stage): string[] {
   return recoveriesBegun(engine)
     .filter((one) => one.stage === what)
     .map(({ ordinal, shard }) => (shard === undefined ? `node ${ordinal}` : `shard ${shard}`))
 }
 
-/** Writes points that no backup has, and reads them again when everything has ended. */
+/** Writes points that no backup has, and reads them at the end. */
 async function acknowledged(urls: string[], collection: string) {
   const [url = ''] = urls
   const points = [7001, 7002, 7003].map((id) => ({ id, vector: {}, payload: { late: true } }))
@@ -43,7 +43,7 @@ async function acknowledged(urls: string[], collection: string) {
   }
 }
 
-t.test('killed while a shard is on its way: nothing of it comes later', async (t) => {
+t.test('killed during the transfer of a shard: none of its points appear later', async (t) => {
   const stood = await shardRestoreFixture(t, { into: 2, snapshotBytes: 100_000 })
   const restore = await stood.restore()
   const controller = new AbortController()
@@ -56,17 +56,21 @@ t.test('killed while a shard is on its way: nothing of it comes later', async (t
   })
   t.equal((await run(restore, { signal: controller.signal })).code, EXIT.crash)
   const { code, log } = await run(restore, { pod: 'pod-2' })
-  t.equal(code, EXIT.done, code === EXIT.done ? 'gone on with' : log)
+  t.equal(code, EXIT.done, code === EXIT.done ? 'resumed' : log)
   await stood.compare(t)
   const stillThere = await acknowledged(stood.urls, 'docs')
   slow.open()
   await idle(stood.engine)
   await stillThere(t)
   t.strictSame(begun(stood.engine, 'fetch'), [], 'no node downloads a shard')
-  t.strictSame(begun(stood.engine, 'hash'), [], 'none is at work where telemetry does not tell')
+  t.strictSame(
+    begun(stood.engine, 'hash'),
+    [],
+    'none runs on a node without telemetry of recoveries',
+  )
 })
 
-/** What the double still does in the background has been done. */
+/** Waits for the background work of the double. */
 async function idle(engine: EngineCluster): Promise<void> {
   for (let steps = recoveriesBegun(engine).length; ; steps = recoveriesBegun(engine).length) {
     await new Promise((resolve) => setTimeout(resolve, 100))
@@ -74,35 +78,38 @@ async function idle(engine: EngineCluster): Promise<void> {
   }
 }
 
-t.test('killed after the last byte of a shard: the node is waited for first', async (t) => {
-  const stood = await shardRestoreFixture(t, { into: 2 })
-  const restore = await stood.restore()
-  const controller = new AbortController()
-  const apply = gate()
-  holdRecoveries(stood.engine, ({ stage }) => {
-    if (stage !== 'apply') return undefined
-    controller.abort(new Error('SIGTERM'))
-    return apply.promise
-  })
-  t.equal((await run(restore, { signal: controller.signal })).code, EXIT.crash)
-  const { current } = await restore.result()
-  const running = current?.running?.map(({ shard }) => `shard ${shard}`) ?? []
-  t.ok(running.length > 0, 'the report names what may be running')
-  t.strictSame(begun(stood.engine, 'apply').toSorted(), running.toSorted())
-  const before = begun(stood.engine, 'apply').length
-  let atWait = -1
-  const { code, log } = await run(restore, {
-    pod: 'pod-2',
-    onLine: (line) => {
-      if (!WAITING.test(line) || atWait !== -1) return
-      atWait = begun(stood.engine, 'apply').length
-      apply.open()
-    },
-  })
-  t.equal(code, EXIT.done, code === EXIT.done ? 'gone on with' : log)
-  t.equal(atWait, before, 'nothing is sent while a node is at work')
-  await stood.compare(t)
-})
+t.test(
+  'killed after the last byte of a shard: the next pod waits for the node first',
+  async (t) => {
+    const stood = await shardRestoreFixture(t, { into: 2 })
+    const restore = await stood.restore()
+    const controller = new AbortController()
+    const apply = gate()
+    holdRecoveries(stood.engine, ({ stage }) => {
+      if (stage !== 'apply') return undefined
+      controller.abort(new Error('SIGTERM'))
+      return apply.promise
+    })
+    t.equal((await run(restore, { signal: controller.signal })).code, EXIT.crash)
+    const { current } = await restore.result()
+    const running = current?.running?.map(({ shard }) => `shard ${shard}`) ?? []
+    t.ok(running.length > 0, 'the report names what may be running')
+    t.strictSame(begun(stood.engine, 'apply').toSorted(), running.toSorted())
+    const before = begun(stood.engine, 'apply').length
+    let atWait = -1
+    const { code, log } = await run(restore, {
+      pod: 'pod-2',
+      onLine: (line) => {
+        if (!WAITING.test(line) || atWait !== -1) return
+        atWait = begun(stood.engine, 'apply').length
+        apply.open()
+      },
+    })
+    t.equal(code, EXIT.done, code === EXIT.done ? 'resumed' : log)
+    t.equal(atWait, before, 'nothing is sent while a node recovers')
+    await stood.compare(t)
+  },
+)
 
 /**
  * Opens a gate once the Job has waited for longer than a request may be in transit: whoever takes a node
@@ -115,7 +122,7 @@ function opensLate(apply: { open: () => void }): (line: string) => void {
   }
 }
 
-t.test('an answer that is lost: the shard is back, and is not sent again', async (t) => {
+t.test('a lost response: the shard is restored, and is not sent again', async (t) => {
   const stood = await shardRestoreFixture(t, { into: 2, replicationFactor: 1 })
   const apply = gate()
   let isCut = false
@@ -137,20 +144,17 @@ t.test('an answer that is lost: the shard is back, and is not sent again', async
   await stood.compare(t)
 })
 
-t.test(
-  'a request that is lost is sent again, once the node was idle for long enough',
-  async (t) => {
-    const stood = await shardRestoreFixture(t, { into: 1, replicationFactor: 1 })
-    let cuts = 1
-    stood.nodes[0]?.misbehave(({ path }) =>
-      path.at(-1) === 'upload' && cuts-- > 0 ? { cut: 'before' } : undefined,
-    )
-    const { code, log } = await run(await stood.restore())
-    t.equal(code, EXIT.done, code === EXIT.done ? 'restored' : log)
-    t.ok(log.split('waiting for the recovery on that node').length > 20, 'it was watched for 2 min')
-    await stood.compare(t)
-  },
-)
+t.test('a lost request is sent again once the node was idle for long enough', async (t) => {
+  const stood = await shardRestoreFixture(t, { into: 1, replicationFactor: 1 })
+  let cuts = 1
+  stood.nodes[0]?.misbehave(({ path }) =>
+    path.at(-1) === 'upload' && cuts-- > 0 ? { cut: 'before' } : undefined,
+  )
+  const { code, log } = await run(await stood.restore())
+  t.equal(code, EXIT.done, code === EXIT.done ? 'restored' : log)
+  t.ok(log.split('waiting for the recovery on that node').length > 20, 'it was watched for 2 min')
+  await stood.compare(t)
+})
 
 t.test('a half-made collection is not deleted while a node recovers into it', async (t) => {
   const stood = await restoreFixture(t)
@@ -171,13 +175,13 @@ t.test('a half-made collection is not deleted while a node recovers into it', as
     pod: 'pod-2',
     onLine: (line) => WAITING.test(line) && apply.open(),
   })
-  t.equal(code, EXIT.done, code === EXIT.done ? 'gone on with' : log)
+  t.equal(code, EXIT.done, code === EXIT.done ? 'resumed' : log)
   t.match(log, WAITING)
-  t.notMatch(log, /Waiting for consensus operation commit failed/, 'no change has to wait for it')
+  t.notMatch(log, /Waiting for consensus operation commit failed/, 'no change waits for it')
   await stood.assertRestored('docs')
 })
 
-/** Cuts the first recover call of node 1, and lets its download go on until the Job waits for it. */
+/** Cuts the first recover call of node 1, and its download continues until the Job waits for it. */
 function loseAnswer(node: EngineNode | undefined) {
   const calls = { count: 0 }
   node?.misbehave((request) => {
@@ -188,7 +192,7 @@ function loseAnswer(node: EngineNode | undefined) {
   return calls
 }
 
-t.test('an answer that is lost: the snapshot of a node is not recovered again', async (t) => {
+t.test('a lost response: the snapshot of a node is not recovered again', async (t) => {
   const stood = await restoreFixture(t)
   stood.deleteCollections('docs')
   const fetch = gate()
@@ -202,7 +206,7 @@ t.test('an answer that is lost: the snapshot of a node is not recovered again', 
   await stood.assertRestored('docs')
 })
 
-t.test('an answer that is lost of a recovery that then fails: it is made once more', async (t) => {
+t.test('a lost response of a recovery that then fails: the recovery is repeated', async (t) => {
   const stood = await restoreFixture(t)
   stood.deleteCollections('docs')
   const fetch = gate()
@@ -222,31 +226,34 @@ t.test('an answer that is lost of a recovery that then fails: it is made once mo
   await stood.assertRestored('docs')
 })
 
-t.test('an engine that does not tell: a lost answer is final, and says what to do', async (t) => {
-  const stood = await shardRestoreFixture(t, { into: 1, replicationFactor: 1 })
-  const engine = new EngineCluster({ name: 'vec-a', staleMs: 0, version: '1.15.5' })
-  const node = await startEngineNode({ ordinal: 0, cluster: engine })
-  t.teardown(() => node.close())
-  stood.rewrite((manifest) => {
-    manifest.engineVersion = '1.15.5'
-    for (const collection of manifest.collections) collection.engineVersion = '1.15.5'
-  })
-  const world = await restoreWorld(t, { ports: [node.port], endpoint: stood.s3.url })
-  const { backup } = (await stood.restore()).plan
-  const restore = await world.restore({}, { ...(backup !== undefined && { backup }) })
-  let cuts = 1
-  node.misbehave(({ path }) =>
-    path.at(-1) === 'upload' && cuts-- > 0 ? { cut: 'meanwhile' } : undefined,
-  )
-  t.equal((await run(restore)).code, EXIT.failed)
-  t.match(await restore.result(), {
-    error: /^no answer came from node 0 .* engines before 1\.16 do not tell .* restart the pod/,
-  })
-  node.misbehave()
-  const again = await world.restore({}, { ...(backup !== undefined && { backup }) })
-  const { code, log } = await run(again)
-  t.equal(code, EXIT.done, code === EXIT.done ? 'restored' : log)
-})
+t.test(
+  'without telemetry of recoveries a lost response is final, and the error says what to do',
+  async (t) => {
+    const stood = await shardRestoreFixture(t, { into: 1, replicationFactor: 1 })
+    const engine = new EngineCluster({ name: 'vec-a', staleMs: 0, version: '1.15.5' })
+    const node = await startEngineNode({ ordinal: 0, cluster: engine })
+    t.teardown(() => node.close())
+    stood.rewrite((manifest) => {
+      manifest.engineVersion = '1.15.5'
+      for (const collection of manifest.collections) collection.engineVersion = '1.15.5'
+    })
+    const world = await restoreWorld(t, { ports: [node.port], endpoint: stood.s3.url })
+    const { backup } = (await stood.restore()).plan
+    const restore = await world.restore({}, { ...(backup !== undefined && { backup }) })
+    let cuts = 1
+    node.misbehave(({ path }) =>
+      path.at(-1) === 'upload' && cuts-- > 0 ? { cut: 'meanwhile' } : undefined,
+    )
+    t.equal((await run(restore)).code, EXIT.failed)
+    t.match(await restore.result(), {
+      error: /^no answer came from node 0 .* engines before 1\.16 do not tell .* restart the pod/,
+    })
+    node.misbehave()
+    const again = await world.restore({}, { ...(backup !== undefined && { backup }) })
+    const { code, log } = await run(again)
+    t.equal(code, EXIT.done, code === EXIT.done ? 'restored' : log)
+  },
+)
 
 /**
  * Rewrites the report as a release wrote it that recorded no recoveries. A write of the killed pod may still be
@@ -260,7 +267,7 @@ async function forget(world: Awaited<ReturnType<typeof restoreWorld>>, restore: 
     if (current === undefined) throw new Error('the report is of no collection')
     if (current.running === undefined && current.step === FORMER_STEP) return
     delete current.running
-    // The report may be of the moment just before.
+    // The report may be from the moment before.
     current.step = FORMER_STEP
     await world.api.patch(
       { apiVersion: API_VERSION, kind: 'VecRestore', namespace, name },
@@ -273,7 +280,7 @@ async function forget(world: Awaited<ReturnType<typeof restoreWorld>>, restore: 
 const FORMER_STEP = 'takes shards 1'
 
 t.test(
-  'a report of an earlier release that may have left downloads of shards is refused',
+  'a report of an earlier release that may have left downloads of shards is rejected',
   async (t) => {
     const stood = await shardRestoreFixture(t, { into: 2 })
     const restore = await stood.restore()

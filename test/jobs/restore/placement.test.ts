@@ -1,4 +1,4 @@
-/** Where the shards of a backup by shard go, how they get there, and whether there is room: as functions. */
+/** Placement of the shards of a backup by shard, moves, and disk capacity. */
 import t from 'tap'
 import type { ShardCollection } from '../../../crds/contract/manifest.ts'
 import {
@@ -18,7 +18,7 @@ import { runGroupsConcurrently } from '../../../jobs/retry.ts'
 const GIB = 2 ** 30
 
 /** Each shard by its size in GiB and the nodes that held it. */
-function wanted(shards: [number, number[]][], nodeCount = 3, replicationFactor = 1): ShardItem {
+function shardItem(shards: [number, number[]][], nodeCount = 3, replicationFactor = 1): ShardItem {
   const source: ShardCollection = {
     name: 'docs',
     config: { params: {} },
@@ -51,8 +51,8 @@ function placed(one: ShardItem, nodes: number, factor?: number, load?: BytesByNo
   return Object.fromEntries(planPlacement(one, {}, into(nodes, factor), load))
 }
 
-t.test('in as many nodes every shard is where it was', async (t) => {
-  const one = wanted(
+t.test('with the same number of nodes every shard is on its former node', async (t) => {
+  const one = shardItem(
     [
       [1, [2, 0]],
       [1, [0, 1]],
@@ -65,40 +65,47 @@ t.test('in as many nodes every shard is where it was', async (t) => {
   for (const [shard, { nodes }] of one.source.shards.entries()) {
     t.strictSame(placement[shard]?.toSorted(), nodes.toSorted())
   }
-  t.equal(new Set(Object.values(placement).map(([first]) => first)).size, 3, 'one fetched by each')
+  t.equal(
+    new Set(Object.values(placement).map(([first]) => first)).size,
+    3,
+    'each node fetches one',
+  )
 })
 
-t.test('in another number of nodes the fewest bytes decide', async (t) => {
-  const one = wanted([
-    [8, [0]],
-    [1, [1]],
-    [1, [2]],
-    [6, [0]],
-  ])
-  t.strictSame(placed(one, 2), { 0: [0], 1: [1], 2: [1], 3: [1] })
-  t.strictSame(placed(one, 1), { 0: [0], 1: [0], 2: [0], 3: [0] })
-})
+t.test(
+  'with another number of nodes each shard goes to the node with the fewest bytes',
+  async (t) => {
+    const one = shardItem([
+      [8, [0]],
+      [1, [1]],
+      [1, [2]],
+      [6, [0]],
+    ])
+    t.strictSame(placed(one, 2), { 0: [0], 1: [1], 2: [1], 3: [1] })
+    t.strictSame(placed(one, 1), { 0: [0], 1: [0], 2: [0], 3: [0] })
+  },
+)
 
-t.test('what other collections bring counts too', async (t) => {
+t.test('bytes of other collections count too', async (t) => {
   const load = emptyLoad(into(2))
-  t.strictSame(placed(wanted([[4, [0]]]), 2, undefined, load), { 0: [0] })
-  t.strictSame(placed(wanted([[2, [0]]]), 2, undefined, load), { 0: [1] })
+  t.strictSame(placed(shardItem([[4, [0]]]), 2, undefined, load), { 0: [0] })
+  t.strictSame(placed(shardItem([[2, [0]]]), 2, undefined, load), { 0: [1] })
   t.strictSame(load, [4 * GIB, 2 * GIB])
 })
 
-t.test('copies are on different nodes, and never more than there are', async (t) => {
-  const one = wanted([[1, [0, 1]]], 3, 2)
+t.test('replicas are on different nodes, and never more than there are nodes', async (t) => {
+  const one = shardItem([[1, [0, 1]]], 3, 2)
   t.equal(placed(one, 5)[0]?.length, 2)
   t.equal(placed(one, 1)[0]?.length, 1)
   t.equal(new Set(placed(one, 5, 4)[0]).size, 4, 'as many as the spec asks for')
   t.equal(targetFactor(one, into(1)), 1)
   t.equal(targetFactor(one, into(5, 9)), 5)
-  const capped = wanted([[1, [0]]], 1, 3)
-  t.equal(placed(capped, 3)[0]?.length, 3, 'the source had no room for as many as it wanted')
+  const capped = shardItem([[1, [0]]], 1, 3)
+  t.equal(placed(capped, 3)[0]?.length, 3, 'the source could not place its replication factor')
 })
 
-t.test('a shard that is there stays where it is', async (t) => {
-  const one = wanted([[1, [0]]])
+t.test('an existing shard stays where it is', async (t) => {
+  const one = shardItem([[1, [0]]])
   const known = { view: view({ 0: [2] }) }
   t.strictSame(Object.fromEntries(planPlacement(one, known, into(3))), { 0: [2] })
   const planned = new Map([[0, [2, 1]]])
@@ -109,7 +116,7 @@ t.test('a shard that is there stays where it is', async (t) => {
   )
 })
 
-t.test('a shard goes to its node, and copies that are too many are dropped', async (t) => {
+t.test('a shard moves to its node, and excess replicas are dropped', async (t) => {
   const placement = new Map([
     [0, [1]],
     [1, [0]],
@@ -125,7 +132,7 @@ t.test('a shard goes to its node, and copies that are too many are dropped', asy
   )
 })
 
-t.test('more than all disks of a node is refused', async (t) => {
+t.test('a restore that exceeds the disk of a node is rejected', async (t) => {
   const share = { node: 1, bytes: 5 * GIB }
   t.doesNotThrow(() => rejectOverCapacity([share, { ...share, disk: 5 * GIB }]))
   t.throws(() => rejectOverCapacity([{ ...share, disk: 4 * GIB }]), {
@@ -133,16 +140,16 @@ t.test('more than all disks of a node is refused', async (t) => {
   })
 })
 
-t.test('past a failure nothing more is begun, and what is under way ends', async (t) => {
+t.test('after a failure no task starts, and tasks in progress end', async (t) => {
   const begun: string[] = []
   const ended: string[] = []
   const gate = Promise.withResolvers<undefined>()
-  const lanes = [
+  const groups = [
     ['a', 'b'],
     ['c', 'd'],
     ['e', 'f'],
   ]
-  const work = runGroupsConcurrently(lanes, 2, async (item) => {
+  const work = runGroupsConcurrently(groups, 2, async (item) => {
     begun.push(item)
     if (item === 'a') await gate.promise
     if (item === 'c') {

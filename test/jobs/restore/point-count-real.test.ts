@@ -46,7 +46,7 @@ const CHANGED = {
   optimizers_config: { indexing_threshold: 1, max_optimization_threads: 2 },
   quantization_config: { scalar: { type: 'int8' } },
   strict_mode_config: { enabled: true, max_query_limit: 100 },
-  metadata: { owner: 'somebody else', secret: 'x' },
+  metadata: { owner: 'another team', secret: 'x' },
 }
 
 function pointsOf(...ids: number[]) {
@@ -90,7 +90,7 @@ async function examine(t: Test, bin: string, method: 'Node' | 'Shard') {
     t.match(await restore.progress(), { message: 'Restored 1/1' })
   })
 
-  await t.test('made anew: nothing differs, and nothing is noted', async (t) => {
+  await t.test('recreated: nothing differs, and nothing is noted', async (t) => {
     await ask(url, 'DELETE', '/collections/docs?timeout=60')
     const restore = await world.restore()
     const { code, log } = await restore.run(real)

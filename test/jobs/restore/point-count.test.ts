@@ -1,4 +1,4 @@
-/** What counts of points prove after a restore: what is a note, and what is a failure, at the very end. */
+/** Point counts after a restore: which differences are notes, and which are failures. */
 import t, { type Test } from 'tap'
 import { EXIT } from '../../../crds/contract/job.ts'
 import { findLoss, countNotes } from '../../../jobs/restore/point-count.ts'
@@ -36,7 +36,7 @@ async function withAlias({ aliases }: EngineCluster): Promise<void> {
   aliases.set('live', 'docs')
 }
 
-/** Each node answers so, where it answers anything else than usual. */
+/** Responses of each node that replace the usual ones. */
 function onNodes(
   { nodes }: RestoreFixture,
   act: (request: EngineRequest, node: number) => Misbehaviour | undefined,
@@ -44,7 +44,7 @@ function onNodes(
   for (const [ordinal, node] of nodes.entries()) node.misbehave((request) => act(request, ordinal))
 }
 
-/** Point 3 is missing in the snapshots, and there again afterwards. */
+/** Point 3 is missing in the snapshots and exists afterwards. */
 function replacing() {
   let snapshots = 0
   return (request: EngineRequest, engine: EngineCluster) => {
@@ -73,7 +73,7 @@ for (const method of ['Node', 'Shard'] as const) {
     })
   })
 
-  t.test(`by ${method}: so does what an earlier operator recorded as exact`, async (t) => {
+  t.test(`by ${method}: so does a count that an earlier operator recorded as exact`, async (t) => {
     const stood = await restoreFixture(t, { method, duringBackup: replacing(), prepare: withAlias })
     stood.rewrite((manifest) => {
       delete manifest.aliases
@@ -93,7 +93,7 @@ for (const method of ['Node', 'Shard'] as const) {
   })
 
   t.test(
-    `by ${method}: points that a copy lacks are a failure, after everything else`,
+    `by ${method}: points that are missing in a replica fail the restore after everything else is done`,
     async (t) => {
       const stood = await restoreFixture(t, {
         method,
@@ -147,7 +147,7 @@ t.test('fewer points than the snapshot of a shard holds are a failure', async (t
   })
 })
 
-t.test('two copies that differ are a failure, also where nothing was recorded', async (t) => {
+t.test('two replicas that differ are a failure, also without a recorded count', async (t) => {
   const { code, result } = await restored(t, (stood) => {
     stood.rewrite(({ collections: [docs] }) => {
       for (const shard of docs?.shards ?? []) delete shard.exactPointsCount
@@ -161,7 +161,7 @@ t.test('two copies that differ are a failure, also where nothing was recorded', 
   t.match(result, { error: /^shard 1 of docs has 0 points on node 1, but \d on node \d$/ })
 })
 
-t.test('copies that a client writes to may differ for as long as it writes', async (t) => {
+t.test('replicas may differ while a client writes', async (t) => {
   const { code, result } = await restored(t, (stood) => {
     let ids = 100
     onNodes(stood, (request, node) => {
@@ -195,7 +195,7 @@ t.test('a collection that comes back empty is a failure', async (t) => {
   })
 })
 
-t.test('a count that the engine cancels is not known, and not repeated', async (t) => {
+t.test('a count that the engine cancels is unknown, and is not repeated', async (t) => {
   let exact = 0
   const { code, result } = await restored(t, (stood) =>
     onNodes(stood, (request) => {
@@ -205,14 +205,14 @@ t.test('a count that the engine cancels is not known, and not repeated', async (
     }),
   )
   t.equal(code, EXIT.done)
-  t.equal(exact, 6, 'once for each copy of three shards')
+  t.equal(exact, 6, 'once for each replica of three shards')
   t.match(result, {
     notes: ['points of docs were not counted: no answer in 30 s'],
     collections: [{ points: 10 }],
   })
 })
 
-t.test('a shard that was only estimated proves nothing, and says why', async (t) => {
+t.test('an estimated shard proves nothing, and the note says why', async (t) => {
   const reason = 'more than 5000000 points are not counted one by one'
   const estimate = (points: number) => ({ points, isExact: false, reason }) as const
   const source = {
@@ -221,7 +221,7 @@ t.test('a shard that was only estimated proves nothing, and says why', async (t)
     snapshots: [],
     exactPointsCount: 9_000_000,
   }
-  const wanted = { source, name: 'docs' } as never
+  const item = { source, name: 'docs' } as never
   const counts = (one: number, other: number) =>
     new Map([
       [
@@ -233,15 +233,15 @@ t.test('a shard that was only estimated proves nothing, and says why', async (t)
       ],
     ])
   const why = `points of docs were not counted: ${reason}`
-  t.equal(findLoss(wanted, counts(8_000_000, 8_010_000)), undefined)
-  t.strictSame(countNotes(wanted, counts(8_000_000, 8_010_000)), [why])
-  t.strictSame(countNotes(wanted, counts(8_000_000, 4_000_000)), [
+  t.equal(findLoss(item, counts(8_000_000, 8_010_000)), undefined)
+  t.strictSame(countNotes(item, counts(8_000_000, 8_010_000)), [why])
+  t.strictSame(countNotes(item, counts(8_000_000, 4_000_000)), [
     why,
     'shard 0 of docs has about 4000000 points on one node, and 8000000 on another',
   ])
 })
 
-t.test('a node that stays away while points are counted fails nothing', async (t) => {
+t.test('a node that is unreachable during the count does not fail the restore', async (t) => {
   const { code, result } = await restored(t, (stood) =>
     onNodes(stood, (request, node) =>
       node === 2 && isCount(request) ? failure(503, 'Service unavailable') : undefined,
@@ -251,7 +251,7 @@ t.test('a node that stays away while points are counted fails nothing', async (t
   t.match(result, { notes: [/^points of docs were not counted: .*503: Service unavailable$/] })
 })
 
-t.test('points that wait for the optimizers are in no count, and not missing', async (t) => {
+t.test('points that wait for the optimizers are not counted, and are not missing', async (t) => {
   const { code, result } = await restored(t, (stood) => {
     const queue = { length: 0, deferred_points: 4 }
     onNodes(stood, ({ method, path }) => {

@@ -1,4 +1,4 @@
-/** What is refused before anything is touched: each with its own sentence. */
+/** Restores that are rejected before any change, each with its message. */
 import t from 'tap'
 import { EXIT } from '../../../crds/contract/job.ts'
 import type { NodeManifest } from '../../../crds/contract/manifest.ts'
@@ -13,7 +13,7 @@ import {
   type RestoreFixture,
 } from './restore-fixture.ts'
 
-interface Refusal {
+interface Rejection {
   title: string
   spec?: Partial<RestoreSpec>
   manifest?: (manifest: NodeManifest) => unknown
@@ -23,7 +23,7 @@ interface Refusal {
 
 const [first, second] = ['docs', 'other']
 
-const REFUSALS: Refusal[] = [
+const REJECTIONS: Rejection[] = [
   {
     title:
       'Backup was taken from N nodes but target cluster has M, with a hint at the method that fits',
@@ -79,7 +79,7 @@ const REFUSALS: Refusal[] = [
   },
   {
     title: 'a manifest of another backup',
-    manifest: (manifest) => (manifest.uid = 'somebody'),
+    manifest: (manifest) => (manifest.uid = 'another'),
     error: /is that of another backup: its uid is somebody$/,
   },
   {
@@ -118,8 +118,8 @@ const REFUSALS: Refusal[] = [
   },
 ]
 
-for (const { title, spec = {}, manifest, arrange, error } of REFUSALS) {
-  t.test(`${title}: Failed, and nothing is touched`, async (t) => {
+for (const { title, spec = {}, manifest, arrange, error } of REJECTIONS) {
+  t.test(`${title}: Failed without a change`, async (t) => {
     const stood = await restoreFixture(t, { collections: [first, second] })
     if (manifest !== undefined) stood.rewrite(manifest)
     arrange?.(stood)
@@ -133,7 +133,7 @@ for (const { title, spec = {}, manifest, arrange, error } of REFUSALS) {
   })
 }
 
-const FAILURES: Refusal[] = [
+const FAILURES: Rejection[] = [
   {
     title: 'an object that is missing',
     arrange: ({ store, manifest }) =>
@@ -187,7 +187,7 @@ const FAILURES: Refusal[] = [
 ]
 
 for (const { title, spec = {}, arrange, error } of FAILURES) {
-  t.test(`${title}: that collection failed, and was not touched`, async (t) => {
+  t.test(`${title}: that collection failed without a change`, async (t) => {
     const stood = await restoreFixture(t, { collections: [first, second] })
     await arrange?.(stood)
     const before = JSON.stringify(stood.engine.collections.get('docs'))
@@ -199,7 +199,7 @@ for (const { title, spec = {}, arrange, error } of FAILURES) {
 }
 
 t.test(
-  'shard keys of other ids at the target: refused, for points would land in others',
+  'shard keys with other ids at the target are rejected, because points would be in other shards',
   async (t) => {
     const { urls, world, deleteCollections, engine } = await restoreFixture(t, {
       collections: [],
@@ -243,7 +243,7 @@ for (const priority of ['replica', 'no_sync'] as const) {
   })
 }
 
-/** The whole backup, and each collection of it. */
+/** The whole backup, and each of its collections. */
 function takenBy(engineVersion: string) {
   return (manifest: NodeManifest) => {
     manifest.engineVersion = engineVersion

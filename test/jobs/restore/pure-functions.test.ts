@@ -1,4 +1,4 @@
-/** The decisions of a restore, as functions. */
+/** The decisions of a restore as pure functions. */
 import t from 'tap'
 import { recreateBody, recreateIndex, fanOutBody } from '../../../jobs/recreate-collection.ts'
 import { stripQuery } from '../../../jobs/clients/engine/recovery.ts'
@@ -24,7 +24,7 @@ function replicas(shards: Record<number, number[]>): ReplicaStates {
   )
 }
 
-t.test('nothing is recovered into shards that are not those of the backup', async (t) => {
+t.test('shards that are not those of the backup are not recovered', async (t) => {
   const source = {
     shards: [
       { shardId: 1, shardKey: 'a' },
@@ -44,7 +44,7 @@ t.test('nothing is recovered into shards that are not those of the backup', asyn
   })
 })
 
-t.test('a node has its snapshot when each of its shards is on it alone', async (t) => {
+t.test('a node has its snapshot when each of its shards is only on this node', async (t) => {
   const snapshot = { nodeIndex: 1, localShards: [{ shardId: 0 }, { shardId: 2 }] }
   t.equal(misplacedOnNode(snapshot, replicas({ 0: [1], 1: [0], 2: [1] })), undefined)
   t.equal(
@@ -54,7 +54,7 @@ t.test('a node has its snapshot when each of its shards is on it alone', async (
   t.equal(misplacedOnNode({ nodeIndex: 1, localShards: [] }, replicas({ 0: [0] })), undefined)
 })
 
-t.test('a copy that only some nodes know of is dropped through one that does', async (t) => {
+t.test('a replica that only some nodes know is dropped through one of them', async (t) => {
   t.strictSame(
     phantomReplicas({
       replicas: [replicas({ 2: [0] }), replicas({ 2: [0, 1] }), replicas({ 2: [0] })],
@@ -65,11 +65,11 @@ t.test('a copy that only some nodes know of is dropped through one that does', a
   t.strictSame(
     phantomReplicas({ replicas: [replicas({ 2: [0] }), replicas({ 2: [1] })] }),
     [],
-    'where they agree on none, none is dropped: it may be the last',
+    'without an agreed replica none is dropped: it may be the last',
   )
 })
 
-t.test('copies are made from a node that holds the shard to each that held it', async (t) => {
+t.test('replicas are created from a node with the shard on each node that had it', async (t) => {
   const placement = new Map([
     [0, [0, 2]],
     [1, [1]],
@@ -82,7 +82,7 @@ t.test('copies are made from a node that holds the shard to each that held it', 
   t.equal(firstMissing(placement, replicas({ 0: [0, 2], 1: [1] })), undefined)
 })
 
-t.test('nodes are at rest when all have applied the same and nothing moves', async (t) => {
+t.test('nodes are stable when all have applied the same entries and no shard moves', async (t) => {
   const view = (commit: number, pending = 0) => ({
     status: 'enabled' as const,
     peer_id: 1,
@@ -161,7 +161,7 @@ t.test('each collection that is restored counts by the version it was taken from
   t.strictSame(recordedVersions(manifest, []), ['1.18.3'])
 })
 
-t.test('an address loses what stands behind its question mark, wherever it stands', async (t) => {
+t.test('the query of an address is removed, wherever the address is in a text', async (t) => {
   const url = 'https://s3.example.com:9000/b/k%20ey.snapshot'
   for (const text of [
     `Failed to download tar from ${url}?X-Amz-Signature=abc&x=y: status - 403 Forbidden`,
@@ -175,7 +175,7 @@ t.test('an address loses what stands behind its question mark, wherever it stand
   t.equal(stripQuery('why? because'), 'why? because')
 })
 
-t.test('a collection is made as it was, without what is unset', async (t) => {
+t.test('a collection is created as it was, without unset fields', async (t) => {
   const body = recreateBody(
     {
       params: {
@@ -225,7 +225,7 @@ t.test('a collection is made as it was, without what is unset', async (t) => {
 })
 
 t.test(
-  'a full volume is told with what to do, also where the engine does not name it',
+  'a full volume is reported with what to do, also when the engine does not name it',
   async (t) => {
     t.match(withHint('answered 500: No space left on device'), /the snapshot does not fit: enable/)
     const unpacking = 'answered 500: Failed to unpack tar archive: failed to unpack `/q/0/x.tar`'

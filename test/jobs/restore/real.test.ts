@@ -1,6 +1,5 @@
 /**
- * Backup and restore on a real engine of three nodes, which ENGINE_BIN names: everything is deleted,
- * brought back, and compared point by point.
+ * Backup and restore on a real engine of three nodes, which ENGINE_BIN names: everything is deleted, restored, and compared point by point.
  */
 import { once } from 'node:events'
 import t, { type Test } from 'tap'
@@ -40,10 +39,10 @@ async function examine(t: Test, bin: string) {
   const backup = await world.run({}, real)
   t.equal(backup.code, EXIT.done, backup.code === EXIT.done ? 'done' : backup.log)
   const before = new Map<string, object>()
-  const places = new Map<string, object>()
+  const placements = new Map<string, object>()
   for (const name of NAMES) {
     before.set(name, await readCollectionState(urls, name))
-    places.set(name, await placement(urls, name))
+    placements.set(name, await placement(urls, name))
   }
   const same = async (t: Test, name: string, as = name) => {
     const found = await readCollectionState(urls, as)
@@ -51,14 +50,14 @@ async function examine(t: Test, bin: string) {
     t.strictSame(found, { ...before.get(name), ...aliases }, `${name} as ${as}`)
   }
 
-  await t.test('everything deleted is back, and no difference is found', async (t) => {
+  await t.test('everything that was deleted is restored without a difference', async (t) => {
     await deleteAll(urls)
     const restore = await world.restore()
     const { code, log } = await restore.run(real)
     t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
     for (const name of NAMES) {
       await same(t, name)
-      t.strictSame(await placement(urls, name), places.get(name), `placement of ${name}`)
+      t.strictSame(await placement(urls, name), placements.get(name), `placement of ${name}`)
     }
     t.match(await restore.progress(), { state: 'Done', message: /^Restored 4\/4/ })
     t.match(await restore.result(), {
@@ -73,7 +72,7 @@ async function examine(t: Test, bin: string) {
     t.notMatch(log, /secretsecret/)
   })
 
-  await t.test('over what is there, in use and changed since, it is as it was', async (t) => {
+  await t.test('a restore over changed collections in use makes them as they were', async (t) => {
     await ask(urls[1] ?? '', 'POST', '/collections/auto/points/delete?wait=true', {
       points: Array.from({ length: 500 }, (_, id) => id),
     })
@@ -84,10 +83,10 @@ async function examine(t: Test, bin: string) {
     const { code, log } = await restore.run(real)
     t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
     await same(t, 'auto')
-    t.strictSame(await placement(urls, 'auto'), places.get('auto'))
+    t.strictSame(await placement(urls, 'auto'), placements.get('auto'))
   })
 
-  await t.test('under another name, beside the first one', async (t) => {
+  await t.test('under another name, next to the first one', async (t) => {
     const restore = await world.restore({
       collections: ['auto', 'keyed'],
       collectionMapping: { keyed: 'keyed-copy', auto: 'auto-copy' },
@@ -99,7 +98,7 @@ async function examine(t: Test, bin: string) {
     t.match(log, /alias live points to auto and was left as it is/)
   })
 
-  await t.test('a subset brings back no more than was asked for', async (t) => {
+  await t.test('a subset restores no more than the spec names', async (t) => {
     await deleteAll(urls)
     const restore = await world.restore({ collections: ['keyed'], waitForIndexing: false })
     const { code, log } = await restore.run(real)
@@ -111,7 +110,7 @@ async function examine(t: Test, bin: string) {
     await same(t, 'keyed')
   })
 
-  await t.test('a killed Job goes on with the next node that is not done', async (t) => {
+  await t.test('a killed Job resumes with the next node that is not done', async (t) => {
     await deleteAll(urls)
     const restore = await world.restore({ collections: ['auto'] })
     const reached = Promise.withResolvers<undefined>()
@@ -132,13 +131,13 @@ async function examine(t: Test, bin: string) {
     const fetched = s3.calls.filter(
       ({ operation, key }) => operation === 'GetObject' && /\/node-[01]\//.test(key),
     )
-    t.strictSame(fetched, [], 'what was done is not done again')
+    t.strictSame(fetched, [], 'completed work is not repeated')
   })
 
   await t.test('a node that cannot fetch is sent its snapshots', async (t) => {
     await deleteAll(urls)
     const restore = await world.restore()
-    // Whoever reads by a signed address is sent away.
+    // Reads by presigned address are rejected.
     s3.misbehave(({ query }) =>
       query.has('X-Amz-Signature') ? { status: 403, code: 'AccessDenied' } : undefined,
     )
@@ -153,7 +152,7 @@ async function examine(t: Test, bin: string) {
     }
   })
 
-  await t.test('nodes that a hasty restore left in disagreement are repaired', async (t) => {
+  await t.test('nodes that disagree after an unordered restore are repaired', async (t) => {
     await deleteAll(urls)
     const restore = await world.restore({ collections: ['my docs%'] })
     const views = await damage(s3, urls, 'my docs%')
@@ -161,8 +160,8 @@ async function examine(t: Test, bin: string) {
     const { code, log } = await restore.run(real)
     t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
     await same(t, 'my docs%')
-    t.strictSame(await placement(urls, 'my docs%'), places.get('my docs%'))
-    // What a hasty restore leaves is up to chance: where it was damage, it was told.
+    t.strictSame(await placement(urls, 'my docs%'), placements.get('my docs%'))
+    // The result of an unordered restore is random: damage is reported.
     t.comment(/disagreed about a copy/.test(log) ? 'repaired' : 'nothing was to be repaired')
   })
 }
@@ -176,7 +175,7 @@ async function deleteAll(urls: string[]) {
   }
 }
 
-/** Until the nodes disagree at rest, which is up to chance; answers in how many ways they see it. */
+/** Repeats until the nodes disagree while idle, which is random. Returns the number of different views. */
 async function damage(s3: BucketServer, urls: string[], name: string): Promise<number> {
   for (let attempt = 1; ; attempt += 1) {
     await deleteAll(urls)
@@ -187,7 +186,7 @@ async function damage(s3: BucketServer, urls: string[], name: string): Promise<n
   }
 }
 
-/** What facts 6.4 call the naive way, and worse: all nodes at once, none waits for another. */
+/** The naive way: recovers all nodes at the same time, without waiting for each other. */
 async function hasty(s3: BucketServer, urls: string[], name: string) {
   const bucket = new Bucket({
     target: { bucket: 'backups', region: 'us-east-1', endpoint: s3.url, forcePathStyle: true },
@@ -204,7 +203,7 @@ async function hasty(s3: BucketServer, urls: string[], name: string) {
       body: { location: await bucket.presignedUrl(key), priority: 'snapshot' },
     })),
   )
-  // The first one makes the collection.
+  // The first call creates the collection.
   await ask(first?.url ?? '', 'PUT', path, first?.body)
   await Promise.all(others.map(({ url, body }) => ask(url, 'PUT', path, body)))
   bucket.close()

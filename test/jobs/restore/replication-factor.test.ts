@@ -23,7 +23,7 @@ function damage({ store, manifest }: RestoreFixture): void {
 }
 
 for (const method of ['Node', 'Shard'] as const) {
-  t.test(`by ${method}: a restore that fails puts it back`, async (t) => {
+  t.test(`by ${method}: a restore that fails restores the factor`, async (t) => {
     const stood = await restoreFixture(t, { method, replicationFactor: 3 })
     damage(stood)
     const seen: unknown[] = []
@@ -45,7 +45,7 @@ for (const method of ['Node', 'Shard'] as const) {
   })
 
   t.test(
-    `by ${method}: a pod that is stopped puts it back, and the next one goes on`,
+    `by ${method}: a pod that is stopped restores the factor, and the next one resumes`,
     async (t) => {
       const stood = await restoreFixture(t, { method, replicationFactor: 3 })
       const restore = await stood.world.restore()
@@ -83,7 +83,7 @@ t.test('a pod that is killed leaves it to the next one, also where that one fail
   }
   t.equal((await run(restore, { signal: controller.signal })).code, EXIT.crash)
   for (const node of stood.nodes) node.misbehave()
-  t.equal(factorOf(stood), 1, 'nobody could put it back')
+  t.equal(factorOf(stood), 1, 'no pod could restore it')
   stood.store().objects.delete('nightly/b/manifest.json')
   t.equal((await run(restore, { pod: 'pod-2' })).code, EXIT.failed)
   t.equal(factorOf(stood), 3)

@@ -1,4 +1,4 @@
-/** `restore run` against doubles: what is back, what is told, and what is done about bad days. */
+/** `restore run` against doubles: restored data, reports, and failures. */
 import t from 'tap'
 import { EXIT } from '../../../crds/contract/job.ts'
 import { ask, placement } from './collection-state.ts'
@@ -11,39 +11,33 @@ import {
   type RestoreFixture,
 } from './restore-fixture.ts'
 
-t.test(
-  'aliases, payload indexes, shard keys and every copy are back where they were',
-  async (t) => {
-    const { urls, world, deleteCollections, assertRestored } = await restoreFixture(t, {
-      collections: [],
-      prepare: createKeyedCollection,
-    })
-    const places = await placement(urls, 'keyed')
-    deleteCollections('keyed')
-    const restore = await world.restore()
-    await runToDone(t, restore)
-    await assertRestored('keyed')
-    t.strictSame(await placement(urls, 'keyed'), places)
-    t.match(await restore.progress(), { state: 'Done', message: 'Restored 1/1' })
-  },
-)
+t.test('aliases, payload indexes, shard keys and replica placement are restored', async (t) => {
+  const { urls, world, deleteCollections, assertRestored } = await restoreFixture(t, {
+    collections: [],
+    prepare: createKeyedCollection,
+  })
+  const placementBefore = await placement(urls, 'keyed')
+  deleteCollections('keyed')
+  const restore = await world.restore()
+  await runToDone(t, restore)
+  await assertRestored('keyed')
+  t.strictSame(await placement(urls, 'keyed'), placementBefore)
+  t.match(await restore.progress(), { state: 'Done', message: 'Restored 1/1' })
+})
 
 for (const replicationFactor of [1, 3]) {
-  t.test(
-    `spec.replicationFactor ${replicationFactor} holds for a backup by node too`,
-    async (t) => {
-      const { urls, world, deleteCollections } = await restoreFixture(t)
-      deleteCollections('docs')
-      await runToDone(t, await world.restore({ replicationFactor }))
-      for (const view of await placement(urls, 'docs')) {
-        t.equal(view.length, 3 * replicationFactor, 'so many copies of three shards')
-      }
-      const { config } = (await ask(urls[0] ?? '', 'GET', '/collections/docs')) as {
-        config: { params: object }
-      }
-      t.match(config.params, { replication_factor: replicationFactor })
-    },
-  )
+  t.test(`spec.replicationFactor ${replicationFactor} applies to a backup by node`, async (t) => {
+    const { urls, world, deleteCollections } = await restoreFixture(t)
+    deleteCollections('docs')
+    await runToDone(t, await world.restore({ replicationFactor }))
+    for (const view of await placement(urls, 'docs')) {
+      t.equal(view.length, 3 * replicationFactor, 'replicas of three shards')
+    }
+    const { config } = (await ask(urls[0] ?? '', 'GET', '/collections/docs')) as {
+      config: { params: object }
+    }
+    t.match(config.params, { replication_factor: replicationFactor })
+  })
 }
 
 t.test('each address is signed just before its call, and never shown', async (t) => {
@@ -65,25 +59,28 @@ t.test('each address is signed just before its call, and never shown', async (t)
   t.notMatch(JSON.stringify(await restore.progress()), /X-Amz|Signature/)
 })
 
-t.test('a restore is recorded beside its backup while it reads that, and no longer', async (t) => {
-  const { world, deleteCollections, s3, store } = await restoreFixture(t)
-  deleteCollections('docs')
-  const restore = await world.restore()
-  await runToDone(t, restore)
-  const isRecord = ({ key }: { key: string }) => key.startsWith('nightly/b/readers/')
-  const [first] = s3.calls
-  t.match(first, { operation: 'PutObject' })
-  t.ok(first !== undefined && isRecord(first), 'before anything is read')
-  t.strictSame(
-    store()
-      .keys()
-      .filter((key) => isRecord({ key })),
-    [],
-  )
-  t.match(s3.calls.at(-1), { operation: 'DeleteObjects' })
-})
+t.test(
+  'a restore is recorded with its backup while it reads the backup, and not longer',
+  async (t) => {
+    const { world, deleteCollections, s3, store } = await restoreFixture(t)
+    deleteCollections('docs')
+    const restore = await world.restore()
+    await runToDone(t, restore)
+    const isRecord = ({ key }: { key: string }) => key.startsWith('nightly/b/readers/')
+    const [first] = s3.calls
+    t.match(first, { operation: 'PutObject' })
+    t.ok(first !== undefined && isRecord(first), 'before anything is read')
+    t.strictSame(
+      store()
+        .keys()
+        .filter((key) => isRecord({ key })),
+      [],
+    )
+    t.match(s3.calls.at(-1), { operation: 'DeleteObjects' })
+  },
+)
 
-t.test('a restore tells where it stands: collection, nodes, bytes, points', async (t) => {
+t.test('a restore reports its progress: collection, nodes, bytes, points', async (t) => {
   const { world, deleteCollections } = await restoreFixture(t, {
     collections: ['a', 'b'],
     snapshotBytes: 20_480,
@@ -106,7 +103,7 @@ t.test('a restore tells where it stands: collection, nodes, bytes, points', asyn
   })
 })
 
-t.test('an alias that points elsewhere by now stays there, and that is told', async (t) => {
+t.test('an alias that points to another collection is unchanged, and a note says so', async (t) => {
   const { engine, world } = await restoreFixture(t, {
     collections: ['docs', 'other'],
     prepare: async ({ aliases }) => aliases.set('live', 'docs'),
@@ -148,7 +145,7 @@ const ways: [string, (stage: RestoreFixture) => unknown][] = [
 ]
 
 for (const [what, arrange] of ways) {
-  t.test(`a node that ${what} is sent its snapshots, and keeps no file of them`, async (t) => {
+  t.test(`a node that ${what} is sent its snapshots, and no file of them is left`, async (t) => {
     const stood = await restoreFixture(t, { snapshotBytes: 300_000 })
     stood.deleteCollections('docs')
     arrange(stood)
@@ -161,7 +158,7 @@ for (const [what, arrange] of ways) {
   })
 }
 
-t.test('bytes that were altered in the bucket are never taken', async (t) => {
+t.test('bytes that were altered in the bucket are rejected', async (t) => {
   const { world, store, deleteCollections, manifest, engine } = await restoreFixture(t)
   deleteCollections('docs')
   const [snapshot] = manifest().collections[0]?.snapshots ?? []
@@ -192,48 +189,54 @@ t.test('one failed collection does not stop the others', async (t) => {
     collections: [{ name: 'a' }, { name: 'b', status: 'Failed' }, { name: 'c' }],
   })
   for (const name of ['a', 'c']) await assertRestored(name)
-  t.notOk(engine.collections.has('b'), 'nothing of it was touched')
+  t.notOk(engine.collections.has('b'), 'it was not changed')
 })
 
-t.test('a pod that was ended is gone on with, from the next node that is not done', async (t) => {
-  const { world, deleteCollections, assertRestored, nodes, s3 } = await restoreFixture(t)
-  deleteCollections('docs')
-  const restore = await world.restore()
-  const controller = new AbortController()
-  nodes[2]?.misbehave((request) => {
-    if (isRecovery(request)) controller.abort(new Error('SIGTERM'))
-    return undefined
-  })
-  t.equal((await run(restore, { signal: controller.signal })).code, EXIT.crash)
-  t.match(await restore.result(), { current: { collection: 'docs', nodesDone: 2, isOurs: true } })
-  nodes[2]?.misbehave()
-  s3.calls.length = 0
-  await runToDone(t, restore, { pod: 'pod-2' })
-  await assertRestored('docs')
-  const fetched = s3.calls.filter(
-    ({ operation, key }) => operation === 'GetObject' && /node-[01]/.test(key),
-  )
-  t.strictSame(fetched, [], 'what was done is not done again')
-})
+t.test(
+  'after a pod was terminated the next pod resumes with the next node that is not done',
+  async (t) => {
+    const { world, deleteCollections, assertRestored, nodes, s3 } = await restoreFixture(t)
+    deleteCollections('docs')
+    const restore = await world.restore()
+    const controller = new AbortController()
+    nodes[2]?.misbehave((request) => {
+      if (isRecovery(request)) controller.abort(new Error('SIGTERM'))
+      return undefined
+    })
+    t.equal((await run(restore, { signal: controller.signal })).code, EXIT.crash)
+    t.match(await restore.result(), { current: { collection: 'docs', nodesDone: 2, isOurs: true } })
+    nodes[2]?.misbehave()
+    s3.calls.length = 0
+    await runToDone(t, restore, { pod: 'pod-2' })
+    await assertRestored('docs')
+    const fetched = s3.calls.filter(
+      ({ operation, key }) => operation === 'GetObject' && /node-[01]/.test(key),
+    )
+    t.strictSame(fetched, [], 'completed work is not repeated')
+  },
+)
 
-t.test('ended while it made the collection: that is made anew', async (t) => {
-  const { world, deleteCollections, assertRestored, nodes } = await restoreFixture(t)
-  deleteCollections('docs')
-  const restore = await world.restore()
-  const controller = new AbortController()
-  nodes[0]?.misbehave(({ method, path }) => {
-    if (method !== 'PUT' || path.at(-1) !== 'docs') return undefined
-    controller.abort(new Error('SIGTERM'))
-    return { cut: 'after' }
-  })
-  t.equal((await run(restore, { signal: controller.signal })).code, EXIT.crash)
-  nodes[0]?.misbehave()
-  const log = await runToDone(t, restore, { pod: 'pod-2' })
-  t.match(log, /removes what an earlier attempt began to make/)
-  await assertRestored('docs')
-})
+t.test(
+  'after a pod was terminated while it created the collection, the next pod recreates it',
+  async (t) => {
+    const { world, deleteCollections, assertRestored, nodes } = await restoreFixture(t)
+    deleteCollections('docs')
+    const restore = await world.restore()
+    const controller = new AbortController()
+    nodes[0]?.misbehave(({ method, path }) => {
+      if (method !== 'PUT' || path.at(-1) !== 'docs') return undefined
+      controller.abort(new Error('SIGTERM'))
+      return { cut: 'after' }
+    })
+    t.equal((await run(restore, { signal: controller.signal })).code, EXIT.crash)
+    nodes[0]?.misbehave()
+    const log = await runToDone(t, restore, { pod: 'pod-2' })
+    t.match(log, /removes what an earlier attempt began to make/)
+    await assertRestored('docs')
+  },
+)
 
-t.test('a node that is killed while it takes its snapshot is tried again', async (t) => {
+t.test('the recovery of a node that is killed during it is retried', async (t) => {
   const { world, deleteCollections, assertRestored, nodes } = await restoreFixture(t)
   deleteCollections('docs')
   let left = 2
@@ -256,7 +259,7 @@ t.test('a disagreement between nodes that outlasts 30 s is repaired, and reporte
   await assertRestored('docs')
 })
 
-/** A node that is killed in its recovery comes back without a shard that the others call Active there. */
+/** A node that is killed during its recovery returns without a shard that the others report as Active there. */
 function forgetShards(
   { engine, nodes }: Awaited<ReturnType<typeof restoreFixture>>,
   ordinal: number,
@@ -274,7 +277,7 @@ function forgetShards(
 }
 
 t.test(
-  'a node that lost a shard before anything is back: the collection is recreated',
+  'after a node lost a shard before any shard is restored, the collection is recreated',
   async (t) => {
     const stood = await restoreFixture(t)
     stood.deleteCollections('docs')
@@ -285,33 +288,36 @@ t.test(
   },
 )
 
-t.test('a node that lost a shard once others are back fails, and says what to do', async (t) => {
-  const stood = await restoreFixture(t)
-  const { engine, nodes } = stood
-  const shardId = shardsOf(engine).find(({ peers }) => !peers.includes(engine.peer(0).id))?.id
-  stood.deleteCollections('docs')
-  // The double places new shards at random: node 1 gets the shard that node 0 does not bring back.
-  nodes[0]?.misbehave(({ path }) => {
-    const shard = shardsOf(engine).find(({ id }) => id === shardId)
-    if (path.at(-1) === 'recover' && shard !== undefined) shard.peers = [engine.peer(1).id]
-    return undefined
-  })
-  const wasKilled = forgetShards(stood, 1)
-  const restore = await stood.world.restore()
-  t.equal((await run(restore)).code, EXIT.failed)
-  t.match(await restore.result(), {
-    error:
-      /^docs: nodes 0 and 1 disagree about its copies, and that does not change: delete the collection/,
-  })
-  t.ok(wasKilled(), 'node 1 lost a shard')
-  t.ok(stood.engine.collections.has('docs'), 'what is back of it stays')
-})
+t.test(
+  'after a node lost a shard once others are restored, the restore fails and says what to do',
+  async (t) => {
+    const stood = await restoreFixture(t)
+    const { engine, nodes } = stood
+    const shardId = shardsOf(engine).find(({ peers }) => !peers.includes(engine.peer(0).id))?.id
+    stood.deleteCollections('docs')
+    // The double places new shards at random: node 1 gets the shard that node 0 does not bring back.
+    nodes[0]?.misbehave(({ path }) => {
+      const shard = shardsOf(engine).find(({ id }) => id === shardId)
+      if (path.at(-1) === 'recover' && shard !== undefined) shard.peers = [engine.peer(1).id]
+      return undefined
+    })
+    const wasKilled = forgetShards(stood, 1)
+    const restore = await stood.world.restore()
+    t.equal((await run(restore)).code, EXIT.failed)
+    t.match(await restore.result(), {
+      error:
+        /^docs: nodes 0 and 1 disagree about its copies, and that does not change: delete the collection/,
+    })
+    t.ok(wasKilled(), 'node 1 lost a shard')
+    t.ok(stood.engine.collections.has('docs'), 'the restored shards stay')
+  },
+)
 
 function shardsOf(engine: Awaited<ReturnType<typeof restoreFixture>>['engine']) {
   return engine.collections.get('docs')?.shards ?? []
 }
 
-t.test('over a collection in use: its points become those of the backup', async (t) => {
+t.test('a restore over a collection in use leaves the points of the backup', async (t) => {
   const { world, urls, currentState: now, stateBefore: before } = await restoreFixture(t)
   const points = [{ id: 70, vector: {}, payload: { late: true } }]
   await ask(urls[0] ?? '', 'PUT', '/collections/docs/points?wait=true', { points })
@@ -321,7 +327,7 @@ t.test('over a collection in use: its points become those of the backup', async 
   t.match(log, /collection docs is there: it is restored over/)
 })
 
-t.test('the same VecRestore run again brings nothing out of order', async (t) => {
+t.test('the same VecRestore can run again', async (t) => {
   const { world, deleteCollections, assertRestored } = await restoreFixture(t)
   deleteCollections('docs')
   for (const round of [1, 2]) {
@@ -331,7 +337,7 @@ t.test('the same VecRestore run again brings nothing out of order', async (t) =>
   }
 })
 
-t.test('a number of several moments proves nothing, and is shown', async (t) => {
+t.test('a count from several moments proves nothing, and a note shows it', async (t) => {
   const { world, deleteCollections, rewrite } = await restoreFixture(t)
   deleteCollections('docs')
   rewrite(({ collections: [docs] }) => {

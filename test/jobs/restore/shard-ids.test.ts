@@ -13,7 +13,7 @@ import type { RestoreItem } from '../../../jobs/restore/restore-item.ts'
 type Recorded = [ShardKey, ...number[]][]
 
 /** A collection with these keys and the ids of their shards, and nothing else. */
-function wanted(method: 'Node' | 'Shard', recorded: Recorded): RestoreItem {
+function restoreItem(method: 'Node' | 'Shard', recorded: Recorded): RestoreItem {
   const all = recorded.flatMap(([shardKey, ...ids]) =>
     ids.map((shardId) => ({ shardId, shardKey })),
   )
@@ -50,7 +50,7 @@ t.test('by node every id is the recorded one, however large the gaps', async (t)
     ['7', 7],
     ['late', 2500],
   ]
-  const plan = keyPlan(wanted('Node', recorded))
+  const plan = keyPlan(restoreItem('Node', recorded))
   const { keys, most } = played(plan.steps)
   t.strictSame(keys, [
     ['a', [2]],
@@ -69,14 +69,14 @@ t.test('by shard a key with one shard takes the next id, and nothing is skipped'
     ['a', 17],
     [3, 2500],
   ]
-  const plan = keyPlan(wanted('Shard', recorded))
+  const plan = keyPlan(restoreItem('Shard', recorded))
   t.strictSame(played(plan.steps).keys, [
     ['a', [1]],
     [3, [2]],
     ['b', [3]],
   ])
   t.equal(plan.skipped, 0)
-  const { source } = withTargetIds(wanted('Shard', recorded), undefined)
+  const { source } = withTargetIds(restoreItem('Shard', recorded), undefined)
   t.strictSame(
     source.snapshots.map((snapshot) => ({ ...snapshot })),
     [
@@ -96,14 +96,14 @@ t.test(
       ['two', 4, 5],
       ['other', 40],
     ]
-    const plan = keyPlan(wanted('Shard', recorded))
+    const plan = keyPlan(restoreItem('Shard', recorded))
     t.strictSame(played(plan.steps).keys, [
       ['one', [1]],
       ['other', [2]],
       ['two', [4, 5]],
     ])
     t.equal(plan.skipped, 1, 'the keys with one shard fill the gap first')
-    const planned = withTargetIds(wanted('Shard', recorded), undefined)
+    const planned = withTargetIds(restoreItem('Shard', recorded), undefined)
     t.strictSame(played(keyPlan(planned).steps), played(plan.steps), 'planned again it is the same')
   },
 )
@@ -116,7 +116,7 @@ t.test('of a collection that is there, its shards have their ids by their keys',
   ])
   const view = { replicas: [], keys, peers: [] }
   const { source } = withTargetIds(
-    wanted('Shard', [
+    restoreItem('Shard', [
       ['a', 9],
       ['b', 11],
       ['7', 12],
@@ -135,7 +135,7 @@ t.test('of a collection that is there, its shards have their ids by their keys',
 })
 
 t.test('a key of the backup that is called like ours is not deleted', async (t) => {
-  const { steps } = keyPlan(wanted('Node', [['__vec_operator_gap1', 60]]))
+  const { steps } = keyPlan(restoreItem('Node', [['__vec_operator_gap1', 60]]))
   t.strictSame(played(steps).keys, [['__vec_operator_gap1', [60]]])
 })
 
@@ -143,15 +143,15 @@ t.test(
   'what would take too long, or cannot be, is refused with numbers and a way out',
   async (t) => {
     const last = MAX_SKIPPED + 2
-    t.throws(() => checkShardIds(wanted('Node', [['a', last]])), {
+    t.throws(() => checkShardIds(restoreItem('Node', [['a', last]])), {
       message: `${MAX_SKIPPED + 1} shard ids of docs are no longer in use and would have to be skipped, more than the ${MAX_SKIPPED} that are possible: restore a backup with method: Shard`,
     })
-    t.doesNotThrow(() => checkShardIds(wanted('Node', [['a', last - 1]])))
-    t.doesNotThrow(() => checkShardIds(wanted('Shard', [['a', last]])))
-    t.throws(() => checkShardIds(wanted('Shard', [['a', last, last + 1]])), {
+    t.doesNotThrow(() => checkShardIds(restoreItem('Node', [['a', last - 1]])))
+    t.doesNotThrow(() => checkShardIds(restoreItem('Shard', [['a', last]])))
+    t.throws(() => checkShardIds(restoreItem('Shard', [['a', last, last + 1]])), {
       message: /: copy it with a VecMigration$/,
     })
-    t.throws(() => checkShardIds(wanted('Shard', [['a', 1, 2, 4]])), {
+    t.throws(() => checkShardIds(restoreItem('Shard', [['a', 1, 2, 4]])), {
       message: /^shards 1, 2, 4 of shard key "a" of docs are not consecutive/,
     })
   },

@@ -1,4 +1,4 @@
-/** Bad days of a restore by shard: what the manifest may say, what may stop it, and what it never does. */
+/** Failures of a restore by shard: invalid manifests, kills, and changes of the target. */
 import t from 'tap'
 import { EXIT } from '../../../crds/contract/job.ts'
 import type { ShardManifest } from '../../../crds/contract/manifest.ts'
@@ -12,13 +12,13 @@ import { run } from './restore-fixture.ts'
 
 type Snapshots = ShardManifest['collections'][number]['snapshots']
 
-interface Refusal {
+interface Rejection {
   title: string
   change: (snapshots: Snapshots) => unknown
   error: RegExp
 }
 
-const MANIFESTS: Refusal[] = [
+const MANIFESTS: Rejection[] = [
   {
     title: 'a manifest with a shard missing',
     change: (snapshots) => snapshots.splice(2, 1),
@@ -48,7 +48,7 @@ const MANIFESTS: Refusal[] = [
 ]
 
 for (const { title, change, error } of MANIFESTS) {
-  t.test(`${title} is refused, and nothing is touched`, async (t) => {
+  t.test(`${title} is rejected without a change`, async (t) => {
     const stood = await shardRestoreFixture(t)
     stood.rewrite(({ collections: [docs] }) => change(docs?.snapshots ?? []))
     const before = JSON.stringify(stood.engine)
@@ -59,7 +59,7 @@ for (const { title, change, error } of MANIFESTS) {
   })
 }
 
-/** Somebody puts the objects of two shards in each other's place. */
+/** Swaps the objects of two shards. */
 function swapObjects({ store, manifest }: ShardRestoreFixture): void {
   const [first = '', second = ''] = manifest().collections[0]?.snapshots.map(({ key }) => key) ?? []
   const [one, other] = [first, second].map((key) => store().objects.get(key)?.body)
@@ -130,7 +130,7 @@ t.test('another count under a shard key is a note that names the key', async (t)
 })
 
 for (const kill of [0, 1, 2, 3]) {
-  t.test(`killed at shard ${kill + 1} of 4: what is back is not fetched again`, async (t) => {
+  t.test(`killed at shard ${kill + 1} of 4: restored shards are not fetched again`, async (t) => {
     const stood = await shardRestoreFixture(t, { into: 2 })
     const restore = await stood.restore()
     const controller = new AbortController()
@@ -146,11 +146,11 @@ for (const kill of [0, 1, 2, 3]) {
     const { current } = await restore.result()
     t.match(current, { collection: 'docs', shards: 4, isOurs: true })
     const back = current?.shardsDone ?? []
-    t.ok(back.length <= kill, `${back.length} are back`)
+    t.ok(back.length <= kill, `${back.length} are restored`)
     for (const node of stood.nodes) node.misbehave()
     stood.s3.calls.length = 0
     const { code, log } = await run(restore, { pod: 'pod-2' })
-    t.equal(code, EXIT.done, code === EXIT.done ? 'gone on with' : log)
+    t.equal(code, EXIT.done, code === EXIT.done ? 'resumed' : log)
     await stood.compare(t)
     const again = stood.s3.calls.filter(
       ({ operation, key }) =>
@@ -160,31 +160,34 @@ for (const kill of [0, 1, 2, 3]) {
   })
 }
 
-t.test('killed while it made the other copies: none is made twice, none too many', async (t) => {
-  const stood = await shardRestoreFixture(t, { into: 3 })
-  const restore = await stood.restore()
-  const controller = new AbortController()
-  let recoveries = 0
-  let copies = 0
-  for (const node of stood.nodes) {
-    node.misbehave(({ method, path }) => {
-      if (path.at(-1) === 'upload' && path[2] === 'shards') recoveries += 1
-      if (recoveries < 4 || method !== 'POST' || path[2] !== 'cluster') return undefined
-      if ((copies += 1) === 2) controller.abort(new Error('SIGTERM'))
-      return undefined
-    })
-  }
-  t.equal((await run(restore, { signal: controller.signal })).code, EXIT.crash)
-  t.equal((await restore.result()).current?.shardsDone?.length, 4)
-  for (const node of stood.nodes) node.misbehave()
-  const { code, log } = await run(restore, { pod: 'pod-2' })
-  t.equal(code, EXIT.done, code === EXIT.done ? 'gone on with' : log)
-  await stood.compare(t)
-  const [first = []] = await placement(stood.urls, 'docs')
-  t.equal(first.length, 8)
-})
+t.test(
+  'killed while it created the other replicas: none is created twice, and there are none in excess',
+  async (t) => {
+    const stood = await shardRestoreFixture(t, { into: 3 })
+    const restore = await stood.restore()
+    const controller = new AbortController()
+    let recoveries = 0
+    let copies = 0
+    for (const node of stood.nodes) {
+      node.misbehave(({ method, path }) => {
+        if (path.at(-1) === 'upload' && path[2] === 'shards') recoveries += 1
+        if (recoveries < 4 || method !== 'POST' || path[2] !== 'cluster') return undefined
+        if ((copies += 1) === 2) controller.abort(new Error('SIGTERM'))
+        return undefined
+      })
+    }
+    t.equal((await run(restore, { signal: controller.signal })).code, EXIT.crash)
+    t.equal((await restore.result()).current?.shardsDone?.length, 4)
+    for (const node of stood.nodes) node.misbehave()
+    const { code, log } = await run(restore, { pod: 'pod-2' })
+    t.equal(code, EXIT.done, code === EXIT.done ? 'resumed' : log)
+    await stood.compare(t)
+    const [first = []] = await placement(stood.urls, 'docs')
+    t.equal(first.length, 8)
+  },
+)
 
-t.test('a node that is restarted while it takes its shard is tried again', async (t) => {
+t.test('the recovery of a node that restarts during it is retried', async (t) => {
   const stood = await shardRestoreFixture(t, { into: 2 })
   let cuts = 2
   stood.nodes[1]?.misbehave(({ path }) =>
@@ -196,13 +199,13 @@ t.test('a node that is restarted while it takes its shard is tried again', async
   await stood.compare(t)
 })
 
-t.test('a shard that leaves its node under way is not made a copy of', async (t) => {
+t.test('a shard that leaves its node during the restore is not replicated there', async (t) => {
   const stood = await shardRestoreFixture(t, { into: 2, shards: 4, replicationFactor: 1 })
   let isMoved = false
   stood.nodes[0]?.misbehave(({ path }) => {
     if (isMoved || path[2] !== 'shards' || path.at(-1) !== 'upload') return undefined
     isMoved = true
-    // Somebody drains the node.
+    // The node is drained.
     const { shards = [] } = stood.engine.collections.get('docs') ?? {}
     const [, other] = stood.engine.peers()
     const still = shards.findLast(
@@ -218,7 +221,7 @@ t.test('a shard that leaves its node under way is not made a copy of', async (t)
   t.equal(first.length, 4, 'one copy of each')
 })
 
-t.test('a target that is being scaled is waited for, until its peers are its pods', async (t) => {
+t.test('a restore waits for a scaling target until its peers are its pods', async (t) => {
   const stood = await shardRestoreFixture(t, { into: 3 })
   const ghost = stood.engine.join(3)
   const peers = stood.engine.peers.bind(stood.engine)

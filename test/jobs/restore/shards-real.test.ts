@@ -1,6 +1,6 @@
 /**
  * A backup by shard of a real engine of three nodes, which ENGINE_BIN names, taken while it is written
- * to, and brought back into one, two, five and three nodes: compared point by point, as each node tells.
+ * to, and brought back into one, two, five and three nodes: compared point by point on each node.
  */
 import { once } from 'node:events'
 import t, { type Test } from 'tap'
@@ -29,7 +29,7 @@ interface Source {
   s3: BucketServer
   /** uid of the backup. */
   uid: string
-  /** As one of the nodes told of each collection. */
+  /** Each collection as one of the nodes reported it. */
   before: Map<string, object>
   writer: Writer
 }
@@ -68,7 +68,7 @@ function worldOf(t: Test, urls: string[], s3: BucketServer): Promise<RestoreWorl
   return restoreWorld(t, { ports, endpoint: s3.url, method: 'Shard' })
 }
 
-/** One collection is written to all the while; the others are as they were. */
+/** One collection is written to all the time; the others are unchanged. */
 async function backedUp(t: Test, bin: string, s3: BucketServer): Promise<Source> {
   const engine = await realSubject(bin, { size: 'three', service: {} })
   try {
@@ -109,7 +109,7 @@ function restoreOf({ world, spec, uid }: Target) {
   return world.restore(spec, { backup: { name: 'b', uid } })
 }
 
-/** A killed Job leaves the shards that are back. */
+/** A killed Job leaves the restored shards. */
 async function goesOn(t: Test, target: Target) {
   const { urls, world, s3, uid } = target
   await ask(urls[0] ?? '', 'DELETE', '/collections/auto?timeout=60')
@@ -133,17 +133,17 @@ async function goesOn(t: Test, target: Target) {
   const done = (await restore.result()).current?.shardsDone ?? []
   s3.calls.length = 0
   const { code, log } = await restore.run({ ...real, pod: 'pod-2' })
-  t.equal(code, EXIT.done, code === EXIT.done ? 'gone on with' : log)
+  t.equal(code, EXIT.done, code === EXIT.done ? 'resumed' : log)
   await isSame(t, target, 'auto')
   const again = s3.calls.filter(
     ({ operation, key }) =>
       operation === 'GetObject' && done.some((id) => key.includes(`/shard-${id}/`)),
   )
-  t.ok(done.length > 0, 'some were back')
-  t.strictSame(again, [], 'what was done is not done again')
+  t.ok(done.length > 0, 'some were restored')
+  t.strictSame(again, [], 'completed work is not repeated')
 }
 
-/** Whoever reads by a signed address is sent away. */
+/** Rejects reads by presigned address. */
 async function isSent(t: Test, target: Target) {
   const { urls, s3 } = target
   for (const name of [...ALL, 'busy']) {
@@ -156,20 +156,20 @@ async function isSent(t: Test, target: Target) {
   s3.misbehave()
 }
 
-/** But for the number of copies, which the target has room for or the spec asks for. */
+/** Except for the replication factor, which the number of target nodes or the spec decides. */
 async function isSame(t: Test, { urls, before, spec }: Target, name: string) {
-  const wanted = structuredClone(before.get(name)) as Portrait
-  const recorded = wanted.config.params.replication_factor
+  const expected = structuredClone(before.get(name)) as Portrait
+  const recorded = expected.config.params.replication_factor
   const factor = Math.min(spec.replicationFactor ?? recorded, urls.length)
-  wanted.config.params.replication_factor = factor
+  expected.config.params.replication_factor = factor
   for (const [node, url] of urls.entries()) {
     const found = (await readCollectionState([url], name)) as Portrait
-    t.strictSame(withoutIds(found), withoutIds(wanted), `${name}, as node ${node} tells`)
+    t.strictSame(withoutIds(found), withoutIds(expected), `${name} on node ${node}`)
   }
   const copies = await placement(urls, name)
   const [first = []] = copies
   for (const view of copies) t.strictSame(view, first, 'the nodes agree on every copy')
-  t.equal(first.length, factor * wanted.shards.length, `${factor} copies of each shard`)
+  t.equal(first.length, factor * expected.shards.length, `${factor} copies of each shard`)
 }
 
 interface Portrait {

@@ -1,4 +1,4 @@
-/** Restores of backups by shard, against doubles: into any number of nodes, and on bad days. */
+/** Restores of backups by shard against doubles: to any number of nodes, and with failures. */
 import t, { type Test } from 'tap'
 import { EXIT } from '../../../crds/contract/job.ts'
 import { ask, placement } from './collection-state.ts'
@@ -104,7 +104,7 @@ t.test('over a collection in use, with other points and more copies', async (t) 
   t.strictSame(await copiesOf(stood, 'docs'), { 0: 2, 1: 2, 2: 2, 3: 2 })
 })
 
-t.test('nodes are sent their shards, download nothing, and keep no file of them', async (t) => {
+t.test('nodes receive their shards, download nothing, and no file is left', async (t) => {
   const stood = await shardRestoreFixture(t, { into: 2, snapshotBytes: 200_000 })
   let cuts = 1
   let downloads = 0
@@ -116,11 +116,11 @@ t.test('nodes are sent their shards, download nothing, and keep no file of them'
   const { made, log } = await succeeds(t, stood)
   await stood.compare(t)
   t.equal(downloads, 0)
-  t.match(log, /shard-1\/.* broke off/, 'what breaks off is sent again')
+  t.match(log, /shard-1\/.* broke off/, 'a broken upload is repeated')
   t.notMatch(log, /X-Amz-Signature/)
   for (const url of stood.urls) {
     t.strictSame(await ask(url, 'GET', '/collections/docs/snapshots'), [])
   }
   const { bytes, bytesTotal } = await made.result()
-  t.equal(bytes, bytesTotal, 'every byte is told once')
+  t.equal(bytes, bytesTotal, 'every byte is reported once')
 })

@@ -1,4 +1,4 @@
-/** Snapshots as they may be in a bucket that others can write to: read, or refused with what is wrong. */
+/** Snapshots in a bucket that others can write to: read, or rejected with what is wrong. */
 import fc from 'fast-check'
 import t from 'tap'
 import { Rejected } from '../../../crds/contract/errors.ts'
@@ -45,7 +45,7 @@ t.test('what the snapshots of all nodes say of a collection', async (t) => {
   })
 })
 
-t.test('large files are passed over, and long names and folders are no obstacle', async (t) => {
+t.test('large files are skipped, and long names and folders are supported', async (t) => {
   const long = 'x'.repeat(150)
   const { read, reads } = backedUp((bytes) => {
     // A name of more than a hundred bytes comes as a file before the one that it names.
@@ -63,7 +63,7 @@ t.test('large files are passed over, and long names and folders are no obstacle'
   t.ok(reads() <= 6, `${reads()} reads`)
 })
 
-t.test('whatever bytes are changed, it is read or refused in words', async (t) => {
+t.test('a snapshot with any changed bytes is read or rejected with a message', async (t) => {
   const byte = fc.record({ at: fc.nat({ max: 16_383 }), to: fc.nat({ max: 255 }) })
   const cases = fc.record({
     node: fc.nat({ max: NODES - 1 }),

@@ -51,9 +51,9 @@ export class Writer {
       const missing = Array.from({ length: this.#acknowledged }, (_, id) => id).filter(
         (id) => !ids.has(id),
       )
-      t.strictSame(missing, [], `node ${node}: every point acknowledged before is there`)
+      t.strictSame(missing, [], `node ${node}: every point acknowledged before exists`)
       const unexpected = points.filter(({ id, payload }) => id >= this.#sent || payload.n !== id)
-      t.strictSame(unexpected, [], `node ${node}: and none that nobody wrote`)
+      t.strictSame(unexpected, [], `node ${node}: no point that was not written`)
       t.comment(`${this.#acknowledged} before, ${points.length} back, ${this.#sent} written`)
     }
   }

@@ -20,8 +20,8 @@ import { compositeControllerCrd } from '../../world/composite-controllers.ts'
 import { embeddedApi, installCrds, kubeconfigFile } from '../embedded.ts'
 
 const DAY = 86_400_000
-const PLACE = { namespace: 'ns', name: 'hooks' }
-const SECRET = { apiVersion: 'v1', kind: 'Secret', ...PLACE }
+const NAME = { namespace: 'ns', name: 'hooks' }
+const SECRET = { apiVersion: 'v1', kind: 'Secret', ...NAME }
 const CONTROLLER = {
   apiVersion: 'metacontroller.k8s.io/v1alpha1',
   kind: 'CompositeController',
@@ -91,8 +91,8 @@ t.test(
 t.test('what is broken in the Secret is made anew', async (t) => {
   const data = completeData({}, wish(NOW))
   for (const broken of ['', 'no certificate', '-----BEGIN CERTIFICATE-----\nxx\n']) {
-    const mended = completeData({ ...data, 'ca.crt': broken }, wish(NOW))
-    t.ok(expiresAt(readAuthority(mended)?.signer.cert ?? '') > 0)
+    const repaired = completeData({ ...data, 'ca.crt': broken }, wish(NOW))
+    t.ok(expiresAt(readAuthority(repaired)?.signer.cert ?? '') > 0)
   }
 })
 
@@ -117,13 +117,13 @@ async function service(t: Test, host = 'localhost') {
   const url = `https://${host}:8080`
   const rendered = { url, version: '0.1.0', tokenFingerprint: 't', namespacesHash: 'n' }
   for (const one of controllers({ ...rendered, kinds: PLURALS })) await api.create(one)
-  await api.create({ ...SECRET, metadata: PLACE, type: 'Opaque' })
+  await api.create({ ...SECRET, metadata: NAME, type: 'Opaque' })
   const origin = clock.now().getTime()
   const start = async (rotation = '') => {
     const running = await startService({
       kubeconfig: kubeconfigFile(t, embedded),
       ...{ port: 0, host: '127.0.0.1', settings, engineRoute: 'proxy' as const },
-      identity: { secret: PLACE, hosts: ['localhost'], rotation, ownTls: true },
+      identity: { secret: NAME, hosts: ['localhost'], rotation, ownTls: true },
       log: pino({ level: 'silent' }),
       // Certificates are judged by the clock of the machine.
       now: () => new Date(Date.now() + clock.now().getTime() - origin),
@@ -183,7 +183,7 @@ t.test(
     for (const plural of PLURALS) {
       for (const { caBundle, authorization } of await webhooks(plural)) {
         t.strictSame(caBundle, { inline: known['ca.crt'] })
-        const secretRef = { ...PLACE, key: newest?.name }
+        const secretRef = { ...NAME, key: newest?.name }
         t.strictSame(authorization, { type: 'Bearer', secretRef })
       }
     }

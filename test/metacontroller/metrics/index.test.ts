@@ -18,12 +18,12 @@ function metrics(now: () => Date = () => NOW) {
 }
 
 /** Lines of the samples of one metric that are not zero. */
-async function samples(told: ServiceMetrics, name: string): Promise<string[]> {
-  const lines = (await told.text()).split('\n')
+async function samples(service: ServiceMetrics, name: string): Promise<string[]> {
+  const lines = (await service.text()).split('\n')
   return lines.filter((line) => line.startsWith(`${name}{`) && !line.endsWith(' 0')).sort()
 }
 
-interface Shown {
+interface ObjectParts {
   kind: string
   name?: string
   annotations?: Record<string, string>
@@ -31,7 +31,7 @@ interface Shown {
   children?: Record<string, object>
 }
 
-function shown({ kind, name = 'a', annotations = {}, spec = {}, children = {} }: Shown) {
+function requestOf({ kind, name = 'a', annotations = {}, spec = {}, children = {} }: ObjectParts) {
   const metadata = {
     name,
     namespace: 'ns',
@@ -48,7 +48,7 @@ const ready = (status: 'True' | 'False', reason: string) => ({
 })
 
 t.test('an answer that the guard keeps from the wire is counted by its route', async (t) => {
-  const told = metrics()
+  const service = metrics()
   const server = buildServer({
     hooks: [
       kindHooks({
@@ -64,21 +64,21 @@ t.test('an answer that the guard keeps from the wire is counted by its route', a
     log: pino({ level: 'silent' }),
     now: () => NOW,
     settings,
-    metrics: told,
+    metrics: service,
   })
   const payload = { parent: cluster(), children: {}, related: {}, finalizing: false }
   const answer = await server.inject({ method: 'POST', url: '/vecclusters/sync', payload })
   t.equal(answer.statusCode, 500)
-  const text = await told.text()
+  const text = await service.text()
   t.match(text, 'vec_operator_invalid_answers_total{route="/vecclusters/sync"} 1')
   t.match(text, 'vec_operator_hook_requests_total{kind="VecCluster",hook="sync",code="500"} 1')
   t.match(text, 'vec_operator_build_info{version="0.1.0"} 1')
 })
 
 t.test('resources are counted by kind and phase, until they are gone', async (t) => {
-  const told = metrics()
+  const service = metrics()
   const decide = (name: string, phase: string, finalized = false) =>
-    told.recordDecision?.(shown({ kind: 'VecCluster', name }), {
+    service.recordDecision?.(requestOf({ kind: 'VecCluster', name }), {
       status: { phase },
       children: [],
       finalized,
@@ -87,12 +87,12 @@ t.test('resources are counted by kind and phase, until they are gone', async (t)
   decide('b', 'Pending')
   decide('b', 'Running')
   decide('c', 'Upgrading')
-  t.strictSame(await samples(told, 'vec_operator_resources'), [
+  t.strictSame(await samples(service, 'vec_operator_resources'), [
     'vec_operator_resources{kind="VecCluster",phase="Running"} 2',
     'vec_operator_resources{kind="VecCluster",phase="Upgrading"} 1',
   ])
   decide('a', 'Running', true)
-  t.strictSame(await samples(told, 'vec_operator_resources'), [
+  t.strictSame(await samples(service, 'vec_operator_resources'), [
     'vec_operator_resources{kind="VecCluster",phase="Running"} 1',
     'vec_operator_resources{kind="VecCluster",phase="Upgrading"} 1',
   ])
@@ -100,73 +100,73 @@ t.test('resources are counted by kind and phase, until they are gone', async (t)
 
 t.test('a resource that is not shown any more is forgotten when others are', async (t) => {
   let now = NOW
-  const told = metrics(() => now)
+  const service = metrics(() => now)
   const decide = (name: string) =>
-    told.recordDecision?.(shown({ kind: 'VecAccessKey', name }), {
+    service.recordDecision?.(requestOf({ kind: 'VecAccessKey', name }), {
       status: { phase: 'Ready' },
       children: [],
     })
   decide('gone')
   now = new Date(NOW.getTime() + 16 * MINUTE)
-  t.equal((await samples(told, 'vec_operator_resources')).length, 1, 'silence tells nothing')
+  t.equal((await samples(service, 'vec_operator_resources')).length, 1, 'silence tells nothing')
   decide('there')
-  t.strictSame(await samples(told, 'vec_operator_resources'), [
+  t.strictSame(await samples(service, 'vec_operator_resources'), [
     'vec_operator_resources{kind="VecAccessKey",phase="Ready"} 1',
   ])
 })
 
 t.test('a resource that is not Ready, waits or has Failed is named, with the reason', async (t) => {
-  const told = metrics()
+  const service = metrics()
   const unready = 'vec_operator_resource_unready_timestamp_seconds'
-  const cluster = shown({ kind: 'VecCluster' })
+  const cluster = requestOf({ kind: 'VecCluster' })
   const conditions = [ready('False', 'ReplicasNotReady')]
-  told.recordDecision?.(cluster, { status: { phase: 'Running', conditions }, children: [] })
-  const restore = shown({ kind: 'VecRestore' })
+  service.recordDecision?.(cluster, { status: { phase: 'Running', conditions }, children: [] })
+  const restore = requestOf({ kind: 'VecRestore' })
   const complete = { ...ready('False', 'RestoreFailed'), type: 'Complete' }
-  told.recordDecision?.(restore, {
+  service.recordDecision?.(restore, {
     status: { phase: 'Failed', completionTime: ago(5 * MINUTE), conditions: [complete] },
     children: [],
   })
-  told.recordDecision?.(shown({ kind: 'VecBackup', name: 'waits' }), {
+  service.recordDecision?.(requestOf({ kind: 'VecBackup', name: 'waits' }), {
     status: { phase: 'Pending', conditions: [{ ...complete, reason: 'ClusterMissing' }] },
     children: [],
   })
-  told.recordDecision?.(shown({ kind: 'VecBackup', name: 'runs' }), {
+  service.recordDecision?.(requestOf({ kind: 'VecBackup', name: 'runs' }), {
     status: { phase: 'InProgress', conditions: [{ ...complete, reason: 'BackupRunning' }] },
     children: [],
   })
-  t.strictSame(await samples(told, unready), [
+  t.strictSame(await samples(service, unready), [
     `${unready}{kind="VecBackup",namespace="ns",name="waits",reason="ClusterMissing"} ${seconds(60 * MINUTE)}`,
     `${unready}{kind="VecCluster",namespace="ns",name="a",reason="ReplicasNotReady"} ${seconds(20 * MINUTE)}`,
     `${unready}{kind="VecRestore",namespace="ns",name="a",reason="RestoreFailed"} ${seconds(5 * MINUTE)}`,
   ])
-  told.recordDecision?.(cluster, {
+  service.recordDecision?.(cluster, {
     status: { phase: 'Running', conditions: [ready('True', 'AllReplicasReady')] },
     children: [],
   })
-  t.equal((await samples(told, unready)).length, 2)
+  t.equal((await samples(service, unready)).length, 2)
 })
 
 t.test('of each kind a hundred resources are named at most', async (t) => {
-  const told = metrics()
+  const service = metrics()
   for (let number = 0; number < 150; number += 1) {
     const status = {
       phase: 'Failed',
       renewAt: ago(0),
       conditions: [ready('False', 'ApiKeyMissing')],
     }
-    told.recordDecision?.(shown({ kind: 'VecAccessKey', name: `k${number}` }), {
+    service.recordDecision?.(requestOf({ kind: 'VecAccessKey', name: `k${number}` }), {
       status,
       children: [],
     })
   }
   const unready = 'vec_operator_resource_unready_timestamp_seconds'
-  t.equal((await samples(told, unready)).length, 100)
-  t.equal((await samples(told, 'vec_operator_access_key_renewal_timestamp_seconds')).length, 100)
+  t.equal((await samples(service, unready)).length, 100)
+  t.equal((await samples(service, 'vec_operator_access_key_renewal_timestamp_seconds')).length, 100)
 })
 
 t.test('conditions that mean danger are a metric, and no others', async (t) => {
-  const told = metrics()
+  const service = metrics()
   const condition = (type: string, status: string, reason: string) => ({
     ...{ type, status, reason, message: '', lastTransitionTime: ago(0) },
   })
@@ -179,13 +179,13 @@ t.test('conditions that mean danger are a metric, and no others', async (t) => {
     condition('Replicated', 'True', 'AllReplicasActive'),
     condition('Ready', 'False', 'ReplicasNotReady'),
   ]
-  told.recordDecision?.(shown({ kind: 'VecCluster' }), {
+  service.recordDecision?.(requestOf({ kind: 'VecCluster' }), {
     status: { phase: 'Running', conditions },
     children: [],
   })
   const danger = (type: string, reason: string) =>
     `vec_operator_resource_danger{kind="VecCluster",namespace="ns",name="a",type="${type}",reason="${reason}"} 1`
-  t.strictSame(await samples(told, 'vec_operator_resource_danger'), [
+  t.strictSame(await samples(service, 'vec_operator_resource_danger'), [
     danger('Consensus', 'SplitBrain'),
     danger('HistoryBounded', 'HistoryLarge'),
     danger('Reconciling', 'JobSilent'),
@@ -194,7 +194,7 @@ t.test('conditions that mean danger are a metric, and no others', async (t) => {
 })
 
 t.test('a schedule shows its newest Completed backup and the time between its slots', async (t) => {
-  const told = metrics()
+  const service = metrics()
   const prefix = 'vec_operator_backup_schedule'
   const backup = (phase: string, minutes: number) => ({
     status: { phase, completionTime: ago(minutes * MINUTE) },
@@ -206,25 +206,25 @@ t.test('a schedule shows its newest Completed backup and the time between its sl
   }
   const children = { 'VecBackup.vec-operator.dev/v1alpha1': backups }
   const decide = (spec: object) =>
-    told.recordDecision?.(shown({ kind: 'VecBackupSchedule', spec, children }), {
+    service.recordDecision?.(requestOf({ kind: 'VecBackupSchedule', spec, children }), {
       status: {},
       children: [],
     })
   decide({ schedule: '0 * * * *', suspend: false })
-  t.strictSame(await samples(told, `${prefix}_last_completed_timestamp_seconds`), [
+  t.strictSame(await samples(service, `${prefix}_last_completed_timestamp_seconds`), [
     `${prefix}_last_completed_timestamp_seconds{namespace="ns",name="a"} ${seconds(40 * MINUTE)}`,
   ])
-  t.strictSame(await samples(told, `${prefix}_created_timestamp_seconds`), [
+  t.strictSame(await samples(service, `${prefix}_created_timestamp_seconds`), [
     `${prefix}_created_timestamp_seconds{namespace="ns",name="a"} ${seconds(60 * MINUTE)}`,
   ])
   const interval = [`${prefix}_interval_seconds{namespace="ns",name="a"} 3600`]
-  t.strictSame(await samples(told, `${prefix}_interval_seconds`), interval)
+  t.strictSame(await samples(service, `${prefix}_interval_seconds`), interval)
   for (const spec of [
     { schedule: '0 * * * *', suspend: true },
     { schedule: 'every day', suspend: false },
   ]) {
     decide(spec)
-    t.strictSame(await samples(told, `${prefix}_interval_seconds`), [])
+    t.strictSame(await samples(service, `${prefix}_interval_seconds`), [])
   }
 })
 
@@ -244,26 +244,29 @@ const moved = (bytes: number) => ({
 })
 
 t.test('what Jobs report is counted once: bytes moved, and how a run ended', async (t) => {
-  const told = metrics()
+  const service = metrics()
   const see = (annotations: Record<string, string>) =>
-    told.recordDecision?.(shown({ kind: 'VecBackup', annotations }), { status: {}, children: [] })
+    service.recordDecision?.(requestOf({ kind: 'VecBackup', annotations }), {
+      status: {},
+      children: [],
+    })
   see(report('Started', -MINUTE, moved(100)))
   see(report('Started', -MINUTE, moved(250)))
   see(report('Done', -MINUTE, moved(300)))
   see(report('Done', -MINUTE, moved(300)))
-  t.strictSame(await samples(told, 'vec_operator_transferred_bytes_total'), [
+  t.strictSame(await samples(service, 'vec_operator_transferred_bytes_total'), [
     'vec_operator_transferred_bytes_total{kind="VecBackup"} 300',
   ])
-  t.strictSame(await samples(told, 'vec_operator_job_runs_total'), [
+  t.strictSame(await samples(service, 'vec_operator_job_runs_total'), [
     'vec_operator_job_runs_total{kind="VecBackup",verb="run",outcome="Done"} 1',
   ])
 })
 
 t.test('a verb that a tenant makes up is counted as other, and long ones not at all', async (t) => {
-  const told = metrics()
+  const service = metrics()
   const see = (more: object) =>
-    told.recordDecision?.(
-      shown({ kind: 'VecBackup', annotations: report('Done', -MINUTE, more) }),
+    service.recordDecision?.(
+      requestOf({ kind: 'VecBackup', annotations: report('Done', -MINUTE, more) }),
       {
         status: {},
         children: [],
@@ -272,17 +275,17 @@ t.test('a verb that a tenant makes up is counted as other, and long ones not at 
   for (let at = 0; at < 50; at += 1) see({ verb: `made-up-${at}`, job: `j${at}` })
   see({ verb: 'x'.repeat(200_000), job: 'long' })
   see({ verb: 'run', job: 'j'.repeat(200_000) })
-  t.strictSame(await samples(told, 'vec_operator_job_runs_total'), [
+  t.strictSame(await samples(service, 'vec_operator_job_runs_total'), [
     'vec_operator_job_runs_total{kind="VecBackup",verb="other",outcome="Done"} 50',
   ])
 })
 
 t.test('statuses without a meaning are counted by their first digit', async (t) => {
-  const told = metrics()
+  const service = metrics()
   for (let status = 200; status < 300; status += 1) {
-    told.recordCall('engine', { method: 'GET', status, seconds: 1 })
+    service.recordCall('engine', { method: 'GET', status, seconds: 1 })
   }
-  const codes = (await samples(told, 'vec_operator_outside_calls_total')).map((line) => {
+  const codes = (await samples(service, 'vec_operator_outside_calls_total')).map((line) => {
     return /code="(\w+)"/.exec(line)?.[1]
   })
   const known = ['200', '201', '202', '203', '204', '205', '206', '207', '208', '226', '2xx']
@@ -290,16 +293,19 @@ t.test('statuses without a meaning are counted by their first digit', async (t) 
 })
 
 t.test('what was reported before the service started is not counted again', async (t) => {
-  const told = metrics()
+  const service = metrics()
   const see = (annotations: Record<string, string>) =>
-    told.recordDecision?.(shown({ kind: 'VecBackup', annotations }), { status: {}, children: [] })
+    service.recordDecision?.(requestOf({ kind: 'VecBackup', annotations }), {
+      status: {},
+      children: [],
+    })
   see(report('Started', 10 * MINUTE, moved(1000)))
   see(report('Started', 10 * MINUTE, moved(1200)))
   see(report('Done', 10 * MINUTE, moved(1200)))
-  t.strictSame(await samples(told, 'vec_operator_transferred_bytes_total'), [
+  t.strictSame(await samples(service, 'vec_operator_transferred_bytes_total'), [
     'vec_operator_transferred_bytes_total{kind="VecBackup"} 200',
   ])
-  t.strictSame(await samples(told, 'vec_operator_job_runs_total'), [])
+  t.strictSame(await samples(service, 'vec_operator_job_runs_total'), [])
 })
 
 t.test('a counter of what Jobs move is there before its first count', async (t) => {
@@ -314,7 +320,7 @@ t.test('a counter of what Jobs move is there before its first count', async (t) 
 })
 
 t.test('points that a migration copies are counted', async (t) => {
-  const told = metrics()
+  const service = metrics()
   const migration = { startedAt: ago(0), total: 1, completed: 0, failed: 0, pointsTotal: 9 }
   const lists = { collections: [], unlisted: { completed: 0, failed: 0, pending: 0 } }
   const uid = 'VecMigration-a'
@@ -322,8 +328,11 @@ t.test('points that a migration copies are counted', async (t) => {
   const times = { at: ago(-MINUTE), startedAt: ago(-MINUTE) }
   const text = { ...ids, ...times, migration: { ...migration, ...lists, pointsCopied: 7 } }
   const annotations = { [ANNOTATIONS.progress]: JSON.stringify(text) }
-  told.recordDecision?.(shown({ kind: 'VecMigration', annotations }), { status: {}, children: [] })
-  t.strictSame(await samples(told, 'vec_operator_copied_points_total'), [
+  service.recordDecision?.(requestOf({ kind: 'VecMigration', annotations }), {
+    status: {},
+    children: [],
+  })
+  t.strictSame(await samples(service, 'vec_operator_copied_points_total'), [
     'vec_operator_copied_points_total{kind="VecMigration"} 7',
   ])
 })
@@ -332,7 +341,7 @@ t.test(
   'a Job that failed without a word has crashed, once its report had time to come',
   async (t) => {
     let now = new Date(NOW.getTime() + MINUTE)
-    const told = serviceMetrics('0.1.0', () => now)
+    const service = serviceMetrics('0.1.0', () => now)
     const failed = { type: 'Failed', status: 'True', lastTransitionTime: now.toISOString() }
     const job = {
       apiVersion: 'batch/v1',
@@ -342,24 +351,27 @@ t.test(
     } as AnyObject
     const children = { 'Job.batch/v1': { 'ns/j-1': job } }
     const see = () =>
-      told.recordDecision?.(shown({ kind: 'VecCluster', children }), { status: {}, children: [] })
+      service.recordDecision?.(requestOf({ kind: 'VecCluster', children }), {
+        status: {},
+        children: [],
+      })
     see()
-    t.strictSame(await samples(told, 'vec_operator_job_runs_total'), [])
+    t.strictSame(await samples(service, 'vec_operator_job_runs_total'), [])
     now = new Date(now.getTime() + MINUTE)
     see()
     see()
-    t.strictSame(await samples(told, 'vec_operator_job_runs_total'), [
+    t.strictSame(await samples(service, 'vec_operator_job_runs_total'), [
       'vec_operator_job_runs_total{kind="VecCluster",verb="upgrade",outcome="Crashed"} 1',
     ])
   },
 )
 
 t.test('calls to the outside are counted by system, method and status', async (t) => {
-  const told = metrics()
-  told.recordCall('engine', { method: 'GET', status: 200, seconds: 0.01 })
-  told.recordCall('engine', { method: 'GET', status: undefined, seconds: 30 })
-  told.recordCall('bucket', { method: 'DELETE', status: 503, seconds: 0.2 })
-  t.strictSame(await samples(told, 'vec_operator_outside_calls_total'), [
+  const service = metrics()
+  service.recordCall('engine', { method: 'GET', status: 200, seconds: 0.01 })
+  service.recordCall('engine', { method: 'GET', status: undefined, seconds: 30 })
+  service.recordCall('bucket', { method: 'DELETE', status: 503, seconds: 0.2 })
+  t.strictSame(await samples(service, 'vec_operator_outside_calls_total'), [
     'vec_operator_outside_calls_total{system="bucket",method="DELETE",code="503"} 1',
     'vec_operator_outside_calls_total{system="engine",method="GET",code="200"} 1',
     'vec_operator_outside_calls_total{system="engine",method="GET",code="none"} 1',

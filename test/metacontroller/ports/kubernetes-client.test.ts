@@ -143,7 +143,7 @@ t.test('every kind can be deleted in a namespace whose RoleBinding went first', 
   const { server, ports, clock, deleteNamespace, now } = await stage(t)
   server.unbound.add('other')
   await deleteNamespace()
-  const rooms = [
+  const kinds = [
     clusterHooks(ports.cluster),
     backupHooks(ports.backup),
     restoreHooks(ports.restore),
@@ -151,7 +151,7 @@ t.test('every kind can be deleted in a namespace whose RoleBinding went first', 
     collectionHooks(ports.collection),
   ]
   t.strictSame(
-    rooms.map(({ kind }) => kind),
+    kinds.map(({ kind }) => kind),
     Object.keys(GOING),
   )
   clock.advance(120_000)
@@ -159,7 +159,7 @@ t.test('every kind can be deleted in a namespace whose RoleBinding went first', 
     const { metadata } = resource
     const parent = { ...resource, metadata: { ...metadata, namespace: 'other' } }
     const request = { parent, children: {}, related: {}, finalizing: true }
-    const answer = await rooms[at]?.finalize?.(request, { ...context, now: now() })
+    const answer = await kinds[at]?.finalize?.(request, { ...context, now: now() })
     t.equal(answer?.finalized, true, resource.kind)
   }
 })

@@ -10,7 +10,7 @@ export interface TestFile {
   covered: ReadonlySet<string>
 }
 
-export type Verdict =
+export type Outcome =
   | { is: 'killed'; by: string }
   | { is: 'timeout'; by: string }
   | { is: 'survived' }
@@ -37,7 +37,7 @@ export async function judge(
   folder: string,
   mutant: Mutant,
   tests: readonly TestFile[],
-): Promise<Verdict> {
+): Promise<Outcome> {
   const own = tests
     .filter(({ covered }) => covered.has(mutant.id))
     .toSorted((one, other) => one.milliseconds - other.milliseconds)

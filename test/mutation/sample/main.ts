@@ -10,7 +10,7 @@ import { Dice } from '../../faults/machine/dice.ts'
 import { ROOT } from '../files.ts'
 import { reachedBy } from '../imports.ts'
 import { instrumentedCopy, type Mutant } from './instrument.ts'
-import { baseline, judge, type TestFile, type Verdict } from './judge.ts'
+import { baseline, judge, type TestFile, type Outcome } from './judge.ts'
 
 const { values } = parseArgs({
   options: {
@@ -41,12 +41,12 @@ print(
 )
 const drawn = sample(mutants, size, new Dice(seed))
 const tests = await baselines()
-const verdicts = new Map<Mutant, Verdict>()
+const verdicts = new Map<Mutant, Outcome>()
 await inParallel(drawn, async (mutant) => {
   if (Date.now() - started > Number(values.minutes) * 60_000) return
-  const verdict = await judge(folder, mutant, tests)
-  verdicts.set(mutant, verdict)
-  if (verdict.is === 'survived' || verdict.is === 'not covered') print(describe(mutant, verdict))
+  const outcome = await judge(folder, mutant, tests)
+  verdicts.set(mutant, outcome)
+  if (outcome.is === 'survived' || outcome.is === 'not covered') print(describe(mutant, outcome))
 })
 process.exitCode = summary() ? 0 : 1
 
@@ -89,13 +89,13 @@ function sample(all: readonly Mutant[], count: number, dice: Dice): Mutant[] {
   })
 }
 
-function describe({ file, line, mutator, original, replacement }: Mutant, { is }: Verdict): string {
+function describe({ file, line, mutator, original, replacement }: Mutant, { is }: Outcome): string {
   const short = (text: string) => text.replaceAll(/\s+/g, ' ').slice(0, 80)
   return `${is}: ${file}:${line} ${mutator}: ${short(original)} -> ${short(replacement)}`
 }
 
 function summary(): boolean {
-  const count = (is: Verdict['is']) => [...verdicts.values()].filter((one) => one.is === is).length
+  const count = (is: Outcome['is']) => [...verdicts.values()].filter((one) => one.is === is).length
   const killed = count('killed') + count('timeout')
   const percent = verdicts.size === 0 ? 0 : (100 * killed) / verdicts.size
   print(

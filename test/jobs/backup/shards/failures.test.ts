@@ -1,4 +1,4 @@
-/** `backup run` by shard on bad days: streams that break, copies that die, shards that move, stores that stall. */
+/** `backup run` by shard with failures: streams that break, replicas that die, shards that move, stores that stall. */
 import t from 'tap'
 import { EXIT } from '../../../../crds/contract/job.ts'
 import { verifiedBytes } from '../../../../jobs/backup/shards/stream-shard.ts'
@@ -14,7 +14,7 @@ import {
 } from './fixture.ts'
 import { MIB } from '../fixture.ts'
 
-/** What befalls the first stream of shard 1; then all is well. */
+/** What happens to the first stream of shard 1; later streams succeed. */
 const TRANSIENT: [string, Misbehaviour, RegExp][] = [
   ['a stream that breaks', { cut: 'within' }, /stream of shard 1 of node \d broke off/],
   [
@@ -31,7 +31,7 @@ const TRANSIENT: [string, Misbehaviour, RegExp][] = [
 ]
 
 for (const [what, bad, words] of TRANSIENT) {
-  t.test(`${what} is fetched again, and the backup is whole`, async (t) => {
+  t.test(`${what} is fetched again, and the backup completes`, async (t) => {
     const fixture = await shardFixture(t, { nodes: 2, snapshotBytes: 9 * MIB })
     let times = 0
     onStream(fixture, (shard) => (shard === 1 && times++ === 0 ? bad : undefined))
@@ -43,59 +43,53 @@ for (const [what, bad, words] of TRANSIENT) {
   })
 }
 
-t.test(
-  'a stream that never holds fails that collection, says so, and leaves nothing open',
-  async (t) => {
-    const fixture = await shardFixture(t, {
-      engineCollections: ['a', 'docs'],
-      snapshotBytes: 9 * MIB,
-    })
-    for (const node of fixture.nodes) {
-      node.misbehave((request) =>
-        streamedShard(request) === 1 && request.path[1] === 'docs' ? { cut: 'short' } : undefined,
-      )
-    }
-    const { code } = await fixture.world.run()
-    t.equal(code, EXIT.failed)
-    t.match(await fixture.result(), {
-      completed: 1,
-      failed: 1,
-      error: /^stream of shard 1 of node 1 ended early/,
-    })
-    t.strictSame(
-      fixture.manifest().collections.map(({ name }) => name),
-      ['a'],
+t.test('a stream that always breaks fails that collection and leaves no open upload', async (t) => {
+  const fixture = await shardFixture(t, {
+    engineCollections: ['a', 'docs'],
+    snapshotBytes: 9 * MIB,
+  })
+  for (const node of fixture.nodes) {
+    node.misbehave((request) =>
+      streamedShard(request) === 1 && request.path[1] === 'docs' ? { cut: 'short' } : undefined,
     )
-    t.equal(fixture.store().uploads.size, 0)
-  },
-)
+  }
+  const { code } = await fixture.world.run()
+  t.equal(code, EXIT.failed)
+  t.match(await fixture.result(), {
+    completed: 1,
+    failed: 1,
+    error: /^stream of shard 1 of node 1 ended early/,
+  })
+  t.strictSame(
+    fixture.manifest().collections.map(({ name }) => name),
+    ['a'],
+  )
+  t.equal(fixture.store().uploads.size, 0)
+})
 
-t.test(
-  'a replica that turns Dead in mid-stream is left, and another one is streamed',
-  async (t) => {
-    const fixture = await shardFixture(t, {
-      nodes: 3,
-      replicationFactor: 2,
-      snapshotBytes: 9 * MIB,
-    })
-    const shard = fixture.engine.collections.get('docs')?.shards[1]
-    const sources: number[] = []
-    onStream(fixture, (id, node) => {
-      if (id !== 1 || shard === undefined) return undefined
-      sources.push(node)
-      if (sources.length === 1) shard.states = { [fixture.engine.peer(node).id]: 'Dead' }
-      return undefined
-    })
-    const { code, log } = await fixture.world.run()
-    t.equal(code, EXIT.done, log.slice(-2000))
-    t.match(log, /shard 1 on node \d did not stay Active until the end of its stream/)
-    t.equal(new Set(sources).size, 2, 'from another pod')
-    t.equal(fixture.manifest().collections[0]?.snapshots[1]?.nodeIndex, sources[1])
-    await assertComplete(t, fixture)
-  },
-)
+t.test('when a replica turns Dead during its stream, another replica is streamed', async (t) => {
+  const fixture = await shardFixture(t, {
+    nodes: 3,
+    replicationFactor: 2,
+    snapshotBytes: 9 * MIB,
+  })
+  const shard = fixture.engine.collections.get('docs')?.shards[1]
+  const sources: number[] = []
+  onStream(fixture, (id, node) => {
+    if (id !== 1 || shard === undefined) return undefined
+    sources.push(node)
+    if (sources.length === 1) shard.states = { [fixture.engine.peer(node).id]: 'Dead' }
+    return undefined
+  })
+  const { code, log } = await fixture.world.run()
+  t.equal(code, EXIT.done, log.slice(-2000))
+  t.match(log, /shard 1 on node \d did not stay Active until the end of its stream/)
+  t.equal(new Set(sources).size, 2, 'from another pod')
+  t.equal(fixture.manifest().collections[0]?.snapshots[1]?.nodeIndex, sources[1])
+  await assertComplete(t, fixture)
+})
 
-/** What becomes of shard 1 while shard 0 is streamed, from one pod after the other. */
+/** What happens to shard 1 while shard 0 is streamed. */
 const SHARD_MOVES: [string, (fixture: ShardFixture) => void][] = [
   ['moved', ({ engine }) => setPlacement(engine, [engine.peer(0).id])],
   ['replicated away', ({ engine }) => setPlacement(engine, [engine.peer(2).id, engine.peer(0).id])],
@@ -107,7 +101,7 @@ function setPlacement(engine: ShardFixture['engine'], peers: number[]): void {
 }
 
 for (const [how, reshuffle] of SHARD_MOVES) {
-  t.test(`a shard that is ${how} meanwhile is streamed from where it is`, async (t) => {
+  t.test(`a shard that is ${how} during the backup is streamed from its new node`, async (t) => {
     const fixture = await shardFixture(t, { nodes: 3, parallelism: 1 })
     onStream(fixture, (id) => {
       if (id === 0) reshuffle(fixture)
@@ -120,7 +114,7 @@ for (const [how, reshuffle] of SHARD_MOVES) {
   })
 }
 
-t.test('a shard that leaves the pod just as it is asked for is found again', async (t) => {
+t.test('a shard that leaves its pod during the request is found again', async (t) => {
   const fixture = await shardFixture(t, { nodes: 2 })
   onStream(fixture, (id, node) => {
     if (id === 1 && node === 1) setPlacement(fixture.engine, [fixture.engine.peer(0).id])
@@ -133,7 +127,7 @@ t.test('a shard that leaves the pod just as it is asked for is found again', asy
 })
 
 t.test(
-  'a shard key that is made meanwhile: the collection is looked at anew, whole shards stay',
+  'after a shard key is created during the backup the topology is read again, and completed shards are not repeated',
   async (t) => {
     const fixture = await shardFixture(t, { nodes: 2 })
     const docs = fixture.engine.collections.get('docs')
@@ -169,7 +163,7 @@ t.test(
 )
 
 t.test(
-  'a bucket that takes nothing for over five minutes: the engine left, and it is said',
+  'when a bucket accepts no data for over five minutes the engine closes the stream, and the error says so',
   async (t) => {
     let now = 0
     const cut = tarOf({ shard: Buffer.alloc(4096) }).subarray(0, 1024)
@@ -207,30 +201,40 @@ for (const state of ['Dead', 'Partial', 'Recovery']) {
   })
 }
 
-t.test('a transfer that is under way before the first stream is waited for', async (t) => {
-  const fixture = await shardFixture(t, { nodes: 2 })
-  const { engine } = fixture
-  const shard = engine.collections.get('docs')?.shards[0]
-  const [from, to] = [engine.peer(0).id, engine.peer(1).id]
-  if (shard !== undefined) shard.arriving = [{ from, to, until: Date.now() + 1e9 }]
-  const time = instantClock(() => {
-    if (shard !== undefined) shard.arriving = []
-  })
-  const { code, log } = await fixture.world.run({}, { time })
-  t.equal(code, EXIT.done, log.slice(-2000))
-  t.match(log, /waiting until every replica is Active .*reason=shard 0/)
-})
+t.test(
+  'the backup waits for a shard transfer that is in progress before the first stream',
+  async (t) => {
+    const fixture = await shardFixture(t, { nodes: 2 })
+    const { engine } = fixture
+    const shard = engine.collections.get('docs')?.shards[0]
+    const [from, to] = [engine.peer(0).id, engine.peer(1).id]
+    if (shard !== undefined) shard.arriving = [{ from, to, until: Date.now() + 1e9 }]
+    const time = instantClock(() => {
+      if (shard !== undefined) shard.arriving = []
+    })
+    const { code, log } = await fixture.world.run({}, { time })
+    t.equal(code, EXIT.done, log.slice(-2000))
+    t.match(log, /waiting until every replica is Active .*reason=shard 0/)
+  },
+)
 
-t.test('a node that is killed in mid-stream: its shards come from those that live', async (t) => {
-  const fixture = await shardFixture(t, { nodes: 3, replicationFactor: 2, snapshotBytes: 9 * MIB })
-  let killed = false
-  onStream(fixture, (id, node) => {
-    if (id !== 1 || killed) return undefined
-    killed = true
-    setImmediate(() => void fixture.nodes[node]?.close())
-    return { cut: 'within' }
-  })
-  const { code, log } = await fixture.world.run()
-  t.equal(code, EXIT.done, log.slice(-2000))
-  await assertComplete(t, fixture)
-})
+t.test(
+  'the shards of a node that is killed during a stream are streamed from the other nodes',
+  async (t) => {
+    const fixture = await shardFixture(t, {
+      nodes: 3,
+      replicationFactor: 2,
+      snapshotBytes: 9 * MIB,
+    })
+    let killed = false
+    onStream(fixture, (id, node) => {
+      if (id !== 1 || killed) return undefined
+      killed = true
+      setImmediate(() => void fixture.nodes[node]?.close())
+      return { cut: 'within' }
+    })
+    const { code, log } = await fixture.world.run()
+    t.equal(code, EXIT.done, log.slice(-2000))
+    await assertComplete(t, fixture)
+  },
+)

@@ -1,4 +1,4 @@
-/** The stage of a backup by shard: shards as many as a test wants, and who streams how many at once. */
+/** A backup by shard with any number of shards, and counters of its concurrent streams. */
 import { createHash } from 'node:crypto'
 import type { Test } from 'tap'
 import { EXIT } from '../../../../crds/contract/job.ts'
@@ -9,7 +9,7 @@ import type { Misbehaviour } from '../../../doubles/engine/misbehaviour.ts'
 import { RUNNER } from '../../job-fixture.ts'
 import { backupFixture, type BackupFixture } from '../fixture.ts'
 
-/** Where a pod of these tests writes a shard. */
+/** The key under which a pod of these tests writes a shard. */
 export function shardKeyOf(collection: string, shardId: number, pod = RUNNER): string {
   const writer = createHash('sha256').update(pod).digest('hex').slice(0, 8)
   return shardSnapshotKey('nightly/b/', { collection, shardId, writer })
@@ -38,7 +38,7 @@ export function streamedShard({ method, path }: EngineRequest): number | undefin
   return isStream ? Number(path[3]) : undefined
 }
 
-/** What the pods do when a shard is streamed from them; called with its id and their ordinal. */
+/** Sets what pods do when a shard is streamed from them; `act` gets the shard's id and the pod's ordinal. */
 export function onStream(
   { nodes }: Pick<BackupFixture, 'nodes'>,
   act: (shard: number, node: number) => Misbehaviour | undefined,
@@ -51,7 +51,7 @@ export function onStream(
   })
 }
 
-/** Counts streams: how many were open at once, and from one pod, and how many each pod made. */
+/** Counts streams: the most that were open at the same time, in total and per pod, and the number per pod. */
 export function countStreams(fixture: ShardFixture) {
   /** Pod by shard. */
   const open = new Map<number, number>()
@@ -66,7 +66,7 @@ export function countStreams(fixture: ShardFixture) {
     maxOpenPerPod = Math.max(maxOpenPerPod, ofThisPod)
     return { delayMs: 50 }
   })
-  // A stream has ended once that is written down in the bucket.
+  // A stream has ended when its checkpoint is in the bucket.
   fixture.s3.misbehave(({ operation, key }) => {
     const shard = /shard-(\d+)\/part.json$/.exec(key)?.[1]
     if (operation === 'PutObject' && shard !== undefined) open.delete(Number(shard))
@@ -75,15 +75,19 @@ export function countStreams(fixture: ShardFixture) {
   return { maxOpen: () => maxOpen, maxOpenPerPod: () => maxOpenPerPod, byPod: () => made }
 }
 
-/** All that the manifest names is there in its size and its bytes, and there is nothing else. */
+/** Every object that the manifest names exists with its size and bytes, and no other object exists. */
 export async function assertComplete(t: Test, fixture: ShardFixture): Promise<void> {
   const { store, world } = fixture
   t.equal(store().uploads.size, 0, 'no upload is left open')
-  t.equal((await world.verify('s3://backups/nightly/b')).code, EXIT.done, 'every object is whole')
+  t.equal(
+    (await world.verify('s3://backups/nightly/b')).code,
+    EXIT.done,
+    'every object is complete',
+  )
   const named = fixture.manifest().collections.flatMap(({ snapshots }) => snapshots)
   t.strictSame(
     fixture.keys().filter((key) => key.endsWith('.snapshot')),
     named.map(({ key }) => key).sort(),
-    'and there are no others',
+    'there are no other snapshots',
   )
 }

@@ -1,4 +1,4 @@
-/** `backup run` by shard, on good days: what is in the bucket, from which pods it came, and what is told. */
+/** `backup run` by shard without failures: objects in the bucket, the pods they came from, and reports. */
 import { once } from 'node:events'
 import t from 'tap'
 import { EXIT } from '../../../../crds/contract/job.ts'
@@ -9,60 +9,57 @@ import { UNAVAILABLE } from '../../../doubles/engine/misbehaviour.ts'
 import { MIB } from '../fixture.ts'
 import { assertComplete, shardKeyOf, shardFixture, countStreams } from './fixture.ts'
 
-t.test(
-  'each shard is in the bucket once, and the manifest proves that all are there',
-  async (t) => {
-    const { engine, world, keys, manifest, result } = await shardFixture(t, {
-      engineCollections: ['docs', 'my docs%'],
-      nodes: 3,
-      replicationFactor: 2,
-      snapshotBytes: 9 * MIB,
-    })
-    engine.aliases.set('live', 'docs')
-    const { code, log } = await world.run()
-    t.equal(code, EXIT.done, log)
-    t.strictSame(
-      keys().filter((key) => key.endsWith('.snapshot')),
-      ['docs', 'my docs%'].flatMap((name) => [0, 1, 2].map((id) => shardKeyOf(name, id))),
-    )
-    t.match(parseManifest(manifest()), {
-      manifestVersion: 2,
-      method: 'Shard',
-      nodeCount: 3,
-      collections: [
-        {
-          name: 'docs',
-          aliases: ['live'],
-          replicationFactor: 2,
-          exactPointsCount: 0,
-          shards: [0, 1, 2].map((shardId) => ({ shardId })),
-          snapshots: [0, 1, 2].map((shardId) => ({
-            shardId,
-            key: shardKeyOf('docs', shardId),
-            sha256: /^[0-9a-f]{64}$/,
-            pointsCount: 0,
-          })),
-        },
-        { name: 'my docs%', aliases: [] },
-      ],
-    })
-    t.equal(snapshotFiles(engine).size, 0, 'no node made a file')
-    t.match(await world.progress(), { state: 'Done', message: 'Backed up 2/2 collections' })
-    t.match(await result(), {
-      completed: 2,
-      collections: [
-        {
-          name: 'docs',
-          snapshots: [{ shard: 0, snapshotName: /^docs-0-[0-9a-f]{8}\.snapshot$/ }, {}, {}],
-        },
-        {},
-      ],
-    })
-    const proof = await world.verify('s3://backups/nightly/b')
-    t.equal(proof.code, EXIT.done, proof.log)
-    t.match(proof.log, /all 6 objects are whole: 54 MiB/)
-  },
-)
+t.test('each shard is in the bucket once, and the manifest lists all of them', async (t) => {
+  const { engine, world, keys, manifest, result } = await shardFixture(t, {
+    engineCollections: ['docs', 'my docs%'],
+    nodes: 3,
+    replicationFactor: 2,
+    snapshotBytes: 9 * MIB,
+  })
+  engine.aliases.set('live', 'docs')
+  const { code, log } = await world.run()
+  t.equal(code, EXIT.done, log)
+  t.strictSame(
+    keys().filter((key) => key.endsWith('.snapshot')),
+    ['docs', 'my docs%'].flatMap((name) => [0, 1, 2].map((id) => shardKeyOf(name, id))),
+  )
+  t.match(parseManifest(manifest()), {
+    manifestVersion: 2,
+    method: 'Shard',
+    nodeCount: 3,
+    collections: [
+      {
+        name: 'docs',
+        aliases: ['live'],
+        replicationFactor: 2,
+        exactPointsCount: 0,
+        shards: [0, 1, 2].map((shardId) => ({ shardId })),
+        snapshots: [0, 1, 2].map((shardId) => ({
+          shardId,
+          key: shardKeyOf('docs', shardId),
+          sha256: /^[0-9a-f]{64}$/,
+          pointsCount: 0,
+        })),
+      },
+      { name: 'my docs%', aliases: [] },
+    ],
+  })
+  t.equal(snapshotFiles(engine).size, 0, 'no node made a file')
+  t.match(await world.progress(), { state: 'Done', message: 'Backed up 2/2 collections' })
+  t.match(await result(), {
+    completed: 2,
+    collections: [
+      {
+        name: 'docs',
+        snapshots: [{ shard: 0, snapshotName: /^docs-0-[0-9a-f]{8}\.snapshot$/ }, {}, {}],
+      },
+      {},
+    ],
+  })
+  const proof = await world.verify('s3://backups/nightly/b')
+  t.equal(proof.code, EXIT.done, proof.log)
+  t.match(proof.log, /all 6 objects are whole: 54 MiB/)
+})
 
 t.test('up to `parallelism` shards are streamed at once, never two from one pod', async (t) => {
   for (const parallelism of [1, 2, 3]) {
@@ -75,25 +72,28 @@ t.test('up to `parallelism` shards are streamed at once, never two from one pod'
   }
 })
 
-t.test('large shards are streamed fewer at once, as the memory of the Job allows', async (t) => {
-  for (const [gigabytes, most] of [
-    [1, 4],
-    [100, 4],
-    [200, 3],
-    [400, 1],
-  ] as const) {
-    const scene = await shardFixture(t, { nodes: 4, shards: 8, parallelism: 4 })
-    for (const shard of scene.engine.collections.get('docs')?.shards ?? []) {
-      shard.vectorBytes = gigabytes * 2 ** 30
+t.test(
+  'the memory of the Job limits how many large shards are streamed at the same time',
+  async (t) => {
+    for (const [gigabytes, most] of [
+      [1, 4],
+      [100, 4],
+      [200, 3],
+      [400, 1],
+    ] as const) {
+      const scene = await shardFixture(t, { nodes: 4, shards: 8, parallelism: 4 })
+      for (const shard of scene.engine.collections.get('docs')?.shards ?? []) {
+        shard.vectorBytes = gigabytes * 2 ** 30
+      }
+      const streams = countStreams(scene)
+      const { code, log } = await scene.world.run({}, { memoryBytes: 512 * MIB })
+      t.equal(code, EXIT.done, log)
+      t.equal(streams.maxOpen(), most, `${gigabytes} GiB a shard`)
+      t.equal(/fewer streams at once/.test(log), most < 4)
+      await assertComplete(t, scene)
     }
-    const streams = countStreams(scene)
-    const { code, log } = await scene.world.run({}, { memoryBytes: 512 * MIB })
-    t.equal(code, EXIT.done, log)
-    t.equal(streams.maxOpen(), most, `${gigabytes} GiB a shard`)
-    t.equal(/fewer streams at once/.test(log), most < 4)
-    await assertComplete(t, scene)
-  }
-})
+  },
+)
 
 t.test('a shard that no memory of the Job is enough for is refused with the numbers', async (t) => {
   const scene = await shardFixture(t, { nodes: 1, shards: 2 })
@@ -110,7 +110,7 @@ t.test('a shard that no memory of the Job is enough for is refused with the numb
   t.equal(scene.store().uploads.size, 0)
 })
 
-t.test('shards of which the engine tells no size are backed up all the same', async (t) => {
+t.test('shards without a size in the engine’s telemetry are backed up', async (t) => {
   const scene = await shardFixture(t, { nodes: 2, shards: 4 })
   scene.nodes.forEach((node) => {
     node.misbehave(({ path, query }) =>

@@ -9,9 +9,9 @@ t.test('the least busy pod is next, and never one that streams already', async (
     [1, [0, 1]],
     [2, [0, 1]],
   ])
-  const turns = new ShardScheduler([0, 1, 2])
-  const first = turns.next(holders)
-  const second = turns.next(holders)
+  const scheduler = new ShardScheduler([0, 1, 2])
+  const first = scheduler.next(holders)
+  const second = scheduler.next(holders)
   t.strictSame(
     [first, second],
     [
@@ -19,10 +19,10 @@ t.test('the least busy pod is next, and never one that streams already', async (
       { shardId: 1, node: 1 },
     ],
   )
-  t.equal(turns.next(holders), undefined, 'both stream')
-  if (second !== undefined) turns.release(second)
-  t.strictSame(turns.next(holders), { shardId: 2, node: 1 })
-  t.strictSame(turns.pending(), [])
+  t.equal(scheduler.next(holders), undefined, 'both stream')
+  if (second !== undefined) scheduler.release(second)
+  t.strictSame(scheduler.next(holders), { shardId: 2, node: 1 })
+  t.strictSame(scheduler.pending(), [])
 })
 
 t.test('a shard that has one holder does not wait for those that have more', async (t) => {
@@ -35,23 +35,23 @@ t.test('a shard that has one holder does not wait for those that have more', asy
 
 t.test('a shard that broke off comes from another pod, where there is one', async (t) => {
   const holders: ActiveReplicas = new Map([[0, [0, 1]]])
-  const turns = new ShardScheduler([0])
-  const first = turns.next(holders)
+  const scheduler = new ShardScheduler([0])
+  const first = scheduler.next(holders)
   if (first === undefined) throw new Error('nothing was taken')
-  turns.release(first)
-  turns.requeue(first)
-  t.strictSame([first.node, turns.next(holders)?.node], [0, 1])
+  scheduler.release(first)
+  scheduler.requeue(first)
+  t.strictSame([first.node, scheduler.next(holders)?.node], [0, 1])
 })
 
-t.test('whoever waits for a pod is told when one becomes idle', async (t) => {
-  const turns = new ShardScheduler([0])
-  const turn = turns.next(new Map([[0, [2]]]))
-  if (turn === undefined) throw new Error('nothing was taken')
-  t.notOk(turns.isIdle())
-  const told = turns.waitForRelease()
-  turns.release(turn)
-  await told
-  t.ok(turns.isIdle())
+t.test('a worker that waits for a pod resumes when one becomes idle', async (t) => {
+  const scheduler = new ShardScheduler([0])
+  const next = scheduler.next(new Map([[0, [2]]]))
+  if (next === undefined) throw new Error('nothing was taken')
+  t.notOk(scheduler.isIdle())
+  const released = scheduler.waitForRelease()
+  scheduler.release(next)
+  await released
+  t.ok(scheduler.isIdle())
 })
 
 t.test(
@@ -65,22 +65,22 @@ t.test(
     fc.assert(
       fc.property(cluster, fc.integer({ min: 1, max: 8 }), (shards, parallelism) => {
         const holders: ActiveReplicas = new Map(shards.map((nodes, id) => [id, nodes]))
-        const turns = new ShardScheduler(holders.keys())
+        const scheduler = new ShardScheduler(holders.keys())
         const running: { shardId: number; node: number }[] = []
         const taken: number[] = []
-        while (turns.pending().length > 0 || running.length > 0) {
-          const turn = running.length < parallelism ? turns.next(holders) : undefined
-          if (turn === undefined) {
+        while (scheduler.pending().length > 0 || running.length > 0) {
+          const next = running.length < parallelism ? scheduler.next(holders) : undefined
+          if (next === undefined) {
             const [done] = running.splice(0, 1)
             // Where nothing runs, every waiting shard has an idle holder.
             if (done === undefined) return false
-            turns.release(done)
+            scheduler.release(done)
             continue
           }
-          if (holders.get(turn.shardId)?.includes(turn.node) !== true) return false
-          if (running.some(({ node }) => node === turn.node)) return false
-          running.push(turn)
-          taken.push(turn.shardId)
+          if (holders.get(next.shardId)?.includes(next.node) !== true) return false
+          if (running.some(({ node }) => node === next.node)) return false
+          running.push(next)
+          taken.push(next.shardId)
         }
         return taken.length === shards.length && new Set(taken).size === taken.length
       }),

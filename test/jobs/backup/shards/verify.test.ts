@@ -54,7 +54,7 @@ for (const [what, spoil, words] of CORRUPTIONS) {
   })
 }
 
-t.test('a line for each object tells its shard and the pod it came from', async (t) => {
+t.test('a line for each object names its shard and its source pod', async (t) => {
   const { world } = await shardFixture(t, { nodes: 2, shards: 2 })
   await world.run()
   const { code, log } = await world.verify(TARGET)

@@ -1,4 +1,4 @@
-/** The engine client, on both of its routes, against the engine double. */
+/** The engine client with both of its transports, against the engine double. */
 import { text } from 'node:stream/consumers'
 import { Type } from '@sinclair/typebox'
 import t, { type Test } from 'tap'
@@ -88,12 +88,12 @@ t.test('a certificate that has expired is named, and nothing is sent', async (t)
   })
 })
 
-t.test('a node tells its version', async (t) => {
+t.test('the client reads the version of a node', async (t) => {
   const { url } = await node(t, { cluster: new EngineCluster({ version: '1.19.0' }) })
   t.equal(await engineAt(t, url).version(), '1.19.0')
 })
 
-t.test('a node tells its peers and the state of its consensus thread', async (t) => {
+t.test('the client reads the peers of a node and the state of its consensus thread', async (t) => {
   const { url, cluster } = await node(t)
   cluster.join(1)
   const engine = engineAt(t, url)
@@ -110,12 +110,12 @@ t.test('a node tells its peers and the state of its consensus thread', async (t)
   })
 })
 
-t.test('a node that runs alone says so', async (t) => {
+t.test('a node without a cluster is recognized', async (t) => {
   const { url } = await node(t, { cluster: new EngineCluster({ enabled: false }) })
   t.strictSame(await engineAt(t, url).cluster(), { status: 'disabled' })
 })
 
-t.test('collections and the places of their shards are read', async (t) => {
+t.test('collections and the locations of their shards are read', async (t) => {
   const { url, cluster } = await node(t)
   cluster.join(1)
   cluster.createCollection('a b', 2)
@@ -134,7 +134,7 @@ t.test('collections and the places of their shards are read', async (t) => {
   })
 })
 
-t.test('a key that was rotated is used at the next call', async (t) => {
+t.test('a rotated key is used by the next call', async (t) => {
   const config = { service: { api_key: 'new' } }
   const { url } = await node(t, { config })
   const credentials = { key: 'old' }
@@ -149,7 +149,7 @@ t.test('a key that was rotated is used at the next call', async (t) => {
   await t.rejects(engineAt(t, url).collections(), { message: /Must provide an API key/ })
 })
 
-t.test('keys and certificate authority are read from the files that are mounted', async (t) => {
+t.test('the key and the certificate authority are read from mounted files', async (t) => {
   const folder = t.testdir({ engine: { 'api-key': 'k\n' }, tls: { 'ca.crt': 'pem' } })
   t.strictSame(await mountedEngineCredentials({ VEC_CREDENTIALS: folder })(), {
     key: 'k',
@@ -186,7 +186,7 @@ for (const [what, answer, message] of ANSWERS) {
   })
 }
 
-t.test('no answer is an EngineError without a status', async (t) => {
+t.test('a missing response is an EngineError without a status', async (t) => {
   const api = await startScriptedApi(() => undefined)
   t.teardown(() => api.close())
   await t.rejects(engineAt(t, api.url).collections(), {
@@ -196,7 +196,7 @@ t.test('no answer is an EngineError without a status', async (t) => {
   })
 })
 
-t.test('a call that takes longer than its limit is an EngineError that says so', async (t) => {
+t.test('a call that exceeds its time limit is an EngineError that says so', async (t) => {
   const slow = await node(t)
   slow.misbehave(() => ({ delayMs: 60_000 }))
   const call = engineAt(t, slow.url).call('GET', '/collections', Type.Unknown(), { timeoutMs: 20 })
@@ -207,7 +207,7 @@ t.test('a call that takes longer than its limit is an EngineError that says so',
   })
 })
 
-t.test('a download that stops coming is ended, and one that is broken off fails', async (t) => {
+t.test('a stalled download is aborted, and a broken one fails', async (t) => {
   const bad = await node(t)
   bad.cluster.createCollection('docs')
   const route = urlTransport(bad.url, connections(t))
@@ -230,7 +230,7 @@ t.test('a download that stops coming is ended, and one that is broken off fails'
 
 t.test('an EngineError carries Retry-After, on both routes', async (t) => {
   const bad = await node(t)
-  // As the API server's proxy passes an answer on.
+  // The form in which the API server's proxy forwards a response.
   const kubernetes = new Kubernetes(inClusterAccess({ VEC_API_SERVER: bad.url }), log)
   const route = apiProxyTransport(kubernetes, CONNECTION)
   const proxied = new Engine({ transport: route, log, credentials: async () => ({}) })
@@ -247,7 +247,7 @@ t.test('an EngineError carries Retry-After, on both routes', async (t) => {
   t.strictSame(await askedBy(), [undefined, undefined])
 })
 
-t.test('inside the cluster a pod and the Service are reached by their host names', async (t) => {
+t.test('inside the cluster pods and the Service are addressed by host name', async (t) => {
   const pool = connections(t)
   t.equal(
     dnsTransport(pool, CONNECTION, 2).node,
@@ -275,9 +275,9 @@ t.test("outside the cluster a pod is reached through the API server's proxy", as
   await world.nodes.get('vec-a-1')?.close()
   t.equal(await client.readyz(), false)
   await t.rejects(client.collections(), { code: 'EngineError', status: 503 })
-  const nobody = new Kubernetes(inClusterAccess({ VEC_API_SERVER: 'http://127.0.0.1:1' }), log)
+  const unreachable = new Kubernetes(inClusterAccess({ VEC_API_SERVER: 'http://127.0.0.1:1' }), log)
   const lost = new Engine({
-    transport: apiProxyTransport(nobody, CONNECTION),
+    transport: apiProxyTransport(unreachable, CONNECTION),
     log,
     credentials: async () => ({}),
   })

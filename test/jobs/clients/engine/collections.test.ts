@@ -1,4 +1,4 @@
-/** The engine's endpoints for collections, against the engine double, on good days and on bad ones. */
+/** The engine's endpoints for collections, against the engine double, with and without failures. */
 import t, { type Test } from 'tap'
 import { ENGINE_CONNECTIONS } from '../../../../crds/contract/limits.ts'
 import { EngineCollections } from '../../../../jobs/clients/engine/collections.ts'
@@ -49,7 +49,7 @@ async function stage(t: Test, { key, credentials, freshCredentials, tls }: Optio
   return { cluster, node, url, engine: new EngineCollections(engine) }
 }
 
-t.test('a collection is made, read, changed and deleted', async (t) => {
+t.test('a collection is created, read, changed and deleted', async (t) => {
   const { engine, cluster } = await stage(t)
   const name = 'a %ü'
   t.equal(await engine.collectionInfo(name), undefined)
@@ -70,7 +70,7 @@ t.test('a collection is made, read, changed and deleted', async (t) => {
   t.pass('one that is gone is fine')
 })
 
-t.test("a bad value is refused in the engine's own words", async (t) => {
+t.test("a rejected value has the engine's error message", async (t) => {
   const { engine, url } = await stage(t)
   const vectors = { size: 65_537, distance: 'Dot' }
   await t.rejects(engine.createCollection('docs', { vectors }), {
@@ -79,7 +79,7 @@ t.test("a bad value is refused in the engine's own words", async (t) => {
   })
 })
 
-t.test('indexes are put and dropped by their path, aliases all at once', async (t) => {
+t.test('indexes are created and deleted by path, aliases in one call', async (t) => {
   const { engine, cluster } = await stage(t)
   await engine.createCollection('docs', VECTORS)
   await engine.putIndex('docs', { field_name: '"x y".a', field_schema: 'keyword' })
@@ -104,7 +104,7 @@ t.test('indexes are put and dropped by their path, aliases all at once', async (
   t.strictSame([...cluster.aliases], [['b', 'docs']])
 })
 
-t.test('readiness and version are asked of the node', async (t) => {
+t.test('readiness and version are read from the node', async (t) => {
   const { engine, node } = await stage(t)
   t.equal(await engine.readyz(), true)
   t.equal(await engine.version(), '1.18.3')
@@ -139,11 +139,11 @@ for (const [what, misbehaviour, error] of BAD_DAYS) {
     node.misbehave(() => misbehaviour)
     await t.rejects(engine.createCollection('docs', VECTORS), { code: 'EngineError', ...error })
     node.misbehave()
-    t.strictSame(await engine.aliases(), [], 'and a good day again')
+    t.strictSame(await engine.aliases(), [], 'a later call succeeds')
   })
 }
 
-t.test('a call that is done though its answer is lost is there at the next look', async (t) => {
+t.test('the effect of a call whose response is lost is visible to the next read', async (t) => {
   const { engine, node } = await stage(t)
   node.misbehave(({ method }) => (method === 'PUT' ? { cut: 'after' } : undefined))
   await t.rejects(engine.createCollection('docs', VECTORS), {
@@ -153,7 +153,7 @@ t.test('a call that is done though its answer is lost is there at the next look'
   t.ok(await engine.collectionInfo('docs'))
 })
 
-t.test('a slow engine is left at once when the pass is ended', async (t) => {
+t.test('a call to a slow engine ends when its pass is aborted', async (t) => {
   const { engine, node } = await stage(t)
   const asked = Promise.withResolvers<undefined>()
   node.misbehave(() => {
@@ -167,14 +167,14 @@ t.test('a slow engine is left at once when the pass is ended', async (t) => {
   await t.rejects(call, { message: 'ended' })
 })
 
-t.test('a thousand calls at once share ten connections', async (t) => {
+t.test('a thousand concurrent calls share ten connections', async (t) => {
   const { engine, node } = await stage(t)
   await engine.createCollection('docs', VECTORS)
   await Promise.all(Array.from({ length: 1000 }, () => engine.collectionInfo('docs')))
   t.equal(node.connections().ever, ENGINE_CONNECTIONS)
 })
 
-t.test('a key that was refused is read anew, once', async (t) => {
+t.test('a rejected key is read again once', async (t) => {
   const reads: string[] = []
   const credentials = async () => ({ key: 'old' })
   const freshCredentials = async () => {
@@ -193,16 +193,16 @@ t.test('a key that was refused is read anew, once', async (t) => {
   await t.rejects(same.engine.aliases(), { code: 'EngineError', status: 401 })
 })
 
-t.test('too little access is no reason to read the key anew', async (t) => {
+t.test('missing access does not cause another read of the key', async (t) => {
   const { engine, node } = await stage(t, {
-    freshCredentials: () => Promise.reject(new Error('nobody asked')),
+    freshCredentials: () => Promise.reject(new Error('not expected')),
   })
   const body = '{"status":{"error":"Forbidden: Global access is required"},"time":0}'
   node.misbehave(() => ({ status: 403, body }))
   await t.rejects(engine.aliases(), { status: 403, message: /Global access is required$/ })
 })
 
-t.test('TLS is verified by the authority that is given, or by those of the system', async (t) => {
+t.test('TLS is verified with the configured authority, or with those of the system', async (t) => {
   const tls = ONE
   const trusting = await stage(t, { tls, credentials: async () => ({ ca: tls.cert }) })
   t.equal(await trusting.engine.version(), '1.18.3')
@@ -210,14 +210,14 @@ t.test('TLS is verified by the authority that is given, or by those of the syste
   await t.rejects(wary.engine.version(), { message: /got no answer: .*certificate/ })
 })
 
-t.test('pools of authorities that were replaced long ago are closed', async (t) => {
+t.test('connection pools of authorities that were replaced long ago are closed', async (t) => {
   const connections = new EngineConnections()
   t.teardown(() => connections.close())
   const first = connections.pool('pem 0')
-  const kept = connections.pool('pem 1')
+  const reused = connections.pool('pem 1')
   for (let index = 2; index < 256; index += 1) connections.pool(`pem ${index}`)
-  t.equal(connections.pool('pem 0'), first, 'still there, and used now')
+  t.equal(connections.pool('pem 0'), first, 'the reused pool is open')
   connections.pool('pem 256')
   t.equal(connections.pool('pem 0'), first)
-  t.not(connections.pool('pem 1'), kept)
+  t.not(connections.pool('pem 1'), reused)
 })

@@ -1,4 +1,4 @@
-/** Pages and batches of points, byte by byte, between any server and us. */
+/** Pages and batches of points, byte by byte, against any server. */
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { buffer } from 'node:stream/consumers'
@@ -15,7 +15,7 @@ interface Answer {
   headers?: Record<string, string>
 }
 
-/** An engine that gives the same answer to all, and remembers what it was asked. */
+/** An engine that gives one answer to every request, and records the requests. */
 async function answering(t: Test, { status = 200, body, headers = {} }: Answer) {
   const asked: { call: string; body: string }[] = []
   const server = createServer((request, response) => {
@@ -133,7 +133,7 @@ for (const [what, body] of BAD) {
   })
 }
 
-t.test('a refusal carries its status, its words and its Retry-After', async (t) => {
+t.test('an error has the status, the message and Retry-After', async (t) => {
   const { points } = await answering(t, {
     status: 429,
     body: '{"status":{"error":"slow down"},"time":0}',

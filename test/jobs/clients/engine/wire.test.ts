@@ -50,7 +50,7 @@ t.test('calls that all nodes have to agree on wait longer than the engine itself
   t.equal(calls.length, 9)
   for (const { path, timeoutMs } of calls) {
     const seconds = Number(new URL(path, 'http://engine').searchParams.get('timeout'))
-    t.ok(seconds > 0, `${path} tells the engine how long it may take`)
+    t.ok(seconds > 0, `${path} passes its time limit to the engine`)
     t.ok(timeoutMs > seconds * 1000, `${path} is not given up before`)
   }
 })

@@ -1,4 +1,4 @@
-/** Answers in memory of their own: read whole, refused where they are too large, and given back. */
+/** Response bodies in separate memory: complete, limited in size, and released. */
 import { Readable } from 'node:stream'
 import t from 'tap'
 import { freeBuffer, readBody } from '../../../../jobs/clients/http/body.ts'
@@ -25,14 +25,14 @@ for (const length of [6, undefined]) {
   })
 }
 
-t.test('what is given back is memory no more', async (t) => {
+t.test('released memory is detached', async (t) => {
   const large = await readBody(bodyOf('x'.repeat(MIB)), { length: MIB, maxBytes: MIB })
   t.equal(large?.length, MIB)
   freeBuffer(large ?? Buffer.alloc(0))
   t.equal(large?.length, 0)
 })
 
-t.test('memory that buffers share is never given back', async (t) => {
+t.test('memory that buffers share is never released', async (t) => {
   const small = Buffer.from('small')
   freeBuffer(small)
   t.equal(String(small), 'small')

@@ -1,4 +1,4 @@
-/** Answers that are too long, never end, or are made to be slow to read: what each client does about them. */
+/** Responses that are too long, endless, or slow to parse, for each client. */
 import { once } from 'node:events'
 import { createServer, type RequestListener, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -27,7 +27,7 @@ async function served(t: Test, listener: RequestListener): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 }
 
-/** Writes for as long as anybody reads; resolves when nobody does. */
+/** Writes until the client stops reading. */
 function endless(response: ServerResponse, text: string): Promise<unknown> {
   const chunk = Buffer.from(text.repeat(Math.ceil(65_536 / text.length)))
   const write = () => {
@@ -59,7 +59,7 @@ function bucketAt(t: Test, endpoint: string): Bucket {
   return bucket
 }
 
-t.test('an answer without end is cut off at its limit, and the connection with it', async (t) => {
+t.test('an endless response ends at its limit and closes the connection', async (t) => {
   const closed = Promise.withResolvers<unknown>()
   const url = await served(t, (_, response) => {
     endless(response, 'x').then(closed.resolve, closed.reject)
@@ -69,21 +69,21 @@ t.test('an answer without end is cut off at its limit, and the connection with i
   await closed.promise
 })
 
-t.test('long answers share a budget, and short ones need none', async (t) => {
+t.test('long responses share a budget, and short ones do not use it', async (t) => {
   const url = await served(t, ({ url: path = '' }, response) => {
     response.end('x'.repeat(path === '/long' ? MIB : 1000))
   })
   const budget = new ByteBudget(MIB)
   const call = { method: 'GET' as const, headers: {}, timeoutMs: 60_000, budget }
-  t.ok(budget.acquire(MIB), 'all of it is taken by others')
+  t.ok(budget.acquire(MIB), 'the budget is used up')
   await t.rejects(sendRequest(`${url}/long`, call), { message: 'too many long answers at once' })
   t.equal((await sendRequest(`${url}/short`, call)).text.length, 1000)
   budget.release(MIB)
   t.equal((await sendRequest(`${url}/long`, call)).text.length, MIB)
-  t.ok(budget.acquire(MIB), 'given back')
+  t.ok(budget.acquire(MIB), 'released')
 })
 
-t.test('an engine that answers without end is named with the limit', async (t) => {
+t.test('the error of an endless engine response names the limit', async (t) => {
   const url = await served(t, (_, response) => void endless(response, '[],'))
   const engine = engineAt(t, url, { maxBytes: MIB })
   await t.rejects(engine.collections(), { message: /the answer has more than 1048576 bytes$/ })
@@ -93,7 +93,7 @@ t.test('an engine that answers without end is named with the limit', async (t) =
   })
 })
 
-t.test('of an error without end on a stream only the beginning is read', async (t) => {
+t.test('only the beginning of an endless error on a stream is read', async (t) => {
   const url = await served(t, (_, response) => {
     response.writeHead(500)
     void endless(response, 'no ')
@@ -102,23 +102,26 @@ t.test('of an error without end on a stream only the beginning is read', async (
   await t.rejects(engine.open('/snapshots/x', 60_000), { status: 500, message: /: no no no/ })
 })
 
-t.test('a page of an error is words without tags, of so many signs as a status has', async (t) => {
-  const page = `<html><head>${'<'.repeat(200_000)}`
-  const url = await served(t, (_, response) => response.writeHead(502).end(page))
-  const engine = engineAt(t, url, {})
-  const error = await engine.collections().catch((cause: unknown) => cause as Error)
-  t.match(error, { status: 502 })
-  t.ok((error as Error).message.length < 2000)
+t.test(
+  'an HTML error becomes text without tags, truncated to the length of a status',
+  async (t) => {
+    const page = `<html><head>${'<'.repeat(200_000)}`
+    const url = await served(t, (_, response) => response.writeHead(502).end(page))
+    const engine = engineAt(t, url, {})
+    const error = await engine.collections().catch((cause: unknown) => cause as Error)
+    t.match(error, { status: 502 })
+    t.ok((error as Error).message.length < 2000)
 
-  const told = await served(t, (_, response) => {
-    response.writeHead(502).end('<html><h1>502</h1> <p class="a">Bad  Gateway</p></html>')
-  })
-  await t.rejects(engineAt(t, told, {}).collections(), {
-    message: /answered 502: 502 Bad Gateway$/,
-  })
-})
+    const endlessUrl = await served(t, (_, response) => {
+      response.writeHead(502).end('<html><h1>502</h1> <p class="a">Bad  Gateway</p></html>')
+    })
+    await t.rejects(engineAt(t, endlessUrl, {}).collections(), {
+      message: /answered 502: 502 Bad Gateway$/,
+    })
+  },
+)
 
-t.test('a store that answers without end is cut off, and is not asked again', async (t) => {
+t.test('an endless response of a store ends at its limit and is not retried', async (t) => {
   let calls = 0
   const url = await served(t, (_, response) => {
     calls += 1
@@ -133,7 +136,7 @@ t.test('a store that answers without end is cut off, and is not asked again', as
   t.equal(calls, 4)
 })
 
-t.test('a store that lists uploads without end is given up after ten pages', async (t) => {
+t.test('an endless list of uploads ends after ten pages', async (t) => {
   let pages = 0
   const url = await served(t, (_, response) => {
     pages += 1
@@ -149,7 +152,7 @@ t.test('a store that lists uploads without end is given up after ten pages', asy
   t.equal(pages, 10)
 })
 
-t.test('a list is read by pages, with fewer objects where they are large', async (t) => {
+t.test('a list is read by pages, with fewer objects when they are large', async (t) => {
   const all = Array.from({ length: 600 }, (_, at) => ({ metadata: { name: `s-${at}` } }))
   const limits: number[] = []
   const url = await served(t, ({ url: path = '' }, response) => {
@@ -174,7 +177,7 @@ t.test('a list is read by pages, with fewer objects where they are large', async
   t.strictSame(limits.slice(0, 3), [250, 63, 63])
 })
 
-t.test('a list whose place the API server has forgotten is begun again, a few times', async (t) => {
+t.test('a list whose continue token expired is restarted a few times', async (t) => {
   let expired = 1
   let calls = 0
   const url = await served(t, ({ url: path = '' }, response) => {
@@ -201,7 +204,7 @@ t.test('a list whose place the API server has forgotten is begun again, a few ti
   await t.rejects(kubernetes.list(secrets, AnyObject), { code: 'KubernetesError', status: 410 })
 })
 
-t.test('an object of the API is read to a limit as well', async (t) => {
+t.test('reads of one API object are limited too', async (t) => {
   const url = await served(t, (_, response) => void endless(response, '[],'))
   const kubernetes = new Kubernetes(inClusterAccess({ VEC_API_SERVER: url }), log)
   const secrets = { apiVersion: 'v1', plural: 'secrets', namespace: 'ns' }

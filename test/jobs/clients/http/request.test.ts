@@ -1,4 +1,4 @@
-/** Calls whose answers are read as a whole, against a server that answers in ways of its own. */
+/** Calls whose responses are read completely, against a server with unusual responses. */
 import { once } from 'node:events'
 import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -18,7 +18,7 @@ async function served(t: Test, listener: RequestListener): Promise<string> {
 
 const DATE = 'Sun, 01 Mar 2026 12:00:00 GMT'
 
-t.test('an answer that comes in pieces is one text', async (t) => {
+t.test('a response in several chunks is one text', async (t) => {
   const url = await served(t, (_, response) => {
     const bytes = Buffer.from('grün')
     response.setHeader('retry-after', '7')
@@ -30,7 +30,7 @@ t.test('an answer that comes in pieces is one text', async (t) => {
   t.strictSame(await sendRequest(url, CALL), whole)
 })
 
-t.test('what is told before an answer is no answer, and one may be empty', async (t) => {
+t.test('informational responses are not the response, and a response may be empty', async (t) => {
   const url = await served(t, (_, response) => {
     response.writeEarlyHints({ link: '</a>; rel=preload' })
     response.writeHead(404).end()
@@ -38,7 +38,7 @@ t.test('what is told before an answer is no answer, and one may be empty', async
   t.match(await sendRequest(url, CALL), { status: 404, text: '' })
 })
 
-t.test('a call that waits for a connection ends in time, and is never made', async (t) => {
+t.test('a call that waits for a connection times out and is never sent', async (t) => {
   const paths: string[] = []
   const held = Promise.withResolvers<() => void>()
   const url = await served(t, ({ url: path = '' }, response) => {

@@ -55,7 +55,7 @@ function kubeconfig(server: string, token: string) {
 }
 
 for (const [what, accessOf] of Object.entries(ACCESSES)) {
-  t.test(`objects are made, read, listed, patched and deleted by ${what}`, async (t) => {
+  t.test(`objects are created, read, listed, patched and deleted by ${what}`, async (t) => {
     const api = await startApi(new ManualClock(new Date('2030-01-01T00:00:00Z')))
     t.teardown(() => api.close())
     const kubernetes = new Kubernetes(await accessOf(api, t.testdir({})), log)
@@ -109,7 +109,7 @@ t.test('a token that is renewed while the process runs is used', async (t) => {
   )
 })
 
-t.test('an answer of another shape names the field, never its value', async (t) => {
+t.test('the error of an invalid response names the field, never its value', async (t) => {
   const body = { ...secret('s'), data: { key: { hidden: 'topsecret' } } }
   const { kubernetes } = await scripted(t, () => ({ status: 200, body }))
   await t.rejects(kubernetes.get(SECRETS, 's', Secret), {
@@ -119,7 +119,7 @@ t.test('an answer of another shape names the field, never its value', async (t) 
   })
 })
 
-t.test('an answer that is not JSON is an error without its text', async (t) => {
+t.test('a response that is not JSON is an error without its text', async (t) => {
   const { kubernetes } = await scripted(t, () => ({ status: 200, body: '<html>' }))
   await t.rejects(kubernetes.get(SECRETS, 's', Secret), {
     message: 'GET /api/v1/namespaces/ns/secrets/s answered something that is not JSON',
@@ -134,19 +134,19 @@ t.test('a list without items is empty', async (t) => {
   t.strictSame(await kubernetes.list(SECRETS, Secret), [])
 })
 
-t.test('a refusal that is no Status is told as it is', async (t) => {
+t.test('an error that is not a Status is reported as text', async (t) => {
   const { kubernetes } = await scripted(t, () => ({ status: 502, body: 'bad gateway' }))
   await t.rejects(kubernetes.list(SECRETS, AnyObject), { status: 502, message: /: bad gateway$/ })
 })
 
-t.test('no answer is an error without a status', async (t) => {
+t.test('a missing response is an error without a status', async (t) => {
   const { kubernetes } = await scripted(t, () => undefined)
   const error: unknown = await kubernetes.get(SECRETS, 's', Secret).catch((error: unknown) => error)
   t.match(error, { code: 'KubernetesError', message: /^GET .* got no answer: / })
   t.equal((error as { status?: number }).status, undefined)
 })
 
-t.test('of several addresses that do not answer, each is told of', async (t) => {
+t.test('an error names each of several addresses that do not answer', async (t) => {
   const tried = [
     new Error('connect ECONNREFUSED ::1:80'),
     new Error('connect ECONNREFUSED 127.0.0.1:80'),
@@ -178,25 +178,22 @@ t.test('in a pod the service account is used, and an IPv6 address is bracketed',
   t.match(await headersOf(service), { authorization: 'Bearer mounted' })
 })
 
-t.test(
-  'calls of the service share their connections while the way to connect is the same',
-  async (t) => {
-    const folder = t.testdir({ authority: 'first' })
-    const server = 'https://10.0.0.1:6443'
-    const config = {
-      ...kubeconfig(server, 'x'),
-      clusters: [
-        { name: 'c', cluster: { server, 'certificate-authority': join(folder, 'authority') } },
-      ],
-    }
-    writeFileSync(join(folder, 'kubeconfig'), JSON.stringify(config))
-    const access = await serviceAccess(join(folder, 'kubeconfig'))
-    const { dispatcher } = await access.authorize()
-    t.equal((await access.authorize()).dispatcher, dispatcher)
-    writeFileSync(join(folder, 'authority'), 'renewed')
-    t.not((await access.authorize()).dispatcher, dispatcher)
-  },
-)
+t.test('calls of the service share connections while the kubeconfig is unchanged', async (t) => {
+  const folder = t.testdir({ authority: 'first' })
+  const server = 'https://10.0.0.1:6443'
+  const config = {
+    ...kubeconfig(server, 'x'),
+    clusters: [
+      { name: 'c', cluster: { server, 'certificate-authority': join(folder, 'authority') } },
+    ],
+  }
+  writeFileSync(join(folder, 'kubeconfig'), JSON.stringify(config))
+  const access = await serviceAccess(join(folder, 'kubeconfig'))
+  const { dispatcher } = await access.authorize()
+  t.equal((await access.authorize()).dispatcher, dispatcher)
+  writeFileSync(join(folder, 'authority'), 'renewed')
+  t.not((await access.authorize()).dispatcher, dispatcher)
+})
 
 t.test('without a mounted service account KUBECONFIG is used', async (t) => {
   const config = JSON.stringify(kubeconfig('https://from.environment:6443/', 'x'))
@@ -206,7 +203,7 @@ t.test('without a mounted service account KUBECONFIG is used', async (t) => {
   t.equal(server, 'https://from.environment:6443')
 })
 
-t.test('of several files in KUBECONFIG the first that has a name decides', async (t) => {
+t.test('of several files in KUBECONFIG the first that defines a name is used', async (t) => {
   const { contexts } = kubeconfig('', '')
   const second = kubeconfig('https://second.example:6443', 'x')
   const folder = t.testdir({
@@ -244,7 +241,7 @@ function restored(t: Test, variables: Record<string, string>): void {
   })
 }
 
-t.test('outside a pod, without VEC_API_SERVER, there is no way to the API', async (t) => {
+t.test('outside a pod, without VEC_API_SERVER, there is no access to the API', async (t) => {
   t.throws(() => inClusterAccess({}), {
     code: 'KubernetesError',
     message: /KUBERNETES_SERVICE_HOST/,

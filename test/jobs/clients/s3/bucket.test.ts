@@ -1,4 +1,4 @@
-/** The way to a bucket: how long a store is waited for, by which names and which certificates it is reached. */
+/** Calls to a bucket: time limits, deletions, conditional writes and listings. */
 import { HeadBucketCommand, UploadPartCommand, type S3Client } from '@aws-sdk/client-s3'
 import t, { type Test } from 'tap'
 import { Bucket } from '../../../../jobs/clients/s3/bucket.ts'
@@ -33,7 +33,7 @@ async function stage(t: Test, attempts = 2) {
   return { s3, connection, putPart }
 }
 
-t.test('slow to a trickle: a part ends at its limit, is tried again, and is named', async (t) => {
+t.test('a part that is too slow ends at its time limit, is retried, and is named', async (t) => {
   const { s3, putPart } = await stage(t)
   s3.misbehave(() => ({ trickle: 512 }))
   await t.rejects(putPart({ timeoutMs: 1_000 }), {
@@ -43,22 +43,19 @@ t.test('slow to a trickle: a part ends at its limit, is tried again, and is name
   t.equal(s3.calls.length, 2)
 })
 
-t.test(
-  'a store that is silent for its time is taken for dead, and said to be silent',
-  async (t) => {
-    const { s3, putPart } = await stage(t)
-    const never = Promise.withResolvers<undefined>()
-    t.teardown(() => never.resolve(undefined))
-    s3.misbehave(() => ({ after: never.promise }))
-    await t.rejects(putPart({ idleMs: 100 }), {
-      code: 'StorageError',
-      message: 'PUT PART 1 s3://backups/k got no answer: the store was silent for 0.1 s',
-    })
-    t.equal(s3.calls.length, 2)
-  },
-)
+t.test('a store that sends nothing for its time limit is an error that says so', async (t) => {
+  const { s3, putPart } = await stage(t)
+  const never = Promise.withResolvers<undefined>()
+  t.teardown(() => never.resolve(undefined))
+  s3.misbehave(() => ({ after: never.promise }))
+  await t.rejects(putPart({ idleMs: 100 }), {
+    code: 'StorageError',
+    message: 'PUT PART 1 s3://backups/k got no answer: the store was silent for 0.1 s',
+  })
+  t.equal(s3.calls.length, 2)
+})
 
-t.test('how long a store may be silent is a matter of the call', async (t) => {
+t.test('each call has its limit for silence', async (t) => {
   const { s3, connection } = await stage(t, 1)
   s3.misbehave(() => ({ after: new Promise((resolve) => setTimeout(resolve, 300)) }))
   const head = (client: S3Client, abortSignal: AbortSignal) =>
@@ -84,7 +81,7 @@ async function bucketStage(t: Test) {
   return { s3, bucket, store }
 }
 
-t.test('a deletion that is refused for one object names it, and takes the others', async (t) => {
+t.test('a deletion that is denied for one object names it, and deletes the others', async (t) => {
   const { bucket, store } = await bucketStage(t)
   for (const key of ['a', 'b', 'c']) store.put(key, Buffer.from('x'))
   store.undeletable.set('b', 'AccessDenied')
@@ -96,12 +93,12 @@ t.test('a deletion that is refused for one object names it, and takes the others
   t.strictSame(store.keys(), ['b'])
 })
 
-t.test('an object that may only be new: whoever comes second is answered false', async (t) => {
+t.test('a conditional write that finds an object returns false', async (t) => {
   const { s3, bucket } = await bucketStage(t)
   t.equal(await bucket.putJson('k', { by: 1 }, { onlyNew: true }), true)
   t.equal(await bucket.putJson('k', { by: 2 }, { onlyNew: true }), false)
   t.strictSame(await bucket.getJson('k'), { by: 1 })
-  // Two that write at the same moment are told by some stores in other words.
+  // Some stores answer concurrent writes with another error code.
   for (const code of ['ConditionalRequestConflict', 'OperationAborted']) {
     s3.misbehave(() => ({ status: 409, code }))
     t.equal(await bucket.putJson('other', { by: 3 }, { onlyNew: true }), false, code)
@@ -110,7 +107,7 @@ t.test('an object that may only be new: whoever comes second is answered false',
   t.equal(await bucket.getJson('other'), undefined)
 })
 
-t.test('a store that knows no conditions is written without one', async (t) => {
+t.test('a store without conditional writes gets an unconditional one', async (t) => {
   const { s3, bucket } = await bucketStage(t)
   let refused = 0
   s3.misbehave(({ operation }) =>

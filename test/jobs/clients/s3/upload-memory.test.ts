@@ -1,4 +1,4 @@
-/** How uploads share the memory of a Job: whatever is uploaded fits, or is refused with the numbers. */
+/** Shares of a Job's memory for uploads: every upload fits, or is rejected with the numbers. */
 import t from 'tap'
 import {
   JOB_BASE_BYTES,
@@ -23,23 +23,23 @@ t.test('parts are of 8 MiB, or of size/10,000 when that is larger', async (t) =>
   for (const sizeBytes of [79 * GIB, 1024 * GIB, 5 * TB, MAX_OBJECT_BYTES]) {
     const bytes = uploadPartBytes(sizeBytes)
     t.ok(bytes > DEFAULT_PART_BYTES && bytes * MAX_PARTS >= sizeBytes, `${sizeBytes}`)
-    t.ok((bytes - MIB) * MAX_PARTS < sizeBytes, 'and no larger than need be')
+    t.ok((bytes - MIB) * MAX_PARTS < sizeBytes, 'and no larger than necessary')
   }
 })
 
-t.test('whatever is uploaded, parts of all streams stay under the memory', async (t) => {
+t.test('parts of all streams stay within the memory for any upload', async (t) => {
   const limits = [USUAL, 1024 * MIB, uploadJobBytes(5 * TB)]
   const shards = [GIB, 30 * GIB, 100 * GIB, 300 * GIB, TB, 5 * TB, undefined]
   for (const limit of limits) {
     const memory = new UploadMemory(limit)
     t.equal(memory.bytes, limit - JOB_BASE_BYTES)
-    for (const wanted of [1, 2, 8]) {
+    for (const desired of [1, 2, 8]) {
       for (const expectedBytes of shards) {
-        const streams = memory.concurrentUploads([expectedBytes, GIB], wanted)
-        t.ok(streams >= 1 && streams <= wanted)
+        const streams = memory.concurrentUploads([expectedBytes, GIB], desired)
+        t.ok(streams >= 1 && streams <= desired)
         const used = usedOf(memory, { expectedBytes, streams })
         if (used === undefined) continue
-        t.ok(streams * used <= memory.bytes, `${limit} ${wanted} ${expectedBytes}`)
+        t.ok(streams * used <= memory.bytes, `${limit} ${desired} ${expectedBytes}`)
       }
     }
   }
@@ -75,14 +75,14 @@ for (const [what, limit, sizes, parts] of [
     { expectedBytes: 4 * TB },
     { partBytes: 477 * MIB, buffers: 2 },
   ],
-  ['a shard nobody knows', USUAL, { streams: 2 }, { partBytes: 78 * MIB, buffers: 2 }],
+  ['a shard of unknown size', USUAL, { streams: 2 }, { partBytes: 78 * MIB, buffers: 2 }],
 ] as const) {
   t.test(`${what}: ${parts.buffers} parts of ${parts.partBytes / MIB} MiB`, async (t) => {
     t.strictSame(new UploadMemory(limit).planParts('s3://b/k', sizes), parts)
   })
 }
 
-t.test('parts leave room for a shard to be larger than it was estimated', async (t) => {
+t.test('parts allow for a shard that is larger than estimated', async (t) => {
   const { partBytes } = new UploadMemory(USUAL).planParts('s3://b/k', { expectedBytes: 100 * GIB })
   t.ok(partBytes * MAX_PARTS >= 200 * GIB)
 })
@@ -95,7 +95,7 @@ t.test('eight streams of small shards, and fewer of large ones', async (t) => {
   t.equal(memory.concurrentUploads([GIB, TB], 8), 1)
 })
 
-t.test('what no store takes is refused with the numbers', async (t) => {
+t.test('an object that no store accepts is rejected with the numbers', async (t) => {
   const memory = new UploadMemory(64 * GIB)
   for (const sizes of [{ sizeBytes: 5.6e12 }, { expectedBytes: 5.6e12 }]) {
     t.throws(() => memory.planParts('s3://b/k', sizes), {
@@ -106,7 +106,7 @@ t.test('what no store takes is refused with the numbers', async (t) => {
   }
 })
 
-t.test('what the memory cannot hold is refused with the memory it needs', async (t) => {
+t.test('an upload that does not fit in memory is rejected with the required memory', async (t) => {
   t.throws(() => new UploadMemory(USUAL).planParts('s3://b/k', { sizeBytes: 5 * TB }), {
     code: 'Rejected',
     message:

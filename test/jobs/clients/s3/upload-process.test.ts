@@ -8,12 +8,12 @@ const GIB = 2 ** 30
 
 for (const [what, order] of [
   // Parts of 36 MiB, of which two fit; three times as many bytes go through as there is memory for them.
-  ['a large object', { sizes: { sizeBytes: 350 * GIB }, wanted: 1, parts: 6 }],
+  ['a large object', { sizes: { sizeBytes: 350 * GIB }, desired: 1, parts: 6 }],
   [
     'more large shards than fit at once',
-    { sizes: { expectedBytes: 80 * GIB }, wanted: 8, parts: 6 },
+    { sizes: { expectedBytes: 80 * GIB }, desired: 8, parts: 6 },
   ],
-  ['small shards through the library', { sizes: { expectedBytes: MIB }, wanted: 4, parts: 6 }],
+  ['small shards through the library', { sizes: { expectedBytes: MIB }, desired: 4, parts: 6 }],
 ] as const) {
   t.test(`RSS of a process that uploads ${what} is below its limit`, async (t) => {
     const uploading = await startUploading()

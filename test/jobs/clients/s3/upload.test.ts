@@ -34,8 +34,8 @@ async function store(t: Test, tls?: typeof ONE) {
     bucket.close()
     await s3.close()
   })
-  const kept = s3.buckets.get('backups') ?? new BucketStore()
-  return { s3, bucket, kept }
+  const objects = s3.buckets.get('backups') ?? new BucketStore()
+  return { s3, bucket, objects }
 }
 
 async function* bytesOf(count: number): AsyncGenerator<Buffer> {
@@ -83,9 +83,9 @@ const ALL = PARTS * DEFAULT_PART_BYTES
 for (const [way, sizes] of WAYS) {
   for (const [bytes, operations] of SIZES) {
     t.test(`${way}: ${bytes} bytes are stored as they came`, async (t) => {
-      const { s3, bucket, kept } = await store(t)
+      const { s3, bucket, kept: objects } = await store(t)
       t.equal(await bucket.upload({ key: 'k', source: bytesOf(bytes), ...sizes }), bytes)
-      const stored = kept.objects.get('k')?.body ?? Buffer.alloc(1)
+      const stored = objects.objects.get('k')?.body ?? Buffer.alloc(1)
       t.equal(stored.length, bytes)
       t.equal(crc32(stored), await checksumOf(bytesOf(bytes)))
       const made = s3.calls.map(({ operation }) => operation)
@@ -100,41 +100,41 @@ for (const [way, sizes] of WAYS) {
     for (const isLocked of [false, true]) {
       const locked = isLocked ? ', under Object Lock,' : ''
       t.test(`${way}: a store ${what}${locked} is served`, async (t) => {
-        const { s3, bucket, kept } = await store(t)
-        Object.assign(kept, { checksums, isLocked, wantsEqualParts: true })
+        const { s3, bucket, kept: objects } = await store(t)
+        Object.assign(objects, { checksums, isLocked, wantsEqualParts: true })
         for (const bytes of [MIB, 2 * DEFAULT_PART_BYTES + 1]) {
           const key = `k-${bytes}`
           t.equal(await bucket.upload({ key, source: bytesOf(bytes), ...sizes }), bytes)
-          const stored = kept.objects.get(key)?.body ?? Buffer.alloc(0)
+          const stored = objects.objects.get(key)?.body ?? Buffer.alloc(0)
           t.equal(crc32(stored), await checksumOf(bytesOf(bytes)))
         }
         t.equal(await bucket.putJson('json', {}), true)
         const begun = s3.calls.filter(({ operation }) => operation === 'CreateMultipartUpload')
         t.equal(begun.length, checksums === 'refused' ? 2 : 1)
-        t.equal(kept.uploads.size, 0)
+        t.equal(objects.uploads.size, 0)
       })
     }
   }
 
   for (const [tls, checksums, payload, what] of SIGNED) {
     t.test(`${way}: ${what}`, async (t) => {
-      const { s3, bucket, kept } = await store(t, tls)
-      kept.checksums = checksums
+      const { s3, bucket, kept: objects } = await store(t, tls)
+      objects.checksums = checksums
       await bucket.upload({ key: 'k', source: bytesOf(DEFAULT_PART_BYTES + MIB), ...sizes })
       const parts = s3.calls.filter(({ operation }) => operation === 'UploadPart')
       t.match(parts, [{ payload }, { payload }])
-      t.equal(kept.objects.get('k')?.body.length, DEFAULT_PART_BYTES + MIB)
+      t.equal(objects.objects.get('k')?.body.length, DEFAULT_PART_BYTES + MIB)
     })
   }
 
   for (const [answer, what] of [
     [{ lost: true }, 'whose answer is lost'],
-    [{ status: 400, code: 'BadDigest' }, 'that changed on its way'],
+    [{ status: 400, code: 'BadDigest' }, 'that changed in transit'],
     [{ status: 503, code: 'SlowDown' }, 'that the store has no time for'],
     [{ cut: 'in' }, 'whose connection is cut'],
   ] as const) {
     t.test(`${way}: a part ${what} is sent again`, async (t) => {
-      const { s3, bucket, kept } = await store(t)
+      const { s3, bucket, kept: objects } = await store(t)
       let isDone = false
       s3.misbehave(({ operation }) => {
         if (operation !== 'UploadPart' || isDone) return undefined
@@ -143,37 +143,37 @@ for (const [way, sizes] of WAYS) {
       })
       await bucket.upload({ key: 'k', source: bytesOf(ALL), ...sizes })
       t.equal(s3.calls.filter(({ operation }) => operation === 'UploadPart').length, PARTS + 1)
-      const stored = kept.objects.get('k')?.body ?? Buffer.alloc(0)
+      const stored = objects.objects.get('k')?.body ?? Buffer.alloc(0)
       t.equal(crc32(stored), await checksumOf(bytesOf(ALL)))
     })
   }
 
-  t.test(`${way}: an upload whose beginning is answered by nobody leaves none open`, async (t) => {
-    const { s3, bucket, kept } = await store(t)
+  t.test(`${way}: an upload whose creation gets no answer leaves no open upload`, async (t) => {
+    const { s3, bucket, kept: objects } = await store(t)
     let begun = 0
     s3.misbehave(({ operation }) =>
       operation === 'CreateMultipartUpload' && begun++ === 0 ? { lost: true } : undefined,
     )
     await bucket.upload({ key: 'k', source: bytesOf(ALL), ...sizes })
     t.equal(begun, 2)
-    t.equal(kept.uploads.size, 0)
+    t.equal(objects.uploads.size, 0)
   })
 
   t.test(`${way}: uploads of other keys stay open`, async (t) => {
-    const { s3, bucket, kept } = await store(t)
-    kept.begin('k-2')
+    const { s3, bucket, kept: objects } = await store(t)
+    objects.begin('k-2')
     let begun = 0
     s3.misbehave(({ operation }) =>
       operation === 'CreateMultipartUpload' && begun++ === 0 ? { lost: true } : undefined,
     )
     await bucket.upload({ key: 'k', source: bytesOf(ALL), ...sizes })
     t.strictSame(
-      [...kept.uploads.values()].map(({ key }) => key),
+      [...objects.uploads.values()].map(({ key }) => key),
       ['k-2'],
     )
   })
 
-  t.test(`${way}: a completion whose answer is lost is found to be done`, async (t) => {
+  t.test(`${way}: a completion whose response is lost is recognized`, async (t) => {
     const { s3, bucket } = await store(t)
     let completions = 0
     s3.misbehave(({ operation }) =>
@@ -183,10 +183,10 @@ for (const [way, sizes] of WAYS) {
     t.equal(completions, 2)
   })
 
-  t.test(`${way}: a completion that never was is no success`, async (t) => {
-    const { s3, bucket, kept } = await store(t)
+  t.test(`${way}: a completion that did not happen is not a success`, async (t) => {
+    const { s3, bucket, kept: objects } = await store(t)
     s3.misbehave(({ operation }) => {
-      if (operation === 'CompleteMultipartUpload') kept.uploads.clear()
+      if (operation === 'CompleteMultipartUpload') objects.uploads.clear()
       return undefined
     })
     await t.rejects(bucket.upload({ key: 'k', source: bytesOf(ALL), ...sizes }), {
@@ -194,23 +194,20 @@ for (const [way, sizes] of WAYS) {
     })
   })
 
-  t.test(
-    `${way}: an object of another size is not taken for a completion that was lost`,
-    async (t) => {
-      const { s3, bucket, kept } = await store(t)
-      s3.misbehave(({ operation }) => {
-        if (operation !== 'CompleteMultipartUpload') return undefined
-        kept.uploads.clear()
-        kept.put('k', Buffer.from('of somebody else'))
-        return undefined
-      })
-      await t.rejects(bucket.upload({ key: 'k', source: bytesOf(ALL), ...sizes }), {
-        message: /COMPLETE UPLOAD .* answered 404 NoSuchUpload/,
-      })
-    },
-  )
+  t.test(`${way}: an object of another size is not mistaken for a lost completion`, async (t) => {
+    const { s3, bucket, kept: objects } = await store(t)
+    s3.misbehave(({ operation }) => {
+      if (operation !== 'CompleteMultipartUpload') return undefined
+      objects.uploads.clear()
+      objects.put('k', Buffer.from('of another writer'))
+      return undefined
+    })
+    await t.rejects(bucket.upload({ key: 'k', source: bytesOf(ALL), ...sizes }), {
+      message: /COMPLETE UPLOAD .* answered 404 NoSuchUpload/,
+    })
+  })
 
-  t.test(`${way}: an upload that is refused is refused with the word of the store`, async (t) => {
+  t.test(`${way}: a rejected upload has the store's error code`, async (t) => {
     const { s3, bucket } = await store(t)
     s3.misbehave(({ operation }) =>
       operation === 'CreateMultipartUpload' ? { status: 403, code: 'AccessDenied' } : undefined,
@@ -222,13 +219,13 @@ for (const [way, sizes] of WAYS) {
   })
 
   t.test(`${way}: a part that fails for good ends the stream and the other parts`, async (t) => {
-    const { s3, bucket, kept } = await store(t)
+    const { s3, bucket, kept: objects } = await store(t)
     const never = Promise.withResolvers<undefined>()
     t.teardown(() => never.resolve(undefined))
     let parts = 0
     s3.misbehave(({ operation }) => {
       if (operation !== 'UploadPart') return undefined
-      // One is under way for as long as nobody ends it.
+      // One is in progress until it is aborted.
       return parts++ === 1 ? { status: 403, code: 'AccessDenied' } : { after: never.promise }
     })
     const source = endless()
@@ -236,12 +233,12 @@ for (const [way, sizes] of WAYS) {
       message: /PUT PART \d .* answered 403 AccessDenied/,
     })
     t.strictSame(await source.next(), { done: true, value: undefined }, 'the stream is closed')
-    t.equal(kept.uploads.size, 0)
+    t.equal(objects.uploads.size, 0)
     t.ok(parts <= 4)
   })
 
   t.test(`${way}: a stream that fails leaves nothing`, async (t) => {
-    const { bucket, kept } = await store(t)
+    const { bucket, kept: objects } = await store(t)
     async function* failing() {
       yield* bytesOf(2 * DEFAULT_PART_BYTES + MIB)
       throw new Error('broke off')
@@ -249,12 +246,12 @@ for (const [way, sizes] of WAYS) {
     await t.rejects(bucket.upload({ key: 'k', source: failing(), ...sizes }), {
       message: 'broke off',
     })
-    t.equal(kept.uploads.size, 0)
-    t.equal(kept.objects.size, 0)
+    t.equal(objects.uploads.size, 0)
+    t.equal(objects.objects.size, 0)
   })
 
   t.test(`${way}: SIGTERM ends an upload at once, and aborts it at the store`, async (t) => {
-    const { s3, bucket, kept } = await store(t)
+    const { s3, bucket, kept: objects } = await store(t)
     const never = Promise.withResolvers<undefined>()
     t.teardown(() => never.resolve(undefined))
     const end = new AbortController()
@@ -267,11 +264,11 @@ for (const [way, sizes] of WAYS) {
     await t.rejects(bucket.upload({ key: 'k', source: endless(), signal, ...sizes }), {
       message: 'SIGTERM',
     })
-    t.equal(kept.uploads.size, 0)
-    t.equal(kept.objects.size, 0)
+    t.equal(objects.uploads.size, 0)
+    t.equal(objects.objects.size, 0)
   })
 
-  t.test(`${way}: more is read only once there is memory for it`, async (t) => {
+  t.test(`${way}: the source is read only when memory is available`, async (t) => {
     const { s3, bucket } = await store(t)
     const gate = Promise.withResolvers<undefined>()
     s3.misbehave(({ operation }) =>
@@ -288,7 +285,7 @@ for (const [way, sizes] of WAYS) {
     let before = -1
     while (before !== read || read < 3 * DEFAULT_PART_BYTES) {
       before = read
-      for (let turn = 0; turn < 1000; turn += 1) await setImmediate()
+      for (let tick = 0; tick < 1000; tick += 1) await setImmediate()
     }
     t.ok(read <= 6 * DEFAULT_PART_BYTES, `${read / MIB} MiB were read while no part was answered`)
     gate.resolve(undefined)
@@ -300,10 +297,10 @@ async function* endless(): AsyncGenerator<Buffer> {
   for (;;) yield Buffer.alloc(65_536)
 }
 
-t.test('what the store has in another size is no success', async (t) => {
-  const { s3, bucket, kept } = await store(t)
+t.test('an object with another size in the store is not a success', async (t) => {
+  const { s3, bucket, kept: objects } = await store(t)
   s3.misbehave(({ operation }) => {
-    if (operation === 'HeadObject') kept.put('k', Buffer.from('other'))
+    if (operation === 'HeadObject') objects.put('k', Buffer.from('other'))
     return undefined
   })
   await t.rejects(bucket.upload({ key: 'k', source: bytesOf(10), sizeBytes: 10 }), {
@@ -312,7 +309,7 @@ t.test('what the store has in another size is no success', async (t) => {
 })
 
 t.test('a body that is sent in pieces is signed, checked and sent again as a whole', async (t) => {
-  const { s3, bucket, kept } = await store(t, ONE)
+  const { s3, bucket, kept: objects } = await store(t, ONE)
   const bytes = 3 * 24 * MIB
   let isDone = false
   s3.misbehave(({ operation }) => {
@@ -324,5 +321,8 @@ t.test('a body that is sent in pieces is signed, checked and sent again as a who
   const expectedBytes = 120_000 * MIB
   await bucket.upload({ key: 'k', source: bytesOf(bytes), expectedBytes })
   t.equal(s3.calls.filter(({ operation }) => operation === 'UploadPart').length, 4)
-  t.equal(crc32(kept.objects.get('k')?.body ?? Buffer.alloc(0)), await checksumOf(bytesOf(bytes)))
+  t.equal(
+    crc32(objects.objects.get('k')?.body ?? Buffer.alloc(0)),
+    await checksumOf(bytesOf(bytes)),
+  )
 })

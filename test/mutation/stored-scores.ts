@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { PURE, ROOT } from './files.ts'
 import type { Scored } from './score.ts'
 
-const FILE = join(import.meta.dirname, 'kept.jsonl')
+const FILE = join(import.meta.dirname, 'scores.jsonl')
 /** Held while the file is written anew: another run may have judged another file at this moment. */
 const LOCK = `${FILE}.lock`
 const LOCK_TRIES = 100
@@ -20,7 +20,7 @@ export function digestOf(file: string): string {
 }
 
 /** The score of the file as it is now. */
-export function kept(file: string): Scored | undefined {
+export function stored(file: string): Scored | undefined {
   const found = all().find((one) => one.file === file)
   return found?.of === digestOf(file) ? found : undefined
 }

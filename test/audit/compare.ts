@@ -20,7 +20,7 @@ export interface Holder {
   vain?: readonly (readonly [call: RegExp, reason: string])[]
 }
 
-export interface Verdict {
+export interface Comparison {
   /** Calls that were refused, and rights that nobody used: none if all is well. */
   problems: string[]
   /** What the run did not show. */
@@ -30,7 +30,7 @@ export interface Verdict {
 /** Not verbs of calls: they say what may be written into a Role or RoleBinding. */
 const OF_ROLES = new Set(['bind', 'escalate'])
 
-export function verdictOn(calls: readonly Calls[], holders: readonly Holder[]): Verdict {
+export function compareRules(calls: readonly Calls[], holders: readonly Holder[]): Comparison {
   const verdicts = holders.map((holder) => {
     const own = calls.filter(({ user }) => holder.user.test(user))
     if (own.length === 0) return { problems: [], notes: [`${holder.name} made no call`] }
@@ -58,15 +58,15 @@ function refusedTo({ name, vain = [] }: Holder, calls: readonly Calls[]) {
 
 function unusedBy({ name, rules, rare }: Holder, calls: readonly Calls[]) {
   const used = new Set(calls.filter(({ allowed }) => allowed).map(rightOf))
-  const shown = new Set(calls.map(({ resource }) => resource.split('/')[0]))
+  const called = new Set(calls.map(({ resource }) => resource.split('/')[0]))
   const unused: string[] = []
   const notes: string[] = []
-  for (const right of new Set(rules.flatMap(rightsOf))) {
+  for (const right of new Set(rules.flatMap(permissionsOf))) {
     if (used.has(right)) continue
     const reason = rare.find(([pattern]) => pattern.test(right))?.[1]
     const plural = right.match(OURS)?.[1]
     if (reason !== undefined) notes.push(`${name} did not use: ${right} (${reason})`)
-    else if (plural !== undefined && !shown.has(plural)) notes.push(`${name} saw no ${plural}`)
+    else if (plural !== undefined && !called.has(plural)) notes.push(`${name} saw no ${plural}`)
     else unused.push(`${name} may and never did: ${right}`)
   }
   return { unused, notes: [...new Set(notes)] }
@@ -75,7 +75,7 @@ function unusedBy({ name, rules, rare }: Holder, calls: readonly Calls[]) {
 /** Plural of one of the seven kinds, of a right about it. */
 const OURS = new RegExp(`^\\S+ ([a-z]+)(?:/[a-z]+)?\\.${API_GROUP}$`)
 
-function rightsOf({ apiGroups = [], resources = [], verbs }: Rule): string[] {
+function permissionsOf({ apiGroups = [], resources = [], verbs }: Rule): string[] {
   return apiGroups.flatMap((group) =>
     resources.flatMap((resource) =>
       verbs.filter((verb) => !OF_ROLES.has(verb)).map((verb) => rightOf({ verb, group, resource })),
