@@ -10,7 +10,7 @@ function stage(columns = 200) {
 }
 
 t.test('a bar is filled by its share and fits one line', async (t) => {
-  const { bar, shown: written, later } = stage(40)
+  const { bar, written, later } = stage(40)
   for (const share of [0, 0.5, 1, 7, Number.NaN]) {
     later(100)
     bar.show(() => 'x'.repeat(100), share)
@@ -29,13 +29,13 @@ t.test('a bar is filled by its share and fits one line', async (t) => {
 })
 
 t.test('a terminal without a known width uses the default width', async (t) => {
-  const { bar, shown: written } = stage(0)
+  const { bar, written } = stage(0)
   bar.show(() => 'x'.repeat(100), 0)
   t.equal(written[0]?.length, '\r\u001b[2K'.length + 79)
 })
 
 t.test('a bar is drawn at most ten times a second', async (t) => {
-  const { bar, shown: written, later } = stage()
+  const { bar, written, later } = stage()
   for (let piece = 0; piece < 1000; piece += 1) {
     bar.show(() => String(piece), piece / 1000)
     later(1)
@@ -44,7 +44,7 @@ t.test('a bar is drawn at most ten times a second', async (t) => {
 })
 
 t.test('log lines appear above the bar without remains of it', async (t) => {
-  const { bar, shown: written } = stage()
+  const { bar, written } = stage()
   const output = bar.logAbove({ write: (line) => written.push(line) })
   output.write('one\n')
   bar.show(() => 'half', 0.5)

@@ -83,7 +83,7 @@ const ALL = PARTS * DEFAULT_PART_BYTES
 for (const [way, sizes] of WAYS) {
   for (const [bytes, operations] of SIZES) {
     t.test(`${way}: ${bytes} bytes are stored as they came`, async (t) => {
-      const { s3, bucket, kept: objects } = await store(t)
+      const { s3, bucket, objects } = await store(t)
       t.equal(await bucket.upload({ key: 'k', source: bytesOf(bytes), ...sizes }), bytes)
       const stored = objects.objects.get('k')?.body ?? Buffer.alloc(1)
       t.equal(stored.length, bytes)
@@ -100,7 +100,7 @@ for (const [way, sizes] of WAYS) {
     for (const isLocked of [false, true]) {
       const locked = isLocked ? ', under Object Lock,' : ''
       t.test(`${way}: a store ${what}${locked} is served`, async (t) => {
-        const { s3, bucket, kept: objects } = await store(t)
+        const { s3, bucket, objects } = await store(t)
         Object.assign(objects, { checksums, isLocked, wantsEqualParts: true })
         for (const bytes of [MIB, 2 * DEFAULT_PART_BYTES + 1]) {
           const key = `k-${bytes}`
@@ -118,7 +118,7 @@ for (const [way, sizes] of WAYS) {
 
   for (const [tls, checksums, payload, what] of SIGNED) {
     t.test(`${way}: ${what}`, async (t) => {
-      const { s3, bucket, kept: objects } = await store(t, tls)
+      const { s3, bucket, objects } = await store(t, tls)
       objects.checksums = checksums
       await bucket.upload({ key: 'k', source: bytesOf(DEFAULT_PART_BYTES + MIB), ...sizes })
       const parts = s3.calls.filter(({ operation }) => operation === 'UploadPart')
@@ -134,7 +134,7 @@ for (const [way, sizes] of WAYS) {
     [{ cut: 'in' }, 'whose connection is cut'],
   ] as const) {
     t.test(`${way}: a part ${what} is sent again`, async (t) => {
-      const { s3, bucket, kept: objects } = await store(t)
+      const { s3, bucket, objects } = await store(t)
       let isDone = false
       s3.misbehave(({ operation }) => {
         if (operation !== 'UploadPart' || isDone) return undefined
@@ -149,7 +149,7 @@ for (const [way, sizes] of WAYS) {
   }
 
   t.test(`${way}: an upload whose creation gets no answer leaves no open upload`, async (t) => {
-    const { s3, bucket, kept: objects } = await store(t)
+    const { s3, bucket, objects } = await store(t)
     let begun = 0
     s3.misbehave(({ operation }) =>
       operation === 'CreateMultipartUpload' && begun++ === 0 ? { lost: true } : undefined,
@@ -160,7 +160,7 @@ for (const [way, sizes] of WAYS) {
   })
 
   t.test(`${way}: uploads of other keys stay open`, async (t) => {
-    const { s3, bucket, kept: objects } = await store(t)
+    const { s3, bucket, objects } = await store(t)
     objects.begin('k-2')
     let begun = 0
     s3.misbehave(({ operation }) =>
@@ -184,7 +184,7 @@ for (const [way, sizes] of WAYS) {
   })
 
   t.test(`${way}: a completion that did not happen is not a success`, async (t) => {
-    const { s3, bucket, kept: objects } = await store(t)
+    const { s3, bucket, objects } = await store(t)
     s3.misbehave(({ operation }) => {
       if (operation === 'CompleteMultipartUpload') objects.uploads.clear()
       return undefined
@@ -195,7 +195,7 @@ for (const [way, sizes] of WAYS) {
   })
 
   t.test(`${way}: an object of another size is not mistaken for a lost completion`, async (t) => {
-    const { s3, bucket, kept: objects } = await store(t)
+    const { s3, bucket, objects } = await store(t)
     s3.misbehave(({ operation }) => {
       if (operation !== 'CompleteMultipartUpload') return undefined
       objects.uploads.clear()
@@ -219,7 +219,7 @@ for (const [way, sizes] of WAYS) {
   })
 
   t.test(`${way}: a part that fails for good ends the stream and the other parts`, async (t) => {
-    const { s3, bucket, kept: objects } = await store(t)
+    const { s3, bucket, objects } = await store(t)
     const never = Promise.withResolvers<undefined>()
     t.teardown(() => never.resolve(undefined))
     let parts = 0
@@ -238,7 +238,7 @@ for (const [way, sizes] of WAYS) {
   })
 
   t.test(`${way}: a stream that fails leaves nothing`, async (t) => {
-    const { bucket, kept: objects } = await store(t)
+    const { bucket, objects } = await store(t)
     async function* failing() {
       yield* bytesOf(2 * DEFAULT_PART_BYTES + MIB)
       throw new Error('broke off')
@@ -251,7 +251,7 @@ for (const [way, sizes] of WAYS) {
   })
 
   t.test(`${way}: SIGTERM ends an upload at once, and aborts it at the store`, async (t) => {
-    const { s3, bucket, kept: objects } = await store(t)
+    const { s3, bucket, objects } = await store(t)
     const never = Promise.withResolvers<undefined>()
     t.teardown(() => never.resolve(undefined))
     const end = new AbortController()
@@ -298,7 +298,7 @@ async function* endless(): AsyncGenerator<Buffer> {
 }
 
 t.test('an object with another size in the store is not a success', async (t) => {
-  const { s3, bucket, kept: objects } = await store(t)
+  const { s3, bucket, objects } = await store(t)
   s3.misbehave(({ operation }) => {
     if (operation === 'HeadObject') objects.put('k', Buffer.from('other'))
     return undefined
@@ -309,7 +309,7 @@ t.test('an object with another size in the store is not a success', async (t) =>
 })
 
 t.test('a body that is sent in pieces is signed, checked and sent again as a whole', async (t) => {
-  const { s3, bucket, kept: objects } = await store(t, ONE)
+  const { s3, bucket, objects } = await store(t, ONE)
   const bytes = 3 * 24 * MIB
   let isDone = false
   s3.misbehave(({ operation }) => {
