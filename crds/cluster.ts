@@ -120,6 +120,12 @@ const status = Type.Object({
   appliedRun: Type.Optional(
     Type.Integer({ description: 'Number of the helm run whose rollout this status shows.' }),
   ),
+  formedNodes: Type.Optional(
+    Type.Integer({
+      description:
+        'Number of nodes that the cluster was last seen to have formed with; from 2 on, a node 0 that lost its volume joins them and never founds a second cluster.',
+    }),
+  ),
   ...statusFields,
 })
 

@@ -150,6 +150,14 @@ export const Secret = Type.Object({
 })
 export type Secret = Static<typeof Secret>
 
+export const ConfigMap = Type.Object({
+  apiVersion: Type.Literal('v1'),
+  kind: Type.Literal('ConfigMap'),
+  metadata: ObservedMetadata,
+  data: optionalStrings,
+})
+export type ConfigMap = Static<typeof ConfigMap>
+
 export const Lease = Type.Object({
   apiVersion: Type.Literal('coordination.k8s.io/v1'),
   kind: Type.Literal('Lease'),

@@ -71,6 +71,17 @@ export function apiKeySecretName(cluster: string): string {
   return `${releaseName(cluster)}-apikey`
 }
 
+/**
+ * ConfigMap that records that the cluster was formed. The dot keeps it apart from the ConfigMap of any
+ * release: the names of clusters have none.
+ */
+export function formationConfigMapName(cluster: string): string {
+  return `${releaseName(cluster)}.formed`
+}
+
+/** Its key: the number of nodes. */
+export const FORMATION_NODES_KEY = 'nodes'
+
 export const API_KEY_SECRET_KEY = 'api-key'
 
 /** Host name of the client Service inside the Kubernetes cluster. */

@@ -32,6 +32,16 @@ export function isConsensusLost(observed: Observed): boolean {
   return observed.consensus !== undefined && isLost(observed.consensus)
 }
 
+/** Every one of these pods is a member of one consensus that has a leader. */
+export function isConsensusWorking({ consensus = [] }: Observed, pods: number): boolean {
+  const members = consensus.filter(isMember)
+  return (
+    members.length === pods &&
+    members.length === consensus.length &&
+    assessConsensus(consensus, String).status === 'True'
+  )
+}
+
 function isLost(pods: PodConsensus[]): boolean {
   return assessConsensus(pods, String).status === 'False'
 }

@@ -1,5 +1,6 @@
 /** The hooks of VecCluster: observe, decide, act. The StatefulSet is the only related object. */
 import { VecCluster } from '../../crds/cluster.ts'
+import type { ConfigMap } from '../../crds/kubernetes.ts'
 import { READINESS_CHECK_SECONDS } from '../../crds/contract/limits.ts'
 import { releaseName } from '../../crds/contract/names.ts'
 import { BackgroundTasks } from '../background-task.ts'
@@ -8,6 +9,7 @@ import { writeLeases, type LeaseWrite } from '../lease.ts'
 import type { Desired, RelatedRule } from '../protocol.ts'
 import { JOB_CHILD_KINDS } from '../rbac.ts'
 import { finalize } from './finalize.ts'
+import { writeFormation } from './formation.ts'
 import { HelmConcurrency } from './helm-concurrency.ts'
 import { observe, observeDeletion } from './observe.ts'
 import type { ClusterPorts, PodConsensus } from './observed.ts'
@@ -50,11 +52,17 @@ function createsJob({ children }: Desired<unknown>): boolean {
 
 /** The order matters: a Job is deleted before another lease holder may start. */
 export async function applyDecision(
-  { events = [], deleteJobs = [], leases = [] }: Desired<unknown> & { leases?: LeaseWrite[] },
+  {
+    events = [],
+    deleteJobs = [],
+    leases = [],
+    formation,
+  }: Desired<unknown> & { leases?: LeaseWrite[]; formation?: ConfigMap },
   ports: ClusterPorts,
 ): Promise<void> {
   for (const job of deleteJobs) await ports.deleteJob(job)
   await writeLeases(leases, ports)
+  if (formation !== undefined) await writeFormation(formation, ports)
   for (const event of events) await ports.writeEvent(event)
 }
 

@@ -6,6 +6,7 @@ import { ANNOTATIONS, apiKeySecretName, releaseName, shortHash } from '../../crd
 import { isUnfinished, newJob } from '../job.ts'
 import type { Child, Settings } from '../protocol.ts'
 import { jobRbac, type JobRbac } from '../rbac.ts'
+import { withBootstrapGuard } from './bootstrap-guard.ts'
 import type { DesiredRun, Observed } from './observed.ts'
 import { fingerprints, referencedSecrets } from './validation.ts'
 import { chartValues } from './values.ts'
@@ -30,6 +31,7 @@ export function desiredRun(observed: Observed, settings: Settings): DesiredRun {
   }
   return {
     ...target,
+    values: withBootstrapGuard(values, cluster),
     generation: metadata.generation,
     ...(startMark !== undefined && { startMark }),
     spec,

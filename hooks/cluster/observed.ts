@@ -2,7 +2,14 @@
 import type { VecCluster } from '../../crds/cluster.ts'
 import type { Connection } from '../../crds/contract/connection.ts'
 import type { UpgradePlan } from '../../crds/contract/job.ts'
-import type { Job, KubernetesEvent, Pod, Secret, StatefulSet } from '../../crds/kubernetes.ts'
+import type {
+  ConfigMap,
+  Job,
+  KubernetesEvent,
+  Pod,
+  Secret,
+  StatefulSet,
+} from '../../crds/kubernetes.ts'
 import type { LeasePorts, ObservedLease } from '../lease.ts'
 import type { ObservedJobs } from '../request.ts'
 
@@ -51,7 +58,14 @@ export interface Peer {
   ordinal?: number
 }
 
-export interface ClusterPorts extends LeasePorts {
+export interface FormationPorts {
+  /** Read live; undefined if it does not exist. */
+  configMap(namespace: string, name: string): Promise<ConfigMap | undefined>
+  /** Creates it, or replaces the version given by its resourceVersion; false on a conflict. */
+  writeConfigMap(configMap: ConfigMap): Promise<boolean>
+}
+
+export interface ClusterPorts extends LeasePorts, FormationPorts {
   /** A Secret, at most 60 s old; undefined if it does not exist. */
   secret(namespace: string, name: string): Promise<Secret | undefined>
   /** Number of unfinished helm Jobs in all namespaces, at most 5 s old. */

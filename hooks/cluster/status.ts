@@ -7,6 +7,7 @@ import type { Condition, ConditionReason } from '../../crds/schema.ts'
 import { getCondition, setConditions, type ConditionUpdate } from '../conditions.ts'
 import type { Context } from '../protocol.ts'
 import { consensusCondition, isConsensusLost } from './consensus.ts'
+import { formedNodes } from './formation.ts'
 import type { Observed } from './observed.ts'
 
 /** The whole status. `notApplied` becomes the condition Applied. */
@@ -19,6 +20,7 @@ export function clusterStatus(
   const applied = progress?.applied
   const phase = phaseOf(observed)
   const consensus = consensusCondition(observed)
+  const nodes = formedNodes(observed, isRolledOut(observed))
   const findings = [
     ...(applied === undefined ? [] : [progressingCondition(observed), readyCondition(observed)]),
     ...(consensus === undefined ? [] : [consensus]),
@@ -35,6 +37,7 @@ export function clusterStatus(
       appliedGeneration: applied.generation,
       appliedRun: applied.run,
     }),
+    ...(nodes !== undefined && { formedNodes: nodes }),
     conditions: setConditions(cluster, findings, now).map((condition) =>
       withGeneration(condition, rolledOutGeneration(observed)),
     ),

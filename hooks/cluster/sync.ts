@@ -8,7 +8,7 @@ import {
   REQUEUE_SOON_SECONDS,
   RETRY_SECONDS,
 } from '../../crds/contract/limits.ts'
-import type { AnyObject, Job, LeaseHolder } from '../../crds/kubernetes.ts'
+import type { AnyObject, ConfigMap, Job, LeaseHolder } from '../../crds/kubernetes.ts'
 import type { ConditionReason } from '../../crds/schema.ts'
 import { getCondition, secondsSince } from '../conditions.ts'
 import { hasReported, restartReason, silenceReason } from '../job-watch.ts'
@@ -31,6 +31,7 @@ import {
 import type { Child, Context, Desired } from '../protocol.ts'
 import { allObserved, isHelmBinding } from '../rbac.ts'
 import { eventsOf } from './events.ts'
+import { formationRecord } from './formation.ts'
 import { limitMessage, slotRetrySeconds } from './helm-concurrency.ts'
 import { lastFailure, previousFailure } from './helm-result.ts'
 import { clusterRbac, desiredRun, upgradeJob } from './job.ts'
@@ -38,9 +39,11 @@ import type { DesiredRun, Observed } from './observed.ts'
 import { clusterStatus, isNewlyApplied } from './status.ts'
 import { referencedSecrets, validateSecrets, validateSpec } from './validation.ts'
 
-/** A decision: the hook response and the Leases to write. */
+/** A decision: the hook response and the objects to write. */
 export interface Decision extends Desired<ClusterStatus> {
   leases?: LeaseWrite[]
+  /** Records that the cluster was formed. */
+  formation?: ConfigMap
 }
 
 export function sync(observed: Observed, context: Context): Decision {
@@ -162,7 +165,7 @@ export function leaseHolder({ metadata: { namespace, name, uid } }: VecCluster):
 }
 
 /** A cluster that does not start a Job must not block other lease holders. */
-function releaseLease({ cluster, leases }: Observed, desired: Desired<ClusterStatus>): Decision {
+function releaseLease({ cluster, leases }: Observed, desired: Decision): Decision {
   const writes = leases === undefined ? [] : leaseReleases([leases.backup], leaseHolder(cluster))
   return writes.length === 0 ? desired : { ...desired, leases: writes }
 }
@@ -213,19 +216,14 @@ function runMessage(run: number): string {
   return `helm run ${run} is in progress`
 }
 
-function blocked(
-  observed: Observed,
-  context: Context,
-  reason: string,
-  message: string,
-): Desired<ClusterStatus> {
+function blocked(observed: Observed, context: Context, reason: string, message: string): Decision {
   return desiredState(observed, context, {
     notApplied: { reason, message },
     resyncAfterSeconds: RETRY_SECONDS,
   })
 }
 
-function upToDate(observed: Observed, context: Context): Desired<ClusterStatus> {
+function upToDate(observed: Observed, context: Context): Decision {
   const resyncAfterSeconds = isNewlyApplied(observed)
     ? FIRST_READINESS_CHECK_SECONDS
     : READINESS_CHECK_SECONDS
@@ -266,7 +264,7 @@ function desiredState(
   observed: Observed,
   context: Context,
   { notApplied, resyncAfterSeconds, more = [], unused = [] }: StateOptions,
-): Desired<ClusterStatus> {
+): Decision {
   const { cluster, jobs, children } = observed
   const latest = latestJob(jobs)
   const reportedRun = cluster.status?.appliedRun ?? 0
@@ -278,12 +276,14 @@ function desiredState(
     ...unused.map(({ kind, metadata: { name } }) => ({ kind, name, reason })),
   ]
   const status = clusterStatus(observed, notApplied, context)
+  const formation = formationRecord(cluster, status)
   return {
     status,
     children: childrenAfter(children, { created: more, pruned }),
     ...(pruned.length > 0 && { pruned }),
     resyncAfterSeconds,
     events: eventsOf(cluster, status, context.now),
+    ...(formation !== undefined && { formation }),
     ...(observed.consensusFailure !== undefined && { failure: observed.consensusFailure }),
   }
 }

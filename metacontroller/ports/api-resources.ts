@@ -13,6 +13,7 @@ export type ApiResourceFn = (namespace?: string) => ApiResource
 export const namespaces = apiResource('v1', 'namespaces')
 export const pods = apiResource('v1', 'pods')
 export const services = apiResource('v1', 'services')
+export const configMaps = apiResource('v1', 'configmaps')
 export const secrets = apiResource('v1', 'secrets')
 export const events = apiResource('v1', 'events')
 export const jobs = apiResource('batch/v1', 'jobs')

@@ -8,7 +8,7 @@ import type { Connection } from '../../crds/contract/connection.ts'
 import { EngineError, KubernetesError } from '../../crds/contract/errors.ts'
 import { parseProgress } from '../../crds/contract/job.ts'
 import { ANNOTATIONS, LABELS, releaseName } from '../../crds/contract/names.ts'
-import { AnyObject, Pod, Secret, type Job } from '../../crds/kubernetes.ts'
+import { AnyObject, ConfigMap, Pod, Secret, type Job } from '../../crds/kubernetes.ts'
 import type { AccessKeyPorts } from '../../hooks/access-key/observe.ts'
 import type { ClusterPorts, PodConsensus } from '../../hooks/cluster/observed.ts'
 import { secondsSince } from '../../hooks/conditions.ts'
@@ -16,7 +16,8 @@ import { isSigned } from '../../hooks/job-signature.ts'
 import type { ClusterStatus } from '../../jobs/clients/engine/responses.ts'
 import type { Kubernetes } from '../../jobs/clients/kubernetes/client.ts'
 import type { Log, MarkableCluster } from '../startup-upgrades.ts'
-import { clusters, crds, inNamespaces, jobs, pods, secrets } from './api-resources.ts'
+import { clusters, configMaps, crds, inNamespaces, jobs, pods, secrets } from './api-resources.ts'
+import { createOrReplace } from './conditional-writes.ts'
 import { commonPorts, hasStatus, leasePorts, listActiveJobs } from './common.ts'
 import { engineClient, type EngineDependencies } from './engine-client.ts'
 import { ttlCache } from './ttl-cache.ts'
@@ -60,6 +61,9 @@ export function clusterPorts(dependencies: ClusterDependencies): ClusterPorts {
     consensus: dependencies.consensus,
     pods: (namespace, release) => listPods(dependencies, namespace, release),
     ...leases,
+    configMap: (namespace, name) => kubernetes.get(configMaps(namespace), name, ConfigMap),
+    writeConfigMap: (configMap) =>
+      createOrReplace(kubernetes, configMaps(configMap.metadata.namespace), configMap),
     unfinishedHelmJobs: async () => (await cachedHelmSlots()) ?? 0,
   }
 }

@@ -23,6 +23,7 @@ import { clusterFaults } from '../scenarios/cluster-faults.ts'
 import { clusterInput } from '../scenarios/cluster-input.ts'
 import { clusterLife } from '../scenarios/cluster-life.ts'
 import { collectionScenarios } from '../scenarios/collection.ts'
+import { formation } from '../scenarios/formation.ts'
 import { hazards } from '../scenarios/hazards.ts'
 import { migrationScenarios } from '../scenarios/migration.ts'
 import { operatorDays } from '../scenarios/operator-days.ts'
@@ -96,6 +97,7 @@ if (world !== undefined) {
     ...backupRetention,
     ...clusterLife,
     ...clusterInput,
+    ...formation,
     ...collectionScenarios,
     ...accessKeyScenarios,
     ...backupScenarios,

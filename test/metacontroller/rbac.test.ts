@@ -6,7 +6,7 @@ import { parse } from 'yaml'
 import type { VecCollection } from '../../crds/collection.ts'
 import type { Progress } from '../../crds/contract/job.ts'
 import { API_VERSION, LABELS, MANAGED_BY } from '../../crds/contract/names.ts'
-import type { Secret } from '../../crds/kubernetes.ts'
+import type { ConfigMap, Secret } from '../../crds/kubernetes.ts'
 import type { AccessKeyPorts } from '../../hooks/access-key/observe.ts'
 import type { BackupSchedulePorts } from '../../hooks/backup-schedule/observe.ts'
 import type { BackupPorts } from '../../hooks/backup/observe.ts'
@@ -67,12 +67,25 @@ const lease = {
   metadata: NAME,
 }
 
+const record: ConfigMap = {
+  apiVersion: 'v1',
+  kind: 'ConfigMap',
+  metadata: { namespace: 'ns', name: 'vec-a.formed' },
+  data: { nodes: '3' },
+}
+
 const ofCluster: Uses<ClusterPorts> = {
   secret: (ports) => ports.secret('ns', 'a'),
   jobsOf: (ports) => ports.jobsOf('ns', 'uid'),
   lease: (ports) => ports.lease('ns', 'vec-a-write'),
   writeLease: (ports) => ports.writeLease(lease),
   deleteLease: (ports) => ports.deleteLease(lease),
+  configMap: (ports) => ports.configMap('ns', 'vec-a.formed'),
+  writeConfigMap: async (ports) => {
+    await ports.writeConfigMap(record)
+    const created = await ports.configMap('ns', record.metadata.name)
+    if (created !== undefined) await ports.writeConfigMap(created)
+  },
   unfinishedHelmJobs: (ports) => ports.unfinishedHelmJobs(),
   cluster: (ports) => ports.cluster('ns', 'a'),
   statefulSet: (ports) => ports.statefulSet('ns', 'a'),

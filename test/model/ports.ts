@@ -1,7 +1,7 @@
 /** What all rooms read and write, over a small world: every port of every kind in one object. */
 import { VecBackup } from '../../crds/backup.ts'
 import type { BackupPorts } from '../../hooks/backup/observe.ts'
-import type { Job, Lease, Secret } from '../../crds/kubernetes.ts'
+import type { ConfigMap, Job, Lease, Secret } from '../../crds/kubernetes.ts'
 import { ANNOTATIONS, LABELS } from '../../crds/contract/names.ts'
 import { VecRestore } from '../../crds/restore.ts'
 import { StorageError } from '../../crds/contract/errors.ts'
@@ -68,6 +68,8 @@ export function portsOver(world: SmallWorld): AllPorts {
         edit(world, keyOf(copy), (found) => ({ ...found, data: copy.data ?? {} }))
     },
     deleteSecretCopy: async ({ name }) => remove(world, `Secret/${name}`),
+    configMap: get<ConfigMap>('ConfigMap'),
+    writeConfigMap: async (configMap) => create(world, configMap),
     cluster: get('VecCluster'),
     statefulSet: get('StatefulSet'),
     backup: get('VecBackup'),

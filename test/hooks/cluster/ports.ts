@@ -1,11 +1,12 @@
 /** Ports of the VecCluster room over plain data, and a record of what was written through them. */
-import type { KubernetesEvent } from '../../../crds/kubernetes.ts'
+import type { ConfigMap, KubernetesEvent } from '../../../crds/kubernetes.ts'
 import type { ClusterPorts } from '../../../hooks/cluster/observed.ts'
 
 export interface RecordedWrites {
   events: KubernetesEvent[]
   deleted: string[]
   leases: string[]
+  configMaps: ConfigMap[]
 }
 
 /** Ports that find nothing, unless a test says otherwise. */
@@ -13,13 +14,15 @@ export function fakePorts(overrides: Partial<ClusterPorts> = {}): {
   ports: ClusterPorts
   writes: RecordedWrites
 } {
-  const writes: RecordedWrites = { events: [], deleted: [], leases: [] }
+  const writes: RecordedWrites = { events: [], deleted: [], leases: [], configMaps: [] }
   const ports: ClusterPorts = {
     secret: async () => undefined,
     jobsOf: async () => [],
     lease: async () => undefined,
     writeLease: async ({ metadata }) => writes.leases.push(`take ${metadata.name}`) > 0,
     deleteLease: async ({ metadata }) => writes.leases.push(`drop ${metadata.name}`) > 0,
+    configMap: async () => undefined,
+    writeConfigMap: async (configMap) => writes.configMaps.push(configMap) > 0,
     unfinishedHelmJobs: async () => 0,
     cluster: async () => undefined,
     statefulSet: async () => undefined,
