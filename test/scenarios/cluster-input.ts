@@ -195,6 +195,8 @@ const downgrade: Scenario = {
     const refused = await untilReason(world, reference, 'VersionDowngraded')
     t.equal(phaseOf(refused), 'Running')
     t.equal(statusOf(refused).version, world.versions.newer)
+    // An install and two changes within a minute would meet the limit of Events.
+    await world.advance(60)
     await world.patch(reference, { spec: { version: world.versions.older } })
     const object = await untilApplied(world, reference)
     t.equal(statusOf(object).version, world.versions.older)
