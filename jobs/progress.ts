@@ -1,22 +1,88 @@
 /**
- * Reports the progress of a data Job in the background and within the annotation's size limit;
- * shows a progress bar on a terminal.
+ * Progress of a data Job: reported in the background and within the annotation's size limit, or
+ * shown as a progress bar on a terminal.
  */
-
 import type { DestinationStream } from 'pino'
+import type { KindReport, Reporter } from './reporter.ts'
 
 /** Leaves space for the rest of the report: MAX_PROGRESS_BYTES in total. */
 export const MAX_LIST_BYTES = 48 * 1024
 
-/** One report in the background at a time. */
-export class BackgroundReporter {
+const MAX_ERROR_LENGTH = 512
+
+/** A collection in the report of a data Job. */
+interface ReportedCollection {
+  name: string
+  status: string
+}
+
+interface ProgressOptions<Collection extends ReportedCollection> {
+  reporter: Pick<Reporter, 'progress' | 'checkpoint'>
+  /** Which collections a report lists first if it cannot list all. */
+  statusOrder: readonly Collection['status'][]
+  /** The message and the fields of a report about the present state. */
+  toReport: () => { message: string; fields: KindReport }
+}
+
+/** The collections of a data Job, the first error, and the reports about them. */
+export class JobProgress<Collection extends ReportedCollection> {
+  readonly collections = new Map<string, Collection>()
+  readonly #options: ProgressOptions<Collection>
+  #firstError: string | undefined
   #pending: Promise<void> | undefined
   #failure: { error: unknown } | undefined
+  #saving: Promise<void> = Promise.resolve()
 
-  /** Skipped while the previous report is still in progress. */
-  report(report: () => Promise<void>): void {
+  constructor(options: ProgressOptions<Collection>) {
+    this.#options = options
+  }
+
+  /** Changes a collection; unknown names are ignored. */
+  update(name: string, change: Partial<Collection>): void {
+    const existing = this.collections.get(name)
+    if (existing !== undefined) this.collections.set(name, { ...existing, ...change })
+  }
+
+  /** Records the error if it is the first; returns it as the report has it. */
+  recordError(error: string): string {
+    this.#firstError ??= error
+    return truncateError(error)
+  }
+
+  /** Position of a collection in the order of processing, from 1. */
+  numberOf(name: string): number {
+    return [...this.collections.keys()].indexOf(name) + 1
+  }
+
+  counts(): { total: number; completed: number; failed: number } {
+    const { completed, failed } = countStates([...this.collections.values()])
+    return { total: this.collections.size, completed, failed }
+  }
+
+  /** The first error as field of a report. */
+  errorField(): { error?: string } {
+    return this.#firstError === undefined ? {} : { error: truncateError(this.#firstError) }
+  }
+
+  /** The collections that fit into a report, and the others. */
+  listed(maxBytes = MAX_LIST_BYTES): { collections: Collection[]; omitted: Collection[] } {
+    const all = [...this.collections.values()]
+    const listed = takeWithinBytes(all, this.#options.statusOrder, maxBytes)
+    return {
+      collections: all.filter((collection) => listed.has(collection)),
+      omitted: all.filter((collection) => !listed.has(collection)),
+    }
+  }
+
+  /**
+   * Reports in the background, because the work does not wait for the API; skipped while the
+   * previous report is still in progress.
+   */
+  report(toReport: () => { message: string; fields?: KindReport } = this.#options.toReport): void {
     if (this.#pending !== undefined) return
-    this.#pending = report()
+    const { message, fields } = toReport()
+    this.#pending = this.#options.reporter
+      .progress(message, fields)
       .catch((error: unknown) => (this.#failure ??= { error }))
       .then(() => (this.#pending = undefined))
   }
@@ -31,13 +97,43 @@ export class BackgroundReporter {
   throwIfFailed(): void {
     if (this.#failure !== undefined) throw this.#failure.error
   }
+
+  /**
+   * Reports and waits until the report is accepted. One at a time: an older report must not
+   * overwrite a newer one.
+   */
+  checkpoint(): Promise<void> {
+    const save = async () => {
+      await this.flush()
+      const { message, fields } = this.#options.toReport()
+      await this.#options.reporter.checkpoint(message, fields)
+    }
+    this.#saving = this.#saving.then(save, save)
+    return this.#saving
+  }
+}
+
+/** The collections that a report does not list, by state. */
+export function countStates(collections: readonly ReportedCollection[]): {
+  completed: number
+  failed: number
+  pending: number
+} {
+  const count = (status: string) => collections.filter((one) => one.status === status).length
+  const completed = count('Completed')
+  const failed = count('Failed')
+  return { completed, failed, pending: collections.length - completed - failed }
+}
+
+function truncateError(error: string): string {
+  return error.slice(0, MAX_ERROR_LENGTH)
 }
 
 /** The items that fit into a report, in the order of their states. */
-export function takeWithinBytes<Item extends { status: string }>(
+function takeWithinBytes<Item extends { status: string }>(
   items: readonly Item[],
   statusOrder: readonly Item['status'][],
-  maxBytes = MAX_LIST_BYTES,
+  maxBytes: number,
 ): Set<Item> {
   const listed = new Set<Item>()
   let remainingBytes = maxBytes

@@ -41,6 +41,9 @@ export type Report = Pick<Progress, 'state' | 'reason' | 'message' | KindProgres
 /** The progress of one kind in a report. */
 type KindProgress = 'applied' | 'backup' | 'restore' | 'migration'
 
+/** The fields of a report that only one kind has. */
+export type KindReport = Pick<Report, KindProgress>
+
 /** The resource and the Job that a report is about. */
 export interface JobTarget {
   resource: string
@@ -122,7 +125,7 @@ export class Reporter {
   }
 
   /** An intermediate report: skipped if the last one is recent; a failure is ignored. */
-  async progress(message: string, kindProgress: Pick<Report, KindProgress> = {}): Promise<void> {
+  async progress(message: string, kindProgress: KindReport = {}): Promise<void> {
     if (this.#options.time.now().getTime() - this.#lastWriteAt < MIN_INTERVAL_MS) return
     try {
       await this.#write({ state: 'Started', message, ...kindProgress })
@@ -133,7 +136,7 @@ export class Reporter {
   }
 
   /** A report that later steps depend on: the next pod must find it. */
-  async checkpoint(message: string, kindProgress: Pick<Report, KindProgress>): Promise<void> {
+  async checkpoint(message: string, kindProgress: KindReport): Promise<void> {
     await this.#persist(() => this.#write({ state: 'Started', message, ...kindProgress }))
   }
 

@@ -11,7 +11,7 @@ import type {
 import { hashNames } from '../../crds/contract/names.ts'
 import { formatBytes } from '../../crds/units.ts'
 import type { Dependencies } from '../dependencies.ts'
-import { BackgroundReporter, takeWithinBytes } from '../progress.ts'
+import { countStates, JobProgress } from '../progress.ts'
 import {
   estimateTotalBytes,
   NodeProgress,
@@ -23,7 +23,6 @@ import type { Owner } from './owner.ts'
 
 /** What users must see first comes first. */
 const STATUS_ORDER = ['Failed', 'InProgress', 'Completed', 'Pending'] as const
-const MAX_ERROR_LENGTH = 512
 const LOG_INTERVAL_MS = 5_000
 /**
  * A collection with hundreds of shards must not fill the report alone: manifest.json lists them
@@ -38,21 +37,24 @@ export class BackupProgress {
   /** Start of the first attempt, once that is known. */
   #startedAt: string
   #clusterUid: string | undefined
-  #collections = new Map<string, BackedUpCollection>()
   /** By collection, if the engine reported them. */
   #points = new Map<string, number>()
   /** The collection in progress. */
   #current: Pick<CurrentCollection, 'collection' | 'number'> | undefined
   #nodeProgress: NodeProgress | undefined
   #shardProgress: ShardProgress | undefined
-  #firstError: string | undefined
   #loggedAt = 0
   /** Why the bucket rejects all calls until its credentials are renewed. */
   #credentialsError: string | undefined
-  readonly #backgroundReporter = new BackgroundReporter()
+  readonly #progress: JobProgress<BackedUpCollection>
 
   constructor(tools: ProgressDependencies) {
     this.#tools = tools
+    this.#progress = new JobProgress({
+      reporter: tools.reporter,
+      statusOrder: STATUS_ORDER,
+      toReport: () => ({ message: this.statusLine(), fields: { backup: this.result() } }),
+    })
     this.#startedAt = tools.time.now().toISOString()
   }
 
@@ -62,7 +64,9 @@ export class BackupProgress {
   ): void {
     this.#startedAt = startedAt
     this.#clusterUid = clusterUid
-    this.#collections = new Map(collections.map((name) => [name, { name, status: 'Pending' }]))
+    for (const name of collections) {
+      this.#progress.collections.set(name, { name, status: 'Pending' })
+    }
   }
 
   /** Point counts of the remaining collections, used to estimate the total bytes. */
@@ -72,15 +76,14 @@ export class BackupProgress {
 
   /** Method Node: the number of nodes to process, one after the other. */
   startCollection(collection: string, nodes?: number): void {
-    this.#collections.set(collection, { name: collection, status: 'InProgress' })
-    const number = [...this.#collections.keys()].indexOf(collection) + 1
-    this.#current = { collection, number }
+    this.#progress.collections.set(collection, { name: collection, status: 'InProgress' })
+    this.#current = { collection, number: this.#progress.numberOf(collection) }
     this.#nodeProgress = nodes === undefined ? undefined : new NodeProgress(nodes)
     this.#shardProgress = undefined
   }
 
   completed({ name, snapshots }: ManifestCollection): void {
-    this.#collections.set(name, {
+    this.#progress.collections.set(name, {
       name,
       status: 'Completed',
       bytes: snapshots.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0),
@@ -89,10 +92,13 @@ export class BackupProgress {
   }
 
   failed(name: string, error: string): void {
-    this.#firstError ??= error
     // It no longer counts toward the total of the backup.
     this.#points.delete(name)
-    this.#collections.set(name, { name, status: 'Failed', error: error.slice(0, MAX_ERROR_LENGTH) })
+    this.#progress.collections.set(name, {
+      name,
+      status: 'Failed',
+      error: this.#progress.recordError(error),
+    })
   }
 
   /** The transfer of a node's snapshot starts. */
@@ -151,14 +157,12 @@ export class BackupProgress {
 
   /** Reports in the background: transfers need not wait for the API. */
   report(): void {
-    this.#backgroundReporter.report(() =>
-      this.#tools.reporter.progress(this.statusLine(), { backup: this.result() }),
-    )
+    this.#progress.report()
   }
 
   /** Waits for the report in progress; throws if it said that this pod must stop. */
   flush(): Promise<void> {
-    return this.#backgroundReporter.flush()
+    return this.#progress.flush()
   }
 
   statusLine(): string {
@@ -171,7 +175,7 @@ export class BackupProgress {
 
   /** The outcome, for the condition: `Backed up n/m collections`. */
   summary(): string {
-    const { completed, total } = this.result()
+    const { completed, total } = this.#progress.counts()
     return `Backed up ${completed}/${total} collections`
   }
 
@@ -182,26 +186,17 @@ export class BackupProgress {
   }
 
   result(): BackupResult {
-    const all = [...this.#collections.values()]
-    const listed = takeWithinBytes(all, STATUS_ORDER)
-    const count = (status: BackedUpCollection['status'], of: Iterable<BackedUpCollection>) =>
-      [...of].filter((collection) => collection.status === status).length
-    const unlistedCollections = all.filter((collection) => !listed.has(collection))
+    const all = [...this.#progress.collections.values()]
+    const { collections, omitted } = this.#progress.listed()
     return {
       startedAt: this.#startedAt,
-      total: all.length,
-      completed: count('Completed', all),
-      failed: count('Failed', all),
+      ...this.#progress.counts(),
       bytes: all.reduce((sum, { bytes = 0 }) => sum + bytes, 0),
       ...(this.#clusterUid !== undefined && { clusterUid: this.#clusterUid }),
       ...completedHashes(all),
-      ...(this.#firstError !== undefined && { error: this.#firstError.slice(0, MAX_ERROR_LENGTH) }),
-      collections: all.filter((collection) => listed.has(collection)),
-      unlisted: {
-        completed: count('Completed', unlistedCollections),
-        failed: count('Failed', unlistedCollections),
-        pending: count('Pending', unlistedCollections) + count('InProgress', unlistedCollections),
-      },
+      ...this.#progress.errorField(),
+      collections,
+      unlisted: countStates(omitted),
       ...(this.#current !== undefined && { current: this.#currentReport() }),
     }
   }
@@ -216,7 +211,7 @@ export class BackupProgress {
   }
 
   #onBytes(): void {
-    this.#backgroundReporter.throwIfFailed()
+    this.#progress.throwIfFailed()
     const collectionProgress = this.#collectionProgress
     if (collectionProgress === undefined) return
     this.#tools.progressBar?.show(() => this.#updatedStatusLine(), collectionProgress.fraction)
@@ -224,7 +219,7 @@ export class BackupProgress {
   }
 
   #position(): string {
-    const total = this.#collections.size
+    const total = this.#progress.collections.size
     if (this.#current === undefined) return `${total} collections`
     const { collection, number } = this.#current
     const position = `collection ${number} of ${total} (${collection})`
@@ -238,7 +233,7 @@ export class BackupProgress {
   /** Bytes of all collections: transferred so far, and the estimated total. */
   #totals(): { allBytes: number; allBytesTotal?: number } {
     const bytesByCollection = new Map<string, number>()
-    for (const { name, bytes, status } of this.#collections.values()) {
+    for (const { name, bytes, status } of this.#progress.collections.values()) {
       if (status === 'Completed' && bytes !== undefined) bytesByCollection.set(name, bytes)
     }
     const completedBytes = [...bytesByCollection.values()].reduce((sum, bytes) => sum + bytes, 0)

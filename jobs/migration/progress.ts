@@ -11,21 +11,19 @@ import type {
   MigrationResult,
 } from '../../crds/contract/migration-job.ts'
 import type { Dependencies } from '../dependencies.ts'
-import { BackgroundReporter, MAX_LIST_BYTES, takeWithinBytes } from '../progress.ts'
+import { countStates, JobProgress, MAX_LIST_BYTES } from '../progress.ts'
 
-const MAX_ERROR_LENGTH = 512
+/** What a user must see first comes first. */
+const STATUS_ORDER = ['Failed', 'Running', 'Completed', 'Pending'] as const
 const LOG_INTERVAL_MS = 5_000
 
 type ProgressTools = Pick<Dependencies, 'time' | 'log' | 'reporter'>
-type State = MigratedCollection['status']
 
 export class Progress {
   readonly #tools: ProgressTools
   readonly #startedAt: string
-  readonly #collections: Map<string, MigratedCollection>
-  readonly #background = new BackgroundReporter()
+  readonly #progress: JobProgress<MigratedCollection>
   #position: MigrationCheckpoint | undefined
-  #firstError: string | undefined
   /**
    * What this process has written; the next fields record since when, and what was last reported.
    */
@@ -48,8 +46,13 @@ export class Progress {
     this.#position = position
     this.#startedAt = startedAt
     this.#runStartedMs = this.#now()
-    this.#collections = new Map(collections.map((collection) => [collection.name, collection]))
-    this.#firstError = collections.find(({ error }) => error !== undefined)?.error
+    this.#progress = new JobProgress({
+      reporter: tools.reporter,
+      statusOrder: STATUS_ORDER,
+      toReport: () => ({ message: this.statusLine(), fields: { migration: this.toResult() } }),
+    })
+    this.add(collections)
+    for (const { error } of collections) if (error !== undefined) this.#progress.recordError(error)
   }
 
   /** Checkpoint of the current collection. */
@@ -61,7 +64,7 @@ export class Progress {
   setPosition(position: MigrationCheckpoint): void {
     this.#position = position
     this.#comparison = undefined
-    this.#update(position.collection, { status: 'Running', pointsCopied: position.copied })
+    this.#progress.update(position.collection, { status: 'Running', pointsCopied: position.copied })
   }
 
   /** Counts a batch that is written. */
@@ -75,7 +78,7 @@ export class Progress {
    * Everything up to this checkpoint is written; throws if a report said that this pod must stop.
    */
   advance(position: MigrationCheckpoint): void {
-    this.#background.throwIfFailed()
+    this.#progress.throwIfFailed()
     this.setPosition(position)
     if (this.#written.batches - this.#reportedBatches >= PROGRESS_EVERY_BATCHES) this.report()
     if (this.#now() - this.#loggedMs < LOG_INTERVAL_MS) return
@@ -85,21 +88,22 @@ export class Progress {
 
   /** All points of a collection are written; `points` is their number. */
   setCopied(name: string, points: number): void {
-    this.#update(name, { pointsCopied: points })
+    this.#progress.update(name, { pointsCopied: points })
     this.report()
   }
 
   /** Adds collections that were found after the start. */
   add(collections: readonly MigratedCollection[]): void {
-    for (const collection of collections) this.#collections.set(collection.name, collection)
+    for (const collection of collections)
+      this.#progress.collections.set(collection.name, collection)
   }
 
   has(name: string): boolean {
-    return this.#collections.has(name)
+    return this.#progress.collections.has(name)
   }
 
   names(): string[] {
-    return [...this.#collections.keys()]
+    return [...this.#progress.collections.keys()]
   }
 
   /**
@@ -107,7 +111,7 @@ export class Progress {
    * must stop.
    */
   setCompared({ points, bytes }: { points: number; bytes: number }): void {
-    this.#background.throwIfFailed()
+    this.#progress.throwIfFailed()
     this.#comparison = { since: this.#comparison?.since ?? this.#now(), points, bytes }
     if (this.#now() - this.#loggedMs < LOG_INTERVAL_MS) return
     this.#loggedMs = this.#now()
@@ -117,20 +121,17 @@ export class Progress {
 
   /** Reports why nothing is copied or compared for the moment. */
   reportWaiting(message: string): void {
-    this.#background.report(() =>
-      this.#tools.reporter.progress(message, { migration: this.toResult() }),
-    )
+    this.#progress.report(() => ({ message, fields: { migration: this.toResult() } }))
   }
 
   completed(name: string, proof: string): void {
     this.#clearPosition()
-    this.#update(name, { status: 'Completed', proof })
+    this.#progress.update(name, { status: 'Completed', proof })
   }
 
   failed(name: string, error: string): void {
     this.#clearPosition()
-    this.#firstError ??= error
-    this.#update(name, { status: 'Failed', error: error.slice(0, MAX_ERROR_LENGTH) })
+    this.#progress.update(name, { status: 'Failed', error: this.#progress.recordError(error) })
   }
 
   /** Sets the source that must list its collections before any progress can be reported. */
@@ -142,34 +143,31 @@ export class Progress {
   reportUnreachable(reason: string): void {
     if (this.#unreachedSource === undefined) return
     const message = `waits for the source ${this.#unreachedSource}: ${reason}`
-    this.#background.report(() => this.#tools.reporter.progress(message))
+    this.#progress.report(() => ({ message }))
   }
 
   /** Reports in the background; the reporter limits the rate. */
   report(): void {
     this.#reportedBatches = this.#written.batches
-    this.#background.report(() =>
-      this.#tools.reporter.progress(this.statusLine(), { migration: this.toResult() }),
-    )
+    this.#progress.report()
   }
 
   /** Waits for the report in progress; throws if it said that this pod must stop. */
   flush(): Promise<void> {
-    return this.#background.flush()
+    return this.#progress.flush()
   }
 
   check(): void {
-    this.#background.throwIfFailed()
+    this.#progress.throwIfFailed()
   }
 
   /** Reports and waits for the result: the next step depends on it. */
-  async checkpoint(): Promise<void> {
-    await this.flush()
-    await this.#tools.reporter.checkpoint(this.statusLine(), { migration: this.toResult() })
+  checkpoint(): Promise<void> {
+    return this.#progress.checkpoint()
   }
 
   statusLine(): string {
-    const all = [...this.#collections.values()]
+    const all = [...this.#progress.collections.values()]
     const number = all.findIndex(({ name }) => name === this.#position?.collection)
     const current = all[number]
     if (current === undefined) return this.summary()
@@ -191,43 +189,38 @@ export class Progress {
 
   /** The result, for the condition. */
   summary(): string {
-    const all = [...this.#collections.values()]
-    return `Copied ${count('Completed', all)}/${all.length}`
+    const { completed, total } = this.#progress.counts()
+    return `Copied ${completed}/${total}`
   }
 
   toResult(): MigrationResult {
-    const all = [...this.#collections.values()]
-    const listed = selectListed(all)
-    const unlisted = all.filter((collection) => !listed.has(collection))
-    const finished = unlisted.filter((collection) => collection.status === 'Completed')
-    const error = this.#firstError?.slice(0, MAX_ERROR_LENGTH)
+    const all = [...this.#progress.collections.values()]
+    const { collections, omitted } = this.#listed()
+    const finished = omitted.filter((collection) => collection.status === 'Completed')
     return {
       startedAt: this.#startedAt,
-      total: all.length,
-      completed: count('Completed', all),
-      failed: count('Failed', all),
+      ...this.#progress.counts(),
       pointsTotal: sum(all, 'pointsTotal'),
       pointsCopied: sum(all, 'pointsCopied'),
-      ...(error !== undefined && { error }),
-      collections: all.filter((collection) => listed.has(collection)),
-      unlisted: {
-        completed: finished.length,
-        failed: count('Failed', unlisted),
-        pending: count('Pending', unlisted) + count('Running', unlisted),
-      },
+      ...this.#progress.errorField(),
+      collections,
+      unlisted: countStates(omitted),
       ...(finished.length > 0 && { finished: fingerprints(finished.map(({ name }) => name)) }),
       ...(this.#position !== undefined && { position: this.#position }),
     }
   }
 
+  /** Leaves space for the fingerprints of the completed collections that do not fit. */
+  #listed() {
+    const listed = this.#progress.listed()
+    if (listed.omitted.length === 0) return listed
+    const { completed } = this.#progress.counts()
+    return this.#progress.listed(MAX_LIST_BYTES - FINGERPRINT_BYTES * completed)
+  }
+
   #clearPosition(): void {
     this.#position = undefined
     this.#comparison = undefined
-  }
-
-  #update(name: string, change: Partial<MigratedCollection>): void {
-    const existing = this.#collections.get(name)
-    if (existing !== undefined) this.#collections.set(name, { ...existing, ...change })
   }
 
   #throughput() {
@@ -244,22 +237,6 @@ export class Progress {
   #now(): number {
     return this.#tools.time.now().getTime()
   }
-}
-
-/** Collections that fit into a report, next to the fingerprints of those that do not. */
-function selectListed(all: readonly MigratedCollection[]): Set<MigratedCollection> {
-  const statusOrder = ['Failed', 'Running', 'Completed', 'Pending'] as const
-  const listed = takeWithinBytes(all, statusOrder)
-  if (listed.size === all.length) return listed
-  return takeWithinBytes(
-    all,
-    statusOrder,
-    MAX_LIST_BYTES - FINGERPRINT_BYTES * count('Completed', all),
-  )
-}
-
-function count(status: State, all: readonly MigratedCollection[]): number {
-  return all.filter((collection) => collection.status === status).length
 }
 
 function sum(all: readonly MigratedCollection[], field: 'pointsTotal' | 'pointsCopied'): number {

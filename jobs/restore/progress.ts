@@ -6,7 +6,7 @@ import type { ShardSnapshot } from '../../crds/contract/manifest.ts'
 import type { RestoredCollection, RestoreResult } from '../../crds/contract/restore-job.ts'
 import { formatBytes } from '../../crds/units.ts'
 import type { Dependencies } from '../dependencies.ts'
-import { BackgroundReporter, takeWithinBytes } from '../progress.ts'
+import { countStates, JobProgress } from '../progress.ts'
 import {
   checkpointFor,
   CollectionProgress,
@@ -26,25 +26,19 @@ import { snapshotBytes, type RestoreItem, type SourceSnapshot } from './restore-
 
 /** What a user must see first comes first. */
 const REPORT_ORDER = ['Failed', 'Restoring', 'Completed', 'Pending'] as const
-const MAX_ERROR = 512
 const MAX_NOTES = 10
 const MAX_NOTE = 256
 const UNLISTED = 'failed in an earlier attempt: its log has the error'
 
 type ProgressDependencies = Pick<Dependencies, 'time' | 'log' | 'reporter'>
 
-interface Entry {
-  reported: RestoredCollection
-  /** Total size of its snapshots. */
-  bytes: number
-}
-
 export class Progress {
   readonly #tools: ProgressDependencies
   readonly #startedAt: string
   readonly #previous: RestoreResult | undefined
-  readonly #entries = new Map<string, Entry>()
-  readonly #background = new BackgroundReporter()
+  readonly #progress: JobProgress<RestoredCollection>
+  /** Total size of the snapshots of each collection. */
+  readonly #snapshotBytes = new Map<string, number>()
   readonly #notes: string[]
   #phase: RestoreResult['phase'] = 'Downloading'
   #current: CurrentCollection | undefined
@@ -53,18 +47,21 @@ export class Progress {
    * it.
    */
   #carriedOver: CurrentCollection | undefined
-  #firstError: string | undefined
   readonly #collectionProgress = new CollectionProgress()
-  #saving: Promise<void> = Promise.resolve()
 
   /** `previous` is the last report of a killed attempt. */
   constructor(tools: ProgressDependencies, previous: RestoreResult | undefined) {
     this.#tools = tools
+    this.#progress = new JobProgress({
+      reporter: tools.reporter,
+      statusOrder: REPORT_ORDER,
+      toReport: () => ({ message: this.statusLine(), fields: { restore: this.result() } }),
+    })
     this.#previous = previous
     this.#carriedOver = previous?.current
     this.#startedAt = previous?.startedAt ?? tools.time.now().toISOString()
     this.#notes = [...(previous?.notes ?? [])]
-    this.#firstError = previous?.error
+    if (previous?.error !== undefined) this.#progress.recordError(previous.error)
   }
 
   /** Call this after the manifest has been read and fits the target. */
@@ -73,15 +70,15 @@ export class Progress {
     this.#collectionProgress.start(this.#now())
     for (const { source, name } of toRestore) {
       const originalName = source.name === name ? {} : { originalName: source.name }
-      const reported: RestoredCollection = { name, ...originalName, status: 'Pending' }
-      this.#entries.set(name, { reported, bytes: snapshotBytes(source) })
+      this.#progress.collections.set(name, { name, ...originalName, status: 'Pending' })
+      this.#snapshotBytes.set(name, snapshotBytes(source))
     }
     this.#applyPrevious(nodes)
   }
 
   /** How an earlier attempt finished this collection, or how far it got. */
   checkpoint(name: string): 'Completed' | 'Failed' | Checkpoint {
-    const status = this.#entries.get(name)?.reported.status
+    const status = this.#progress.collections.get(name)?.status
     if (status === 'Completed' || status === 'Failed') return status
     return checkpointFor(this.#previous?.current, name)
   }
@@ -100,9 +97,8 @@ export class Progress {
   startCollection(toRestore: RestoreItem, nodes: number, checkpoint: Checkpoint): void {
     const { name } = toRestore
     this.#carriedOver = undefined
-    const entry = this.#entries.get(name)
-    if (entry !== undefined) entry.reported = { ...entry.reported, status: 'Restoring' }
-    const number = [...this.#entries.keys()].indexOf(name) + 1
+    this.#progress.update(name, { status: 'Restoring' })
+    const number = this.#progress.numberOf(name)
     const position = { collection: name, number, nodes, ...doneFields(toRestore, checkpoint) }
     const { isOurs, factor, running } = checkpoint
     this.#current = {
@@ -121,7 +117,7 @@ export class Progress {
    */
   async recordCreation(): Promise<void> {
     if (this.#current !== undefined) this.#current.isOurs = true
-    await this.#saveCheckpoint()
+    await this.#progress.checkpoint()
   }
 
   /** Whether this restore created the collection and nothing in it is restored. */
@@ -138,7 +134,7 @@ export class Progress {
     if (this.#current === undefined) return
     this.recoveryEnded(recovery)
     this.#current.running = [...(this.#current.running ?? []), recovery]
-    await this.#saveCheckpoint()
+    await this.#progress.checkpoint()
   }
 
   /** The node has responded, or was observed to have ended the recovery. */
@@ -158,7 +154,7 @@ export class Progress {
    */
   async recordLoweredFactor(factor: number): Promise<void> {
     if (this.#current !== undefined) this.#current.factor = factor
-    await this.#saveCheckpoint()
+    await this.#progress.checkpoint()
   }
 
   step(step: string): void {
@@ -174,7 +170,7 @@ export class Progress {
 
   /** Adds bytes of an upload; throws if a report said that this pod must stop. */
   readonly bytesSent = (key: string, bytes: number): void => {
-    this.#background.throwIfFailed()
+    this.#progress.throwIfFailed()
     this.#collectionProgress.addSent(key, bytes)
     this.report()
   }
@@ -199,37 +195,38 @@ export class Progress {
   async #snapshotRestored({ key, sizeBytes }: SourceSnapshot): Promise<void> {
     this.#collectionProgress.snapshotRestored(key, sizeBytes)
     this.#measure()
-    await this.#saveCheckpoint()
+    await this.#progress.checkpoint()
   }
 
   completed(name: string, points: number | undefined): void {
-    const entry = this.#entries.get(name)
-    if (entry === undefined) return
-    const pointFields = points === undefined ? {} : { points }
-    entry.reported = { ...entry.reported, status: 'Completed', bytes: entry.bytes, ...pointFields }
+    if (!this.#progress.collections.has(name)) return
+    this.#progress.update(name, { status: 'Completed', ...this.#restoredFields(name, points) })
     this.#endCollection()
   }
 
   failed(name: string, error: string): void {
-    this.#firstError ??= error
-    const entry = this.#entries.get(name)
-    if (entry === undefined) return
-    entry.reported = { ...entry.reported, status: 'Failed', error: error.slice(0, MAX_ERROR) }
+    const text = this.#progress.recordError(error)
+    if (!this.#progress.collections.has(name)) return
+    this.#progress.update(name, { status: 'Failed', error: text })
     this.#endCollection()
   }
 
   /** Every step was done, but something is missing in the collection. */
   incomplete(name: string, error: string, points: number | undefined): void {
     this.failed(name, error)
-    const entry = this.#entries.get(name)
-    if (entry === undefined) return
-    const pointFields = points === undefined ? {} : { points }
-    entry.reported = { ...entry.reported, isInPlace: true, bytes: entry.bytes, ...pointFields }
+    this.#progress.update(name, { isInPlace: true, ...this.#restoredFields(name, points) })
+  }
+
+  #restoredFields(name: string, points: number | undefined) {
+    return {
+      bytes: this.#snapshotBytes.get(name) ?? 0,
+      ...(points !== undefined && { points }),
+    }
   }
 
   /** Whether the points are restored, so that aliases may point to the collection. */
   isInPlace(name: string): boolean {
-    const reported = this.#entries.get(name)?.reported
+    const reported = this.#progress.collections.get(name)
     return reported?.status === 'Completed' || reported?.isInPlace === true
   }
 
@@ -243,18 +240,16 @@ export class Progress {
 
   /** Reports in the background: the work does not wait for the API. */
   report(): void {
-    this.#background.report(() =>
-      this.#tools.reporter.progress(this.statusLine(), { restore: this.result() }),
-    )
+    this.#progress.report()
   }
 
   /** Waits for the report in progress; throws if it said that this pod must stop. */
   reported(): Promise<void> {
-    return this.#background.flush()
+    return this.#progress.flush()
   }
 
   statusLine(): string {
-    const total = this.#entries.size
+    const total = this.#progress.collections.size
     if (this.#phase === 'Downloading') return 'reads the manifest'
     if (this.#current === undefined) return `${total} collections`
     const { collection, number, step, secondsLeft } = this.#current
@@ -277,78 +272,56 @@ export class Progress {
 
   result(): RestoreResult {
     // Nothing is known yet except the report of an earlier pod.
-    if (this.#entries.size === 0 && this.#previous !== undefined) return this.#previous
-    const all = [...this.#entries.values()].map(({ reported }) => reported)
-    const listed = takeWithinBytes(all, REPORT_ORDER)
-    const count = (status: RestoredCollection['status'], of: RestoredCollection[]) =>
-      of.filter((collection) => collection.status === status).length
-    const omitted = all.filter((collection) => !listed.has(collection))
+    if (this.#progress.collections.size === 0 && this.#previous !== undefined) return this.#previous
+    const { collections, omitted } = this.#progress.listed()
+    const all = [...this.#progress.collections.values()]
     const current = this.#current ?? this.#carriedOver
     return {
       startedAt: this.#startedAt,
       phase: this.#phase,
-      total: all.length,
-      completed: count('Completed', all),
-      failed: count('Failed', all),
+      ...this.#progress.counts(),
       bytes: this.#bytesDone(),
       bytesTotal: this.#bytesTotal(),
-      ...(this.#firstError !== undefined && { error: this.#firstError.slice(0, MAX_ERROR) }),
-      collections: all.filter((collection) => listed.has(collection)),
+      ...this.#progress.errorField(),
+      collections,
       states: encodeStates(all.map(stateOf)),
-      unlisted: {
-        completed: count('Completed', omitted),
-        failed: count('Failed', omitted),
-        pending: count('Pending', omitted) + count('Restoring', omitted),
-      },
+      unlisted: countStates(omitted),
       ...(current !== undefined && { current: truncateShards(current) }),
       ...(this.#notes.length > 0 && { notes: [...this.#notes] }),
     }
-  }
-
-  /** Writes one checkpoint at a time: an older report must not overwrite a newer one. */
-  #saveCheckpoint(): Promise<void> {
-    const note = async () => {
-      await this.#background.flush()
-      await this.#tools.reporter.checkpoint(this.statusLine(), { restore: this.result() })
-    }
-    this.#saving = this.#saving.then(note, note)
-    return this.#saving
   }
 
   /** Applies the results that an earlier attempt reported for these collections. */
   #applyPrevious(nodes: number): void {
     const { collections = [], unlisted, current, states } = this.#previous ?? {}
     for (const reported of collections) {
-      const entry = this.#entries.get(reported.name)
       const isFinished = reported.status === 'Completed' || reported.status === 'Failed'
-      if (entry !== undefined && isFinished) entry.reported = reported
+      if (isFinished) this.#progress.update(reported.name, reported)
     }
     if (states !== undefined && this.#applyPreviousStates(states)) return
     // Collections are restored in order. Without unlisted failures, an unlisted collection before
     // the current one is completed.
     if (current?.nodes !== nodes || (unlisted?.failed ?? 0) > 0) return
-    for (const [name, entry] of this.#entries) {
+    for (const { name, status } of [...this.#progress.collections.values()]) {
       if (name === current.collection) return
-      if (entry.reported.status === 'Pending')
-        entry.reported = { ...entry.reported, status: 'Completed' }
+      if (status === 'Pending') this.#progress.update(name, { status: 'Completed' })
     }
   }
 
   /** Of collections that did not fit into the list, only the final state is known. */
   #applyPreviousStates(text: string): boolean {
-    const states = decodeStates(text, this.#entries.size)
+    const states = decodeStates(text, this.#progress.collections.size)
     if (states === undefined) return false
-    for (const [index, entry] of [...this.#entries.values()].entries()) {
+    for (const [index, { name, status }] of [...this.#progress.collections.values()].entries()) {
       const state = states[index] ?? 'pending'
-      if (entry.reported.status !== 'Pending' || state === 'pending') continue
-      const status = state === 'completed' ? 'Completed' : 'Failed'
-      entry.reported = {
-        ...entry.reported,
-        status,
-        ...(status === 'Failed' && { error: UNLISTED }),
-      }
-      if (state !== 'failed') entry.reported.bytes = entry.bytes
-      if (state === 'back') entry.reported.isInPlace = true
+      if (status !== 'Pending' || state === 'pending') continue
+      this.#progress.update(name, {
+        ...(state === 'completed'
+          ? { status: 'Completed' }
+          : { status: 'Failed', error: UNLISTED }),
+        ...(state !== 'failed' && { bytes: this.#snapshotBytes.get(name) ?? 0 }),
+        ...(state === 'back' && { isInPlace: true }),
+      })
     }
     return true
   }
@@ -359,14 +332,15 @@ export class Progress {
   }
 
   #bytesDone(): number {
-    const finished = [...this.#entries.values()].filter(
-      ({ reported }) => reported.status === 'Completed',
-    )
-    return finished.reduce((sum, { bytes }) => sum + bytes, this.#collectionProgress.bytes)
+    let bytes = this.#collectionProgress.bytes
+    for (const { name, status } of this.#progress.collections.values()) {
+      if (status === 'Completed') bytes += this.#snapshotBytes.get(name) ?? 0
+    }
+    return bytes
   }
 
   #bytesTotal(): number {
-    return [...this.#entries.values()].reduce((sum, { bytes }) => sum + bytes, 0)
+    return [...this.#snapshotBytes.values()].reduce((sum, bytes) => sum + bytes, 0)
   }
 
   #measure(): void {
