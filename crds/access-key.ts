@@ -19,7 +19,7 @@ import {
 
 const collections = Type.Array(
   Type.Object({
-    name: CollectionName({ description: 'Name of the collection inside the engine.' }),
+    name: CollectionName({ description: 'Name of the collection in the engine.' }),
     access: Enum(['r', 'rw', 'prw'], {
       description:
         'r reads; rw reads and writes points and manages indexes and snapshots; prw reads and writes points only.',
@@ -28,7 +28,7 @@ const collections = Type.Array(
   {
     minItems: 1,
     maxItems: MAX_KEY_COLLECTIONS,
-    description: 'Access collection by collection; excludes access.',
+    description: 'Access per collection; excludes access.',
     'x-kubernetes-list-type': 'map',
     'x-kubernetes-list-map-keys': ['name'],
   },
@@ -60,7 +60,7 @@ const valueExists = Type.Object(
       {
         minItems: 1,
         maxItems: MAX_VALUE_MATCHES,
-        description: 'What the point must carry, every pair of it.',
+        description: 'Key-value pairs, all of which the point must have.',
       },
     ),
   },
@@ -81,28 +81,28 @@ const spec = Type.Object(
     ),
     collections: Type.Optional(collections),
     subject: Type.Optional(
-      Type.String({ minLength: 1, ...maxCharacters(1024), description: 'Becomes the claim sub.' }),
+      Type.String({ minLength: 1, ...maxCharacters(1024), description: 'Value of the claim sub.' }),
     ),
     ttl: Type.Optional(
       Duration({
-        description: 'Life of a token, such as 720h or 1h30m; default: it never expires.',
+        description: 'Lifetime of a token, such as 720h or 1h30m; default: it never expires.',
         ...rule("duration(self) >= duration('1m')", 'spec.ttl must be at least 1m'),
       }),
     ),
     renewBefore: Type.Optional(
       Duration({
-        description: 'How long before its end a token is renewed; default: a third of ttl.',
+        description: 'How long before its expiry a token is renewed; default: a third of ttl.',
       }),
     ),
     valueExists: Type.Optional(valueExists),
     secretName: Type.Optional(
       ObjectName({
-        description: 'Secret the token is kept in; default: metadata.name. Immutable.',
+        description: 'Name of the Secret with the token; default: metadata.name. Immutable.',
       }),
     ),
   },
   {
-    description: 'What the token allows.',
+    description: 'Access that the token grants.',
     ...rules(
       [
         'has(self.access) != has(self.collections)',
@@ -128,7 +128,7 @@ const status = Type.Object({
         name: Type.String({ description: 'Name of the Secret.' }),
         key: Type.String({ description: 'Key within the Secret: token.' }),
       },
-      { description: 'Where the token is.' },
+      { description: 'Secret and key of the token.' },
     ),
   ),
   issuedAt: Type.Optional(Timestamp({ description: 'When the token was issued.' })),
@@ -148,7 +148,7 @@ export const VecAccessKey = defineResource({
   plural: 'vecaccesskeys',
   singular: 'vecaccesskey',
   shortName: 'qak',
-  description: "A role-based access token, signed with a cluster's API key and kept in a Secret.",
+  description: "A role-based access token, signed with a cluster's API key and stored in a Secret.",
   spec,
   status,
   columns: [

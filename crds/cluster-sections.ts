@@ -29,7 +29,7 @@ export const image = Type.Object(
       description: 'When the image is pulled.',
     }),
   },
-  { default: {}, description: 'Where the engine comes from.' },
+  { default: {}, description: 'Image of the engine.' },
 )
 
 function resourceAmounts(description: string) {
@@ -49,7 +49,7 @@ export const resources = Type.Object(
     requests: resourceAmounts('What is set aside for a pod.'),
     limits: resourceAmounts('What a pod may use at most.'),
   },
-  { default: {}, description: 'Compute resources of each pod; the chart sets none by itself.' },
+  { default: {}, description: 'Compute resources of each pod; the chart sets no defaults.' },
 )
 
 function storageClassName(note: string) {
@@ -84,7 +84,7 @@ export const snapshotPersistence = Type.Object(
   {
     enabled: Type.Boolean({
       default: false,
-      description: 'A volume of its own for snapshots. Fixed when the cluster is created.',
+      description: 'Whether snapshots have a separate volume. Fixed when the cluster is created.',
     }),
     size: Quantity({ default: '10Gi', description: 'Size of each snapshot volume.' }),
     storageClassName: storageClassName('Fixed when the cluster is created.'),
@@ -125,7 +125,7 @@ export const service = Type.Object(
   {
     type: Enum(['ClusterIP', 'NodePort', 'LoadBalancer'], {
       default: 'ClusterIP',
-      description: 'How clients reach it.',
+      description: 'How clients reach the Service.',
     }),
     annotations: StringMap({ default: {}, description: 'Annotations of the Service.' }),
   },
@@ -135,12 +135,12 @@ export const service = Type.Object(
 const apiKeySource = {
   secretRef: Type.Optional(
     Type.Object(SecretKeyRef.properties, {
-      description: 'A key of your own; excludes autoGenerate.',
+      description: 'Secret with your own key; excludes autoGenerate.',
     }),
   ),
   autoGenerate: Type.Boolean({
     default: false,
-    description: 'The chart generates the key and keeps it in the Secret vec-<name>-apikey.',
+    description: 'The chart generates the key and stores it in the Secret vec-<name>-apikey.',
   }),
 }
 
@@ -156,7 +156,7 @@ export const apiKey = Type.Object(
     ...apiKeySource,
     jwtRbac: Type.Boolean({
       default: false,
-      description: 'Access tokens (VecAccessKey) are accepted.',
+      description: 'Whether access tokens (VecAccessKey) are accepted.',
     }),
   },
   {
@@ -175,7 +175,10 @@ export const readOnlyApiKey = Type.Object(apiKeySource, {
 
 export const tls = Type.Object(
   {
-    enabled: Type.Boolean({ default: false, description: 'HTTPS and TLS for gRPC.' }),
+    enabled: Type.Boolean({
+      default: false,
+      description: 'Whether HTTPS and TLS for gRPC are used.',
+    }),
     secretRef: Type.Optional(
       Type.Object(
         { name: ObjectName({ description: 'Name of the Secret.' }) },
@@ -188,13 +191,13 @@ export const tls = Type.Object(
   },
   {
     default: {},
-    description: 'Encryption towards clients.',
+    description: 'Encryption of client connections.',
   },
 )
 
 export const metrics = Type.Object(
   {
-    enabled: Type.Boolean({ default: false, description: 'Metrics are meant to be scraped.' }),
+    enabled: Type.Boolean({ default: false, description: 'Whether metrics are scraped.' }),
     serviceMonitor: Type.Object(
       {
         enabled: Type.Boolean({
@@ -204,7 +207,7 @@ export const metrics = Type.Object(
         interval: Duration({ default: '30s', description: 'Scrape interval.' }),
         labels: StringMap({ default: {}, description: 'Added to the ServiceMonitor.' }),
       },
-      { default: {}, description: 'Object that tells Prometheus to scrape the nodes.' },
+      { default: {}, description: 'ServiceMonitor with which Prometheus scrapes the nodes.' },
     ),
   },
   { default: {}, description: 'Monitoring.' },

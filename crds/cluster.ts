@@ -63,7 +63,7 @@ const spec = Type.Object(
     }),
   },
   {
-    description: 'What the cluster should be.',
+    description: 'Desired state of the cluster.',
     // Rules about a field whose default is {} are declared here: the API server evaluates a field's own
     // rules on the bare {}, before it fills in the defaults within.
     ...rules(
@@ -105,17 +105,17 @@ const spec = Type.Object(
 
 const status = Type.Object({
   phase: Type.Optional(
-    Enum(['Pending', 'Upgrading', 'Running'], { description: 'Where the rollout stands.' }),
+    Enum(['Pending', 'Upgrading', 'Running'], { description: 'State of the rollout.' }),
   ),
   replicas: Type.Optional(Type.Integer({ description: 'Desired number of nodes.' })),
   readyReplicas: Type.Optional(
-    Type.Integer({ description: 'Nodes the StatefulSet reports ready.' }),
+    Type.Integer({ description: 'Nodes that the StatefulSet reports as ready.' }),
   ),
   version: Type.Optional(Type.String({ description: 'spec.version as last applied.' })),
   helmRelease: Type.Optional(Type.String({ description: 'vec-<name>' })),
   endpoint: Type.Optional(Type.String({ description: 'HTTP address of the client Service.' })),
   appliedGeneration: Type.Optional(
-    Type.Integer({ format: 'int64', description: 'Generation the last helm run applied.' }),
+    Type.Integer({ format: 'int64', description: 'Generation that the last helm run applied.' }),
   ),
   appliedRun: Type.Optional(
     Type.Integer({ description: 'Number of the helm run whose rollout this status shows.' }),

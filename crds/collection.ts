@@ -38,12 +38,14 @@ const vector = Type.Object({
   }),
   datatype: Type.Optional(
     Enum(['float32', 'float16', 'uint8'], {
-      description: `How numbers are stored; default: as the engine decides. ${IMMUTABLE_NOTE}`,
+      description: `How numbers are stored; default: chosen by the engine. ${IMMUTABLE_NOTE}`,
     }),
   ),
   multivector: Type.Optional(multivector),
   onDisk: Type.Optional(
-    Type.Boolean({ description: 'Vectors are kept on disk; default: as the engine decides.' }),
+    Type.Boolean({
+      description: 'Whether vectors are stored on disk; default: chosen by the engine.',
+    }),
   ),
   hnsw: EngineConfig('HnswConfigDiff'),
   quantization: EngineConfig('QuantizationConfig', REMOVAL_NOTE),
@@ -103,7 +105,7 @@ const aliases = Type.Array(NewCollectionName(), {
 const spec = Type.Object(
   {
     clusterRef: Ref('VecCluster', {
-      description: 'The cluster the collection is in. Immutable.',
+      description: 'The cluster of the collection. Immutable.',
       ...rule('self == oldSelf', 'spec.clusterRef is immutable'),
     }),
     collectionName: Type.Optional(
@@ -119,22 +121,24 @@ const spec = Type.Object(
     ),
     shardingMethod: Enum(['auto', 'custom'], {
       default: 'auto',
-      description: `Whether shards follow keys that clients name. ${IMMUTABLE_NOTE}`,
+      description: `Whether shards are assigned by shard keys of clients (custom) or automatically. ${IMMUTABLE_NOTE}`,
     }),
     replicationFactor: Type.Optional(
-      Count({ description: 'Copies of each shard; default: as the engine decides.' }),
+      Count({ description: 'Replicas of each shard; default: chosen by the engine.' }),
     ),
     writeConsistencyFactor: Type.Optional(
-      Count({ description: 'Copies that must confirm a write; default: as the engine decides.' }),
+      Count({ description: 'Replicas that must confirm a write; default: chosen by the engine.' }),
     ),
     readFanOutFactor: Type.Optional(
       Count({
         minimum: 0,
-        description: 'Further copies asked by each read; default: as the engine decides.',
+        description: 'Additional replicas that each read queries; default: chosen by the engine.',
       }),
     ),
     onDiskPayload: Type.Optional(
-      Type.Boolean({ description: 'Payload is kept on disk; default: as the engine decides.' }),
+      Type.Boolean({
+        description: 'Whether the payload is stored on disk; default: chosen by the engine.',
+      }),
     ),
     hnsw: EngineConfig('HnswConfigDiff', 'For all vectors.'),
     optimizers: EngineConfig('OptimizersConfigDiff'),
@@ -145,11 +149,11 @@ const spec = Type.Object(
     aliases: Type.Optional(aliases),
     deletionPolicy: Enum(['Retain', 'Delete'], {
       default: 'Retain',
-      description: 'What becomes of the collection when this resource is deleted.',
+      description: 'Whether the collection is deleted together with this resource.',
     }),
   },
   {
-    description: 'What the collection should be.',
+    description: 'Desired state of the collection.',
     ...rules(
       [
         '(has(self.vectors) && self.vectors.size() > 0) || (has(self.sparseVectors) && self.sparseVectors.size() > 0)',
@@ -166,16 +170,22 @@ const spec = Type.Object(
 
 const ignored = Type.Object(
   {
-    generation: Type.Integer({ format: 'int64', description: 'Generation that was tried.' }),
+    generation: Type.Integer({
+      format: 'int64',
+      description: 'Generation of the spec with these fields.',
+    }),
     engineVersion: Type.String({ description: 'Version of the engine that ignored them.' }),
     paths: Type.Array(Type.String(), { description: 'Paths of the fields within spec.' }),
   },
-  { description: 'Fields the engine does not know: not tried again until one of these changes.' },
+  {
+    description:
+      'Fields that the engine does not support; they are retried when the generation or the version changes.',
+  },
 )
 
 function engineCount(label: string) {
   return Type.Optional(
-    Type.Integer({ format: 'int64', description: `${label}, as the engine counts.` }),
+    Type.Integer({ format: 'int64', description: `${label}, as reported by the engine.` }),
   )
 }
 
@@ -185,7 +195,9 @@ const status = Type.Object({
       description: 'How the live collection compares with spec.',
     }),
   ),
-  collectionName: Type.Optional(Type.String({ description: 'Name inside the engine.' })),
+  collectionName: Type.Optional(
+    Type.String({ description: 'Name of the collection in the engine.' }),
+  ),
   health: Type.Optional(
     Enum(['green', 'yellow', 'grey', 'red'], { description: "The engine's collection status." }),
   ),
@@ -193,9 +205,11 @@ const status = Type.Object({
   indexedVectorsCount: engineCount('Indexed vectors'),
   segmentsCount: engineCount('Segments'),
   payloadIndexes: Type.Optional(
-    Type.Array(Type.String(), { description: 'Indexed fields under management.' }),
+    Type.Array(Type.String(), { description: 'Indexed fields that this resource manages.' }),
   ),
-  aliases: Type.Optional(Type.Array(Type.String(), { description: 'Aliases under management.' })),
+  aliases: Type.Optional(
+    Type.Array(Type.String(), { description: 'Aliases that this resource manages.' }),
+  ),
   ignored: Type.Optional(ignored),
   error: Type.Optional(Type.String({ description: 'Why the phase is Failed or Degraded.' })),
   ...statusFields,

@@ -35,7 +35,7 @@ function kindsTable(): string {
   )
 }
 
-/** The fields besides spec that users may set. */
+/** The fields outside spec that users may set. */
 function annotationsSection(): string {
   return [
     '## Annotations',

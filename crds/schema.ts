@@ -154,11 +154,11 @@ export function isUnchanged(field: string): string {
 
 export const Condition = Type.Object(
   {
-    type: Type.String({ description: 'What the condition is about.' }),
-    status: Enum(['True', 'False', 'Unknown'], { description: 'Whether it holds.' }),
-    reason: Type.String({ description: 'Why, in one word.' }),
-    message: Type.String({ description: 'Why, for people.' }),
-    lastTransitionTime: Timestamp({ description: 'When status changed last.' }),
+    type: Type.String({ description: 'Type of the condition.' }),
+    status: Enum(['True', 'False', 'Unknown'], { description: 'Status of the condition.' }),
+    reason: Type.String({ description: 'Reason of the status, one word.' }),
+    message: Type.String({ description: 'Explanation in a human-readable form.' }),
+    lastTransitionTime: Timestamp({ description: 'When the status last changed.' }),
     observedGeneration: Type.Optional(
       Type.Integer({
         format: 'int64',
@@ -266,7 +266,7 @@ interface ResourceDefinition<
   spec: TObject<Spec>
   status: TObject<Status>
   columns: Column[]
-  /** Rules on the whole resource: besides spec and status they can read only metadata.name. */
+  /** Rules on the whole resource; apart from spec and status they can read only metadata.name. */
   rules?: SchemaOptions
 }
 

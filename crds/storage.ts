@@ -32,7 +32,8 @@ const s3Fields = {
   ),
   forcePathStyle: Type.Boolean({
     default: false,
-    description: 'The bucket stands in the path, not in the host name, as some stores require.',
+    description:
+      'Whether the bucket is in the path instead of the host name, as some stores require.',
   }),
   credentialsSecretRef: Type.Object(
     {
@@ -71,7 +72,7 @@ export const S3Target = Type.Object(
     prefix: Type.String({
       default: '',
       ...maxCharacters(512),
-      description: 'A backup lies under <prefix>/<name>/.',
+      description: 'A backup is stored under <prefix>/<name>/.',
       ...withoutDotSegments('spec.storage.s3.prefix'),
     }),
   },

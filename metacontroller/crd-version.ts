@@ -39,7 +39,7 @@ export async function watchCrdVersions(options: CrdVersionOptions): Promise<CrdV
       outdated = await readOutdated(options)
     } catch (error) {
       // Keep the previous result if the API fails: an installed CRD is not downgraded.
-      options.log.warn({ err: error }, 'the CRDs cannot be read')
+      options.log.warn({ err: error }, 'reading the CRDs failed')
     }
     for (const reason of outdated.values()) options.log.warn({}, reason)
     if (outdated.size > 0 && !stopped) {

@@ -41,13 +41,13 @@ type Environment = Readonly<Record<string, string | undefined>>
 
 export const USAGE = `Usage: vec-operator serve [options]
   --namespace NAME    serve this namespace only; repeatable
-  --kubeconfig FILE   reach the API as this file says (default: the pod's own account, then KUBECONFIG)
+  --kubeconfig FILE   kubeconfig for the API (default: the pod's ServiceAccount, then KUBECONFIG)
   --port NUMBER       port of the hooks (PORT, 8080)
   --host ADDRESS      address to listen on (HOST, 0.0.0.0)
   --cross-namespace open|closed
-                      whether clusters without the annotation allow-from serve other namespaces
+                      whether other namespaces may use clusters without the annotation allow-from
                       (CROSS_NAMESPACE, open)
-  --insecure-hooks    serve without a token: whoever reaches the port may call the hooks
+  --insecure-hooks    accept calls without a token: any client that reaches the port may call the hooks
   --log-level LEVEL   DEBUG, INFO, WARNING or ERROR (LOG_LEVEL, INFO)
   --log-format FORMAT json or text (LOG_FORMAT, json)
   --help              print this

@@ -100,7 +100,7 @@ export function markClustersOnStartup<Cluster extends MarkableCluster>(
   function runAfter(milliseconds: number, task: () => Promise<void>): () => void {
     return options.timers.setTimeout(() => {
       task().catch((error: unknown) => {
-        log.warn({ err: error }, 'start marks wait: the API cannot be used')
+        log.warn({ err: error }, 'start marks delayed: API not available')
         scheduleNext(RETRY_DELAY_MS, markAll)
       })
     }, milliseconds)
@@ -133,7 +133,10 @@ export function markClustersOnStartup<Cluster extends MarkableCluster>(
     } catch (error) {
       if (!isRejection(error)) throw error
       rejected.add(uid)
-      log.warn({ err: error, namespace, name }, 'start mark refused: no helm run after this start')
+      log.warn(
+        { err: error, namespace, name },
+        'writing start mark failed: no helm run after this start',
+      )
     }
   }
 

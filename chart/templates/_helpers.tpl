@@ -1,4 +1,4 @@
-{{/* Names, labels and what the CompositeControllers need to know. */}}
+{{/* Names, labels, and parameters of the CompositeControllers. */}}
 
 {{- define "vec-operator.fullname" -}}
 {{- if contains .Chart.Name .Release.Name -}}
@@ -34,7 +34,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- $image -}}
 {{- end -}}
 
-{{/* What the Pod Security Standard "restricted" asks of a pod, and of a container. */}}
+{{/* Security contexts that the Pod Security Standard "restricted" requires of a pod and of a container. */}}
 {{- define "vec-operator.podSecurity" -}}
 runAsNonRoot: true
 runAsUser: 1000
@@ -72,12 +72,12 @@ own
 {{- .Values.hooks.url | default (printf "%s://%s:8080" $scheme (include "vec-operator.hookHost" .)) -}}
 {{- end -}}
 
-{{/* Made empty by this chart, filled by the service: nothing random is rendered. */}}
+{{/* Created empty by this chart and filled by the service: nothing random is rendered. */}}
 {{- define "vec-operator.hookSecret" -}}
 {{- printf "%s-hooks" (include "vec-operator.fullname" .) -}}
 {{- end -}}
 
-{{/* Stands in the hook URLs: other namespaces make Metacontroller ask again about every resource. */}}
+{{/* Part of the hook URLs: a change of the namespaces makes Metacontroller sync every resource again. */}}
 {{- define "vec-operator.namespacesHash" -}}
 {{- sortAlpha .Values.operator.namespaces | join "," | sha256sum | trunc 12 -}}
 {{- end -}}

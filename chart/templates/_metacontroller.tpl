@@ -1,9 +1,9 @@
-{{/* What is wrong with the Metacontroller of this cluster, as far as helm can see it. */}}
+{{/* Checks the Metacontroller of this cluster, as far as helm can see it. */}}
 
 {{/*
-One sentence, or nothing. Without a cluster to look at (helm template, a dry run on the client) every
-lookup is empty, and so is this. The schema tells fields apart, not releases: the API server would
-drop our bearer token from a CompositeController that does not know it.
+One sentence that describes the problem, or an empty text. Without a cluster (helm template, a client-side dry
+run) every lookup is empty, and so is the result. The CRD shows which fields exist, not which release it is: the
+API server would drop the bearer token from a CompositeController whose schema does not have it.
 */}}
 {{- define "vec-operator.metacontrollerProblem" -}}
 {{- $name := "compositecontrollers.metacontroller.k8s.io" -}}
@@ -29,7 +29,7 @@ Metacontroller is not installed: there is no CustomResourceDefinition {{ $name }
 {{/* The oldest release whose resync works with ignoreStatusChanges. */}}
 {{- define "vec-operator.metacontrollerVersion" -}}4.17.2{{- end -}}
 
-{{/* Fields we set that a schema does not have. */}}
+{{/* Fields that this chart sets and a schema does not have. */}}
 {{- define "vec-operator.missingFields" -}}
 {{- if not (get . "x-kubernetes-preserve-unknown-fields") -}}
 {{- $spec := dig "properties" "spec" "properties" dict . -}}
@@ -41,7 +41,7 @@ Metacontroller is not installed: there is no CustomResourceDefinition {{ $name }
 {{- end -}}
 {{- end -}}
 
-{{/* A Metacontroller of its own namespace whose image says that it is too old. */}}
+{{/* A Metacontroller in its usual namespace whose image tag is too old. */}}
 {{- define "vec-operator.outdatedMetacontroller" -}}
 {{- $oldest := include "vec-operator.metacontrollerVersion" . -}}
 {{- $sets := lookup "apps/v1" "StatefulSet" .Values.metacontroller.namespace "" | default dict -}}
@@ -56,7 +56,7 @@ the StatefulSet {{ $.Values.metacontroller.namespace }}/{{ $set }} runs Metacont
 {{- end -}}
 {{- end -}}
 
-{{/* What to do about it. */}}
+{{/* How to fix the problem. */}}
 {{- define "vec-operator.metacontrollerAdvice" -}}
 {{- $version := include "vec-operator.metacontrollerVersion" . }}
 vec-operator is a plugin of Metacontroller {{ $version }} or newer. To install or upgrade that:

@@ -76,7 +76,7 @@ function tokenSource(
       'no HOOK_TOKEN_FILE and no HOOK_SECRET; --insecure-hooks serves without a token',
     )
   }
-  log.warn({}, 'hooks take calls without a token')
+  log.warn({}, 'hooks accept calls without a token')
   return () => []
 }
 

@@ -115,7 +115,7 @@ export class HookIdentity {
         () =>
           scheduleNext(checks <= INITIAL_CHECKS ? INITIAL_CHECK_INTERVAL_MS : CHECK_INTERVAL_MS),
         (error: unknown) => {
-          log.warn({ err: error }, 'hooks are not connected: tries again')
+          log.warn({ err: error }, 'connecting hooks failed; retrying')
           scheduleNext(RETRY_DELAY_MS)
         },
       )

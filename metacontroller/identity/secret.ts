@@ -174,7 +174,7 @@ export async function completeSecret(
     }
     if (await createOrReplace(kubernetes, secrets(namespace), object)) return desired
   }
-  throw new KubernetesError(`Secret ${namespace}/${name} is changed by somebody again and again`)
+  throw new KubernetesError(`Secret ${namespace}/${name} is changed repeatedly by another client`)
 }
 
 function isEqual(a: IdentityData, b: IdentityData): boolean {

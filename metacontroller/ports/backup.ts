@@ -70,7 +70,7 @@ async function patchProgress(
     // The shorter report only saves space: nothing depends on it, and the next sync retries.
     if (!(error instanceof KubernetesError)) throw error
     if (hasStatus(error, 404, 409, 422)) return
-    log.warn({ err: error, parent: `VecBackup ${namespace}/${name}` }, 'report not shortened')
+    log.warn({ err: error, parent: `VecBackup ${namespace}/${name}` }, 'shortening report failed')
   }
 }
 

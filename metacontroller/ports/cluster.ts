@@ -114,7 +114,7 @@ async function listPods(
     return await kubernetes.list(pods(namespace), Pod, { labelSelector })
   } catch (error) {
     if (!(error instanceof KubernetesError)) throw error
-    log.warn({ err: error, namespace, release }, 'pods cannot be listed')
+    log.warn({ err: error, namespace, release }, 'listing pods failed')
     return []
   }
 }

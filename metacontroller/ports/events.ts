@@ -38,7 +38,7 @@ export function eventWriter({
     } catch (error) {
       // The name is derived from the content: a repeated Event already exists.
       if (error instanceof KubernetesError && error.status === 409) return
-      log.warn({ err: error, namespace: metadata.namespace, reason }, 'event lost')
+      log.warn({ err: error, namespace: metadata.namespace, reason }, 'writing event failed')
     }
   }
 }

@@ -16,7 +16,7 @@ const TEMPLATES = [
   'networkpolicy',
   'poddisruptionbudget',
   'monitoring',
-  'rbac-people',
+  'rbac-users',
   'uninstall-check',
 ] as const
 

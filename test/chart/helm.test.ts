@@ -214,7 +214,7 @@ t.test('the notes warn of what keeps the operator from working', { skip }, async
   t.match(notes, 'WARNING: Metacontroller is not installed')
   t.match(notes, 'WARNING: replicaCount is 0')
   t.match(notes, 'WARNING: the image pull Secret registry is not in default')
-  t.match(notes, 'helm uninstall refuses while there are some')
+  t.match(notes, 'helm uninstall fails while such resources exist')
   await target.client.create(withWebhook())
   const fine = (await target.helm(install)).split('NOTES:')[1] ?? ''
   t.notMatch(fine, 'WARNING')

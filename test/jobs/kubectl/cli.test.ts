@@ -150,10 +150,10 @@ t.test(
   'explain knows the error of what has Failed, also behind the words of its Event',
   async (t) => {
     const error = 'GET s3://b/k answered 404 NoSuchBucket: The specified bucket does not exist'
-    t.match(findReasons(error), [{ kind: 'VecBackup', fix: /^make the bucket/ }])
+    t.match(findReasons(error), [{ kind: 'VecBackup', fix: /^create the bucket/ }])
     t.match(findReasons(`Backed up 0/1 collections: ${error}`), [
       { reason: 'BackupFailed', fix: /^Mend what status\.error names/ },
-      { kind: 'VecBackup', fix: /^make the bucket/ },
+      { kind: 'VecBackup', fix: /^create the bucket/ },
     ])
     t.match(
       findReasons('Backup was taken from 3 nodes but target cluster has 2; make one by shard'),
