@@ -11,6 +11,7 @@ import {
   UnlistedCollections,
   defineResource,
   rule,
+  JobName,
   statusFields,
   isUnchanged,
 } from './schema.ts'
@@ -131,6 +132,7 @@ const status = Type.Object({
         'Hashes of the names of all completed collections, eight letters each; absent for more than 1000. Retention tells by them which collections a backup has.',
     }),
   ),
+  jobName: JobName(),
   ...statusFields,
 })
 

@@ -22,6 +22,7 @@ import {
   defineResource,
   rule,
   rules,
+  JobName,
   statusFields,
   isUnchanged,
 } from './schema.ts'
@@ -126,6 +127,7 @@ const status = Type.Object({
         'Number of nodes that the cluster was last seen to have formed with; from 2 on, a node 0 that lost its volume joins them and never founds a second cluster.',
     }),
   ),
+  jobName: JobName(),
   ...statusFields,
 })
 

@@ -13,6 +13,7 @@ import {
   defineResource,
   rule,
   rules,
+  JobName,
   statusFields,
   maxCharacters,
 } from './schema.ts'
@@ -134,6 +135,7 @@ const status = Type.Object({
   unlistedCollections: UnlistedCollections(),
   progress: Type.Optional(progress),
   error: Type.Optional(Type.String({ description: 'Error of the first collection that failed.' })),
+  jobName: JobName(),
   ...statusFields,
 })
 

@@ -13,6 +13,7 @@ import {
   Enum,
   Ref,
   rules,
+  JobName,
   statusFields,
   Timestamp,
   UnlistedCollections,
@@ -107,6 +108,7 @@ const status = Type.Object({
   unlistedCollections: UnlistedCollections(),
   progress: Type.Optional(progress),
   error: Type.Optional(Type.String({ description: 'Error of the first collection that failed.' })),
+  jobName: JobName(),
   ...statusFields,
 })
 

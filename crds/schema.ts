@@ -196,6 +196,17 @@ export const statusFields = {
   ),
 }
 
+/** Of the kinds that run Jobs. */
+export function JobName() {
+  return Type.Optional(
+    Type.String({
+      maxLength: 63,
+      description:
+        'The Job of the current or last attempt: kubectl logs job/<jobName>. Absent once the Job is deleted.',
+    }),
+  )
+}
+
 /** The number of collections that a list in a status omits, by state: the size of a Job's report is limited. */
 export function UnlistedCollections() {
   const count = (state: string) =>

@@ -215,6 +215,14 @@ export function latestJob(jobs: Job[]): Job | undefined {
   return jobs.toSorted((a, b) => runNumber(b) - runNumber(a))[0]
 }
 
+/** Status field: the Job of the current attempt, while it exists. */
+export function jobNameField({ jobs, liveJobs = [] }: { jobs: Job[]; liveJobs?: Job[] }): {
+  jobName?: string
+} {
+  const latest = latestJob([...jobs, ...liveJobs])
+  return latest === undefined ? {} : { jobName: latest.metadata.name }
+}
+
 /** Hash of the plan that a Job was created with. */
 export function planHash({ metadata }: Job): string | undefined {
   return metadata.annotations?.[ANNOTATIONS.plan]

@@ -76,7 +76,9 @@ export function finishedStatus(
  * Status of a finished backup. Only spec.deletionPolicy can change after that, and the conditions
  * do not depend on it, so they hold for the newest generation too.
  */
-export function finalStatus({ metadata, status = {} }: VecBackup): BackupStatus {
+export function finalStatus({ metadata, status: lastStatus = {} }: VecBackup): BackupStatus {
+  // Its Job may be deleted by now.
+  const { jobName: _, ...status } = lastStatus
   if (status.conditions === undefined) return status
   const observedGeneration = metadata.generation
   return {

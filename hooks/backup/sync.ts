@@ -32,6 +32,7 @@ import {
 } from '../data-job/preconditions.ts'
 import { warningEvent } from '../events.ts'
 import { claim, isHolder, leaseReleases } from '../lease.ts'
+import { jobNameField } from '../job.ts'
 import type { Context, Desired } from '../protocol.ts'
 import { allObserved } from '../rbac.ts'
 import { isExpired } from './deletion-policy.ts'
@@ -130,7 +131,10 @@ function start(observed: Observed, facts: JobFacts, { now, settings }: Context):
 }
 
 function unfinished(observed: Observed, answer: Unfinished, context: Context): Decision {
-  const status = activeStatus(observed, answer.conditionReason, context)
+  const status = {
+    ...activeStatus(observed, answer.conditionReason, context),
+    ...jobNameField(observed),
+  }
   const events = backupEvents(observed.backup, status, context.now)
   return { status, events, ...whileUnfinished(observed, answer) }
 }
@@ -141,7 +145,7 @@ function finished(
   facts: JobFacts,
   context: Context,
 ): Decision {
-  const status = finishedStatus(observed, outcome, context)
+  const status = { ...finishedStatus(observed, outcome, context), ...jobNameField(observed) }
   const events = backupEvents(observed.backup, status, context.now)
   return { status, events, ...whenFinished(observed, facts) }
 }
@@ -161,7 +165,10 @@ function retained(observed: Observed, context: Context): Decision {
     ...afterFinished(observed, 'the backup has ended', context),
     ...(report !== undefined && { report }),
   }
-  const status = compactStatus(backup, finalStatus(backup), context.now)
+  const status = {
+    ...compactStatus(backup, finalStatus(backup), context.now),
+    ...jobNameField(observed),
+  }
   if (expiresAt === undefined) return { status, ...remaining }
   if (secondsSince(expiresAt, context.now) < 0) {
     return { status, ...remaining, resyncAfterSeconds: EXPIRY_CHECK_SECONDS }
@@ -175,7 +182,7 @@ function retained(observed: Observed, context: Context): Decision {
   // backup deletes itself.
   if (!isExpired(backup)) {
     return {
-      status: expiredStatus(backup, context),
+      status: { ...expiredStatus(backup, context), ...jobNameField(observed) },
       ...remaining,
       resyncAfterSeconds: REQUEUE_SOON_SECONDS,
     }

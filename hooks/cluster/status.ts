@@ -5,6 +5,7 @@ import { releaseName } from '../../crds/contract/names.ts'
 import type { ContainerStatus, Pod } from '../../crds/kubernetes.ts'
 import type { Condition, ConditionReason } from '../../crds/schema.ts'
 import { getCondition, setConditions, type ConditionUpdate } from '../conditions.ts'
+import { jobNameField } from '../job.ts'
 import type { Context } from '../protocol.ts'
 import { consensusCondition, isConsensusLost } from './consensus.ts'
 import { formedNodes } from './formation.ts'
@@ -38,6 +39,7 @@ export function clusterStatus(
       appliedRun: applied.run,
     }),
     ...(nodes !== undefined && { formedNodes: nodes }),
+    ...jobNameField(observed),
     conditions: setConditions(cluster, findings, now).map((condition) =>
       withGeneration(condition, rolledOutGeneration(observed)),
     ),

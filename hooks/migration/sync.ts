@@ -16,6 +16,7 @@ import {
 } from '../data-job/next-step.ts'
 import { isFinished, type Outcome } from '../data-job/outcome.ts'
 import { formatHolderName, holderOf } from '../lease.ts'
+import { jobNameField } from '../job.ts'
 import type { Context } from '../protocol.ts'
 import { allObserved } from '../rbac.ts'
 import { copiedCredentials, copySources } from './endpoints.ts'
@@ -31,7 +32,8 @@ export function sync(observed: Observed, context: Context): Decision {
   // recreated.
   if (isFinished(migration)) {
     const retained = afterFinished(observed, 'the migration has ended', context)
-    return { status: migration.status ?? {}, ...retained }
+    const { jobName: _, ...status } = migration.status ?? {}
+    return { status: { ...status, ...jobNameField(observed) }, ...retained }
   }
   const facts = jobFacts(observed, context)
   const step = nextStep(observed, facts, context)
@@ -80,7 +82,10 @@ function start(observed: Observed, facts: JobFacts, { now, settings }: Context):
 }
 
 function unfinished(observed: Observed, answer: Unfinished, context: Context): Decision {
-  const status = activeStatus(observed, answer.conditionReason, context)
+  const status = {
+    ...activeStatus(observed, answer.conditionReason, context),
+    ...jobNameField(observed),
+  }
   const events = migrationEvents(observed.migration, status, context.now)
   return { status, events, ...whileUnfinished(observed, answer) }
 }
@@ -91,7 +96,7 @@ function finished(
   facts: JobFacts,
   context: Context,
 ): Decision {
-  const status = finishedStatus(observed, outcome, context)
+  const status = { ...finishedStatus(observed, outcome, context), ...jobNameField(observed) }
   const events = migrationEvents(observed.migration, status, context.now)
   return { status, events, ...whenFinished(observed, facts) }
 }

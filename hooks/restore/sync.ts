@@ -42,6 +42,7 @@ import {
   secondsSinceAcquired,
   type ObservedLease,
 } from '../lease.ts'
+import { jobNameField } from '../job.ts'
 import type { Context } from '../protocol.ts'
 import { allObserved } from '../rbac.ts'
 import { desiredPlan, restoreJob, restoreRbac } from './job.ts'
@@ -55,7 +56,8 @@ export function sync(observed: Observed, context: Context): Decision {
   // A finished restore outlives its cluster. Its Job is retained for its log and never recreated.
   if (isFinished(restore)) {
     const retained = afterFinished(observed, 'the restore has ended', context)
-    return { status: restore.status ?? {}, ...retained }
+    const { jobName: _, ...status } = restore.status ?? {}
+    return { status: { ...status, ...jobNameField(observed) }, ...retained }
   }
   const facts = jobFacts(observed, context)
   const step = nextStep(observed, facts, context)
@@ -156,7 +158,10 @@ function start(observed: Observed, facts: JobFacts, { now, settings }: Context):
 }
 
 function unfinished(observed: Observed, answer: Unfinished, context: Context): Decision {
-  const status = activeStatus(observed, answer.conditionReason, context)
+  const status = {
+    ...activeStatus(observed, answer.conditionReason, context),
+    ...jobNameField(observed),
+  }
   const events = restoreEvents(observed, status, context.now)
   return { status, events, ...whileUnfinished(observed, answer) }
 }
@@ -167,7 +172,7 @@ function finished(
   facts: JobFacts,
   context: Context,
 ): Decision {
-  const status = finishedStatus(observed, outcome, context)
+  const status = { ...finishedStatus(observed, outcome, context), ...jobNameField(observed) }
   const events = restoreEvents(observed, status, context.now)
   return { status, events, ...whenFinished(observed, facts) }
 }

@@ -116,7 +116,7 @@ t.test('a restore that has ended stays as it is, whatever is missing by now', as
     secrets: {},
   }
   const decision = sync(observed, context)
-  t.strictSame(decision.status, status)
+  t.strictSame(decision.status, { ...status, jobName: 'r-restore-1' })
   t.strictSame(decision.children, [unchanged(job)], 'the Job stays for its log')
   t.match(decision.pruned, [
     { kind: 'ServiceAccount', reason: 'the restore has ended' },
