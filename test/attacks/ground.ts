@@ -19,7 +19,7 @@ import { systemClock } from '../world/clock.ts'
 export const TOKEN = 'attacks'
 const ROOT = join(import.meta.dirname, '../..')
 const MIB = 1024 * 1024
-/** One that nobody else on this machine uses. */
+/** A port that no other process on this machine uses. */
 const ENGINE_HOST = `127.${10 + (process.pid % 200)}.${process.ppid % 250}.9`
 const RELEASE = (
   JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { version: string }
@@ -57,7 +57,7 @@ export function memoryLimit(): number {
   return Number(mebibytes) * MIB
 }
 
-/** An engine on the port that all engines have, which answers as it is told. */
+/** An engine on the engine port, with responses from the test. */
 async function startEngine() {
   let answer: RequestListener = (_, response) => response.writeHead(404).end()
   const paths: string[] = []
@@ -162,7 +162,7 @@ function peakOf(pid: number): number {
   return Number(kilobytes) * 1024
 }
 
-/** Writes for as long as anybody reads. */
+/** Writes while the client reads. */
 export function endless(stream: Writable, chunk: string | Buffer): void {
   const write = () => {
     if (stream.destroyed) return

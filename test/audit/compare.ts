@@ -9,7 +9,7 @@ export interface Rule {
   verbs: string[]
 }
 
-/** Somebody with rights: one account, or all that are alike. */
+/** A holder of permissions: one account, or all accounts of one form. */
 export interface Holder {
   name: string
   user: RegExp
@@ -21,7 +21,7 @@ export interface Holder {
 }
 
 export interface Comparison {
-  /** Calls that were refused, and rights that nobody used: none if all is well. */
+  /** Denied calls and unused permissions: empty if the rules fit. */
   problems: string[]
   /** What the run did not show. */
   notes: string[]

@@ -17,7 +17,7 @@ const MANY = 1000
 const AT_ONCE = 50
 const MINUTE_MS = 60_000
 
-/** The room with the real client, on one node of the engine double: made, settled, and looked at again. */
+/** The hooks with the real client, on one node of the engine double: collections are created, become ready, and are checked again. */
 export async function callsOfMany(): Promise<Figure[]> {
   const engine = new EngineCluster({ name: 'vec-a', staleMs: 0 })
   const node = await startEngineNode({ ordinal: 0, cluster: engine })

@@ -9,7 +9,7 @@ const [, , engine = ''] = process.argv
 const server = fastify({ bodyLimit: 16 * 1024 * 1024, keepAliveTimeout: 120_000 })
 server.post('/*', async (request) => request.body)
 server.post('/asking', async (request) => {
-  // Its memory is a yardstick too: that of a server that asks nobody.
+  // Its memory is a yardstick too: that of a server without outgoing calls.
   const { request: ask } = await import('undici')
   for (const path of ['/collections/docs', '/collections/docs/cluster']) {
     await (await ask(engine + path)).body.json()

@@ -1,4 +1,4 @@
-/** Calls of a bench to a real engine, and a collection of as many bytes as are wanted. */
+/** Calls of a bench to a real engine, and a collection with a given number of bytes. */
 import { randomBytes } from 'node:crypto'
 import { request } from 'undici'
 

@@ -17,7 +17,7 @@ export const SPEC: CollectionSpec = collectionSpec({
 
 const VERSION = '1.18.3'
 
-/** By path, as bodies of answers; undefined for what nobody should ask. */
+/** Response bodies by path; undefined for a path that should not be requested. */
 export async function greenEngine(): Promise<(path: string) => string | undefined> {
   const engine = new FakeEngine()
   await engine.createCollection('docs', createBody(SPEC, VERSION))

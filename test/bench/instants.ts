@@ -1,4 +1,4 @@
-/** Instants that processes of one machine tell each other. */
+/** Instants that processes of one machine exchange. */
 
 /** Header that says when a request or an answer was sent. */
 export const SENT_AT = 'x-sent-at'

@@ -39,14 +39,14 @@ export interface Taken {
 
 export interface JobApi {
   uid: string
-  /** What every Job of that object finds in its environment, besides its plan. */
+  /** The environment of every Job of that object, without its plan. */
   env: NodeJS.ProcessEnv
   /** Of engines that are reached through the API server, whatever their ports. */
   showPods(pods: { name: string; url: string }[]): Promise<void>
   close(): Promise<void>
 }
 
-/** An API server with the one object a Job reports on; its token lies in the folder. */
+/** An API server with the one object a Job reports on; its token is in the folder. */
 export async function startJobApi(
   resource: (typeof RESOURCES)[number],
   object: ApiObject,

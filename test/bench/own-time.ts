@@ -31,11 +31,11 @@ interface Hook {
 
 const hooks = new AsyncLocalStorage<Hook>()
 const open = new WeakMap<object, Hook>()
-/** Calls of engines that were not answered yet; the answer to another's call stands in nobody's. */
+/** Engine calls without a response. */
 const asked = new WeakMap<object, { hook: Hook; from: number }>()
 let noted: HookTime[] = []
 
-/** What Node's and undici's channels tell, as far as it is read. */
+/** The fields of Node's and undici's channel messages that are read here. */
 interface Message {
   request: { headers: IncomingHttpHeaders; path: string }
   response: { headers: Buffer[] }

@@ -20,7 +20,7 @@ async function microsecondsOf(url: string): Promise<number> {
   return result.requests.rest.responses[RECOVER]?.['200']?.total_duration_micros ?? 0
 }
 
-/** Seconds of a Job in which nothing goes on but what it asked the engine for, besides its recover calls. */
+/** Seconds in which a Job only waits for the engine, without its recover calls. */
 export interface Waits {
   /** Until the collection is made and all nodes know of it. */
   making: number
@@ -37,7 +37,7 @@ interface Line {
   way?: string
 }
 
-/** By its log: a wait is from the line that begins it to the next that tells of something else. */
+/** From its log: a wait lasts from the line that begins it to the next line about something else. */
 export function waitsIn(output: string): Waits {
   const waits: Waits = { making: 0, agreeing: 0, proving: 0 }
   const lines = output.trim().split('\n')

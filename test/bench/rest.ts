@@ -1,15 +1,15 @@
-/** What one measurement leaves behind is not the next one's: waits until the machine has next to nothing to do. */
+/** Waits until the machine is nearly idle, so that one measurement does not disturb the next. */
 import { execFile } from 'node:child_process'
 import { cpus } from 'node:os'
 import { setTimeout } from 'node:timers/promises'
 import { promisify } from 'node:util'
 
-/** Of all processors together, within a second. */
+/** Share of all processors within a second. */
 const BUSY_SHARE = 0.05
-/** Somebody else's work may never end. */
+/** Other work on the machine may never end. */
 const AT_MOST_SECONDS = 60
 
-/** Engines go on for seconds after a collection is gone, and the kernel with what they wrote. */
+/** Engines work for seconds after a collection is deleted, and the kernel writes their data. */
 export async function rest(): Promise<void> {
   await promisify(execFile)('sync')
   for (let seconds = 0; seconds < AT_MOST_SECONDS; seconds += 1) {

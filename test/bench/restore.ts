@@ -1,8 +1,8 @@
 /**
- * A restore into a real engine of three nodes, node by node: what the Job takes on top of its own recover
- * calls, as the engine timed them, from the start of its process to its end, and for what of that it
- * waits for the engine besides. In turns with it the same calls are made by hand, one after the other. Of
- * two sizes, for what a Job takes besides hardly depends on them.
+ * A restore into a real engine of three nodes, node by node: the time of the Job from the start of its process
+ * to its end in addition to its recover calls, as the engine timed them, and the part of it in which the Job
+ * waits for the engine. Alternating with it the same calls are made by hand, one after another. Two sizes,
+ * because the additional time hardly depends on the size.
  */
 import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -121,7 +121,7 @@ async function clear(nodes: ThreeNodes): Promise<void> {
   for (const file of globSync('**/*.js', { cwd: APP })) readFileSync(join(APP, file))
 }
 
-/** Into an absent collection, as a person would type it: each node its snapshot, by ordinal. */
+/** Recovers a missing collection as a user would by hand: the snapshot of each node, by ordinal. */
 async function recoverByHand(backup: BackedUp, nodes: ThreeNodes): Promise<number> {
   await clear(nodes)
   const bucket = new Bucket({

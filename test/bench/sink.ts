@@ -75,7 +75,7 @@ function posted(key: string, query: URLSearchParams, headers: IncomingHttpHeader
   const answer = xml(
     `<${name}><Key>${key}</Key><UploadId>any</UploadId><ETag>"any"</ETag></${name}>`,
   )
-  // Whoever offers checksums is to make them.
+  // Clients that offer checksums have to compute them.
   const { [CHECKSUMS]: algorithm } = headers
   if (typeof algorithm !== 'string') return answer
   return { ...answer, headers: { ...answer.headers, [CHECKSUMS]: algorithm } }

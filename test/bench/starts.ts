@@ -98,7 +98,7 @@ async function jobStart(): Promise<number> {
   return askedAt - began
 }
 
-/** What a plan of a backup names besides its resource; none of it is reached. */
+/** Other fields of a backup plan; none of the addresses is called. */
 const NOWHERE = {
   cluster: { namespace: 'ns', name: 'a', replicas: 1, tls: false },
   storage: {

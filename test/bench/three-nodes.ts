@@ -25,7 +25,7 @@ export interface ThreeNodes {
   backUp(method: BackupMethod): Promise<BackedUp>
   /** A VecRestore of it; its collections must not be there. */
   restore(backup: BackedUp): Promise<Taken>
-  /** Takes it out of the store: its disk is wanted for the next. */
+  /** Deletes it from the store: the next one needs the disk. */
   forget(backup: BackedUp): void
   close(): Promise<void>
 }
@@ -106,7 +106,7 @@ export async function remove({ urls }: Pick<ThreeNodes, 'urls'>, collection: str
   await call(urls[0] ?? '', 'DELETE', `/collections/${collection}?timeout=60`)
 }
 
-/** As its log tells them: a line for each object. */
+/** From its log: one line for each object. */
 function bytesIn(output: string): number {
   const lines = output.trim().split('\n')
   return lines

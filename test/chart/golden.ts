@@ -1,6 +1,6 @@
 /**
  * What our templates render with everything switched on, kept beside this file so that a change of it
- * is seen by who made it. `node test/chart/golden.ts --record` writes it anew; HELM names the program.
+ * is reviewed with the change. `node test/chart/golden.ts --record` writes it again; HELM names the program.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

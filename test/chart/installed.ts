@@ -1,5 +1,5 @@
 /**
- * What our own chart renders, checked with the real helm: lint, the values people set, and that the
+ * What our own chart renders, checked with the real helm: lint, the values that users set, and that the
  * CompositeControllers are those of the table. Runs in the cluster suite, where helm is.
  */
 import { isDeepStrictEqual } from 'node:util'
@@ -18,16 +18,16 @@ const VARIANTS: Record<string, string[]> = {
   'every kind': ['--set', `kinds={${PLURALS.join(',')}}`],
   'two namespaces': ['--set', 'operator.namespaces={b,a}'],
   'hooks without TLS': ['--set', 'hooks.tls.enabled=false'],
-  'hooks by TLS of a person': [
+  'hooks with TLS of a user': [
     '--set',
     'hooks.tls.secretName=cert',
     '--set',
     'hooks.tls.caBundle=PEM\nLINE\n',
   ],
   'service elsewhere': ['--set', 'hooks.url=http://172.18.0.1:8080'],
-  'token of a person': ['--set', 'hooks.token.existingSecret=mine'],
+  'token of a user': ['--set', 'hooks.token.existingSecret=mine'],
   'rights of Metacontroller': ['--set', 'metacontroller.rbac.create=true'],
-  'account of a person': ['--set', 'serviceAccount.create=false,serviceAccount.name=mine'],
+  'account of a user': ['--set', 'serviceAccount.create=false,serviceAccount.name=mine'],
   'pull secrets, one namespace': [
     ...['--set', 'imagePullSecrets[0].name=registry'],
     ...['--set', 'operator.namespaces={a}'],
@@ -39,7 +39,7 @@ const VARIANTS: Record<string, string[]> = {
     ...['--set', 'metrics.prometheusRule.enabled=true'],
     ...['--set', 'metrics.dashboard.enabled=true'],
   ],
-  'no roles for people': ['--set', 'userRoles.create=false'],
+  'no roles for users': ['--set', 'userRoles.create=false'],
   'no check before it goes': ['--set', 'uninstallCheck=false'],
 }
 

@@ -50,7 +50,7 @@ function comparable(object: Fields): Fields {
   return { ...object, data: { ...rest, 'production.yaml': parsed } }
 }
 
-/** A generated key differs each time; of an engine's configuration its shape is told. */
+/** A generated key differs each time; for an engine's configuration only its shape is compared. */
 function keysOf(data: unknown): Fields {
   const entries = Object.entries((data ?? {}) as Record<string, string>).map(([key, value]) => {
     const text = Buffer.from(value, 'base64').toString()

@@ -25,7 +25,7 @@ const INSTALLATIONS: readonly Installation[] = [
     failure: 'Metacontroller is not installed',
   },
   {
-    name: 'without Metacontroller, as somebody wishes',
+    name: 'without Metacontroller, as the values ask',
     webhook: undefined,
     values: ['--set', 'metacontroller.check=false', '--set-json', 'kinds=[]'],
     failure: undefined,
@@ -48,7 +48,7 @@ const INSTALLATIONS: readonly Installation[] = [
     image: `${IMAGE}:v4.17.2`,
     failure: undefined,
   },
-  { name: 'with a Metacontroller that is not seen', webhook: WEBHOOK, failure: undefined },
+  { name: 'with a Metacontroller that cannot be read', webhook: WEBHOOK, failure: undefined },
 ]
 
 /** A line for each case in which helm did something else. */

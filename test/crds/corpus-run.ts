@@ -10,13 +10,13 @@ export interface Store {
   delete(object: AnyObject): Promise<void>
 }
 
-/** What became of one case. */
+/** The result of one case. */
 export interface CaseResult {
   title: string
   passed: boolean
-  /** What was said: the rejection, or why it does not fit. */
+  /** The rejection, or why the result is unexpected. */
   message: string
-  /** The object as it was stored, when it was accepted. */
+  /** The stored object, if it was accepted. */
   stored?: AnyObject
 }
 

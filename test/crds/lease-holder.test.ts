@@ -25,7 +25,7 @@ t.test('what is written into a Lease is read from it again', async (t) => {
   t.strictSame(readLeaseHolder(lease(formatHolderIdentity(RESTORE))), RESTORE)
 })
 
-t.test('a Lease names no holder where any part could be nobody’s', async (t) => {
+t.test('a Lease names no holder when a part of the name is missing', async (t) => {
   for (const wrong of [
     { kind: '' },
     { namespace: 'n s' },

@@ -34,7 +34,7 @@ t.test(
   },
 )
 
-t.test('the manifest lies in the folder of the backup, under its prefix', async (t) => {
+t.test('the manifest is in the folder of the backup, under its prefix', async (t) => {
   const { bucket, region, forcePathStyle, credentialsSecretRef } = backup().spec.storage.s3
   const store = { bucket, region, forcePathStyle, credentialsSecretRef }
   t.strictSame(restoreSource(restore(), backup()), { ...store, path: 'daily/b' })
@@ -47,7 +47,7 @@ t.test('a bucket that is named directly is read as it is named, whatever the bac
   t.strictSame(restoreSource(directRestore(), backup()), source?.s3)
 })
 
-t.test('people read the name of the backup, or its address without idle slashes', async (t) => {
+t.test('the status names the backup, or its address without redundant slashes', async (t) => {
   t.equal(formatRestoreSource(restore()), 'b')
   t.equal(formatRestoreSource(directRestore()), 's3://store/daily/b')
   const { s3 } = directRestore().spec.source ?? {}

@@ -29,7 +29,7 @@ const answer: Desired<unknown> = { status: { phase: 'Running' }, children: [JOB]
 const passed = (more: object, hook: 'sync' | 'finalize' = 'sync') =>
   guard(request, { ...answer, ...more }, hook)
 
-t.test('what breaks no promise goes out, and nothing besides', async (t) => {
+t.test('a valid answer passes unchanged', async (t) => {
   t.strictSame(passed({}), { status: { phase: 'Running' }, children: [JOB] })
   const more = { events: [], deleteJobs: [], resyncAfterSeconds: 7, finalized: false }
   t.strictSame(passed(more), { ...answer, resyncAfterSeconds: 7 })

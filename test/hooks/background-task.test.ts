@@ -30,7 +30,7 @@ t.test('only the look that starts a pass waits for it', async (t) => {
 })
 
 t.test(
-  'nobody waits for an engine that was slow for another, until it is quick again',
+  'no pass waits for an engine that was slow in another pass until it is fast again',
   async (t) => {
     const passes = new BackgroundTasks<number>(0, 50)
     const slow = pending<number>()

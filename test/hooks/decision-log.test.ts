@@ -229,7 +229,7 @@ t.test('an answer that the guard refuses is a defect: what is wrong, and the sta
   ])
 })
 
-t.test('a body that does not read and a wrong token are refusals with a line', async (t) => {
+t.test('an invalid body and a wrong token are rejected with a log line', async (t) => {
   const { post, taken } = stage()
   await post({ ...hookRequest(cluster()), finalizing: 'x' })
   await post({ ...hookRequest(cluster()), finalizing: 'x' })

@@ -43,7 +43,7 @@ function job(end?: 'Complete' | 'Failed', deletionTimestamp?: string): Job {
   }
 }
 
-/** A room that decides nothing, and the Secrets around it. */
+/** Hooks without decisions, and the Secrets around them. */
 function stage({ childKinds = ['Job.batch/v1'], finalized = false } = {}) {
   const originals = new Map([['registry', REGISTRY]])
   const copies = new Map<string, Secret>()
@@ -132,20 +132,20 @@ t.test('a Job that this operator did not create is given nothing', async (t) => 
   t.strictSame(calls, [])
 })
 
-t.test('a Job on its way out is given nothing any more', async (t) => {
+t.test('a terminating Job gets no more Secrets', async (t) => {
   const { show, calls } = stage()
   await show(job(undefined, '2026-03-01T12:00:00Z'))
   t.strictSame(calls, [])
 })
 
-t.test('a source that is not there keeps nobody from going on', async (t) => {
+t.test('a missing source Secret does not block the hooks', async (t) => {
   const { show, originals, calls } = stage()
   originals.clear()
   t.match(await show(job()), { status: {}, children: [] })
   t.strictSame(calls, [])
 })
 
-t.test('a copy that cannot be made is a warning; the room decides all the same', async (t) => {
+t.test('a copy that cannot be created is a warning; the hooks decide anyway', async (t) => {
   const { show, ports, warnings } = stage()
   ports.writeSecretCopy = async () => {
     throw new KubernetesError('POST answered 403: the namespace is being terminated')
@@ -162,7 +162,7 @@ t.test('a defect is none of that', async (t) => {
   await t.rejects(Promise.resolve(show(job())), { message: 'a defect' })
 })
 
-t.test('a room without Jobs stays as it is', async (t) => {
+t.test('hooks without Jobs are unchanged', async (t) => {
   const { plain, wrapped } = stage({ childKinds: ['Secret.v1'] })
   t.equal(wrapped, plain)
 })

@@ -29,7 +29,7 @@ t.test('a Job that has not ended stays, however old it is', async (t) => {
   t.strictSame(expiredJobs([helmJob({ createdAgo: 10 * HISTORY })], all, context), [])
 })
 
-t.test('a Job whose end has no time is kept: nobody knows how old it is', async (t) => {
+t.test('a Job without an end time is retained, because its age is unknown', async (t) => {
   const job = helmJob()
   job.status = { conditions: [{ type: 'Complete', status: 'True' }] }
   t.strictSame(expiredJobs([job], all, context), [])

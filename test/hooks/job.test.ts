@@ -186,7 +186,7 @@ t.test('the newest Job is the one with the highest number, in any order', async 
   t.equal(latestJob([]), undefined)
 })
 
-t.test('a Job that nobody of us made has neither plan nor image', async (t) => {
+t.test('a Job of another creator has neither plan nor image', async (t) => {
   const bare = helmJob()
   delete bare.spec
   t.equal(planHash(bare), undefined)

@@ -1,4 +1,4 @@
-/** Who stands in a Lease, whatever somebody else has written there, and how it is given back. */
+/** The holder of a Lease, with any content that others wrote, and its release. */
 import t from 'tap'
 import { KubernetesError } from '../../crds/contract/errors.ts'
 import type { Lease, LeaseHolder } from '../../crds/kubernetes.ts'
@@ -30,14 +30,14 @@ function withSpec(spec: Lease['spec']): Lease {
 const FOREIGN: [string, Lease][] = [
   ['without a spec', withSpec(undefined)],
   ['without a holder', withSpec({ acquireTime: ago(5) })],
-  ['of one part', leaseOf('backup', 'somebody')],
+  ['of one part', leaseOf('backup', 'unknown')],
   ['of two parts', leaseOf('backup', 'VecBackup/ns')],
   ['of three parts', leaseOf('backup', 'VecBackup/ns/me')],
   ['of five parts', leaseOf('backup', `${mine}/more`)],
 ]
 
 for (const [what, lease] of FOREIGN) {
-  t.test(`a Lease with a holder ${what} is nobody's: free, and taken`, async (t) => {
+  t.test(`a Lease with a holder ${what} is free and is acquired`, async (t) => {
     const seen = { kind: 'backup' as const, lease, jobs: [] }
     t.equal(holderOf(seen, NOW), undefined)
     t.notOk(isHolder(lease, me))
@@ -52,7 +52,7 @@ t.test('no Job is asked for where a Lease has no holder', async (t) => {
     CLUSTER.metadata,
     'backup',
     {
-      lease: async () => leaseOf('backup', 'somebody'),
+      lease: async () => leaseOf('backup', 'unknown'),
       jobsOf: async (_, uid) => [newJob(`${asked.push(uid)}`)],
     },
     allAllowed,
@@ -105,7 +105,7 @@ t.test('one owner among several is enough, and none is none', async (t) => {
 })
 
 t.test('a Lease is taken by the version that was read, where it has one', async (t) => {
-  const lease = leaseOf('backup', 'somebody')
+  const lease = leaseOf('backup', 'unknown')
   delete lease.metadata.resourceVersion
   const claimed = claim([{ kind: 'backup', lease, jobs: [] }], me, about)
   const [first] = claimed.state === 'taking' ? claimed.writes : []
@@ -126,7 +126,7 @@ t.test('the first write that fails ends it', async (t) => {
   t.strictSame(written, ['drop', 'take'])
 })
 
-t.test('a resource that goes gives back what it stands in, and nothing else', async (t) => {
+t.test('a deleted resource releases the Leases that it holds, and no other', async (t) => {
   const store = new LeaseStore()
   store.leases.set('vec-a-backup', leaseOf('backup', mine))
   store.leases.set('vec-a-write', leaseOf('write', other))
@@ -134,20 +134,23 @@ t.test('a resource that goes gives back what it stands in, and nothing else', as
   t.strictSame([...store.leases.keys()], ['vec-a-write'])
 })
 
-t.test('a Lease that cannot be given back keeps no resource, nor the next Lease', async (t) => {
-  const dropped: string[] = []
-  await release({ namespace: 'ns', name: 'a' }, ['write', 'backup'], me, {
-    async lease(_, name) {
-      if (name === 'vec-a-write') throw new KubernetesError('no answer')
-      return leaseOf('backup', mine)
-    },
-    writeLease: async () => t.fail('taken'),
-    deleteLease: async ({ metadata }) => dropped.push(metadata.name) > 0,
-  })
-  t.strictSame(dropped, ['vec-a-backup'])
-})
+t.test(
+  'a Lease that cannot be released does not block the resource or the next Lease',
+  async (t) => {
+    const dropped: string[] = []
+    await release({ namespace: 'ns', name: 'a' }, ['write', 'backup'], me, {
+      async lease(_, name) {
+        if (name === 'vec-a-write') throw new KubernetesError('no answer')
+        return leaseOf('backup', mine)
+      },
+      writeLease: async () => t.fail('taken'),
+      deleteLease: async ({ metadata }) => dropped.push(metadata.name) > 0,
+    })
+    t.strictSame(dropped, ['vec-a-backup'])
+  },
+)
 
-t.test('people are told who holds it, and of nobody where nobody does', async (t) => {
+t.test('the message names the holder, or none if there is no holder', async (t) => {
   const store = new LeaseStore()
   const cluster = { namespace: 'ns', name: 'a' }
   t.equal(await currentHolder(cluster, 'write', store, allAllowed), undefined)

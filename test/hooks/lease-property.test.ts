@@ -98,7 +98,7 @@ t.test(
   },
 )
 
-/** Of these, whoever looks every 30 s; each may be refused its Job for ever. */
+/** Resources that check every 30 s; the Job of each may be rejected for ever. */
 async function rounds(
   all: Claimant[],
   store: LeaseStore,
@@ -135,7 +135,7 @@ t.test('they have their turns in the order in which they came', async (t) => {
     came.map(({ blockedBy: waitsFor }) => waitsFor),
     [undefined, 'first', 'first', 'first', 'first'],
   )
-  // Whoever looks first, however often.
+  // Any order and number of checks.
   t.strictSame(await rounds(came.toReversed(), store), [
     'first',
     'second',
@@ -160,7 +160,7 @@ t.test(
   },
 )
 
-/** From any state on: when everybody passes every 30 s and Jobs end, all get done. */
+/** From any state: when every resource syncs every 30 s and Jobs end, all complete. */
 async function finish(all: Claimant[], store: LeaseStore): Promise<void> {
   for (let round = 0; round < 100; round += 1) {
     // All look before any of them decides, and another one is first each time.

@@ -75,7 +75,7 @@ export class Claimant {
   #observed:
     { leases: ObservedLease[]; free: ObservedLease[]; hasJob: boolean; at: Date } | undefined
   #writes: LeaseWrite[] = []
-  /** A Job that was answered, and is on its way to the API server. */
+  /** A Job of an answer that has not reached the API server. */
   #answeredAt: Date | undefined
 
   constructor(name: string, kinds: LeaseKind[], store: LeaseStore, runs = 0) {
@@ -143,7 +143,7 @@ export class Claimant {
     this.#writes = results.includes(false) ? [] : rest
   }
 
-  /** An answer that took longer than the margin has timed out on its way. */
+  /** An answer that took longer than the margin has timed out in transit. */
   arrive(): void {
     if (this.#answeredAt === undefined) return
     const seconds = (this.#store.now.getTime() - this.#answeredAt.getTime()) / 1000

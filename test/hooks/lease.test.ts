@@ -151,7 +151,7 @@ t.test('a Job is made in a pass that sees the Lease held, with a minute of it le
 })
 
 t.test(
-  'a Lease owned by another uid is deleted and made anew, unless its holder is at work',
+  'a Lease owned by another uid is deleted and recreated, unless its holder is active',
   async (t) => {
     const former = lease('backup', other, 400, 'uid-former')
     const claimed = claim([{ kind: 'backup', lease: former, jobs: [] }], me, about)
@@ -167,7 +167,7 @@ t.test(
   },
 )
 
-t.test('who must wait gives back what it holds: both Leases, or neither', async (t) => {
+t.test('a waiting resource releases its Leases: it holds both or neither', async (t) => {
   const write: ObservedLease = { kind: 'write', lease: lease('write', me, 10), jobs: [] }
   const claimed = claim([write, seen(other, 10)], me, about)
   t.match(claimed, {
@@ -194,7 +194,7 @@ t.test(
 
 for (const spec of [
   {},
-  { holderIdentity: 'somebody' },
+  { holderIdentity: 'unknown' },
   { holderIdentity: 'a/b/c/d/e', acquireTime: ago(1) },
 ]) {
   t.test(`a Lease that names no holder of ours is free: ${JSON.stringify(spec)}`, async (t) => {
@@ -224,7 +224,7 @@ const NO_HOLDER = [
   ...['VecBackup/n s/b/uid', 'VecBackup/ns/B!/uid', 'VecBackup/ns/b/', 'VecBackup/ns/b/u,x=y'],
 ]
 for (const holder of NO_HOLDER) {
-  t.test(`what nobody of us wrote holds no Lease: "${holder}"`, async (t) => {
+  t.test(`a foreign holder identity holds no Lease: "${holder}"`, async (t) => {
     t.equal(holderOf({ kind: 'write', lease: leaseOf('write', holder) }, NOW), undefined)
   })
 }
@@ -241,7 +241,7 @@ t.test(
   },
 )
 
-t.test('who goes gives back its own Leases, and no other', async (t) => {
+t.test('a deleted resource releases its own Leases, and no other', async (t) => {
   const dropped: string[] = []
   const give = async (found: (name: string) => Lease | undefined) => {
     dropped.length = 0

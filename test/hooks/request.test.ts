@@ -3,7 +3,7 @@ import { ANNOTATIONS } from '../../crds/contract/names.ts'
 import { refreshProgress, type ProgressOwner, type ObservedJobs } from '../../hooks/request.ts'
 import { progressReport, dataJobOf } from './data-job/fixtures.ts'
 
-const transfer = { kind: 'backup', name: 'b', uid: 'uid-b', plan: 'wanted' }
+const transfer = { kind: 'backup', name: 'b', uid: 'uid-b', plan: 'desired' }
 const job = dataJobOf(transfer)
 const named = { metadata: { namespace: 'ns', name: 'b', uid: 'uid-b' } }
 
@@ -22,10 +22,10 @@ t.test('the newest report is that of the resource itself, not of a namesake', as
   }
   t.strictSame(await read(live('uid-b', report)), report)
   t.strictSame(await read(live('uid-of-another', report)), older)
-  t.strictSame(await read(live('uid-b')), older, 'nothing is told there')
+  t.strictSame(await read(live('uid-b')), older, 'there is no report')
 })
 
-t.test('what was told is not forgotten because the resource is gone', async (t) => {
+t.test('the last report is kept after the resource is deleted', async (t) => {
   const observed: ObservedJobs = { children: [], jobs: [], progress: progressReport(transfer) }
   await refreshProgress(observed, named, async () => undefined)
   t.strictSame(observed.progress, progressReport(transfer))

@@ -7,7 +7,7 @@ interface Parent {
   metadata: { deletionTimestamp?: string }
 }
 
-/** Children may be such as are only wanted so far. */
+/** Children may be desired and not created yet. */
 export function hookRequest<P extends Parent>(
   parent: P,
   children: readonly object[] = [],

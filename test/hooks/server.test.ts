@@ -10,7 +10,7 @@ import { NOW, cluster, helmJob, settings } from '../builders.ts'
 
 type Answer = Desired<unknown>
 
-/** A room that answers what a test says. */
+/** Hooks with the answer of a test. */
 function scripted(answer: () => Answer | Promise<Answer>): KindHooks {
   return kindHooks({
     resource: VecCluster,
@@ -130,7 +130,7 @@ t.test('finalized is passed on in finalize', async (t) => {
   t.strictSame(response.json(), { status: {}, children: [], finalized: true })
 })
 
-t.test('an unexpected throw is a 5xx that tells nothing of its message', async (t) => {
+t.test('an unexpected error is a 5xx without its message', async (t) => {
   const response = await post(() => Promise.reject(new Error('secret inside')), body)
   t.equal(response.statusCode, 500)
   t.notMatch(response.body, /secret inside/)
@@ -252,7 +252,7 @@ t.test('/healthz and /metrics need no token', async (t) => {
   t.equal((await built.inject('/metrics')).body, 'metrics')
 })
 
-t.test('customize answers the rules of the room', async (t) => {
+t.test('customize answers the rules of the hooks', async (t) => {
   const response = await post(() => fine, { parent: cluster() }, 'customize')
   t.match(response.json(), { relatedResources: [{ resource: 'statefulsets', names: ['vec-a'] }] })
 })

@@ -91,7 +91,7 @@ t.test('out of the cluster the service looks after the namespace it is given', a
   writeFileSync(tokenFile, TOKEN)
   const args = ['--namespace', 'served']
   const where = ['--port', '0', '--host', '127.0.0.1', '--log-format', 'text']
-  // A list, as people have it: not every file needs to be there.
+  // A list as in a user's KUBECONFIG: not every file needs to exist.
   const KUBECONFIG = [join(t.testdirName, 'missing'), kubeconfigFile(t, server)].join(delimiter)
   const env = { HOOK_TOKEN_FILE: tokenFile, IMAGE: 'vec-operator:dev', KUBECONFIG }
   const { interrupt, ended, url } = await npmStart(t, [...args, ...where], env)
@@ -105,7 +105,7 @@ t.test('out of the cluster the service looks after the namespace it is given', a
   t.equal(phaseOf(await until(api, served, (object) => phaseOf(object) === 'Running')), 'Running')
   t.equal(phaseOf(await api.get(clusterReference('elsewhere', 'a'))), undefined)
   const { items } = await api.list('batch/v1', 'Job', { namespace: 'elsewhere' })
-  t.strictSame(items, [], "what is elsewhere is nobody's")
+  t.strictSame(items, [], 'objects in other namespaces are not owned')
 
   await stop()
   interrupt()

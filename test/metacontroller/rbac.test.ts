@@ -133,7 +133,7 @@ const ofTransfer: Uses<DataJobPorts> = {
   writeEvent: (ports) => ports.writeEvent(event),
 }
 
-/** Nobody reads from there. */
+/** No code reads from there. */
 const STORAGE = {
   ...{ bucket: 'store', region: 'us-east-1', prefix: '', forcePathStyle: true },
   credentialsSecretRef: { name: 's3', accessKeyIdKey: 'id', secretAccessKeyKey: 'key' },

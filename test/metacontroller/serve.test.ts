@@ -71,7 +71,7 @@ t.test('each kind that the chart serves by default has its hooks', async (t) => 
   const { url } = await service(t)
   const values = parse(readFileSync(VALUES, 'utf8')) as { kinds: string[] }
   for (const plural of values.kinds) {
-    // 400: there is somebody who reads the body, which says nothing.
+    // 400: the handler reads the body, which is empty.
     t.equal((await post(`${url}/${plural}/sync`, {})).status, 400, plural)
   }
 })
@@ -172,7 +172,7 @@ t.test(
   },
 )
 
-t.test('it does not start without a token, unless it is told to', async (t) => {
+t.test('it does not start without a token, unless an option allows it', async (t) => {
   await t.rejects(service(t, { insecureHooks: false }), {
     message: 'no HOOK_TOKEN_FILE and no HOOK_SECRET; --insecure-hooks serves without a token',
   })
@@ -228,24 +228,27 @@ t.test('TLS by file, with the renewed certificate after a while', async (t) => {
   t.equal(await served(), 'two')
 })
 
-t.test('an expired certificate is trusted by nobody until it is renewed; no restart', async (t) => {
-  const folder = t.testdir({ 'tls.crt': EXPIRED.cert, 'tls.key': EXPIRED.key })
-  const files = { certFile: join(folder, 'tls.crt'), keyFile: join(folder, 'tls.key') }
-  const { url, clock } = await service(t, { tls: files })
-  const greeted = (ca: string) =>
-    new Promise<string>((resolve) => {
-      const { hostname: host, port } = new URL(url)
-      const socket = connect({ host, port: Number(port), ca }, () => {
-        resolve('trusted')
-        socket.destroy()
-      }).on('error', (error: Error) => resolve(error.message))
-    })
-  t.equal(await greeted(EXPIRED.cert), 'certificate has expired')
-  writeFileSync(files.certFile, TWO.cert)
-  writeFileSync(files.keyFile, TWO.key)
-  clock.advance(60_000)
-  t.equal(await greeted(TWO.cert), 'trusted')
-})
+t.test(
+  'clients reject an expired certificate until it is renewed, without a restart',
+  async (t) => {
+    const folder = t.testdir({ 'tls.crt': EXPIRED.cert, 'tls.key': EXPIRED.key })
+    const files = { certFile: join(folder, 'tls.crt'), keyFile: join(folder, 'tls.key') }
+    const { url, clock } = await service(t, { tls: files })
+    const greeted = (ca: string) =>
+      new Promise<string>((resolve) => {
+        const { hostname: host, port } = new URL(url)
+        const socket = connect({ host, port: Number(port), ca }, () => {
+          resolve('trusted')
+          socket.destroy()
+        }).on('error', (error: Error) => resolve(error.message))
+      })
+    t.equal(await greeted(EXPIRED.cert), 'certificate has expired')
+    writeFileSync(files.certFile, TWO.cert)
+    writeFileSync(files.keyFile, TWO.key)
+    clock.advance(60_000)
+    t.equal(await greeted(TWO.cert), 'trusted')
+  },
+)
 
 /** The process itself; resolves with its exit code and what it printed. */
 function processOf(args: string[], env: Record<string, string>) {
@@ -286,7 +289,7 @@ t.test('--help prints the usage and ends well', async (t) => {
   t.equal((await ended).code, 0)
 })
 
-t.test('on SIGTERM the process answers what is under way and ends well', async (t) => {
+t.test('on SIGTERM the process answers requests in progress and exits with 0', async (t) => {
   const embedded = await embeddedApi(t)
   await installCrds(embedded.api)
   const kubeconfig = kubeconfigFile(t, embedded)

@@ -80,7 +80,7 @@ t.test('after 60 s of health each VecCluster is marked, one a second', async (t)
 })
 
 t.test(
-  'only clusters that were there before the start, are to stay and lack the mark are due',
+  'only clusters that existed before the start, are not being deleted and have no mark are due',
   async (t) => {
     const due = clustersToMark(
       [

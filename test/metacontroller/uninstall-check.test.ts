@@ -43,7 +43,7 @@ t.test(
       metadata: { ...metadata, finalizers },
       spec,
     })
-    // Nobody has served this one: it goes by itself.
+    // No operator watched this one: it is deleted without a finalizer.
     const free = { name: 'free', namespace: 'shop' }
     await client.create({ apiVersion, kind: 'VecCluster', metadata: free, spec })
     t.strictSame(await resourcesWithFinalizer(kubernetes), ['VecCluster shop/products'])

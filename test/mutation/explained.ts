@@ -9,7 +9,7 @@ export function explained(file: string, mutant: Mutant): string | undefined {
   const lines = readFileSync(join(ROOT, file), 'utf8').split('\n')
   const { start, end } = mutant.location
   const line = lines[start.line - 1] ?? ''
-  // What spans lines is told apart by its first one.
+  // A mutant over several lines is identified by its first line.
   const from = line.slice(start.column - 1, end?.line === start.line ? end.column - 1 : undefined)
   return EXPLAINED.find(
     (one) =>

@@ -1,11 +1,11 @@
-/** Changes that no test need notice, and why: they do not change what anybody can see. */
+/** Changes that no test needs to detect, and why: they change no observable behaviour. */
 
 export interface Explained {
   /** Absent: in any file. */
   file?: string
   /** Stryker's name of the kind of change; absent: any. */
   mutator?: string
-  /** What was there, and what it put there, where that tells changes apart. */
+  /** The original and the replacement, if they distinguish changes. */
   from?: string | RegExp
   to?: string
   /** What the line holds that the change begins on. */
@@ -17,10 +17,10 @@ const ZERO = 'an absent part counts as nothing, however that is written'
 const WHOLE = 'bytes are whole numbers, and one decimal is all that is shown'
 const STORED = 'what the API server has stored always has it: the default is for the type only'
 const TYPED = 'the type allows for what the rules of admission do not'
-const REPORTED = 'what is missing was told before: this is for the type only'
-/** Where a Job is started, both were found: the lack of one would have been told. */
+const REPORTED = 'a missing value was reported before: this is for the type only'
+/** When a Job is started both exist: a missing one would have been reported. */
 const SEEN = /^((cluster|leases) === undefined|cluster === undefined \|\| leases === undefined)$/
-const REMADE = 'what is made again is there: the question is for the type only'
+const REMADE = 'the recreated object exists: the check is for the type only'
 const NOT_THERE = '"Stryker was here!"'
 
 export const EXPLAINED: Explained[] = [
@@ -110,7 +110,7 @@ export const EXPLAINED: Explained[] = [
   { file: 'hooks/access-key/sync.ts', from: 'cluster.spec.apiKey?.jwtRbac', why: REPORTED },
   {
     ...{ file: 'hooks/access-key/sync.ts', line: /transition/, to: NOT_THERE },
-    why: 'a Secret of ours tells when it was issued, and with which key',
+    why: 'an owned Secret has its issue time and its key',
   },
   {
     ...{ file: 'hooks/backup-schedule/tick.ts', mutator: 'EqualityOperator' },
@@ -231,7 +231,7 @@ export const EXPLAINED: Explained[] = [
   {
     ...{ file: 'hooks/collection/reconcile-config.ts', to: NOT_THERE },
     line: /\{ name = '' \}|vector\.name \?\? ''/,
-    why: 'only the vector that stands alone has no name, and nobody asks for it by one',
+    why: 'only the single vector has no name, and it is never requested by name',
   },
   {
     ...{ file: 'hooks/collection/observe.ts', to: "ready?.status !== 'True'" },
@@ -247,11 +247,11 @@ export const EXPLAINED: Explained[] = [
   },
   {
     ...{ file: 'hooks/answer-validation.ts', mutator: 'ArrayDeclaration' },
-    why: 'what is dropped besides has no name, and no child is of that name',
+    why: 'other pruned objects have no name, and no child has that name',
   },
   {
     ...{ file: 'hooks/job.ts', mutator: 'ArrayDeclaration', line: /pruned = \[\]/ },
-    why: 'what is dropped besides has no name, and no child is of that name',
+    why: 'other pruned objects have no name, and no child has that name',
   },
   {
     ...{ file: 'hooks/lease.ts', to: NOT_THERE, line: /acquireTime \?\? ''/ },
@@ -273,7 +273,7 @@ export const EXPLAINED: Explained[] = [
   },
   {
     ...{ file: 'hooks/background-task.ts', from: 'clearTimeout(timer)' },
-    why: 'a timer that nobody waits for does nothing',
+    why: 'a timer without a waiter does nothing',
   },
   {
     ...{
@@ -285,7 +285,7 @@ export const EXPLAINED: Explained[] = [
   },
   {
     ...{ file: 'hooks/restore/observe.ts', mutator: 'ArrayDeclaration', line: /\? \[\]/ },
-    why: 'what is added has no name, and no credential of that name is wanted',
+    why: 'the added object has no name, and no credential of that name is required',
   },
   {
     ...{

@@ -18,7 +18,7 @@ export const PURE: string[] = [...globSync('{hooks,crds}/**/*.ts', { cwd: ROOT }
   .toSorted()
 
 const TESTS = textsOf('test/{crds,hooks}/**/*.test.ts')
-/** Of a rule that only Jobs have to do with; what they use besides is left to its own tests. */
+/** Tests of a rule that only Jobs use; other code that the Jobs use has separate tests. */
 const TESTS_OF_JOBS = textsOf(
   'test/jobs/{**/pure-functions,manifest-check,recreate-collection}.test.ts',
 )
@@ -29,7 +29,7 @@ function textsOf(pattern: string): { path: string; text: string }[] {
   return paths.map((path) => ({ path, text: readFileSync(join(ROOT, path), 'utf8') }))
 }
 
-/** Those of its room and of the rooms that use it; of what stands beside the rooms, those of all. */
+/** Tests of its folder and of the folders that use it; for shared files, those of all folders. */
 export function testsOf(file: string): string[] {
   const own = join('test', file, '..')
   const isImported = ({ text }: { text: string }) => text.includes(`${file}'`)

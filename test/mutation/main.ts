@@ -1,7 +1,7 @@
 /**
- * `npm run test:mutation`: changes the pure files of hooks/ and crds/ in small ways and looks whether
- * their tests notice. File by file, each with the tests of its own room; what is kept of a file that has
- * not changed since is counted and not run again.
+ * `npm run test:mutation`: makes small changes in the pure files of hooks/ and crds/ and reports which of them
+ * no test detects. It runs each file with the tests of its folder; a file that has not changed since its
+ * stored score is counted and not run again.
  */
 import { execFileSync, spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -13,29 +13,29 @@ import { scoredFrom, scoreOf, print, type Mutant, type Report, type Scored } fro
 
 const FOLDER = join(ROOT, 'dist', 'mutation')
 const CONFIG = join(ROOT, '.ci', 'stryker.config.json')
-/** Properties are tried so often: as many cases as one change in a line needs. */
+/** Cases per property: enough to detect a change in one line. */
 const FUZZ_RUNS = '25'
 /**
- * The last resort against a change that never ends and does nothing of the changed file (the runner sees
- * all others itself): by the clock, so far beyond any pause of this process.
+ * Time limit for a change that never ends and runs nothing of the changed file (the runner detects the
+ * others). It is by the clock, and longer than any pause of this process.
  */
 const LAST_RESORT_MINUTES = 30
 
 const USAGE = `Usage: npm run test:mutation -- [options] [files]
   files            default: all pure files of hooks/ and crds/
   --changed REF    only those that differ from this commit
-  --again          also those whose score is kept: their tests may have changed
-  --kept           run nothing, count what is kept
+  --again          also files with a stored score: their tests may have changed
+  --stored         run nothing, count the stored scores
   --json           a last line for programs
   --help           print this
-Scores are kept in test/mutation/scores.jsonl. Run it alone, or with nice: each change of a line runs the
+Scores are stored in test/mutation/scores.jsonl. Run it alone, or with nice: each change of a line runs the
 tests of its file once.
 `
 
 const FLAGS = {
   changed: { type: 'string' },
   again: { type: 'boolean', default: false },
-  kept: { type: 'boolean', default: false },
+  stored: { type: 'boolean', default: false },
   json: { type: 'boolean', default: false },
   help: { type: 'boolean', default: false },
 } as const
@@ -57,7 +57,7 @@ function main(): void {
   const files = chosen.filter((file) => changed?.includes(file) ?? true)
   const scores = files.flatMap((file) => {
     const known = values.again ? undefined : stored(file)
-    const score = known ?? (values.kept ? undefined : tried(file))
+    const score = known ?? (values.stored ? undefined : tried(file))
     if (score !== undefined) print(score)
     return score ?? []
   })
@@ -69,7 +69,7 @@ function main(): void {
   if (values.json) process.stdout.write(`${JSON.stringify({ files: scores.length, ...all })}\n`)
 }
 
-/** One that cannot be judged, for its tests fail as it is, keeps nobody from judging the others. */
+/** A file whose tests fail without a change does not prevent the judgement of the others. */
 function tried(file: string): Scored | undefined {
   try {
     return judged(file)
@@ -95,7 +95,7 @@ function changedSince(commit: string): string[] {
   return names.split('\n')
 }
 
-/** Stryker over one file, with nothing but its own tests. */
+/** Runs Stryker on one file with the tests of that file. */
 function mutantsOf(file: string): Mutant[] {
   const name = file.replaceAll('/', '-')
   const path = (extension: string) => join(FOLDER, `${name}.${extension}`)

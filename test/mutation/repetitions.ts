@@ -1,4 +1,4 @@
-/** How long a test may take, told by how often this process came to look: while it is stopped, it does not. */
+/** Time limit of a test in ticks of this process, which do not pass while the process is stopped. */
 
 const LOOK_MS = 1_000
 

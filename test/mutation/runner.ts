@@ -1,7 +1,7 @@
 /**
  * Stryker's test runner for this house: the test files are loaded once and their tests called again for
  * each change, in one process, instead of a process for each change and file. Nothing here judges by the
- * time of the clock: this process may be stopped for as long as anybody likes.
+ * time of the clock: this process may be stopped for any time.
  */
 import fc from 'fast-check'
 // Not from 'tap', whose own test would end with this process; and '@tapjs/test' cannot be loaded first.

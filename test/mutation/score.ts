@@ -29,7 +29,7 @@ export interface Scored {
 
 export interface Score {
   killed: number
-  /** Survivors that change nothing anybody can see. */
+  /** Survivors without observable effect. */
   explained: number
   /** All but those that do not compile or were ignored. */
   counted: number

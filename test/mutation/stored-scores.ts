@@ -6,7 +6,7 @@ import { PURE, ROOT } from './files.ts'
 import type { Scored } from './score.ts'
 
 const FILE = join(import.meta.dirname, 'scores.jsonl')
-/** Held while the file is written anew: another run may have judged another file at this moment. */
+/** Held while the file is rewritten: another run may have judged another file at the same time. */
 const LOCK = `${FILE}.lock`
 const LOCK_TRIES = 100
 const LOCK_PAUSE_MS = 100

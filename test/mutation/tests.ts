@@ -1,6 +1,6 @@
 /**
  * The tests of some files, loaded into this process and kept instead of run: they are called again for
- * each change. What is changed where a module is loaded has the modules it reaches loaded anew.
+ * each change. After a change in module-level code the reachable modules are loaded again.
  */
 import { registerHooks } from 'node:module'
 import { join, relative } from 'node:path'

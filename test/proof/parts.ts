@@ -37,7 +37,7 @@ export const PARTS: Part[] = [
     name: 'mutation',
     title: 'Changes noticed',
     command: ['test/mutation/main.ts'],
-    short: ['--kept'],
+    short: ['--stored'],
     said: lineWith(/^\d+ of \d+ files: .*/m),
   },
   {

@@ -72,7 +72,7 @@ t.test('what is no clone has no history', async (t) => {
   )
 })
 
-t.test('an image may grow by a tenth; the words tell sizes and change', async (t) => {
+t.test('an image may grow by a tenth; the message has the sizes and the change', async (t) => {
   t.strictSame(growthOf(275e6, 250e6), {
     words: '275.0 MB, recorded 250.0 MB (+10.0 %)',
     isTooMuch: false,

@@ -14,18 +14,21 @@ const app = await program()
 const files = globSync('**/*.js', { cwd: app })
 const text = (file: string) => readFileSync(join(app, file), 'utf8')
 
-t.test('the program asks for no package: all it imports is of Node or lies beside', async (t) => {
-  const missing: string[] = []
-  for (const file of files) {
-    const imported = /^(?:import|export) (?:.* from )?"(.+)";$|\bimport\("(.+?)"\)/gm
-    for (const [, one, other] of text(file).matchAll(imported)) {
-      const name = one ?? other ?? ''
-      const isThere = name.startsWith('.') && files.includes(normalize(join(dirname(file), name)))
-      if (!isThere && !isBuiltin(name)) missing.push(`${file} imports ${name}`)
+t.test(
+  'the program needs no package: its imports are modules of Node or files next to it',
+  async (t) => {
+    const missing: string[] = []
+    for (const file of files) {
+      const imported = /^(?:import|export) (?:.* from )?"(.+)";$|\bimport\("(.+?)"\)/gm
+      for (const [, one, other] of text(file).matchAll(imported)) {
+        const name = one ?? other ?? ''
+        const isThere = name.startsWith('.') && files.includes(normalize(join(dirname(file), name)))
+        if (!isThere && !isBuiltin(name)) missing.push(`${file} imports ${name}`)
+      }
     }
-  }
-  t.strictSame(missing, [])
-})
+    t.strictSame(missing, [])
+  },
+)
 
 t.test('nothing but what the chart and the hooks start runs by itself', async (t) => {
   const started = files.filter((file) => text(file).includes('import.meta.main'))

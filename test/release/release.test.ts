@@ -1,4 +1,4 @@
-/** What a release is made of: the Dockerfile, the workflow and the bill of materials, as far as files tell. */
+/** A release as its files describe it: the Dockerfile, the workflow and the bill of materials. Nothing is built here. */
 import { execFile } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'

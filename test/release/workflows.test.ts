@@ -1,4 +1,4 @@
-/** The workflows, as far as files tell: they parse, pin what they use, and name what is there. */
+/** The workflow files: they parse, pin what they use, and name existing files and scripts. */
 import { spawnSync } from 'node:child_process'
 import { existsSync, globSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -34,7 +34,7 @@ interface Workflow {
   jobs?: Record<string, Job>
 }
 
-/** What a line of a step may begin with, besides what it says itself. */
+/** Other commands with which a line of a step may begin. */
 const FOUND_ON_A_RUNNER = ['docker', 'helm', 'gh', 'jq', 'git', 'node', 'npm', 'npx', 'grep']
 /** What a checkout does not have: a step before makes it. */
 const MADE = 'dist-release'

@@ -1,7 +1,7 @@
 /**
  * `PROMETHEUS=<path> node test/chart/picture/draw-dashboard.ts` writes docs/pictures/dashboard.svg: the
  * panels of chart/files/dashboard.json over two hours of the embedded world. No value is made up:
- * Prometheus evaluates each panel's own expression over what the service told.
+ * Prometheus evaluates each panel's expression over the metrics of the service.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

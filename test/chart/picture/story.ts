@@ -1,4 +1,4 @@
-/** What the picture of the dashboard is of: two hours of the embedded world, and what its service told. */
+/** The data of the dashboard picture: two hours of the embedded world, and the metrics of its service. */
 import { resource, untilPhase } from '../../scenarios/inside.ts'
 import { backupResource, fill, points } from '../../scenarios/backup-parts.ts'
 import { running } from '../../scenarios/scenario.ts'

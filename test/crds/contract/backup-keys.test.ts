@@ -1,4 +1,4 @@
-/** Where the objects of a backup lie: restores and people find them by these keys, whatever wrote them. */
+/** Keys of the objects of a backup: restores and users find the objects by these keys in every release. */
 import t from 'tap'
 import {
   backupFolder,

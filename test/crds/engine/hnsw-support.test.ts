@@ -24,7 +24,7 @@ t.test('a field is known by its whole name', async (t) => {
   t.notOk(supportsAny(['', 'M', 'memo'], '1.19.0'))
 })
 
-t.test('what an engine newer than we know has learned cannot be told', async (t) => {
+t.test('the capabilities of an engine newer than the tested ones are unknown', async (t) => {
   t.notOk(supportsAny(['new'], '1.19.0'))
   for (const version of ['1.20.0', '2.1.0', '11.1.0', 'dev']) {
     t.ok(supportsAny(['new'], version), version)

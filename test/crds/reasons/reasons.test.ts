@@ -82,7 +82,7 @@ t.test('a form is like a message by what it says itself, whatever else stands th
   t.equal(matchScore('x (a.b) <n>', 'x (aXb) 1'), 0)
 })
 
-/** The room and the Jobs of a kind, and what of the shared files the room uses. */
+/** The hooks and the Jobs of a kind, and the shared files that the hooks use. */
 function filesOf(folder: string): Source[] {
   const own = sources.filter(
     ({ path }) => /^(hooks|jobs)\//.test(path) && path.includes(`/${folder}/`),

@@ -1,4 +1,4 @@
-/** The Secret of a VecAccessKey, what it waits for, and whose Secrets it leaves alone. */
+/** The Secret of a VecAccessKey, what it waits for, and which Secrets it does not change. */
 import { jwtVerify } from 'jose'
 import t from 'tap'
 import { accessKeyHooks, customize } from '../../../hooks/access-key/index.ts'
@@ -44,7 +44,7 @@ t.test('cluster or Secret not found: Pending, retried in 30 s', async (t) => {
 })
 
 t.test(
-  'a cluster in a namespace that is not served: Pending, and its key is not asked for',
+  'for a cluster in a namespace that is not watched: Pending, and its key is not read',
   async (t) => {
     const asked: string[] = []
     const read = async (namespace: string, name: string) => {
@@ -77,7 +77,7 @@ t.test(
   },
 )
 
-t.test('while it waits the Secret stays with its own data, never dropped', async (t) => {
+t.test('while the key waits its Secret keeps its data and stays a child', async (t) => {
   const held = storedSecret(await sync(observed(), context))
   const desired = await sync({ accessKey: accessKey(), children: [held] }, context)
   t.strictSame(storedSecret(desired), held)
@@ -85,7 +85,7 @@ t.test('while it waits the Secret stays with its own data, never dropped', async
 })
 
 t.test(
-  'a foreign Secret of that name stays untouched and the key is Failed with its name',
+  'a foreign Secret of that name is not changed, and the key is Failed with its name',
   async (t) => {
     const other = secret({ mine: 'x' })
     const desired = await sync(observed({ liveSecret: other }), context)
@@ -95,7 +95,7 @@ t.test(
   },
 )
 
-t.test('our own Secret that the cache does not show yet is not foreign', async (t) => {
+t.test('an owned Secret that the cache does not have yet is not foreign', async (t) => {
   const other = secret({})
   Object.assign(other.metadata, { ownerReferences: [{ uid: 'uid-reader' }] })
   t.equal((await sync(observed({ liveSecret: other }), context)).children.length, 1)
@@ -129,28 +129,25 @@ t.test('a key shorter than 32 bytes is a warning, once per key', async (t) => {
   t.equal(again.events, undefined)
 })
 
-t.test(
-  'a token that the Secret came to hold is an Event, and so is what forbids one',
-  async (t) => {
-    const desired = await syncTwice({})
-    t.match(desired.events, [{ type: 'Normal', reason: 'TokenIssued', message: /current token/ }])
-    const again = await syncTwice({ accessKey: { ...accessKey(), status: desired.status } })
-    t.equal(again.events, undefined)
+t.test('an issued token is an Event, and so is the reason that forbids one', async (t) => {
+  const desired = await syncTwice({})
+  t.match(desired.events, [{ type: 'Normal', reason: 'TokenIssued', message: /current token/ }])
+  const again = await syncTwice({ accessKey: { ...accessKey(), status: desired.status } })
+  t.equal(again.events, undefined)
 
-    const closed = await sync(observed({ cluster: cluster() }), context)
-    t.match(closed.events, [{ type: 'Warning', reason: 'ApiKeyMissing' }])
-    const waiting = await sync({ accessKey: accessKey(), children: [] }, context)
-    t.equal(waiting.events, undefined)
-  },
-)
+  const closed = await sync(observed({ cluster: cluster() }), context)
+  t.match(closed.events, [{ type: 'Warning', reason: 'ApiKeyMissing' }])
+  const waiting = await sync({ accessKey: accessKey(), children: [] }, context)
+  t.equal(waiting.events, undefined)
+})
 
-t.test('secretName names the Secret; an older one of ours is kept, not deleted', async (t) => {
+t.test('secretName names the Secret; an older owned Secret is not deleted', async (t) => {
   const named = accessKey({ access: 'r', secretName: 'token-for-app' })
   const desired = await sync(observed({ accessKey: named }), context)
   t.equal(desired.children[0]?.metadata.name, 'token-for-app')
 })
 
-t.test('the room reads the key the pods run from vec-<name>-apikey', async (t) => {
+t.test('the hooks read the key of the pods from vec-<name>-apikey', async (t) => {
   const asked: string[] = []
   const hooks = accessKeyHooks({
     secret: async (namespace, name) => {

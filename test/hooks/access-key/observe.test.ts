@@ -1,4 +1,4 @@
-/** What is read before a decision about a VecAccessKey. */
+/** Reads before a decision about a VecAccessKey. */
 import t from 'tap'
 import { observe, type AccessKeyPorts } from '../../../hooks/access-key/observe.ts'
 import { cluster, context, secret } from '../../builders.ts'
@@ -6,7 +6,7 @@ import { recordCalls } from '../data-job/fixtures.ts'
 import { hookRequest } from '../request.ts'
 import { accessKey, jwtCluster, KEY } from './keys.ts'
 
-/** Such a Secret of the resource's own namespace. */
+/** A Secret of this name in the namespace of the resource. */
 function named(name: string) {
   const made = secret({ token: 'x' })
   return { ...made, metadata: { ...made.metadata, name } }
@@ -28,7 +28,7 @@ async function observed(
   }
 }
 
-t.test('the key the pods run signs, where the cluster has one', async (t) => {
+t.test('the key of the pods signs, if the cluster has one', async (t) => {
   const { found, asked } = await observed({})
   t.strictSame(found, {
     ...{ accessKey: accessKey(), children: [], cluster: jwtCluster, signingKey: KEY },
@@ -48,18 +48,21 @@ t.test('before helm has run there is no key to sign with', async (t) => {
   }
 })
 
-t.test('without its cluster no key is asked for', async (t) => {
+t.test('without its cluster no key is read', async (t) => {
   const { found, asked } = await observed({ related: [] })
   t.strictSame(asked, ['liveSecret ns/reader'])
   t.equal(found.cluster, undefined)
 })
 
-t.test('a Secret of the wanted name is read live unless it is shown as ours', async (t) => {
-  const other = named('reader')
-  const live = { liveSecret: async () => other }
-  t.strictSame((await observed({ children: [named('older')] }, live)).found.liveSecret, other)
-  const result = await observed({ children: [named('older'), other] }, live)
-  t.equal(result.found.liveSecret, undefined)
-  t.strictSame(result.asked, ['secret ns/vec-a-apikey'])
-  t.equal(result.found.children.length, 2)
-})
+t.test(
+  'a Secret of the desired name is read live unless the request has it as a child',
+  async (t) => {
+    const other = named('reader')
+    const live = { liveSecret: async () => other }
+    t.strictSame((await observed({ children: [named('older')] }, live)).found.liveSecret, other)
+    const result = await observed({ children: [named('older'), other] }, live)
+    t.equal(result.found.liveSecret, undefined)
+    t.strictSame(result.asked, ['secret ns/vec-a-apikey'])
+    t.equal(result.found.children.length, 2)
+  },
+)

@@ -1,4 +1,4 @@
-/** The life of the one Secret of a VecAccessKey, and what is told of it. */
+/** The Secret of a VecAccessKey from its creation to its last renewal, and its status. */
 import t from 'tap'
 import type { AccessKeyStatus } from '../../../crds/access-key.ts'
 import { ANNOTATIONS } from '../../../crds/contract/names.ts'
@@ -15,7 +15,7 @@ function statusFields({ status }: Desired<AccessKeyStatus>) {
 
 const reasons = ({ events = [] }: Desired<AccessKeyStatus>) => events.map(({ reason }) => reason)
 
-t.test('the Secret tells of its token in annotations, and carries our label', async (t) => {
+t.test('the Secret has annotations about its token, and the operator’s label', async (t) => {
   const desired = await sync(
     observed({ accessKey: accessKey({ access: 'r', ttl: '3h' }) }),
     context,
@@ -42,7 +42,7 @@ t.test('the Secret tells of its token in annotations, and carries our label', as
 })
 
 t.test(
-  'a token that is not written yet is Pending; one that is replaced stays Ready',
+  'a token that is not written yet is Pending; a key with a replaced token stays Ready',
   async (t) => {
     const first = await sync(observed(), context)
     const words = ['False', 'SecretNotWritten', 'Secret reader is being written']
@@ -57,12 +57,12 @@ t.test(
     t.equal(
       next.status.keyFingerprint,
       fingerprintOf(KEY),
-      'what is shown is what the Secret holds',
+      'the status describes the token in the Secret',
     )
   },
 )
 
-t.test('a renewal keeps Ready while the old token is good, and is an Event', async (t) => {
+t.test('a renewal keeps Ready while the old token is valid, and is an Event', async (t) => {
   const spec = { access: 'r', ttl: '3h' } as const
   const parts = { accessKey: accessKey(spec) }
   const held = storedSecret(await sync(observed(parts), context))
@@ -71,7 +71,7 @@ t.test('a renewal keeps Ready while the old token is good, and is an Event', asy
   const late = { ...context, now: new Date(NOW.getTime() + 3600_000) }
   const renewing = await sync(observed({ accessKey: known, children: [held] }), late)
   t.not(readToken(storedSecret(renewing)), readToken(held))
-  t.strictSame(renewing.status, status, 'nothing of it changes before the Secret does')
+  t.strictSame(renewing.status, status, 'it changes with the Secret')
   t.equal(renewing.resyncAfterSeconds, 30)
   t.strictSame(reasons(renewing), [])
   const renewed = await sync(
@@ -83,16 +83,12 @@ t.test('a renewal keeps Ready while the old token is good, and is an Event', asy
 
   const over = { ...context, now: new Date(NOW.getTime() + 2 * 3600_000) }
   const expired = await sync(observed({ accessKey: known, children: [held] }), over)
-  t.equal(
-    statusFields(expired)[2],
-    'SecretNotWritten',
-    'once it has expired it is no current token',
-  )
+  t.equal(statusFields(expired)[2], 'SecretNotWritten', 'an expired token is not current')
   const other = await sync(
     observed({ accessKey: known, signingKey: `${KEY}2`, children: [held] }),
     late,
   )
-  t.equal(statusFields(other)[2], 'SecretNotWritten', 'nor is one of another key')
+  t.equal(statusFields(other)[2], 'SecretNotWritten', 'a token of another key is not current')
 })
 
 t.test('the Secret is written again when the address of its cluster has changed', async (t) => {
@@ -114,7 +110,7 @@ t.test('a generation that changes nothing of the token is noted on the Secret', 
   t.equal(next.children.length, 1)
 })
 
-t.test('an older Secret of ours stays beside the one that is wanted now', async (t) => {
+t.test('an older owned Secret stays next to the desired one', async (t) => {
   const older = storedSecret(await sync(observed(), context))
   const named = accessKey({ access: 'r', secretName: 'token-for-app' })
   const first = await sync(observed({ accessKey: named, children: [older] }), context)
@@ -136,12 +132,12 @@ t.test('Ready: one Secret, current, without an error', async (t) => {
   t.strictSame(statusFields(desired), [
     ...['Ready', 'True', 'TokenIssued', 'Secret reader holds a current token'],
   ])
-  t.equal(desired.resyncAfterSeconds, 60, 'without ttl it is looked at once a minute')
+  t.equal(desired.resyncAfterSeconds, 60, 'without ttl it is checked every minute')
   t.equal(desired.children.length, 1)
   t.notOk('error' in desired.status)
 })
 
-t.test('a token about to be renewed is looked at in a second at the earliest', async (t) => {
+t.test('a token that is due for renewal is checked after one second at the earliest', async (t) => {
   const parts = { accessKey: accessKey({ access: 'r', ttl: '3h' }) }
   const held = storedSecret(await sync(observed(parts), context))
   const now = new Date(NOW.getTime() + 3_600_000 - 100)
@@ -149,18 +145,24 @@ t.test('a token about to be renewed is looked at in a second at the earliest', a
   t.equal(desired.resyncAfterSeconds, 1)
 })
 
-t.test('who is not allowed is told by which annotation, and once', async (t) => {
-  const annotations = { [ANNOTATIONS.allowFrom]: 'third' }
-  const theirs = cluster({ namespace: 'other', spec: jwtCluster.spec, annotations })
-  const spec = { clusterRef: { name: 'a', namespace: 'other' }, access: 'r' } as const
-  const desired = await sync(observed({ accessKey: accessKey(spec), cluster: theirs }), context)
-  const message = `cluster other/a does not allow namespace ns: add it to the annotation ${ANNOTATIONS.allowFrom} of the cluster`
-  t.strictSame(statusFields(desired), ['Failed', 'False', 'RefNotPermitted', message])
-  t.equal(desired.status.error, message)
-  t.match(desired.events, [{ type: 'Warning', reason: 'RefNotPermitted', message }])
-  const reported = { ...accessKey(spec), status: desired.status }
-  t.strictSame(reasons(await sync(observed({ accessKey: reported, cluster: theirs }), context)), [])
-})
+t.test(
+  'a namespace that is not allowed is reported once, with the annotation that would allow it',
+  async (t) => {
+    const annotations = { [ANNOTATIONS.allowFrom]: 'third' }
+    const theirs = cluster({ namespace: 'other', spec: jwtCluster.spec, annotations })
+    const spec = { clusterRef: { name: 'a', namespace: 'other' }, access: 'r' } as const
+    const desired = await sync(observed({ accessKey: accessKey(spec), cluster: theirs }), context)
+    const message = `cluster other/a does not allow namespace ns: add it to the annotation ${ANNOTATIONS.allowFrom} of the cluster`
+    t.strictSame(statusFields(desired), ['Failed', 'False', 'RefNotPermitted', message])
+    t.equal(desired.status.error, message)
+    t.match(desired.events, [{ type: 'Warning', reason: 'RefNotPermitted', message }])
+    const reported = { ...accessKey(spec), status: desired.status }
+    t.strictSame(
+      reasons(await sync(observed({ accessKey: reported, cluster: theirs }), context)),
+      [],
+    )
+  },
+)
 
 t.test('a namespace that is no longer allowed loses its token', async (t) => {
   const spec = { clusterRef: { name: 'a', namespace: 'other' }, access: 'r' } as const
@@ -171,11 +173,11 @@ t.test('a namespace that is no longer allowed loses its token', async (t) => {
   const refused = await sync(observed({ ...parts, children: [held] }), closed)
   t.strictSame(refused.children, [])
   t.match(refused.pruned, [{ kind: 'Secret', name: held.metadata.name }])
-  t.notOk('issuedAt' in refused.status, 'the status names no token that is gone')
+  t.notOk('issuedAt' in refused.status, 'the status names no deleted token')
   t.match(refused.status.error, /or set the chart value crossNamespace to open$/)
 })
 
-t.test('a Secret that only another resource owns is not ours', async (t) => {
+t.test('a Secret that only another resource owns is not owned', async (t) => {
   const other = secret({})
   Object.assign(other.metadata, { ownerReferences: [{ uid: 'uid-of-another' }] })
   t.equal(statusFields(await sync(observed({ liveSecret: other }), context))[2], 'SecretNotOurs')
@@ -184,11 +186,11 @@ t.test('a Secret that only another resource owns is not ours', async (t) => {
   t.not(
     statusFields(await sync(observed({ liveSecret: other }), context))[2],
     'SecretNotOurs',
-    'one of its owners is',
+    'it has this owner',
   )
 })
 
-t.test('who only waits has no error, and no Event', async (t) => {
+t.test('a key that only waits has no error and no Event', async (t) => {
   const missing = { accessKey: accessKey(), children: [] }
   for (const found of [missing, { ...missing, cluster: jwtCluster }]) {
     const desired = await sync(found, context)
@@ -200,7 +202,7 @@ t.test('who only waits has no error, and no Event', async (t) => {
   t.strictSame(reasons(await sync(observed(), namespaces)), [])
 })
 
-t.test('each token, and each that a short key signed, is an Event of its own', async (t) => {
+t.test('each token, and each token signed by a short key, is a separate Event', async (t) => {
   const names = async (signingKey: string, created = ago(3600)) => {
     const parent = accessKey({ access: 'r', ttl: '3h' })
     const made = { ...parent, metadata: { ...parent.metadata, creationTimestamp: created } }
@@ -210,11 +212,11 @@ t.test('each token, and each that a short key signed, is an Event of its own', a
   const [token = '', warning = '', ...more] = await names('short')
   t.match([token, warning], [/^TokenIssued /, /^ShortApiKey /])
   t.strictSame(more, [])
-  t.strictSame(await names('short'), [token, warning], 'the same ones, however often they are told')
+  t.strictSame(await names('short'), [token, warning], 'the same Events in every pass')
   const [renewed, again, ...rest] = await names('short', ago(3000))
   t.not(renewed, token)
   t.match(again, /^ShortApiKey /)
-  t.not(again, warning, 'a renewed token is warned of again')
+  t.not(again, warning, 'a renewed token is another warning')
   t.strictSame(rest, [])
   t.not((await names('other'))[1], warning)
 })

@@ -1,4 +1,4 @@
-/** The token of a VecAccessKey: what it claims, how long it holds, and when it is another. */
+/** The token of a VecAccessKey: its claims, its lifetime, and when it changes. */
 import { decodeJwt, decodeProtectedHeader, jwtVerify } from 'jose'
 import t from 'tap'
 import type { AccessKeySpec } from '../../../crds/access-key.ts'
@@ -121,18 +121,21 @@ for (const [title, spec, age, issued, renew] of lifetimes) {
   })
 }
 
-t.test('two hooks at once, a restart and a resync every second give the same token', async (t) => {
-  const spec = { access: 'm', ttl: '10h' } as const
-  const at = async (seconds: number) => {
-    const now = new Date(NOW.getTime() + seconds * 1000)
-    return readToken(
-      storedSecret(await sync(observed({ accessKey: accessKey(spec) }), { ...context, now })),
-    )
-  }
-  t.equal(await at(0), await at(0))
-  t.equal(await at(0), await at(1000))
-  t.not(await at(0), await at(7 * 3600))
-})
+t.test(
+  'two concurrent hooks, a restart and a resync every second return the same token',
+  async (t) => {
+    const spec = { access: 'm', ttl: '10h' } as const
+    const at = async (seconds: number) => {
+      const now = new Date(NOW.getTime() + seconds * 1000)
+      return readToken(
+        storedSecret(await sync(observed({ accessKey: accessKey(spec) }), { ...context, now })),
+      )
+    }
+    t.equal(await at(0), await at(0))
+    t.equal(await at(0), await at(1000))
+    t.not(await at(0), await at(7 * 3600))
+  },
+)
 
 const existing = { accessKey: accessKey({ access: 'r', ttl: '3h' }) }
 

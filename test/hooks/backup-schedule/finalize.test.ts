@@ -22,7 +22,7 @@ async function finalized(
   const hooks = backupScheduleHooks(fakePorts(stage))
   const request = hookRequest(stage)
   const desired = await hooks.finalize?.(request, context)
-  if (desired === undefined) throw new Error('the room has no finalize')
+  if (desired === undefined) throw new Error('the hooks have no finalize')
   answerValidator(hooks)(request, desired, 'finalize')
   return desired as Desired<NonNullable<VecBackupSchedule['status']>>
 }
@@ -95,7 +95,7 @@ t.test('retain-objects: waits for one that the cache does not show yet', async (
   t.equal((await finalized(stage)).finalized, undefined)
 })
 
-t.test('retain-objects on a backup alone is waited for by nobody', async (t) => {
+t.test('retain-objects on a single backup does not delay the deletion', async (t) => {
   const children = [backup(SLOT, { phase: 'Completed', retain: 'true' })]
   const desired = await finalized({ schedule: schedule({ deletionTimestamp }), children })
   t.equal(desired.finalized, true)

@@ -38,7 +38,7 @@ const stories: [
   left: string[],
 ][] = [
   [
-    'a status write is lost and the backup deleted by hand: not made again',
+    'a backup that was deleted by hand after a lost status write is not recreated',
     { schedule: '0 * * * *' },
     [later(HOUR), later(0, { isStatusLost: true }), { do: 'delete', which: 0 }, calm, later(60)],
     ['20271230-230000'],

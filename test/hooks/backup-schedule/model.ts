@@ -1,6 +1,6 @@
 /**
  * A schedule in an API whose cache lags, whose status writes get lost and whose clock jumps: what
- * Metacontroller would do with the answers of the room, one pass at a time.
+ * Metacontroller would do with the answers of the hooks, one pass at a time.
  */
 import type { VecBackup } from '../../../crds/backup.ts'
 import type { BackupScheduleSpec, VecBackupSchedule } from '../../../crds/backup-schedule.ts'
@@ -121,7 +121,7 @@ export class ScheduleModel {
 
   /**
    * By hand, gone at once as if it had no finalizer. Only one that some pass was shown: whether another
-   * was ever made is known to nobody once it is gone, and its slot is due again.
+   * was ever created is not recorded once it is deleted, and its slot is due again.
    */
   #delete(which: number): void {
     const observed = this.backups.filter(({ metadata }) => this.#everObserved.has(metadata.name))

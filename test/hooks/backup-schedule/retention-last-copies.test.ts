@@ -17,7 +17,7 @@ interface Content {
   has: string[]
   failed?: string[]
   clusterUid?: string
-  /** Its list has room for so many. */
+  /** The most names that the list can have. */
   listed?: number
   phase?: 'Completed' | 'Failed'
 }
@@ -94,7 +94,7 @@ const cases: [title: string, contents: Content[], dropped: string[]][] = [
     ['01'],
   ],
   [
-    'names that have no room in the list count by their hashes',
+    'names that do not fit in the list are compared by their hashes',
     [
       { has: ['a', 'b', 'c'], listed: 1 },
       { has: ['a', 'b', 'c'], listed: 0 },
@@ -149,7 +149,7 @@ t.test('a message names three of many', async (t) => {
   t.match(lastCopiesMessage([former]), /: x \(2 collections of a former cluster\)\. To release/)
 })
 
-t.test('hashes tell names apart, and are none for more than a thousand', async (t) => {
+t.test('hashes distinguish names, and are omitted for more than a thousand', async (t) => {
   const names = Array.from({ length: 1000 }, (_, index) => `collection ${index}`)
   t.equal(hashNames(names)?.length, 8000)
   t.equal(new Set(names.map(nameHash)).size, 1000)

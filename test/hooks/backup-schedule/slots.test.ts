@@ -74,7 +74,7 @@ const firing: [title: string, cron: string, from: string, slots: string[]][] = [
     ['2026-03-07T00:00:00Z', '2026-03-08T00:00:00Z', '2026-03-14T00:00:00Z'],
   ],
   [
-    'every hour, and one of them besides',
+    'every hour, and one additional time',
     '0 *,3 1 * *',
     '2026-03-01T22:30:00Z',
     ['2026-03-01T23:00:00Z', '2026-04-01T00:00:00Z'],
@@ -147,7 +147,7 @@ for (const [cron, words] of rejected) {
   })
 }
 
-t.test('what the parser said against an expression is the cause of the refusal', async (t) => {
+t.test('the parser’s error is the cause of the rejection', async (t) => {
   t.throws(() => parseCron('0 0 * * 5-1'), { cause: { message: /Invalid range/ } })
 })
 

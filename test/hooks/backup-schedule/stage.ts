@@ -1,4 +1,4 @@
-/** Schedules and backups for the tests of this room, and a room that reads them live. */
+/** Schedules and backups for the tests of these hooks, and hooks that read them live. */
 import type { VecBackup } from '../../../crds/backup.ts'
 import type { BackupScheduleSpec, VecBackupSchedule } from '../../../crds/backup-schedule.ts'
 import type { KubernetesEvent } from '../../../crds/kubernetes.ts'
@@ -147,7 +147,7 @@ export function hookRequest({
   }
 }
 
-/** The answer of a new room to one tick; the guard has passed it. */
+/** The validated answer of new hooks to one tick. */
 export async function tick(
   fixture: ScheduleFixture,
   now: string,

@@ -14,7 +14,7 @@ import {
 
 t.test('a VecBackup of that name which is not ours stays untouched and is named', async (t) => {
   const foreign = backup('2026-03-01T03:00:00Z')
-  foreign.metadata.uid = 'uid-of-somebody'
+  foreign.metadata.uid = 'uid-of-another'
   const stage: ScheduleFixture = { schedule: schedule(), children: [], live: { others: [foreign] } }
   const desired = await tick(stage, '2026-03-01T03:00:00Z')
   t.strictSame(desired.children, [])
@@ -39,7 +39,7 @@ t.test('a child with a name that no schedule gives is kept and never pruned', as
 })
 
 t.test(
-  'a backup on its way out is neither active, kept nor newest, and stays among the children',
+  'a backup that is being deleted is not active, retained or newest, and stays a child',
   async (t) => {
     const deletionTimestamp = '2026-02-28T05:00:00Z'
     const stage: ScheduleFixture = {
@@ -74,7 +74,7 @@ t.test(
   },
 )
 
-t.test('a backup is pruned only once the status that is shown tells of its slot', async (t) => {
+t.test('a backup is pruned only once the observed status has its slot', async (t) => {
   const days = ['2026-02-26', '2026-02-27', '2026-02-28']
   const children = days.map((day) => backup(`${day}T03:00:00Z`))
   const spec = { retentionPolicy: { keepLast: 1 } }
@@ -159,7 +159,7 @@ t.test('where no backup is due and none goes, none is read live', async (t) => {
   t.equal(looks, 1)
 })
 
-t.test('the room writes its Events and needs no related objects', async (t) => {
+t.test('the hooks write their Events and need no related objects', async (t) => {
   const events: KubernetesEvent[] = []
   const stage: ScheduleFixture = { schedule: schedule(), children: [] }
   const hooks = backupScheduleHooks(fakePorts(stage, events))

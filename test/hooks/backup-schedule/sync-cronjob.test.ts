@@ -61,7 +61,7 @@ const table: Row[] = [
     reason: 'BackupAlreadyActive',
   },
   {
-    title: 'Forbid: one that nobody has looked at yet runs too',
+    title: 'Forbid: a backup without a status is active',
     last,
     children: [backup('2026-03-01T11:00:00Z', {})],
     now: '2026-03-01T12:00:00Z',
@@ -83,7 +83,7 @@ const table: Row[] = [
     reason: 'SlotMissed',
   },
   {
-    title: 'Forbid: one on its way out is not active',
+    title: 'Forbid: a backup that is being deleted is not active',
     last,
     children: [
       backup('2026-03-01T11:00:00Z', {
@@ -200,6 +200,10 @@ for (const {
     )
     t.strictSame(prunedNames(desired), drops === undefined ? [] : [`nightly-20260301-${drops}`])
     t.equal(desired.status.conditions?.[0]?.reason, reason ?? 'Scheduled')
-    t.equal(desired.status.lastScheduleTime, lastScheduleTime, 'told by backups, not by the clock')
+    t.equal(
+      desired.status.lastScheduleTime,
+      lastScheduleTime,
+      'from the backups, not from the clock',
+    )
   })
 }

@@ -57,7 +57,7 @@ t.test(
   },
 )
 
-t.test('a clock that is behind the last slot by more than a minute is told of', async (t) => {
+t.test('a clock that is behind the last slot by more than a minute is reported', async (t) => {
   const at = (lastSlot: string) =>
     ready(decide(observed({}, { lastSlot: new Date(lastSlot) }), NOON))
   t.strictSame(at('2026-03-01T12:01:00Z')[1], 'Scheduled')
@@ -67,7 +67,7 @@ t.test('a clock that is behind the last slot by more than a minute is told of', 
   ])
 })
 
-t.test('every reason not to make a backup is told in words', async (t) => {
+t.test('every reason not to create a backup has a message', async (t) => {
   const last = { lastSlot: new Date('2026-03-01T11:00:00Z') }
   const running = backup('2026-03-01T11:00:00Z', { phase: 'InProgress' })
   const taken = backup('2026-03-01T12:00:00Z')
@@ -93,21 +93,18 @@ t.test('every reason not to make a backup is told in words', async (t) => {
   ])
 })
 
-t.test(
-  'an expression that never fires is told of, and what retention drops goes all the same',
-  async (t) => {
-    const backups = ['09', '10'].map((hour) => backup(`2026-03-01T${hour}:00:00Z`))
-    const status = { lastScheduleTime: '2026-03-01T11:00:00Z' }
-    const spec = { schedule: '0 0 30 2 *', retentionPolicy: { keepLast: 1 } }
-    const decision = decide(observed({ spec, status }, { children: backups }), NOON)
-    t.strictSame(ready(decision).slice(0, 2), ['False', 'InvalidSchedule'])
-    t.match(decision.ready.message, /^spec\.schedule: ./)
-    t.strictSame(
-      decision.prune.map(({ name }) => name),
-      [backups[0]?.metadata.name],
-    )
-  },
-)
+t.test('an expression that never fires is reported, and retention still prunes', async (t) => {
+  const backups = ['09', '10'].map((hour) => backup(`2026-03-01T${hour}:00:00Z`))
+  const status = { lastScheduleTime: '2026-03-01T11:00:00Z' }
+  const spec = { schedule: '0 0 30 2 *', retentionPolicy: { keepLast: 1 } }
+  const decision = decide(observed({ spec, status }, { children: backups }), NOON)
+  t.strictSame(ready(decision).slice(0, 2), ['False', 'InvalidSchedule'])
+  t.match(decision.ready.message, /^spec\.schedule: ./)
+  t.strictSame(
+    decision.prune.map(({ name }) => name),
+    [backups[0]?.metadata.name],
+  )
+})
 
 t.test('Replace says for which slot the running one goes', async (t) => {
   const running = backup('2026-03-01T11:00:00Z', { phase: 'InProgress' })
@@ -124,28 +121,34 @@ t.test('Replace says for which slot the running one goes', async (t) => {
   ])
 })
 
-t.test('a backup of another name is none of the schedule, whoever owns it', async (t) => {
-  const own = [backup('2026-03-01T10:00:00Z'), backup('2026-03-01T11:00:00Z')]
-  const stranger = { ...backup('2026-03-01T09:00:00Z') }
-  stranger.metadata = { ...stranger.metadata, name: 'by-hand' }
-  for (const observation of [own, own.toReversed()]) {
-    const all = existingBackups(observed({}), [...observation, stranger])
-    t.strictSame(
-      all.map(({ metadata }) => metadata.name),
-      own.map(({ metadata }) => metadata.name).toReversed(),
-      'the newest first, in whatever order they are shown',
+t.test(
+  'a backup with another name does not belong to the schedule, whatever its owner',
+  async (t) => {
+    const own = [backup('2026-03-01T10:00:00Z'), backup('2026-03-01T11:00:00Z')]
+    const stranger = { ...backup('2026-03-01T09:00:00Z') }
+    stranger.metadata = { ...stranger.metadata, name: 'by-hand' }
+    for (const observation of [own, own.toReversed()]) {
+      const all = existingBackups(observed({}), [...observation, stranger])
+      t.strictSame(
+        all.map(({ metadata }) => metadata.name),
+        own.map(({ metadata }) => metadata.name).toReversed(),
+        'the newest first, in whatever order they are shown',
+      )
+    }
+    const status = { lastScheduleTime: '2026-03-01T11:00:00Z' }
+    const spec = { retentionPolicy: { keepLast: 1 } }
+    const { prune: drop } = decide(
+      observed({ spec, status }, { children: [...own, stranger] }),
+      NOON,
     )
-  }
-  const status = { lastScheduleTime: '2026-03-01T11:00:00Z' }
-  const spec = { retentionPolicy: { keepLast: 1 } }
-  const { prune: drop } = decide(observed({ spec, status }, { children: [...own, stranger] }), NOON)
-  t.strictSame(drop, [
-    {
-      ...{ kind: 'VecBackup', name: own[0]?.metadata.name },
-      reason: 'no rule of spec.retentionPolicy keeps it',
-    },
-  ])
-})
+    t.strictSame(drop, [
+      {
+        ...{ kind: 'VecBackup', name: own[0]?.metadata.name },
+        reason: 'no rule of spec.retentionPolicy keeps it',
+      },
+    ])
+  },
+)
 
 t.test('a backup that runs is left alone by retention, however old it is', async (t) => {
   const [running, ...finished] = [
@@ -183,5 +186,5 @@ t.test('a backup is active until it is Completed or Failed', async (t) => {
     phases.map((phase) => isActive(backup('2026-03-01T11:00:00Z', { phase }))),
     [true, true, false, false],
   )
-  t.ok(isActive(backup('2026-03-01T11:00:00Z', {})), 'nobody has looked at it yet')
+  t.ok(isActive(backup('2026-03-01T11:00:00Z', {})), 'it has no status yet')
 })

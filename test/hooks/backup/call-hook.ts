@@ -1,4 +1,4 @@
-/** Answers of the VecBackup room to whole requests. */
+/** Answers of the VecBackup hooks to whole requests. */
 import { VecBackup, type BackupStatus } from '../../../crds/backup.ts'
 import { ANNOTATIONS } from '../../../crds/contract/names.ts'
 import { backupRbac } from '../../../hooks/backup/job.ts'
@@ -14,7 +14,7 @@ export const rbac = backupRbac(backup())
 
 export type HookInput = HookRequest<VecBackup>
 
-/** Every answer passes the guard. */
+/** Every answer is validated. */
 export async function callHook(
   hook: 'sync' | 'finalize',
   request: HookInput,

@@ -1,4 +1,4 @@
-/** What a finished backup still carries: its schedule is shown all of them in one request. */
+/** The size of a finished backup: its schedule gets all of them in one request. */
 import t from 'tap'
 import type { BackupStatus, VecBackup } from '../../../crds/backup.ts'
 import type { BackupResult, Progress } from '../../../crds/contract/job.ts'
@@ -41,7 +41,7 @@ function scheduled(backup: VecBackup): VecBackup {
   return { ...backup, metadata: { ...backup.metadata, ownerReferences } }
 }
 
-/** The answer to a finished backup, and the report that takes the place of its own. */
+/** The answer to a finished backup, and the report that replaces its own. */
 async function after(parent: VecBackup, ms: number) {
   const reports: Progress[] = []
   const { desired } = await callHook(
@@ -53,13 +53,13 @@ async function after(parent: VecBackup, ms: number) {
   return { status: desired.status, report: reports[0] }
 }
 
-/** The backup with its final status, as the API server shows it next. */
+/** The backup with its final status, as the API server stores it. */
 async function finished(parent: VecBackup): Promise<VecBackup> {
   const { desired } = await callHook('sync', hookRequest(parent))
   return { ...parent, status: desired.status }
 }
 
-t.test('the report of a backup goes once its status has all of it', async (t) => {
+t.test('the report of a backup is deleted once its status has all of it', async (t) => {
   const started = withProgress({ ...ended, backup: full() })
   const first = await callHook('sync', hookRequest(started))
   t.strictSame(
@@ -69,7 +69,7 @@ t.test('the report of a backup goes once its status has all of it', async (t) =>
   )
   const done = await finished(started)
   const { status, report } = await after(done, 0)
-  t.strictSame(status, done.status, 'status keeps the snapshots for a day')
+  t.strictSame(status, done.status, 'the status has the snapshots for a day')
   t.match(report, {
     ...{ uid: 'uid-b', state: 'Done', at: ended.at },
     backup: {
@@ -86,7 +86,7 @@ t.test('the report of a backup goes once its status has all of it', async (t) =>
   t.strictSame(
     { phase, collectionHashes, totalSize },
     { phase: 'Completed', collectionHashes: done.status?.collectionHashes, totalSize: done.status?.totalSize }, // prettier-ignore
-    'a status that is lost is made from it',
+    'a lost status is created from it',
   )
 })
 
@@ -110,7 +110,7 @@ t.test('a day later a backup of a schedule takes less than 8 KiB of a request', 
   t.notOk(collections.some((collection) => 'snapshots' in collection))
 })
 
-t.test('a backup by hand keeps its list, and without hashes every name stays', async (t) => {
+t.test('a manual backup keeps its list, and without hashes every name stays', async (t) => {
   const byHand = await finished(withProgress({ ...ended, backup: full() }))
   t.strictSame((await after(byHand, DAY_MS)).status, byHand.status)
 

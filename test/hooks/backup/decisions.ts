@@ -1,4 +1,4 @@
-/** What tests of the decisions about a backup look at. */
+/** Helpers that read decisions about a backup. */
 import { backupRbac } from '../../../hooks/backup/job.ts'
 import { unchanged } from '../../../hooks/job.ts'
 import { backup } from './objects.ts'

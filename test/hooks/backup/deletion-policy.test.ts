@@ -1,4 +1,4 @@
-/** What becomes of the objects of a backup that is deleted: by whom, and what the policies say. */
+/** The objects of a deleted backup, by who deletes it and by the policies. */
 import t from 'tap'
 import type { VecBackup } from '../../../crds/backup.ts'
 import { ANNOTATIONS } from '../../../crds/contract/names.ts'
@@ -18,13 +18,13 @@ const RETAIN = { [ANNOTATIONS.retainObjects]: 'true' }
 interface Case {
   by: 'user' | 'retention' | 'retentionDays'
   own: Policy
-  /** Of its schedule; null: it has none any more, or never had one. */
+  /** Policy of its schedule; null without a schedule. */
   schedule: Policy | null
   annotated: 'backup' | 'schedule' | 'none'
   isNamespaceTerminating: boolean
 }
 
-/** As the documentation says it, in another order than the code. */
+/** The rule of the documentation, in another order than the code. */
 function expected({ by, own, schedule, annotated, isNamespaceTerminating }: Case): DeletionAction {
   const isByUser = by === 'user'
   if (annotated === 'backup' || (annotated === 'schedule' && schedule !== null)) return 'retain'
@@ -78,13 +78,13 @@ t.test('every case of who deletes it, policies, annotations and namespace', asyn
   }
 })
 
-t.test('an annotation that does not say true keeps nothing', async (t) => {
+t.test('an annotation with another value than true retains nothing', async (t) => {
   const annotations = { [ANNOTATIONS.retainObjects]: 'false' }
   const found = deletionActionFor(backup({ annotations }), { isNamespaceTerminating: false })
   t.equal(found, 'delete')
 })
 
-/** Started once, and being deleted. */
+/** A backup that was started and is being deleted. */
 function deletedBackup(parts: Parameters<typeof backup>[0] = {}) {
   const status = { phase: 'Completed', startTime: ago(900) } as const
   return backup({ deletionTimestamp: ago(5), status, ...parts })
@@ -112,7 +112,7 @@ async function purgesOf(parent: VecBackup, answers: Parameters<typeof callHook>[
 }
 
 t.test(
-  'deletionPolicy Retain: the resource goes without a word and its objects stay',
+  'deletionPolicy Retain: the resource is deleted without an Event and its objects stay',
   async (t) => {
     const retained = deletedBackup({ spec: { deletionPolicy: 'Retain' } })
     t.strictSame(await purgesOf(retained), { purges: 0, written: [] })
@@ -134,7 +134,11 @@ t.test('a policy that its schedule has, and the backup not yet, holds (M8)', asy
   t.equal((await purgesOf(madeBySchedule(), says({}))).purges, 1)
   t.strictSame(asked, ['ns/nightly', 'ns/nightly', 'ns/nightly'])
   const other = madeBySchedule('uid-former')
-  t.equal((await purgesOf(other, says({ deletionPolicy: 'Retain' }))).purges, 1, 'a namesake')
+  t.equal(
+    (await purgesOf(other, says({ deletionPolicy: 'Retain' }))).purges,
+    1,
+    'another schedule of that name',
+  )
   t.equal(
     (await purgesOf(deletedBackup(), says({ deletionPolicy: 'Retain' }))).purges,
     1,
@@ -142,7 +146,7 @@ t.test('a policy that its schedule has, and the backup not yet, holds (M8)', asy
   )
 })
 
-t.test('a schedule that cannot be read is no schedule that deletes', async (t) => {
+t.test('an unreadable schedule does not delete objects', async (t) => {
   const purge = async () => t.fail('purged') as never
   const schedulePolicy = async () => Promise.reject(new Error('no answer'))
   const answers = { secret: async () => bucketKeys, purge, schedulePolicy }

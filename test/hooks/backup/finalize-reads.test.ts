@@ -1,4 +1,4 @@
-/** What is read at the end of a VecBackup, and what is not even looked at. */
+/** Reads during the deletion of a VecBackup. */
 import t from 'tap'
 import { ANNOTATIONS } from '../../../crds/contract/names.ts'
 import { observeDeletion } from '../../../hooks/backup/finalize.ts'
@@ -22,16 +22,16 @@ async function askedFor(parent: ReturnType<typeof backup>): Promise<string[]> {
   return asked.filter((call) => !/^(jobsOf|isNamespaceTerminating) /.test(call))
 }
 
-t.test('a backup that was started once is not read again at its end', async (t) => {
+t.test('a started backup is not read again during its deletion', async (t) => {
   const status = { phase: 'Completed', startTime: ago(900) } as const
   const asked = await askedFor(backup({ deletionTimestamp, status }))
   t.strictSame(asked, ['restoresReading ns/b', 'secret ns/s3', 'purge ns/b'])
 })
 
-t.test('where objects stay, neither restores nor credentials are looked for', async (t) => {
+t.test('when the objects stay, neither restores nor credentials are read', async (t) => {
   const annotations = { [ANNOTATIONS.retainObjects]: 'true' }
   const status = { phase: 'Completed', startTime: ago(900) } as const
   t.strictSame(await askedFor(backup({ deletionTimestamp, status, annotations })), [])
   const never = backup({ deletionTimestamp })
-  t.strictSame(await askedFor(never), ['backup ns/b'], 'nor where there are none')
+  t.strictSame(await askedFor(never), ['backup ns/b'], 'the same without objects')
 })

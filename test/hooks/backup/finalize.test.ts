@@ -1,4 +1,4 @@
-/** The end of a VecBackup: its Job is stopped and its objects are purged. */
+/** The deletion of a VecBackup: its Job is stopped and its objects are purged. */
 import t from 'tap'
 import { type BackupStatus } from '../../../crds/backup.ts'
 import { KubernetesError, Rejected, StorageError } from '../../../crds/contract/errors.ts'
@@ -47,7 +47,7 @@ t.test('deletion while running stops the Job first, with its pods, then purges',
 })
 
 t.test(
-  'a backup that goes with its Jobs gives its turn back at once, and only its own',
+  'a backup that is deleted with its Jobs releases its Lease immediately, and no other',
   async (t) => {
     for (const [holder, written] of [
       [OWN_HOLDER, ['drop vec-a-backup']],
@@ -64,14 +64,14 @@ t.test(
   },
 )
 
-t.test('a Lease that cannot be read does not keep a backup from going', async (t) => {
+t.test('an unreadable Lease does not block the deletion of a backup', async (t) => {
   const lease = async () => Promise.reject(new KubernetesError('403'))
   const answer = await callHook('finalize', hookRequest(deletedBackup()), { ...secretThere, lease })
   t.equal(answer.desired.finalized, true)
 })
 
 t.test(
-  'the purge is bounded per call, tells what is left and goes on at the next one',
+  'the purge is limited per call, reports what is left and continues with the next call',
   async (t) => {
     const surveys = [
       { left: 20_000, inner: [] },
@@ -108,7 +108,7 @@ for (const error of [
   new Rejected('owner.json does not read'),
   new KubernetesError('GET secrets/s3 answered 403'),
 ]) {
-  t.test(`an error of the purge is shown and tried again: ${error.message}`, async (t) => {
+  t.test(`an error of the purge is reported and retried: ${error.message}`, async (t) => {
     const purge = async () => Promise.reject(error)
     const first = await callHook('finalize', hookRequest(deletedBackup()), {
       ...secretThere,
@@ -131,7 +131,7 @@ for (const error of [
   })
 }
 
-t.test('a purge that ends with a defect is no end of the backup', async (t) => {
+t.test('a purge that throws an unexpected error does not finalize the backup', async (t) => {
   const error = new TypeError('a secret')
   const purge = async () => Promise.reject(error)
   const { desired, written } = await callHook('finalize', hookRequest(deletedBackup()), {
@@ -148,7 +148,7 @@ t.test('a purge that ends with a defect is no end of the backup', async (t) => {
   t.strictSame(written, ['event PurgeFailed'])
 })
 
-t.test('a purge that takes long goes on behind the answer', async (t) => {
+t.test('a long purge continues after the answer', async (t) => {
   let finish: () => void = () => undefined
   const slow = new Promise<void>((resolve) => (finish = resolve))
   const purge: BackupPorts['purge'] = async () => slow.then(() => ({ done: true }))
@@ -161,7 +161,7 @@ t.test('a purge that takes long goes on behind the answer', async (t) => {
 })
 
 t.test(
-  'one more look before it goes: a Job that was made behind the purge is stopped',
+  'before the backup is finalized Jobs are read again: a Job that was created during the purge is stopped',
   async (t) => {
     const lists = [[], [dataJob()]]
     const jobsOf = async () => lists.shift() ?? []
@@ -184,7 +184,7 @@ t.test('a missing credentials Secret: a warning and an Event, and the objects st
   ])
 })
 
-t.test('a Job that was seen may have written: its objects are purged', async (t) => {
+t.test('an observed Job may have written: its objects are purged', async (t) => {
   const ended = [dataJob({ ended: ['Failed', 600] })]
   const deleted = backup({ deletionTimestamp: ago(1) })
   for (const [inRequest, there] of [
@@ -206,7 +206,7 @@ t.test('a Job that was seen may have written: its objects are purged', async (t)
   }
 })
 
-t.test('while the purge is not done its Jobs are looked at once a call', async (t) => {
+t.test('during the purge the Jobs are read once per call', async (t) => {
   let looks = 0
   const { desired } = await callHook('finalize', hookRequest(deletedBackup()), {
     ...secretThere,
@@ -220,11 +220,11 @@ t.test('while the purge is not done its Jobs are looked at once a call', async (
   t.equal(
     desired.status.conditions?.at(-1)?.message,
     's3://store/daily/b is being emptied',
-    'a store that cannot count tells no number',
+    'without a count of the store the message has no number',
   )
 })
 
-t.test('what else the status says stays while its objects are purged', async (t) => {
+t.test('the rest of the status is unchanged while its objects are purged', async (t) => {
   const words = { reason: 'x', message: 'y', lastTransitionTime: ago(60), observedGeneration: 1 }
   const conditions = [
     { type: 'Purged', status: 'False' as const, ...words },
@@ -269,7 +269,7 @@ t.test('a backup that never started has no objects and needs no credentials', as
   t.strictSame(written, [])
 })
 
-t.test('a Job that told of its start after what the cache shows may have written', async (t) => {
+t.test('a Job whose start report is newer than the cache may have written', async (t) => {
   const started = { ...secretThere, backup: async () => withProgress({ state: 'Started' }) }
   const { desired } = await callHook(
     'finalize',
@@ -297,25 +297,28 @@ t.test('deleting a Failed backup still removes uploaded objects', async (t) => {
   t.strictSame(calls, ['b'])
 })
 
-t.test('in a namespace that ends it gives up after 10 minutes, saying so in the log', async (t) => {
-  const purge = async () => Promise.reject(new StorageError('access denied'))
-  const ends = { ...secretThere, purge, isNamespaceTerminating: async () => true }
-  const spec = { deletionPolicy: 'Delete' } as const
-  const young = deletedBackup({ deletionTimestamp: ago(599), spec })
-  t.equal((await callHook('finalize', hookRequest(young), ends)).desired.finalized, undefined)
-  const late = hookRequest(deletedBackup({ deletionTimestamp: ago(600), spec }))
-  const given = await callHook('finalize', late, ends)
-  t.equal(given.desired.finalized, true)
-  t.strictSame(given.written, [
-    'event PurgeTimedOut',
-    'warn namespace ns ends and s3://store/daily/b was not emptied in 600 s: what is left there stays',
-  ])
-  const alive = await callHook('finalize', late, {
-    ...ends,
-    isNamespaceTerminating: async () => false,
-  })
-  t.equal(alive.desired.finalized, undefined)
-})
+t.test(
+  'in a terminating namespace the purge ends after 10 minutes, and the log says so',
+  async (t) => {
+    const purge = async () => Promise.reject(new StorageError('access denied'))
+    const ends = { ...secretThere, purge, isNamespaceTerminating: async () => true }
+    const spec = { deletionPolicy: 'Delete' } as const
+    const young = deletedBackup({ deletionTimestamp: ago(599), spec })
+    t.equal((await callHook('finalize', hookRequest(young), ends)).desired.finalized, undefined)
+    const late = hookRequest(deletedBackup({ deletionTimestamp: ago(600), spec }))
+    const given = await callHook('finalize', late, ends)
+    t.equal(given.desired.finalized, true)
+    t.strictSame(given.written, [
+      'event PurgeTimedOut',
+      'warn namespace ns ends and s3://store/daily/b was not emptied in 600 s: what is left there stays',
+    ])
+    const alive = await callHook('finalize', late, {
+      ...ends,
+      isNamespaceTerminating: async () => false,
+    })
+    t.equal(alive.desired.finalized, undefined)
+  },
+)
 
 t.test('a purge waits while a restore naming that backup has an unfinished Job', async (t) => {
   const restores = [
@@ -345,7 +348,7 @@ t.test('a purge waits while a restore naming that backup has an unfinished Job',
 })
 
 t.test(
-  'a restore is asked for by the name of the backup and by its place in the bucket',
+  'restores are searched by the name of the backup and by its location in the bucket',
   async (t) => {
     const asked: unknown[] = []
     const restoresReading: BackupPorts['restoresReading'] = async (of) => {
@@ -387,7 +390,7 @@ t.test('objects that this backup did not write stay, and an Event says where', a
   ])
 })
 
-t.test('what has ended without its status yet is purged like any other', async (t) => {
+t.test('a backup that ended without a final status is purged like any other', async (t) => {
   const { desired } = await callHook(
     'finalize',
     hookRequest(withProgress({ state: 'Done' }, { deletionTimestamp: ago(1) })),

@@ -1,4 +1,4 @@
-/** The VecBackup room, from a request to what it answers and writes. */
+/** The VecBackup hooks: requests, answers and writes. */
 import t from 'tap'
 import { desiredPlan } from '../../../hooks/backup/job.ts'
 import { backupHooks } from '../../../hooks/backup/index.ts'
@@ -35,7 +35,7 @@ t.test('customize shows the VecCluster, by name and namespace', async (t) => {
   t.strictSame(hooks.customize(backup({ status: { phase: 'Completed' } })), [], 'it has ended')
 })
 
-t.test('Leases, live Jobs and the live cluster are read only where a Job may be due', async (t) => {
+t.test('Leases, live Jobs and the live cluster are read only when a Job may be due', async (t) => {
   const read: string[] = []
   const noted =
     <T>(name: string, value: T) =>
@@ -62,7 +62,7 @@ t.test('Leases, live Jobs and the live cluster are read only where a Job may be 
   t.equal(read.length, 4, 'no cluster, no Leases')
 })
 
-t.test('the Leases that are looked at are both of the cluster', async (t) => {
+t.test('both Leases of the cluster are read', async (t) => {
   const read: string[] = []
   const lease: BackupPorts['lease'] = async (namespace, name) => {
     read.push(`${namespace}/${name}`)
@@ -73,27 +73,24 @@ t.test('the Leases that are looked at are both of the cluster', async (t) => {
   t.strictSame(read, ['ns/vec-a-write', 'ns/vec-a-backup'])
 })
 
-t.test(
-  'the backup itself is read live where its Job ended without a word, or none runs',
-  async (t) => {
-    const reads: string[] = []
-    const answers: Partial<BackupPorts> = {
-      ...whole,
-      backup: async (namespace, name) => void reads.push(`${namespace}/${name}`),
-    }
-    const crashed = dataJob({ ended: ['Failed', 60] })
-    const failed = backup({ status: { phase: 'Failed' } })
-    await callHook('sync', hookRequest(failed, [...rbac, crashed]), answers)
-    await callHook('sync', hookRequest(backup(), [...rbac, dataJob()]), answers)
-    t.strictSame(reads, [])
-    await callHook('sync', hookRequest(backup(), rbac), answers)
-    t.strictSame(reads, ['ns/b'])
-    await callHook('sync', hookRequest(backup(), [...rbac, crashed]), answers)
-    t.strictSame(reads, ['ns/b', 'ns/b'])
-  },
-)
+t.test('the backup is read live when its Job ended without a report, or no Job runs', async (t) => {
+  const reads: string[] = []
+  const answers: Partial<BackupPorts> = {
+    ...whole,
+    backup: async (namespace, name) => void reads.push(`${namespace}/${name}`),
+  }
+  const crashed = dataJob({ ended: ['Failed', 60] })
+  const failed = backup({ status: { phase: 'Failed' } })
+  await callHook('sync', hookRequest(failed, [...rbac, crashed]), answers)
+  await callHook('sync', hookRequest(backup(), [...rbac, dataJob()]), answers)
+  t.strictSame(reads, [])
+  await callHook('sync', hookRequest(backup(), rbac), answers)
+  t.strictSame(reads, ['ns/b'])
+  await callHook('sync', hookRequest(backup(), [...rbac, crashed]), answers)
+  t.strictSame(reads, ['ns/b', 'ns/b'])
+})
 
-t.test('a backup that has ended after what the cache shows stays so', async (t) => {
+t.test('a backup that ended after the state of the cache stays ended', async (t) => {
   const live = backup({ status: { phase: 'Failed', error: 'it was refused' } })
   const { desired } = await callHook('sync', hookRequest(backup(), rbac), {
     ...whole,
@@ -105,10 +102,10 @@ t.test('a backup that has ended after what the cache shows stays so', async (t) 
     ...whole,
     backup: async () => namesake,
   })
-  t.match(other.desired.status, { phase: 'Pending' }, 'the end of another backup is not its own')
+  t.match(other.desired.status, { phase: 'Pending' }, 'not with the report of another backup')
 })
 
-t.test('the nodes there are, not those that are wanted, are backed up', async (t) => {
+t.test('the existing nodes are backed up, not those of the spec', async (t) => {
   const lease = async (_: string, name: string) =>
     name === 'vec-a-backup' ? leaseOf('backup', OWN_HOLDER) : undefined
   const answers: Partial<BackupPorts> = {
@@ -128,7 +125,7 @@ t.test('the nodes there are, not those that are wanted, are backed up', async (t
   t.equal(await replicas({ ...answers, statefulSet: async () => undefined }), 5)
 })
 
-t.test('a Job that has not told of itself yet gets its copies as any other', async (t) => {
+t.test('a Job without a report gets its Secret copies like any other', async (t) => {
   const apiKey = { autoGenerate: true, jwtRbac: false }
   const keyed = runningCluster({ spec: { apiKey } })
   const spec = { clusterRef: { name: 'a', namespace: 'ns' } }
@@ -148,7 +145,7 @@ t.test('a Job that has not told of itself yet gets its copies as any other', asy
   t.strictSame(there.written, [], 'one that is equal to its source is not written again')
 })
 
-t.test('a backup takes its Lease, and makes its Job once it sees it held', async (t) => {
+t.test('a backup acquires its Lease, and creates its Job once the Lease is observed', async (t) => {
   const first = await callHook('sync', hookRequest(backup(), rbac), whole)
   t.strictSame(first.written, ['take vec-a-backup'])
   t.notOk(first.desired.children.some(({ kind }) => kind === 'Job'))
@@ -159,18 +156,11 @@ t.test('a backup takes its Lease, and makes its Job once it sees it held', async
   t.ok(second.desired.children.some(({ kind }) => kind === 'Job'))
 })
 
-t.test(
-  'the Leases are those of the cluster that lives, not of the one the cache shows',
-  async (t) => {
-    const gone = { ...whole, cluster: async () => undefined }
-    const { desired } = await callHook(
-      'sync',
-      hookRequest(backup(), rbac, [runningCluster()]),
-      gone,
-    )
-    t.equal(desired.status.conditions?.[0]?.reason, 'ClusterNotFound')
-  },
-)
+t.test('the Leases are those of the live cluster, not of the cached one', async (t) => {
+  const gone = { ...whole, cluster: async () => undefined }
+  const { desired } = await callHook('sync', hookRequest(backup(), rbac, [runningCluster()]), gone)
+  t.equal(desired.status.conditions?.[0]?.reason, 'ClusterNotFound')
+})
 
 t.test(
   'the key of the cluster is read in its namespace, the credentials in that of the backup',
@@ -218,7 +208,7 @@ t.test('copies are read and written while a Job runs, and deleted when it has en
 })
 
 t.test(
-  'after 30 s without an end report the resource is read live before a crash is called',
+  'after 30 s without a final report the resource is read live before the Job counts as crashed',
   async (t) => {
     const jobs = [dataJob({ ended: ['Complete', 31] })]
     const asked = hookRequest(withProgress({}), [...rbac, ...jobs])
@@ -235,7 +225,7 @@ t.test('a progress annotation of another uid is ignored', async (t) => {
   t.equal((await callHook('sync', asked, whole)).desired.status.phase, 'Pending')
 })
 
-t.test('a clock that is ahead deletes no backup', async (t) => {
+t.test('a clock that is ahead does not delete a backup', async (t) => {
   const status = { phase: 'Completed', expiresAt: ago(1) } as const
   const at = (seconds: number) => ({ apiTime: async () => new Date(ago(seconds)) })
   const { written, desired } = await callHook('sync', hookRequest(backup({ status })), at(2))
@@ -252,7 +242,7 @@ t.test('a clock that is ahead deletes no backup', async (t) => {
       return undefined
     },
   })
-  t.equal(asked, 0, 'it is asked only where something would be deleted')
+  t.equal(asked, 0, 'it is read only before a deletion')
 })
 
 t.test('an expired backup deletes itself, by its uid', async (t) => {

@@ -1,4 +1,4 @@
-/** What is observed of a backup; a test states only what it is about. */
+/** Observations of a backup; a test states only what it is about. */
 import type { VecBackup } from '../../../crds/backup.ts'
 import type { BackupResult, Progress } from '../../../crds/contract/job.ts'
 import type { Job, Secret } from '../../../crds/kubernetes.ts'
@@ -42,7 +42,7 @@ export function backup({ spec, ...overrides }: BackupOverrides = {}): VecBackup 
   )
 }
 
-/** Hash of the plan that is wanted for `ready()`. */
+/** Hash of the desired plan for `ready()`. */
 export const PLAN_HASH = desiredPlan(backup(), runningCluster(), undefined).hash
 
 const DATA_JOB = { kind: 'backup', name: 'b', uid: 'uid-b', plan: PLAN_HASH }
@@ -76,7 +76,7 @@ export function report(overrides: Partial<Progress> = {}): Progress {
 
 export const OWN_HOLDER = 'VecBackup/ns/b/uid-b'
 
-/** Nothing is missing but the Job: the rights are there and the Lease is held. */
+/** Everything except the Job exists: RBAC and the Lease. */
 export function ready(overrides: Partial<Observed> = {}): Observed {
   const jobs = overrides.jobs ?? []
   return {

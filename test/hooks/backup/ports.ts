@@ -1,4 +1,4 @@
-/** Ports of the VecBackup room over plain data, and a record of what was written through them. */
+/** Ports of the VecBackup hooks over plain data, and a record of what was written through them. */
 import type { BackupPorts } from '../../../hooks/backup/observe.ts'
 import { fakeDataJobPorts } from '../data-job/fixtures.ts'
 

@@ -1,4 +1,4 @@
-/** Which VecRestores a purge waits for: nobody who may not read the backup keeps its objects. */
+/** Which VecRestores a purge waits for: a restore without permission to read the backup does not delay it. */
 import t from 'tap'
 import type { Job } from '../../../crds/kubernetes.ts'
 import { ANNOTATIONS, LABELS } from '../../../crds/contract/names.ts'
@@ -57,19 +57,22 @@ const WAITS = 'VecRestore far/r'
 t.test('a restore that names the backup is waited for where the backup allows it', async (t) => {
   t.equal(await waitsFor({ namespace: 'ns', isOurs: false }), 'VecRestore ns/r')
   t.equal(await waitsFor({ allowed: 'far', isOurs: false }), WAITS)
-  t.equal(await waitsFor({ isOurs: false }), undefined, 'a Job that somebody labelled')
+  t.equal(await waitsFor({ isOurs: false }), undefined, 'a Job that another program labelled')
   t.equal(await waitsFor({}), WAITS, 'allowed when its Job was made')
 })
 
-t.test('a restore by place of another namespace must have begun before the deletion', async (t) => {
-  const by = 'place'
-  t.equal(await waitsFor({ by }), WAITS)
-  t.equal(await waitsFor({ by, created: DELETED }), WAITS)
-  t.equal(await waitsFor({ by, created: DELETED - 1 }), undefined)
-  t.equal(await waitsFor({ by, created: DELETED - 1, allowed: 'far' }), WAITS)
-  t.equal(await waitsFor({ by, isOurs: false }), undefined)
-  t.equal(await waitsFor({ by, created: 9, namespace: 'ns' }), 'VecRestore ns/r')
-})
+t.test(
+  'a restore by location in another namespace must have started before the deletion',
+  async (t) => {
+    const by = 'place'
+    t.equal(await waitsFor({ by }), WAITS)
+    t.equal(await waitsFor({ by, created: DELETED }), WAITS)
+    t.equal(await waitsFor({ by, created: DELETED - 1 }), undefined)
+    t.equal(await waitsFor({ by, created: DELETED - 1, allowed: 'far' }), WAITS)
+    t.equal(await waitsFor({ by, isOurs: false }), undefined)
+    t.equal(await waitsFor({ by, created: 9, namespace: 'ns' }), 'VecRestore ns/r')
+  },
+)
 
 t.test('and it is waited for six hours', async (t) => {
   const [by, created] = ['place', 90_000] as const

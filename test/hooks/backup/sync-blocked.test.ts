@@ -1,4 +1,4 @@
-/** Jobs of a VecBackup that crash, say nothing or go, and what is left once it has ended. */
+/** Jobs of a VecBackup that crash, report nothing or disappear, and the state after the end. */
 import t from 'tap'
 import type { BackupStatus } from '../../../crds/backup.ts'
 import type { Observed } from '../../../hooks/backup/observe.ts'
@@ -10,7 +10,7 @@ import { leaseOf } from '../data-job/fixtures.ts'
 import { createdJob, statusSummary } from '../decisions.ts'
 import { rbac } from './decisions.ts'
 
-t.test('a Job that ended without an end report is looked at again in 2 s', async (t) => {
+t.test('a Job that ended without a final report is checked again in 2 s', async (t) => {
   const jobs = [dataJob({ ended: ['Failed', 29] })]
   const decision = sync(ready({ jobs, progress: report() }), context)
   t.equal(decision.status.phase, 'InProgress')
@@ -30,7 +30,7 @@ t.test('after 30 s it is Failed: Job crashed n times', async (t) => {
   t.equal(silent.status.startTime, undefined)
 })
 
-t.test('a Job that was deleted is made again and goes on where it stood', async (t) => {
+t.test('a deleted Job is recreated with the next run number', async (t) => {
   const decision = sync(ready({ progress: report({ run: 3 }) }), context)
   t.match(createdJob(decision)?.metadata.name, /-4$/)
   t.equal(decision.status.phase, 'InProgress')
@@ -38,16 +38,8 @@ t.test('a Job that was deleted is made again and goes on where it stood', async 
 
 const stuck: [string, Partial<Observed>, string][] = [
   ['silent for 10 minutes', { jobs: [dataJob({ createdAgo: 600 })] }, 'has not reported for 600 s'],
-  [
-    'silent while another image is wanted',
-    { jobs: [dataJob({ image: 'old' })] },
-    'has an outdated image',
-  ],
-  [
-    'silent while another plan is wanted',
-    { jobs: [dataJob({ plan: 'old' })] },
-    'has an outdated plan',
-  ],
+  ['silent with an outdated image', { jobs: [dataJob({ image: 'old' })] }, 'has an outdated image'],
+  ['silent with an outdated plan', { jobs: [dataJob({ plan: 'old' })] }, 'has an outdated plan'],
   [
     'that appeared after its Lease went to another',
     {
@@ -79,17 +71,14 @@ for (const [what, parts, why] of stuck) {
   })
 }
 
-t.test(
-  'a Job whose report somebody removed is not taken for one that never reported',
-  async (t) => {
-    const jobs = [dataJob({ createdAgo: 5000, plan: 'old' })]
-    const started = backup({ status: { phase: 'InProgress', startTime: ago(4000) } })
-    const decision = sync(ready({ backup: started, jobs }), context)
-    t.equal(decision.deleteJobs, undefined)
-    t.equal(decision.status.phase, 'InProgress')
-    t.equal(sync(ready({ jobs }), context).deleteJobs?.length, 1, 'one that never did')
-  },
-)
+t.test('a Job whose report was removed does not count as one that never reported', async (t) => {
+  const jobs = [dataJob({ createdAgo: 5000, plan: 'old' })]
+  const started = backup({ status: { phase: 'InProgress', startTime: ago(4000) } })
+  const decision = sync(ready({ backup: started, jobs }), context)
+  t.equal(decision.deleteJobs, undefined)
+  t.equal(decision.status.phase, 'InProgress')
+  t.equal(sync(ready({ jobs }), context).deleteJobs?.length, 1, 'a Job that never reported')
+})
 
 t.test('a Job that is starting is left alone, also while its cluster is gone', async (t) => {
   const decision = sync(ready({ jobs: [dataJob({ createdAgo: 599 })] }), context)
@@ -126,7 +115,7 @@ t.test('a backup that has ended outlives its cluster; its Job is kept for the lo
 })
 
 t.test(
-  'the rights stay until the last pod has ended, the Job until its history time is over',
+  'RBAC stays until the last pod has ended, the Job until its history time has passed',
   async (t) => {
     const still = ready({ backup: backup({ status: ENDED }), jobs: [dataJob()] })
     t.equal(sync(still, context).pruned, undefined)
@@ -160,7 +149,7 @@ t.test(
   },
 )
 
-t.test('what can change of a backup that has ended changes none of its conditions', async (t) => {
+t.test('changes around a finished backup change none of its conditions', async (t) => {
   const complete = { type: 'Complete', status: 'True', reason: 'x', message: 'y' } as const
   const conditions = [{ ...complete, lastTransitionTime: ago(60), observedGeneration: 1 }]
   const ended = backup({ status: { ...ENDED, conditions: [...conditions] } })
@@ -178,7 +167,7 @@ t.test('the same pass twice gives the same answer', async (t) => {
   t.strictSame(sync(again, later).status, first.status)
 })
 
-t.test('a Job that reported and then fell silent is said, and not replaced', async (t) => {
+t.test('a Job that reported and then became silent is reported and not replaced', async (t) => {
   const silent = (secondsAgo: number) =>
     sync(ready({ jobs: [dataJob()], progress: report({ at: ago(secondsAgo) }) }), context)
   t.equal(statusSummary(silent(599))[1], 'BackupRunning')
@@ -193,6 +182,6 @@ t.test('a Job that reported and then fell silent is said, and not replaced', asy
   t.strictSame(
     statusSummary(silent(6000))[2],
     statusSummary(decision)[2],
-    'the words do not change with time',
+    'the message does not change with time',
   )
 })

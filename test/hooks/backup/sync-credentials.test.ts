@@ -1,4 +1,4 @@
-/** Which credentials the Job of a VecBackup is given, and which of them as copies. */
+/** The credentials of the Job of a VecBackup, and which of them are copies. */
 import t from 'tap'
 import { desiredPlan } from '../../../hooks/backup/job.ts'
 import { sync } from '../../../hooks/backup/sync.ts'
@@ -27,7 +27,7 @@ const credentials = {
   tls: secret({ 'tls.crt': 'c', 'tls.key': 'k', 'ca.crt': 'authority' }),
 }
 
-t.test('the key and the authority of the cluster are mounted where they stand', async (t) => {
+t.test('the key and the authority of the cluster are mounted from their Secrets', async (t) => {
   const decision = sync(
     ready({ cluster: runningCluster({ spec: secured }), secrets: credentials }),
     context,
@@ -128,7 +128,7 @@ t.test(
   },
 )
 
-/** A backup of another namespace's cluster while its Job runs, as far as credentials go. */
+/** Credentials of a running backup of a cluster in another namespace. */
 function running(parts: { annotations?: Record<string, string>; isForged?: boolean }) {
   const owner = runningCluster({
     spec: secured,
@@ -142,12 +142,12 @@ function running(parts: { annotations?: Record<string, string>; isForged?: boole
   })
 }
 
-t.test('a Job that this operator did not create is lent no key, whatever it reports', async (t) => {
+t.test('a Job that this operator did not create gets no key, whatever it reports', async (t) => {
   t.equal(sync(running({}), context).writeCopies?.length, 2)
   t.equal(sync(running({ isForged: true }), context).writeCopies, undefined)
 })
 
-t.test('a permission that is withdrawn stops the Job and takes its credentials back', async (t) => {
+t.test('a withdrawn permission stops the Job and deletes its credentials', async (t) => {
   const observed = running({ annotations: { 'vec-operator.dev/allow-from': 'others' } })
   const decision = sync(observed, context)
   const { name } = dataJob().metadata

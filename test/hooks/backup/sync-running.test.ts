@@ -1,4 +1,4 @@
-/** What the status of a VecBackup tells while its Job runs, and how it ends. */
+/** The status of a VecBackup while its Job runs, and at its end. */
 import t from 'tap'
 import type { BackupStatus } from '../../../crds/backup.ts'
 import { sync } from '../../../hooks/backup/sync.ts'
@@ -8,7 +8,7 @@ import { backup, ready, report, result, dataJob } from './objects.ts'
 import { createdJob, statusSummary } from '../decisions.ts'
 import { complete, unchangedRbac } from './decisions.ts'
 
-t.test('a Job that only the live list shows is waited for', async (t) => {
+t.test('a backup waits for a Job that only the live list has', async (t) => {
   const decision = sync(ready({ liveJobs: [dataJob({ ended: ['Complete', 1] })] }), context)
   t.equal(createdJob(decision), undefined)
   t.equal(decision.resyncAfterSeconds, 2)
@@ -33,7 +33,7 @@ t.test('by shard the status names the shard of each snapshot', async (t) => {
   ])
 })
 
-t.test('while the Job runs the status tells how far it is', async (t) => {
+t.test('while the Job runs the status has its progress', async (t) => {
   const message = 'collection 2 of 2 (docs), node 1 of 3: 1.2 GiB of 3.4 GiB, 85 MB/s, 25 s left'
   const snapshots = [{ node: 0, snapshotName: 's', key: 'daily/b/books/node-0/s' }]
   const collections = [
@@ -89,7 +89,7 @@ t.test('collections that the report has no space for are counted in the status',
   t.notOk('unlistedCollections' in running(status, none))
 })
 
-t.test('a report that was removed takes nothing from the status', async (t) => {
+t.test('a removed report removes nothing from the status', async (t) => {
   const status: BackupStatus = {
     phase: 'InProgress',
     startTime: ago(900),
@@ -100,7 +100,7 @@ t.test('a report that was removed takes nothing from the status', async (t) => {
   t.match(decision.status, status)
 })
 
-t.test('before the Job says what it does, the backup has started', async (t) => {
+t.test('before the first report of its Job the backup is started', async (t) => {
   const jobs = [dataJob()]
   const started = ['InProgress', 'BackupRunning', 'the backup has started']
   t.strictSame(statusSummary(sync(ready({ jobs, progress: report() }), context)), started)
@@ -109,7 +109,7 @@ t.test('before the Job says what it does, the backup has started', async (t) => 
   t.strictSame(statusSummary(removed).slice(0, 1), ['InProgress'])
 })
 
-t.test('a Job that has just ended without a word leaves the backup as it was', async (t) => {
+t.test('a Job that has just ended without a report leaves the backup unchanged', async (t) => {
   const status = { phase: 'InProgress', startTime: ago(900) } as const
   const jobs = [dataJob({ ended: ['Complete', 5] })]
   const decision = sync(ready({ backup: backup({ status }), jobs }), context)
@@ -171,7 +171,7 @@ for (const state of ['Failed', 'Refused'] as const) {
   )
 }
 
-t.test('a failure that tells no collection tells what the Job said', async (t) => {
+t.test('a failure without a collection has the message of the Job', async (t) => {
   const refused = report({ state: 'Refused', message: 'prefix holds another backup' })
   t.equal(sync(ready({ progress: refused }), context).status.error, 'prefix holds another backup')
   t.equal(
@@ -180,7 +180,7 @@ t.test('a failure that tells no collection tells what the Job said', async (t) =
   )
 })
 
-t.test('ended by its report, a backup is never made again, whatever is missing', async (t) => {
+t.test('a backup with a final report never starts another Job, whatever is missing', async (t) => {
   const progress = report({ state: 'Done', backup: result() })
   const decision = sync({ ...ready({ progress }), cluster: undefined as never }, context)
   t.equal(decision.status.phase, 'Completed')

@@ -1,4 +1,4 @@
-/** What a VecBackup waits for before its Job is made, and each step to it. */
+/** What a VecBackup waits for before its Job is created, and each step to it. */
 import t from 'tap'
 import { BackupPlan, decodePlan } from '../../../crds/contract/job.ts'
 import { ANNOTATIONS } from '../../../crds/contract/names.ts'
@@ -83,7 +83,7 @@ const missing: [string, Partial<Observed>, string, string][] = [
 ]
 
 for (const [what, parts, reason, message] of missing) {
-  t.test(`VecBackup without its ${what} is Pending, to be seen again in 30 s`, async (t) => {
+  t.test(`VecBackup without its ${what} is Pending, and checked again in 30 s`, async (t) => {
     const leases = { write: { kind: 'write' }, backup: { kind: 'backup' } } as const
     t.strictSame(sync(ready({ leases, children: [], ...parts }), context), {
       status: { phase: 'Pending', conditions: complete('False', reason, message) },
@@ -130,7 +130,7 @@ t.test('a backup waits until the cluster allows its namespace', async (t) => {
   }
 })
 
-t.test('a Job must not start before it may report: the rights come first', async (t) => {
+t.test('RBAC is created before the Job, which reports with it', async (t) => {
   t.strictSame(sync(ready({ children: [] }), context), {
     status: {
       phase: 'Pending',
@@ -225,7 +225,7 @@ t.test(
 )
 
 t.test(
-  'while -write is held no backup starts, and its own Lease is given back in that pass',
+  'while the Lease -write is held no backup starts, and its own Lease is released in that pass',
   async (t) => {
     const write = leaseOf('write', 'VecRestore/far/r/uid-r')
     const own = leaseOf('backup', OWN_HOLDER)
@@ -244,7 +244,7 @@ t.test(
 )
 
 t.test(
-  'who must wait without a Job gives its Lease back, but not while a Job was just made',
+  'a backup that waits without a Job releases its Lease, but not right after it created a Job',
   async (t) => {
     const withoutSecrets = ready({ secrets: {} })
     t.equal(sync(withoutSecrets, context).leases?.[0]?.action, 'drop')
@@ -255,7 +255,7 @@ t.test(
 )
 
 t.test(
-  'a Job that is not shown for two minutes has lost its label: what to do is said',
+  'a Job that is not observed for two minutes has lost its label: the message says what to do',
   async (t) => {
     const liveJobs = (createdAgo: number) => [dataJob({ createdAgo })]
     const soon = sync(ready({ liveJobs: liveJobs(119) }), context)

@@ -1,4 +1,4 @@
-/** What tests of the decisions about a cluster begin with and look at. */
+/** Inputs of decisions about a cluster, and helpers that read them. */
 import type { ClusterStatus } from '../../../crds/cluster.ts'
 import { UpgradePlan } from '../../../crds/contract/job.ts'
 import { clusterRbac, desiredRun, findPendingRun } from '../../../hooks/cluster/job.ts'
@@ -10,18 +10,18 @@ import { jobPlan as planOf } from '../decisions.ts'
 
 export const rbac = clusterRbac(cluster())
 
-/** Decides as the room does: with the run that was found due. */
+/** Decides like the hooks, with the run that is due. */
 export function sync(observed: Observed, hookContext: Context): Decision {
   const due = findPendingRun(observed, hookContext.settings)
   return decide(due === undefined ? observed : { ...observed, pendingRun: due }, hookContext)
 }
 
-/** Ready for a Job: the rights are there and nothing runs. */
+/** Ready for a Job: RBAC exists and nothing runs. */
 export function ready(overrides: Partial<Observed> = {}): Observed {
   return observed({ children: rbac, liveJobs: [], unfinishedHelmJobs: 0, ...overrides })
 }
 
-/** Applied and rolled out, as far as the parts do not say otherwise. */
+/** Applied and rolled out, unless the parts override it. */
 export function running(overrides: Partial<Observed> = {}): Observed {
   const observed = overrides.cluster ?? cluster({ status: { phase: 'Running', appliedRun: 1 } })
   const planHash = desiredRun(ready({ ...overrides, cluster: observed }), settings).hash

@@ -21,7 +21,7 @@ function deleting(parts: Partial<Observed> = {}): Observed {
   })
 }
 
-/** Why the release is not gone yet. */
+/** Why the release still exists. */
 function appliedCondition(desired: Desired<ClusterStatus>) {
   return condition(desired, 'Applied')?.slice(1)
 }
@@ -58,7 +58,7 @@ t.test('the Job of the uninstall has a number above that of every Job there was'
   t.match(name({ progress: progress({ run: 9 }) }), /-10$/)
 })
 
-t.test('the rights of the uninstall come first when they are gone', async (t) => {
+t.test('missing RBAC of the uninstall is created first', async (t) => {
   const desired = finalize(deleting({ children: [] }), context)
   t.strictSame(
     desired.children.map(({ kind }) => kind),
@@ -81,19 +81,22 @@ t.test('an uninstall that cannot start is replaced, also by a newer image', asyn
   t.strictSame(stuck({ createdAgo: 599 }), ['Uninstalling', undefined, undefined])
 })
 
-t.test('an uninstall that reported goes on, and says so when it falls silent', async (t) => {
-  const jobs = [helmJob({ verb: 'uninstall', run: 2, plan, createdAgo: 900 })]
-  const reported = (secondsAgo: number) => {
-    const started = { run: 2, job: 'job-2', verb: 'uninstall', state: 'Started' as const }
-    const report = progress({ ...started, at: ago(secondsAgo) })
-    const desired = finalize(deleting({ jobs, liveJobs: jobs, progress: report }), context)
-    return [appliedCondition(desired)?.[0], desired.deleteJobs]
-  }
-  t.strictSame(reported(60), ['Uninstalling', undefined])
-  t.strictSame(reported(600), ['JobSilent', undefined])
-})
+t.test(
+  'an uninstall that reported continues, and its message says when it becomes silent',
+  async (t) => {
+    const jobs = [helmJob({ verb: 'uninstall', run: 2, plan, createdAgo: 900 })]
+    const reported = (secondsAgo: number) => {
+      const started = { run: 2, job: 'job-2', verb: 'uninstall', state: 'Started' as const }
+      const report = progress({ ...started, at: ago(secondsAgo) })
+      const desired = finalize(deleting({ jobs, liveJobs: jobs, progress: report }), context)
+      return [appliedCondition(desired)?.[0], desired.deleteJobs]
+    }
+    t.strictSame(reported(60), ['Uninstalling', undefined])
+    t.strictSame(reported(600), ['JobSilent', undefined])
+  },
+)
 
-t.test('an uninstall under way is waited for', async (t) => {
+t.test('finalize waits for an uninstall in progress', async (t) => {
   const jobs = [helmJob({ verb: 'uninstall', run: 2, plan })]
   const desired = finalize(deleting({ jobs, liveJobs: jobs }), context)
   t.equal(desired.deleteJobs, undefined)
@@ -102,7 +105,7 @@ t.test('an uninstall under way is waited for', async (t) => {
   t.strictSame(appliedCondition(desired), ['Uninstalling', 'helm uninstall is running'])
 })
 
-t.test('an uninstall that has ended and not told how is waited for', async (t) => {
+t.test('finalize waits for the result of an ended uninstall', async (t) => {
   const jobs = [helmJob({ verb: 'uninstall', run: 2, plan, ended: ['Failed', 29] })]
   const desired = finalize(deleting({ jobs, liveJobs: jobs }), context)
   t.strictSame(appliedCondition(desired), [
@@ -119,7 +122,7 @@ t.test('a Job of unknown work is stopped as a helm run is', async (t) => {
   t.equal(finalize(deleting({ liveJobs: [job] }), context).deleteJobs?.length, 1)
 })
 
-t.test('the resource goes when the uninstall is done', async (t) => {
+t.test('the resource is deleted when the uninstall is done', async (t) => {
   const jobs = [helmJob({ verb: 'uninstall', run: 2, ended: ['Complete', 3] })]
   const report = progress({ verb: 'uninstall', run: 2, state: 'Done' })
   const desired = finalize(deleting({ jobs, liveJobs: jobs, progress: report }), context)
@@ -127,7 +130,7 @@ t.test('the resource goes when the uninstall is done', async (t) => {
   t.strictSame(appliedCondition(desired), ['Uninstalled', 'no release exists'])
 })
 
-t.test('a failed uninstall is shown and tried again after 30 s', async (t) => {
+t.test('a failed uninstall is reported and retried after 30 s', async (t) => {
   const jobs = [helmJob({ verb: 'uninstall', run: 2, plan, ended: ['Failed', 3] })]
   const failed = { verb: 'uninstall', run: 2, state: 'Failed', plan, message: 'no' } as const
   const early = finalize(deleting({ jobs, progress: progress({ ...failed, at: ago(3) }) }), context)
@@ -145,18 +148,18 @@ t.test('a failed uninstall is shown and tried again after 30 s', async (t) => {
   t.equal(soon.resyncAfterSeconds, 1)
 })
 
-t.test('a helm run that failed before does not put the uninstall off', async (t) => {
+t.test('an earlier failed helm run does not delay the uninstall', async (t) => {
   const jobs = [helmJob({ plan: 'older', ended: ['Failed', 3] })]
   const report = progress({ state: 'Failed', plan: 'older', at: ago(3) })
   const desired = finalize(deleting({ jobs, progress: report }), context)
   t.equal(desired.children.filter((child) => child['spec'] !== undefined).length, 1)
 })
 
-t.test('in a namespace that ends the resource goes without an uninstall', async (t) => {
+t.test('in a terminating namespace the resource is deleted without an uninstall', async (t) => {
   t.equal(finalize(deleting({ isNamespaceTerminating: true }), context).finalized, true)
 })
 
-t.test('in a namespace that ends a running Job is still stopped first', async (t) => {
+t.test('in a terminating namespace a running Job is still stopped first', async (t) => {
   const liveJobs = [helmJob()]
   const desired = finalize(
     deleting({ isNamespaceTerminating: true, liveJobs, jobs: liveJobs }),
@@ -166,7 +169,7 @@ t.test('in a namespace that ends a running Job is still stopped first', async (t
   t.equal(desired.deleteJobs?.length, 1)
 })
 
-t.test('a cluster that never got a Job goes at once', async (t) => {
+t.test('a cluster that never had a Job is deleted immediately', async (t) => {
   const never = observed({ cluster: cluster({ deletionTimestamp: ago(1) }), liveJobs: [] })
   t.equal(finalize(never, context).finalized, true)
 })

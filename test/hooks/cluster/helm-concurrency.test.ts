@@ -4,17 +4,14 @@ import { NOW } from '../../builders.ts'
 
 const after = (milliseconds: number) => new Date(NOW.getTime() + milliseconds)
 
-t.test(
-  'a turn just granted counts for everybody else, until its Job must be visible',
-  async (t) => {
-    const limit = new HelmConcurrency()
-    limit.markStarted('one', NOW)
-    t.equal(limit.othersStarting('other', after(15_000)), 1)
-    t.equal(limit.othersStarting('other', after(15_001)), 0)
-  },
-)
+t.test('a started run counts for the other clusters until its Job must be visible', async (t) => {
+  const limit = new HelmConcurrency()
+  limit.markStarted('one', NOW)
+  t.equal(limit.othersStarting('other', after(15_000)), 1)
+  t.equal(limit.othersStarting('other', after(15_001)), 0)
+})
 
-t.test('the own turn does not count', async (t) => {
+t.test('the run of the cluster itself does not count', async (t) => {
   const limit = new HelmConcurrency()
   limit.markStarted('one', NOW)
   limit.markStarted('two', NOW)
@@ -22,7 +19,7 @@ t.test('the own turn does not count', async (t) => {
   t.equal(limit.othersStarting('three', NOW), 2)
 })
 
-t.test('a turn granted again counts once, from the last time on', async (t) => {
+t.test('a run that is started again counts once, from the last start', async (t) => {
   const limit = new HelmConcurrency()
   limit.markStarted('one', NOW)
   limit.markStarted('one', after(10_000))

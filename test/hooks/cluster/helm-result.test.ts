@@ -1,4 +1,4 @@
-/** How a helm run that failed is told, and for how long. */
+/** How a failed helm run is reported, and for how long. */
 import t from 'tap'
 import {
   isFailureReason,
@@ -22,7 +22,7 @@ function failureWith(job: JobOverrides, report: ReturnType<typeof progress> = st
   return lastFailure(observed({ jobs: [helmJob(job)], progress: report }), context)
 }
 
-t.test('a Job that ended without a word has crashed once 30 s are over', async (t) => {
+t.test('a Job that ended without a report counts as crashed after 30 s', async (t) => {
   t.equal(failureWith({ ended: ['Failed', 29] }), 'unknown')
   t.strictSame(failureWith({ ended: ['Failed', 30], plan: 'p', failed: 3 }), {
     reason: 'JobCrashed',
@@ -39,7 +39,7 @@ t.test('a Job that still runs has not failed, and no Job is no failure', async (
   t.equal(lastFailure(observed(), context), undefined)
 })
 
-t.test('what a report tells of a failure is told on; what it leaves out has words', async (t) => {
+t.test('the status has the failure of the report, and defaults for missing parts', async (t) => {
   const report = { run: 1, plan: 'p', at: ago(7) }
   const failed = { ...report, reason: 'NoChart', message: 'no such chart' }
   const job = { ended: ['Failed', 5] } satisfies JobOverrides
@@ -54,14 +54,14 @@ t.test('what a report tells of a failure is told on; what it leaves out has word
   t.equal(failureWith(job, progress({ ...failed, state: 'Done' })), undefined)
 })
 
-t.test('a report tells of the end of its own Job, and of all before it', async (t) => {
+t.test('a report is final for its own Job and for all before it', async (t) => {
   const job = helmJob({ run: 2 })
   t.ok(reportsEndOf(progress({ run: 2, state: 'Failed' }), job))
-  t.notOk(reportsEndOf(progress({ run: 2, state: 'Started' }), job), 'it told of its start')
+  t.notOk(reportsEndOf(progress({ run: 2, state: 'Started' }), job), 'it reported its start')
   t.ok(reportsEndOf(progress({ run: 3, state: 'Started' }), job), 'a later Job has started')
   t.notOk(reportsEndOf(progress({ run: 2, job: 'another' }), job), 'a Job of the same number')
   t.notOk(reportsEndOf(progress({ run: 1 }), job), 'an earlier Job')
-  t.notOk(reportsEndOf(undefined, job), 'nobody')
+  t.notOk(reportsEndOf(undefined, job), 'no report')
 })
 
 /** A cluster whose condition Applied says so. */
@@ -76,7 +76,7 @@ function reporting(
   return cluster({ status: { conditions } })
 }
 
-t.test('what stood in the way is shown until a run has succeeded', async (t) => {
+t.test('the failure is in the status until a run has succeeded', async (t) => {
   t.strictSame(previousFailure(reporting('HelmFailed')), {
     reason: 'HelmFailed',
     message: 'so it was',
@@ -85,7 +85,7 @@ t.test('what stood in the way is shown until a run has succeeded', async (t) => 
   t.equal(previousFailure(cluster()), undefined)
 })
 
-t.test('what stood in the way of another generation is not shown for this one', async (t) => {
+t.test('a failure of another generation is not in the status of this one', async (t) => {
   t.equal(previousFailure(reporting('HelmFailed', { generation: 0 })), undefined)
 })
 

@@ -1,4 +1,4 @@
-/** A helm run and the Lease `backup` of its cluster: it holds it while it runs, and waits for it before. */
+/** A helm run holds the Lease `backup` of its cluster while it runs, and waits for it before. */
 import t from 'tap'
 import type { Lease } from '../../../crds/kubernetes.ts'
 import { ANNOTATIONS } from '../../../crds/contract/names.ts'
@@ -49,7 +49,7 @@ function waiters(lease: Lease | undefined): string[] {
   return (JSON.parse(text) as { holder: string }[]).map(({ holder }) => holder)
 }
 
-t.test('a run takes the Lease for its number, and its Job is made once it holds it', async (t) => {
+t.test('a run acquires the Lease for its number, and then creates its Job', async (t) => {
   const taking = sync(withPendingRun(), context)
   t.equal(createdJob(taking), undefined)
   t.strictSame(condition(taking, 'Applied'), [
@@ -67,20 +67,17 @@ t.test('a run takes the Lease for its number, and its Job is made once it holds 
   t.equal(holding.leases, undefined)
 })
 
-t.test(
-  'a Lease of an earlier run is taken again: its Job would not be seen as its own',
-  async (t) => {
-    const decision = sync(
-      withPendingRun({
-        leases: { write, backup: heldLease(OWN_HOLDER, 1) },
-        liveJobs: [helmJob({ run: 1, ended: ['Failed', 90] })],
-      }),
-      context,
-    )
-    t.equal(createdJob(decision), undefined)
-    t.equal(decision.leases?.[0]?.lease.metadata.annotations?.[ANNOTATIONS.run], '2')
-  },
-)
+t.test('a Lease of an earlier run is acquired again for the next run', async (t) => {
+  const decision = sync(
+    withPendingRun({
+      leases: { write, backup: heldLease(OWN_HOLDER, 1) },
+      liveJobs: [helmJob({ run: 1, ended: ['Failed', 90] })],
+    }),
+    context,
+  )
+  t.equal(createdJob(decision), undefined)
+  t.equal(decision.leases?.[0]?.lease.metadata.annotations?.[ANNOTATIONS.run], '2')
+})
 
 t.test('Jobs of earlier runs do not end the hold of the next one', async (t) => {
   const store = new LeaseStore()
@@ -96,27 +93,33 @@ t.test('Jobs of earlier runs do not end the hold of the next one', async (t) => 
   t.match((await readLease(at, 'backup', store, allAllowed)).jobs, [{ metadata: { name: /-3$/ } }])
 })
 
-t.test('while a backup works no run starts: it says for whom it waits, and is noted', async (t) => {
-  const leases = { write, backup: heldLease(BACKUP, undefined, 4000, [newJob('backup-run-1')]) }
-  const decision = sync(withPendingRun({ leases }), context)
-  t.equal(createdJob(decision), undefined)
-  t.strictSame(condition(decision, 'Applied'), [
-    ...['False', 'ClusterBusy', 'waiting for VecBackup ns/b'],
-  ])
-  t.equal(decision.resyncAfterSeconds, 30)
-  t.strictSame(waiters(decision.leases?.[0]?.lease), [OWN_HOLDER])
-  t.equal(decision.leases?.[0]?.lease.spec?.holderIdentity, BACKUP, 'and nothing else is changed')
-})
+t.test(
+  'while a backup runs no helm run starts: the message names the backup, and the wait is recorded',
+  async (t) => {
+    const leases = { write, backup: heldLease(BACKUP, undefined, 4000, [newJob('backup-run-1')]) }
+    const decision = sync(withPendingRun({ leases }), context)
+    t.equal(createdJob(decision), undefined)
+    t.strictSame(condition(decision, 'Applied'), [
+      ...['False', 'ClusterBusy', 'waiting for VecBackup ns/b'],
+    ])
+    t.equal(decision.resyncAfterSeconds, 30)
+    t.strictSame(waiters(decision.leases?.[0]?.lease), [OWN_HOLDER])
+    t.equal(decision.leases?.[0]?.lease.spec?.holderIdentity, BACKUP, 'and nothing else is changed')
+  },
+)
 
-t.test('while a restore writes no run starts, whoever holds the other Lease', async (t) => {
-  const restore = leaseOf('write', 'VecRestore/ns/r/uid-r', 5)
-  const leases = { write: { kind: 'write' as const, lease: restore, jobs: [] }, backup }
-  t.strictSame(condition(sync(withPendingRun({ leases }), context), 'Applied')?.slice(1), [
-    ...['ClusterBusy', 'waiting for VecRestore ns/r'],
-  ])
-})
+t.test(
+  'while a restore holds the Lease -write no run starts, for any holder of the other Lease',
+  async (t) => {
+    const restore = leaseOf('write', 'VecRestore/ns/r/uid-r', 5)
+    const leases = { write: { kind: 'write' as const, lease: restore, jobs: [] }, backup }
+    t.strictSame(condition(sync(withPendingRun({ leases }), context), 'Applied')?.slice(1), [
+      ...['ClusterBusy', 'waiting for VecRestore ns/r'],
+    ])
+  },
+)
 
-t.test('the first install asks nobody', async (t) => {
+t.test('the first install waits for no Lease', async (t) => {
   const busy = heldLease(BACKUP, undefined, 4000, [newJob('backup-run-1')])
   const first = sync(ready({ leases: { write, backup: busy } }), context)
   t.ok(createdJob(first))
@@ -127,7 +130,7 @@ t.test('the first install asks nobody', async (t) => {
   )
 })
 
-t.test('a deletion looks at no Lease', async (t) => {
+t.test('a deletion reads no Lease', async (t) => {
   const asked: string[] = []
   const lease = async (_: string, name: string) => {
     asked.push(name)
@@ -140,7 +143,7 @@ t.test('a deletion looks at no Lease', async (t) => {
   t.strictSame([asked, written.leases], [[], []])
 })
 
-t.test('who waits for a slot, or for a Secret, holds up nobody', async (t) => {
+t.test('a cluster that waits for a slot or a Secret holds no Lease', async (t) => {
   const leases = { write, backup: heldLease(OWN_HOLDER, 1) }
   const drops = (parts: Partial<Observed>) =>
     sync(withPendingRun({ leases, ...parts }), context).leases?.map(({ action: act }) => act)
@@ -164,7 +167,7 @@ t.test('a Job that came after its hold was over is stopped before it has reporte
   t.equal(sync(ready({ jobs, leases: busy }), context).deleteJobs, undefined, 'the first install')
 })
 
-t.test('who came first is first, and who no longer looks is passed over', async (t) => {
+t.test('the first waiter is first, and a waiter that stopped renewing is skipped', async (t) => {
   const noted = (seen: string) => {
     const { lease } = heldLease('', undefined)
     const entry = JSON.stringify([{ holder: BACKUP, seen }])

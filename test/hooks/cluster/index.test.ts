@@ -20,7 +20,7 @@ import { leaseOf } from '../data-job/fixtures.ts'
 import { hookRequest } from '../request.ts'
 import { fakePorts } from './ports.ts'
 
-/** A cluster whose wanted run was applied, with its annotation. */
+/** A cluster whose desired run was applied, with its annotation. */
 function appliedCluster(status: ClusterStatus): VecCluster {
   const { hash: planHash } = desiredRun(observed(), settings)
   const report = progress({ applied: applied({ planHash }) })
@@ -33,7 +33,7 @@ function statusOf(desired: Desired<unknown>): ClusterStatus {
 
 const rbac = clusterRbac(cluster())
 
-t.test('live Jobs and turns are read only where a Job may be due', async (t) => {
+t.test('live Jobs and the number of helm Jobs are read only when a Job may be due', async (t) => {
   const read: string[] = []
   const spied: Partial<ClusterPorts> = {
     jobsOf: async () => {
@@ -53,7 +53,7 @@ t.test('live Jobs and turns are read only where a Job may be due', async (t) => 
   t.strictSame(read, ['unfinishedHelmJobs', 'jobsOf'])
 })
 
-t.test('who waits for a slot reads no more than whether there is one', async (t) => {
+t.test('a cluster that waits for a slot reads only whether one is free', async (t) => {
   const read: string[] = []
   const noted =
     <T>(name: string, value: T) =>
@@ -69,7 +69,7 @@ t.test('who waits for a slot reads no more than whether there is one', async (t)
   })
   const hooks = clusterHooks(ports)
   const first = await hooks.sync(hookRequest(cluster(), rbac), context)
-  t.strictSame(read.splice(0), ['jobsOf', 'lease', 'lease'], 'its own Lease must be given back')
+  t.strictSame(read.splice(0), ['jobsOf', 'lease', 'lease'], 'its own Lease must be released')
   const waiting = cluster({ status: statusOf(first) })
   const second = await hooks.sync(hookRequest(waiting, rbac), context)
   t.strictSame(read, [])
@@ -79,7 +79,7 @@ t.test('who waits for a slot reads no more than whether there is one', async (t)
   t.strictSame(read, ['jobsOf', 'lease', 'lease'])
 })
 
-t.test('Leases are read where a helm run may be due, and written before its Job', async (t) => {
+t.test('Leases are read when a helm run may be due, and written before its Job', async (t) => {
   const asked: string[] = []
   const lease = async (_: string, name: string) => {
     asked.push(name)
@@ -123,7 +123,7 @@ for (const text of ['{', '[]', '{"uid":"uid-a"}', 'null', '']) {
 }
 
 t.test(
-  'after 30 s without an end report the resource is read live before a crash is called',
+  'after 30 s without a final report the resource is read live before the Job counts as crashed',
   async (t) => {
     const live = appliedCluster({})
     const { ports } = fakePorts({ cluster: async () => live })
@@ -137,7 +137,7 @@ t.test(
   },
 )
 
-t.test('two clusters of one pass do not take the same turn', async (t) => {
+t.test('two clusters do not use the same slot', async (t) => {
   const one = { ...context, settings: { ...settings, maxHelmJobs: 1 } }
   const hooks = clusterHooks(fakePorts().ports)
   const makesJob = ({ children }: Desired<unknown>) => children.some(({ kind }) => kind === 'Job')
@@ -176,7 +176,7 @@ t.test('a Helm error is an Event, written once for the same words', async (t) =>
   t.equal(written.events.length, 1)
 })
 
-t.test('the same hook request delivered twice at once makes one Job, by its name', async (t) => {
+t.test('two concurrent equal requests create one Job, by its name', async (t) => {
   const hooks = clusterHooks(fakePorts().ports)
   const twice = [hookRequest(cluster(), rbac), hookRequest(cluster(), rbac)]
   const answers = await Promise.all(twice.map((one) => hooks.sync(one, context)))
@@ -186,8 +186,8 @@ t.test('the same hook request delivered twice at once makes one Job, by its name
   t.equal(new Set(names).size, 1)
 })
 
-t.test('an old parent after a newer one makes no second Job', async (t) => {
-  // The cache shows neither the Job nor its report; the live list does.
+t.test('an old parent after a newer one creates no second Job', async (t) => {
+  // The cache has neither the Job nor its report; the live list has.
   const { ports } = fakePorts({ jobsOf: async () => [helmJob({ ended: ['Complete', 1] })] })
   const desired = await clusterHooks(ports).sync(hookRequest(cluster(), rbac), context)
   const made = desired.children.find(({ kind }) => kind === 'Job')

@@ -1,4 +1,4 @@
-/** What the plan of a helm run holds of its cluster. */
+/** The plan of a helm run. */
 import t from 'tap'
 import { ANNOTATIONS } from '../../../crds/contract/names.ts'
 import { uninstallRun, desiredRun } from '../../../hooks/cluster/job.ts'
@@ -11,7 +11,7 @@ function planOf(parts: ClusterOverrides, data: Record<string, string> = {}) {
 
 const tls = { enabled: true, secretRef: { name: 'cert' } }
 
-t.test('nodes trust the authority of their certificates, where the Secret has one', async (t) => {
+t.test('nodes trust the authority of their certificates, if the Secret has one', async (t) => {
   const authority = (data: Record<string, string>) =>
     (planOf({ spec: { tls } }, data).values['config'] as { tls: { ca_cert: string } }).tls.ca_cert
   const pair = { 'tls.crt': 'c', 'tls.key': 'k' }
@@ -35,7 +35,7 @@ t.test('only the v that a version begins with is left out', async (t) => {
   t.equal(planOf({ spec: { version: '1.19.0-dev' } }).version, '1.19.0-dev')
 })
 
-t.test('of the risks a person accepts, those that there are count', async (t) => {
+t.test('unknown accepted risks are ignored', async (t) => {
   const annotations = { [ANNOTATIONS.acceptRisk]: 'nonsense , shard-loss' }
   t.strictSame(planOf({ annotations }).acceptedRisks, ['shard-loss'])
   t.strictSame(planOf({}).acceptedRisks, [])

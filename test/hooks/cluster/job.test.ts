@@ -1,4 +1,4 @@
-/** The helm Jobs of a VecCluster: what they run, and what they are given. */
+/** The helm Jobs of a VecCluster: their command, account and Secrets. */
 import t from 'tap'
 import {
   clusterRbac,
@@ -69,6 +69,6 @@ t.test(
   },
 )
 
-t.test('the uninstall asks no engine: it is given no Secret', async (t) => {
+t.test('the uninstall calls no engine and gets no Secret', async (t) => {
   t.strictSame(mounted(uninstall()), {})
 })

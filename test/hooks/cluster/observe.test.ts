@@ -1,4 +1,4 @@
-/** What is read before a decision about a VecCluster, and when. */
+/** Reads before a decision about a VecCluster. */
 import t from 'tap'
 import { ANNOTATIONS } from '../../../crds/contract/names.ts'
 import { BackgroundTasks } from '../../../hooks/background-task.ts'
@@ -22,7 +22,7 @@ import {
 import { hookRequest } from '../request.ts'
 import { fakePorts } from './ports.ts'
 
-/** A pass that does not end at once is looked at again. */
+/** A pass that does not end immediately is checked again. */
 const INLINE_MS = 1
 
 function dependenciesOf(answers: Partial<ClusterPorts> = {}) {
@@ -30,7 +30,7 @@ function dependenciesOf(answers: Partial<ClusterPorts> = {}) {
   return { ports: fakePorts(answers).ports, helmConcurrency: new HelmConcurrency(), consensus }
 }
 
-/** Such a cluster, with the report that its wanted run was applied. */
+/** A cluster with the report that its desired run was applied. */
 function appliedCluster(parts: ClusterOverrides = {}) {
   const { hash: planHash } = desiredRun(observed({ cluster: cluster(parts) }), settings)
   const report = progress({ applied: applied({ planHash }) })
@@ -69,7 +69,7 @@ t.test('every Secret that the spec names is read, and known as far as it exists'
   t.strictSame([...secrets], [['key', key]])
 })
 
-t.test('the pods there are tell of consensus, however many the spec wants by now', async (t) => {
+t.test('the existing pods are asked for consensus, whatever spec.replicas is', async (t) => {
   const asked: number[] = []
   const consensus: PodConsensus[] = [{ ordinal: 0, state: 'working' }]
   const reach = dependenciesOf({
@@ -97,14 +97,14 @@ const NOT_QUERIED: [why: string, parent: ReturnType<typeof cluster>, pods: objec
   ['there are no pods', appliedCluster(), []],
 ]
 for (const [why, parent, related] of NOT_QUERIED) {
-  t.test(`nobody is asked of consensus while ${why}`, async (t) => {
+  t.test(`no pod is asked for consensus while ${why}`, async (t) => {
     const reach = dependenciesOf({ consensus: async () => t.fail('asked') as never })
     const found = await observe(hookRequest(parent, [], related), reach, context)
     t.equal(found.consensus, undefined)
   })
 }
 
-t.test('pods that take their time are not waited for: they are asked again soon', async (t) => {
+t.test('a pass does not wait for slow pods: they are asked again soon', async (t) => {
   const reach = dependenciesOf({ consensus: () => new Promise(() => {}) })
   const request = hookRequest(appliedCluster(), [], [statefulSet()])
   const found = await observe(request, reach, context)
@@ -134,7 +134,7 @@ t.test('a Job without an end report is looked up on the resource after 30 s, onc
   t.strictSame(
     await isReadLive({ ended: [...ended.ended] }, { state: 'Failed' }),
     { reads: 0, known: 'Failed' },
-    'it told of its end',
+    'it has a final report',
   )
 })
 
@@ -161,7 +161,7 @@ t.test('finalize reads live what no request shows', async (t) => {
   t.notOk('statefulSet' in (await observeDeletion(hookRequest(parent), none)))
 })
 
-t.test('finalize reads live what the last Job told, once none is at work', async (t) => {
+t.test('finalize reads the report of the last Job live once no Job runs', async (t) => {
   const live = appliedCluster()
   const reads: string[] = []
   const reach = dependenciesOf({
@@ -182,7 +182,7 @@ t.test('finalize reads live what the last Job told, once none is at work', async
   t.strictSame(reads, ['ns/a', 'ns/a'], 'not while a Job is at work')
 })
 
-t.test('finalize ends what still asks the pods', async (t) => {
+t.test('finalize aborts requests to the pods', async (t) => {
   let asking: AbortSignal | undefined
   const reach = dependenciesOf({
     consensus: (_, signal) =>

@@ -1,4 +1,4 @@
-/** Ports of the VecCluster room over plain data, and a record of what was written through them. */
+/** Ports of the VecCluster hooks over plain data, and a record of what was written through them. */
 import type { ConfigMap, KubernetesEvent } from '../../../crds/kubernetes.ts'
 import type { ClusterPorts } from '../../../hooks/cluster/observed.ts'
 

@@ -64,7 +64,7 @@ t.test('pods that are ready, or only starting, have no cause', async (t) => {
   t.equal(formatCauses([]), undefined)
 })
 
-t.test('a pod on its way out says so', async (t) => {
+t.test('a terminating pod says so', async (t) => {
   const deletionTimestamp = '2026-03-01T12:00:00Z'
   t.equal(formatCauses([pod(0, {}, { deletionTimestamp })]), 'vec-a-0: is terminating')
 })

@@ -1,4 +1,4 @@
-/** Helm runs of a VecCluster that fail or are refused, and what starts the next. */
+/** Helm runs of a VecCluster that fail or are rejected, and what starts the next. */
 import t from 'tap'
 import { ANNOTATIONS } from '../../../crds/contract/names.ts'
 import { desiredRun } from '../../../hooks/cluster/job.ts'
@@ -38,7 +38,7 @@ t.test('a changed spec does not wait for the pause after a Helm error', async (t
   t.ok(createdJob(sync(ready({ jobs, progress: report }), context)))
 })
 
-t.test('a refusal is final for its plan and asked again after 10 minutes', async (t) => {
+t.test('a rejection is final for its plan and checked again after 10 minutes', async (t) => {
   const { hash: plan } = desiredRun(ready(), settings)
   const jobs = [helmJob({ plan, ended: ['Failed', 500] })]
   const refused = {
@@ -54,7 +54,7 @@ t.test('a refusal is final for its plan and asked again after 10 minutes', async
   t.ok(createdJob(late))
 })
 
-t.test('an annotation that accepts the risk asks a refused plan again at once', async (t) => {
+t.test('an annotation that accepts the risk retries a rejected plan immediately', async (t) => {
   const { hash: plan } = desiredRun(ready(), settings)
   const annotations = { [ANNOTATIONS.acceptRisk]: 'shard-loss, nonsense' }
   const desired = sync(
@@ -68,7 +68,7 @@ t.test('an annotation that accepts the risk asks a refused plan again at once', 
   t.strictSame(upgradePlan(desired).acceptedRisks, ['shard-loss'])
 })
 
-t.test('a Job that ended without an end report is looked at again in 2 s', async (t) => {
+t.test('a Job that ended without a final report is checked again in 2 s', async (t) => {
   const jobs = [helmJob({ ended: ['Failed', 5] })]
   const desired = sync(ready({ jobs, progress: progress({ state: 'Started' }) }), context)
   t.equal(desired.resyncAfterSeconds, 2)
@@ -83,7 +83,7 @@ t.test('a Job that crashed is a failed run: Job crashed n times', async (t) => {
   t.strictSame(condition(desired, 'Applied'), ['False', 'JobCrashed', 'Job crashed 7 times'])
 })
 
-t.test('an obstacle in the spec stops helm with a condition naming the field', async (t) => {
+t.test('an invalid spec stops helm with a condition that names the field', async (t) => {
   const spec = { config: { cluster: { enabled: false } } }
   const desired = sync(ready({ cluster: cluster({ spec }) }), context)
   t.equal(createdJob(desired), undefined)
@@ -153,7 +153,7 @@ t.test('finished Jobs stay for their history time, and the last three failed run
   t.equal(desired.children.filter(({ kind }) => kind === 'Job').length, 4)
 })
 
-t.test('a finished Job whose result the status does not show yet is never dropped', async (t) => {
+t.test('a finished Job whose result is not in the status yet is never deleted', async (t) => {
   const jobs = [1, 2].map((run) => helmJob({ run, ended: ['Complete', 90_000] }))
   const { hash: planHash } = desiredRun(ready(), settings)
   const report = progress({ run: 2, applied: applied({ planHash, run: 2 }) })
@@ -162,12 +162,12 @@ t.test('a finished Job whose result the status does not show yet is never droppe
     const found = running({ cluster: cluster({ status }), jobs, progress: report })
     return sync(found, context).pruned?.map(({ name }) => name.at(-1))
   }
-  t.strictSame(dropped(), ['1'], 'an earlier one is not the only witness')
+  t.strictSame(dropped(), ['1'], 'an earlier one is not the only record')
   t.strictSame(dropped(1), ['1'])
   t.strictSame(dropped(2), ['1', '2'])
 })
 
-t.test('a decision by which no child goes names none', async (t) => {
+t.test('a decision that deletes no child names none', async (t) => {
   t.notOk('pruned' in sync(running(), context))
   const jobs = [helmJob({ ended: ['Complete', 60] })]
   t.notOk('pruned' in sync(running({ jobs }), context), 'its history time is not over')

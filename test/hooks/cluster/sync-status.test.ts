@@ -1,4 +1,4 @@
-/** What the status of a VecCluster and its Events tell. */
+/** The status of a VecCluster and its Events. */
 import t from 'tap'
 import type { Observed } from '../../../hooks/cluster/observed.ts'
 import { desiredRun } from '../../../hooks/cluster/job.ts'
@@ -17,7 +17,7 @@ import { createdJob } from '../decisions.ts'
 import { sync, ready, running, condition, upgradePlan } from './decisions.ts'
 
 t.test(
-  'release applied, pods not ready: Pending, HelmReleaseApplied, looked at after 10 s',
+  'release applied, pods not ready: Pending, HelmReleaseApplied, checked after 10 s',
   async (t) => {
     const before = running({ cluster: cluster() })
     const desired = sync({ ...before, statefulSet: statefulSet(1, { readyReplicas: 0 }) }, context)
@@ -115,7 +115,7 @@ for (const [title, pods] of [
   })
 }
 
-t.test('a cluster that runs is not Upgrading because its StatefulSet is not shown', async (t) => {
+t.test('a running cluster is not Upgrading when its StatefulSet is not observed', async (t) => {
   const unseen = { ...running(), statefulSet: undefined } as unknown as Observed
   t.equal(sync(unseen, context).status.phase, 'Running')
 })
@@ -187,7 +187,7 @@ t.test('each pod that does not answer is named', async (t) => {
   t.equal(found?.[2], 'no answer from vec-a-0, vec-a-1')
 })
 
-t.test('what was known of consensus stays until the pods are asked again', async (t) => {
+t.test('the last state of consensus stays until the pods are asked again', async (t) => {
   const before = {
     ...{ type: 'Consensus', status: 'False' as const, reason: 'ConsensusStopped', message: 'x' },
     ...{ lastTransitionTime: ago(600), observedGeneration: 1 },
@@ -201,15 +201,12 @@ t.test('what was known of consensus stays until the pods are asked again', async
   t.equal(condition(sync(running(), context), 'Consensus'), undefined)
 })
 
-t.test(
-  'pods that are asked for their consensus are looked at again when they may be',
-  async (t) => {
-    const again = (seconds: number) =>
-      sync(running({ consensusResyncSeconds: seconds }), context).resyncAfterSeconds
-    t.equal(again(2), 2)
-    t.equal(again(40), 30, 'at the latest with the readiness of the pods')
-  },
-)
+t.test('a cluster is checked again when its pods may be asked for consensus again', async (t) => {
+  const again = (seconds: number) =>
+    sync(running({ consensusResyncSeconds: seconds }), context).resyncAfterSeconds
+  t.equal(again(2), 2)
+  t.equal(again(40), 30, 'at the latest with the readiness of the pods')
+})
 
 t.test('the whole status of a cluster that runs', async (t) => {
   const status = { phase: 'Running', appliedRun: 1 } as const
@@ -246,7 +243,7 @@ t.test('the whole status of a cluster that runs', async (t) => {
   })
 })
 
-t.test('a helm run that is handed to a Job is an Event, once', async (t) => {
+t.test('a helm run that gets a Job is an Event, once', async (t) => {
   const first = sync(ready(), context)
   const started = { type: 'Normal', reason: 'HelmRunning', message: 'helm run 1 is in progress' }
   t.match(first.events, [started])
@@ -255,7 +252,7 @@ t.test('a helm run that is handed to a Job is an Event, once', async (t) => {
   t.strictSame(sync({ ...ready(), cluster: seen, jobs: [helmJob({ plan })] }, context).events, [])
 })
 
-t.test('a helm run is told once, though the spec changes while it works', async (t) => {
+t.test('a helm run is one Event even when the spec changes while it runs', async (t) => {
   const names = [1, 2].map((generation) => {
     const { events = [] } = sync(ready({ cluster: cluster({ generation }) }), context)
     return events.map(({ metadata }) => metadata.name)
@@ -291,7 +288,7 @@ t.test('a pod that is lost or is back is an Event, at most once a minute each', 
   t.not(readyEvents(0, 'True', later)[0]?.metadata.name, lost?.metadata.name)
 })
 
-t.test('Ready speaks of the generation that is rolled out, not of one that waits', async (t) => {
+t.test('Ready is about the generation that is rolled out, not about a waiting one', async (t) => {
   const generations = (parts: Partial<Observed>, generation: number, before?: number) => {
     const conditions =
       before === undefined

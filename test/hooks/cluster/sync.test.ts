@@ -1,4 +1,4 @@
-/** When a helm run of a VecCluster starts, and what becomes of its Job. */
+/** When a helm run of a VecCluster starts, and how its Job ends. */
 import t from 'tap'
 import { clusterRbac, desiredRun, findPendingRun } from '../../../hooks/cluster/job.ts'
 import type { Decision } from '../../../hooks/cluster/sync.ts'
@@ -6,7 +6,7 @@ import { ago, cluster, context, helmJob, observed, progress, settings } from '..
 import { createdJob } from '../decisions.ts'
 import { condition, rbac, ready, running, sync, upgradePlan } from './decisions.ts'
 
-t.test('a Job must not start before it may report: the rights come first', async (t) => {
+t.test('RBAC is created before the Job, which reports with it', async (t) => {
   const desired = sync(observed({ liveJobs: [], unfinishedHelmJobs: 0 }), context)
   t.strictSame(
     desired.children.map(({ kind }) => kind),
@@ -43,7 +43,7 @@ t.test('the operator passes spec.version without a leading v as the chart versio
   t.equal(plan.version, '1.18.3')
 })
 
-t.test('while a Job has not ended no new plan is computed', async (t) => {
+t.test('while a Job runs no new plan is computed', async (t) => {
   const changed = cluster({ generation: 2, spec: { replicas: 3 } })
   const jobs = [helmJob({ run: 1 })]
   const desired = sync(
@@ -55,7 +55,7 @@ t.test('while a Job has not ended no new plan is computed', async (t) => {
   t.equal(findPendingRun(observed({ cluster: changed, jobs }), settings), undefined)
 })
 
-t.test('an observed Job being deleted runs until it is gone, and no other is made', async (t) => {
+t.test('a Job that is being deleted counts as running, and no other is created', async (t) => {
   const jobs = [helmJob({ deletionTimestamp: ago(1) })]
   const desired = sync(ready({ jobs }), context)
   t.equal(createdJob(desired), undefined)
@@ -69,19 +69,22 @@ t.test('a Job that only the live list shows is waited for', async (t) => {
   t.strictSame(condition(desired, 'Applied'), ['False', 'HelmRunning', 'helm run 1 is in progress'])
 })
 
-t.test('a running Job is told of, and looked at sooner until it has told of itself', async (t) => {
-  const jobs = [helmJob({ run: 3, plan: desiredRun(ready(), settings).hash })]
-  const silent = sync(ready({ jobs }), context)
-  const words = ['False', 'HelmRunning', 'helm run 3 is in progress']
-  t.strictSame(condition(silent, 'Applied'), words)
-  t.equal(silent.resyncAfterSeconds, 10)
-  const started = progress({ run: 3, state: 'Started' })
-  const reported = sync(ready({ jobs, progress: started }), context)
-  t.strictSame(condition(reported, 'Applied'), words)
-  t.equal(reported.resyncAfterSeconds, 30)
-})
+t.test(
+  'a running Job is in the status, and checked more often until its first report',
+  async (t) => {
+    const jobs = [helmJob({ run: 3, plan: desiredRun(ready(), settings).hash })]
+    const silent = sync(ready({ jobs }), context)
+    const words = ['False', 'HelmRunning', 'helm run 3 is in progress']
+    t.strictSame(condition(silent, 'Applied'), words)
+    t.equal(silent.resyncAfterSeconds, 10)
+    const started = progress({ run: 3, state: 'Started' })
+    const reported = sync(ready({ jobs, progress: started }), context)
+    t.strictSame(condition(reported, 'Applied'), words)
+    t.equal(reported.resyncAfterSeconds, 30)
+  },
+)
 
-t.test('what failed before stays in sight while the next Job runs', async (t) => {
+t.test('the last failure stays in the status while the next Job runs', async (t) => {
   const before = {
     ...{ type: 'Applied', status: 'False' as const, reason: 'HelmFailed', message: 'no chart' },
     ...{ lastTransitionTime: ago(60), observedGeneration: 1 },
@@ -110,9 +113,9 @@ t.test('at most 10 helm Jobs are unfinished in all', async (t) => {
   const pauses = ['a', 'b', 'c', 'd', 'e'].map((name) => again(name) ?? 0)
   t.ok(
     pauses.every((seconds) => seconds >= 10 && seconds <= 20),
-    'not at once',
+    'not immediately',
   )
-  t.equal(new Set(pauses).size, 5, 'and not together')
+  t.equal(new Set(pauses).size, 5, 'not in the same pass')
 })
 
 t.test('a Job silent for 10 minutes is deleted: JobNotStarted', async (t) => {
@@ -129,7 +132,7 @@ t.test('a Job silent for 10 minutes is deleted: JobNotStarted', async (t) => {
   t.equal(sync(ready({ jobs: due }), context).deleteJobs?.length, 1)
 })
 
-t.test('a silent Job is left alone while its plan and image are wanted', async (t) => {
+t.test('a silent Job stays while its plan and image are current', async (t) => {
   const jobs = [helmJob({ createdAgo: 599, plan: desiredRun(ready(), settings).hash })]
   t.equal(sync(ready({ jobs }), context).deleteJobs, undefined)
 })
@@ -147,7 +150,7 @@ t.test('a Job that has reported keeps its frozen plan', async (t) => {
   t.equal(desired.deleteJobs, undefined)
 })
 
-t.test('rights that an earlier release made go once nothing runs', async (t) => {
+t.test('RBAC of an earlier release is deleted once nothing runs', async (t) => {
   const former = rbac.map((right) => ({
     ...right,
     metadata: { ...right.metadata, name: right.metadata.name.replace('cluster-', 'cluster-0') },
@@ -166,12 +169,12 @@ t.test('rights that an earlier release made go once nothing runs', async (t) => 
   t.equal(sync(running({ cluster: parent, children, jobs }), context).pruned, undefined)
 })
 
-t.test('the rights of helm go once the status says that its run is applied', async (t) => {
+t.test('RBAC of helm is deleted once the status says that its run is applied', async (t) => {
   const helm = rbac.at(-1)
   const helmJobs = ({ children }: Decision) =>
     children.some(({ metadata: { name } }) => name === helm?.metadata.name)
   const first = sync(running(), context)
-  t.ok(helmJobs(first), 'the cache may not show a Job that was just made')
+  t.ok(helmJobs(first), 'the cache may not have a Job that was just created')
   const parent = cluster({ status: { ...first.status, appliedRun: 1 } })
   const second = sync(running({ cluster: parent }), context)
   t.notOk(helmJobs(second))
@@ -181,6 +184,6 @@ t.test('the rights of helm go once the status says that its run is applied', asy
     running({ cluster: parent, progress: progress(), children: rbac.slice(0, -1) }),
     context,
   )
-  t.ok(helmJobs(due), 'and come again before the next run')
+  t.ok(helmJobs(due), 'they are created again before the next run')
   t.notOk(due.children.some(({ kind }) => kind === 'Job'))
 })

@@ -28,7 +28,7 @@ const signal = new AbortController().signal
 /** Lets everything that is ready to go on do so. */
 const nextTick = () => new Promise<void>((resolve) => setImmediate(resolve))
 
-t.test('each question is asked once in ten seconds, whoever wants to know', async (t) => {
+t.test('each request is sent once in ten seconds for all passes', async (t) => {
   const { shared, asked, later } = stage()
   await Promise.all([shared.version(signal), shared.version(signal)])
   t.equal(await shared.version(signal), 'answer')
@@ -43,7 +43,7 @@ t.test('each question is asked once in ten seconds, whoever wants to know', asyn
   t.equal(asked.length, 4)
 })
 
-t.test('aliases that are about to be changed are asked anew', async (t) => {
+t.test('aliases are read again before a change', async (t) => {
   const { shared, asked } = stage()
   await shared.aliases(signal)
   await shared.version(signal)
@@ -74,7 +74,7 @@ t.test('a failure of an older question takes nothing from a newer answer', async
   fails[0]?.(new Error('late'))
   await t.rejects(first, { message: 'late' })
   const third = shared.aliases(signal)
-  t.equal(asked.length, 2, 'the second question is still under way')
+  t.equal(asked.length, 2, 'the second request is still in progress')
   fails[1]?.(new Error('too'))
   await t.rejects(second, { message: 'too' })
   await t.rejects(third, { message: 'too' })
@@ -123,7 +123,7 @@ t.test('who has its answer does not listen for the end of its pass any more', as
   t.strictSame(getEventListeners(pass.signal, 'abort'), [])
 })
 
-/** Work that ends when it is told to, in the order of its numbers. */
+/** Work that the test ends by number. */
 function works(shared: EngineCache, count: number, signals: AbortSignal[] = []) {
   const begun: number[] = []
   const end: (() => void)[] = []
@@ -147,7 +147,7 @@ async function worksBut(t: Test, left: number, count: number) {
   return { ...rest, done: done.toSpliced(left, 1) }
 }
 
-t.test('at most eight passes are under way; the others come in the order they came', async (t) => {
+t.test('at most eight passes run; the others follow in order', async (t) => {
   const { shared } = stage()
   const { begun, end, done } = works(shared, 11)
   await nextTick()
@@ -184,17 +184,14 @@ t.test('a pass that fails gives its turn on', async (t) => {
   t.equal(await next, 'done')
 })
 
-t.test(
-  'a pass that is ended while it waits leaves the line, and nobody waits for it',
-  async (t) => {
-    const { begun, end, done } = await worksBut(t, 8, 10)
-    end[0]?.()
-    await nextTick()
-    t.strictSame(begun, [0, 1, 2, 3, 4, 5, 6, 7, 9])
-    for (const index of [1, 2, 3, 4, 5, 6, 7, 9]) end[index]?.()
-    await Promise.all(done)
-  },
-)
+t.test('a pass that is aborted while it waits leaves the queue', async (t) => {
+  const { begun, end, done } = await worksBut(t, 8, 10)
+  end[0]?.()
+  await nextTick()
+  t.strictSame(begun, [0, 1, 2, 3, 4, 5, 6, 7, 9])
+  for (const index of [1, 2, 3, 4, 5, 6, 7, 9]) end[index]?.()
+  await Promise.all(done)
+})
 
 t.test('a pass that leaves the line from behind others gives them no turn too many', async (t) => {
   const { begun, end, done } = await worksBut(t, 9, 11)

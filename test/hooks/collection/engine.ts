@@ -1,5 +1,5 @@
 /**
- * An engine as plain data behind the port of the VecCollection room, with the habits of the real one:
+ * An engine as plain data behind the port of the VecCollection hooks, with the behaviour of the real one:
  * an old value for some reads after a PATCH, fields it does not know and ignores, names that are
  * aliases, and a call that hangs on an empty HNSW object.
  */

@@ -140,7 +140,7 @@ t.test('a name that became an alias is not deleted through it', async (t) => {
   t.strictSame(stage.engine.writes, [])
 })
 
-t.test('the pass under way is ended first, and writes nothing afterwards', async (t) => {
+t.test('the running pass is aborted first, and writes nothing afterwards', async (t) => {
   const stage = new CollectionHarness(collection(), 1)
   let open: () => void = () => undefined
   const gate = new Promise<void>((resolve) => {

@@ -1,4 +1,4 @@
-/** The VecCollection room and what an engine does in its own way: reads that lag, fields it ignores. */
+/** The VecCollection hooks with an engine whose reads lag and that ignores fields. */
 import t from 'tap'
 import { engineError } from './engine-config.ts'
 import { CollectionHarness, collection, keywordIndex, writeNames, vector } from './stage.ts'

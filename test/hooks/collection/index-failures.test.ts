@@ -1,4 +1,4 @@
-/** The VecCollection room on bad days: no cluster, an engine that refuses or does not answer. */
+/** The VecCollection hooks without a cluster, or with an engine that rejects requests or does not answer. */
 import t from 'tap'
 import { EngineError } from '../../../crds/contract/errors.ts'
 import { cluster, settings } from '../../builders.ts'
@@ -217,7 +217,7 @@ for (const applied of [true, false]) {
   })
 }
 
-t.test('a collection deleted by hand while it is patched is made again', async (t) => {
+t.test('a collection that is deleted by hand during a patch is recreated', async (t) => {
   const stage = new CollectionHarness(collection({ hnsw: { m: 32 } }))
   await stage.syncUntilStable()
   stage.engine.liveInfo('docs').config.hnsw_config['m'] = 8

@@ -39,7 +39,7 @@ t.test('indexes are announced first, and made by the pass after that', async (t)
   t.strictSame(writeNames(stage.engine.writes).slice(1), ['putIndex', 'putIndex'])
 })
 
-t.test('an index that takes longer is waited for, and is not made again meanwhile', async (t) => {
+t.test('an index that takes longer is not created again in the meantime', async (t) => {
   const stage = await announced()
   stage.engine.beforeCall = (name) => {
     if (name === 'collectionInfo') stage.engine.liveInfo('docs').payload_schema = {}

@@ -1,4 +1,4 @@
-/** The VecCollection room among others: collections, aliases and indexes that others made or claim. */
+/** The VecCollection hooks with collections, aliases and indexes that others created or claim. */
 import t from 'tap'
 import { engineError } from './engine-config.ts'
 import { CollectionHarness, collection, keywordIndex } from './stage.ts'
@@ -77,17 +77,20 @@ t.test(
   },
 )
 
-t.test('of two made in one second that nobody adopted yet the uid decides', async (t) => {
-  const creationTimestamp = '2026-03-01T11:59:00Z'
-  const stage = new CollectionHarness(collection({}, { uid: 'z', creationTimestamp }))
-  stage.otherCollections = [
-    collection({ collectionName: 'docs' }, { name: 'other', uid: 'a', creationTimestamp }),
-  ]
-  t.match(await stage.syncUntilStable(), {
-    phase: 'Failed',
-    error: /belongs to VecCollection ns\/other/,
-  })
-})
+t.test(
+  'of two resources created in the same second without an adoption the uid decides',
+  async (t) => {
+    const creationTimestamp = '2026-03-01T11:59:00Z'
+    const stage = new CollectionHarness(collection({}, { uid: 'z', creationTimestamp }))
+    stage.otherCollections = [
+      collection({ collectionName: 'docs' }, { name: 'other', uid: 'a', creationTimestamp }),
+    ]
+    t.match(await stage.syncUntilStable(), {
+      phase: 'Failed',
+      error: /belongs to VecCollection ns\/other/,
+    })
+  },
+)
 
 t.test(
   'an alias is never taken from a collection while another VecCollection claims it',
@@ -108,12 +111,12 @@ t.test(
     t.equal(
       stage.engine.aliasTargets.get('live'),
       'docs',
-      'it moves in one step once nobody claims it',
+      'it moves in one step once no resource claims it',
     )
   },
 )
 
-t.test('an alias nobody has goes to the older of those that claim it', async (t) => {
+t.test('a free alias goes to the older of the resources that claim it', async (t) => {
   const stage = new CollectionHarness(collection({ aliases: ['live'] }))
   stage.otherCollections = [
     collection({ aliases: ['live'] }, { name: 'v1', creationTimestamp: '2026-01-01T00:00:00Z' }),
@@ -129,7 +132,7 @@ t.test('an alias nobody has goes to the older of those that claim it', async (t)
 })
 
 t.test(
-  'a dropped alias is released, unless it points elsewhere or somebody claims it',
+  'an alias that leaves the spec is deleted, unless it points elsewhere or another resource claims it',
   async (t) => {
     const stage = new CollectionHarness(collection({ aliases: ['a', 'b', 'c'] }))
     await stage.syncUntilStable()

@@ -1,4 +1,4 @@
-/** One pass of the VecCollection room: whom it asks, what it keeps when it goes wrong, and its words. */
+/** One pass of the VecCollection hooks: its requests, its result after an error, and its messages. */
 import t from 'tap'
 import { EngineError, KubernetesError } from '../../../crds/contract/errors.ts'
 import { engineError } from './engine-config.ts'
@@ -64,17 +64,20 @@ t.test('an API server that does not answer is no word about the collection', asy
   ])
 })
 
-t.test('a defect is told by its kind, for its words may hold anything', async (t) => {
-  const stage = new CollectionHarness()
-  const error = new TypeError('a secret')
-  stage.engine.faults.set('collectionInfo', { error })
-  const answer = await stage.sync()
-  t.strictSame(answer.failure, { error }, 'for the log')
-  t.strictSame(phaseAndReasons(answer.status), [
-    ...['Pending', 'InternalError'],
-    'collection docs: internal error: TypeError; see the log of the service',
-  ])
-})
+t.test(
+  'an unexpected error is reported by its kind, because its message may have secrets',
+  async (t) => {
+    const stage = new CollectionHarness()
+    const error = new TypeError('a secret')
+    stage.engine.faults.set('collectionInfo', { error })
+    const answer = await stage.sync()
+    t.strictSame(answer.failure, { error }, 'for the log')
+    t.strictSame(phaseAndReasons(answer.status), [
+      ...['Pending', 'InternalError'],
+      'collection docs: internal error: TypeError; see the log of the service',
+    ])
+  },
+)
 
 t.test('only an engine that could not be reached is left alone', async (t) => {
   const asksAgain = async (error: EngineError) => {
@@ -129,7 +132,7 @@ t.test('what the engine ignores stays known while the collection is Degraded', a
   t.strictSame(known?.paths, ignored)
 })
 
-t.test('an alias that cannot be put right stays known as one of this resource', async (t) => {
+t.test('an alias that cannot be corrected stays recorded for this resource', async (t) => {
   const stage = new CollectionHarness(collection({ aliases: ['live'] }))
   await stage.syncUntilStable()
   stage.engine.aliasTargets.clear()
@@ -139,7 +142,7 @@ t.test('an alias that cannot be put right stays known as one of this resource', 
   t.strictSame(status.aliases, ['live'])
 })
 
-t.test('all that cannot be is told in one message', async (t) => {
+t.test('an ignored field and a claimed alias are in one message', async (t) => {
   const stage = new CollectionHarness(collection({ hnsw: { unknown: 1 }, aliases: ['live'] }))
   await stage.engine.createCollection('v1', {})
   stage.engine.aliasTargets.set('live', 'v1')

@@ -1,4 +1,4 @@
-/** The VecCollection room when all goes well: what is made, when it is looked at, and what that costs. */
+/** The VecCollection hooks without failures: created objects, the next check, and the number of requests. */
 import t from 'tap'
 import { cluster } from '../../builders.ts'
 import { CollectionHarness, collection, keywordIndex, writeNames, vector } from './stage.ts'
@@ -45,7 +45,7 @@ t.test(
   },
 )
 
-t.test('the first reconcile enters Pending while the first look is under way', async (t) => {
+t.test('the first reconcile enters Pending while the first read is in progress', async (t) => {
   const stage = new CollectionHarness(undefined, 1)
   let open: () => void = () => undefined
   const gate = new Promise<void>((resolve) => {
@@ -139,7 +139,7 @@ t.test('a resync of a thousand collections after a start spreads out', async (t)
   }
 })
 
-t.test('drift made by hand in the engine is put right within a minute', async (t) => {
+t.test('drift by hand in the engine is corrected within a minute', async (t) => {
   const stage = new CollectionHarness(
     collection({ hnsw: { m: 32 }, aliases: ['live'], payloadIndexes: [keywordIndex('a')] }),
   )
@@ -221,7 +221,7 @@ t.test('a namespace that the cluster refuses claims neither a name nor an alias'
   t.match((await open.syncUntilStable()).error, /belongs to VecCollection far\/docs/)
 })
 
-t.test('at most eight passes of a cluster are under way at once', async (t) => {
+t.test('at most eight passes of a cluster run concurrently', async (t) => {
   const stage = new CollectionHarness(undefined, 1)
   let running = 0
   let most = 0

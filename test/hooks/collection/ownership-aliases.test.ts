@@ -15,7 +15,7 @@ t.test('an alias that is declared is pointed here, wherever it points', async (t
   t.strictSame(aliasPlan(input, live('older'), noClaim), plan)
 })
 
-t.test('one that points here is ours already, whoever else would like to have it', async (t) => {
+t.test('an alias that points to this collection is owned, even if others claim it', async (t) => {
   t.strictSame(aliasPlan(input, live('docs'), claimBy(true)), {
     ...{ actions: [], conflicts: [], managed: ['live'] },
   })

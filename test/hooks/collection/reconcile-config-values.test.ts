@@ -1,4 +1,4 @@
-/** When a declared value and a live one are the same, and how a difference is told. */
+/** When a declared value equals a live one, and how a difference is reported. */
 import t from 'tap'
 import {
   formatDifference,
@@ -45,7 +45,7 @@ t.test('a quantile as text is not the number it reads as', async (t) => {
   t.strictSame(diffValues(path, '0.99', 0.99), [{ path, desired: '0.99', live: 0.99 }])
 })
 
-t.test('a difference is told by the innermost path, with both values as text', async (t) => {
+t.test('a difference is reported with its innermost path and both values', async (t) => {
   const live = { strict_mode_config: {} }
   const strictMode = { limits: { a: { max: 2 } } }
   const [drift] = findDrift(collectionSpec({ strictMode }), config(live))
@@ -62,7 +62,7 @@ t.test('what does not differ is no drift', async (t) => {
   t.strictSame(findDrift(collectionSpec({ hnsw: { m: 16 } }), config({})), [])
 })
 
-t.test('a quantization is told as a whole where its kind differs', async (t) => {
+t.test('a quantization of another kind is reported as a whole', async (t) => {
   const binary = { quantization_config: { binary: {} } }
   const ignored = (quantization: Record<string, unknown>) =>
     findDrift(collectionSpec({ quantization }), config(binary)).flatMap(({ differences }) =>

@@ -14,7 +14,7 @@ function lastReconcile(parts: Partial<LastReconcile> = {}): LastReconcile {
   return { result: outcome, generation: 1, ...identity, endedAt: at, ...parts }
 }
 
-/** What an earlier service told of it. */
+/** The status that an earlier service wrote. */
 function reported(
   ready: 'True' | 'False',
   phase?: CollectionStatus['phase'],
@@ -71,16 +71,19 @@ t.test('another spec, or another engine, is due at once', async (t) => {
   t.ok(isCurrent(collection(), lastReconcile(), identity))
 })
 
-t.test('who waits for a cluster is due when its readiness changes, and nobody else', async (t) => {
-  const waiting = { reason: 'x', message: 'y', requeueAfterSeconds: 30 }
-  const unready = { ...identity, clusterReady: false }
-  t.equal(
-    nextReconcileAt(collection(), lastReconcile({ result: waiting, ...unready }), identity, 0),
-    0,
-  )
-  t.equal(
-    nextReconcileAt(collection(), lastReconcile({ result: waiting }), identity, 0),
-    at + 30_000,
-  )
-  t.equal(nextReconcileAt(collection(), lastReconcile(unready), identity, 0), at + 50_000)
-})
+t.test(
+  'a collection that waits for a cluster is due when its readiness changes, and no other',
+  async (t) => {
+    const waiting = { reason: 'x', message: 'y', requeueAfterSeconds: 30 }
+    const unready = { ...identity, clusterReady: false }
+    t.equal(
+      nextReconcileAt(collection(), lastReconcile({ result: waiting, ...unready }), identity, 0),
+      0,
+    )
+    t.equal(
+      nextReconcileAt(collection(), lastReconcile({ result: waiting }), identity, 0),
+      at + 30_000,
+    )
+    t.equal(nextReconcileAt(collection(), lastReconcile(unready), identity, 0), at + 50_000)
+  },
+)

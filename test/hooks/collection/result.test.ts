@@ -13,7 +13,7 @@ import { isTransient } from '../../../hooks/collection/reconcile-context.ts'
 import { config } from './config.ts'
 import { collection } from './stage.ts'
 
-t.test('who waits is looked at again after 30 s unless told otherwise', async (t) => {
+t.test('a waiting collection is checked again after 30 s by default', async (t) => {
   t.strictSame(pendingResult('Reason', 'words'), {
     ...{ reason: 'Reason', message: 'words', requeueAfterSeconds: 30 },
   })
@@ -26,23 +26,26 @@ t.test('an engine that is too busy is asked again when it says so, within bounds
   t.strictSame([after(), after(60), after(0), after(9999)], [30, 60, 5, 300])
 })
 
-t.test('drift is put right within a minute, not of all collections at once', async (t) => {
-  const words = { reason: 'x', message: 'y' }
-  const seconds = Array.from({ length: 50 }, (_, index) => {
-    const one = collection({}, { uid: `uid-${index}` })
-    const { requeueAfterSeconds, ...result } = finalResult(one, 'Ready', words)
-    t.strictSame(result, { phase: 'Ready', ...words })
-    return requeueAfterSeconds
-  })
-  t.ok(seconds.every((one) => Number.isInteger(one) && one >= 50 && one <= 60))
-  t.ok(new Set(seconds).size > 5)
-  const spread = Array.from({ length: 50 }, (_, index) => jitterOf(`uid-${index}`))
-  t.ok(spread.every((one) => one >= 0 && one < 1))
-  t.ok(Math.max(...spread) > 0.9 && Math.min(...spread) < 0.1)
-  t.equal(jitterOf('uid-1'), spread[1], 'the same for one resource')
-})
+t.test(
+  'drift is corrected within a minute, not for all collections at the same time',
+  async (t) => {
+    const words = { reason: 'x', message: 'y' }
+    const seconds = Array.from({ length: 50 }, (_, index) => {
+      const one = collection({}, { uid: `uid-${index}` })
+      const { requeueAfterSeconds, ...result } = finalResult(one, 'Ready', words)
+      t.strictSame(result, { phase: 'Ready', ...words })
+      return requeueAfterSeconds
+    })
+    t.ok(seconds.every((one) => Number.isInteger(one) && one >= 50 && one <= 60))
+    t.ok(new Set(seconds).size > 5)
+    const spread = Array.from({ length: 50 }, (_, index) => jitterOf(`uid-${index}`))
+    t.ok(spread.every((one) => one >= 0 && one < 1))
+    t.ok(Math.max(...spread) > 0.9 && Math.min(...spread) < 0.1)
+    t.equal(jitterOf('uid-1'), spread[1], 'the same for one resource')
+  },
+)
 
-t.test('what the engine shows is told, and nothing that it does not show', async (t) => {
+t.test('the status has what the engine reports, and nothing else', async (t) => {
   const info = { status: 'green', config: config({}), payload_schema: {} }
   t.strictSame(observedFields(info), { health: 'green' })
   const counts = { points_count: 0, indexed_vectors_count: null, segments_count: 2 }
@@ -82,7 +85,7 @@ t.test('a copy that is not Active, or too many of another shard, makes up for no
   })
 })
 
-t.test('what may succeed by itself later is told from what people must know', async (t) => {
+t.test('transient errors are distinguished from those that need the user', async (t) => {
   const error = (status?: number, message = 'x') =>
     new EngineError(message, status === undefined ? {} : { status })
   for (const one of [error(), error(408), error(429), error(500), error(503)]) {

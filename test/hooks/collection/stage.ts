@@ -1,4 +1,4 @@
-/** A VecCollection room on a plain engine, and the little of Kubernetes that it needs. */
+/** VecCollection hooks on a plain engine, and the parts of Kubernetes that they need. */
 import type { CollectionSpec, CollectionStatus, VecCollection } from '../../../crds/collection.ts'
 import type { VecCluster } from '../../../crds/cluster.ts'
 import type { KubernetesEvent } from '../../../crds/kubernetes.ts'
@@ -56,7 +56,7 @@ export const keywordIndex = (field: string) => ({ field, type: 'keyword' as cons
 
 type SyncResult = Desired<CollectionStatus>
 
-/** The room, and what surrounds it. `parent` is what the API server holds; time stands until moved. */
+/** The hooks and their environment. `parent` is the object in the API server; time moves only when a test moves it. */
 export class CollectionHarness {
   readonly engine = new FakeEngine()
   readonly events: KubernetesEvent[] = []
@@ -107,7 +107,7 @@ export class CollectionHarness {
       const { resyncAfterSeconds = 60, status } = await this.sync()
       if (resyncAfterSeconds >= 20) return status
       this.advance(resyncAfterSeconds)
-      // What is under way goes on meanwhile.
+      // Running work continues in the meantime.
       await new Promise((resolve) => setImmediate(resolve))
     }
     throw new Error('the collection never settles')
@@ -135,7 +135,7 @@ export class CollectionHarness {
     this.time += seconds * 1000
   }
 
-  /** Another spec, as somebody applies it. */
+  /** Applies another spec. */
   applySpec(spec: Partial<CollectionSpec>): void {
     const { metadata } = this.parent
     this.parent = {

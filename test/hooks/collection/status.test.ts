@@ -31,7 +31,7 @@ t.test('a verdict with what was seen', async (t) => {
   })
 })
 
-t.test('what cannot be is told as error too; who waits keeps the error there was', async (t) => {
+t.test('an unsupported spec is an error too; a waiting collection keeps its error', async (t) => {
   for (const phase of ['Degraded', 'Failed'] as const) {
     const { error, conditions } = statusOf({ phase, message: 'why' })
     t.equal(error, 'why')
@@ -48,7 +48,7 @@ t.test('a condition shows a thousand characters of what the error has whole', as
   t.equal(conditions?.[0]?.message.length, 1024)
 })
 
-t.test('what a pass could not tell stays as it was', async (t) => {
+t.test('what a pass could not read is unchanged', async (t) => {
   const before: CollectionStatus = {
     phase: 'Degraded',
     ...{ health: 'yellow', pointsCount: 1, indexedVectorsCount: 2, segmentsCount: 3 },
@@ -69,7 +69,7 @@ t.test('what was found of its copies holds until they are looked at again', asyn
   const conditionsWith = (spec: Parameters<typeof collection>[0]) =>
     statusOf(ready, before, spec).conditions?.map(({ type }) => type)
   t.strictSame(conditionsWith({ replicationFactor: 2 }), ['Ready', 'Replicated'])
-  t.strictSame(conditionsWith({}), ['Ready'], 'nobody asks for copies any more')
+  t.strictSame(conditionsWith({}), ['Ready'], 'replicas are not requested any more')
   const asked = statusOf(ready, before, { replicationFactor: 2 }).conditions?.[1]
   t.strictSame(asked, { ...words, ...SINCE })
 })

@@ -33,7 +33,7 @@ function after(
 const statusOf = (answer: ReturnType<typeof decisionFor>) =>
   answer.events?.map(({ type, reason, message }) => [type, reason, message])
 
-t.test('one that nothing is known of is Pending until the first look has ended', async (t) => {
+t.test('a collection without a result is Pending until the first read has ended', async (t) => {
   t.strictSame(decisionFor(collection()), {
     status: {
       phase: 'Pending',
@@ -81,7 +81,7 @@ t.test('a verdict makes one Event, whatever else is found', async (t) => {
 })
 
 t.test(
-  'a verdict that was told before makes no Event, and one with other words does',
+  'a result that was reported before is no Event, and one with another message is',
   async (t) => {
     const before = after({ ...finalResult, replicated })
     t.equal(decisionFor(before, { ...finalResult, replicated }).events, undefined)

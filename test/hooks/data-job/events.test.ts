@@ -32,7 +32,7 @@ function eventsOf(
   return events.map(({ type, reason, message }) => [type, reason, message])
 }
 
-t.test('the start of the work is told once, whatever else there is to tell', async (t) => {
+t.test('the start of the work is one Event, whatever else happened', async (t) => {
   t.strictSame(eventsOf([], {}, story), [['Normal', 'BackupStarted', 'it begins']])
   t.strictSame(eventsOf([], { conditions: [complete('Backed')] }, story), [
     ['Normal', 'BackupStarted', 'it begins'],
@@ -41,22 +41,25 @@ t.test('the start of the work is told once, whatever else there is to tell', asy
   t.strictSame(eventsOf([], {}), [])
 })
 
-t.test('an end is told with its error, where there is one', async (t) => {
+t.test('an end is an Event with its error, if there is one', async (t) => {
   for (const reason of ['BackupFailed', 'JobNotStarted']) {
     const conditions = [complete(reason)]
     t.strictSame(eventsOf([], { conditions }), [['Warning', reason, 'it is so']])
-    t.strictSame(eventsOf([], { conditions, error: 'no room' }), [
-      ['Warning', reason, 'it is so: no room'],
+    t.strictSame(eventsOf([], { conditions, error: 'no space' }), [
+      ['Warning', reason, 'it is so: no space'],
     ])
   }
 })
 
-t.test('what was told before is not told again, and what is on its way is no end', async (t) => {
-  const conditions = [complete('Backed')]
-  t.strictSame(eventsOf([complete('Backed')], { conditions }), [])
-  t.strictSame(eventsOf([complete('Waiting')], { conditions })[0]?.[1], 'Backed')
-  t.strictSame(eventsOf([], { conditions: [complete('InProgress')] }), [])
-  t.strictSame(eventsOf([], { conditions: [] }), [])
-  const other = { ...complete('Backed'), type: 'Lease' }
-  t.strictSame(eventsOf([], { conditions: [other] }), [], 'another condition')
-})
+t.test(
+  'a reported state is not reported again, and a state in progress is not an end',
+  async (t) => {
+    const conditions = [complete('Backed')]
+    t.strictSame(eventsOf([complete('Backed')], { conditions }), [])
+    t.strictSame(eventsOf([complete('Waiting')], { conditions })[0]?.[1], 'Backed')
+    t.strictSame(eventsOf([], { conditions: [complete('InProgress')] }), [])
+    t.strictSame(eventsOf([], { conditions: [] }), [])
+    const other = { ...complete('Backed'), type: 'Lease' }
+    t.strictSame(eventsOf([], { conditions: [other] }), [], 'another condition')
+  },
+)

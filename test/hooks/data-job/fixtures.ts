@@ -1,11 +1,11 @@
-/** What the tests of the rooms with Jobs that move data share: such a Job, what it tells, Leases, and the ports of all of them. */
+/** What tests of data Jobs share: a Job, its report, Leases, and common ports. */
 import type { Progress } from '../../../crds/contract/job.ts'
 import type { Job, Lease } from '../../../crds/kubernetes.ts'
 import { API_VERSION } from '../../../crds/contract/names.ts'
 import type { DataJobPorts } from '../../../hooks/data-job/observe.ts'
 import { ago, newJob, progress, type JobOverrides } from '../../builders.ts'
 
-/** Whose Job it is; `plan` is the hash of the one that is wanted. */
+/** The owner of the Job; `plan` is the hash of the desired plan. */
 export interface DataJobIdentity {
   kind: string
   name: string
@@ -20,7 +20,7 @@ export function dataJobOf(
   return newJob({ kind, verb: 'run', resource: name, uid }, { plan, ...overrides })
 }
 
-/** What such a Job tells while it works. */
+/** The report of a running Job. */
 export function progressReport(
   { uid, plan }: DataJobIdentity,
   overrides: Partial<Progress> = {},

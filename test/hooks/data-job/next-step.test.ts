@@ -77,8 +77,8 @@ t.test('a terminal blocker is the outcome', async (t) => {
     is: 'finished',
     outcome: failed,
   })
-  const shown = { ...blocker, showMessage: true as const }
-  t.strictSame(nextStep(observe(), { ...facts, blocker: shown }, context), {
+  const withMessage = { ...blocker, showMessage: true as const }
+  t.strictSame(nextStep(observe(), { ...facts, blocker: withMessage }, context), {
     is: 'finished',
     outcome: { ...failed, message: 'backup is Failed' },
   })

@@ -3,7 +3,7 @@ import { readCopySources, readSecrets } from '../../../hooks/data-job/observe.ts
 import { cluster, secret } from '../../builders.ts'
 import { dataJobOf } from './fixtures.ts'
 
-const job = dataJobOf({ kind: 'backup', name: 'b', uid: 'uid-b', plan: 'wanted' })
+const job = dataJobOf({ kind: 'backup', name: 'b', uid: 'uid-b', plan: 'desired' })
 
 t.test('a Job without copies has none read, and no Secret either', async (t) => {
   const asked: string[] = []

@@ -10,7 +10,7 @@ import {
 import { cluster, secret } from '../../builders.ts'
 import { dataJobOf } from './fixtures.ts'
 
-const job = dataJobOf({ kind: 'backup', name: 'b', uid: 'uid-b', plan: 'wanted' })
+const job = dataJobOf({ kind: 'backup', name: 'b', uid: 'uid-b', plan: 'desired' })
 const keyed = cluster({ spec: { apiKey: { autoGenerate: true, jwtRbac: false } } })
 const engine = secret({ [API_KEY_SECRET_KEY]: 'key' })
 const tls = secret({ 'ca.crt': 'authority', 'tls.key': 'private' })
@@ -29,7 +29,7 @@ t.test('a cluster has the credentials that it asks for and that are there', asyn
   t.strictSame(availableCredentials(keyed, { tls: empty }), [], 'a Secret without data')
 })
 
-t.test('a copy holds what is read of its source, and nothing private besides', async (t) => {
+t.test('a copy has the keys that were read from its source, and nothing else', async (t) => {
   const [first, second, ...more] = secretCopiesToWrite(
     clusterCopySources(keyed, { engine, tls }, OPEN),
     {},

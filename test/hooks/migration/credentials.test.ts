@@ -101,7 +101,7 @@ t.test('copies are made of what is foreign, and of nothing else', async (t) => {
   t.strictSame(copySources(fromFar, {}, secrets, settings), [], 'the clusters are gone')
 })
 
-t.test('a cluster made anew under its name may allow less: nothing of it is copied', async (t) => {
+t.test('nothing is copied for a recreated cluster, which may allow less', async (t) => {
   const closed = { annotations: { [ANNOTATIONS.allowFrom]: 'third' } }
   const secrets = {
     engine: secret({ 'api-key': 'a' }),

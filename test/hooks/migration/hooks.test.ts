@@ -124,13 +124,19 @@ t.test('deletion while it runs stops the Job first', async (t) => {
   t.equal(decision?.children.length, rbac.length + 1)
 })
 
-t.test('a Job on its way out is waited for, and then the migration is gone', async (t) => {
-  const going = migrationJob({ deletionTimestamp: ago(1) })
-  const { ports, writes: written } = fakePorts({ jobsOf: async () => [going] })
-  const asked = hookRequest(migration(), [...rbac, going])
-  const waits = await migrationHooks(ports).finalize?.(asked, context)
-  t.equal(waits?.finalized, undefined)
-  t.strictSame(written, [])
-  const done = await migrationHooks(fakePorts().ports).finalize?.(hookRequest(migration()), context)
-  t.equal(done?.finalized, true)
-})
+t.test(
+  'the deletion waits for a terminating Job, and then the migration is finalized',
+  async (t) => {
+    const going = migrationJob({ deletionTimestamp: ago(1) })
+    const { ports, writes: written } = fakePorts({ jobsOf: async () => [going] })
+    const asked = hookRequest(migration(), [...rbac, going])
+    const waits = await migrationHooks(ports).finalize?.(asked, context)
+    t.equal(waits?.finalized, undefined)
+    t.strictSame(written, [])
+    const done = await migrationHooks(fakePorts().ports).finalize?.(
+      hookRequest(migration()),
+      context,
+    )
+    t.equal(done?.finalized, true)
+  },
+)

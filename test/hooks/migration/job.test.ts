@@ -41,7 +41,7 @@ t.test('another source or target is another plan', async (t) => {
   t.equal(new Set(plans.map((plan) => plan?.hash)).size, plans.length)
 })
 
-t.test('people read the source as cluster or as address', async (t) => {
+t.test('the status names the source as cluster or as address', async (t) => {
   t.equal(formatSource(migration()), 'ns/b')
   t.equal(
     formatSource(migration({ spec: { source: { clusterRef: { name: 'b', namespace: 'far' } } } })),

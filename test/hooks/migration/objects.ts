@@ -52,7 +52,7 @@ export const WITH_API_KEY = { spec: { apiKey: { autoGenerate: true, jwtRbac: fal
 
 export const CLUSTERS = { source: running('b'), target: running('a') }
 
-/** Hash of the plan that is wanted for `ready()`. */
+/** Hash of the desired plan for `ready()`. */
 export const PLAN_HASH = desiredPlan(migration(), CLUSTERS)?.hash ?? ''
 
 const DATA_JOB = { kind: 'migration', name: 'm', uid: 'uid-m', plan: PLAN_HASH }

@@ -1,4 +1,4 @@
-/** Ports of the VecMigration room over plain data, and a record of what was written through them. */
+/** Ports of the VecMigration hooks over plain data, and a record of what was written through them. */
 import type { MigrationPorts } from '../../../hooks/migration/observe.ts'
 import { fakeDataJobPorts } from '../data-job/fixtures.ts'
 

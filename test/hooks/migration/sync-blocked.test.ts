@@ -8,7 +8,7 @@ import { ago, context, type JobOverrides } from '../../builders.ts'
 import { createdJob, jobPlan, statusSummary } from '../decisions.ts'
 import { migrationJob, migration, ready, report } from './objects.ts'
 
-t.test('a Job that crashed to its end is told as such, once its report cannot come', async (t) => {
+t.test('a Job that crashed is reported as crashed once its final report is overdue', async (t) => {
   const early = sync(ready({ jobs: [migrationJob({ ended: ['Failed', 5] })] }), context)
   t.strictSame([early.status.phase, early.resyncAfterSeconds], ['Pending', 2])
   const late = sync(ready({ jobs: [migrationJob({ ended: ['Failed', 40], failed: 7 })] }), context)
@@ -37,7 +37,7 @@ const STUCK: [string, JobOverrides][] = [
   ['has not reported for 600 s', { createdAgo: 601 }],
 ]
 for (const [why, parts] of STUCK) {
-  t.test(`a Job that ${why} is deleted and made again`, async (t) => {
+  t.test(`a Job that ${why} is deleted and recreated`, async (t) => {
     const decision = sync(ready({ jobs: [migrationJob(parts)] }), context)
     t.strictSame(decision.deleteJobs, [
       { namespace: 'ns', name: migrationJob().metadata.name, uid: 'job-1' },
@@ -54,7 +54,7 @@ t.test('a Job that has reported is left alone, whatever changes around it', asyn
   t.equal(decision.children.filter(({ kind }) => kind === 'Job').length, 1)
 })
 
-t.test('a Job whose clusters are gone is left alone until it has told of itself', async (t) => {
+t.test('a Job whose clusters are deleted stays until its first report', async (t) => {
   const decision = sync(ready({ jobs: [migrationJob()], clusters: {} }), context)
   t.equal(decision.deleteJobs, undefined)
 })

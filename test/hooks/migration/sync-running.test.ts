@@ -78,7 +78,7 @@ t.test(
   },
 )
 
-t.test('what is known of the progress stays when somebody removes the report', async (t) => {
+t.test('the progress in the status stays when the report is removed', async (t) => {
   const status = {
     phase: 'Running' as const,
     startTime: '2026-03-01T11:00:00Z',

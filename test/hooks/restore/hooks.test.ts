@@ -1,4 +1,4 @@
-/** The VecRestore room, from a request to what it answers and writes. */
+/** The VecRestore hooks: requests, answers and writes. */
 import t from 'tap'
 import { ANNOTATIONS } from '../../../crds/contract/names.ts'
 import type { AnyObject } from '../../../crds/kubernetes.ts'

@@ -42,7 +42,7 @@ export function completedBackup(overrides: Parameters<typeof backup>[0] = {}) {
   return backup({ status: { phase: 'Completed' }, ...overrides })
 }
 
-/** Hash of the plan that is wanted for `ready()`. */
+/** Hash of the desired plan for `ready()`. */
 export const PLAN_HASH =
   desiredPlan(restore(), runningCluster(), { backup: completedBackup() })?.hash ?? ''
 
@@ -76,7 +76,7 @@ export function report(overrides: Partial<Progress> = {}): Progress {
 
 export const OWN_HOLDER = 'VecRestore/ns/r/uid-r'
 
-/** Both Leases, in the hands of somebody for some seconds. */
+/** Both Leases, held for some seconds. */
 export function heldLeases(holder: string, seconds = 20, jobs: Job[] = []) {
   const observedLease = (
     kind: 'write' | 'backup',

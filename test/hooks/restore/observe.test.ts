@@ -29,7 +29,7 @@ async function observed(
   return { found: await observe(hookRequest(parent, jobs, related), ports, context), asked }
 }
 
-/** A restore whose Job has told this of itself. */
+/** A restore whose Job has this report. */
 function reporting(state: 'Started' | 'Done', parts: Parameters<typeof restore>[0] = {}): Parent {
   const annotations = { [ANNOTATIONS.progress]: JSON.stringify(report({ state })) }
   return restore({ ...parts, annotations })
@@ -52,7 +52,7 @@ t.test('all that stands in the way of a Job is read live, where one may be due',
 })
 
 t.test('a restore that has ended after what the cache shows stays so', async (t) => {
-  // Its backup had failed, and was made anew since then.
+  // Its backup had failed and was recreated.
   const ended = restore({ status: { phase: 'Failed', error: 'backup is Failed' } })
   const { found, asked } = await observed(restore(), {
     answers: { ...whole, restore: async () => ended },
@@ -114,27 +114,30 @@ t.test('while a Job starts its copies are looked at', async (t) => {
   t.match(found.secrets, { engine: keySecret() })
 })
 
-t.test('once a Job has told of itself, only what its copies are made of is read', async (t) => {
-  const cluster = runningCluster({ ...KEYED, namespace: 'search' })
-  const spec = { targetClusterRef: { name: 'a', namespace: 'search' } }
-  const related = [cluster, completedBackup()]
-  const answers = { ...whole, secret: async () => keySecret() }
-  const jobs = [restoreJob()]
-  const { found, asked } = await observed(reporting('Started', { spec }), {
-    jobs,
-    answers,
-    related,
-  })
-  t.ok(
-    asked.every((call) => /^(secretCopy|secret) /.test(call)),
-    asked.join(),
-  )
-  t.strictSame(found.cluster, cluster)
-  t.strictSame(found.backup, completedBackup())
-  t.match(found.secrets, { engine: keySecret() })
-  const near = await observed(reporting('Started'), { jobs, answers, related })
-  t.strictSame(near.asked, [], 'without copies nothing')
-})
+t.test(
+  'after the first report of a Job only the sources of its Secret copies are read',
+  async (t) => {
+    const cluster = runningCluster({ ...KEYED, namespace: 'search' })
+    const spec = { targetClusterRef: { name: 'a', namespace: 'search' } }
+    const related = [cluster, completedBackup()]
+    const answers = { ...whole, secret: async () => keySecret() }
+    const jobs = [restoreJob()]
+    const { found, asked } = await observed(reporting('Started', { spec }), {
+      jobs,
+      answers,
+      related,
+    })
+    t.ok(
+      asked.every((call) => /^(secretCopy|secret) /.test(call)),
+      asked.join(),
+    )
+    t.strictSame(found.cluster, cluster)
+    t.strictSame(found.backup, completedBackup())
+    t.match(found.secrets, { engine: keySecret() })
+    const near = await observed(reporting('Started'), { jobs, answers, related })
+    t.strictSame(near.asked, [], 'without copies nothing')
+  },
+)
 
 t.test('of a restore that has ended only what is shown is known', async (t) => {
   const parent = restore({ status: { phase: 'Completed' } })

@@ -1,4 +1,4 @@
-/** Ports of the VecRestore room over plain data, and a record of what was written through them. */
+/** Ports of the VecRestore hooks over plain data, and a record of what was written through them. */
 import type { RestorePorts } from '../../../hooks/restore/observe.ts'
 import { fakeDataJobPorts } from '../data-job/fixtures.ts'
 

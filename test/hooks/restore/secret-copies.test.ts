@@ -57,7 +57,7 @@ t.test('copies are made of what is foreign, and of nothing else', async (t) => {
   t.strictSame(originals(without), ofCluster, 'also where no backup is named')
 })
 
-t.test('a backup made anew under its name may allow less: nothing of it is copied', async (t) => {
+t.test('nothing is copied for a recreated backup, which may allow less', async (t) => {
   t.strictSame(originals({ restore: farBackup, backup: completedBackup({ namespace: 'far' }) }), [])
 })
 

@@ -61,7 +61,7 @@ t.test(
   },
 )
 
-t.test('a Job that never told of itself is made again, with the next number', async (t) => {
+t.test('a Job without a report is recreated with the next number', async (t) => {
   const silent = restoreJob({ createdAgo: 601 })
   const decision = sync(ready({ jobs: [silent] }), context)
   t.strictSame(decision.deleteJobs, [{ namespace: 'ns', name: silent.metadata.name, uid: 'job-1' }])
@@ -83,7 +83,7 @@ t.test('a Job that appeared after its turn was over is stopped', async (t) => {
   }
 })
 
-t.test('a Job that has not told of itself is left alone while its plan is wanted', async (t) => {
+t.test('a Job without a report stays while its plan is current', async (t) => {
   const job = restoreJob()
   const started = sync(ready({ jobs: [job] }), context)
   t.equal(started.deleteJobs, undefined)
@@ -100,11 +100,14 @@ t.test('a Job that has not told of itself is left alone while its plan is wanted
   }
 })
 
-t.test('a Job that was just made is not made twice, nor are its Leases given back', async (t) => {
-  const decision = sync(ready({ liveJobs: [restoreJob()], backup: backup() }), context)
-  t.equal(createdJob(decision), undefined)
-  t.equal(decision.leases, undefined)
-})
+t.test(
+  'a Job that was just created is not created twice, and its Leases are not released',
+  async (t) => {
+    const decision = sync(ready({ liveJobs: [restoreJob()], backup: backup() }), context)
+    t.equal(createdJob(decision), undefined)
+    t.equal(decision.leases, undefined)
+  },
+)
 
 t.test('a restore that has ended stays as it is, whatever is missing by now', async (t) => {
   const status = { phase: 'Completed', sourceBackup: 'b', completionTime: ago(50) } as const

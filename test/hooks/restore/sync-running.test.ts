@@ -46,7 +46,7 @@ t.test('before the Job says what it does, the restore has started', async (t) =>
   t.strictSame(statusSummary(sync(ready({ jobs, progress: report() }), context)), started)
 })
 
-t.test('what is known of the progress stays when somebody removes the report', async (t) => {
+t.test('the progress in the status stays when the report is removed', async (t) => {
   const status = {
     phase: 'Restoring' as const,
     sourceBackup: 'b',
@@ -77,14 +77,14 @@ t.test('a Job that has just ended without a word leaves the restore as it was', 
   t.equal(decision.resyncAfterSeconds, 2)
 })
 
-t.test('what failed of a collection is told with it', async (t) => {
+t.test('the status has the error of a failed collection', async (t) => {
   const collections = [{ name: 'docs', status: 'Failed' as const, error: 'is red' }]
   const progress = report({ restore: result({ collections }) })
   const { status } = sync(ready({ jobs: [restoreJob()], progress }), context)
   t.strictSame(status.restoredCollections, collections)
 })
 
-t.test('a pod that begins anew does not bring back an earlier phase', async (t) => {
+t.test('a restarted pod does not return to an earlier phase', async (t) => {
   const status = { phase: 'Restoring', startTime: ago(300) } as const
   const observed = ready({ restore: restore({ status }), jobs: [restoreJob()], progress: report() })
   t.equal(sync(observed, context).status.phase, 'Restoring')

@@ -61,7 +61,7 @@ const waits: [string, Partial<Observed>, string, string][] = [
   ],
   ['Secret of the bucket is missing', { secrets: {} }, 'SecretNotFound', 'Secret ns/s3 not found'],
   [
-    'Secret of the bucket lacks a key',
+    'Secret of the bucket without a key',
     { secrets: { bucket: secret({ CLOUD_ACCESS_KEY_ID: 'id' }) } },
     'InvalidSecret',
     'Secret ns/s3 has no value in key CLOUD_SECRET_ACCESS_KEY',
@@ -141,7 +141,7 @@ for (const [title, parts, error] of rejections) {
     t.strictSame(statusSummary(decision).slice(1), ['RestoreFailed', 'Restored 0/0'])
     t.equal(createdJob(decision), undefined)
     t.match(decision.events, [{ type: 'Warning', reason: 'RestoreFailed' }])
-    t.equal(decision.leases?.length, 2, 'nobody is held up by it')
+    t.equal(decision.leases?.length, 2, 'both are released')
   })
 }
 
@@ -196,7 +196,7 @@ t.test('who works on the target without a Lease is waited for, and both go back'
   t.match(decision.leases, [{ action: 'drop' }, { action: 'drop' }])
 })
 
-t.test('15 s after the Leases were taken it looks once more, and then makes the Job', async (t) => {
+t.test('15 s after it acquired the Leases it checks again, and then creates the Job', async (t) => {
   const early = sync(ready({ leases: heldLeases(OWN_HOLDER, 4) }), context)
   t.equal(createdJob(early), undefined)
   t.equal(early.resyncAfterSeconds, 11)

@@ -17,7 +17,7 @@ function newProgress(names: string[], log: string[] = [], bar?: ProgressBar) {
   const tools = { time, reporter, progressBar: bar, log: jobLog({ LOG_FORMAT: 'text' }, output) }
   const progress = new BackupProgress(tools)
   progress.start({ startedAt: '2030-01-01T00:00:00Z', collections: names })
-  return { tally: progress, time, said }
+  return { progress, time, said }
 }
 
 function completedCollection(name: string): NodeCollection {
@@ -51,7 +51,7 @@ t.test(
   '2,000 collections are summarized: failures are listed first, the others counted',
   async (t) => {
     const names = Array.from({ length: 2000 }, (_, index) => `collection-${index}`)
-    const { tally: progress } = newProgress(names)
+    const { progress } = newProgress(names)
     for (const name of names.slice(0, 1900)) progress.completed(completedCollection(name))
     for (const name of names.slice(1900)) progress.failed(name, `${name}: ${'why '.repeat(400)}`)
     const result = progress.result()
@@ -68,7 +68,7 @@ t.test(
 
 t.test('while no byte moves the progress is reported every few seconds', async (t) => {
   const log: string[] = []
-  const { tally: progress, time, said } = newProgress(['a', 'b'], log)
+  const { progress, time, said } = newProgress(['a', 'b'], log)
   progress.startCollection('a', 3)
   progress.startNode(1, 2048)
   await time.sleep(4_000)
@@ -82,7 +82,7 @@ t.test('while no byte moves the progress is reported every few seconds', async (
 })
 
 t.test('the bytes of a collection that was just completed are counted once', async (t) => {
-  const { tally: progress } = newProgress(['a', 'b'])
+  const { progress } = newProgress(['a', 'b'])
   progress.startCollection('a', 3)
   for (const node of [0, 1, 2]) {
     progress.startNode(node, 1000)
@@ -94,7 +94,7 @@ t.test('the bytes of a collection that was just completed are counted once', asy
 })
 
 t.test('a few collections are all listed, in their order', async (t) => {
-  const { tally: progress } = newProgress(['a', 'b', 'c', 'd'])
+  const { progress } = newProgress(['a', 'b', 'c', 'd'])
   progress.failed('b', 'no')
   progress.completed(completedCollection('a'))
   progress.startCollection('c', 3)
@@ -113,7 +113,7 @@ t.test(
   'every few seconds a line says the collection, bytes, throughput and remaining time',
   async (t) => {
     const log: string[] = []
-    const { tally: progress, time, said } = newProgress(['a', 'docs'], log)
+    const { progress, time, said } = newProgress(['a', 'docs'], log)
     progress.startCollection('docs', 3)
     t.equal(progress.statusLine(), 'collection 2 of 2 (docs)')
     progress.startNode(1, 100_000_000)
@@ -133,7 +133,7 @@ t.test(
 t.test(
   'the total over all collections estimates those that are not started by their points',
   async (t) => {
-    const { tally: progress } = newProgress(['a', 'b', 'c', 'd'])
+    const { progress } = newProgress(['a', 'b', 'c', 'd'])
     const points = { a: 300, b: 600, c: 100, d: 5000 }
     progress.setPointCounts(new Map(Object.entries(points)))
     progress.failed('d', 'no')
@@ -160,7 +160,7 @@ t.test(
   'by shard a line says the completed shards, bytes, throughput and remaining time',
   async (t) => {
     const log: string[] = []
-    const { tally: progress, time } = newProgress(['docs'], log)
+    const { progress, time } = newProgress(['docs'], log)
     progress.startCollection('docs')
     progress.startShards(3)
     t.match(progress.statusLine(), 'collection 1 of 1 (docs), 0 of 3 shards: 0 B; in all 0 B')
@@ -181,7 +181,7 @@ t.test(
 )
 
 t.test('a collection of hundreds of shards does not fill the report with them', async (t) => {
-  const { tally: progress } = newProgress(['docs'])
+  const { progress } = newProgress(['docs'])
   const snapshots = Array.from({ length: 65 }, (_, shardId) => shard(shardId))
   progress.completed({ ...completedCollection('docs'), replicationFactor: 1, snapshots })
   t.strictSame(progress.result().collections, [
@@ -193,7 +193,7 @@ t.test('on a terminal a progress bar replaces the lines', async (t) => {
   const log: string[] = []
   const lines: string[] = []
   const terminal = { columns: 70, write: (text: string) => lines.push(text) }
-  const { tally: progress, time } = newProgress(
+  const { progress, time } = newProgress(
     ['docs'],
     log,
     new ProgressBar(terminal, () => time.now().getTime()),

@@ -153,7 +153,7 @@ t.test('doctor finds Leases whose holder is gone, with and without a Job', async
   t.equal(code, EXIT_CODES.success)
   t.match(
     out,
-    /ns\/vec-docs-backup: its holder VecBackup ns\/nobody is gone; the next one takes it/,
+    /ns\/vec-docs-backup: its holder VecBackup ns\/missing is gone; the next one takes it/,
   )
   t.match(
     out,

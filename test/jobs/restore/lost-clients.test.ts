@@ -1,5 +1,5 @@
 /**
- * Recoveries whose client has gone: a killed pod, a lost answer. A node goes on with them; none may change
+ * Recoveries whose client has gone: a killed pod, a lost answer. The node continues them; none may change
  * the target once a restore has ended, none is doubled, and none is repeated that has succeeded.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -112,8 +112,7 @@ t.test(
 )
 
 /**
- * Opens a gate once the Job has waited for longer than a request may be in transit: whoever takes a node
- * that recovers for an idle one goes on before.
+ * Opens a gate once the Job has waited for longer than a request may be in transit: a Job that mistakes a recovering node for an idle one continues earlier.
  */
 function opensLate(apply: { open: () => void }): (line: string) => void {
   let waits = 0

@@ -80,7 +80,7 @@ const REJECTIONS: Rejection[] = [
   {
     title: 'a manifest of another backup',
     manifest: (manifest) => (manifest.uid = 'another'),
-    error: /is that of another backup: its uid is somebody$/,
+    error: /is that of another backup: its uid is another$/,
   },
   {
     title: 'a key with ../ in it',

@@ -1,4 +1,4 @@
-/** Certificate and token of the hooks: made by the service, told to Metacontroller, renewed in time. */
+/** Certificate and token of the hooks: created by the service, configured in Metacontroller, renewed in time. */
 import { X509Certificate } from 'node:crypto'
 import { connect } from 'node:tls'
 import t, { type Test } from 'tap'
@@ -88,7 +88,7 @@ t.test(
   },
 )
 
-t.test('what is broken in the Secret is made anew', async (t) => {
+t.test('invalid keys of the Secret are recreated', async (t) => {
   const data = completeData({}, wish(NOW))
   for (const broken of ['', 'no certificate', '-----BEGIN CERTIFICATE-----\nxx\n']) {
     const repaired = completeData({ ...data, 'ca.crt': broken }, wish(NOW))
@@ -172,27 +172,24 @@ interface Hooks {
   }
 }
 
-t.test(
-  'Metacontroller is told whom to trust and what to send, in every hook of every kind',
-  async (t) => {
-    const { start, data, webhooks, until } = await service(t)
-    const { url } = await start()
-    await until(async () => (await webhooks('vecmigrations'))[2]?.caBundle !== undefined)
-    const known = await data()
-    const [newest] = acceptedTokens(known)
-    for (const plural of PLURALS) {
-      for (const { caBundle, authorization } of await webhooks(plural)) {
-        t.strictSame(caBundle, { inline: known['ca.crt'] })
-        const secretRef = { ...NAME, key: newest?.name }
-        t.strictSame(authorization, { type: 'Bearer', secretRef })
-      }
+t.test('every hook of every kind has the authority to trust and the token to send', async (t) => {
+  const { start, data, webhooks, until } = await service(t)
+  const { url } = await start()
+  await until(async () => (await webhooks('vecmigrations'))[2]?.caBundle !== undefined)
+  const known = await data()
+  const [newest] = acceptedTokens(known)
+  for (const plural of PLURALS) {
+    for (const { caBundle, authorization } of await webhooks(plural)) {
+      t.strictSame(caBundle, { inline: known['ca.crt'] })
+      const secretRef = { ...NAME, key: newest?.name }
+      t.strictSame(authorization, { type: 'Bearer', secretRef })
     }
-    const local = url.replace('127.0.0.1', 'localhost')
-    t.equal(await greeted(local, known['ca.crt'] ?? ''), 'trusted')
-    t.match(await greeted(local, newAuthority(new Date(), 1).cert), /unable to verify|signature/)
-    t.match(await greeted(local, known['ca.crt'] ?? '', 'other.host'), /does not match/)
-  },
-)
+  }
+  const local = url.replace('127.0.0.1', 'localhost')
+  t.equal(await greeted(local, known['ca.crt'] ?? ''), 'trusted')
+  t.match(await greeted(local, newAuthority(new Date(), 1).cert), /unable to verify|signature/)
+  t.match(await greeted(local, known['ca.crt'] ?? '', 'other.host'), /does not match/)
+})
 
 t.test(
   'a CompositeController created just after the start is connected within seconds',
@@ -282,7 +279,7 @@ t.test(
   },
 )
 
-t.test('a CompositeController that calls somebody else is left alone', async (t) => {
+t.test('a CompositeController that calls another service is not changed', async (t) => {
   const { webhooks, kubernetes } = await service(t, 'elsewhere.example')
   const log = pino({ level: 'silent' })
   const ours = { kubernetes, plurals: PLURALS, hosts: ['localhost'], log }

@@ -108,7 +108,11 @@ t.test('a resource that is not shown any more is forgotten when others are', asy
     })
   decide('gone')
   now = new Date(NOW.getTime() + 16 * MINUTE)
-  t.equal((await samples(service, 'vec_operator_resources')).length, 1, 'silence tells nothing')
+  t.equal(
+    (await samples(service, 'vec_operator_resources')).length,
+    1,
+    'without a call the sample stays',
+  )
   decide('there')
   t.strictSame(await samples(service, 'vec_operator_resources'), [
     'vec_operator_resources{kind="VecAccessKey",phase="Ready"} 1',

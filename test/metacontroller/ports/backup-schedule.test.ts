@@ -1,4 +1,4 @@
-/** What the VecBackupSchedule room is given: its own backups, and only those, as they are now. */
+/** Ports of the VecBackupSchedule hooks: the live backups of the schedule, and no others. */
 import t, { type Test } from 'tap'
 import { pino } from 'pino'
 import { API_VERSION, LABELS } from '../../../crds/contract/names.ts'

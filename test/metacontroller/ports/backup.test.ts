@@ -1,4 +1,4 @@
-/** What the VecBackup room is given: the real API client, and the real bucket client for the purge. */
+/** Ports of the VecBackup hooks: the real API client, and the real bucket client for the purge. */
 import t, { type Test } from 'tap'
 import { pino } from 'pino'
 import { ANNOTATIONS, API_VERSION } from '../../../crds/contract/names.ts'
@@ -274,7 +274,7 @@ t.test('a store that is busy is asked twice, and then again by the next hook', a
   await t.rejects(ports.purge(target, signal), { code: 'StorageError', status: 503 })
   t.equal(s3.calls.length, 2)
   t.equal(sleeps.length, 1)
-  t.strictSame(statuses, [503, 503], 'both are told to the metrics')
+  t.strictSame(statuses, [503, 503], 'both are in the metrics')
   s3.misbehave()
   t.strictSame(await ports.purge(target, signal), { done: true, deleted: 2 })
 })

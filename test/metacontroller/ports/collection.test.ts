@@ -1,4 +1,4 @@
-/** What the VecCollection room is given: claims that are never older than who asks, waits, the engine. */
+/** Ports of the VecCollection hooks: claims that are never older than the caller, waits, and the engine. */
 import { pino } from 'pino'
 import t from 'tap'
 import type { Test } from 'tap'

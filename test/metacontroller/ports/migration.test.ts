@@ -1,4 +1,4 @@
-/** What the VecMigration room is given: above all, whether the target takes points yet. */
+/** Ports of the VecMigration hooks: above all, whether the target accepts points. */
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'

@@ -1,4 +1,4 @@
-/** What the VecRestore room is given: above all, who works on a cluster without a Lease of it. */
+/** Ports of the VecRestore hooks: above all, work on a cluster without its Lease. */
 import t, { type Test } from 'tap'
 import { pino } from 'pino'
 import { ANNOTATIONS, API_VERSION, LABELS } from '../../../crds/contract/names.ts'
@@ -59,7 +59,7 @@ async function stage(t: Test, { namespaces = [] as string[], crds = true } = {})
   return { ...embedded, ports, writes, makeJob, end, makeMigration }
 }
 
-t.test('nobody is at a cluster where nobody works, whatever kinds there are', async (t) => {
+t.test('a cluster without work has no conflicting work of any kind', async (t) => {
   for (const crds of [false, true]) {
     const { ports, makeJob } = await stage(t, { crds })
     t.strictSame(await ports.conflictingWork(CLUSTER, allAllowed), [])
@@ -158,7 +158,7 @@ t.test("a restore waits for this service's own writes to the cluster's collectio
   t.strictSame(await ports.conflictingWork(CLUSTER, allAllowed), [])
 })
 
-t.test('a write that fails is under way no more', async (t) => {
+t.test('a failed write is no longer in flight', async (t) => {
   const { ports, writes } = await stage(t)
   await t.rejects(writes.track(CLUSTER, 'a write', () => Promise.reject(new Error('no'))))
   t.strictSame(await ports.conflictingWork(CLUSTER, allAllowed), [])

@@ -42,7 +42,7 @@ t.test('a copy is made, kept equal to its source, and deleted', async (t) => {
 })
 
 for (const [whose, owners] of [
-  ["a person's", []],
+  ["a user's", []],
   ["another Job's", copy('', 'uid-other').metadata.ownerReferences],
 ] as const) {
   t.test(`a Secret of that name that is ${whose} stays as it is`, async (t) => {

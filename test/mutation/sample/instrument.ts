@@ -21,7 +21,7 @@ export interface Copy {
   mutants: Mutant[]
 }
 
-/** Stryker's own log is not wanted. */
+/** Discards Stryker's log. */
 const SILENT = {
   isTraceEnabled: never,
   isDebugEnabled: never,
@@ -67,7 +67,7 @@ export async function instrumentedCopy(
   const mutants = result.mutants.flatMap(({ id, fileName, location, mutatorName, replacement }) => {
     const text = texts.get(fileName) ?? ''
     const [from, to] = [offsetOf(text, location.start), offsetOf(text, location.end)]
-    // What is only logged is worded for people.
+    // Text that is only logged is for users.
     if (isLogged(logged.get(fileName) ?? [], from, to)) return []
     const original = text.slice(from, to)
     const line = location.start.line + 1

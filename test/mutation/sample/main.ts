@@ -17,7 +17,7 @@ const { values } = parseArgs({
     /** Folders or files, by comma. */
     in: { type: 'string', default: 'jobs/backup,jobs/restore,jobs/migration,jobs/clients' },
     size: { type: 'string', default: '300' },
-    /** Default: drawn anew. */
+    /** Default: random. */
     seed: { type: 'string' },
     /** Percent that must be killed. */
     least: { type: 'string', default: '85' },
@@ -101,7 +101,7 @@ function summary(): boolean {
   print(
     `${verdicts.size} of ${mutants.length} mutants in ${files.length} files judged: ${killed} killed ` +
       `(${count('timeout')} by time-out), ${count('survived')} survived, ${count('not covered')} not covered: ` +
-      `${percent.toFixed(1)} %, at least ${values.least} % are wanted; seed ${seed}, ${seconds()} s`,
+      `${percent.toFixed(1)} %, at least ${values.least} % are required; seed ${seed}, ${seconds()} s`,
   )
   return percent >= Number(values.least) && verdicts.size === size
 }

@@ -1,4 +1,4 @@
-/** The sampler itself: which mutants there are, and that it tells a tested one from an untested one. */
+/** The sampler: which mutants it creates, and that it distinguishes a detected one from a survivor. */
 import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { execFileSync } from 'node:child_process'
 import { tmpdir } from 'node:os'
