@@ -47,20 +47,20 @@ function copiedResource(kind: string): Reason {
   return {
     reason: 'CopyOfEnded',
     messages: [
-      'this is a copy of a <kind> (uid <uid>) that ended as <state> at <time>, and is not run again: to run it, create another <kind> without the annotation vec-operator.dev/progress',
+      'this is a copy of a <kind> (uid <uid>) that finished as <state> at <time>, and is not run again; to run it, create another <kind> without the annotation vec-operator.dev/progress',
     ],
     cause:
-      'A backup tool, or kubectl, created it again from a manifest with the report of the first one. It would put data of that day over those of today.',
-    fix: `Nothing; or create another ${kind} without that annotation, if it shall run.`,
+      'A backup tool or kubectl created it from a manifest that has the report of the first one. Running it would overwrite current data with old data.',
+    fix: `Nothing. To run it, create another ${kind} without that annotation.`,
   }
 }
 
 const invalidEndpoint: Reason = {
   reason: 'EndpointNotUsable',
-  messages: ['<field> is not an address: "<address>"'],
+  messages: ['<field> is not a valid address: "<address>"'],
   cause:
-    'The address has a character that no host name has, such as a space that was pasted with it.',
-  fix: 'Create another resource with the right address; the escaped characters in the message are the wrong ones.',
+    'The address has a character that is not valid in a host name, for example a pasted space.',
+  fix: 'Create another resource with the correct address. The message shows the invalid characters escaped.',
 }
 
 export function dataJobReasons({ kind, noun, clusterField }: DataJobTerms): Reason[] {
@@ -69,8 +69,8 @@ export function dataJobReasons({ kind, noun, clusterField }: DataJobTerms): Reas
     {
       reason: 'ClusterBusy',
       condition: NOT_COMPLETE,
-      messages: ['waits for <kind> <namespace>/<name>'],
-      cause: 'Another resource works on this cluster, and the two must not overlap.',
+      messages: ['waiting for <kind> <namespace>/<name>'],
+      cause: 'Another resource is working on this cluster, and the two must not overlap.',
       fix: 'Wait until the named resource has finished.',
     },
     {
@@ -80,8 +80,8 @@ export function dataJobReasons({ kind, noun, clusterField }: DataJobTerms): Reas
         'cluster <namespace>/<name> not found',
         'cluster <namespace>/<name> is being deleted',
       ],
-      cause: `There is no VecCluster that ${clusterField} names.`,
-      fix: `Make the cluster, or delete this ${kind}: its spec is immutable.`,
+      cause: `The VecCluster in ${clusterField} does not exist or is being deleted.`,
+      fix: `Create the cluster, or delete this ${kind}: its spec is immutable.`,
     },
     {
       reason: 'ClusterNotReady',
@@ -91,7 +91,7 @@ export function dataJobReasons({ kind, noun, clusterField }: DataJobTerms): Reas
         'cluster <namespace>/<name>: <message of its condition Consensus>',
       ],
       cause: `A ${noun} needs every node of the cluster.`,
-      fix: `Look at the VecCluster; the ${noun} goes on by itself.`,
+      fix: `Check the conditions of the VecCluster. The ${noun} starts once the cluster is Running.`,
     },
     {
       reason: 'RefNotPermitted',
@@ -101,26 +101,27 @@ export function dataJobReasons({ kind, noun, clusterField }: DataJobTerms): Reas
         'cluster <namespace>/<name> does not allow namespace <namespace>: add it to the annotation vec-operator.dev/allow-from of the cluster, or set the chart value crossNamespace to open',
       ],
       cause: 'The cluster is in another namespace and does not allow this one to use it.',
-      fix: `Add this namespace to the annotation vec-operator.dev/allow-from of the VecCluster, or install with crossNamespace: open; the ${noun} then starts by itself. A Job that was running is stopped, and another continues.`,
+      fix: `Add this namespace to the annotation vec-operator.dev/allow-from of the VecCluster, or install with crossNamespace: open; the ${noun} then starts automatically. A Job that was running is stopped, and another one continues.`,
     },
     ...(kind === 'VecBackup' ? [] : [copiedResource(kind)]),
     {
       reason: 'SecretNotFound',
       condition: NOT_COMPLETE,
       messages: ['Secret <namespace>/<name> not found'],
-      cause: 'Credentials of a bucket, or the key of an engine, are not there.',
-      fix: 'Make the Secret that it names.',
+      cause:
+        'The Secret with the credentials of a bucket or the API key of an engine does not exist.',
+      fix: 'Create the Secret.',
     },
     {
       reason: 'InvalidSecret',
       condition: NOT_COMPLETE,
       messages: [
         'Secret <namespace>/<name> has no value in key <key>',
-        'Secret <namespace>/<name> is of type <type>, which is not used as credentials: put them into a Secret of type Opaque',
+        'Secret <namespace>/<name> is of type <type>, which cannot hold credentials; use a Secret of type Opaque',
       ],
       cause:
-        'The Secret lacks a key, the key is empty, or the Secret is of a type that Kubernetes or Helm use for other purposes.',
-      fix: `Write the key, or name another Secret in a new ${kind}.`,
+        'A key of the Secret is missing or empty, or the Secret has a type that Kubernetes or Helm use for other purposes.',
+      fix: `Add the key, or name another Secret in a new ${kind}.`,
     },
     {
       reason: 'JobSilent',
@@ -130,8 +131,8 @@ export function dataJobReasons({ kind, noun, clusterField }: DataJobTerms): Reas
         'Job <name> has not reported for more than 10 minutes: check its pods and their nodes',
       ],
       cause:
-        'A Job repeats its report every minute. Its pod hangs, cannot reach the API server, or is on a node that is lost.',
-      fix: 'Look at the pods of the Job. Where the node is gone for good, delete the Node object (or the pod with --force once you know that it no longer runs): another pod goes on.',
+        'A Job reports every minute. Its pod hangs, cannot reach the API server, or is on a lost node.',
+      fix: 'Check the pods of the Job. If the node is lost permanently, delete the Node object (or the pod with --force once it is certain that it no longer runs): another pod continues.',
     },
     {
       reason: 'JobNotStarted',
@@ -145,8 +146,8 @@ export function dataJobReasons({ kind, noun, clusterField }: DataJobTerms): Reas
         'Job <name> is suspended; recreating it',
       ],
       cause:
-        'No pod of the Job came to work: a wrong image, a quota, a node that is full; or it is out of date.',
-      fix: 'Look at the pods and Events of the Job; once mended, the next Job starts by itself.',
+        'The Job has no running pod (wrong image, quota, not enough capacity), or its plan, its image or its Lease is out of date.',
+      fix: 'Check the pods and Events of the Job. Once the cause is fixed, the next Job starts automatically.',
     },
   ]
 }

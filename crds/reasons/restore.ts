@@ -7,7 +7,7 @@ export const RESTORE_REASONS: readonly Reason[] = [
     condition: { type: 'Complete', status: 'True' },
     event: 'Normal',
     messages: ['Restored <n>/<n>', 'Restored <n>/<n>, <size>'],
-    cause: 'Every collection is there, with its copies, indexes and aliases.',
+    cause: 'Every collection is restored, with its replicas, indexes and aliases.',
     fix: NOTHING_TO_DO,
   },
   {
@@ -24,14 +24,15 @@ export const RESTORE_REASONS: readonly Reason[] = [
       'collection <name> is at the target with other <part> than in the backup: <value> instead of <value>',
       '<name> is an alias of collection <name> at the target: use collectionMapping',
     ],
-    cause: 'status.error has the first error, status.restoredCollections all of them.',
-    fix: 'Mend what it names and make another VecRestore: this one is not tried again.',
+    cause:
+      'At least one collection could not be restored. status.error has the first error, status.restoredCollections has all of them.',
+    fix: 'Fix the cause in status.error and create another VecRestore. This one is not retried.',
   },
   {
     reason: 'RestoreStarted',
     event: 'Normal',
-    messages: ['reads <backup>'],
-    cause: 'The Job has reported that it works.',
+    messages: ['restoring from <backup>'],
+    cause: 'The Job has sent its first report.',
     fix: NOTHING_TO_DO,
   },
   {
@@ -43,38 +44,38 @@ export const RESTORE_REASONS: readonly Reason[] = [
       'collection <n> of <n> (<name>), <n> of <n> nodes done: <step>; <how far it is>',
       'collection <n> of <n> (<name>), <n> of <n> shards done: <step>; <how far it is>',
     ],
-    cause: 'The Job works; its message tells how far it is.',
-    fix: 'Nothing; `kubectl logs job/<name>` has each step.',
+    cause: 'The Job is running; the message shows its progress.',
+    fix: 'Nothing. `kubectl logs job/<name>` shows each step.',
   },
   {
     reason: 'RestoreStarting',
     condition: NOT_COMPLETE,
     messages: [
-      'the Job was just made',
-      'Metacontroller does not show Job <name>: it lost its label controller-uid. Set it again (kubectl label job <name> -n <namespace> controller-uid=<uid>), or delete the Job',
-      'the rights of the Job are being made',
-      'the Leases of the cluster are being taken',
-      'the Leases of the cluster are held: looks once more who is at work there',
+      'the Job was just created',
+      'Metacontroller does not list Job <name> because it lost its label controller-uid; set the label (kubectl label job <name> -n <namespace> controller-uid=<uid>) or delete the Job',
+      'creating ServiceAccount, Role and RoleBinding for the Job',
+      'acquiring the Leases of the cluster',
+      'the Leases of the cluster are acquired; checking once more for other work on it',
       'Job <name> was started',
       'Job <name> is starting',
     ],
-    cause: 'Everything is there, and the Job is on its way.',
-    fix: 'Nothing; when it stays, look at the pods and Events of the Job.',
+    cause: 'Nothing blocks the restore, and its Job is being created.',
+    fix: 'Nothing. If it stays in this state, check the pods and Events of the Job.',
   },
   {
     reason: 'BackupNotFound',
     condition: NOT_COMPLETE,
     messages: ['backup <namespace>/<name> not found', 'backup <namespace>/<name> is being deleted'],
-    cause: 'There is no VecBackup that spec.backupRef names.',
-    fix: 'Make the VecRestore anew with spec.source, where its objects are still in the bucket.',
+    cause: 'The VecBackup in spec.backupRef does not exist or is being deleted.',
+    fix: 'Correct the name in another VecRestore. If the objects are still in the bucket, create a VecRestore with spec.source.',
   },
   {
     reason: 'BackupNotCompleted',
     condition: NOT_COMPLETE,
     messages: ['backup is <phase>, not Completed: <namespace>/<name>'],
     cause:
-      'The backup has not ended yet. One that Failed ends the restore, and this is in status.error.',
-    fix: 'Wait for the backup; after a Failed one name another in a new VecRestore.',
+      'The backup has not finished yet, or it is Failed. A Failed backup makes the restore Failed, with this message in status.error.',
+    fix: 'Wait until the backup is Completed. If it is Failed, create a VecRestore of another backup.',
   },
   ...dataJobReasons({
     kind: 'VecRestore',
@@ -94,6 +95,6 @@ function withBackupMessages(reason: Reason): Reason {
     ],
     cause:
       'The cluster or the backup is in another namespace and does not allow this one to use it.',
-    fix: 'Add this namespace to that annotation of the VecCluster or VecBackup; the restore then starts by itself. A Job that was running is stopped, and another continues.',
+    fix: 'Add this namespace to the annotation of the VecCluster or VecBackup; the restore then starts automatically. A Job that was running is stopped, and another one continues.',
   }
 }

@@ -40,7 +40,7 @@ export function finalize(
   })
   if (unannotated === undefined)
     return { status: schedule.status ?? {}, children: unchanged, finalized: true }
-  const message = `waits until backup ${unannotated.name} carries ${unannotated.missing}, or is gone`
+  const message = `waiting until backup ${unannotated.name} has ${unannotated.missing} or is deleted`
   const ready = { type: 'Ready', status: 'False', reason: 'Deleting', message } as const
   return {
     status: { ...schedule.status, conditions: setConditions(schedule, [ready], now) },

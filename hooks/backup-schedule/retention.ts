@@ -139,7 +139,7 @@ export function lastCopiesMessage(lastCopies: LastCopy[]): string {
   const named = lastCopies.slice(0, MAX_NAMED).map(formatLastCopy).join('; ')
   const andMore =
     others.length >= MAX_NAMED ? `; and ${lastCopies.length - MAX_NAMED} more backups` : ''
-  return `no rule of spec.retentionPolicy keeps these backups, but they are not deleted, because no newer one has what they have: ${named}${andMore}. To release one, delete it by hand: kubectl delete qb/${first.name}`
+  return `no rule of spec.retentionPolicy keeps these backups, but they hold the only copy of collections and are not deleted: ${named}${andMore}; to delete one: kubectl delete qb/${first.name}`
 }
 
 function formatLastCopy({ name, collections, count, isFormerCluster }: LastCopy): string {

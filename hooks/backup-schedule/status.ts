@@ -99,7 +99,13 @@ export function eventsOf(
   const created =
     create === undefined || name === undefined
       ? []
-      : [normal('BackupCreated', name, `backup ${name} is made for the slot ${timestamp(create)}`)]
+      : [
+          normal(
+            'BackupCreated',
+            name,
+            `backup ${name} is created for the slot ${timestamp(create)}`,
+          ),
+        ]
   return [
     ...pruned,
     ...created,

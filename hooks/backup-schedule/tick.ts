@@ -96,7 +96,7 @@ function decideSlot(observed: Observed, slots: Slots, now: Date): SlotDecision {
   const { metadata, spec } = schedule
   if (spec.suspend) {
     return {
-      ready: readyFinding('True', 'Suspended', 'no backup is made while spec.suspend is true'),
+      ready: readyFinding('True', 'Suspended', 'no backup is created while spec.suspend is true'),
     }
   }
   const historyFull = historyLimitFinding(observed)
@@ -109,7 +109,7 @@ function decideSlot(observed: Observed, slots: Slots, now: Date): SlotDecision {
     return { ready: readyFinding('True', 'SlotMissed', message) }
   }
   if (live?.conflictingBackup !== undefined) {
-    const message = `VecBackup ${backupName(metadata.name, slot)} is there already and does not belong to this schedule`
+    const message = `VecBackup ${backupName(metadata.name, slot)} already exists and does not belong to this schedule`
     return { ready: readyFinding('False', 'NameConflict', message) }
   }
   return onSlotDue(observed, slot)
@@ -204,12 +204,12 @@ function clockSkew(lastSlot: Date | undefined, now: Date): ConditionUpdate | und
   if (lastSlot === undefined || lastSlot.getTime() - now.getTime() <= CLOCK_TOLERANCE_MS) {
     return undefined
   }
-  const message = `the last slot ${timestamp(lastSlot)} lies ahead of the clock; slots up to it are done`
+  const message = `the last slot ${timestamp(lastSlot)} is ahead of the clock; no backup is created until then`
   return readyFinding('False', 'ClockSkew', message)
 }
 
 function scheduledFinding(): ConditionUpdate {
-  return readyFinding('True', 'Scheduled', 'backups are made as scheduled')
+  return readyFinding('True', 'Scheduled', 'backups are created as scheduled')
 }
 
 function readyFinding(

@@ -99,7 +99,7 @@ export function finalize(deletion: Deletion, { now }: Context): Decision {
     const decision = notPurged(
       deletion,
       'StoppingJob',
-      'waits for the Job to stop',
+      'waiting for the Job to stop',
       REQUEUE_SOON_SECONDS,
       now,
     )
@@ -109,29 +109,29 @@ export function finalize(deletion: Deletion, { now }: Context): Decision {
   if (!hasStarted(deletion) || deletion.deletionAction === 'retain')
     return finalizedDecision(deletion)
   if (deletion.deletionAction === 'retain in a deleted namespace') {
-    const message = `namespace ${namespace} is deleted and spec.deletionPolicy is not Delete: the objects in ${s3PathOf(backup)} stay`
+    const message = `namespace ${namespace} is being deleted and spec.deletionPolicy is not Delete; the objects in ${s3PathOf(backup)} are retained`
     return finalizedWithWarning(deletion, { reason: 'ObjectsRetained', message }, now)
   }
   if (isPastPurgeDeadline(deletion, now)) {
-    const message = `namespace ${namespace} ends and ${s3PathOf(backup)} was not emptied in ${PURGE_TIMEOUT_SECONDS} s: what is left there stays`
+    const message = `namespace ${namespace} is terminating and ${s3PathOf(backup)} could not be emptied within ${PURGE_TIMEOUT_SECONDS} s; the remaining objects were not deleted`
     return finalizedWithWarning(deletion, { reason: 'PurgeTimedOut', message }, now)
   }
   if (reader !== undefined) {
-    return notPurged(deletion, 'WaitingForRestore', `waits for ${reader}`, RETRY_SECONDS, now)
+    return notPurged(deletion, 'WaitingForRestore', `waiting for ${reader}`, RETRY_SECONDS, now)
   }
   if (credentials === undefined) {
     const { name } = backup.spec.storage.s3.credentialsSecretRef
-    const message = `Secret ${namespace}/${name} not found: the objects in ${s3PathOf(backup)} stay`
+    const message = `Secret ${namespace}/${name} not found; the objects in ${s3PathOf(backup)} were not deleted`
     return finalizedWithWarning(deletion, { reason: 'CredentialsMissing', message }, now)
   }
   if (purge?.done === true) return purgeFinished(deletion, purge, now)
   if (purge?.reader !== undefined) {
     const { namespace: from, name, until } = purge.reader
-    const message = `waits for VecRestore ${from}/${name}, which recorded in the bucket that it reads ${s3PathOf(backup)}: until ${until} unless it renews that`
+    const message = `waiting for VecRestore ${from}/${name}, which recorded in the bucket that it reads ${s3PathOf(backup)}; the record expires at ${until} unless the restore renews it`
     return notPurged(deletion, 'WaitingForRestore', message, RETRY_SECONDS, now)
   }
   if (purge?.error !== undefined) {
-    const message = `${s3PathOf(backup)}: ${purge.error} (${ANNOTATIONS.retainObjects}: "true" leaves the objects)`
+    const message = `${s3PathOf(backup)}: ${purge.error} (set the annotation ${ANNOTATIONS.retainObjects}: "true" to retain the objects)`
     const failed = notPurged(deletion, 'PurgeFailed', message, RETRY_SECONDS, now)
     return 'defect' in purge ? { ...failed, failure: { error: purge.defect } } : failed
   }
@@ -140,7 +140,7 @@ export function finalize(deletion: Deletion, { now }: Context): Decision {
   return notPurged(
     deletion,
     'Purging',
-    `${s3PathOf(backup)} is being emptied${remainingText}`,
+    `deleting the objects in ${s3PathOf(backup)}${remainingText}`,
     resyncAfterSeconds,
     now,
   )
@@ -207,7 +207,7 @@ function finalizedDecision({ backup, children }: Deletion): Decision {
 function purgeFinished(deletion: Deletion, { others }: Purge, now: Date): Decision {
   if (others === undefined) return finalizedDecision(deletion)
   const { bucket } = deletion.backup.spec.storage.s3
-  const message = `${s3PathOf(deletion.backup)}: ${others.count} objects that this backup did not write stay, such as s3://${bucket}/${others.example}`
+  const message = `${s3PathOf(deletion.backup)}: ${others.count} objects that this backup did not write were not deleted, such as s3://${bucket}/${others.example}`
   return finalizedWithWarning(deletion, { reason: 'OtherObjectsKept', message }, now)
 }
 

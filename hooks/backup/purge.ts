@@ -39,7 +39,7 @@ export async function purgeBatch(
 
 /** Number of remaining objects, for the condition; empty if it is unknown. */
 export function remainingObjects({ survey }: Purge): string {
-  return survey === undefined ? '' : `, ${survey.left} objects are left`
+  return survey === undefined ? '' : `; ${survey.left} objects remain`
 }
 
 /** The restore as messages name it; undefined if no restore reads the backup. */

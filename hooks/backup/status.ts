@@ -92,7 +92,7 @@ export function expiredStatus(backup: VecBackup, { now }: Context): BackupStatus
   const { conditions = [], ...status } = finalStatus(backup)
   const update = {
     ...{ type: EXPIRED, status: 'True' as const, reason: 'RetentionDaysPassed' },
-    message: `spec.retentionDays have passed since it completed: it is deleted with its objects`,
+    message: `spec.retentionDays have passed since the backup completed; it is deleted with its objects`,
   }
   return { ...status, conditions: [...conditions, ...setConditions(backup, [update], now)] }
 }
@@ -158,7 +158,7 @@ export function backupEvents(
       started: phase === 'InProgress' &&
         backup.status?.phase !== 'InProgress' && {
           reason: 'BackupStarted',
-          message: `the backup is written to ${s3Path ?? 'its bucket'}`,
+          message: `writing the backup to ${s3Path ?? 'its bucket'}`,
         },
       completed: {
         reason: 'BackupCompleted',

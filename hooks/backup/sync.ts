@@ -79,7 +79,7 @@ function jobFacts(observed: Observed, { settings }: Context): JobFacts {
   const holder = leaseHolder(backup)
   return {
     blocker: firstBlocker(observed, settings),
-    startingReason: 'BackupStarting',
+    starting: { reason: 'BackupStarting' },
     hasStarted: backup.status?.startTime !== undefined,
     desiredHash: cluster && desiredPlan(backup, cluster, statefulSet).hash,
     lostLease: leases !== undefined && !isHolder(leases.backup.lease, holder),
@@ -110,7 +110,7 @@ function start(observed: Observed, facts: JobFacts, { now, settings }: Context):
   const rbac = backupRbac(backup)
   // A Job must not start before it has permission to report.
   if (cluster === undefined || leases === undefined || !allObserved(rbac, observed.children)) {
-    return starting(facts, 'the rights of the Job are being made', rbac)
+    return starting(facts, 'creating ServiceAccount, Role and RoleBinding for the Job', rbac)
   }
   const claimResult = claim([leases.backup], leaseHolder(backup), {
     cluster,
@@ -120,7 +120,7 @@ function start(observed: Observed, facts: JobFacts, { now, settings }: Context):
   if (claimResult.state === 'waiting') return queuedBehind(claimResult)
   if (claimResult.state === 'taking') {
     const { writes } = claimResult
-    return { ...starting(facts, 'the Lease of the cluster is being taken'), leases: writes }
+    return { ...starting(facts, 'acquiring the Lease of the cluster'), leases: writes }
   }
   // A helm Job of an earlier release, or of the first install, holds no Lease.
   const [helmJob] = helmJobs
@@ -153,7 +153,7 @@ function finished(
 const CLOCK_AHEAD = {
   reason: 'ClockAhead',
   message:
-    'spec.retentionDays have passed by the clock of the operator, but not by that of the API server: nothing is deleted; set the clock of the node that the operator runs on',
+    'spec.retentionDays have passed by the clock of the operator, but not by that of the API server; nothing is deleted: correct the clock of the node that the operator runs on',
 }
 
 /** Its status has the outcome: what remains is the Job history and the expiry. */

@@ -55,7 +55,7 @@ export interface JobFacts {
   /** The first blocker; undefined if a Job may be created. */
   blocker: Blocker | undefined
   /** Reason of the condition while its Job is starting. */
-  startingReason: string
+  starting: Pick<ConditionReason, 'reason'>
   /** Its status shows that a Job has reported. */
   hasStarted: boolean
   /** Hash of the current plan, if one can be computed. */
@@ -97,12 +97,12 @@ export function nextStep(observed: ObservedDataJob, facts: JobFacts, context: Co
 
 /** A step towards its Job is taken: the next sync observes it. */
 export function starting(
-  { startingReason }: Pick<JobFacts, 'startingReason'>,
+  facts: Pick<JobFacts, 'starting'>,
   message: string,
   created: Child[] = [],
 ): Unfinished {
   return {
-    conditionReason: { reason: startingReason, message },
+    conditionReason: { ...facts.starting, message },
     resyncAfterSeconds: REQUEUE_SOON_SECONDS,
     created,
   }
@@ -110,7 +110,7 @@ export function starting(
 
 /** Another resource works on the same cluster. */
 export function busyWith(other: string, leases: LeaseWrite[]): Unfinished {
-  return waiting({ reason: 'ClusterBusy', message: `waits for ${other}` }, leases)
+  return waiting({ reason: 'ClusterBusy', message: `waiting for ${other}` }, leases)
 }
 
 /**
@@ -207,10 +207,10 @@ function accessRevoked(job: Job, blocker: Blocker, { copiedCredentials }: JobFac
 function watchHiddenJob({ metadata }: Job, facts: JobFacts, { now }: Context): Unfinished {
   const { namespace = '', name, creationTimestamp = '', labels } = metadata
   if (!(secondsSince(creationTimestamp, now) >= JOB_CACHE_TIMEOUT_SECONDS)) {
-    return starting(facts, 'the Job was just made')
+    return starting(facts, 'the Job was just created')
   }
   const uid = labels?.[LABELS.parent] ?? ''
-  const message = `Metacontroller does not show Job ${name}: it lost its label controller-uid. Set it again (kubectl label job ${name} -n ${namespace} controller-uid=${uid}), or delete the Job`
+  const message = `Metacontroller does not list Job ${name} because it lost its label controller-uid; set the label (kubectl label job ${name} -n ${namespace} controller-uid=${uid}) or delete the Job`
   return { ...starting(facts, message), resyncAfterSeconds: RETRY_SECONDS }
 }
 

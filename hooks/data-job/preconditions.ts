@@ -95,7 +95,7 @@ export function secretTypeBlocker(
   if (isCredentialType(type, keys)) return undefined
   return {
     reason: 'InvalidSecret',
-    message: `Secret ${namespace}/${name} is of type ${type}, which is not used as credentials: put them into a Secret of type Opaque`,
+    message: `Secret ${namespace}/${name} is of type ${type}, which cannot hold credentials; use a Secret of type Opaque`,
   }
 }
 
@@ -123,7 +123,7 @@ export function endpointBlocker(field: string, address: string | undefined): Blo
   return {
     reason: 'EndpointNotUsable',
     // Quoted: the invalid character may be invisible.
-    message: `${field} is not an address: ${quotePrintable(address)}`,
+    message: `${field} is not a valid address: ${quotePrintable(address)}`,
     terminal: true,
     showMessage: true,
   }
@@ -148,7 +148,7 @@ export function copyBlocker(
   const { uid, state, at } = original
   return {
     reason: 'CopyOfEnded',
-    message: `this is a copy of a ${resource.kind} (uid ${uid}) that ended as ${state} at ${at}, and is not run again: to run it, create another ${resource.kind} without the annotation ${ANNOTATIONS.progress}`,
+    message: `this is a copy of a ${resource.kind} (uid ${uid}) that finished as ${state} at ${at}, and is not run again; to run it, create another ${resource.kind} without the annotation ${ANNOTATIONS.progress}`,
     terminal: true,
     showMessage: true,
   }

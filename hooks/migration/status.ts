@@ -33,7 +33,7 @@ export function activeStatus(
   const isStarted = progress?.migration !== undefined || migration.status?.startTime !== undefined
   const reason = conditionReason ?? {
     reason: isStarted ? 'MigrationRunning' : 'MigrationStarting',
-    message: progress?.message ?? 'the points of its collections are being counted',
+    message: progress?.message ?? 'counting the points of the collections',
   }
   return {
     phase: isStarted ? 'Running' : 'Pending',
@@ -130,7 +130,7 @@ export function migrationEvents(
       started: phase === 'Running' &&
         migration.status?.phase !== 'Running' && {
           reason: 'MigrationStarted',
-          message: `copies ${pointsTotal} points of ${collectionsTotal} collections from ${source}`,
+          message: `copying ${pointsTotal} points of ${collectionsTotal} collections from ${source}`,
         },
       completed: { reason: 'MigrationCompleted', suffix: `, ${pointsCopied} points` },
       failed: 'MigrationFailed',

@@ -52,7 +52,7 @@ function jobFacts(observed: Observed, { settings }: Context): JobFacts {
   const { migration, clusters, secrets } = observed
   return {
     blocker: firstBlocker(observed, settings),
-    startingReason: 'MigrationStarting',
+    starting: { reason: 'MigrationStarting' },
     hasStarted: migration.status?.startTime !== undefined,
     desiredHash: desiredPlan(migration, clusters)?.hash,
     copiedCredentials: copiedCredentials(migration),
@@ -70,7 +70,7 @@ function start(observed: Observed, facts: JobFacts, { now, settings }: Context):
   const desired = desiredPlan(migration, clusters)
   // A Job must not start before it has permission to report.
   if (desired === undefined || !allObserved(rbac, observed.children)) {
-    return starting(facts, 'the rights of the Job are being made', rbac)
+    return starting(facts, 'creating ServiceAccount, Role and RoleBinding for the Job', rbac)
   }
   for (const lease of writers) {
     const holder = holderOf(lease, now)

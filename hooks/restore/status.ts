@@ -135,7 +135,7 @@ export function restoreEvents(
       started: startTime !== undefined &&
         restore.status?.startTime === undefined && {
           reason: 'RestoreStarted',
-          message: `reads ${sourceBackup}`,
+          message: `restoring from ${sourceBackup}`,
         },
       completed: {
         reason: 'RestoreCompleted',

@@ -82,7 +82,7 @@ function jobFacts(observed: Observed, { settings }: Context): JobFacts {
   const ownLeases = leases === undefined ? [] : inAcquireOrder(leases)
   return {
     blocker: firstBlocker(observed, settings),
-    startingReason: 'RestoreStarting',
+    starting: { reason: 'RestoreStarting' },
     hasStarted: restore.status?.startTime !== undefined,
     desiredHash: cluster && desiredPlan(restore, cluster, observed)?.hash,
     lostLease: !ownLeases.every(({ lease }) => isHolder(lease, holder)),
@@ -136,7 +136,7 @@ function start(observed: Observed, facts: JobFacts, { now, settings }: Context):
   const isRead = cluster !== undefined && leases !== undefined && desired !== undefined
   // A Job must not start before it has permission to report.
   if (!isRead || !allObserved(rbac, observed.children)) {
-    return starting(facts, 'the rights of the Job are being made', rbac)
+    return starting(facts, 'creating ServiceAccount, Role and RoleBinding for the Job', rbac)
   }
   const [other] = conflictingWork
   if (other !== undefined) return busyWith(other, facts.leaseReleases)
@@ -144,12 +144,13 @@ function start(observed: Observed, facts: JobFacts, { now, settings }: Context):
   if (claimResult.state === 'waiting') return queuedBehind(claimResult)
   if (claimResult.state === 'taking') {
     const { writes } = claimResult
-    return { ...starting(facts, 'the Leases of the cluster are being taken'), leases: writes }
+    return { ...starting(facts, 'acquiring the Leases of the cluster'), leases: writes }
   }
   // Work that checked the Leases just before they were acquired is visible by then.
   const remainingSeconds = LEASE_RECHECK_SECONDS - secondsSinceAcquired(inAcquireOrder(leases), now)
   if (remainingSeconds > 0) {
-    const message = 'the Leases of the cluster are held: looks once more who is at work there'
+    const message =
+      'the Leases of the cluster are acquired; checking once more for other work on it'
     return { ...starting(facts, message), resyncAfterSeconds: Math.ceil(remainingSeconds) }
   }
   const plan = { ...desired, run: runNumberAfter(progress) }

@@ -92,7 +92,7 @@ t.test('a long address with a space that is not ASCII is refused with its name',
   const payload = { parent, children: {}, related: {}, finalizing: false }
   const { statusCode, body } = await server.inject({ method: 'POST', url, payload })
   t.equal(statusCode, 200)
-  const error = 'spec.storage.s3.endpoint is not an address: "https://s3.example.com\\u00a0"'
+  const error = 'spec.storage.s3.endpoint is not a valid address: "https://s3.example.com\\u00a0"'
   t.match(JSON.parse(body), { status: { phase: 'Failed', error } })
 })
 

@@ -59,7 +59,7 @@ const unlocked: Scenario = {
     await world.advance(SECRET_SECONDS)
     await deleted(world, reference)
     t.strictSame(await bucket.keys(), before)
-    const message = `Secret ${namespace}/bucket not found: the objects in s3://${bucket.name}/b stay`
+    const message = `Secret ${namespace}/bucket not found; the objects in s3://${bucket.name}/b were not deleted`
     t.match(await eventsAbout(world, reference), { CredentialsMissing: message })
     t.match(await world.serviceLog(), message)
   },
@@ -78,7 +78,7 @@ const barred: Scenario = {
     )
     await world.delete(reference)
     await eventually(world, 'the purge error is reported', async () =>
-      /403 AccessDenied.*retain-objects: "true" leaves the objects/.test(
+      /403 AccessDenied.*retain-objects: "true" to retain the objects/.test(
         (await eventsAbout(world, reference))['PurgeFailed'] ?? '',
       ),
     )

@@ -103,7 +103,7 @@ const fires: Scenario = {
     )
     t.ok(Date.parse(status.nextBackupTime ?? '') > slot)
     t.match(said(object), { status: 'True', reason: 'Scheduled' })
-    t.match(await eventsAbout(world, reference), { BackupCreated: /is made for the slot/ })
+    t.match(await eventsAbout(world, reference), { BackupCreated: /is created for the slot/ })
 
     await world.delete(reference)
     await world.waitFor(itself, 'gone with its schedule', (found) => found === undefined, 180)

@@ -60,7 +60,7 @@ const oneAtATime: Scenario = {
     await eventually(world, 'the first uploads', held.begun)
     await world.apply(second.of())
     const waiting = await untilSaid(world, second.reference, 'ClusterBusy')
-    t.equal(said(waiting)?.message, `waits for VecBackup ${namespace}/first`)
+    t.equal(said(waiting)?.message, `waiting for VecBackup ${namespace}/first`)
     t.equal(backupStatus(waiting).phase, 'Pending')
     t.equal(backupStatus(await world.get(first.reference)).phase, 'InProgress')
     t.equal((await backupJobs(world, namespace)).length, 1)

@@ -77,7 +77,7 @@ const waitsForBackup: Scenario = {
       (object) => said(object)?.reason === 'ClusterBusy',
       180,
     )
-    t.equal(said(waiting)?.message, `waits for VecRestore ${namespace}/r`)
+    t.equal(said(waiting)?.message, `waiting for VecRestore ${namespace}/r`)
 
     await world.delete(backup.reference)
     const purged = (object: AnyObject | undefined) =>
@@ -88,7 +88,7 @@ const waitsForBackup: Scenario = {
       (object) => purged(object)?.reason === 'WaitingForRestore',
       180,
     )
-    t.equal(purged(live)?.message, `waits for VecRestore ${namespace}/r`)
+    t.equal(purged(live)?.message, `waiting for VecRestore ${namespace}/r`)
     t.ok((await bucket.keys('one/')).includes('one/manifest.json'))
 
     bucket.misbehave()

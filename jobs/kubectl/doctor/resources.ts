@@ -197,7 +197,7 @@ async function checkBucket(
   }
   const { type = 'Opaque' } = secret
   if (!isCredentialType(type, [target.credentialsSecretRef.accessKeyIdKey])) {
-    const says = `Secret ${namespace}/${name} is of type ${type}, which is not used as credentials`
+    const says = `Secret ${namespace}/${name} is of type ${type}, which cannot hold credentials`
     return { about, level: 'wrong', says }
   }
   if (!context.readsBuckets) {

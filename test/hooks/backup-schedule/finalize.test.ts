@@ -42,7 +42,7 @@ t.test('retain-objects: waits until every backup carries it (H2)', async (t) => 
   t.match(desired.status, {
     phase: 'Active',
     lastScheduleTime: SLOT,
-    conditions: [{ reason: 'Deleting', message: /nightly-20260228-030000 carries vec-operator.dev\/retain-objects, or is gone$/ }], // prettier-ignore
+    conditions: [{ reason: 'Deleting', message: /nightly-20260228-030000 has vec-operator.dev\/retain-objects or is deleted$/ }], // prettier-ignore
   })
   t.strictSame(
     desired.children.map(({ metadata }) => metadata.annotations?.[ANNOTATIONS.retainObjects]),
@@ -77,7 +77,7 @@ t.test('deletionPolicy: waits until every backup carries it', async (t) => {
     t.match(waiting.status.conditions, [
       {
         reason: 'Deleting',
-        message: `waits until backup nightly-20260228-030000 carries spec.deletionPolicy ${deletionPolicy}, or is gone`,
+        message: `waiting until backup nightly-20260228-030000 has spec.deletionPolicy ${deletionPolicy} or is deleted`,
       },
     ])
     t.match(waiting.children, [{ spec: { deletionPolicy } }])

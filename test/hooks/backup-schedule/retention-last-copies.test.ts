@@ -117,7 +117,7 @@ t.test('the condition and an Event say which is kept, why, and how to release it
   const desired = await tick(stage, '2026-03-10T02:00:00Z')
   const held = {
     ...{ type: 'RetentionApplied', status: 'False', reason: 'LastCopyKept' },
-    message: `no rule of spec.retentionPolicy keeps these backups, but they are not deleted, because no newer one has what they have: ${DAYS[0]} (docs). To release one, delete it by hand: kubectl delete qb/${DAYS[0]}`,
+    message: `no rule of spec.retentionPolicy keeps these backups, but they hold the only copy of collections and are not deleted: ${DAYS[0]} (docs); to delete one: kubectl delete qb/${DAYS[0]}`,
   }
   t.match(desired.status.conditions?.[1], held)
   const events = desired.events?.filter(({ reason }) => reason === 'LastCopyKept')
@@ -143,10 +143,10 @@ t.test('a message names three of many', async (t) => {
   const held = ['1', '2', '3', '4', '5'].map((name) => ({ ...one, name }))
   t.match(
     lastCopiesMessage(held),
-    /: 1 \(a, b, c, 6 more\); 2 .*; 3 .*; and 2 more backups\. To release/,
+    /: 1 \(a, b, c, 6 more\); 2 .*; 3 .*; and 2 more backups; to delete one/,
   )
   const former = { name: 'x', collections: [], count: 2, isFormerCluster: true }
-  t.match(lastCopiesMessage([former]), /: x \(2 collections of a former cluster\)\. To release/)
+  t.match(lastCopiesMessage([former]), /: x \(2 collections of a former cluster\); to delete one/)
 })
 
 t.test('hashes distinguish names, and are omitted for more than a thousand', async (t) => {

@@ -89,7 +89,7 @@ t.test(
           type: 'Ready',
           status: 'True',
           reason: 'Scheduled',
-          message: 'backups are made as scheduled',
+          message: 'backups are created as scheduled',
           lastTransitionTime: '2026-03-12T03:10:00Z',
           observedGeneration: 1,
         },

@@ -13,7 +13,7 @@ const NOON = new Date('2026-03-01T12:00:00Z')
 const hourly = { schedule: '0 * * * *' }
 const SCHEDULED = {
   ...{ type: 'Ready', status: 'True', reason: 'Scheduled' },
-  message: 'backups are made as scheduled',
+  message: 'backups are created as scheduled',
 } as const
 
 function observed(parts: ScheduleOverrides, more: Partial<Observed> = {}): Observed {
@@ -63,7 +63,7 @@ t.test('a clock that is behind the last slot by more than a minute is reported',
   t.strictSame(at('2026-03-01T12:01:00Z')[1], 'Scheduled')
   t.strictSame(at('2026-03-01T12:01:01Z'), [
     ...['False', 'ClockSkew'],
-    'the last slot 2026-03-01T12:01:01Z lies ahead of the clock; slots up to it are done',
+    'the last slot 2026-03-01T12:01:01Z is ahead of the clock; no backup is created until then',
   ])
 })
 
@@ -73,7 +73,7 @@ t.test('every reason not to create a backup has a message', async (t) => {
   const taken = backup('2026-03-01T12:00:00Z')
   const suspended = decide(observed({ spec: { suspend: true } }, last), NOON)
   t.strictSame(ready(suspended), [
-    ...['True', 'Suspended', 'no backup is made while spec.suspend is true'],
+    ...['True', 'Suspended', 'no backup is created while spec.suspend is true'],
   ])
   const late = new Date('2026-03-01T12:10:01Z')
   t.strictSame(ready(decide(observed({ spec: { startingDeadlineSeconds: 600 } }, last), late)), [
@@ -89,7 +89,7 @@ t.test('every reason not to create a backup has a message', async (t) => {
   const live = { schedule: same, backups: [], conflictingBackup: taken }
   t.strictSame(ready(decide(observed({}, { ...last, live }), NOON)), [
     ...['False', 'NameConflict'],
-    `VecBackup ${taken.metadata.name} is there already and does not belong to this schedule`,
+    `VecBackup ${taken.metadata.name} already exists and does not belong to this schedule`,
   ])
 })
 

@@ -158,7 +158,7 @@ t.test('an unreadable schedule does not delete objects', async (t) => {
 t.test('a namespace that is deleted empties a bucket only where that was asked for', async (t) => {
   const isNamespaceTerminating = async () => true
   const stays =
-    'namespace ns is deleted and spec.deletionPolicy is not Delete: the objects in s3://store/daily/b stay'
+    'namespace ns is being deleted and spec.deletionPolicy is not Delete; the objects in s3://store/daily/b are retained'
   t.strictSame(await purgesOf(deletedBackup(), { isNamespaceTerminating }), {
     purges: 0,
     written: ['event ObjectsRetained', `warn ${stays}`],

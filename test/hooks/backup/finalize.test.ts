@@ -33,7 +33,7 @@ t.test('deletion while running stops the Job first, with its pods, then purges',
   const first = await callHook('finalize', asked, running)
   t.strictSame(first.written, [`stop ${dataJob().metadata.name}`])
   t.match(first.desired.status.conditions, [
-    { type: 'Purged', reason: 'StoppingJob', message: 'waits for the Job to stop' },
+    { type: 'Purged', reason: 'StoppingJob', message: 'waiting for the Job to stop' },
   ])
   t.strictSame(calls, [])
   t.equal(first.desired.finalized, undefined)
@@ -95,7 +95,7 @@ t.test(
       t.match(answer.status.conditions?.at(-1), {
         type: 'Purged',
         reason: 'Purging',
-        message: `s3://store/daily/b is being emptied, ${left} objects are left`,
+        message: `deleting the objects in s3://store/daily/b; ${left} objects remain`,
       })
     }
     t.equal((await hooks.finalize?.(hookRequest(deletedBackup()), context))?.finalized, true)
@@ -118,7 +118,7 @@ for (const error of [
     const condition = status.conditions?.at(-1)
     t.match(condition, {
       reason: 'PurgeFailed',
-      message: `s3://store/daily/b: ${error.message} (${ANNOTATIONS.retainObjects}: "true" leaves the objects)`,
+      message: `s3://store/daily/b: ${error.message} (set the annotation ${ANNOTATIONS.retainObjects}: "true" to retain the objects)`,
     })
     t.equal(first.desired.resyncAfterSeconds, 30)
     t.strictSame(first.written, ['event PurgeFailed'])
@@ -180,7 +180,7 @@ t.test('a missing credentials Secret: a warning and an Event, and the objects st
   t.equal(desired.finalized, true)
   t.strictSame(written, [
     'event CredentialsMissing',
-    'warn Secret ns/s3 not found: the objects in s3://store/daily/b stay',
+    'warn Secret ns/s3 not found; the objects in s3://store/daily/b were not deleted',
   ])
 })
 
@@ -219,7 +219,7 @@ t.test('during the purge the Jobs are read once per call', async (t) => {
   t.equal(looks, 1)
   t.equal(
     desired.status.conditions?.at(-1)?.message,
-    's3://store/daily/b is being emptied',
+    'deleting the objects in s3://store/daily/b',
     'without a count of the store the message has no number',
   )
 })
@@ -310,7 +310,7 @@ t.test(
     t.equal(given.desired.finalized, true)
     t.strictSame(given.written, [
       'event PurgeTimedOut',
-      'warn namespace ns ends and s3://store/daily/b was not emptied in 600 s: what is left there stays',
+      'warn namespace ns is terminating and s3://store/daily/b could not be emptied within 600 s; the remaining objects were not deleted',
     ])
     const alive = await callHook('finalize', late, {
       ...ends,
@@ -341,7 +341,7 @@ t.test('a purge waits while a restore naming that backup has an unfinished Job',
   t.match(desired.status.conditions?.at(-1), {
     type: 'Purged',
     reason: 'WaitingForRestore',
-    message: 'waits for VecRestore far/busy',
+    message: 'waiting for VecRestore far/busy',
   })
   const over = { ...answers, restoresReading: async () => restores.slice(0, 2) }
   t.equal((await callHook('finalize', hookRequest(deletedBackup()), over)).desired.finalized, true)
@@ -373,7 +373,7 @@ t.test('a purge waits for a restore that recorded itself in the bucket', async (
     type: 'Purged',
     reason: 'WaitingForRestore',
     message:
-      'waits for VecRestore far/drill, which recorded in the bucket that it reads s3://store/daily/b: until 2026-03-01T12:30:00.000Z unless it renews that',
+      'waiting for VecRestore far/drill, which recorded in the bucket that it reads s3://store/daily/b; the record expires at 2026-03-01T12:30:00.000Z unless the restore renews it',
   })
 })
 
@@ -386,7 +386,7 @@ t.test('objects that this backup did not write stay, and an Event says where', a
   t.equal(desired.finalized, true)
   t.strictSame(written, [
     'event OtherObjectsKept',
-    'warn s3://store/daily/b: 3 objects that this backup did not write stay, such as s3://store/daily/b/nightly/owner.json',
+    'warn s3://store/daily/b: 3 objects that this backup did not write were not deleted, such as s3://store/daily/b/nightly/owner.json',
   ])
 })
 

@@ -53,7 +53,7 @@ const missing: [string, Partial<Observed>, string, string][] = [
       `credentials, for the Secret is of type ${type}`,
       { secrets: { bucket: { ...bucketKeys, type } } },
       'InvalidSecret',
-      `Secret ns/s3 is of type ${type}, which is not used as credentials: put them into a Secret of type Opaque`,
+      `Secret ns/s3 is of type ${type}, which cannot hold credentials; use a Secret of type Opaque`,
     ],
   ),
   [
@@ -134,7 +134,11 @@ t.test('RBAC is created before the Job, which reports with it', async (t) => {
   t.strictSame(sync(ready({ children: [] }), context), {
     status: {
       phase: 'Pending',
-      conditions: complete('False', 'BackupStarting', 'the rights of the Job are being made'),
+      conditions: complete(
+        'False',
+        'BackupStarting',
+        'creating ServiceAccount, Role and RoleBinding for the Job',
+      ),
     },
     children: rbac,
     resyncAfterSeconds: 2,
@@ -156,7 +160,7 @@ t.test('the Lease is taken last, and no Job is made in that pass', async (t) => 
   t.strictSame(statusSummary(decision), [
     'Pending',
     'BackupStarting',
-    'the Lease of the cluster is being taken',
+    'acquiring the Lease of the cluster',
   ])
 })
 
@@ -197,7 +201,11 @@ t.test('who waits for a Lease says for whom', async (t) => {
     ready({ leases: { write: { kind: 'write' }, backup: { kind: 'backup', lease, jobs: [] } } }),
     context,
   )
-  t.strictSame(statusSummary(decision), ['Pending', 'ClusterBusy', 'waits for VecBackup ns/other'])
+  t.strictSame(statusSummary(decision), [
+    'Pending',
+    'ClusterBusy',
+    'waiting for VecBackup ns/other',
+  ])
   t.equal(decision.resyncAfterSeconds, 30)
   const [noted] = decision.leases ?? []
   t.equal(noted?.lease.spec?.holderIdentity, 'VecBackup/ns/other/uid-other')
@@ -214,11 +222,11 @@ t.test(
     }
     const held = sync(ready({ leases: { write: { kind: 'write' }, backup: run } }), context)
     t.strictSame(statusSummary(held), [
-      ...['Pending', 'ClusterBusy', 'waits for the helm run of VecCluster ns/a'],
+      ...['Pending', 'ClusterBusy', 'waiting for the helm run of VecCluster ns/a'],
     ])
     const first = sync(ready({ helmJobs: ['helm Job cluster-upgrade-1'] }), context)
     t.strictSame(statusSummary(first), [
-      ...['Pending', 'ClusterBusy', 'waits for helm Job cluster-upgrade-1'],
+      ...['Pending', 'ClusterBusy', 'waiting for helm Job cluster-upgrade-1'],
     ])
     t.equal(createdJob(first), undefined)
   },
@@ -238,7 +246,11 @@ t.test(
       }),
       context,
     )
-    t.strictSame(statusSummary(decision), ['Pending', 'ClusterBusy', 'waits for VecRestore far/r'])
+    t.strictSame(statusSummary(decision), [
+      'Pending',
+      'ClusterBusy',
+      'waiting for VecRestore far/r',
+    ])
     t.strictSame(decision.leases, [{ action: 'drop', lease: own }])
   },
 )
@@ -259,9 +271,9 @@ t.test(
   async (t) => {
     const liveJobs = (createdAgo: number) => [dataJob({ createdAgo })]
     const soon = sync(ready({ liveJobs: liveJobs(119) }), context)
-    t.equal(statusSummary(soon)[2], 'the Job was just made')
+    t.equal(statusSummary(soon)[2], 'the Job was just created')
     const lost = sync(ready({ liveJobs: liveJobs(120) }), context)
-    t.match(statusSummary(lost)[2], /^Metacontroller does not show Job .*-1: it lost its label controller-uid\. .*controller-uid=uid-b\), or delete the Job$/) // prettier-ignore
+    t.match(statusSummary(lost)[2], /^Metacontroller does not list Job .*-1 because it lost its label controller-uid; .*controller-uid=uid-b\) or delete the Job$/) // prettier-ignore
     t.equal(lost.resyncAfterSeconds, 30)
     t.strictSame([lost.leases, lost.deleteJobs], [undefined, undefined], 'it may be at work')
   },

@@ -21,7 +21,7 @@ const job = dataJobOf(identity)
 const { name, uid } = job.metadata
 const facts: JobFacts = {
   blocker: undefined,
-  startingReason: 'JobStarting',
+  starting: { reason: 'JobStarting' },
   hasStarted: false,
   desiredHash: 'current',
   lostLease: false,
@@ -104,7 +104,7 @@ t.test('a Job that is not in the cache yet is neither created again nor overtake
   t.match(hidden(1), {
     is: 'running',
     answer: {
-      conditionReason: { reason: 'JobStarting', message: 'the Job was just made' },
+      conditionReason: { reason: 'JobStarting', message: 'the Job was just created' },
       resyncAfterSeconds: REQUEUE_SOON_SECONDS,
       leases: undefined,
     },

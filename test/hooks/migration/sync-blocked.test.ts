@@ -24,7 +24,7 @@ t.test(
     })
     const copy = migration({ annotations: { [ANNOTATIONS.progress]: formerReport } })
     const decision = sync(ready({ migration: copy }), context)
-    const message = `this is a copy of a VecMigration (uid uid-former) that ended as Done at ${ago(9000)}, and is not run again: to run it, create another VecMigration without the annotation vec-operator.dev/progress`
+    const message = `this is a copy of a VecMigration (uid uid-former) that finished as Done at ${ago(9000)}, and is not run again; to run it, create another VecMigration without the annotation vec-operator.dev/progress`
     t.strictSame(statusSummary(decision), ['Failed', 'MigrationFailed', message])
     t.match(decision.status, { phase: 'Failed', error: message })
     t.equal(createdJob(decision), undefined)
@@ -62,7 +62,7 @@ t.test('a Job whose clusters are deleted stays until its first report', async (t
 t.test('a Job that Metacontroller does not show yet is not made twice', async (t) => {
   const decision = sync(ready({ liveJobs: [migrationJob()] }), context)
   t.equal(createdJob(decision), undefined)
-  t.strictSame(statusSummary(decision)[2], 'the Job was just made')
+  t.strictSame(statusSummary(decision)[2], 'the Job was just created')
 })
 
 t.test('the next Job of a migration has the next number', async (t) => {

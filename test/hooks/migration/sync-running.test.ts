@@ -12,7 +12,7 @@ t.test('Pending until point counts are read, then Running with its progress', as
   t.strictSame(statusSummary(pending), [
     'Pending',
     'MigrationStarting',
-    'the points of its collections are being counted',
+    'counting the points of the collections',
   ])
   const message = 'waits for the source ns/b: no answer'
   const waiting = sync(ready({ jobs, progress: report({ message }) }), context)
@@ -35,7 +35,7 @@ t.test('Pending until point counts are read, then Running with its progress', as
   t.match(decision.events, [
     {
       reason: 'MigrationStarted',
-      message: 'copies 1000 points of 2 collections from ns/b',
+      message: 'copying 1000 points of 2 collections from ns/b',
     },
   ])
   t.equal(decision.children.length, migrationRbac(migration()).length + 1)

@@ -81,7 +81,7 @@ t.test('the rights come first, then the Job, then its report', async (t) => {
   t.strictSame(statusSummary(first), [
     'Pending',
     'MigrationStarting',
-    'the rights of the Job are being made',
+    'creating ServiceAccount, Role and RoleBinding for the Job',
   ])
   const second = sync(ready(), context)
   t.strictSame(jobPod(second).container.args, ['jobs/main.js', 'migration', 'run', 'ns/m'])
@@ -207,7 +207,7 @@ t.test('while a restore writes to source or target no migration starts', async (
   const free: ObservedLease = { kind: 'write' }
   for (const writers of [[held], [free, held]]) {
     const decision = sync(ready({ writers }), context)
-    t.strictSame(statusSummary(decision), ['Pending', 'ClusterBusy', 'waits for VecRestore ns/r'])
+    t.strictSame(statusSummary(decision), ['Pending', 'ClusterBusy', 'waiting for VecRestore ns/r'])
     t.equal(createdJob(decision), undefined)
     t.equal(decision.children.length, migrationRbac(migration()).length)
   }

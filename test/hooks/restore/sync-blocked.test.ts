@@ -36,7 +36,7 @@ t.test(
   async (t) => {
     for (const state of ['Done', 'Failed', 'Refused'] as const) {
       const decision = sync(ready({ restore: copyOf(state) }), context)
-      const message = `this is a copy of a VecRestore (uid uid-of-last-year) that ended as ${state} at ${ago(9000)}, and is not run again: to run it, create another VecRestore without the annotation vec-operator.dev/progress`
+      const message = `this is a copy of a VecRestore (uid uid-of-last-year) that finished as ${state} at ${ago(9000)}, and is not run again; to run it, create another VecRestore without the annotation vec-operator.dev/progress`
       t.strictSame(statusSummary(decision), ['Failed', 'RestoreFailed', message])
       t.match(decision.status, { phase: 'Failed', error: message })
       t.strictSame(

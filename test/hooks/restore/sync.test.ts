@@ -150,7 +150,7 @@ t.test('the rights of the Job are seen before anything is taken', async (t) => {
   t.strictSame(decision.children, rbac)
   t.equal(decision.leases, undefined)
   t.equal(decision.resyncAfterSeconds, 2)
-  t.equal(statusSummary(decision)[2], 'the rights of the Job are being made')
+  t.equal(statusSummary(decision)[2], 'creating ServiceAccount, Role and RoleBinding for the Job')
 })
 
 t.test('a restore takes both Leases of its target, the one that all need first', async (t) => {
@@ -165,7 +165,7 @@ t.test('a restore takes both Leases of its target, the one that all need first',
   t.strictSame(statusSummary(decision), [
     'Pending',
     'RestoreStarting',
-    'the Leases of the cluster are being taken',
+    'acquiring the Leases of the cluster',
   ])
   t.equal(createdJob(decision), undefined)
 })
@@ -186,13 +186,17 @@ t.test('a restore has both Leases or none, and says for whom it waits', async (t
     }),
     context,
   )
-  t.strictSame(statusSummary(decision), ['Pending', 'ClusterBusy', 'waits for VecBackup ns/other'])
+  t.strictSame(statusSummary(decision), [
+    'Pending',
+    'ClusterBusy',
+    'waiting for VecBackup ns/other',
+  ])
   t.match(decision.leases, [{ action: 'drop', lease: { metadata: { name: 'vec-a-write' } } }])
 })
 
 t.test('who works on the target without a Lease is waited for, and both go back', async (t) => {
   const decision = sync(ready({ conflictingWork: ['VecMigration ns/m'] }), context)
-  t.strictSame(statusSummary(decision), ['Pending', 'ClusterBusy', 'waits for VecMigration ns/m'])
+  t.strictSame(statusSummary(decision), ['Pending', 'ClusterBusy', 'waiting for VecMigration ns/m'])
   t.match(decision.leases, [{ action: 'drop' }, { action: 'drop' }])
 })
 
@@ -204,7 +208,7 @@ t.test('15 s after it acquired the Leases it checks again, and then creates the 
   t.strictSame(statusSummary(early), [
     'Pending',
     'RestoreStarting',
-    'the Leases of the cluster are held: looks once more who is at work there',
+    'the Leases of the cluster are acquired; checking once more for other work on it',
   ])
   t.ok(createdJob(sync(ready({ leases: heldLeases(OWN_HOLDER, 15) }), context)))
 })

@@ -197,7 +197,7 @@ const BUCKETS: [string, object, RegExp, number][] = [
   [
     'names a Secret of Helm',
     { credentialsSecretRef: { name: 'release' } },
-    /^x +bucket backups +Secret ns\/release is of type helm\.sh\/release\.v1, which is not used as credentials$/m,
+    /^x +bucket backups +Secret ns\/release is of type helm\.sh\/release\.v1, which cannot hold credentials$/m,
     EXIT_CODES.failure,
   ],
   [
