@@ -58,4 +58,27 @@ export const REGRESSIONS: readonly Regression[] = [
       ],
     },
   },
+  {
+    title: 'a volume that took the only copy of a restored shard: the restore starts over',
+    plan: {
+      seed: 1825758897,
+      nodes: 3,
+      targetNodes: 3,
+      journey: 'backup by node',
+      into: 'over',
+      points: 411,
+      afterwardsMs: 6000,
+      strikes: [
+        {
+          fault: 'volume lost',
+          during: 'restore',
+          afterCalls: 9,
+          afterMs: 311,
+          seconds: 8,
+          node: 1,
+          other: 0,
+        },
+      ],
+    },
+  },
 ]
