@@ -85,6 +85,7 @@ export const WORDS = [
 /** Where a word on the list is right, each with its reason. `file` is a prefix of a path. */
 export const EXCEPTIONS = [
   { file: '.ci/word-list.js', reason: 'the list itself' },
+  { file: 'test/docs/words.test.ts', reason: 'words that the check must find' },
   { file: 'jobs/kubectl/explain.ts', word: 'cure (cure)', reason: 'key of its JSON output' },
   { file: 'jobs/kubectl/status.ts', word: 'cures (cures)', reason: 'key of its JSON output' },
   { file: 'test/jobs/kubectl/', word: 'cure (cure)', reason: 'key of the JSON output' },
@@ -92,4 +93,19 @@ export const EXCEPTIONS = [
   { file: 'test/jobs/migration/', word: 'lanes (lanes)', reason: 'key of the progress report' },
   { file: 'test/jobs/restore/', word: 'isInPlace (place)', reason: 'key of the progress report' },
   { file: 'test/chart/golden.ts', word: 'people', reason: 'name of a template of the chart' },
+]
+
+/** Prefixes of paths that still have findings. Lint passes over them; each is removed once it is clean. */
+export const PENDING = [
+  'crds/reasons/',
+  'docs/kinds/',
+  'test/bench/',
+  'test/chart/',
+  'test/faults/',
+  'test/fuzz/',
+  'test/hooks/',
+  'test/jobs/',
+  'test/metacontroller/',
+  'test/model/',
+  'test/mutation/',
 ]
