@@ -1,4 +1,4 @@
-// The directions in which folders may import each other (README of each folder), and syntax nobody uses.
+// The directions in which folders may import each other (README of each folder), and syntax that is not used.
 // Rules that need types are in oxlint.config.js.
 import { defineConfig } from 'eslint/config'
 import { parser } from 'typescript-eslint'

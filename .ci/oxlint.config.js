@@ -1,13 +1,13 @@
 // Lint rules of typescript-eslint's strict set, by a linter that asks the types a tenth of the time.
 import tseslint from 'typescript-eslint'
 
-const LACKING = /no-unsafe-(class-instance|enum)-assignment$/
+const UNSUPPORTED = /no-unsafe-(class-instance|enum)-assignment$/
 
-/** Named as oxlint names them, without what the set turns off and what oxlint lacks. */
+/** Named as oxlint names them, without what the set turns off and what oxlint does not support. */
 const strict = Object.fromEntries(
   tseslint.configs.strictTypeChecked
     .flatMap(({ rules = {} }) => Object.entries(rules))
-    .filter(([name, setting]) => setting !== 'off' && !LACKING.test(name))
+    .filter(([name, setting]) => setting !== 'off' && !UNSUPPORTED.test(name))
     .map(([name, setting]) => [name.replace('@typescript-eslint/', 'typescript/'), setting]),
 )
 

@@ -43,10 +43,10 @@ export class Inventory {
   }
 
   /** Unhealthy resources of each kind, most recent first. */
-  unhealthy(): (ResourceSample & { trouble: NonNullable<ResourceSample['trouble']> })[] {
-    const byKind = Map.groupBy(this.#with('trouble'), ({ kind }) => kind)
+  unhealthy(): (ResourceSample & { unhealthy: NonNullable<ResourceSample['unhealthy']> })[] {
+    const byKind = Map.groupBy(this.#with('unhealthy'), ({ kind }) => kind)
     return [...byKind.values()].flatMap((seen) =>
-      seen.toSorted((a, b) => b.trouble.since - a.trouble.since).slice(0, MAX_PER_KIND),
+      seen.toSorted((a, b) => b.unhealthy.since - a.unhealthy.since).slice(0, MAX_PER_KIND),
     )
   }
 
@@ -74,7 +74,7 @@ export class Inventory {
       .slice(0, MAX_PER_KIND)
   }
 
-  #with<Field extends 'trouble' | 'dangers' | 'schedule' | 'renewAt'>(field: Field) {
+  #with<Field extends 'unhealthy' | 'dangers' | 'schedule' | 'renewAt'>(field: Field) {
     type WithField = ResourceSample & { [Key in Field]-?: NonNullable<ResourceSample[Key]> }
     return [...this.#samples.values()].filter(
       (seen): seen is WithField & { at: number } => field in seen,
@@ -121,7 +121,7 @@ const GAUGES: readonly GaugeDefinition[] = [
     help: 'Since when a resource is not Ready, waits for its start or has Failed; of each kind the latest 100.',
     labels: ['kind', ...NAME_LABELS, 'reason'],
     samples: (inventory) =>
-      inventory.unhealthy().map(({ kind, namespace, name, trouble: { since, reason } }) => ({
+      inventory.unhealthy().map(({ kind, namespace, name, unhealthy: { since, reason } }) => ({
         labels: { kind, namespace, name, reason },
         value: toSeconds(since),
       })),

@@ -16,7 +16,7 @@ export interface ResourceSample {
   name: string
   phase: string
   /** Since when and why the resource is not Ready, is waiting to start, or has Failed. */
-  trouble?: { since: number; reason: string }
+  unhealthy?: { since: number; reason: string }
   /** Critical conditions, by type and reason. */
   dangers?: CriticalCondition[]
   /** Only for VecBackupSchedule. */
@@ -56,12 +56,12 @@ export function sampleOf(
   const { kind, metadata } = parent
   const { namespace, name } = metadata
   const status = answer.status as Status
-  const trouble = unhealthyState(parent, status)
+  const unhealthy = unhealthyState(parent, status)
   const dangers = criticalConditions(status)
   const renewAt = kind === VecAccessKey.kind ? renewalTime(answer.status) : undefined
   return {
     ...{ kind, namespace, name, phase: status.phase ?? UNKNOWN_PHASE },
-    ...(trouble !== undefined && { trouble }),
+    ...(unhealthy !== undefined && { unhealthy }),
     ...(dangers.length > 0 && { dangers }),
     ...(renewAt !== undefined && { renewAt }),
     ...(kind === VecBackupSchedule.kind && {
@@ -84,7 +84,7 @@ function criticalConditions({ conditions = [] }: Status): CriticalCondition[] {
     .map(({ type, reason }) => ({ type, reason }))
 }
 
-function unhealthyState(parent: AnyParent, status: Status): ResourceSample['trouble'] {
+function unhealthyState(parent: AnyParent, status: Status): ResourceSample['unhealthy'] {
   const created = Date.parse(parent.metadata.creationTimestamp)
   const condition = status.conditions?.find(({ type }) => type === 'Ready' || type === 'Complete')
   const since = condition === undefined ? created : Date.parse(condition.lastTransitionTime)
