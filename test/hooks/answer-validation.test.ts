@@ -1,4 +1,4 @@
-/** The guard in its own words: what of an answer it keeps from the wire, and why. */
+/** Validation of answers: which are rejected, and with which message. */
 import t from 'tap'
 import { VecCluster } from '../../crds/cluster.ts'
 import { answerValidator } from '../../hooks/answer-validation.ts'
@@ -38,7 +38,7 @@ t.test('a valid answer passes unchanged', async (t) => {
   t.strictSame(passed({ children: [here] }).children, [here])
 })
 
-t.test('an observed child is kept, or dropped with its name', async (t) => {
+t.test('an observed child is returned, or pruned by name', async (t) => {
   const pruned = [{ kind: 'Job', name, reason: 'it has ended' }]
   t.strictSame(passed({ children: [], pruned }).children, [])
   const message = `the observed child Job/${name} is neither kept nor dropped`
@@ -47,7 +47,7 @@ t.test('an observed child is kept, or dropped with its name', async (t) => {
   t.throws(() => passed({ children: [], pruned: other }), { message })
 })
 
-const REFUSED: [what: string, more: object, message: string][] = [
+const REJECTED: [what: string, more: object, message: string][] = [
   ['no status', { status: undefined }, 'the status is missing'],
   ['a status that is null', { status: null }, 'the status is missing'],
   ['a status that is text', { status: 'Running' }, 'the status is missing'],
@@ -81,8 +81,8 @@ const REFUSED: [what: string, more: object, message: string][] = [
   ['a resync that is no time', { resyncAfterSeconds: NaN }, 'resyncAfterSeconds is NaN'],
 ]
 
-for (const [what, more, message] of REFUSED) {
-  t.test(`${what} in an answer is refused: ${message}`, async (t) => {
+for (const [what, more, message] of REJECTED) {
+  t.test(`${what} in an answer is rejected: ${message}`, async (t) => {
     t.throws(() => passed(more), { message })
   })
 }

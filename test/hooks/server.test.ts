@@ -81,45 +81,23 @@ t.test('an answer carries status, children and resyncAfterSeconds, nothing else'
   t.strictSame(response.json(), { status: {}, children: [keep], resyncAfterSeconds: 30 })
 })
 
+/** Answers that are not in answer-validation.test.ts, and one that is. */
 const invalidAnswers: [title: string, answer: unknown][] = [
-  ['an observed child that is neither kept nor dropped', fine],
   ['a missing status', { children: [keep] }],
-  ['a null status', { status: null, children: [keep] }],
-  ['missing children', { status: {} }],
   ['a null among the children', { status: {}, children: [keep, null] }],
-  ['a null within a child', { status: {}, children: [{ ...keep, spec: { a: [null] } }] }],
   ['a status that breaks its schema', { status: { phase: 'Odd' }, children: [keep] }],
   ['a null in the status', { status: { phase: null }, children: [keep] }],
-  ['finalized in an answer to sync', { status: {}, children: [keep], finalized: true }],
-  ['a child named twice', { status: {}, children: [keep, keep] }],
-  ['a resync of no time', { status: {}, children: [keep], resyncAfterSeconds: 0 }],
-  ['a resync that is no number', { status: {}, children: [keep], resyncAfterSeconds: Number.NaN }],
-  [
-    'a child in another namespace',
-    { status: {}, children: [{ ...keep, metadata: { ...keep.metadata, namespace: 'other' } }] },
-  ],
-  [
-    'a child of a kind that is not declared',
-    { status: {}, children: [keep, { apiVersion: 'v1', kind: 'Secret', metadata: { name: 's' } }] },
-  ],
-  [
-    'a child with the label controller-uid',
-    {
-      status: {},
-      children: [{ ...keep, metadata: { ...keep.metadata, labels: { 'controller-uid': 'x' } } }],
-    },
-  ],
 ]
 
 for (const [title, answer] of invalidAnswers) {
-  t.test(`the guard turns ${title} into a 5xx`, async (t) => {
+  t.test(`an answer with ${title} is a 5xx`, async (t) => {
     const response = await post(() => answer as Answer, withJob)
     t.equal(response.statusCode, 500)
     t.match(response.json(), { error: /^internal error: / })
   })
 }
 
-t.test('a child named in dropped with a reason may go', async (t) => {
+t.test('a child in pruned with a reason may be deleted', async (t) => {
   const pruned = [{ kind: 'Job', name: job.metadata.name, reason: 'its history time is over' }]
   const response = await post(() => ({ ...fine, pruned }), withJob)
   t.strictSame(response.json(), { status: {}, children: [] })

@@ -54,7 +54,7 @@ t.test('the helm of the image is the helm of the tests', async (t) => {
 })
 
 t.test(
-  'the image runs as uid 1000, by exec, with the licence of each package and trusted authorities',
+  'the Dockerfile sets uid 1000, an exec entry point, licences, authorities and labels',
   async (t) => {
     t.match(dockerfile, /^USER 1000:1000$/m)
     t.match(dockerfile, /^ENTRYPOINT \["node"\]$/m)

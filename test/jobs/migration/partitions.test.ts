@@ -227,7 +227,7 @@ t.test('a Job resumes from a report of an older form', async (t) => {
   t.equal(rest.upserts, 30)
 })
 
-t.test('a rate that is limited slows every lane down, and fails none', async (t) => {
+t.test('a limited rate fails no partition, and every point is copied', async (t) => {
   const { source, target, world } = await startEnginePair(t, { spec: SPEC })
   await createCollection(source, 'docs', mixedPoints(MANY))
   let calls = 0
@@ -240,7 +240,7 @@ t.test('a rate that is limited slows every lane down, and fails none', async (t)
   t.equal(await target.points('docs'), await source.points('docs'))
 })
 
-t.test('what fails one lane ends the others', async (t) => {
+t.test('a failure of one partition ends the others', async (t) => {
   const { source, target, world } = await startEnginePair(t, { spec: SPEC })
   await createCollection(source, 'docs', mixedPoints(MANY))
   let reads = 0

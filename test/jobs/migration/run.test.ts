@@ -24,7 +24,8 @@ t.test('64-bit ids, UUIDs and every number arrive as they were', async (t) => {
   const { code, log } = await world.run()
   t.equal(code, EXIT.done, log)
   t.equal(await target.points('docs'), await source.points('docs'))
-  t.match(await target.points('docs'), /18446744073709551615.*9007199254740993|9007199254740993/)
+  for (const digits of ['18446744073709551615', '9007199254740993', '-9223372036854775808'])
+    t.match(await target.points('docs'), digits)
   t.match(await world.progress(), { state: 'Done', message: 'Copied 1/1' })
   const { collections: [{ proof, ...rest } = {}] = [] } = await world.result()
   t.strictSame(rest, {
@@ -198,17 +199,18 @@ t.test(
   },
 )
 
-t.test('a killed Job goes on where it stood, and ends with what is there', async (t) => {
+t.test('a killed Job resumes from its report, and copies the rest once', async (t) => {
   const { source, target, world } = await startEnginePair(t, { spec: { batchSize: 10 } })
   await createCollection(source, 'a', manyPoints(20))
   await createCollection(source, 'docs', manyPoints(400))
   const stop = new AbortController()
   const start = Date.parse('2030-01-01T00:00:00Z')
   let upserts = 0
-  const firsts: number[] = []
+  let points = 0
   target.node.misbehave((request) => {
     if (!isUpsert(request)) return undefined
     upserts += 1
+    points += (request.body as { points: unknown[] }).points.length
     if (upserts === 40) stop.abort(new Error('SIGTERM'))
     return undefined
   })
@@ -218,13 +220,10 @@ t.test('a killed Job goes on where it stood, and ends with what is there', async
   const stood = (await world.result()).position
   t.match(stood, { collection: 'docs', isOurs: true, before: 0 })
   t.ok((stood?.copied ?? 0) > 100, 'it stood in the middle')
-  source.node.misbehave(({ path, body }) => {
-    const { offset } = (body ?? {}) as { offset?: number }
-    if (path[3] === 'scroll' && offset !== undefined) firsts.push(offset)
-    return undefined
-  })
+  points = 0
   const { code, log } = await world.run({ pod: 'pod-2' })
   t.equal(code, EXIT.done, log)
+  t.equal(points, 400 - (stood?.copied ?? 0), 'the rest is copied once')
   t.equal(await target.points('docs'), await source.points('docs'))
   t.match(await world.result(), {
     completed: 2,

@@ -1,7 +1,7 @@
 /** Failures of nodes and of the store during a restore. */
 import t from 'tap'
 import { EXIT } from '../../../crds/contract/job.ts'
-import { run, runToDone, restoreFixture } from './restore-fixture.ts'
+import { run, runToDone, restoreFixture, isRecovery } from './restore-fixture.ts'
 
 const JSON_TYPE = { 'content-type': 'application/json' }
 
@@ -10,19 +10,26 @@ function answered(result: unknown) {
   return { status: 200, body: JSON.stringify({ result, status: 'ok' }), headers: JSON_TYPE }
 }
 
-t.test('a recovery that still runs on a node is waited for, and not doubled', async (t) => {
-  const { world, deleteCollections, assertRestored, nodes } = await restoreFixture(t)
-  deleteCollections('docs')
-  let looks = 0
-  nodes[1]?.misbehave(({ path }) => {
-    if (path[0] !== 'telemetry' || (looks += 1) < 2 || looks > 5) return undefined
-    const snapshots = [{ id: 'docs', running_snapshot_recovery: 1 }]
-    return answered({ app: {}, collections: { snapshots } })
-  })
-  const log = await runToDone(t, await world.restore())
-  t.match(log, /waiting for the recovery on that node/)
-  await assertRestored('docs')
-})
+t.test(
+  'a recovery that still runs on a node is waited for, and is not started twice',
+  async (t) => {
+    const { world, deleteCollections, assertRestored, nodes } = await restoreFixture(t)
+    deleteCollections('docs')
+    let looks = 0
+    let recoveries = 0
+    nodes[1]?.misbehave((request) => {
+      const { path } = request
+      if (isRecovery(request)) recoveries += 1
+      if (path[0] !== 'telemetry' || (looks += 1) < 2 || looks > 5) return undefined
+      const snapshots = [{ id: 'docs', running_snapshot_recovery: 1 }]
+      return answered({ app: {}, collections: { snapshots } })
+    })
+    const log = await runToDone(t, await world.restore())
+    t.match(log, /waiting for the recovery on that node/)
+    t.equal(recoveries, 1)
+    await assertRestored('docs')
+  },
+)
 
 t.test(
   'an upload to a node is compared with the manifest, and a broken one is repeated',
@@ -116,16 +123,20 @@ t.test('a restore waits for nodes during an upgrade, or without a leader', async
   await assertRestored('docs')
 })
 
-t.test('a collection that is made although its call was lost is not made twice', async (t) => {
-  const { world, deleteCollections, assertRestored, nodes } = await restoreFixture(t)
-  deleteCollections('docs')
-  let lost = 1
-  nodes[0]?.misbehave(({ method, path }) =>
-    method === 'PUT' && path.length === 2 && lost-- > 0 ? { cut: 'after' } : undefined,
-  )
-  await runToDone(t, await world.restore())
-  await assertRestored('docs')
-})
+t.test(
+  'a collection that is created by a call whose response is lost is not created twice',
+  async (t) => {
+    const { world, deleteCollections, assertRestored, nodes } = await restoreFixture(t)
+    deleteCollections('docs')
+    let calls = 0
+    nodes[0]?.misbehave(({ method, path }) =>
+      method === 'PUT' && path.length === 2 && (calls += 1) === 1 ? { cut: 'after' } : undefined,
+    )
+    await runToDone(t, await world.restore())
+    t.equal(calls, 1)
+    await assertRestored('docs')
+  },
+)
 
 t.test(
   'a target whose consensus stops during the restore fails, and the error names the node',

@@ -40,24 +40,31 @@ for (const replicationFactor of [1, 3]) {
   })
 }
 
-t.test('each address is signed just before its call, and never shown', async (t) => {
-  const { world, deleteCollections, assertRestored, s3, nodes } = await restoreFixture(t)
-  deleteCollections('docs')
-  const recovers: string[] = []
-  for (const [number, node] of nodes.entries()) {
-    node.misbehave((request) => {
-      if (isRecovery(request)) recovers.push(`node ${number}`)
-      return undefined
-    })
-  }
-  const restore = await world.restore()
-  const log = await runToDone(t, restore)
-  await assertRestored('docs')
-  t.strictSame(recovers, ['node 0', 'node 1', 'node 2'], 'one after the other')
-  t.equal(s3.calls.filter(({ key }) => key.endsWith('.snapshot')).length, 6, 'a look and a fetch')
-  t.notMatch(log, /X-Amz|Signature|secretsecret/)
-  t.notMatch(JSON.stringify(await restore.progress()), /X-Amz|Signature/)
-})
+t.test(
+  'nodes recover one after another from presigned addresses, which no log and no report shows',
+  async (t) => {
+    const { world, deleteCollections, assertRestored, s3, nodes } = await restoreFixture(t)
+    deleteCollections('docs')
+    const recovers: string[] = []
+    for (const [number, node] of nodes.entries()) {
+      node.misbehave((request) => {
+        if (isRecovery(request)) recovers.push(`node ${number}`)
+        return undefined
+      })
+    }
+    const restore = await world.restore()
+    const log = await runToDone(t, restore)
+    await assertRestored('docs')
+    t.strictSame(recovers, ['node 0', 'node 1', 'node 2'], 'one after another')
+    t.equal(
+      s3.calls.filter(({ key }) => key.endsWith('.snapshot')).length,
+      6,
+      'a check and a download each',
+    )
+    t.notMatch(log, /X-Amz|Signature|secretsecret/)
+    t.notMatch(JSON.stringify(await restore.progress()), /X-Amz|Signature/)
+  },
+)
 
 t.test(
   'a restore is recorded with its backup while it reads the backup, and not longer',

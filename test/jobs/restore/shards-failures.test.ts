@@ -25,7 +25,7 @@ const MANIFESTS: Rejection[] = [
     error: /^manifest\.json: collection docs has no snapshot of shard 2$/,
   },
   {
-    title: 'a manifest with a shard doubled',
+    title: 'a manifest with a duplicate shard',
     change: (snapshots) => snapshots.push({ ...snapshots[1] } as Snapshots[number]),
     error: /^manifest\.json: collection docs has two snapshots of shard 1$/,
   },
