@@ -2,6 +2,7 @@
 import { recordAt, valueAt } from '../world/api/json.ts'
 import { Dice } from '../faults/machine/dice.ts'
 import { askUntilAnswered, pathOf } from './ask.ts'
+import { API_VERSION } from '../../crds/contract/names.ts'
 import { Ledger, type PointName } from './ledger.ts'
 import { comparisons, compare, textOf } from './oracle.ts'
 import type { Phase, Plan } from './plan.ts'
@@ -9,7 +10,7 @@ import { readReplicas, settle } from './replicas.ts'
 import { backup, cluster, migration, restore, SOURCE, TARGET } from './resources.ts'
 import { Strikes } from './strikes.ts'
 import { ALIAS, ALIAS_NAME, COLLECTIONS, KEYED, NAMED, PASSING, PLAIN, Traffic } from './traffic.ts'
-import type { HardWorld } from './world.ts'
+import { BUCKET, NAMESPACE, type HardWorld } from './world.ts'
 
 export interface Outcome {
   phase: Phase
@@ -142,6 +143,7 @@ class JourneyRun {
     // Elsewhere the alias still names what it named before, and is left there.
     if (into === 'other cluster') await this.#judgeAlias(taken)
     await this.#judge(taken, target, (name) => mapping[name] ?? name)
+    await this.#purge(taken.name)
   }
 
   async #migrate(): Promise<void> {
@@ -346,6 +348,38 @@ class JourneyRun {
       const found = compare({ ledger: later, collection: name, from: now, to: now }, replicas)
       this.#report(`${name} after later writes`, found.map(textOf))
     }
+  }
+
+  /**
+   * Deletes the backup while the store refuses to delete one of its objects: the resource stays and names
+   * the object until the store deletes it, and then nothing of the backup is left.
+   */
+  async #purge(name: string): Promise<void> {
+    const store = this.#world.bucket.buckets.get(BUCKET)
+    const prefix = `${name}/`
+    const keys = () => store?.keys(prefix) ?? []
+    const [refused] = keys().filter((key) => !key.endsWith('owner.json'))
+    if (store === undefined || refused === undefined) {
+      this.#findings.push(`${name} has no object in the store: ${keys().join(', ')}`)
+      return
+    }
+    store.undeletable.set(refused, 'AccessDenied')
+    await this.#world.client.delete(
+      { apiVersion: API_VERSION, kind: KINDS.backup, namespace: NAMESPACE, name },
+      {},
+    )
+    const isGone = () => this.#world.find(KINDS.backup, name) === undefined
+    const isRefused = () =>
+      JSON.stringify(this.#world.find(KINDS.backup, name)?.['status'] ?? {}).includes('PurgeFailed')
+    await this.#until(() => isGone() || isRefused(), BOUND_SECONDS)
+    if (isGone())
+      this.#findings.push(`${name} is gone while the store refuses to delete ${refused}`)
+    else if (!isRefused()) this.#findings.push(`${name} does not say that its purge failed`)
+    store.undeletable.clear()
+    if (!(await this.#until(isGone, BOUND_SECONDS))) {
+      this.#findings.push(`${name} is not gone although the store deletes its objects`)
+    }
+    if (keys().length > 0) this.#findings.push(`${name} left objects: ${keys().join(', ')}`)
   }
 
   /** On every node of a cluster that had none, the alias names what it named while the backup was made. */

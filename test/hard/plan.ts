@@ -25,6 +25,10 @@ export const FAULTS = [
   'service killed',
   'helm run',
   'rollout beside the Lease',
+  'replica falls behind',
+  'recoveries are slow',
+  'collections are yellow',
+  'collections are grey',
 ] as const
 export type Fault = (typeof FAULTS)[number]
 
@@ -64,6 +68,14 @@ export const NEEDS_PROCESSES: readonly Fault[] = [
   'link between nodes slow',
 ]
 
+/** Faults that are set in engine doubles; with real engines they follow from others. */
+export const NEEDS_DOUBLES: readonly Fault[] = [
+  'replica falls behind',
+  'recoveries are slow',
+  'collections are yellow',
+  'collections are grey',
+]
+
 export interface DrawOptions {
   nodes?: 3 | 5
   /** Against engine doubles. */
@@ -90,7 +102,9 @@ export function draw(seed: number, { nodes, short = false }: DrawOptions = {}): 
   // A backup by node is restored into as many nodes as it came from.
   const targetNodes = journey === 'backup by node' ? size : smaller
   const points = short ? 60 : dice.between(400, 1200)
-  const faults = FAULTS.filter((fault) => !short || !NEEDS_PROCESSES.includes(fault))
+  const faults = FAULTS.filter(
+    (fault) => !(short ? NEEDS_PROCESSES : NEEDS_DOUBLES).includes(fault),
+  )
   const phases: [Phase, ...Phase[]] =
     journey === 'migration' ? ['migration'] : ['backup', 'restore']
   const strikes = Array.from({ length: dice.between(1, MOST_STRIKES) }, (): Strike => {

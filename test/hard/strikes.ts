@@ -1,5 +1,8 @@
 /** Lets the faults of a plan happen to a world, each at its time and for its time, and ends them. */
 import { API_VERSION } from '../../crds/contract/names.ts'
+import type { EngineCluster } from '../doubles/engine/cluster.ts'
+import type { Unfinished } from '../doubles/engine/collection.ts'
+import { holdRecoveries } from '../doubles/engine/running.ts'
 import { settle } from './replicas.ts'
 import type { Fault, Phase, Plan, Strike } from './plan.ts'
 import { repair } from './repair.ts'
@@ -33,6 +36,7 @@ const SLOW_JOB = 60_000
 /** A shard of the load takes some ten seconds. */
 const SLOW_STORE = 25_000
 const STABLE_MS = 5_000
+const LOST_POINTS = 5
 
 export class Strikes {
   /** How often each fault has struck. */
@@ -153,6 +157,14 @@ export class Strikes {
           { spec: { template: { metadata: { annotations: { restarted: String(Date.now()) } } } } },
         )
         return nothing
+      case 'replica falls behind':
+        return fallsBehind(blow)
+      case 'recoveries are slow':
+        return slowRecoveries(blow)
+      case 'collections are yellow':
+        return unfinished(blow, 'yellow')
+      case 'collections are grey':
+        return unfinished(blow, 'grey')
     }
   }
 
@@ -197,6 +209,62 @@ function away({ world, cluster, node }: Blow, condition: object): Undo {
   }
   world.access(`${set}-${node}`)?.set('', condition)
   return () => world.access(`${set}-${node}`)?.set('')
+}
+
+/** What the nodes of a cluster of doubles agree on. */
+function doubleOf({ world, cluster }: Blow): EngineCluster | undefined {
+  return world.controllers.engines.cluster(NAMESPACE, `vec-${cluster}`)
+}
+
+/**
+ * A node has lost points of its replicas and calls them Active; the other nodes call them Dead until it
+ * has caught up.
+ */
+function fallsBehind(blow: Blow): Undo | undefined {
+  const engine = doubleOf(blow)
+  if (engine === undefined) return undefined
+  const { id } = engine.peer(blow.node)
+  const others = engine.peers().filter(({ ordinal }) => ordinal !== blow.node)
+  const struck = [...engine.collections.values()].flatMap(({ shards }) =>
+    shards.filter(({ peers }) => peers.length > 1 && peers.includes(id)),
+  )
+  for (const shard of struck) {
+    shard.lost = { ...shard.lost, [blow.node]: LOST_POINTS }
+    shard.reportedStates = Object.fromEntries(
+      others.map(({ ordinal }) => [ordinal, { [id]: 'Dead' }]),
+    )
+  }
+  return () => {
+    for (const shard of struck) {
+      delete shard.lost
+      delete shard.reportedStates
+    }
+  }
+}
+
+/** Recoveries take long, also those whose client has disconnected. */
+function slowRecoveries(blow: Blow): Undo | undefined {
+  const engine = doubleOf(blow)
+  if (engine === undefined) return undefined
+  const over = Promise.withResolvers<void>()
+  holdRecoveries(engine, () => over.promise)
+  return () => {
+    holdRecoveries(engine)
+    over.resolve()
+  }
+}
+
+/** All collections, and those that are created meanwhile. A grey one stays so until its next update. */
+function unfinished(blow: Blow, status: Unfinished): Undo | undefined {
+  const engine = doubleOf(blow)
+  if (engine === undefined) return undefined
+  engine.newStatus = status
+  for (const collection of engine.collections.values()) collection.status = status
+  return () => {
+    engine.newStatus = undefined
+    if (status === 'grey') return
+    for (const collection of engine.collections.values()) delete collection.status
+  }
 }
 
 /** Every third call is refused, in one way or another. */

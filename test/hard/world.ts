@@ -28,6 +28,10 @@ import { Link, type Address } from './links.ts'
 export const NAMESPACE = 'hard'
 export const BUCKET = 'hard'
 const ENGINE_PORT = 6333
+/** Listings of the store are truncated after so many entries. */
+const LISTED = 7
+/** So much later a double applies a write whose client does not wait. */
+const APPLY_MS = 300
 const KEYS = { id: 'embedded', secret: 'secret-of-the-embedded-world' }
 const HELM = fileURLToPath(new URL('../doubles/helm', import.meta.url))
 
@@ -92,7 +96,9 @@ export async function startHardWorld({ bin, octet = 77 }: WorldOptions = {}): Pr
     keys: { [KEYS.id]: KEYS.secret },
     now: () => clock.now(),
   })
-  bucket.buckets.set(BUCKET, new BucketStore())
+  const objects = new BucketStore()
+  objects.pageSize = LISTED
+  bucket.buckets.set(BUCKET, objects)
   const { hostname, port } = new URL(bucket.url)
   const store = await openStore({ host: hostname, port: Number(port) })
   const tokens = { service: api.serviceToken, loop: api.loopToken }
@@ -200,6 +206,9 @@ function containers(
       }
       if (engines !== undefined) return engines.start(pod, sandbox)
       const running = await doubles.start(pod, container, sandbox)
+      const [, set = ''] = /^(.+)-\d+$/.exec(pod.metadata.name) ?? []
+      const cluster = doubles.cluster(NAMESPACE, set)
+      if (cluster !== undefined) cluster.applyMs = APPLY_MS
       const port = running.port(ENGINE_PORT) ?? 0
       await access.get(pod.metadata.name)?.close()
       access.set(pod.metadata.name, await Link.open({ host: '127.0.0.1', port }))

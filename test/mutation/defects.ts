@@ -174,4 +174,26 @@ export const DEFECTS: readonly Defect[] = [
     replacement: "if (isNamespaceTerminating && policies.includes('Delete'))",
     test: 'test/hooks/backup/deletion-policy.test.ts',
   },
+  {
+    title:
+      'a node fetches the snapshot of a shard, and may still do so after the restore has ended',
+    file: 'jobs/restore/deliver-snapshot.ts',
+    original: 'if (target.shard !== undefined) {\n    await uploadSnapshot',
+    replacement: 'if (target.shard === -1) {\n    await uploadSnapshot',
+    test: 'test/jobs/restore/shards.test.ts',
+  },
+  {
+    title: 'a recovery by URL is repeated although the outcome of the former one is unknown',
+    file: 'jobs/restore/retry-recovery.ts',
+    original: 'if (!(await hasCompleted(attempt, context))) throw error',
+    replacement: 'if (hasCompleted !== undefined) throw error',
+    test: 'test/jobs/restore/lost-clients.test.ts',
+  },
+  {
+    title: 'the comparison of a migration compares ids only',
+    file: 'jobs/migration/compare-points.ts',
+    original: 'if (b === undefined) return false\n  if (a.equals(b)) return true',
+    replacement: 'if (b === undefined) return false\n  if (a.length > 0) return true',
+    test: 'test/jobs/migration/verify.test.ts',
+  },
 ]

@@ -3,7 +3,14 @@
  * all nodes stands for their consensus; what only one node knows of itself is kept by ordinal.
  */
 import { createHash, randomInt, randomUUID } from 'node:crypto'
-import { newConfig, type Collection, type Config, type Fields, type Shard } from './collection.ts'
+import {
+  newConfig,
+  type Collection,
+  type Config,
+  type Fields,
+  type Shard,
+  type Unfinished,
+} from './collection.ts'
 
 interface Peer {
   id: number
@@ -46,6 +53,10 @@ export class EngineCluster {
   staleMs: number
   /** For so long after a recovery nodes have not applied what it changed. */
   settleMs = SETTLE_MS
+  /** Status of collections that are created or recovered from now on; default: green. */
+  newStatus: Unfinished | undefined
+  /** A write with `wait=true` is applied when it is answered, another one this much later. */
+  applyMs = 0
   readonly now: () => Date
   readonly #peers: Map<number, Peer>
   /** Ordinals whose consensus thread is dead, with its last words. */
@@ -149,6 +160,7 @@ export class EngineCluster {
     this.collections.set(name, {
       // The engine gives one through consensus only.
       ...(this.enabled && { uuid: randomUUID() }),
+      ...(this.newStatus !== undefined && { status: this.newStatus }),
       shards: this.#shards(config, start),
       config,
       payloadSchema: {},

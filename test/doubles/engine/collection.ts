@@ -40,7 +40,11 @@ export interface Config {
   metadata?: Fields
 }
 
+/** Status of a collection that is not green. Grey ends with the next update. */
+export type Unfinished = 'yellow' | 'grey'
+
 export interface Collection {
+  status?: Unfinished
   /** Another one whenever a collection is created: only telemetry shows it. */
   uuid?: string
   shards: Shard[]

@@ -9,7 +9,7 @@ import type { EngineCluster } from './cluster.ts'
 import type { Collection, Config, Fields, Shard, ShardKey } from './collection.ts'
 import { parseJson } from './json.ts'
 import type { Point } from './points.ts'
-import { pointsIn, replacePoints } from './shard-points.ts'
+import { pointsOn, replacePoints } from './shard-points.ts'
 
 /** A line in a snapshot: of every shard its id, of those the node held the points. */
 export interface Content {
@@ -41,7 +41,7 @@ export function contentOf(cluster: EngineCluster, ordinal: number, name: string)
     shards: shards.map((shard) => ({
       id: shard.id,
       ...(shard.key !== undefined && { key: shard.key }),
-      ...(isHeld(cluster, shard, peer) && { points: pointsIn(collection, shard) }),
+      ...(isHeld(cluster, shard, peer) && { points: pointsOn(collection, shard, ordinal) }),
     })),
   }
 }

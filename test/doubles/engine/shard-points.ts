@@ -10,10 +10,16 @@ export function pointsIn(collection: Collection, shard: Shard): Point[] {
 
 /** Numbers a write in each shard that takes part in it. */
 export function countWrite(collection: Collection, points: readonly Point[]): void {
+  endGrey(collection)
   const written = new Set(points.map((point) => shardOf(collection, point)))
   for (const shard of written) {
     if (shard !== undefined) shard.operations = (shard.operations ?? 0) + 1
   }
+}
+
+/** The optimizers of a grey collection start with its next update. */
+export function endGrey(collection: Collection): void {
+  if (collection.status === 'grey') delete collection.status
 }
 
 /** Points of the copy on one node: without the last ones, where it has lost some. */
@@ -26,6 +32,8 @@ export function pointsOn(collection: Collection, shard: Shard, ordinal: number):
 export function replacePoints(collection: Collection, shard: Shard, points: Point[]): void {
   const others = collection.points.filter((point) => shardOf(collection, point) !== shard)
   const { key } = shard
+  // The other nodes fetch the recovered points.
+  delete shard.lost
   const taken = points.map((point) => ({
     ...point,
     ...(key !== undefined && { shard_key: key }),

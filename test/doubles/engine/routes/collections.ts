@@ -15,7 +15,7 @@ import { newConfig, hasEmptyHnsw, patchConfig, type Collection, type Shard } fro
 import type { EngineCluster } from '../cluster.ts'
 import { readBody } from '../read.ts'
 import { deleteLater, isHeld } from '../running.ts'
-import { pointsOn } from '../shard-points.ts'
+import { endGrey, pointsOn } from '../shard-points.ts'
 
 const DEFAULT_TIMEOUT_SECONDS = 10
 
@@ -74,7 +74,7 @@ function read(cluster: EngineCluster, name: string): EngineAnswer {
   const isStale = stale !== undefined && stale.until > Date.now()
   if (!isStale) delete collection.stale
   return ok({
-    status: 'green',
+    status: collection.status ?? 'green',
     optimizer_status: 'ok',
     indexed_vectors_count: 0,
     points_count: points.length + deferred.length,
@@ -130,6 +130,7 @@ async function patch(
   const collection = found(cluster, name)
   const before = structuredClone(collection.config)
   patchConfig(collection.config, body)
+  endGrey(collection)
   collection.stale = { config: before, until: Date.now() + cluster.staleMs }
   return answered(cluster, hasEmptyHnsw(body), timeout)
 }

@@ -43,10 +43,10 @@ export function pointRoutes(
   const status = query['wait'] === 'true' ? 'completed' : 'acknowledged'
   switch (`${method} ${verb ?? ''}`) {
     case 'PUT ':
-      upsert(found(cluster, name), body, status === 'completed')
+      apply(cluster, query, upsert(found(cluster, name), body, status === 'completed'))
       return ok({ operation_id: cluster.nextOperation(), status })
     case 'POST delete':
-      remove(found(cluster, name), selection)
+      apply(cluster, query, remove(found(cluster, name), selection))
       return ok({ operation_id: cluster.nextOperation(), status })
     case 'POST ':
       return ok(retrieved(found(cluster, name), selection))
@@ -61,6 +61,15 @@ export function pointRoutes(
     default:
       return method === 'GET' && verb !== undefined ? one(found(cluster, name), verb) : undefined
   }
+}
+
+/** What a checked update changes. */
+type Update = () => void
+
+/** An update whose client does not wait is queued: the next read does not show it yet. */
+function apply({ applyMs }: EngineCluster, query: EngineRequest['query'], update: Update): void {
+  if (query['wait'] === 'true' || applyMs === 0) update()
+  else setTimeout(update, applyMs).unref()
 }
 
 /** One page of these points of a collection. */
@@ -83,21 +92,25 @@ function page(collection: Collection, selection: Selection): object {
 }
 
 /** Who waits for points that are deferred waits for their index: longer than the engine itself waits. */
-function upsert(collection: Collection, body: unknown, wait: boolean): void {
+function upsert(collection: Collection, body: unknown, wait: boolean): Update {
   const written = readPoints(body, collection)
   checkBatch(collection, written.length)
-  countWrite(collection, written)
-  write(collection, written)
-  if (!wait || !isDeferring(collection) || (collection.deferred ?? []).length === 0) return
-  const words = 'Update operation timed out in 60.00 seconds on 1 out of 1 shards.'
-  refuse(408, `Timeout error: ${words}`)
+  return () => {
+    countWrite(collection, written)
+    write(collection, written)
+    if (!wait || !isDeferring(collection) || (collection.deferred ?? []).length === 0) return
+    const words = 'Update operation timed out in 60.00 seconds on 1 out of 1 shards.'
+    refuse(408, `Timeout error: ${words}`)
+  }
 }
 
-function remove(collection: Collection, { points, filter }: Selection): void {
+function remove(collection: Collection, { points, filter }: Selection): Update {
   const isMeant = (point: Point) =>
     points === undefined ? matches(point, filter) : points.some((id) => sameId(id, point.id))
-  countWrite(collection, collection.points.filter(isMeant))
-  keep(collection, (point) => !isMeant(point))
+  return () => {
+    countWrite(collection, collection.points.filter(isMeant))
+    keep(collection, (point) => !isMeant(point))
+  }
 }
 
 function selected(collection: Collection, { filter, shard_key: key }: Selection): Point[] {

@@ -20,17 +20,27 @@ export async function recoveryRoutes(
 ): Promise<EngineAnswer | undefined> {
   const { method, path } = request
   const [root = '', name = '', part = '', verb = ''] = path
-  if (isOfShard(path)) return ofShard(request, cluster, ordinal)
+  if (isOfShard(path)) return awaited(request, ofShard(request, cluster, ordinal))
   switch (`${method} ${path.length} ${root} ${part} ${verb}`.trim()) {
     case 'PUT 4 collections snapshots recover':
-      return recover(request, cluster, { ordinal, name })
+      return awaited(request, recover(request, cluster, { ordinal, name }))
     case 'POST 4 collections snapshots upload':
-      return upload(request, cluster, { ordinal, name })
+      return awaited(request, upload(request, cluster, { ordinal, name }))
     case 'POST 3 collections cluster':
       return change(request, cluster, name)
     default:
       return undefined
   }
+}
+
+/** A client that does not wait gets its answer before the recovery has ended, and never its error. */
+async function awaited<Answer extends EngineAnswer | undefined>(
+  { query }: EngineRequest,
+  recovery: Promise<Answer>,
+): Promise<Answer | EngineAnswer> {
+  if (query['wait'] !== 'false') return recovery
+  recovery.catch(() => undefined)
+  return { status: 202, body: { status: 'accepted', time: 0.000012 } }
 }
 
 /** `/collections/{c}/shards/{id}/snapshots/{verb}` */
