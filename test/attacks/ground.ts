@@ -1,5 +1,5 @@
 /**
- * The real service as a process, with the flags of its Deployment, on the embedded API; beside it an engine
+ * The real service as a process, with the flags of its Deployment, on the embedded API; next to it an engine
  * that answers what an attack wants. What counts is the most memory the process ever had.
  */
 import { spawn } from 'node:child_process'

@@ -34,7 +34,7 @@ export async function readAudit(file: string): Promise<Calls[]> {
   return sumUp(createInterface({ input: createReadStream(file), crlfDelay: Infinity }))
 }
 
-/** Writes of accounts on objects of a namespace, a line each; what goes on to a pod writes nothing. */
+/** Writes of accounts on objects of a namespace, a line each; a call that is forwarded to a pod writes nothing. */
 export async function writesIn(file: string, namespace: string): Promise<string[]> {
   const writes: string[] = []
   for await (const line of createInterface({ input: createReadStream(file) })) {

@@ -1,4 +1,4 @@
-/** Whether accounts have the rights they need, and none that they do not: what they did against what they may. */
+/** Compares the calls of accounts with their permissions: which are missing, and which are not needed. */
 import { API_GROUP } from '../../crds/contract/names.ts'
 import type { Calls } from './calls.ts'
 
@@ -14,9 +14,9 @@ export interface Holder {
   name: string
   user: RegExp
   rules: Rule[]
-  /** Rights that a run need not use, by a pattern over `verb resource.group`, each with the reason. */
+  /** Permissions that a run does not have to use, by a pattern over `verb resource.group`, each with the reason. */
   rare: readonly (readonly [right: RegExp, reason: string])[]
-  /** Calls that may be refused, for they are asked without need, each with the reason. */
+  /** Calls that may be denied because they are not needed, each with the reason. */
   vain?: readonly (readonly [call: RegExp, reason: string])[]
 }
 

@@ -1,4 +1,4 @@
-/** Who acts for the operator on a cluster, with the rights that the chart and the hooks give each. */
+/** The accounts of the operator on a cluster, with the permissions from the chart and the hooks. */
 import { API_GROUP, HELM_CLUSTER_ROLE } from '../../crds/contract/names.ts'
 import { RESOURCES } from '../../crds/crd.ts'
 import type { Holder, Rule } from './compare.ts'

@@ -38,7 +38,7 @@ export function secretOf(namespace: string, name: string): Secret {
   }
 }
 
-/** In a process of its own: its time is neither the service's nor that of who measures. */
+/** In a separate process: its time is neither the service's nor that of who measures. */
 export async function startFixedApi(version: string): Promise<FixedApi> {
   const child = fork(new URL('api-process.ts', import.meta.url), [version], { execArgv: [] })
   const answer = async <Answer>() => {

@@ -1,5 +1,5 @@
 /**
- * A backup of one snapshot beside `curl <engine snapshot> | <S3 client upload>` of one as large, in
+ * A backup of one snapshot next to `curl <engine snapshot> | <S3 client upload>` of one as large, in
  * turns; and what the Job takes when the snapshot is eight times as large.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -169,7 +169,7 @@ async function backupJob(folder: string): Promise<BackupJob> {
       const plan: BackupPlan = {
         ...{ resource: 'vecbackups', ...NAME, uid: api.uid, run, hash: 'hash' },
         cluster: { namespace: 'ns', name: 'a', replicas: 1, tls: false },
-        // Each time into a folder of its own: what is there already would not be moved.
+        // Each time into a separate folder: what is there already would not be moved.
         storage: { ...STORAGE, endpoint, prefix: `run-${process.pid}-${run}` },
         ...{ method: 'Node', parallelism: 1 },
       }
@@ -194,7 +194,7 @@ interface Made {
   size: number
 }
 
-/** Of a file that was made a moment ago, as that of the Job: what is new still goes to the disk. */
+/** Of a file that was created a moment ago, as that of the Job: what is new still goes to the disk. */
 async function pipe(client: string, ends: Ends): Promise<Moved> {
   const snapshots = `${ends.engine}/collections/docs/snapshots`
   const response = await fetch(`${snapshots}?wait=true`, { method: 'POST' })

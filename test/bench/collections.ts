@@ -56,7 +56,7 @@ async function hookTimes(plan: Plan, { sides, api, ask }: Stage): Promise<Figure
 }
 
 /**
- * Of hooks that look at the engine, without the time in which that had the word, beside those of the
+ * Of hooks that look at the engine, without the time in which that had the word, next to those of the
  * yardstick that asks it as often. Taking notes costs a little too, so speed and memory are measured
  * without.
  */

@@ -1,4 +1,4 @@
-/** A node whose snapshots are as large as one likes: their bytes are made while they are read. */
+/** A node whose snapshots are as large as one likes: their bytes are created while they are read. */
 import { createServer, type ServerResponse } from 'node:http'
 import { buffer } from 'node:stream/consumers'
 import { pipeline } from 'node:stream/promises'

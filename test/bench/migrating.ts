@@ -34,7 +34,7 @@ export async function withEngines<Result>(
   }
 }
 
-/** The Job of a resource of its own: one that has ended is not run again. */
+/** The Job of a separate resource: one that has ended is not run again. */
 export async function withJob<Result>(
   { source }: Engines,
   collections: string[],

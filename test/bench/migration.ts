@@ -1,5 +1,5 @@
 /**
- * A migration between two real engines (ENGINE_BIN), in turns with the tool a user would take instead,
+ * A migration between two real engines (ENGINE_BIN), alternating with the tool a user would take instead,
  * qdrant/migration (MIGRATION_TOOL), at its default settings and at its best. All start with an absent
  * target collection. The tool only copies, so the copy is compared: from the start of the process until
  * all points are written. The comparison of both sides that follows has rows of its own.

@@ -1,4 +1,4 @@
-/** The service and its yardstick measured in turns, because what else the machine does counts for both. */
+/** The service and its yardstick measured alternating, because what else the machine does counts for both. */
 import { run, type Rate } from './load.ts'
 import { TOKEN, type Measured } from './processes.ts'
 import { median, type Figure } from './table.ts'

@@ -11,7 +11,7 @@ import type { HookTime } from './own-time.ts'
 export const ROOT = new URL('../..', import.meta.url).pathname
 export const TOKEN = 'token-of-the-bench'
 
-/** dist/ is where builds go; in a folder of its own this one disturbs no other. */
+/** dist/ is where builds go; in a separate folder this one disturbs no other. */
 export const BENCH = join(ROOT, 'dist', 'bench')
 /** What is `/app` in the image. */
 export const APP = join(BENCH, 'app')
@@ -150,7 +150,7 @@ export function memoryOf(pid: number): { now: number; peak: number } {
 }
 
 export function cpuOf(pid: number): number {
-  // The name of the process stands in brackets and may hold spaces; user and system time follow.
+  // The name of the process is in brackets and may hold spaces; user and system time follow.
   const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? []
   return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND
 }

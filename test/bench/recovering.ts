@@ -22,7 +22,7 @@ async function microsecondsOf(url: string): Promise<number> {
 
 /** Seconds in which a Job only waits for the engine, without its recover calls. */
 export interface Waits {
-  /** Until the collection is made and all nodes know of it. */
+  /** Until the collection is created and all nodes know of it. */
   making: number
   /** From each recover call's answer until all nodes agree on it. */
   agreeing: number

@@ -98,7 +98,7 @@ function figuresOf(size: string, runs: Run[], byHand: number[]): Figure[] {
   ]
 }
 
-/** Its start, the manifest and the checks before anything is touched. */
+/** Its start, the manifest and the checks before any change. */
 function own({ whole, recovering, making, agreeing, proving }: Run): number {
   return whole - recovering - making - agreeing - proving
 }

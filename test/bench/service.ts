@@ -1,4 +1,4 @@
-/** The built service, a bare echo beside it, and an API server that answers at once: for parts about hooks. */
+/** The built service, a bare echo next to it, and an API server that answers at once: for parts about hooks. */
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,4 +1,4 @@
-/** A backup by shard, and its restore, beside the same by node: three nodes that hold two copies of each shard. */
+/** A backup by shard, and its restore, next to the same by node: three nodes that hold two copies of each shard. */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

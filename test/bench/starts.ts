@@ -1,6 +1,6 @@
 /**
  * Cold starts, from the start of the process to the first useful call: of the hook service to its first
- * answer, of a Job to its first call of the API server. Beside each a Node that does nothing.
+ * answer, of a Job to its first call of the API server. Next to each a Node that does nothing.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'

@@ -6,7 +6,7 @@ export interface Figure {
   value: number
   /** Of the measurement that was disturbed least. */
   best?: number
-  /** The same, of what it is measured beside. */
+  /** The same, of what it is measured next to. */
   yardstick?: number
   target?: number
   met?: boolean

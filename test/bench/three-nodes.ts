@@ -1,4 +1,4 @@
-/** A real engine of three nodes, each where its pod would answer, beside a real store; and Jobs that work on both. */
+/** A real engine of three nodes, each where its pod would answer, next to a real store; and Jobs that work on both. */
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { VecBackup, type BackupMethod } from '../../crds/backup.ts'
@@ -12,14 +12,14 @@ import { STORAGE, mountKeys } from './bucket.ts'
 import { call } from './engine-calls.ts'
 import { jobCommand, startJobApi, taken, type Taken } from './job.ts'
 
-/** Beside those of the other parts. */
+/** Next to those of the other parts. */
 const HOSTS = ['127.0.0.4', '127.0.0.5', '127.0.0.6']
 const CLUSTER = { namespace: 'ns', name: 'a', replicas: HOSTS.length, tls: false }
 
 export interface ThreeNodes {
   /** Where each node answers, by ordinal. */
   urls: string[]
-  /** The store, for who asks it beside the Jobs. */
+  /** The store, for who asks it next to the Jobs. */
   endpoint: string
   /** A VecBackup of everything there is. */
   backUp(method: BackupMethod): Promise<BackedUp>

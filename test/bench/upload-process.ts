@@ -1,5 +1,5 @@
 /**
- * Uploads as the Job of a backup makes them, in a process of its own: bytes come from one address and go to
+ * Uploads as the Job of a backup makes them, in a separate process: bytes come from one address and go to
  * another, and what is printed is the most memory it had. Argument: `Order` as JSON.
  */
 import { createHash } from 'node:crypto'

@@ -1,6 +1,6 @@
 /**
  * Memory of uploads as a share of the limit of their Job, for objects that are said to be of any size; and
- * parts of our own beside `Upload` of @aws-sdk/lib-storage, in turns.
+ * parts of our own next to `Upload` of @aws-sdk/lib-storage, alternating.
  */
 import { uploadJobBytes } from '../../crds/contract/limits.ts'
 import type { Part, Plan } from './part.ts'

@@ -1,5 +1,5 @@
 /**
- * What our templates render with everything switched on, kept beside this file so that a change of it
+ * What our templates render with everything switched on, kept next to this file so that a change of it
  * is reviewed with the change. `node test/chart/golden.ts --record` writes it again; HELM names the program.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -8,7 +8,7 @@ import { CHART, findHelm, NO_HELM, runHelm } from './helm.ts'
 
 const FOLDER = join(import.meta.dirname, 'golden')
 
-/** Compared whole; the rest is generated, or its content is judged by a test of its own. */
+/** Compared whole; the rest is generated, or its content is judged by a separate test. */
 const TEMPLATES = [
   'deployment',
   'service',

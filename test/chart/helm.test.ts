@@ -33,11 +33,11 @@ t.test('the chart renders as declared, whatever is set', { skip }, async (t) => 
   t.strictSame(await chartProblems(helm), [])
 })
 
-t.test('what the chart renders is what was looked at when it was recorded', { skip }, async (t) => {
+t.test('the chart renders what is recorded in golden/', { skip }, async (t) => {
   t.strictSame(await goldenDifferences(helm), [])
 })
 
-t.test('an upgrade that takes kinds away asks about them first', { skip }, async (t) => {
+t.test('an upgrade that removes kinds checks for their resources first', { skip }, async (t) => {
   const checks = async (kinds: string[]) => {
     const values = ['--set-json', `kinds=${JSON.stringify(kinds)}`]
     const text = await runHelm(helm, [
@@ -81,7 +81,7 @@ t.test(
 )
 
 t.test(
-  'Jobs are held to their reports where Kubernetes knows such policies',
+  'Jobs may only patch their reports where Kubernetes supports such policies',
   { skip },
   async (t) => {
     const kinds = async (version: string, ...values: string[]) => {
@@ -99,7 +99,7 @@ t.test(
   },
 )
 
-t.test('an installation without a Metacontroller that does is refused', { skip }, async (t) => {
+t.test('an installation without a suitable Metacontroller is rejected', { skip }, async (t) => {
   t.strictSame(await requirementProblems(helm), [])
 })
 
@@ -123,7 +123,7 @@ t.test(
 )
 
 t.test(
-  'the Secret of the hooks is rendered without data: an upgrade takes none out',
+  'the Secret of the hooks is rendered without data, so that an upgrade removes none',
   { skip },
   async (t) => {
     const target = await cluster(t)
@@ -165,13 +165,13 @@ interface Hooked {
   }
 }
 
-/** Beside a release `vec-operator` in `vec-system`. */
+/** Next to a release `vec-operator` in `vec-system`. */
 const SECOND: [what: string, release: string, namespace: string][] = [
   ['of another name', 'other', 'vec-system'],
   ['of the same name in another namespace', 'vec-operator', 'elsewhere'],
 ]
 for (const [what, release, namespace] of SECOND) {
-  t.test(`a second installation in one cluster, ${what}, is refused`, { skip }, async (t) => {
+  t.test(`a second installation in one cluster, ${what}, is rejected`, { skip }, async (t) => {
     const target = await cluster(t)
     const annotations = {
       'meta.helm.sh/release-name': 'vec-operator',
@@ -189,7 +189,7 @@ for (const [what, release, namespace] of SECOND) {
   })
 }
 
-t.test('Prometheus and Grafana are given the files that are tested', { skip }, async (t) => {
+t.test('Prometheus and Grafana get the tested files', { skip }, async (t) => {
   const target = await cluster(t)
   const [rules, dashboard] = [
     'metrics.prometheusRule.enabled=true',
@@ -204,7 +204,7 @@ t.test('Prometheus and Grafana are given the files that are tested', { skip }, a
   t.strictSame(JSON.parse(data['vec-operator.json'] ?? ''), JSON.parse(file('dashboard.json')))
 })
 
-t.test('the notes warn of what keeps the operator from working', { skip }, async (t) => {
+t.test('the notes warn of what prevents the operator from working', { skip }, async (t) => {
   const target = await startTarget(helm)
   t.teardown(() => target.close())
   const install = ['install', 'v', CHART, '--dry-run=server', ...QUICK, '--set-json', 'kinds=[]']

@@ -43,7 +43,7 @@ const VARIANTS: Record<string, string[]> = {
   'no check before it goes': ['--set', 'uninstallCheck=false'],
 }
 
-/** Values that are refused, and the part of the message that names the field. */
+/** Values that are rejected, and the part of the message that names the field. */
 const REFUSED: Record<string, string> = {
   'replicaCount=2': '/replicaCount',
   'replicaCount=two': '/replicaCount',

@@ -12,7 +12,7 @@ import { CHART, program } from './helm.ts'
 const ALERTS = join(CHART, 'files/alerts.yaml')
 const NO_PROMTOOL =
   'no promtool: PROMTOOL names none, and none is on PATH (Debian: in the package prometheus)'
-/** What the time series of a histogram are called beside it. */
+/** Suffixes of the time series of a histogram. */
 const PARTS = /_(bucket|count|sum)$/
 
 interface Alert {
@@ -60,7 +60,7 @@ t.test('every metric that an alert or a panel names is one that the service expo
 })
 
 t.test(
-  'metrics are named as Prometheus asks: counters end with _total, units are base units',
+  'metric names follow Prometheus: counters end with _total, units are base units',
   async (t) => {
     const own = [...(await exported())].filter(([name]) => name.startsWith('vec_operator_'))
     t.ok(own.length > 10)
@@ -72,16 +72,13 @@ t.test(
   },
 )
 
-t.test(
-  'every alert says what is wrong and what to look at, and has a name of its own',
-  async (t) => {
-    const names = alerts.map(({ alert }) => alert)
-    t.equal(new Set(names).size, names.length)
-    for (const { alert, annotations } of alerts) {
-      t.ok(annotations.summary.length > 10 && annotations.description.length > 10, alert)
-    }
-  },
-)
+t.test('every alert says what is wrong and what to check, and has a unique name', async (t) => {
+  const names = alerts.map(({ alert }) => alert)
+  t.equal(new Set(names).size, names.length)
+  for (const { alert, annotations } of alerts) {
+    t.ok(annotations.summary.length > 10 && annotations.description.length > 10, alert)
+  }
+})
 
 t.test('every alert links to a paragraph of docs/monitoring.md that is there', async (t) => {
   const page = readFileSync(join(CHART, '../docs/monitoring.md'), 'utf8')
@@ -120,13 +117,13 @@ t.test(
 const promtool = program('PROMTOOL', 'promtool') ?? ''
 const skip = promtool === '' && NO_PROMTOOL
 
-t.test('alerts fire when they should, and not before', { skip }, async (t) => {
+t.test('alerts fire in the cases of alerts.yaml, and not before', { skip }, async (t) => {
   const run = promisify(execFile)
   await t.resolves(run(promtool, ['check', 'rules', ALERTS]))
   await t.resolves(run(promtool, ['test', 'rules', join(import.meta.dirname, 'alerts.yaml')]))
 })
 
-t.test('the metrics read as Prometheus wants them', { skip }, async (t) => {
+t.test('promtool accepts the metrics', { skip }, async (t) => {
   const check = execFile(promtool, ['check', 'metrics'])
   check.stdin?.end(await serviceMetrics('0.1.0', () => NOW).text())
   let said = ''

@@ -38,7 +38,7 @@ t.test('the embedded admission accepts and refuses what the corpus says', async 
   }
 })
 
-t.test('a case that must be refused and is not fails, and so does the reverse', async (t) => {
+t.test('a case that must be rejected and is not fails, and so does the reverse', async (t) => {
   const lenient: Store = {
     create: async (object) => object,
     replace: async (object) => object,

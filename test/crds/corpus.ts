@@ -1,6 +1,6 @@
 /**
  * The corpus: for each rule, bound and enum of the CRDs an object that must be accepted and one that
- * must be refused. It runs against the embedded admission and against the real API server.
+ * must be rejected. It runs against the embedded admission and against the real API server.
  */
 import { ACCESS_KEY_CASES } from './corpus/access-key.ts'
 import { BACKUP_AND_SCHEDULE_CASES } from './corpus/backup.ts'

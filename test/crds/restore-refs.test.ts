@@ -25,7 +25,7 @@ t.test('names without a namespace are those of its own', async (t) => {
 })
 
 t.test(
-  'the credentials of the bucket stand beside the backup, or beside the restore',
+  'the credentials of the bucket stand next to the backup, or next to the restore',
   async (t) => {
     t.equal(bucketNamespace(far), 'archive')
     t.equal(bucketNamespace(restore()), 'ns')

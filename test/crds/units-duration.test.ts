@@ -19,7 +19,7 @@ for (const [text, seconds] of [
 for (const text of ['30', '1d', '-1h', '1.5h', '30m1h', '1h 30m', '1000000h', 'h']) {
   t.test(`${text} is no duration`, async (t) => {
     t.notMatch(text, new RegExp(DURATION_PATTERN))
-    // One that is only too long is refused for CEL's sake, and still read.
+    // One that is only too long is rejected for CEL's sake, and still read.
     if (!/^[0-9]{7,}h$/.test(text)) t.equal(parseDuration(text), 0)
   })
 }

@@ -56,23 +56,26 @@ t.test('a fresh result is not asked for again', async (t) => {
   t.strictSame(await passes.run('a', later(10), async () => 2), { value: 2 })
 })
 
-t.test('a longer pass goes on in the background; the pause doubles from 2 s to 30 s', async (t) => {
-  const passes = new BackgroundTasks<number>(0, 5)
-  const slow = pending<number>()
-  const pauses: unknown[] = []
-  for (let look = 0; look < 6; look += 1) {
-    pauses.push((await passes.run('a', later(look), () => slow.promise)).requeueAfterSeconds)
-  }
-  t.strictSame(pauses, [2, 4, 8, 16, 30, 30])
-  slow.settle(7)
-  await new Promise((resolve) => setImmediate(resolve))
-  const next = pending<number>()
-  t.match(await passes.run('a', later(60), () => next.promise), {
-    value: 7,
-    requeueAfterSeconds: 2,
-  })
-  next.settle(8)
-})
+t.test(
+  'a longer pass continues in the background; the pause doubles from 2 s to 30 s',
+  async (t) => {
+    const passes = new BackgroundTasks<number>(0, 5)
+    const slow = pending<number>()
+    const pauses: unknown[] = []
+    for (let look = 0; look < 6; look += 1) {
+      pauses.push((await passes.run('a', later(look), () => slow.promise)).requeueAfterSeconds)
+    }
+    t.strictSame(pauses, [2, 4, 8, 16, 30, 30])
+    slow.settle(7)
+    await new Promise((resolve) => setImmediate(resolve))
+    const next = pending<number>()
+    t.match(await passes.run('a', later(60), () => next.promise), {
+      value: 7,
+      requeueAfterSeconds: 2,
+    })
+    next.settle(8)
+  },
+)
 
 t.test('at most one pass runs per resource', async (t) => {
   const passes = new BackgroundTasks<number>(0, 5)

@@ -117,7 +117,7 @@ t.test('what is done after a failure is a retry: a warning with the reason', asy
   ])
 })
 
-t.test('what only a user can change is refused: a warning with the reason', async (t) => {
+t.test('what only a user can change is rejected: a warning with the reason', async (t) => {
   const { logged } = stage()
   const refused = applied('InvalidSpec', 'spec.config.tls.cert is set by spec.tls: remove it')
   t.match(await logged(() => ({ status: refused, children: [] })), [

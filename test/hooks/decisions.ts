@@ -15,7 +15,7 @@ export function statusSummary({ status }: Pick<Decision, 'status'>): (string | u
   return [status.phase, condition?.reason, condition?.message]
 }
 
-/** The Job that is made; one that is only kept has no spec. */
+/** The Job that is created; one that is only kept has no spec. */
 export function createdJob({ children }: Pick<Decision, 'children'>): Child | undefined {
   return children.find((child) => child.kind === 'Job' && child['spec'] !== undefined)
 }

@@ -1,6 +1,6 @@
 /**
  * Jobs that the previous release created, under names made of a hash of the uid: this release
- * continues them and creates no second Job beside them. Remove with the next release.
+ * continues them and creates no second Job next to them. Remove with the next release.
  */
 import t from 'tap'
 import type { Job } from '../../crds/kubernetes.ts'
@@ -74,7 +74,7 @@ for (const { kind, job: jobOf, report, newName, sync } of DATA_KINDS) {
     t.equal(working.deleteJobs, undefined)
   })
 
-  t.test(`no second Job of a ${kind} is created beside one under a former name`, async (t) => {
+  t.test(`no second Job of a ${kind} is created next to one under a former name`, async (t) => {
     // The cache of Metacontroller does not have it.
     const hidden = sync({ liveJobs: [former({ createdAgo: 1 })] })
     t.strictSame(jobNames(hidden), [])

@@ -86,7 +86,7 @@ function stage({ childKinds = ['Job.batch/v1'], finalized = false } = {}) {
   return { plain, wrapped, ports, originals, copies, calls, warnings, show }
 }
 
-t.test('a Job that runs has a copy of its own, of the same type and content', async (t) => {
+t.test('a Job that runs has a separate copy, of the same type and content', async (t) => {
   const { show, copies, calls } = stage()
   await show(job())
   t.match(copies.get(`ns/${COPY}`), {
@@ -107,7 +107,7 @@ t.test('the copy follows its source while the Job runs', async (t) => {
 })
 
 for (const end of ['Complete', 'Failed'] as const) {
-  t.test(`a Job that is ${end} leaves no copy, and is not looked at again`, async (t) => {
+  t.test(`a Job that is ${end} leaves no copy, and is not checked again`, async (t) => {
     const { show, copies, calls } = stage()
     await show(job())
     await show(job(end))

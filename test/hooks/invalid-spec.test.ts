@@ -83,7 +83,7 @@ for (const [hooks, { metadata, ...rest }, bad] of CASES) {
   })
 }
 
-t.test('a long address with a space that is not ASCII is refused with its name', async (t) => {
+t.test('a long address with a space that is not ASCII is rejected with its name', async (t) => {
   const [endpoint, url] = ['https://s3.example.com\u00a0', '/vecbackups/sync']
   const made = backup()
   const s3 = { ...made.spec.storage.s3, endpoint }

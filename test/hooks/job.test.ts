@@ -169,7 +169,7 @@ t.test('an observed child stays by its identity alone, whatever else was seen of
   t.strictSame(unchanged(bare), bare)
 })
 
-t.test('of what is to be made, only what is not there is made', async (t) => {
+t.test('of what is to be created, only what is not there is created', async (t) => {
   const [one, other] = [helmJob({ run: 1 }), helmJob({ run: 2 })]
   const made = { ...unchanged(helmJob({ run: 2 })), spec: { backoffLimit: 6 } }
   t.strictSame(childrenAfter([one, other], { created: [made] }), [unchanged(one), unchanged(other)])

@@ -76,21 +76,18 @@ t.test('two Leases are held since the later of them was taken', async (t) => {
   t.equal(secondsSinceAcquired(leases, NOW), 20)
 })
 
-t.test(
-  'only who stands in it, owned by this very cluster and before a Job, holds it',
-  async (t) => {
-    const seen = (holder: string, owner = 'uid-a') => ({
-      ...{ kind: 'backup' as const, lease: leaseOf('backup', holder, 5, owner), jobs: [] },
-    })
-    t.match(claim([seen(mine)], me, about), { state: 'held' })
-    t.match(claim([seen(mine, 'uid-former')], me, about), { state: 'taking' })
-    t.match(claim([seen(other)], me, about), { state: 'waiting' })
-    const { kind, lease } = seen(mine)
-    t.not(claim([{ kind, lease }], me, about).state, 'held', 'its Jobs could not be listed')
-    const after = { ...seen(mine), jobs: [newJob('one', true)] }
-    t.not(claim([after], me, about).state, 'held', 'its Job has ended')
-  },
-)
+t.test('only who is in it, owned by this very cluster and before a Job, holds it', async (t) => {
+  const seen = (holder: string, owner = 'uid-a') => ({
+    ...{ kind: 'backup' as const, lease: leaseOf('backup', holder, 5, owner), jobs: [] },
+  })
+  t.match(claim([seen(mine)], me, about), { state: 'held' })
+  t.match(claim([seen(mine, 'uid-former')], me, about), { state: 'taking' })
+  t.match(claim([seen(other)], me, about), { state: 'waiting' })
+  const { kind, lease } = seen(mine)
+  t.not(claim([{ kind, lease }], me, about).state, 'held', 'its Jobs could not be listed')
+  const after = { ...seen(mine), jobs: [newJob('one', true)] }
+  t.not(claim([after], me, about).state, 'held', 'its Job has ended')
+})
 
 t.test('one owner among several is enough, and none is none', async (t) => {
   const lease = leaseOf('backup', mine)

@@ -40,7 +40,7 @@ function seen(
 }
 
 t.test(
-  'a Lease that does not exist is made, in the namespace of the cluster and owned by it',
+  'a Lease that does not exist is created, in the namespace of the cluster and owned by it',
   async (t) => {
     t.strictSame(claim([{ kind: 'backup' }], me, about), {
       state: 'taking',
@@ -145,10 +145,13 @@ t.test('a Lease whose holder is over is taken by its resourceVersion', async (t)
   })
 })
 
-t.test('a Job is made in a pass that sees the Lease held, with a minute of it left', async (t) => {
-  t.strictSame(claim([seen(me, 239)], me, about), { state: 'held' })
-  t.equal(claim([seen(me, 240)], me, about).state, 'taking')
-})
+t.test(
+  'a Job is created in a pass that sees the Lease held, with a minute of it left',
+  async (t) => {
+    t.strictSame(claim([seen(me, 239)], me, about), { state: 'held' })
+    t.equal(claim([seen(me, 240)], me, about).state, 'taking')
+  },
+)
 
 t.test(
   'a Lease owned by another uid is deleted and recreated, unless its holder is active',
@@ -197,11 +200,14 @@ for (const spec of [
   { holderIdentity: 'unknown' },
   { holderIdentity: 'a/b/c/d/e', acquireTime: ago(1) },
 ]) {
-  t.test(`a Lease that names no holder of ours is free: ${JSON.stringify(spec)}`, async (t) => {
-    const store = new LeaseStore()
-    store.leases.set('vec-a-write', { ...lease('write', other, 1), spec })
-    t.equal(await currentHolder(CLUSTER.metadata, 'write', store, allAllowed), undefined)
-  })
+  t.test(
+    `a Lease that names no holder of this operator is free: ${JSON.stringify(spec)}`,
+    async (t) => {
+      const store = new LeaseStore()
+      store.leases.set('vec-a-write', { ...lease('write', other, 1), spec })
+      t.equal(await currentHolder(CLUSTER.metadata, 'write', store, allAllowed), undefined)
+    },
+  )
 }
 
 t.test('a Lease without acquireTime is held by a Job alone', async (t) => {

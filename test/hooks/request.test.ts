@@ -12,18 +12,21 @@ function live(uid: string, said?: object): () => Promise<ProgressOwner> {
   return async () => ({ metadata: { uid, annotations } })
 }
 
-t.test('the newest report is that of the resource itself, not of a namesake', async (t) => {
-  const report = progressReport(transfer, { state: 'Done' })
-  const older = progressReport(transfer)
-  const read = async (from: () => Promise<ProgressOwner>) => {
-    const observed: ObservedJobs = { children: [], jobs: [job], progress: older }
-    await refreshProgress(observed, named, from)
-    return observed.progress
-  }
-  t.strictSame(await read(live('uid-b', report)), report)
-  t.strictSame(await read(live('uid-of-another', report)), older)
-  t.strictSame(await read(live('uid-b')), older, 'there is no report')
-})
+t.test(
+  'the newest report is that of the resource itself, not of another resource of that name',
+  async (t) => {
+    const report = progressReport(transfer, { state: 'Done' })
+    const older = progressReport(transfer)
+    const read = async (from: () => Promise<ProgressOwner>) => {
+      const observed: ObservedJobs = { children: [], jobs: [job], progress: older }
+      await refreshProgress(observed, named, from)
+      return observed.progress
+    }
+    t.strictSame(await read(live('uid-b', report)), report)
+    t.strictSame(await read(live('uid-of-another', report)), older)
+    t.strictSame(await read(live('uid-b')), older, 'there is no report')
+  },
+)
 
 t.test('the last report is kept after the resource is deleted', async (t) => {
   const observed: ObservedJobs = { children: [], jobs: [], progress: progressReport(transfer) }

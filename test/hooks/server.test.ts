@@ -144,7 +144,7 @@ const bad: [title: string, payload: unknown, code: number, words: RegExp][] = [
 ]
 
 for (const [title, payload, code, words] of bad) {
-  t.test(`a request with ${title} is refused, naming the reason in one line`, async (t) => {
+  t.test(`a request with ${title} is rejected, naming the reason in one line`, async (t) => {
     const { built } = server(() => fine)
     const response = await built.inject({
       method: 'POST',
@@ -176,7 +176,7 @@ t.test('a Kubernetes API that refuses or does not answer is named, in one line',
   t.strictSame(response.json(), { error: words })
 })
 
-t.test('a body over 16 MiB is refused', async (t) => {
+t.test('a body over 16 MiB is rejected', async (t) => {
   const response = await post(() => fine, { ...body, noise: 'x'.repeat(16 * 1024 * 1024) })
   t.equal(response.statusCode, 413)
 })

@@ -115,7 +115,7 @@ const AUTO: Damage[] = [
 ]
 
 for (const [what, damage, words] of AUTO) {
-  t.test(`${what} is refused`, async (t) => {
+  t.test(`${what} is rejected`, async (t) => {
     const docs = collection([undefined, undefined, undefined])
     damage(docs)
     t.throws(() => parseManifest(manifest(docs)), { message: words })
@@ -151,7 +151,7 @@ const CUSTOM: Damage[] = [
 ]
 
 for (const [what, damage, words] of CUSTOM) {
-  t.test(`under custom sharding ${what} is refused`, async (t) => {
+  t.test(`under custom sharding ${what} is rejected`, async (t) => {
     const docs = collection(['7', 'b'], 1)
     damage(docs)
     t.throws(() => parseManifest(manifest(docs)), { message: words })
@@ -232,7 +232,7 @@ for (const [nodes, ordinals] of [
   [[0, 1, 2, 3], '0, 1, 2, 3'],
 ] as const) {
   t.test(
-    `a manifest by node with snapshots of nodes ${ordinals} of three is refused`,
+    `a manifest by node with snapshots of nodes ${ordinals} of three is rejected`,
     async (t) => {
       const message = `manifest.json: collection docs has snapshots of nodes ${ordinals}, not of 0 to 2`
       t.throws(() => parseManifest(byNode([...nodes], EACH)), { code: 'Rejected', message })

@@ -127,7 +127,7 @@ t.test('a private authority is trusted by every hook', async (t) => {
   t.ok(hooks.every(({ webhook }) => webhook.caBundle?.inline === 'PEM'))
 })
 
-t.test('a kind there is not is refused by name', async (t) => {
+t.test('a kind there is not is rejected by name', async (t) => {
   t.throws(() => controllers({ ...installation, kinds: ['vecpods'] }), {
     message: /^kinds: vecpods is none of vecclusters, /,
   })

@@ -129,7 +129,7 @@ for (const [what, args, env, message] of [
   ['a Secret without hosts', [], { HOOK_SECRET: 'ns/a' }, /^HOOK_SECRET needs HOOK_HOSTS/],
   ['an unknown argument', ['--nonsense'], {}, /--nonsense/],
 ] as const) {
-  t.test(`${what} is refused by name`, async (t) => {
+  t.test(`${what} is rejected by name`, async (t) => {
     t.throws(() => parseOptions([...args], { ...inCluster, ...env }, '0.1.0'), { message })
   })
 }

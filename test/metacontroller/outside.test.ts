@@ -41,7 +41,7 @@ async function cluster(t: Test) {
   return { server, api }
 }
 
-/** `npm start` in a terminal of its own, until it says where it listens. */
+/** `npm start` in a separate terminal, until it says where it listens. */
 async function npmStart(t: Test, args: string[], env: Record<string, string>) {
   const child = spawn('npm', ['start', '--silent', '--', ...args], {
     cwd: ROOT,

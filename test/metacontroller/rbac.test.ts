@@ -184,44 +184,50 @@ async function use<Ports>(ports: Ports, uses: Uses<Ports>): Promise<void> {
   for (const name in uses) await uses[name](ports)
 }
 
-t.test("the service's rights are those that its calls need, and no others", async (t) => {
-  const { api, server } = await embeddedApi(t)
-  await installCrds(api)
-  const calls: Call[] = []
-  const write = (line: string) => calls.push(JSON.parse(line) as Call)
-  const log = pino({ level: 'debug' }, { write })
-  const authorization = `Bearer ${server.token}`
-  const authorize = async () => ({ headers: { authorization }, dispatcher: undefined })
-  const kubernetes = new Kubernetes({ server: server.url, authorize }, log)
+t.test(
+  'the ClusterRole of the service has the permissions that its calls need, and no others',
+  async (t) => {
+    const { api, server } = await embeddedApi(t)
+    await installCrds(api)
+    const calls: Call[] = []
+    const write = (line: string) => calls.push(JSON.parse(line) as Call)
+    const log = pino({ level: 'debug' }, { write })
+    const authorization = `Bearer ${server.token}`
+    const authorize = async () => ({ headers: { authorization }, dispatcher: undefined })
+    const kubernetes = new Kubernetes({ server: server.url, authorize }, log)
 
-  const connections = new EngineConnections()
-  t.teardown(() => connections.close())
-  const now = () => new Date()
-  const secret = cachedSecretReader(kubernetes, now)
-  const common = { kubernetes, secret, namespaces: [], now, log: pino({ level: 'silent' }) }
-  const engines = { connections, route: 'direct' as const, freshSecret: secret }
-  const tools = { ...common, jobKeys: () => [], consensus: async () => [] }
-  const writes = new InFlightWrites()
-  await serviceReader(kubernetes, now)('ns', 'vec-a')
-  await use(clusterPorts(tools), ofCluster)
-  await use(
-    collectionPorts({ ...tools, ...engines, timers: systemTimers, inFlightWrites: writes }),
-    ofCollection,
-  )
-  await use(accessKeyPorts(tools), ofAccessKey)
-  await use(backupPorts({ ...common, clock: systemClock }), ofBackup)
-  await use(backupSchedulePorts(common), ofSchedule)
-  const job = { apiVersion: 'batch/v1', kind: 'Job', metadata: { ...NAME, labels: MOVES } }
-  const containers = [{ name: 'a', image: 'vec-operator:test' }]
-  await api.create({ ...job, spec: { template: { spec: { restartPolicy: 'Never', containers } } } })
-  await use(restorePorts({ ...common, inFlightWrites: writes }), ofRestore)
-  await use(migrationPorts({ ...common, ...engines }), ofMigration)
-  await listClusters(kubernetes, [])
-  await patchCluster(kubernetes, { ...copy, metadata: NAME }, {})
+    const connections = new EngineConnections()
+    t.teardown(() => connections.close())
+    const now = () => new Date()
+    const secret = cachedSecretReader(kubernetes, now)
+    const common = { kubernetes, secret, namespaces: [], now, log: pino({ level: 'silent' }) }
+    const engines = { connections, route: 'direct' as const, freshSecret: secret }
+    const tools = { ...common, jobKeys: () => [], consensus: async () => [] }
+    const writes = new InFlightWrites()
+    await serviceReader(kubernetes, now)('ns', 'vec-a')
+    await use(clusterPorts(tools), ofCluster)
+    await use(
+      collectionPorts({ ...tools, ...engines, timers: systemTimers, inFlightWrites: writes }),
+      ofCollection,
+    )
+    await use(accessKeyPorts(tools), ofAccessKey)
+    await use(backupPorts({ ...common, clock: systemClock }), ofBackup)
+    await use(backupSchedulePorts(common), ofSchedule)
+    const job = { apiVersion: 'batch/v1', kind: 'Job', metadata: { ...NAME, labels: MOVES } }
+    const containers = [{ name: 'a', image: 'vec-operator:test' }]
+    await api.create({
+      ...job,
+      spec: { template: { spec: { restartPolicy: 'Never', containers } } },
+    })
+    await use(restorePorts({ ...common, inFlightWrites: writes }), ofRestore)
+    await use(migrationPorts({ ...common, ...engines }), ofMigration)
+    await listClusters(kubernetes, [])
+    await patchCluster(kubernetes, { ...copy, metadata: NAME }, {})
 
-  const needed = new Set(calls.map(rightOf))
-  t.strictSame([...new Set(granted())].sort(), [...needed].sort())
-})
+    const needed = new Set(calls.map(rightOf))
+    t.strictSame([...new Set(granted())].sort(), [...needed].sort())
+  },
+)
 
 interface Call {
   method: string

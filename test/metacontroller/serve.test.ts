@@ -57,7 +57,7 @@ function post(url: string, body: object, token?: string): Promise<Response> {
   })
 }
 
-t.test('a VecCluster gets the rights of its Job from a service on the real clients', async (t) => {
+t.test('a VecCluster gets the RBAC of its Job from a service on the real clients', async (t) => {
   const { api, url } = await service(t)
   const parent = await api.create(veccluster)
   const request = { parent, children: {}, related: {}, finalizing: false, controller: {} }

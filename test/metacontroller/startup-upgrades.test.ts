@@ -111,7 +111,7 @@ t.test('a cluster made in the second of the start was made for this release', as
   )
 })
 
-t.test('marking waits while the API fails, and goes on where it stopped', async (t) => {
+t.test('marking waits while the API fails, and continues where it stopped', async (t) => {
   let listings = 0
   const marked = new Set<string>()
   let failing = true

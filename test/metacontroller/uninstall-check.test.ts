@@ -25,7 +25,7 @@ async function world(t: Tap) {
 type Tap = Pick<typeof t, 'teardown'>
 
 t.test(
-  'uninstalling is refused while a finalizer needs the operator, and says whose',
+  'uninstalling is rejected while a finalizer needs the operator, and says whose',
   async (t) => {
     const { client, kubernetes } = await world(t)
     for (const resource of RESOURCES)

@@ -41,7 +41,7 @@ export class Tests {
     this.#hook()
   }
 
-  /** All of them, the first time; later those the changed file reaches, from modules of their own. */
+  /** All of them, the first time; later those the changed file reaches, from separate modules. */
   async load(): Promise<Registered[]> {
     this.#loads += 1
     this.#registered = []

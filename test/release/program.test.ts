@@ -1,4 +1,4 @@
-/** The program that the image runs: whole in itself, and as the sources say. */
+/** The program of the image: it needs no other files, and has the version of the sources. */
 import { execFile } from 'node:child_process'
 import { cpSync, globSync, readFileSync } from 'node:fs'
 import { isBuiltin } from 'node:module'
@@ -30,12 +30,12 @@ t.test(
   },
 )
 
-t.test('nothing but what the chart and the hooks start runs by itself', async (t) => {
+t.test('only the entry points of the chart and the hooks run on import', async (t) => {
   const started = files.filter((file) => text(file).includes('import.meta.main'))
   t.strictSame(started.toSorted(), ENTRIES)
 })
 
-t.test('it runs where there is nothing else', async (t) => {
+t.test('it runs in an empty folder', async (t) => {
   const folder = t.testdir()
   cpSync(app, folder, { recursive: true })
   const run = async (...args: string[]) =>

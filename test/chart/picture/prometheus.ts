@@ -30,7 +30,7 @@ const STEP_SECONDS = 30
 /** What Prometheus adds to each series of a scrape. */
 const TARGET = 'job="vec-operator",instance="vec-operator:8080"'
 
-/** `program`: path of prometheus; promtool is beside it. */
+/** `program`: path of prometheus; promtool is next to it. */
 export async function startPrometheus(program: string, samples: Sample[]): Promise<Prometheus> {
   const folder = mkdtempSync(join(tmpdir(), 'vec-prometheus-'))
   const data = join(folder, 'data')

@@ -62,7 +62,7 @@ for (const [name, part] of [
   ['.', '%2E'],
   ['..', '%2E.'],
 ] as const) {
-  t.test(`a collection named ${JSON.stringify(name)} has a folder of its own`, async (t) => {
+  t.test(`a collection named ${JSON.stringify(name)} has a separate folder`, async (t) => {
     t.equal(collectionFolder(FOLDER, name), `${FOLDER}${part}/`)
     const key = shardSnapshotKey(FOLDER, { collection: name, shardId: 0, writer: '0a1b2c3d' })
     t.equal(key, `${FOLDER}${part}/shard-0/${part}-0-0a1b2c3d.snapshot`)

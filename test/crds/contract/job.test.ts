@@ -40,7 +40,7 @@ t.test('a plan over 96 KiB is Rejected naming the field', async (t) => {
   })
 })
 
-t.test('a plan of another shape is refused by the Job', async (t) => {
+t.test('a plan of another shape is rejected by the Job', async (t) => {
   t.throws(() => decodePlan(UninstallPlan, encodePlan({ name: 'main' }, 'spec.config')))
   t.throws(() => decodePlan(UninstallPlan, encodePlan({ ...plan, run: 0 }, 'spec.config')))
   t.throws(() => decodePlan(UninstallPlan, 'no base64 of a gzip'))
@@ -62,7 +62,7 @@ t.test('a report is read from the annotation', async (t) => {
   t.strictSame(parseProgress(JSON.stringify(progress), 'uid-1'), progress)
 })
 
-t.test('a report that carries another uid is a namesake’s and ignored', async (t) => {
+t.test('a report with another uid is ignored', async (t) => {
   t.equal(parseProgress(JSON.stringify(progress), 'uid-2'), undefined)
 })
 

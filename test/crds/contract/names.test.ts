@@ -24,7 +24,7 @@ t.test('the objects of a cluster are named as the specification says', async (t)
   t.equal(podHost('main', 'search', 2), 'vec-main-2.vec-main-headless.search.svc.cluster.local')
 })
 
-t.test('every annotation and label of ours has the prefix of the API group', async (t) => {
+t.test('every annotation and label of this operator has the prefix of the API group', async (t) => {
   const { managedBy, component, ...own } = LABELS
   for (const name of [...Object.values(ANNOTATIONS), ...Object.values(own)]) {
     t.match(name, `${API_GROUP}/`)

@@ -104,7 +104,7 @@ function texts({ type, minLength, maxLength, pattern, ...rest }: OpenApiSchema):
     const refused = `Too long: may not be more than ${maxLength} bytes`
     trials.push({ value: 'a'.repeat(maxLength + 1), refused })
   }
-  // No pattern of ours allows two slashes.
+  // No pattern of this operator allows two slashes.
   if (pattern !== undefined) trials.push({ value: '//', refused: 'should match' })
   return trials
 }

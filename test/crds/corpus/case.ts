@@ -28,7 +28,7 @@ export interface Pair {
   field?: string
   /** Fields of spec of the object that both are updates of. */
   from?: Fields
-  /** metadata.name of the object that is refused. */
+  /** metadata.name of the object that is rejected. */
   refusedName?: string
   acceptedName?: string
 }

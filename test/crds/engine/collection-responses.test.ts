@@ -58,7 +58,7 @@ for (const [name, schema, valid, invalid] of RESPONSES) {
   t.test(`an answer ${name} is taken when what is read of it is there`, async (t) => {
     for (const response of valid) t.ok(Value.Check(schema, response), JSON.stringify(response))
   })
-  t.test(`an answer ${name} in which a field has another form is refused`, async (t) => {
+  t.test(`an answer ${name} in which a field has another form is rejected`, async (t) => {
     for (const response of invalid) t.notOk(Value.Check(schema, response), JSON.stringify(response))
   })
 }

@@ -1,5 +1,5 @@
 /**
- * Every reason that stands in the code: what is written to a field `reason` or passed as a parameter
+ * Every reason that is in the code: what is written to a field `reason` or passed as a parameter
  * of that name, as far as the compiler knows its text.
  */
 import { globSync } from 'node:fs'
@@ -18,14 +18,14 @@ export interface Source {
   reasons: string[]
 }
 
-/** The files of hooks and jobs; doors to the outside have reasons of their own. */
+/** The files of hooks and jobs; clients have separate reasons. */
 export function emittedReasons(): Source[] {
   const paths = globSync('{hooks,jobs}/**/*.ts', { cwd: ROOT, exclude: ['jobs/clients/**'] })
   const files = globSync('{crds,hooks,jobs}/**/*.ts', { cwd: ROOT }).map((path) => ROOT + path)
   const options: ts.CompilerOptions = {
     ...{ target: ts.ScriptTarget.ES2024, module: ts.ModuleKind.NodeNext, strict: true },
     ...{ allowImportingTsExtensions: true, noEmit: true, types: [] },
-    // Reasons are words of ours: what packages declare is not looked for.
+    // Reasons are words of this operator; declarations of packages are skipped.
     noResolve: true,
   }
   const jsDocParsingMode = ts.JSDocParsingMode.ParseNone
@@ -67,7 +67,7 @@ function calleesIn(file: ts.SourceFile): string[] {
   return found
 }
 
-/** A function without a name of its own has that of what it is assigned to. */
+/** A function expression has the name of the variable to which it is assigned. */
 function nameOf({ name, parent }: ts.SignatureDeclaration, file: ts.SourceFile): string {
   if (name !== undefined) return name.getText(file)
   return ts.isVariableDeclaration(parent) ? parent.name.getText(file) : ''

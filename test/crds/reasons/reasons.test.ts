@@ -1,4 +1,4 @@
-/** The table of reasons is whole: what the code can say is in it, and what is in it the code can say. */
+/** The table of reasons is complete: every reason of the code is in it, and the code has every reason of it. */
 import { globSync, readFileSync } from 'node:fs'
 import t from 'tap'
 import { REASONS } from '../../../crds/reasons/index.ts'
@@ -6,7 +6,7 @@ import { matchScore } from '../../../crds/reasons/reason.ts'
 import { RESOURCES } from '../../../crds/crd.ts'
 import { emittedReasons, ROOT, type Source } from './emitted.ts'
 
-/** What all kinds say by way of: the clients of jobs, and the words of crds. */
+/** Text that all kinds share: the clients of jobs, and messages in crds. */
 const SHARED_TEXTS = globSync(['jobs/clients/**/*.ts', 'crds/**/*.ts'], {
   cwd: ROOT,
   exclude: ['crds/reasons/**'],
@@ -15,7 +15,7 @@ const SHARED_TEXTS = globSync(['jobs/clients/**/*.ts', 'crds/**/*.ts'], {
 const sources = emittedReasons()
 const byPath = new Map(sources.map((source) => [source.path, source]))
 
-/** What differs between two words is no part of a message that could be looked for. */
+/** The part between two placeholders is too short to search for. */
 const SHORTEST = 6
 
 /** Reasons of a shared file that never are those of a condition in the table of the kind. */
@@ -53,7 +53,7 @@ for (const { kind } of RESOURCES) {
     t.strictSame([...emitted].toSorted(), rows.map(({ reason }) => reason).toSorted())
   })
 
-  t.test(`every message of a ${kind} that is explained stands in the code`, async (t) => {
+  t.test(`every message of a ${kind} that is explained is in the code`, async (t) => {
     const text = [...files.map((file) => file.text), ...SHARED_TEXTS].join('\n')
     for (const message of rows.flatMap(({ messages }) => messages)) {
       const parts = message.split(/<[^>]+>/).flatMap((part) => part.split(/: |; | -> /))
@@ -66,10 +66,10 @@ for (const { kind } of RESOURCES) {
   })
 }
 
-/** Names of annotations are constants, and numbers stand in crds/contract/limits.ts. */
+/** Names of annotations are constants, and numbers are in crds/contract/limits.ts. */
 const CONSTANTS = /vec-operator\.dev\/|^not emptied|\d/
 
-t.test('a form is like a message by what it says itself, whatever else stands there', async (t) => {
+t.test('a form matches a message by its fixed words', async (t) => {
   t.equal(
     matchScore('helm run <n> is in progress', 'helm run 12 is in progress'),
     'helmrunisinprogress'.length,
@@ -105,7 +105,7 @@ function filesOf(folder: string): Source[] {
   return [...own, ...shared]
 }
 
-/** What a file can say to this kind: some functions of a shared file are not for all that import it. */
+/** Reasons of a file for this kind: some functions of a shared file are not used by every importer. */
 function reasonsFor(kind: string, { path, reasons }: Source): string[] {
   const unreachable = new Set(
     UNREACHABLE.filter((one) => one.path === path && one.kinds.includes(kind)).flatMap(

@@ -27,12 +27,15 @@ async function finalized(
   return desired as Desired<NonNullable<VecBackupSchedule['status']>>
 }
 
-t.test('backups go with their schedule: nothing is waited for, nothing is made', async (t) => {
-  const children = [backup(SLOT), backup('2026-03-01T03:00:00Z', { phase: 'InProgress' })]
-  const desired = await finalized({ schedule: schedule({ deletionTimestamp }), children })
-  t.equal(desired.finalized, true)
-  t.equal(desired.children.length, 2)
-})
+t.test(
+  'backups are deleted with their schedule, without a wait and without new backups',
+  async (t) => {
+    const children = [backup(SLOT), backup('2026-03-01T03:00:00Z', { phase: 'InProgress' })]
+    const desired = await finalized({ schedule: schedule({ deletionTimestamp }), children })
+    t.equal(desired.finalized, true)
+    t.equal(desired.children.length, 2)
+  },
+)
 
 t.test('retain-objects: waits until every backup carries it (H2)', async (t) => {
   const children = [backup('2026-02-27T03:00:00Z', { phase: 'Completed', retain: 'true' }), backup(SLOT)] // prettier-ignore
@@ -101,7 +104,7 @@ t.test('retain-objects on a single backup does not delay the deletion', async (t
   t.equal(desired.finalized, true)
 })
 
-t.test('what was remembered of a schedule is forgotten at its end, and of it alone', async (t) => {
+t.test('the cache of a deleted schedule is dropped, and no other', async (t) => {
   const stage: ScheduleFixture = { schedule: retained, children: [] }
   const marks = new Map([
     [retained.metadata.uid, new Date(SLOT)],
@@ -111,7 +114,7 @@ t.test('what was remembered of a schedule is forgotten at its end, and of it alo
   t.strictSame([...marks.keys()], ['uid-of-another'])
 })
 
-t.test('a schedule that never made anything ends at once', async (t) => {
+t.test('a schedule without backups is finalized immediately', async (t) => {
   const desired = await finalized({ schedule: schedule({ deletionTimestamp }), children: [] })
   t.strictSame(desired, { status: {}, children: [], finalized: true })
 })

@@ -23,7 +23,7 @@ export class ScheduleModel {
   now: Date
   schedule: VecBackupSchedule
   backups: VecBackup[] = []
-  /** Names of the backups that were made, one for each time. */
+  /** Names of the backups that were created, one for each time. */
   readonly created: string[] = []
   readonly violations: string[] = []
   /** Names of the backups that some pass was shown. */

@@ -141,7 +141,7 @@ const rejected: [cron: string, words: RegExp][] = [
 ]
 
 for (const [cron, words] of rejected) {
-  t.test(`the expression "${cron}" is refused in words, not a crash`, async (t) => {
+  t.test(`the expression "${cron}" is rejected in words, not a crash`, async (t) => {
     t.throws(() => parseCron(cron), words)
     t.throws(() => parseCron(cron), { code: 'Rejected', message: /^spec\.schedule: / })
   })
@@ -210,7 +210,7 @@ function fires(expression: string, at: Date): boolean {
   return minute === true && hour === true && month === true && isDay
 }
 
-t.test('an expression is refused or fires as a CronJob would, minute for minute', async (t) => {
+t.test('an expression is rejected or fires as a CronJob would, minute for minute', async (t) => {
   let compared = 0
   const start = fc.date({
     min: new Date('2024-02-20T00:00:00Z'),

@@ -12,7 +12,7 @@ import {
   type ScheduleFixture,
 } from './stage.ts'
 
-t.test('a VecBackup of that name which is not ours stays untouched and is named', async (t) => {
+t.test('a VecBackup of that name which is not ours is not changed and is named', async (t) => {
   const foreign = backup('2026-03-01T03:00:00Z')
   foreign.metadata.uid = 'uid-of-another'
   const stage: ScheduleFixture = { schedule: schedule(), children: [], live: { others: [foreign] } }
@@ -91,7 +91,7 @@ t.test('a backup is pruned only once the observed status has its slot', async (t
   t.strictSame(prunedNames(behind), ['nightly-20260226-030000'])
 })
 
-t.test('what the cache does not show yet is seen before a backup is made', async (t) => {
+t.test('what the cache does not show yet is seen before a backup is created', async (t) => {
   const now = '2026-03-01T03:00:00Z'
   const status = { lastScheduleTime: '2026-02-28T03:00:00Z' }
   const with_ = async (live: ScheduleFixture['live'], policy: 'Forbid' | 'Replace' = 'Forbid') => {

@@ -1,4 +1,4 @@
-/** What a VecBackupSchedule makes and prunes, and what it says of it. */
+/** Backups that a VecBackupSchedule creates and prunes, and its status. */
 import t from 'tap'
 import { ANNOTATIONS } from '../../../crds/contract/names.ts'
 import { scheduleStatus } from '../../../hooks/backup-schedule/status.ts'
@@ -114,34 +114,37 @@ t.test(
   },
 )
 
-t.test('Suspended: no backup is made, retention goes on, lastScheduleTime is frozen', async (t) => {
-  const stage: ScheduleFixture = {
-    schedule: schedule({
-      spec: { suspend: true, retentionPolicy: { keepLast: 1 } },
-      status: { lastScheduleTime: '2026-02-28T03:00:00Z' },
-    }),
-    children: [backup('2026-02-27T03:00:00Z'), backup('2026-02-28T03:00:00Z')],
-  }
-  const desired = await tick(stage, '2026-03-20T12:00:00Z')
-  t.match(desired.status, {
-    phase: 'Suspended',
-    lastScheduleTime: '2026-02-28T03:00:00Z',
-    lastBackupName: 'nightly-20260228-030000',
-  })
-  t.strictSame(desired.pruned, [
-    {
-      kind: 'VecBackup',
-      name: 'nightly-20260227-030000',
-      reason: 'no rule of spec.retentionPolicy keeps it',
-    },
-  ])
-  t.strictSame(
-    desired.children.map(({ metadata }) => metadata.name),
-    ['nightly-20260228-030000'],
-    'what goes is no child any more',
-  )
-  t.match(desired.events, [{ type: 'Normal', reason: 'BackupDropped' }])
-})
+t.test(
+  'Suspended: no backup is created, retention continues, lastScheduleTime is frozen',
+  async (t) => {
+    const stage: ScheduleFixture = {
+      schedule: schedule({
+        spec: { suspend: true, retentionPolicy: { keepLast: 1 } },
+        status: { lastScheduleTime: '2026-02-28T03:00:00Z' },
+      }),
+      children: [backup('2026-02-27T03:00:00Z'), backup('2026-02-28T03:00:00Z')],
+    }
+    const desired = await tick(stage, '2026-03-20T12:00:00Z')
+    t.match(desired.status, {
+      phase: 'Suspended',
+      lastScheduleTime: '2026-02-28T03:00:00Z',
+      lastBackupName: 'nightly-20260228-030000',
+    })
+    t.strictSame(desired.pruned, [
+      {
+        kind: 'VecBackup',
+        name: 'nightly-20260227-030000',
+        reason: 'no rule of spec.retentionPolicy keeps it',
+      },
+    ])
+    t.strictSame(
+      desired.children.map(({ metadata }) => metadata.name),
+      ['nightly-20260228-030000'],
+      'a pruned backup is no child',
+    )
+    t.match(desired.events, [{ type: 'Normal', reason: 'BackupDropped' }])
+  },
+)
 
 t.test('a rule that becomes stricter drops many backups, and that is one Event', async (t) => {
   const days = Array.from({ length: 9 }, (_, day) => backup(`2026-02-2${day}T03:00:00Z`))
@@ -164,26 +167,29 @@ t.test('a rule that becomes stricter drops many backups, and that is one Event',
   )
 })
 
-t.test('a bad expression is a condition with the words, retention goes on', async (t) => {
-  const stage: ScheduleFixture = {
-    schedule: schedule({
-      spec: { schedule: '0 0 30 2 *', retentionPolicy: { keepLast: 1 } },
-      status: { lastScheduleTime: '2026-02-28T03:00:00Z' },
-    }),
-    children: [backup('2026-02-27T03:00:00Z'), backup('2026-02-28T03:00:00Z')],
-  }
-  const desired = await tick(stage, '2026-03-20T12:00:00Z')
-  t.match(desired.status.conditions, [
-    {
-      status: 'False',
-      reason: 'InvalidSchedule',
-      message: 'spec.schedule: Invalid explicit day of month definition',
-    },
-  ])
-  t.equal(desired.status.nextBackupTime, undefined)
-  t.strictSame(prunedNames(desired), ['nightly-20260227-030000'])
-  t.equal(desired.resyncAfterSeconds, 60)
-})
+t.test(
+  'an invalid expression is a condition with the parser’s message, and retention continues',
+  async (t) => {
+    const stage: ScheduleFixture = {
+      schedule: schedule({
+        spec: { schedule: '0 0 30 2 *', retentionPolicy: { keepLast: 1 } },
+        status: { lastScheduleTime: '2026-02-28T03:00:00Z' },
+      }),
+      children: [backup('2026-02-27T03:00:00Z'), backup('2026-02-28T03:00:00Z')],
+    }
+    const desired = await tick(stage, '2026-03-20T12:00:00Z')
+    t.match(desired.status.conditions, [
+      {
+        status: 'False',
+        reason: 'InvalidSchedule',
+        message: 'spec.schedule: Invalid explicit day of month definition',
+      },
+    ])
+    t.equal(desired.status.nextBackupTime, undefined)
+    t.strictSame(prunedNames(desired), ['nightly-20260227-030000'])
+    t.equal(desired.resyncAfterSeconds, 60)
+  },
+)
 
 t.test('a condition shows no more than 1024 characters', async (t) => {
   const message = `${'a'.repeat(1024)}b`
@@ -196,7 +202,7 @@ t.test('a condition shows no more than 1024 characters', async (t) => {
   )
 })
 
-t.test('what hinders is an Event, once', async (t) => {
+t.test('a blocker is an Event, once', async (t) => {
   const stage: ScheduleFixture = {
     schedule: schedule({ spec: { schedule: '0 0 30 2 *' } }),
     children: [],
@@ -207,7 +213,7 @@ t.test('what hinders is an Event, once', async (t) => {
   t.strictSame((await tick(again, '2026-03-20T12:01:00Z')).events, [])
 })
 
-t.test('the next look is at the next slot, at the latest in 60 s', async (t) => {
+t.test('the next sync is at the next slot, at the latest in 60 s', async (t) => {
   const stage: ScheduleFixture = {
     schedule: schedule({ status: { lastScheduleTime: '2026-02-28T03:00:00Z' } }),
     children: [],

@@ -1,4 +1,4 @@
-/** What a schedule decides, and in which words: the whole decision, case by case. */
+/** The decision of a schedule with its messages, case by case. */
 import t from 'tap'
 import {
   decide,
@@ -106,7 +106,7 @@ t.test('an expression that never fires is reported, and retention still prunes',
   )
 })
 
-t.test('Replace says for which slot the running one goes', async (t) => {
+t.test('Replace says for which slot the running backup is deleted', async (t) => {
   const running = backup('2026-03-01T11:00:00Z', { phase: 'InProgress' })
   const status = { lastScheduleTime: '2026-03-01T11:00:00Z' }
   const parts = { spec: { concurrencyPolicy: 'Replace' as const }, status }

@@ -76,7 +76,7 @@ t.test(
 )
 
 t.test(
-  'the copies are made once the Job exists, owned by it, and hold the one key that is needed',
+  'the copies are created once the Job exists, owned by it, and hold the one key that is needed',
   async (t) => {
     const plan = desiredPlan(far, runningCluster({ spec: secured }), undefined).hash
     const job = dataJob({ namespace: 'far', plan })

@@ -146,7 +146,7 @@ t.test('RBAC is created before the Job, which reports with it', async (t) => {
   })
 })
 
-t.test('the Lease is taken last, and no Job is made in that pass', async (t) => {
+t.test('the Lease is taken last, and no Job is created in that pass', async (t) => {
   const leases = { write: { kind: 'write' }, backup: { kind: 'backup' } } as const
   const decision = sync(ready({ leases }), context)
   t.strictSame(decision.children, unchangedRbac)
@@ -164,7 +164,7 @@ t.test('the Lease is taken last, and no Job is made in that pass', async (t) => 
   ])
 })
 
-t.test('the Job is made in the next sync that sees the Lease held', async (t) => {
+t.test('the Job is created in the next sync that sees the Lease held', async (t) => {
   const decision = sync(ready({ statefulSet: statefulSet(3) }), context)
   t.equal(decision.leases, undefined)
   t.match(createdJob(decision), {

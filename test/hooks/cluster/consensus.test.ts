@@ -26,7 +26,7 @@ t.test('pods that all know each other and a leader agree', async (t) => {
   ])
 })
 
-t.test('a pod that founded a cluster of its own is a split brain, also behind Ready', async (t) => {
+t.test('a pod that founded a separate cluster is a split brain, also behind Ready', async (t) => {
   t.strictSame(result(pod(0, [0]), pod(1, [1, 2]), pod(2, [1, 2])), [
     'False',
     'SplitBrain',

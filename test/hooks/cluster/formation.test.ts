@@ -1,4 +1,4 @@
-/** The record that a cluster was formed: when it is made, and how it is stored. */
+/** The record that a cluster was formed: when it is created, and how it is stored. */
 import t from 'tap'
 import type { ConfigMap } from '../../../crds/kubernetes.ts'
 import { writeFormation } from '../../../hooks/cluster/formation.ts'

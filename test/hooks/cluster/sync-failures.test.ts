@@ -126,7 +126,7 @@ t.test('operator start: one helm upgrade per cluster, asked for by the start mar
   t.equal(upgradePlan(desired).startMark, '2026-03-01T11:00:00Z')
 })
 
-t.test('a plan over 96 KiB is refused naming the field', async (t) => {
+t.test('a plan over 96 KiB is rejected naming the field', async (t) => {
   const noise = Array.from({ length: 40_000 }, (_, index) => Math.sin(index).toString(36))
   const desired = sync(ready({ cluster: cluster({ spec: { config: { noise } } }) }), context)
   t.equal(condition(desired, 'Applied')?.[1], 'InvalidSpec')

@@ -1,11 +1,11 @@
-/** What all collections of a cluster share: answers for ten seconds, and turns of passes. */
+/** What all collections of a cluster share: responses for ten seconds, and a limit of concurrent passes. */
 import { getEventListeners } from 'node:events'
 import t, { type Test } from 'tap'
 import type { CollectionEngine } from '../../../hooks/collection/ports.ts'
 import { EngineCache, EngineCaches } from '../../../hooks/collection/engine-cache.ts'
 import { NOW } from '../../builders.ts'
 
-/** A shared engine with a clock that stands until moved; `answer` is what it says to every question. */
+/** A shared engine with a manual clock; `answer` is its response to every request. */
 function stage(answer: () => Promise<unknown> = async () => 'answer') {
   let time = NOW.getTime()
   const asked: string[] = []
@@ -25,7 +25,7 @@ function stage(answer: () => Promise<unknown> = async () => 'answer') {
 
 const signal = new AbortController().signal
 
-/** Lets everything that is ready to go on do so. */
+/** Runs everything that is ready. */
 const nextTick = () => new Promise<void>((resolve) => setImmediate(resolve))
 
 t.test('each request is sent once in ten seconds for all passes', async (t) => {
@@ -65,7 +65,7 @@ t.test('a failure is not remembered', async (t) => {
   t.equal(asked.length, 2)
 })
 
-t.test('a failure of an older question takes nothing from a newer answer', async (t) => {
+t.test('a failure of an older request does not remove a newer response', async (t) => {
   const fails: ((error: Error) => void)[] = []
   const { shared, asked } = stage(() => new Promise((_resolve, reject) => void fails.push(reject)))
   const first = shared.aliases(signal)
@@ -80,7 +80,7 @@ t.test('a failure of an older question takes nothing from a newer answer', async
   await t.rejects(third, { message: 'too' })
 })
 
-t.test('an engine that did not answer is left alone for 30 s', async (t) => {
+t.test('an engine that did not answer gets no request for 30 s', async (t) => {
   const { shared, asked, later } = stage(async () => true)
   shared.backOff()
   later(29_999)
@@ -90,7 +90,7 @@ t.test('an engine that did not answer is left alone for 30 s', async (t) => {
   t.equal(await shared.readyz(signal), true)
 })
 
-t.test('the end of one pass does not end the question for the others', async (t) => {
+t.test('aborting one pass does not abort the request for the others', async (t) => {
   let say: (answer: string) => void = () => undefined
   const { shared, asked } = stage(() => new Promise((resolve) => void (say = resolve)))
   const ended = new AbortController()
@@ -103,17 +103,14 @@ t.test('the end of one pass does not end the question for the others', async (t)
   t.equal(asked.length, 1)
 })
 
-t.test(
-  'an answer that is there is nothing to wait for, also where the reconcile was aborted',
-  async (t) => {
-    const { shared, asked } = stage()
-    await shared.version(signal)
-    t.equal(await shared.version(AbortSignal.abort()), 'answer')
-    t.equal(asked.length, 1)
-  },
-)
+t.test('a cached response is returned immediately, also to an aborted pass', async (t) => {
+  const { shared, asked } = stage()
+  await shared.version(signal)
+  t.equal(await shared.version(AbortSignal.abort()), 'answer')
+  t.equal(asked.length, 1)
+})
 
-t.test('who has its answer does not listen for the end of its pass any more', async (t) => {
+t.test('a pass with its response no longer listens for its abort', async (t) => {
   const { shared } = stage()
   const pass = new AbortController()
   const answer = shared.version(pass.signal)
@@ -136,7 +133,7 @@ function works(shared: EngineCache, count: number, signals: AbortSignal[] = []) 
   return { begun, end, done }
 }
 
-/** The same, of which one has left the line because its pass was ended. */
+/** The same; one has left the queue because its pass was aborted. */
 async function worksBut(t: Test, left: number, count: number) {
   const ended = new AbortController()
   const signals: AbortSignal[] = []
@@ -171,7 +168,7 @@ t.test('at most eight passes run; the others follow in order', async (t) => {
   await Promise.all(again.done)
 })
 
-t.test('a pass that fails gives its turn on', async (t) => {
+t.test('a pass that fails frees its slot', async (t) => {
   const { shared } = stage()
   const fails = Array.from({ length: 8 }, () =>
     shared.runLimited(async () => {
@@ -193,7 +190,7 @@ t.test('a pass that is aborted while it waits leaves the queue', async (t) => {
   await Promise.all(done)
 })
 
-t.test('a pass that leaves the line from behind others gives them no turn too many', async (t) => {
+t.test('a pass that leaves the middle of the queue frees no additional slot', async (t) => {
   const { begun, end, done } = await worksBut(t, 9, 11)
   await nextTick()
   t.equal(begun.length, 8)
@@ -204,57 +201,57 @@ t.test('a pass that leaves the line from behind others gives them no turn too ma
   await Promise.all(done)
 })
 
-t.test('a turn that comes in the moment its pass is ended goes to the next in line', async (t) => {
-  let lost = 0
-  for (let steps = 0; steps < 12; steps += 1) {
-    const { shared } = stage()
-    const ended = new AbortController()
-    const signals: AbortSignal[] = []
-    signals[8] = ended.signal
-    const { begun, end, done } = works(shared, 10, signals)
-    const fate = done[8]?.catch(() => (lost += 1))
-    end[0]?.()
-    for (let step = 0; step < steps; step += 1) await Promise.resolve()
-    ended.abort()
-    await nextTick()
-    end[8]?.()
-    await fate
-    await nextTick()
-    // Else the rest of this would wait for ever.
-    if (!t.equal(begun.at(-1), 9, `ended after ${steps} steps`)) return
-    for (const index of [1, 2, 3, 4, 5, 6, 7, 9]) end[index]?.()
-    await Promise.all(done.toSpliced(8, 1))
-    const again = works(shared, 9)
-    await nextTick()
-    t.equal(again.begun.length, 8, 'eight are free again, and no more')
-    again.end.forEach((one) => one())
-    await nextTick()
-    again.end[8]?.()
-    await Promise.all(again.done)
-  }
-  t.ok(lost > 0 && lost < 12, 'some were ended before their turn, some after')
-})
-
 t.test(
-  'an engine is known by its connection, and forgotten ten minutes after its last use',
+  'a slot that is granted while its pass is aborted goes to the next in the queue',
   async (t) => {
-    const { now, later } = stage()
-    const engines = new EngineCaches(now)
-    let made = 0
-    const engine = () => {
-      made += 1
-      return {} as CollectionEngine
+    let lost = 0
+    for (let steps = 0; steps < 12; steps += 1) {
+      const { shared } = stage()
+      const ended = new AbortController()
+      const signals: AbortSignal[] = []
+      signals[8] = ended.signal
+      const { begun, end, done } = works(shared, 10, signals)
+      const fate = done[8]?.catch(() => (lost += 1))
+      end[0]?.()
+      for (let step = 0; step < steps; step += 1) await Promise.resolve()
+      ended.abort()
+      await nextTick()
+      end[8]?.()
+      await fate
+      await nextTick()
+      // Else the rest of this would wait for ever.
+      if (!t.equal(begun.at(-1), 9, `ended after ${steps} steps`)) return
+      for (const index of [1, 2, 3, 4, 5, 6, 7, 9]) end[index]?.()
+      await Promise.all(done.toSpliced(8, 1))
+      const again = works(shared, 9)
+      await nextTick()
+      t.equal(again.begun.length, 8, 'eight are free again, and no more')
+      again.end.forEach((one) => one())
+      await nextTick()
+      again.end[8]?.()
+      await Promise.all(again.done)
     }
-    const one = engines.get('a', engine)
-    t.equal(engines.get('a', engine), one)
-    t.not(engines.get('b', engine), one)
-    t.equal(made, 2)
-    later(600_000)
-    t.equal(engines.get('a', engine), one)
-    later(600_000)
-    t.equal(engines.get('a', engine), one, 'each use counts')
-    later(600_001)
-    t.not(engines.get('a', engine), one)
-    t.equal(made, 3)
+    t.ok(lost > 0 && lost < 12, 'some were ended before their turn, some after')
   },
 )
+
+t.test('an engine is cached by its connection, until ten minutes after its last use', async (t) => {
+  const { now, later } = stage()
+  const engines = new EngineCaches(now)
+  let made = 0
+  const engine = () => {
+    made += 1
+    return {} as CollectionEngine
+  }
+  const one = engines.get('a', engine)
+  t.equal(engines.get('a', engine), one)
+  t.not(engines.get('b', engine), one)
+  t.equal(made, 2)
+  later(600_000)
+  t.equal(engines.get('a', engine), one)
+  later(600_000)
+  t.equal(engines.get('a', engine), one, 'each use counts')
+  later(600_001)
+  t.not(engines.get('a', engine), one)
+  t.equal(made, 3)
+})

@@ -26,7 +26,7 @@ t.test('deletionPolicy Retain: the collection is left in the engine', async (t) 
   t.ok(stage.engine.collections.has('docs'))
 })
 
-t.test('deletionPolicy Delete: DELETE on the collection, looked at once more', async (t) => {
+t.test('deletionPolicy Delete: DELETE on the collection, checked again', async (t) => {
   const stage = await created('Delete')
   stage.engine.calls.length = 0
   t.equal((await stage.finalize()).finalized, true)
@@ -79,7 +79,7 @@ for (const [title, error] of [
   )
 }
 
-t.test('a deletion that ends with a defect says so, and is tried again', async (t) => {
+t.test('a deletion that ends with a defect says so, and is retried', async (t) => {
   const stage = await created('Delete')
   const error = new TypeError('a secret')
   stage.engine.faults.set('collectionInfo', { error })
@@ -111,7 +111,7 @@ t.test('a restore that holds the cluster: the deletion waits and says so', async
 })
 
 t.test(
-  'a cluster in a namespace that is not served any more: kept, until the policy is Retain',
+  'a cluster in a namespace that is not watched any more: kept, until the policy is Retain',
   async (t) => {
     const clusterRef = { name: 'a', namespace: 'elsewhere' }
     const stage = new CollectionHarness(collection({ clusterRef, deletionPolicy: 'Delete' }))
@@ -154,7 +154,7 @@ t.test('the running pass is aborted first, and writes nothing afterwards', async
   t.strictSame(stage.engine.writes, [])
 })
 
-t.test('a deletion that takes longer goes on in the background', async (t) => {
+t.test('a deletion that takes longer continues in the background', async (t) => {
   const stage = new CollectionHarness(collection({ deletionPolicy: 'Delete' }), 1)
   await stage.engine.createCollection('docs', {})
   let open: () => void = () => undefined

@@ -13,7 +13,7 @@ t.test('a value is polled after a PATCH, for a read may still show the old one',
   t.strictSame(stage.engine.writes, [['patchCollection', 'docs', { hnsw_config: { m: 32 } }]])
 })
 
-t.test('readFanOutFactor is patched right after the collection is made', async (t) => {
+t.test('readFanOutFactor is patched right after the collection is created', async (t) => {
   const stage = new CollectionHarness(collection({ readFanOutFactor: 0 }))
   t.equal((await stage.syncUntilStable()).phase, 'Ready')
   t.strictSame(stage.engine.writes.at(-1), [
@@ -62,7 +62,7 @@ t.test(
   },
 )
 
-t.test('a value beside one that the engine ignores is patched, and looked for', async (t) => {
+t.test('a value next to one that the engine ignores is patched, and looked for', async (t) => {
   const stage = new CollectionHarness(
     collection({ quantization: { binary: { foo: 2, encoding: 'two_bits' } } }),
   )
@@ -102,7 +102,7 @@ t.test('what the engine ignores is known also when a later call of the pass fail
 })
 
 t.test(
-  'Degraded names every differing path with wanted and live value; nothing is touched',
+  'Degraded names every differing path with wanted and live value; nothing is changed',
   async (t) => {
     const stage = new CollectionHarness(
       collection({ aliases: ['live'], payloadIndexes: [keywordIndex('a')], replicationFactor: 1 }),

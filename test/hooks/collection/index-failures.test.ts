@@ -26,7 +26,7 @@ t.test('cluster not found: retried in 30 s, no phase change', async (t) => {
   t.match((await stage.sync()).status, { phase: 'Ready', health: 'green' })
 })
 
-t.test('a cluster in a namespace that is not served: Pending, and nothing is asked', async (t) => {
+t.test('a cluster in a namespace that is not watched: Pending, and nothing is asked', async (t) => {
   const stage = new CollectionHarness(
     collection({ clusterRef: { name: 'a', namespace: 'elsewhere' } }),
   )
@@ -63,30 +63,33 @@ t.test(
   },
 )
 
-t.test('who waits for a cluster looks again as soon as the cluster says it is ready', async (t) => {
-  const stage = new CollectionHarness()
-  stage.engine.isReady = false
-  await stage.sync()
-  stage.engine.isReady = true
-  stage.advance(11)
-  const ready = {
-    type: 'Ready',
-    status: 'True',
-    reason: 'AllReplicasReady',
-    message: '1/1',
-  } as const
-  stage.cluster = cluster({
-    status: { conditions: [{ ...ready, lastTransitionTime: '2026-03-01T12:00:00Z' }] },
-  })
-  t.equal((await stage.sync()).status.phase, 'Ready')
-})
+t.test(
+  'a collection that waits for a cluster is reconciled as soon as the cluster is ready',
+  async (t) => {
+    const stage = new CollectionHarness()
+    stage.engine.isReady = false
+    await stage.sync()
+    stage.engine.isReady = true
+    stage.advance(11)
+    const ready = {
+      type: 'Ready',
+      status: 'True',
+      reason: 'AllReplicasReady',
+      message: '1/1',
+    } as const
+    stage.cluster = cluster({
+      status: { conditions: [{ ...ready, lastTransitionTime: '2026-03-01T12:00:00Z' }] },
+    })
+    t.equal((await stage.sync()).status.phase, 'Ready')
+  },
+)
 
 const condition = (type: string, status: 'True' | 'False') => {
   const lastTransitionTime = '2026-03-01T12:00:00Z'
   return { type, status, reason: 'AsItIs', message: 'as it is', lastTransitionTime }
 }
 
-t.test('of what a cluster says of itself only its readiness brings another look', async (t) => {
+t.test('only a change of a cluster’s readiness causes another pass', async (t) => {
   const stage = new CollectionHarness()
   const says = (other: 'True' | 'False', ready: 'True' | 'False') =>
     cluster({ status: { conditions: [condition('Other', other), condition('Ready', ready)] } })
@@ -103,7 +106,7 @@ t.test('of what a cluster says of itself only its readiness brings another look'
   t.equal((await stage.sync()).status.phase, 'Ready')
 })
 
-t.test('a cluster that has said nothing of itself yet is asked like any other', async (t) => {
+t.test('a cluster without a status is called like any other', async (t) => {
   const stage = new CollectionHarness()
   stage.cluster = cluster({ status: {} })
   t.equal((await stage.sync()).status.phase, 'Ready')
@@ -156,7 +159,7 @@ for (const [asked, heeded] of [
   [0, 5],
   [86_400, 300],
 ] as const) {
-  t.test(`a Retry-After of ${asked} s is heeded: looked at again in ${heeded} s`, async (t) => {
+  t.test(`a Retry-After of ${asked} s is heeded: checked again in ${heeded} s`, async (t) => {
     const stage = new CollectionHarness()
     await stage.syncUntilStable()
     const error = new EngineError('too many', { status: 429, retryAfterSeconds: asked })
@@ -180,7 +183,7 @@ for (const status of [401, 403]) {
   })
 }
 
-t.test('a cluster that did not answer is left alone for 30 s by all its collections', async (t) => {
+t.test('no collection calls a cluster for 30 s after it did not answer', async (t) => {
   const stage = new CollectionHarness()
   const error = new EngineError('got no answer', { cause: new Error('timeout') })
   stage.engine.faults.set('collectionInfo', { error, persists: true })
@@ -193,7 +196,7 @@ t.test('a cluster that did not answer is left alone for 30 s by all its collecti
 
 for (const applied of [true, false]) {
   const what = applied ? 'applied after all' : 'lost'
-  t.test(`a time-out of a write is followed by a read, not by a verdict: ${what}`, async (t) => {
+  t.test(`a time-out of a write is followed by a read, not by a result: ${what}`, async (t) => {
     const stage = new CollectionHarness(collection({ hnsw: { m: 32 }, aliases: ['live'] }))
     stage.engine.faults.set('createCollection', timeout(applied))
     const first = await stage.sync()
@@ -241,7 +244,7 @@ t.test('a collection that is deleted by hand during a patch is recreated', async
   t.equal((await stage.syncNextInterval()).phase, 'Ready')
 })
 
-t.test('a collection with points that is gone is said, and not created empty', async (t) => {
+t.test('a missing collection that had points is reported, and not created empty', async (t) => {
   const stage = new CollectionHarness()
   await stage.syncUntilStable()
   Object.assign(stage.parent.status ?? {}, { pointsCount: 242 })
@@ -261,7 +264,7 @@ t.test('a collection with points that is gone is said, and not created empty', a
   t.equal(stage.engine.collections.size, 0)
 })
 
-t.test('an empty collection that is gone is created again, with a Warning', async (t) => {
+t.test('a missing collection that was empty is recreated with a Warning', async (t) => {
   const recreated = async (pointsCount: number, annotations: Record<string, string>) => {
     const stage = new CollectionHarness(collection({}, { annotations }))
     await stage.syncUntilStable()
@@ -277,7 +280,7 @@ t.test('an empty collection that is gone is created again, with a Warning', asyn
   t.strictSame(await recreated(5, accepted), again, 'where the loss is accepted')
 })
 
-t.test('while a restore holds the cluster a missing collection is waited for', async (t) => {
+t.test('while a restore holds the cluster a missing collection is not recreated', async (t) => {
   const stage = new CollectionHarness()
   await stage.syncUntilStable()
   Object.assign(stage.parent.status ?? {}, { pointsCount: 242 })

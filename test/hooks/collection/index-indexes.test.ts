@@ -10,7 +10,7 @@ const ready = ({ conditions = [] }: Awaited<ReturnType<CollectionHarness['syncUn
   return [condition?.reason, condition?.message]
 }
 
-/** One whose index is known as its own, and is to be made by the next pass. */
+/** A collection whose index is recorded as its own and will be created by the next pass. */
 async function announced(fields = ['a']): Promise<CollectionHarness> {
   const stage = new CollectionHarness(collection({ payloadIndexes: fields.map(keywordIndex) }))
   await stage.sync()
@@ -19,14 +19,14 @@ async function announced(fields = ['a']): Promise<CollectionHarness> {
   return stage
 }
 
-t.test('a collection is shown its cluster', async (t) => {
+t.test('a collection gets its cluster as a related object', async (t) => {
   const rule = { apiVersion: 'vec-operator.dev/v1alpha1', resource: VecCluster.plural }
   t.strictSame(customize(collection()), [{ ...rule, namespace: 'ns', names: ['a'] }])
   const far = collection({ clusterRef: { name: 'b', namespace: 'far' } })
   t.strictSame(customize(far), [{ ...rule, namespace: 'far', names: ['b'] }])
 })
 
-t.test('indexes are announced first, and made by the pass after that', async (t) => {
+t.test('indexes are recorded first, and created by the next pass', async (t) => {
   const stage = new CollectionHarness(collection({ payloadIndexes: ['b', 'a'].map(keywordIndex) }))
   const first = await stage.sync()
   t.strictSame(ready(first.status), ['IndexesPending', '2 payload indexes are about to be created'])
@@ -54,7 +54,7 @@ t.test('an index that takes longer is not created again in the meantime', async 
   t.equal((await stage.syncNextInterval()).phase, 'Ready')
 })
 
-t.test('an index that the engine refuses is named; the others are made', async (t) => {
+t.test('an index that the engine refuses is named; the others are created', async (t) => {
   const stage = await announced(['a', 'b'])
   stage.engine.faults.set('putIndex', { error: engineError(400, 'no such tokenizer') })
   stage.waits.length = 0
@@ -68,16 +68,19 @@ t.test('an index that the engine refuses is named; the others are made', async (
   t.strictSame(status.payloadIndexes, ['a', 'b'])
 })
 
-t.test('a time-out of an index is followed by a look: what is there was made', async (t) => {
-  const stage = await announced()
-  stage.engine.faults.set('putIndex', { error: engineError(500, 'time-out'), applied: true })
-  t.equal((await stage.sync()).status.phase, 'Ready')
-  const lost = await announced()
-  lost.engine.faults.set('putIndex', { error: engineError(500, 'time-out') })
-  const { status } = await lost.sync()
-  t.equal(ready(status)[0], 'EngineNotAnswering')
-  t.match(ready(status)[1], /time-out/)
-})
+t.test(
+  'after a timeout of an index the live indexes are read: an existing one was created',
+  async (t) => {
+    const stage = await announced()
+    stage.engine.faults.set('putIndex', { error: engineError(500, 'time-out'), applied: true })
+    t.equal((await stage.sync()).status.phase, 'Ready')
+    const lost = await announced()
+    lost.engine.faults.set('putIndex', { error: engineError(500, 'time-out') })
+    const { status } = await lost.sync()
+    t.equal(ready(status)[0], 'EngineNotAnswering')
+    t.match(ready(status)[1], /time-out/)
+  },
+)
 
 t.test('an engine that is too busy for an index is asked again later', async (t) => {
   const stage = await announced()
@@ -85,7 +88,7 @@ t.test('an engine that is too busy for an index is asked again later', async (t)
   t.equal(ready((await stage.sync()).status)[0], 'EngineNotAnswering')
 })
 
-t.test('a collection that goes while its indexes are made is waited for', async (t) => {
+t.test('a collection that disappears while its indexes are created is retried', async (t) => {
   const stage = await announced()
   let isMade = false
   stage.engine.beforeCall = (name) => {
@@ -96,7 +99,7 @@ t.test('a collection that goes while its indexes are made is waited for', async 
   t.strictSame(ready(status), ['Waiting', 'collection docs was deleted during the reconcile'])
 })
 
-t.test('an index that is not declared any more is removed, if it was made here', async (t) => {
+t.test('an index that is not declared any more is removed, if it was created here', async (t) => {
   const stage = await announced(['a', 'b'])
   await stage.sync()
   stage.engine.writes.length = 0
@@ -107,7 +110,7 @@ t.test('an index that is not declared any more is removed, if it was made here',
   t.equal(status.phase, 'Ready')
 })
 
-t.test('an index that stays though it was removed is waited for, and still ours', async (t) => {
+t.test('an index that stays after its removal is waited for, and is still recorded', async (t) => {
   const stage = await announced()
   await stage.sync()
   const schema = structuredClone(stage.engine.liveInfo('docs').payload_schema)
@@ -137,7 +140,7 @@ t.test('an index is removed and another one made in the same pass', async (t) =>
   t.strictSame(writeNames(stage.engine.writes), ['deleteIndex', 'putIndex'])
 })
 
-t.test('all indexes that are waited for are named, those to be made first', async (t) => {
+t.test('all indexes that are waited for are named, those to be created first', async (t) => {
   const stage = await replacedDeclaration()
   stage.engine.beforeCall = (name) => {
     if (name === 'collectionInfo') {
@@ -148,13 +151,16 @@ t.test('all indexes that are waited for are named, those to be made first', asyn
   t.strictSame(ready(status), ['IndexesPending', 'payload indexes in progress: b, a'])
 })
 
-t.test('a time-out of a removal is followed by a look: what is gone was removed', async (t) => {
-  for (const applied of [true, false]) {
-    const stage = await announced(['a', 'b'])
-    await stage.sync()
-    stage.engine.faults.set('deleteIndex', { error: engineError(500, 'time-out'), applied })
-    stage.applySpec({ payloadIndexes: [] })
-    const [reason] = ready((await stage.sync()).status)
-    t.equal(reason, applied ? 'CollectionReady' : 'EngineNotAnswering')
-  }
-})
+t.test(
+  'after a timeout of a removal the live indexes are read: a missing one was removed',
+  async (t) => {
+    for (const applied of [true, false]) {
+      const stage = await announced(['a', 'b'])
+      await stage.sync()
+      stage.engine.faults.set('deleteIndex', { error: engineError(500, 'time-out'), applied })
+      stage.applySpec({ payloadIndexes: [] })
+      const [reason] = ready((await stage.sync()).status)
+      t.equal(reason, applied ? 'CollectionReady' : 'EngineNotAnswering')
+    }
+  },
+)

@@ -35,7 +35,7 @@ t.test(
   },
 )
 
-t.test('of two VecCollections for one name the younger says so and touches nothing', async (t) => {
+t.test('of two VecCollections for one name the younger says so and changes nothing', async (t) => {
   const older = { name: 'older', creationTimestamp: '2026-01-01T00:00:00Z' }
   const stage = new CollectionHarness(collection({ hnsw: { m: 5 }, deletionPolicy: 'Delete' }))
   stage.otherCollections = [collection({ collectionName: 'docs' }, older)]
@@ -180,7 +180,7 @@ t.test('an alias that was pointed here since the last look is not pointed again'
   t.strictSame(stage.engine.writes, [])
 })
 
-t.test('aliases are not looked at again once their change was answered', async (t) => {
+t.test('aliases are not checked again once their change was answered', async (t) => {
   const stage = await declaresLive(() => undefined)
   t.equal((await stage.sync()).status.phase, 'Ready')
   t.equal(stage.engine.calls.at(-1), 'updateAliases')
@@ -223,7 +223,7 @@ t.test('an index that someone else made as declared, or that is not declared, st
 })
 
 t.test(
-  'an index the engine refuses is named, the others are made and the old one stays',
+  'an index the engine refuses is named, the others are created and the old one stays',
   async (t) => {
     const integer = (field: string, params: Record<string, unknown> = {}) => ({
       field,

@@ -11,7 +11,7 @@ function phaseAndReasons({ phase, conditions = [] }: Status): (string | undefine
   return [phase, condition?.reason, condition?.message]
 }
 
-/** How often it was asked who else is there. */
+/** How often the other collections were listed. */
 function countingOthers(stage: CollectionHarness): { asked: number } {
   const count = { asked: 0 }
   const collectionsOf = stage.ports.collectionsOf.bind(stage.ports)
@@ -22,27 +22,30 @@ function countingOthers(stage: CollectionHarness): { asked: number } {
   return count
 }
 
-t.test('who came first is asked until it was adopted, and then before a write only', async (t) => {
-  const stage = new CollectionHarness()
-  const count = countingOthers(stage)
-  await stage.syncUntilStable()
-  t.equal(count.asked, 1)
-  await stage.syncNextInterval()
-  t.equal(count.asked, 1, 'a pass without a write')
-  stage.engine.liveInfo('docs').config.params['shard_number'] = 7
-  stage.applySpec({ shardNumber: 3 })
-  t.equal((await stage.syncUntilStable()).phase, 'Degraded')
-  await stage.syncNextInterval()
-  t.equal(count.asked, 1, 'one that is Degraded was adopted too')
-  const failing = new CollectionHarness(collection({ hnsw: { unknown: 1 } }))
-  const failed = countingOthers(failing)
-  t.equal((await failing.syncUntilStable()).phase, 'Failed')
-  const before = failed.asked
-  await failing.syncNextInterval()
-  t.equal(failed.asked, before + 1, 'one that failed may never have been')
-})
+t.test(
+  'ownership is checked until the collection is adopted, and then only before a write',
+  async (t) => {
+    const stage = new CollectionHarness()
+    const count = countingOthers(stage)
+    await stage.syncUntilStable()
+    t.equal(count.asked, 1)
+    await stage.syncNextInterval()
+    t.equal(count.asked, 1, 'a pass without a write')
+    stage.engine.liveInfo('docs').config.params['shard_number'] = 7
+    stage.applySpec({ shardNumber: 3 })
+    t.equal((await stage.syncUntilStable()).phase, 'Degraded')
+    await stage.syncNextInterval()
+    t.equal(count.asked, 1, 'one that is Degraded was adopted too')
+    const failing = new CollectionHarness(collection({ hnsw: { unknown: 1 } }))
+    const failed = countingOthers(failing)
+    t.equal((await failing.syncUntilStable()).phase, 'Failed')
+    const before = failed.asked
+    await failing.syncNextInterval()
+    t.equal(failed.asked, before + 1, 'one that failed may never have been')
+  },
+)
 
-t.test('a collection that was created but is not visible yet is waited for', async (t) => {
+t.test('a pass waits for a created collection that is not visible yet', async (t) => {
   const stage = new CollectionHarness()
   stage.engine.beforeCall = (name) => {
     if (name === 'collectionInfo') stage.engine.collections.clear()
@@ -54,15 +57,18 @@ t.test('a collection that was created but is not visible yet is waited for', asy
   t.ok(stage.waits.length > 1, 'it was looked for')
 })
 
-t.test('an API server that does not answer is no word about the collection', async (t) => {
-  const stage = new CollectionHarness()
-  stage.ports.collectionsOf = async () => {
-    throw new KubernetesError('GET veccollections answered 500')
-  }
-  t.strictSame(phaseAndReasons((await stage.sync()).status), [
-    ...['Pending', 'KubernetesNotAnswering', 'GET veccollections answered 500'],
-  ])
-})
+t.test(
+  'an API server that does not answer does not change the status of the collection',
+  async (t) => {
+    const stage = new CollectionHarness()
+    stage.ports.collectionsOf = async () => {
+      throw new KubernetesError('GET veccollections answered 500')
+    }
+    t.strictSame(phaseAndReasons((await stage.sync()).status), [
+      ...['Pending', 'KubernetesNotAnswering', 'GET veccollections answered 500'],
+    ])
+  },
+)
 
 t.test(
   'an unexpected error is reported by its kind, because its message may have secrets',
@@ -79,7 +85,7 @@ t.test(
   },
 )
 
-t.test('only an engine that could not be reached is left alone', async (t) => {
+t.test('only an unreachable engine is skipped', async (t) => {
   const asksAgain = async (error: EngineError) => {
     const stage = new CollectionHarness()
     stage.engine.faults.set('collectionInfo', { error })
@@ -106,7 +112,7 @@ async function ignoring(): Promise<CollectionHarness> {
   return stage
 }
 
-t.test('what the engine ignores is a failure of its own', async (t) => {
+t.test('ignored fields are a separate failure', async (t) => {
   const { parent } = await ignoring()
   t.match(phaseAndReasons(parent.status ?? {}), [
     'Failed',
@@ -115,7 +121,7 @@ t.test('what the engine ignores is a failure of its own', async (t) => {
   ])
 })
 
-t.test('what the engine ignores stays known when the indexes cannot be made', async (t) => {
+t.test('what the engine ignores stays known when the indexes cannot be created', async (t) => {
   const stage = await ignoring()
   stage.engine.liveInfo('docs').payload_schema = {}
   stage.engine.faults.set('putIndex', { error: engineError(503, 'busy'), persists: true })
@@ -153,22 +159,19 @@ t.test('an ignored field and a claimed alias are in one message', async (t) => {
   ])
 })
 
-t.test(
-  'a collection that was there before and differs is Degraded at the first look',
-  async (t) => {
-    const stage = new CollectionHarness()
-    await stage.engine.createCollection('docs', { vectors: { size: 8, distance: 'Cosine' } })
-    stage.engine.writes.length = 0
-    const { status } = await stage.sync()
-    t.strictSame(phaseAndReasons(status), [
-      ...['Degraded', 'ImmutableFieldMismatch', 'vectors[0].size: desired 4, live 8'],
-    ])
-    t.equal(status.ignored, undefined)
-    t.strictSame(stage.engine.writes, [])
-  },
-)
+t.test('an existing collection that differs is Degraded after the first pass', async (t) => {
+  const stage = new CollectionHarness()
+  await stage.engine.createCollection('docs', { vectors: { size: 8, distance: 'Cosine' } })
+  stage.engine.writes.length = 0
+  const { status } = await stage.sync()
+  t.strictSame(phaseAndReasons(status), [
+    ...['Degraded', 'ImmutableFieldMismatch', 'vectors[0].size: desired 4, live 8'],
+  ])
+  t.equal(status.ignored, undefined)
+  t.strictSame(stage.engine.writes, [])
+})
 
-t.test('copies are counted only where the spec asks for a number of them', async (t) => {
+t.test('replicas are counted only when the spec has a replication factor', async (t) => {
   const calls = async (spec: Parameters<typeof collection>[0]) => {
     const stage = new CollectionHarness(collection(spec))
     await stage.syncUntilStable()

@@ -1,4 +1,4 @@
-/** Which aliases are pointed at a collection, which are released, and which stay where they are. */
+/** Which aliases are set to a collection, which are deleted, and which stay unchanged. */
 import t from 'tap'
 import { aliasPlan } from '../../../hooks/collection/ownership.ts'
 
@@ -21,7 +21,7 @@ t.test('an alias that points to this collection is owned, even if others claim i
   })
 })
 
-t.test('one that another resource claims stays where it points, and is named', async (t) => {
+t.test('an alias that another resource claims is unchanged, and is named', async (t) => {
   for (const isOlder of [true, false]) {
     t.strictSame(aliasPlan(input, live('theirs'), claimBy(isOlder)), {
       actions: [],
@@ -33,7 +33,7 @@ t.test('one that another resource claims stays where it points, and is named', a
   }
 })
 
-t.test('one that points nowhere is for the older of two', async (t) => {
+t.test('a free alias goes to the older of two', async (t) => {
   t.strictSame(aliasPlan(input, [], claimBy(true)), {
     ...{ actions: [], conflicts: ['alias live is claimed by VecCollection ns/other'], managed: [] },
   })
@@ -42,20 +42,26 @@ t.test('one that points nowhere is for the older of two', async (t) => {
 
 const dropped = { collection: 'docs', desired: [], managed: ['live'] }
 
-t.test('one that was dropped is released, if it still points here', async (t) => {
-  t.strictSame(aliasPlan(dropped, live('docs'), noClaim), {
-    ...{ actions: [released], conflicts: [], managed: [] },
-  })
-  t.strictSame(aliasPlan(dropped, live('theirs'), noClaim).actions, [])
-  t.strictSame(aliasPlan(dropped, [], noClaim).actions, [])
-  t.strictSame(aliasPlan({ ...input, managed: ['live'] }, live('docs'), noClaim).actions, [])
-})
+t.test(
+  'an alias that left the spec is deleted, if it still points to this collection',
+  async (t) => {
+    t.strictSame(aliasPlan(dropped, live('docs'), noClaim), {
+      ...{ actions: [released], conflicts: [], managed: [] },
+    })
+    t.strictSame(aliasPlan(dropped, live('theirs'), noClaim).actions, [])
+    t.strictSame(aliasPlan(dropped, [], noClaim).actions, [])
+    t.strictSame(aliasPlan({ ...input, managed: ['live'] }, live('docs'), noClaim).actions, [])
+  },
+)
 
-t.test('one that was dropped and is claimed is left for who takes it, without a gap', async (t) => {
-  t.strictSame(aliasPlan(dropped, live('docs'), claimBy(false)).actions, [])
-})
+t.test(
+  'an alias that left the spec and is claimed stays until the other resource sets it, without a gap',
+  async (t) => {
+    t.strictSame(aliasPlan(dropped, live('docs'), claimBy(false)).actions, [])
+  },
+)
 
-t.test('all that is to be done is one call, and a conflict hinders no other', async (t) => {
+t.test('all changes are one call, and a conflict does not block other changes', async (t) => {
   const both = { ...input, desired: ['taken', 'live'], managed: ['old'] }
   const now = [
     { alias_name: 'taken', collection_name: 'theirs' },

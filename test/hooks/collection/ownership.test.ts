@@ -1,11 +1,11 @@
-/** Who of several VecCollections has a name or an alias. */
+/** Which of several VecCollections owns a name or an alias. */
 import t from 'tap'
 import type { VecCollection } from '../../../crds/collection.ts'
 import { conflictingClaim, clusterNameOf, findOwner } from '../../../hooks/collection/ownership.ts'
 import { ago } from '../../builders.ts'
 import { collection } from './stage.ts'
 
-/** One that wants the collection `docs`, made so many seconds ago. */
+/** A VecCollection for the collection `docs`, created this many seconds ago. */
 function claimant(
   name: string,
   seconds: number,
@@ -21,7 +21,7 @@ function claimant(
 
 const own = claimant('me', 60)
 
-t.test('a name belongs to who had it first', async (t) => {
+t.test('a name belongs to the resource that had it first', async (t) => {
   t.equal(findOwner(own, [own, claimant('older', 61)]), 'VecCollection ns/older')
   t.equal(findOwner(own, [own, claimant('younger', 59)]), undefined)
   t.equal(findOwner(own, [own]), undefined, 'it is no rival of its own')
@@ -32,7 +32,7 @@ t.test('a name belongs to who had it first', async (t) => {
   }
 })
 
-t.test('who wants another name is no rival', async (t) => {
+t.test('a resource with another name does not conflict', async (t) => {
   const other = claimant('older', 61)
   other.spec.collectionName = 'other'
   t.equal(findOwner(own, [other]), undefined)
@@ -41,7 +41,7 @@ t.test('who wants another name is no rival', async (t) => {
 })
 
 t.test(
-  'of two made in one second it belongs to who adopted it, else to the lower uid',
+  'of two created in the same second the one that adopted the name has it, else the lower uid',
   async (t) => {
     const [above, below] = [claimant('a', 60), claimant('z', 60)]
     t.equal(findOwner(own, [above]), 'VecCollection ns/a')
@@ -54,7 +54,7 @@ t.test(
   },
 )
 
-t.test('an alias is claimed by who declares it, of several by the oldest', async (t) => {
+t.test('an alias belongs to the resource that declares it, of several to the oldest', async (t) => {
   const aliases = ['live']
   t.equal(conflictingClaim(own, [claimant('a', 90)], 'live'), undefined)
   t.strictSame(conflictingClaim(own, [claimant('a', 90, { aliases }), own], 'live'), {

@@ -146,7 +146,7 @@ for (const [title, type, params, live, path] of OTHER) {
 const keyword = (field: string): PayloadIndex => ({ field, type: 'keyword', params: {} })
 
 t.test(
-  'payload indexes are announced before they are made, so that no crash loses whose they are',
+  'payload indexes are announced before they are created, so that no crash loses whose they are',
   async (t) => {
     const first = indexPlan([keyword('"a"')], {}, { managed: [], ignored: NONE })
     t.match(first, { announce: [keyword('"a"')], create: [], managed: ['a'] })

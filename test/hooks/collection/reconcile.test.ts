@@ -1,4 +1,4 @@
-/** A pass that is ended from outside: it asks for nothing more, and it comes to no verdict. */
+/** An aborted pass sends no more requests and has no result. */
 import t from 'tap'
 import { EngineError } from '../../../crds/contract/errors.ts'
 import { reconcile } from '../../../hooks/collection/reconcile.ts'
@@ -10,13 +10,13 @@ function taskOf({ engine, ports, parent }: CollectionHarness) {
   return { collection: parent, engineCache, ports, isAllowed: () => true }
 }
 
-t.test('a pass that was ended before its turn asks the engine for nothing', async (t) => {
+t.test('a pass that is aborted before it starts sends no request', async (t) => {
   const stage = new CollectionHarness()
   await t.rejects(reconcile(taskOf(stage), AbortSignal.abort()), { name: 'AbortError' })
   t.strictSame(stage.engine.calls, [])
 })
 
-t.test('a call that broke off with its pass says nothing about the engine', async (t) => {
+t.test('a call that is aborted with its pass is not a failure of the engine', async (t) => {
   const stage = new CollectionHarness()
   const task = taskOf(stage)
   const ended = new AbortController()

@@ -28,7 +28,7 @@ function reported(
 const first = (status?: CollectionStatus) =>
   nextReconcileAt(collection({}, {}, status), undefined, identity, at)
 
-t.test('one that was never looked at is due at once', async (t) => {
+t.test('a collection without a pass is due immediately', async (t) => {
   t.equal(first(), 0)
   t.equal(first({}), 0)
 })

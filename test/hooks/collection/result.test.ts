@@ -1,4 +1,4 @@
-/** What a pass ends with: when it is looked at again, what is seen, and whether all copies are there. */
+/** What a pass ends with: when it is checked again, what is seen, and whether all copies are there. */
 import t from 'tap'
 import { EngineError } from '../../../crds/contract/errors.ts'
 import { jitterOf } from '../../../hooks/jitter.ts'

@@ -17,7 +17,7 @@ function statusOf(
   return collectionStatus(collection(spec, {}, before), whole, NOW)
 }
 
-t.test('a verdict with what was seen', async (t) => {
+t.test('a final result has the observed fields', async (t) => {
   const facts = { health: 'green' as const, pointsCount: 3 }
   const replicated = { type: 'Replicated', status: 'True' as const, reason: 'A', message: 'b' }
   t.strictSame(statusOf({ ...ready, fields: facts, replicated }), {
@@ -42,7 +42,7 @@ t.test('an unsupported spec is an error too; a waiting collection keeps its erro
   t.notOk('error' in statusOf(ready, { phase: 'Failed', error: 'why' }))
 })
 
-t.test('a condition shows a thousand characters of what the error has whole', async (t) => {
+t.test('a condition has the first thousand characters of the error', async (t) => {
   const { error, conditions } = statusOf({ phase: 'Failed', message: 'x'.repeat(40_000) })
   t.equal(error?.length, 32 * 1024)
   t.equal(conditions?.[0]?.message.length, 1024)
@@ -63,7 +63,7 @@ t.test('what a pass could not read is unchanged', async (t) => {
   t.strictSame(Object.keys(statusOf({})).sort(), ['collectionName', 'conditions', 'phase'])
 })
 
-t.test('what was found of its copies holds until they are looked at again', async (t) => {
+t.test('the state of its replicas stays until they are checked again', async (t) => {
   const words = { type: 'Replicated', status: 'False' as const, reason: 'A', message: 'b' }
   const before = { conditions: [{ ...words, ...SINCE }] }
   const conditionsWith = (spec: Parameters<typeof collection>[0]) =>

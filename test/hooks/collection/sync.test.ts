@@ -51,13 +51,13 @@ t.test('a collection without a result is Pending until the first read has ended'
   })
 })
 
-t.test('what is known stays as it is until a pass over the new spec has ended', async (t) => {
+t.test('the last result stays until a pass over the new spec has ended', async (t) => {
   const { status } = after({ ...finalResult, phase: 'Ready' })
   const changed = collection({ hnsw: { m: 5 } }, { generation: 2 }, status)
   t.strictSame(decisionFor(changed), { status, children: [], resyncAfterSeconds: 7 })
 })
 
-t.test('a cluster may be used from any namespace unless it names those that may', async (t) => {
+t.test('a cluster may be used from any namespace unless it names the allowed ones', async (t) => {
   const far = collection({ clusterRef: { name: 'a', namespace: 'far' } })
   const reasonBy = (annotations?: Record<string, string>) => {
     const parts = { namespace: 'far', ...(annotations !== undefined && { annotations }) }
@@ -72,7 +72,7 @@ t.test('a cluster may be used from any namespace unless it names those that may'
   ])
 })
 
-t.test('a verdict makes one Event, whatever else is found', async (t) => {
+t.test('a result is one Event, whatever else is observed', async (t) => {
   const found = decisionFor(collection(), { ...finalResult, replicated })
   t.equal(found.status.conditions?.length, 2)
   t.strictSame(statusOf(found), [['Warning', 'EngineRefused', 'no such field']])
@@ -94,7 +94,7 @@ t.test(
   },
 )
 
-t.test('Events of other words, another spec or another time have names of their own', async (t) => {
+t.test('Events of other words, another spec or another time have separate names', async (t) => {
   const nameOf = (parent: VecCollection, outcome: ReconcileResult, now?: Date) =>
     decisionFor(parent, outcome, now).events?.[0]?.metadata.name
   const names = [

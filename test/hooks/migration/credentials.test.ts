@@ -72,7 +72,7 @@ t.test('the Job gets those that have a value', async (t) => {
   )
 })
 
-t.test('what stands in another namespace can only be copied', async (t) => {
+t.test('what is in another namespace can only be copied', async (t) => {
   t.strictSame(copiedCredentials(here), [])
   t.strictSame(copiedCredentials(fromFar), ['source-engine', 'source-tls'])
   t.strictSame(copiedCredentials(toFar), ['engine', 'tls'])

@@ -6,7 +6,7 @@ import { CLUSTERS, ENDPOINT, migration, running } from './objects.ts'
 
 const outside = migration({ spec: { source: ENDPOINT } })
 
-t.test('a plan is made once both sides are there', async (t) => {
+t.test('a plan is created once both sides are there', async (t) => {
   t.match(desiredPlan(migration(), CLUSTERS), {
     ...{ resource: 'vecmigrations', namespace: 'ns', name: 'm', uid: 'uid-m' },
     source: { cluster: { namespace: 'ns', name: 'b' } },

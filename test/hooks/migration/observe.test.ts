@@ -38,7 +38,7 @@ t.test('of the clusters that are shown, source and target are known by both name
   })
 })
 
-t.test('all that stands in the way of a Job is read live, where one may be due', async (t) => {
+t.test('all that is in the way of a Job is read live, where one may be due', async (t) => {
   const { ports, calls: asked } = portsNoting(both)
   const spec = { source: { clusterRef: { name: 'b', namespace: 'far' } } }
   const found = await observe(hookRequest(migration({ spec })), ports, context)
@@ -63,7 +63,7 @@ t.test('a migration that has ended after what the cache shows stays so', async (
   t.strictSame(found.migration, ended)
 })
 
-t.test('an engine outside has no Lease; its Secrets are read beside the migration', async (t) => {
+t.test('an engine outside has no Lease; its Secrets are read next to the migration', async (t) => {
   const { ports, calls: asked } = portsNoting({
     ...both,
     secret: async () => secret({ token: 'k' }),
@@ -119,7 +119,7 @@ t.test('while a Job starts, only its clusters and its copies are looked at', asy
   t.strictSame(found.secretCopies, {})
 })
 
-t.test('the migration itself is read live only where its Job ended without a word', async (t) => {
+t.test('the migration itself is read live only where its Job ended without a report', async (t) => {
   const crashed = migrationJob({ ended: ['Failed', 60] })
   const asked = async (parent: ReturnType<typeof migration>, jobs: object[]) => {
     const noted = portsNoting(both)

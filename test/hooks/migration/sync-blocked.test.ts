@@ -1,4 +1,4 @@
-/** A VecMigration whose Job is in trouble, or was made before; and one that has ended. */
+/** A VecMigration whose Job is in trouble, or was created before; and one that has ended. */
 import t from 'tap'
 import { ANNOTATIONS } from '../../../crds/contract/names.ts'
 import { MigrationPlan } from '../../../crds/contract/migration-job.ts'

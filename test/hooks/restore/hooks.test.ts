@@ -33,7 +33,7 @@ const world = {
   secret: async () => bucketKeys,
 }
 
-t.test('it is shown its target and its backup, each by name and namespace', async (t) => {
+t.test('the related objects are its target and its backup, by name and namespace', async (t) => {
   const foreign = restore({ spec: { backupRef: { name: 'b', namespace: 'x' } } })
   t.match(customize(foreign), [
     { resource: 'vecclusters', namespace: 'ns', names: ['a'] },
@@ -43,7 +43,7 @@ t.test('it is shown its target and its backup, each by name and namespace', asyn
   t.strictSame(customize(restore({ status: { phase: 'Failed' } })), [], 'it has ended')
 })
 
-t.test('the rights, then both Leases, then the Job, each seen before the next', async (t) => {
+t.test('RBAC, then both Leases, then the Job, each observed before the next', async (t) => {
   const first = fakePorts(world)
   const hooks = restoreHooks(first.ports)
   const guard = answerValidator(hooks)
@@ -66,27 +66,24 @@ t.test('the rights, then both Leases, then the Job, each seen before the next', 
   t.match(made.status, { phase: 'Pending' })
 })
 
-t.test(
-  'what a cache missed of the last report is read live before a Job is said to have crashed',
-  async (t) => {
-    const done = report({ state: 'Done', restore: result({ completed: 2 }) })
-    const annotations = { [ANNOTATIONS.progress]: JSON.stringify(done) }
-    const { ports } = fakePorts({ restore: async () => restore({ annotations }) })
-    const job = restoreJob({ ended: ['Complete', 60] })
-    const decision = await restoreHooks(ports).sync(hookRequest(restore(), [job]), context)
-    t.match(decision.status, { phase: 'Completed' })
-    const namesake = fakePorts({
-      restore: async () => {
-        const other = restore({ annotations })
-        return { ...other, metadata: { ...other.metadata, uid: 'uid-x' } }
-      },
-    })
-    const crashed = await restoreHooks(namesake.ports).sync(hookRequest(restore(), [job]), context)
-    t.match(crashed.status, { phase: 'Failed', error: 'Job crashed 1 times' })
-  },
-)
+t.test('the last report is read live before a Job counts as crashed', async (t) => {
+  const done = report({ state: 'Done', restore: result({ completed: 2 }) })
+  const annotations = { [ANNOTATIONS.progress]: JSON.stringify(done) }
+  const { ports } = fakePorts({ restore: async () => restore({ annotations }) })
+  const job = restoreJob({ ended: ['Complete', 60] })
+  const decision = await restoreHooks(ports).sync(hookRequest(restore(), [job]), context)
+  t.match(decision.status, { phase: 'Completed' })
+  const namesake = fakePorts({
+    restore: async () => {
+      const other = restore({ annotations })
+      return { ...other, metadata: { ...other.metadata, uid: 'uid-x' } }
+    },
+  })
+  const crashed = await restoreHooks(namesake.ports).sync(hookRequest(restore(), [job]), context)
+  t.match(crashed.status, { phase: 'Failed', error: 'Job crashed 1 times' })
+})
 
-t.test('a Job that has reported is not looked around for', async (t) => {
+t.test('after a report of the Job no live read is made', async (t) => {
   const never = async () => t.fail('nothing is read')
   const { ports } = fakePorts({
     cluster: never as never,
@@ -101,7 +98,7 @@ t.test('a Job that has reported is not looked around for', async (t) => {
   t.match(decision.status, { phase: 'Downloading' })
 })
 
-t.test('a restore that goes with its Jobs gives both its turns back at once', async (t) => {
+t.test('a restore that is deleted with its Jobs releases both Leases immediately', async (t) => {
   const lease = async (_: string, name: string) =>
     leaseOf(name === 'vec-a-write' ? 'write' : 'backup', OWN_HOLDER, 20)
   const { ports, writes: written } = fakePorts({ lease })
@@ -111,7 +108,7 @@ t.test('a restore that goes with its Jobs gives both its turns back at once', as
 })
 
 t.test(
-  'deleted while it runs: its Job is stopped first, and nothing else is waited for',
+  'deletion of a running restore stops its Job first, and waits for nothing else',
   async (t) => {
     const job = restoreJob()
     const running = fakePorts({ jobsOf: async () => [job] })

@@ -29,7 +29,7 @@ function podFor(parent: VecRestore, cluster = secured): Pod {
 
 const mounted = ({ volumes }: Pod) => volumes.flatMap(({ name, secret: of }) => (of ? [[name, of]] : [])) // prettier-ignore
 
-t.test('what stands beside the restore is mounted where it stands', async (t) => {
+t.test('what stands next to the restore is mounted where it stands', async (t) => {
   t.strictSame(mounted(podFor(restore())), [
     ['bucket', { secretName: 's3', optional: true }],
     ['engine', { secretName: 'vec-a-apikey', optional: true }],

@@ -35,7 +35,7 @@ function reporting(state: 'Started' | 'Done', parts: Parameters<typeof restore>[
   return restore({ ...parts, annotations })
 }
 
-t.test('all that stands in the way of a Job is read live, where one may be due', async (t) => {
+t.test('all that is in the way of a Job is read live, where one may be due', async (t) => {
   const { found, asked } = await observed(reporting('Started'))
   t.strictSame(asked, [
     ...['restore ns/r', 'cluster ns/a', 'statefulSet ns/vec-a', 'backup ns/b', 'secret ns/s3'],
@@ -64,7 +64,7 @@ t.test('a restore that has ended after what the cache shows stays so', async (t)
   t.strictSame(other.found.restore, restore(), 'the end of another is not its own')
 })
 
-t.test('target and backup are read in their own namespaces, and the key beside its', async (t) => {
+t.test('target and backup are read in their own namespaces, and the key next to its', async (t) => {
   const spec = {
     backupRef: { name: 'b', namespace: 'archive' },
     targetClusterRef: { name: 'a', namespace: 'search' },
@@ -150,7 +150,7 @@ t.test('of a restore that has ended only what is shown is known', async (t) => {
   })
 })
 
-t.test('the restore itself is read live only where its Job ended without a word', async (t) => {
+t.test('the restore itself is read live only where its Job ended without a report', async (t) => {
   const crashed = restoreJob({ ended: ['Failed', 60] })
   const asked = async (parent: Parent, jobs: object[]) => (await observed(parent, { jobs })).asked
   t.strictSame(await asked(restore(), [crashed]), ['restore ns/r'], 'and nothing else')

@@ -1,4 +1,4 @@
-/** Which credentials reach the Job of a VecRestore as copies, and what they are made from. */
+/** Which credentials reach the Job of a VecRestore as copies, and what they are created from. */
 import t from 'tap'
 import { ANNOTATIONS } from '../../../crds/contract/names.ts'
 import { copiedCredentials, copySources, type Observed } from '../../../hooks/restore/observe.ts'
@@ -36,7 +36,7 @@ const BUCKET = {
   secret: bucketKeys,
 }
 
-t.test('what stands in another namespace can only be copied', async (t) => {
+t.test('what is in another namespace can only be copied', async (t) => {
   t.strictSame(copiedCredentials({ restore: restore() }), [])
   t.strictSame(copiedCredentials({ restore: directRestore() }), [])
   t.strictSame(copiedCredentials({ restore: farBackup }), ['bucket'])

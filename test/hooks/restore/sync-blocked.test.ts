@@ -1,4 +1,4 @@
-/** A VecRestore whose Job is in trouble, or was made before; and one that has ended. */
+/** A VecRestore whose Job fails, is silent or was created before, and one that has ended. */
 import t from 'tap'
 import type { AnyObject } from '../../../crds/kubernetes.ts'
 import { ANNOTATIONS } from '../../../crds/contract/names.ts'
@@ -11,7 +11,7 @@ import { backup } from '../backup/objects.ts'
 import { createdJob, jobPlan, statusSummary } from '../decisions.ts'
 import { OWN_HOLDER, heldLeases, ready, report, restore, restoreJob } from './objects.ts'
 
-t.test('a Job that ended without a word: once more in 2 s, after 30 s Failed', async (t) => {
+t.test('a Job that ended without a report: again in 2 s, after 30 s Failed', async (t) => {
   const ended = (seconds: number) =>
     sync(
       ready({ jobs: [restoreJob({ ended: ['Failed', seconds], failed: 7 })], progress: report() }),
@@ -22,7 +22,7 @@ t.test('a Job that ended without a word: once more in 2 s, after 30 s Failed', a
   t.equal(ended(31).status.error, 'Job crashed 7 times')
 })
 
-/** As Velero, or `kubectl create` of what `kubectl get -o yaml` printed, makes it. */
+/** The copy that Velero creates, or `kubectl create` from the output of `kubectl get -o yaml`. */
 function copyOf(state: 'Started' | 'Done' | 'Failed' | 'Refused', more: object = {}) {
   const formerReport = JSON.stringify({
     ...report({ state, at: ago(9000) }),
@@ -70,7 +70,7 @@ t.test('a Job without a report is recreated with the next number', async (t) => 
   t.equal(jobPlan(next, RestorePlan).run, 2)
 })
 
-t.test('a Job that appeared after its turn was over is stopped', async (t) => {
+t.test('a Job that appears after its Lease was lost is stopped', async (t) => {
   const [mine, others] = [heldLeases(OWN_HOLDER), heldLeases('VecBackup/ns/other/uid-o')]
   for (const leases of [
     others,
@@ -109,7 +109,7 @@ t.test(
   },
 )
 
-t.test('a restore that has ended stays as it is, whatever is missing by now', async (t) => {
+t.test('a finished restore is unchanged, whatever is missing later', async (t) => {
   const status = { phase: 'Completed', sourceBackup: 'b', completionTime: ago(50) } as const
   const job = restoreJob({ ended: ['Complete', 50] })
   const observed = {

@@ -69,7 +69,7 @@ t.test('a report that was removed does not bring back an earlier phase', async (
   t.equal(sync(observed, context).status.phase, 'Downloading')
 })
 
-t.test('a Job that has just ended without a word leaves the restore as it was', async (t) => {
+t.test('a Job that has just ended without a report leaves the restore as it was', async (t) => {
   const status = { phase: 'Restoring', startTime: ago(300) } as const
   const jobs = [restoreJob({ ended: ['Complete', 5] })]
   const decision = sync(ready({ restore: restore({ status }), jobs }), context)

@@ -145,7 +145,7 @@ for (const [title, parts, error] of rejections) {
   })
 }
 
-t.test('the rights of the Job are seen before anything is taken', async (t) => {
+t.test('RBAC of the Job is observed before any Lease is acquired', async (t) => {
   const decision = sync(ready({ children: [], leases: free }), context)
   t.strictSame(decision.children, rbac)
   t.equal(decision.leases, undefined)

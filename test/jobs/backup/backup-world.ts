@@ -91,7 +91,7 @@ export async function backupWorld(t: Test, options: BackupWorldOptions) {
         },
         rest,
       ),
-    /** As a process of its own. */
+    /** As a separate process. */
     start: (extra: NodeJS.ProcessEnv = {}) =>
       startCli(t, args, { ...env, [JOB_ENV.plan]: encodePlan(plan, 'spec'), ...extra }),
     verify: (target: string, ...flags: string[]) =>

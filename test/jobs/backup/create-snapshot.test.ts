@@ -154,7 +154,7 @@ t.test(
       until: async () => {
         begun += 1
         if (begun > 1) return
-        // A second later, so that it has a name of its own.
+        // A second later, so that it has a separate name.
         await systemClock.sleep(1_100)
         const answer = await fetch(
           `http://127.0.0.1:${scene.nodes[0]?.port}/collections/docs/snapshots`,

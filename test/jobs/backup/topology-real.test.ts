@@ -63,7 +63,7 @@ async function write(url: string, ids: number[]): Promise<void> {
 
 const range = (from: number, count: number) => Array.from({ length: count }, (_, n) => from + n)
 
-/** Every id in a snapshot, as an engine of its own shows it. */
+/** Every id in a snapshot, as a separate engine shows it. */
 async function idsIn(t: Test, snapshot: Buffer): Promise<Set<number>> {
   const alone = await realSubject(bin, { size: 'alone', service: {} })
   t.teardown(() => alone.close())
@@ -127,7 +127,7 @@ function suite() {
 
   for (const method of ['Node', 'Shard'] as const) {
     t.test(
-      `${method}: a node that lost its volume is a cluster of its own, and nothing is backed up`,
+      `${method}: a node that lost its volume is a separate cluster, and nothing is backed up`,
       async (t) => {
         const { engine, world, volumes, store } = await stage(t, { method })
         await make(engine, { shard_number: 3 })

@@ -152,7 +152,7 @@ t.test('snapshots of a round that ended with a Dead replica are not used', async
       return undefined
     })
   })
-  // While the last snapshot is uploaded; its own copies were Active when it was made.
+  // While the last snapshot is uploaded; its own copies were Active when it was created.
   s3.misbehave(({ operation, key }) => {
     const isLast = operation === 'PutObject' && /node-1.*\.snapshot$/.test(key)
     if (isLast && made[1] === 1) shard.reportedStates = { 1: { [engine.peer(0).id]: 'Dead' } }

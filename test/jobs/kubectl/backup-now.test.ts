@@ -71,7 +71,7 @@ t.test('the backup keeps its objects where the schedule says so', async (t) => {
   ])
 })
 
-t.test('a second one of the same name is refused, naming it', async (t) => {
+t.test('a second one of the same name is rejected, naming it', async (t) => {
   const { type } = await scene(t)
   await type('backup', 'now', 'nightly', '--name', 'one')
   const { code, err } = await type('backup', 'now', 'nightly', '--name', 'one')

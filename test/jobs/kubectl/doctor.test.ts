@@ -161,7 +161,7 @@ t.test('doctor finds Leases whose holder is gone, with and without a Job', async
   )
 })
 
-t.test('doctor finds a Lease whose holder is in a namespace that is not served', async (t) => {
+t.test('doctor finds a Lease whose holder is in a namespace that is not watched', async (t) => {
   const service = ['metacontroller/serve.js', '--namespace', 'one', '--namespace=two']
   const { type, api, cluster } = await installOperator(t, { ...COMPLETE, service })
   const { metadata } = (await api.get(cluster)) ?? {}

@@ -106,7 +106,7 @@ t.test('status of a collection shows its cluster, and its own shards only', asyn
   t.notMatch(out, /\nJOB/)
 })
 
-t.test('status --json is what the drawing is made from', async (t) => {
+t.test('status --json is what the drawing is created from', async (t) => {
   const { out } = await type('status', 'qc/docs', '--json')
   t.match(JSON.parse(out), {
     resource: {
@@ -133,7 +133,7 @@ t.test('no command prints a key', async (t) => {
   }
 })
 
-t.test('status of what is not there, or of no kind of ours, says so', async (t) => {
+t.test('status of what is not there, or of no kind of this operator, says so', async (t) => {
   t.match(await type('status', 'qc/none'), {
     code: EXIT_CODES.failure,
     err: `vec-operator: VecCluster ${namespace}/none not found\n`,

@@ -1,4 +1,4 @@
-/** `migration run` on bad days: every message of the specification from its cause, and nothing said done that is not. */
+/** `migration run` with failures: every message of the specification from its cause, and nothing said done that is not. */
 import t from 'tap'
 import { EXIT } from '../../../crds/contract/job.ts'
 import {

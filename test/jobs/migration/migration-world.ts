@@ -76,7 +76,7 @@ export async function migrationWorld(t: Test, options: MigrationWorldOptions) {
         },
         rest,
       ),
-    /** As a process of its own. */
+    /** As a separate process. */
     start: (extra: NodeJS.ProcessEnv = {}) =>
       startCli(t, args, { ...env, [JOB_ENV.plan]: encodePlan(plan, 'spec'), ...extra }),
   }

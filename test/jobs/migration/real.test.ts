@@ -121,7 +121,7 @@ function suite(): void {
     t.match((await world.result()).collections, [{ proof: /^75 points on both sides/ }])
   })
 
-  t.test('an empty collection is made empty', async (t) => {
+  t.test('an empty collection is created empty', async (t) => {
     const { source, target, world } = await realStage(t)
     await createCollection(source, 'docs', [], KINDS)
     const { code, log } = await world.run({ time: systemClock })
@@ -179,7 +179,7 @@ function suite(): void {
     })
   }
 
-  t.test('a killed Job goes on in every range of ids, and the end is proved', async (t) => {
+  t.test('a killed Job continues in every range of ids, and the end is proved', async (t) => {
     for (const size of ['one', 'three'] as const) {
       const { source, target, world } = await realStage(t, { size, spec: { batchSize: 5 } })
       await createCollection(source, 'docs', mixedPoints(20_000))

@@ -1,4 +1,4 @@
-/** `migration run` that is refused: what does not fit is said before the first batch, each message from its cause. */
+/** `migration run` that is rejected: what does not fit is said before the first batch, each message from its cause. */
 import t from 'tap'
 import { EXIT } from '../../../crds/contract/job.ts'
 import { ONE, TWO } from '../../metacontroller/certificates.ts'
@@ -12,7 +12,7 @@ import {
   startEnginePair,
 } from './engine-pair.ts'
 
-/** Refused as a whole, before anything is made. */
+/** Refused as a whole, before anything is created. */
 const REJECTIONS: [string, Parameters<typeof startEnginePair>[1], RegExp][] = [
   [
     'a collection that the source does not list',
@@ -31,7 +31,7 @@ const REJECTIONS: [string, Parameters<typeof startEnginePair>[1], RegExp][] = [
   ],
 ]
 for (const [what, options, message] of REJECTIONS) {
-  t.test(`${what} fails the migration before anything is made`, async (t) => {
+  t.test(`${what} fails the migration before anything is created`, async (t) => {
     const { source, target, world } = await startEnginePair(t, options)
     await createCollection(source, 'docs', manyPoints(1))
     await createCollection(source, 'other', manyPoints(1))

@@ -61,7 +61,7 @@ t.test('collections: default all of the source, each under its mapped name', asy
   t.match(log, /collection empty: 0 points on both sides, each equal; compared whole/)
 })
 
-t.test('a missing collection is made from the configuration of the source', async (t) => {
+t.test('a missing collection is created from the configuration of the source', async (t) => {
   const spec = { target: { shardNumber: 3, replicationFactor: 2 } }
   const { source, target, world } = await startEnginePair(t, { spec })
   const body = {

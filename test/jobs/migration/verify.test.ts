@@ -401,7 +401,7 @@ t.test('a collection that is created for a name that is taken fails alone', asyn
   t.equal(await target.points('docs'), await source.points('docs'))
 })
 
-t.test('a Job that is killed while it compares goes on, and copies no page again', async (t) => {
+t.test('a Job that is killed while it compares continues, and copies no page again', async (t) => {
   const scene = await startEnginePair(t, { spec: SPEC })
   const { source, target, world } = scene
   await createCollection(source, 'docs', manyPoints(200))

@@ -14,7 +14,7 @@ function factorOf({ engine }: RestoreFixture): unknown {
   return engine.collections.get('docs')?.config.params['replication_factor']
 }
 
-/** Alters the last object, which is refused once the others have been taken. */
+/** Alters the last object, which is rejected once the others have been taken. */
 function damage({ store, manifest }: RestoreFixture): void {
   const key = manifest().collections[0]?.snapshots.at(-1)?.key ?? ''
   const bytes = Buffer.from(store().objects.get(key)?.body ?? '')

@@ -74,7 +74,7 @@ async function makeRestore(t: Test, world: BackupWorld, { name, spec, changes }:
     /** In this process. */
     run: ({ pod, ...options }: RunOptions & { pod?: string } = {}) =>
       runJob(args, { ...env, ...(pod !== undefined && { [JOB_ENV.podUid]: pod }) }, options),
-    /** As a process of its own. */
+    /** As a separate process. */
     start: (extra: NodeJS.ProcessEnv = {}) => startCli(t, args, { ...env, ...extra }),
   }
 }

@@ -140,7 +140,7 @@ t.test('a key of the backup that is called like ours is not deleted', async (t) 
 })
 
 t.test(
-  'what would take too long, or cannot be, is refused with numbers and a way out',
+  'what would take too long, or cannot be, is rejected with numbers and a way out',
   async (t) => {
     const last = MAX_SKIPPED + 2
     t.throws(() => checkShardIds(restoreItem('Node', [['a', last]])), {

@@ -1,6 +1,6 @@
 /**
  * A backup by shard of a real engine of three nodes, which ENGINE_BIN names, taken while it is written
- * to, and brought back into one, two, five and three nodes: compared point by point on each node.
+ * to, and restored into one, two, five and three nodes: compared point by point on each node.
  */
 import { once } from 'node:events'
 import t, { type Test } from 'tap'

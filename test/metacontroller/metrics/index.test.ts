@@ -47,7 +47,7 @@ const ready = (status: 'True' | 'False', reason: string) => ({
   lastTransitionTime: ago(20 * MINUTE),
 })
 
-t.test('an answer that the guard keeps from the wire is counted by its route', async (t) => {
+t.test('an answer that validation rejects is counted by its route', async (t) => {
   const service = metrics()
   const server = buildServer({
     hooks: [
@@ -98,7 +98,7 @@ t.test('resources are counted by kind and phase, until they are gone', async (t)
   ])
 })
 
-t.test('a resource that is not shown any more is forgotten when others are', async (t) => {
+t.test('a resource that is no longer observed is removed when others are observed', async (t) => {
   let now = NOW
   const service = metrics(() => now)
   const decide = (name: string) =>
@@ -169,7 +169,7 @@ t.test('of each kind a hundred resources are named at most', async (t) => {
   t.equal((await samples(service, 'vec_operator_access_key_renewal_timestamp_seconds')).length, 100)
 })
 
-t.test('conditions that mean danger are a metric, and no others', async (t) => {
+t.test('only conditions that mean danger are a metric', async (t) => {
   const service = metrics()
   const condition = (type: string, status: string, reason: string) => ({
     ...{ type, status, reason, message: '', lastTransitionTime: ago(0) },
@@ -232,7 +232,7 @@ t.test('a schedule shows its newest Completed backup and the time between its sl
   }
 })
 
-/** A report of a Job, as it stands on its resource. */
+/** A report of a Job in the form of the annotation. */
 function report(state: string, startedAt: number, more: object = {}) {
   const uid = 'VecBackup-a'
   const ids = { uid, verb: 'run', run: 1, job: 'j1', runner: 'p', plan: 'h' }
@@ -266,23 +266,26 @@ t.test('what Jobs report is counted once: bytes moved, and how a run ended', asy
   ])
 })
 
-t.test('a verb that a tenant makes up is counted as other, and long ones not at all', async (t) => {
-  const service = metrics()
-  const see = (more: object) =>
-    service.recordDecision?.(
-      requestOf({ kind: 'VecBackup', annotations: report('Done', -MINUTE, more) }),
-      {
-        status: {},
-        children: [],
-      },
-    )
-  for (let at = 0; at < 50; at += 1) see({ verb: `made-up-${at}`, job: `j${at}` })
-  see({ verb: 'x'.repeat(200_000), job: 'long' })
-  see({ verb: 'run', job: 'j'.repeat(200_000) })
-  t.strictSame(await samples(service, 'vec_operator_job_runs_total'), [
-    'vec_operator_job_runs_total{kind="VecBackup",verb="other",outcome="Done"} 50',
-  ])
-})
+t.test(
+  'an unknown verb in a report is counted as other, and a long one is not counted',
+  async (t) => {
+    const service = metrics()
+    const see = (more: object) =>
+      service.recordDecision?.(
+        requestOf({ kind: 'VecBackup', annotations: report('Done', -MINUTE, more) }),
+        {
+          status: {},
+          children: [],
+        },
+      )
+    for (let at = 0; at < 50; at += 1) see({ verb: `made-up-${at}`, job: `j${at}` })
+    see({ verb: 'x'.repeat(200_000), job: 'long' })
+    see({ verb: 'run', job: 'j'.repeat(200_000) })
+    t.strictSame(await samples(service, 'vec_operator_job_runs_total'), [
+      'vec_operator_job_runs_total{kind="VecBackup",verb="other",outcome="Done"} 50',
+    ])
+  },
+)
 
 t.test('statuses without a meaning are counted by their first digit', async (t) => {
   const service = metrics()
@@ -312,7 +315,7 @@ t.test('what was reported before the service started is not counted again', asyn
   t.strictSame(await samples(service, 'vec_operator_job_runs_total'), [])
 })
 
-t.test('a counter of what Jobs move is there before its first count', async (t) => {
+t.test('counters of Jobs exist before their first increment', async (t) => {
   const text = await metrics().text()
   for (const series of [
     'transferred_bytes_total{kind="VecBackup"}',
@@ -342,7 +345,7 @@ t.test('points that a migration copies are counted', async (t) => {
 })
 
 t.test(
-  'a Job that failed without a word has crashed, once its report had time to come',
+  'a Job that failed without a report has crashed, once its report had time to come',
   async (t) => {
     let now = new Date(NOW.getTime() + MINUTE)
     const service = serviceMetrics('0.1.0', () => now)

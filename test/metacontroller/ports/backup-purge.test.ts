@@ -248,7 +248,7 @@ t.test('a deleted bucket is a success; any other error names the bucket', async 
   t.match(await purge(bucket, { prefix: '', name: 'a', uid: 'u' }), { done: true })
 })
 
-t.test('a purge that is ended goes on at the next call', async (t) => {
+t.test('a purge that is ended continues at the next call', async (t) => {
   const { bucket, store, put } = await bucketOf(t)
   put('a/owner.json', OWNER)
   for (let index = 0; index < 30; index += 1) put(`a/c/node-0/${index}`)

@@ -182,7 +182,7 @@ t.test('a service of one namespace sees the restores of that one', async (t) => 
   ])
 })
 
-t.test('what stands in a namespace that is not served is not there', async (t) => {
+t.test('objects in a namespace that is not watched are not found', async (t) => {
   const { api, ports } = await stage(t, { namespaces: ['other'] })
   await makeBackup(api)
   t.equal(await ports.backup('ns', 'b'), undefined)
@@ -215,7 +215,7 @@ t.test("a purge empties the backup's own folder, with AWS_* as the second choice
   )
 })
 
-t.test('a purge deletes one batch at a call and goes on at the next', async (t) => {
+t.test('a purge deletes one batch at a call and continues at the next', async (t) => {
   const { ports, makeSecret } = await stage(t)
   const { store, target } = await bucketOf(t)
   for (let index = 0; index < 1_000; index += 1) {

@@ -207,21 +207,24 @@ t.test('a Job is deleted in the foreground, and only the one with that uid', asy
   await port.deleteJob({ namespace: 'ns', name: 'gone', uid: 'x' })
 })
 
-t.test('a patch of a cluster that is gone, or of a namesake, changes nothing', async (t) => {
-  const { api, kubernetes } = await ports(t)
-  await installCrds(api)
-  const created = await api.create(veccluster('a'))
-  const patch = (uid: string) => ({ metadata: { uid, annotations: { 'x/y': 'z' } } })
-  const target = { ...created, metadata: { ...created.metadata } }
-  t.equal(await patchCluster(kubernetes, target, patch('another')), false)
-  const gone = { ...target, metadata: { ...target.metadata, name: 'gone' } }
-  t.equal(await patchCluster(kubernetes, gone, patch('x')), false)
-  t.equal(await patchCluster(kubernetes, target, patch(created.metadata.uid ?? '')), true)
-  const found = await api.get(REFERENCE.cluster)
-  t.match(found?.metadata.annotations, { 'x/y': 'z' })
-})
+t.test(
+  'a patch of a cluster that is gone, or of another resource of that name, changes nothing',
+  async (t) => {
+    const { api, kubernetes } = await ports(t)
+    await installCrds(api)
+    const created = await api.create(veccluster('a'))
+    const patch = (uid: string) => ({ metadata: { uid, annotations: { 'x/y': 'z' } } })
+    const target = { ...created, metadata: { ...created.metadata } }
+    t.equal(await patchCluster(kubernetes, target, patch('another')), false)
+    const gone = { ...target, metadata: { ...target.metadata, name: 'gone' } }
+    t.equal(await patchCluster(kubernetes, gone, patch('x')), false)
+    t.equal(await patchCluster(kubernetes, target, patch(created.metadata.uid ?? '')), true)
+    const found = await api.get(REFERENCE.cluster)
+    t.match(found?.metadata.annotations, { 'x/y': 'z' })
+  },
+)
 
-t.test('a patch that the API does not answer is an error, to be tried again', async (t) => {
+t.test('a patch that the API does not answer is an error, to be retried', async (t) => {
   const { kubernetes, server } = await ports(t)
   await server.close()
   const target = { ...veccluster('a'), metadata: { name: 'a', namespace: 'ns' } }

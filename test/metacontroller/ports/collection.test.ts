@@ -48,7 +48,7 @@ function names(collections: Claim[]): string[] {
   return collections.map(({ metadata }) => `${metadata.namespace}/${metadata.name}`).sort()
 }
 
-t.test('who asks sees every other VecCollection that was there before it', async (t) => {
+t.test('the claims include every VecCollection that was created before the caller', async (t) => {
   const { ports: port, make } = await ports(t)
   const first = await make('first')
   t.strictSame(names(await port.collectionsOf(CLUSTER, first)), ['ns/first'])
@@ -76,7 +76,7 @@ t.test('a changed spec is no older than the claims it is judged by', async (t) =
   t.strictSame(names(await port.collectionsOf(CLUSTER, changed)), ['ns/first', 'ns/second'])
 })
 
-t.test('a list that is being read is waited for, however long it takes', async (t) => {
+t.test('a caller waits for a running list, however long it takes', async (t) => {
   const { ports: port, make, clock, server } = await ports(t)
   const first = await make('first')
   const lists = () => server.resources.pages.lists
@@ -89,7 +89,7 @@ t.test('a list that is being read is waited for, however long it takes', async (
   t.equal(lists() - before, 1)
 })
 
-t.test('of a claim no more is kept than what decides whose a name is', async (t) => {
+t.test('a claim has only the fields that decide the ownership of a name', async (t) => {
   const { ports: port, make } = await ports(t)
   const first = await make('first')
   const [claim] = await port.collectionsOf(CLUSTER, first)
@@ -120,7 +120,7 @@ t.test('claims come from every namespace served, and are those of one cluster', 
   t.strictSame(names(await port.collectionsOf(CLUSTER, here)), ['ns/here', 'other/across'])
 })
 
-t.test('a list that cannot be read is no empty one, and is asked again', async (t) => {
+t.test('a failed list is not empty, and is read again', async (t) => {
   const { ports: port, make, server } = await ports(t)
   const first = await make('first')
   await server.close()

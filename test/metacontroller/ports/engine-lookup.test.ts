@@ -77,7 +77,7 @@ t.test(
   },
 )
 
-t.test('connections of the service are made by it', async (t) => {
+t.test('connections of the service are created by it', async (t) => {
   const engine = createServer((_, response) => response.end('{"ok":true}'))
   await new Promise<void>((resolve) => engine.listen(0, '127.0.0.1', resolve))
   const { address, port } = engine.address() as AddressInfo

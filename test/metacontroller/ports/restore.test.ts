@@ -45,7 +45,7 @@ async function stage(t: Test, { namespaces = [] as string[], crds = true } = {})
         conditions: [{ type, status: 'True' }],
       },
     })
-  /** A migration with a Job of its own. */
+  /** A migration with a separate Job. */
   const makeMigration = async (name: string, spec: object, namespace = 'ns') => {
     const { metadata } = await api.create({
       apiVersion: API_VERSION,
@@ -98,34 +98,42 @@ t.test('a restore waits for migrations from its cluster and to it', async (t) =>
   ])
 })
 
-t.test('a migration of a namespace that is not allowed counts only by a Job of ours', async (t) => {
-  const { ports, makeMigration, api, end } = await stage(t)
-  const rules = { ...allAllowed, isAllowed: (namespace: string) => namespace === 'ns' }
-  await makeMigration('here', {})
-  const spec = { targetClusterRef: { name: 'a', namespace: 'ns' } }
-  await makeMigration('blocker', spec, 'other')
-  t.strictSame(await ports.conflictingWork(CLUSTER, rules), ['VecMigration ns/here'])
-  // Labelled as the Job of a migration that the cluster allows, in a namespace that it does not.
-  const reference = { apiVersion: API_VERSION, kind: 'VecMigration', name: 'here', namespace: 'ns' }
-  const uid = (await api.get(reference))?.metadata.uid ?? ''
-  const name = 'forged'
-  const labels = { [LABELS.managedBy]: 'vec-operator', [LABELS.component]: 'transfer' }
-  const identity = { namespace: 'other', name, parentUid: uid }
-  const annotations = { [ANNOTATIONS.signature]: signJob(identity, rules.jobKeys) }
-  const containers = [{ name: 'a', image: 'vec-operator:test' }]
-  await api.create({
-    apiVersion: 'batch/v1',
-    kind: 'Job',
-    metadata: {
-      ...{ name, annotations },
-      namespace: 'other',
-      labels: { ...labels, [LABELS.parent]: uid },
-    },
-    spec: { template: { spec: { restartPolicy: 'Never', containers } } },
-  })
-  await end('migrate-here', 'Complete')
-  t.strictSame(await ports.conflictingWork(CLUSTER, rules), [])
-})
+t.test(
+  'a migration of a namespace that is not allowed counts only by a Job of this operator',
+  async (t) => {
+    const { ports, makeMigration, api, end } = await stage(t)
+    const rules = { ...allAllowed, isAllowed: (namespace: string) => namespace === 'ns' }
+    await makeMigration('here', {})
+    const spec = { targetClusterRef: { name: 'a', namespace: 'ns' } }
+    await makeMigration('blocker', spec, 'other')
+    t.strictSame(await ports.conflictingWork(CLUSTER, rules), ['VecMigration ns/here'])
+    // Labelled as the Job of a migration that the cluster allows, in a namespace that it does not.
+    const reference = {
+      apiVersion: API_VERSION,
+      kind: 'VecMigration',
+      name: 'here',
+      namespace: 'ns',
+    }
+    const uid = (await api.get(reference))?.metadata.uid ?? ''
+    const name = 'forged'
+    const labels = { [LABELS.managedBy]: 'vec-operator', [LABELS.component]: 'transfer' }
+    const identity = { namespace: 'other', name, parentUid: uid }
+    const annotations = { [ANNOTATIONS.signature]: signJob(identity, rules.jobKeys) }
+    const containers = [{ name: 'a', image: 'vec-operator:test' }]
+    await api.create({
+      apiVersion: 'batch/v1',
+      kind: 'Job',
+      metadata: {
+        ...{ name, annotations },
+        namespace: 'other',
+        labels: { ...labels, [LABELS.parent]: uid },
+      },
+      spec: { template: { spec: { restartPolicy: 'Never', containers } } },
+    })
+    await end('migrate-here', 'Complete')
+    t.strictSame(await ports.conflictingWork(CLUSTER, rules), [])
+  },
+)
 
 t.test("a restore waits for this service's own writes to the cluster's collections", async (t) => {
   const { ports, writes } = await stage(t)

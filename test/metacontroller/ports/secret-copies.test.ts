@@ -29,7 +29,7 @@ async function stage(t: Test) {
   return { api, ports, stored }
 }
 
-t.test('a copy is made, kept equal to its source, and deleted', async (t) => {
+t.test('a copy is created, kept equal to its source, and deleted', async (t) => {
   const { ports, stored } = await stage(t)
   t.equal(await stored(), undefined)
   await ports.writeSecretCopy(copy('one'))
@@ -55,7 +55,7 @@ for (const [whose, owners] of [
   })
 }
 
-t.test('two that make the same copy at once both go on, with one copy', async (t) => {
+t.test('two that make the same copy at once both continue, with one copy', async (t) => {
   const { api, ports, stored } = await stage(t)
   await Promise.all([ports.writeSecretCopy(copy('same')), ports.writeSecretCopy(copy('same'))])
   await Promise.all([ports.writeSecretCopy(copy('new')), ports.writeSecretCopy(copy('new'))])

@@ -50,7 +50,7 @@ export async function judge(
   return { is: own.length === 0 ? 'not covered' : 'survived' }
 }
 
-/** Runs one test file as a process of its own in the copy. */
+/** Runs one test file as a separate process in the copy. */
 export function run(
   folder: string,
   file: string,
@@ -61,7 +61,7 @@ export function run(
   const child = spawn(process.execPath, [...preloads.flatMap((one) => ['--import', one]), file], {
     cwd: folder,
     stdio: 'ignore',
-    // In a group of its own: what the test has started ends with it.
+    // In a separate group: what the test has started ends with it.
     detached: true,
     env: { ...process.env, TAP_BAIL: '1', TAP_TIMEOUT: '0', ...env },
   })

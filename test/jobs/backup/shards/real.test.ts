@@ -1,4 +1,4 @@
-/** `backup run` by shard from a real engine of three nodes, which ENGINE_BIN names, on bad days. */
+/** `backup run` by shard from a real engine of three nodes, which ENGINE_BIN names, with failures. */
 import { randomBytes } from 'node:crypto'
 import t, { type Test } from 'tap'
 import { EXIT } from '../../../../crds/contract/job.ts'
@@ -149,7 +149,7 @@ async function waitUntil(isTrue: () => Promise<boolean>): Promise<void> {
 
 const POINTS = 600
 
-/** Three shards in two copies, each too large for what stands in the buffers of a connection. */
+/** Three shards in two copies, each too large for what is in the buffers of a connection. */
 async function fill(url: string): Promise<void> {
   const body = { vectors: { size: 2, distance: 'Dot' }, shard_number: 3, replication_factor: 2 }
   await ask(url, 'PUT', `${DOCS}?timeout=60`, body)

@@ -95,20 +95,23 @@ t.test(
   },
 )
 
-t.test('a shard that no memory of the Job is enough for is refused with the numbers', async (t) => {
-  const scene = await shardFixture(t, { nodes: 1, shards: 2 })
-  for (const shard of scene.engine.collections.get('docs')?.shards ?? []) {
-    shard.vectorBytes = 5e12
-  }
-  const { code, log } = await scene.world.run({}, { memoryBytes: 512 * MIB })
-  t.equal(code, EXIT.failed)
-  t.match(log, /may have 4.5 TiB and needs parts of 477 MiB .*limits.memory to 1.1 GiB or more/)
-  t.strictSame(
-    scene.keys().filter((key) => key.endsWith('.snapshot')),
-    [],
-  )
-  t.equal(scene.store().uploads.size, 0)
-})
+t.test(
+  'a shard that no memory of the Job is enough for is rejected with the numbers',
+  async (t) => {
+    const scene = await shardFixture(t, { nodes: 1, shards: 2 })
+    for (const shard of scene.engine.collections.get('docs')?.shards ?? []) {
+      shard.vectorBytes = 5e12
+    }
+    const { code, log } = await scene.world.run({}, { memoryBytes: 512 * MIB })
+    t.equal(code, EXIT.failed)
+    t.match(log, /may have 4.5 TiB and needs parts of 477 MiB .*limits.memory to 1.1 GiB or more/)
+    t.strictSame(
+      scene.keys().filter((key) => key.endsWith('.snapshot')),
+      [],
+    )
+    t.equal(scene.store().uploads.size, 0)
+  },
+)
 
 t.test('shards without a size in the engine’s telemetry are backed up', async (t) => {
   const scene = await shardFixture(t, { nodes: 2, shards: 4 })

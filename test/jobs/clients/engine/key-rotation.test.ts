@@ -107,7 +107,7 @@ t.test('a key that does not come is given up in time, and not waited for again',
   t.equal(slept(), LIMIT_MS / 5_000)
 })
 
-t.test('a key that never worked is refused at once', async (t) => {
+t.test('a key that never worked is rejected at once', async (t) => {
   const { engineOn, mounted, slept } = await stage(t)
   mounted.key = 'wrong'
   await t.rejects(engineOn(0).collections(), { code: 'EngineError', status: 401 })

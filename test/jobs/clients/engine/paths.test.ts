@@ -1,4 +1,4 @@
-/** Names that would lead a path of the engine to another resource are refused before anything is sent. */
+/** Names that would lead a path of the engine to another resource are rejected before anything is sent. */
 import t from 'tap'
 import { EngineCollections } from '../../../../jobs/clients/engine/collections.ts'
 import { EnginePoints } from '../../../../jobs/clients/engine/points.ts'
@@ -42,7 +42,7 @@ const CALLS: [string, (engine: Engine, name: string) => Promise<unknown>][] = [
 ]
 
 for (const [what, call] of CALLS) {
-  t.test(`${what}: the names '', '.' and '..' are refused, and nothing is sent`, async (t) => {
+  t.test(`${what}: the names '', '.' and '..' are rejected, and nothing is sent`, async (t) => {
     const cluster = new EngineCluster({ staleMs: 0 })
     const node = await startEngineNode({ ordinal: 0, cluster })
     const connections = new EngineConnections()

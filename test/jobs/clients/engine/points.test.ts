@@ -103,7 +103,7 @@ t.test('points are written in pieces, with their shard key behind them', async (
   ])
 })
 
-t.test('points are retrieved by ids of any size, each as it stands', async (t) => {
+t.test('points are retrieved by ids of any size, byte by byte', async (t) => {
   const { points, asked } = await answering(t, { body: `{"result":${POINTS},"status":"ok"}` })
   const id = '18446744073709551615'
   const found = await points.retrieve('docs', [id, '"u"'])
@@ -112,7 +112,7 @@ t.test('points are retrieved by ids of any size, each as it stands', async (t) =
   t.match(asked[0]?.body, `{"ids":[${id},"u"],`)
 })
 
-t.test('a sample is a list of ids as they stand', async (t) => {
+t.test('a sample is a list of ids, byte by byte', async (t) => {
   const body = '{"result":{"points":[{"id":18446744073709551615,"version":1,"score":1.0}]}}'
   const { points } = await answering(t, { body })
   t.strictSame(await points.sampleIds('docs', 5), ['18446744073709551615'])

@@ -47,13 +47,13 @@ t.test('other addresses and names are, http only where that is allowed', async (
   })
 })
 
-t.test('a network that does not read is refused when the service starts', async (t) => {
+t.test('a network that does not read is rejected when the service starts', async (t) => {
   for (const network of ['10.0.0.0', 'all', '10.0.0.0/x', '10.0.0.0/99']) {
     t.throws(() => guard({ denied: [network] }))
   }
 })
 
-t.test('a name is judged by every address it has when the connection is made', async (t) => {
+t.test('a name is judged by every address it has when the connection is created', async (t) => {
   const resolved = (name: string, all: boolean) =>
     new Promise<string | LookupAddress[]>((resolve, reject) => {
       guard().lookup(name, { all }, (error, address) => (error ? reject(error) : resolve(address)))
@@ -64,7 +64,7 @@ t.test('a name is judged by every address it has when the connection is made', a
   t.strictSame(await resolved('10.1.2.4', true), [{ address: '10.1.2.4', family: 4 }])
 })
 
-t.test('a bucket at such a name or address is refused, once, with the reason', async (t) => {
+t.test('a bucket at such a name or address is rejected, once, with the reason', async (t) => {
   for (const host of ['localhost', '127.0.0.1', '[::1]']) {
     let calls = 0
     const bucket = new Bucket({

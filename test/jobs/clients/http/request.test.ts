@@ -60,7 +60,7 @@ t.test('a call that waits for a connection times out and is never sent', async (
 })
 
 t.test(
-  'a call ends with the reason of its signal, before it is made and while it is',
+  'a call ends with the reason of its signal, before it is sent and while it runs',
   async (t) => {
     const asked = Promise.withResolvers<undefined>()
     const url = await served(t, () => asked.resolve(undefined))

@@ -254,7 +254,7 @@ t.test('a path holds the namespace, if any, and a name that is safe', async (t) 
   t.equal(resourcePath(SECRETS, 'a/b'), '/api/v1/namespaces/ns/secrets/a%2Fb')
 })
 
-t.test('a kubeconfig without a context is refused', async (t) => {
+t.test('a kubeconfig without a context is rejected', async (t) => {
   const folder = t.testdir({ config: '{"apiVersion":"v1","kind":"Config"}' })
   await t.rejects(serviceAccess(join(folder, 'config')), { code: 'KubernetesError' })
 })

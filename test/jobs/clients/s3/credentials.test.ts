@@ -37,7 +37,7 @@ for (const [what, reference, data, sessionToken] of FOUND) {
   })
 }
 
-t.test('a token that is named and missing is refused by its name', async (t) => {
+t.test('a token that is named and missing is rejected by its name', async (t) => {
   const reference = { ...DEFAULTS, sessionTokenKey: 'token' }
   await t.rejects(
     parseCredentials(reference, (key) => ({ ...CLOUD })[key as keyof typeof CLOUD]),
@@ -80,7 +80,7 @@ t.test('temporary credentials read, write, upload and presign', async (t) => {
 })
 
 for (const sessionToken of [undefined, 'another'] as const) {
-  t.test(`a temporary key with the token ${sessionToken} is refused at once`, async (t) => {
+  t.test(`a temporary key with the token ${sessionToken} is rejected at once`, async (t) => {
     const { bucket, present } = await stage(t)
     const { accessKeyId, secretAccessKey } = present.credentials
     present.credentials = { accessKeyId, secretAccessKey, ...(sessionToken && { sessionToken }) }
