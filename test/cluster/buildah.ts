@@ -104,7 +104,7 @@ async function bud(recipe: Recipe, name: string): Promise<void> {
   }
 }
 
-/** The newest stays, for the layers that its successor shares; what came before it goes. */
+/** The newest is kept, for the layers that its successor shares; older ones are deleted. */
 async function forgetOthers(name: string): Promise<void> {
   const repository = name.replace(/:[^:/]+$/, '')
   const listed = (await buildah('images', '--format', '{{.Name}}:{{.Tag}}')).split('\n')

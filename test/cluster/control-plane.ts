@@ -127,7 +127,7 @@ function writeServiceAccountKeys(ground: Ground): void {
   ground.write('service-account.pub', publicKey)
 }
 
-/** Who did what, without bodies: enough to count the writes of an idle hour. */
+/** User and verb of each call, without bodies: enough to count the writes of an idle hour. */
 export function auditFlags(
   audit: Audit,
   policyFile: (content: string) => string,

@@ -15,7 +15,7 @@ export interface Images {
   readonly engines: readonly Image[]
 }
 
-/** Of what stands here now: the real engine where ENGINE_BIN names one, else our double. */
+/** Of this work tree: the real engine if ENGINE_BIN names one, else our double. */
 export async function buildImages(tools: Pick<Tools, 'helm'>): Promise<Images> {
   const operator = await buildOperatorImage(tools)
   const { ENGINE_BIN: engineBin, ENGINE_CONFIG: engineConfig } = process.env

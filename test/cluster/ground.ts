@@ -1,4 +1,4 @@
-/** The cluster a run stands on: the local one, made for it, or the one that KUBECONFIG names. */
+/** The cluster of a run: a local one, created for it, or the one that KUBECONFIG names. */
 import { readFileSync } from 'node:fs'
 import type { StoreAccess } from '../world/buckets/buckets.ts'
 import { ApiClient } from '../world/client.ts'
@@ -24,7 +24,7 @@ export interface Ground {
   connect(token: string): ApiClient
   /** Path of a real helm. */
   helm: string
-  /** Log of what accounts asked of the API server; only where the cluster is ours. */
+  /** Audit log of the API server; only on a cluster of our own. */
   auditLog?: string
   /** What is real here and what is a stand-in, a line each. */
   parts: string[]
@@ -39,7 +39,7 @@ export interface Ground {
   operatorImage(): Promise<{ sizeBytes: number }>
   /** Installs the operator's chart of an earlier commit and returns which; throws if there is none. */
   installPrevious(): Promise<string>
-  /** Upgrades that to the chart that stands here, and waits until it runs. */
+  /** Upgrades that to the chart of this work tree, and waits until it runs. */
   upgradeFromPrevious(): Promise<void>
   /** Runs `helm uninstall`, as a user would; rejects with helm's output. */
   uninstall(): Promise<void>

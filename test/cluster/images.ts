@@ -65,7 +65,7 @@ export interface EngineOptions {
   readonly engineBin: string
   /** Its base configuration; without it the engine falls back to the one built into it. */
   readonly engineConfig?: string | undefined
-  /** Version the image passes for; by default what the binary says. */
+  /** Version of the image; by default that of the binary. */
   readonly as?: string | undefined
 }
 

@@ -35,7 +35,7 @@ export const UNINSTALL = ['uninstall', RELEASE, '--namespace', NAMESPACE, '--wai
 
 export interface InstallOptions {
   readonly log?: Log
-  /** Known to the node; by default the operator's is made of what stands here now. */
+  /** Image known to the node; by default the operator's is built from this work tree. */
   readonly image?: Image
   /** Runs where METACONTROLLER_BIN names no Metacontroller; by default our own, as a process. */
   readonly startLoop?: StartLoop
@@ -88,7 +88,7 @@ function minorOf(version: string): number {
   return Number(version.split('.')[1])
 }
 
-/** As docs/operations.md says it; the chart stays the one that is installed. */
+/** As in docs/operations.md; the installed chart stays. */
 export async function rotateToken(cluster: LocalCluster): Promise<void> {
   await cluster.helm([
     ...['upgrade', RELEASE, join(REPOSITORY, 'chart'), '--namespace', NAMESPACE],
@@ -98,7 +98,7 @@ export async function rotateToken(cluster: LocalCluster): Promise<void> {
 }
 
 export interface ChartOptions {
-  /** Folder of the chart; by default the one that stands here. */
+  /** Folder of the chart; by default that of this work tree. */
   readonly chart?: string
   /** Whether the service must run before this answers. */
   readonly wait?: boolean
@@ -135,7 +135,7 @@ export async function installPrevious(cluster: LocalCluster, image: Image): Prom
   return commit
 }
 
-/** The lines with which a run says what of it is real. */
+/** The lines in which a run names its real parts. */
 export function whatIsReal(env: NodeJS.ProcessEnv): string[] {
   const parts = {
     METACONTROLLER_BIN: 'our own loop',

@@ -17,11 +17,11 @@ export async function killPodsOf(
   const killed = (await pods()).filter((pod) => !ENDED.includes(phaseOf(pod)))
   if (killed.length === 0) return
   for (const { metadata } of killed) {
-    // As the pod garbage collector does it for a node that is gone: at once, without a word.
+    // As the pod garbage collector does it for a lost node: immediately, without a grace period.
     const path = `/api/v1/namespaces/${namespace}/pods/${metadata.name}`
     await api.raw('DELETE', `${path}?gracePeriodSeconds=0`)
   }
-  // The object goes before the process: once another pod works, the kubelet has ended that one.
+  // The object is deleted before the process ends: once another pod runs, the kubelet has killed this one.
   const names = killed.map(({ metadata }) => metadata.name)
   const end = Date.now() + SUCCESSOR_MS
   const works = (pod: ApiObject) =>

@@ -20,7 +20,7 @@ const OUR_COMMENT = 'vec-operator cluster'
 const NETWORK_NAMESPACES = '/var/run/netns'
 const SETTINGS = {
   '/proc/sys/net/ipv4/ip_forward': '1',
-  // Else the answer of a pod on the same bridge goes back past the service address it was asked by.
+  // Else the answer of a pod on the same bridge bypasses the service address of the request.
   '/proc/sys/net/bridge/bridge-nf-call-iptables': '1',
 }
 

@@ -48,7 +48,7 @@ const CPU_HIERARCHIES = [
   { folder: '/sys/fs/cgroup/cpu', mark: 'tasks', weight: 'cpu.shares', process: 1024 },
   { folder: '/sys/fs/cgroup', mark: 'cgroup.controllers', weight: 'cpu.weight', process: 100 },
 ]
-/** Without it all pods together weigh as much as one process, and what runs beside starves them. */
+/** Without it all pods together have the CPU weight of one process, and other processes starve them. */
 const PODS_WEIGH_PROCESSES = 4
 
 function weighPods(): void {
@@ -138,7 +138,7 @@ export async function nodeReady(ground: Ground, tools: Pick<Tools, 'kubectl'>): 
 export async function endContainers(ground: Ground): Promise<void> {
   if (!existsSync(socket(ground)) || !(await succeeds(ctr(ground, 'version')))) return
   const containers = (await ctr(ground, 'containers', 'list', '-q')).split('\n').filter(Boolean)
-  // A container that ends by itself in this moment is no failure.
+  // A container that ends at this moment is no failure.
   await Promise.allSettled(containers.map((id) => ctr(ground, 'tasks', 'delete', '--force', id)))
 }
 

@@ -16,7 +16,7 @@ export interface PreviousChart {
 /** So far back is looked for a chart that differs; a change and its revert may follow each other. */
 const COMMITS = 20
 
-/** Writes it below a directory; says why where the history is not here. */
+/** Writes it below a directory; throws if the history is not available. */
 export async function previousChart(repository: string, directory: string): Promise<PreviousChart> {
   const git = (...args: string[]) => run('git', ['-C', repository, ...args])
   if (!(await succeeds(git('rev-parse', 'HEAD')))) {
@@ -24,7 +24,7 @@ export async function previousChart(repository: string, directory: string): Prom
   }
   const commits = (await git('log', '--format=%H', `-${COMMITS}`, '--', 'chart')).trim().split('\n')
   for (const commit of commits) {
-    // The chart that is installed stands in the working tree, committed or not.
+    // The installed chart is that of the work tree, committed or not.
     if (await succeeds(git('diff', '--quiet', commit, '--', 'chart'))) continue
     return { commit, folder: await exported(git, commit, directory) }
   }

@@ -131,7 +131,7 @@ export async function run(command: string, args: readonly string[], options: Run
     },
   )
   commands.add(child)
-  // A command that ends without reading its input closes the pipe; its exit code says the rest.
+  // A command that ends without reading its input closes the pipe; its exit code reports the rest.
   child.stdin?.on('error', () => undefined)
   child.stdin?.end(input ?? '')
   return promise

@@ -85,7 +85,7 @@ async function hookTokens({ api }: Ground): Promise<string[]> {
   return Object.keys(data).filter((key) => key.startsWith('token.'))
 }
 
-/** What this ground cannot show is skipped, and says why. */
+/** A check that this cluster does not support is skipped with the reason. */
 function skippedBy(t: Test) {
   return (error: unknown): undefined => {
     if (!(error instanceof NotSupported)) throw error

@@ -1,5 +1,5 @@
 /**
- * `npm run test:cluster`: everything that only a real cluster can show. The first lines say what is
+ * `npm run test:cluster`: everything that only a real cluster can show. The first lines name what is
  * real here; all that was started is ended, also after a failure or Ctrl-C.
  */
 import t from 'tap'
@@ -42,7 +42,7 @@ import { openClusterWorld, type ClusterWorld } from './world.ts'
 
 /** Scenarios wait more than they work. */
 const AT_ONCE = 10
-/** So many seeds of faults; many more strike in the embedded world. */
+/** Number of fault seeds here; many more run in the embedded world. */
 const STRIKES = 5
 
 /** A part of the scenarios, by a pattern over their titles. */
@@ -57,7 +57,7 @@ const ground = await openGround(process.env, log)
 let world: ClusterWorld | undefined
 // Whatever fails from here on, nothing is left behind.
 const close = () => (world ?? ground).close()
-// The local cluster listens to signals itself: it goes as a whole.
+// The local cluster handles signals itself: it stops as a whole.
 t.teardown(ground.auditLog === undefined ? shutDownOnSignal(close).shutDown : close)
 for (const part of ground.parts) log(part)
 
@@ -90,7 +90,7 @@ await t.test('helm install puts the operator on the cluster', async () => {
 })
 if (world !== undefined) {
   const scenarios = [
-    // Those that wait for the real clock come first: all others have their time beside them.
+    // Those that wait for the real clock start first: all others run during their wait.
     ...operatorDays,
     ...backupCron,
     ...backupSchedule,

@@ -29,7 +29,7 @@ export interface Connection {
 }
 
 export interface ClusterState {
-  /** The run that started it and will stop it; undefined for one that outlives its command. */
+  /** The run that started it and will stop it; undefined if it outlives its command. */
   readonly owner: ProcessId | undefined
   /** Things of the machine that were there before us and are not ours to remove. */
   readonly before: {

@@ -46,7 +46,7 @@ async function* changes(
       if (type !== 'BOOKMARK') yield type === 'DELETED' ? undefined : object
     }
   } catch {
-    // What is wrong with the server, the next look says.
+    // If the server fails, the next read reports it.
   }
 }
 

@@ -1,6 +1,6 @@
 /**
  * The real world for scenarios: a Kubernetes cluster with the operator installed by its own chart.
- * Time is the machine's, pods are pods, and misfortunes are made the way they happen.
+ * Time is the machine's, pods are pods, and faults are injected the way they happen.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { API_GROUP, API_KEY_SECRET_KEY, API_VERSION } from '../../crds/contract/names.ts'
@@ -299,7 +299,7 @@ function readyIs(object: AnyObject | undefined, replicas: number): boolean {
   return (status.readyReplicas ?? 0) === replicas && (status.replicas ?? 0) === replicas
 }
 
-/** The log of a container that has not begun, or of a pod that went since it was listed. */
+/** The log of a container that has not started, or of a pod that was deleted since it was listed. */
 function nothingThere(error: unknown): string {
   if (!(error instanceof ApiError)) throw error
   if (error.status === 404 || error.message.includes('is waiting to start')) return ''

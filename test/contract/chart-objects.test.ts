@@ -1,4 +1,4 @@
-/** What the helm of the embedded world renders is what the real chart rendered when it was recorded. */
+/** The helm double of the embedded world renders what the real chart rendered when it was recorded. */
 import { stringify } from 'yaml'
 import t from 'tap'
 import { CASES } from '../chart/cases.ts'

@@ -1,7 +1,7 @@
 /**
  * Real engines in the pods of the embedded world: a process for each pod, on an address of its own. Peers
  * dial each other through a front, and the world reaches a node through another, so that each path can be
- * cut or slowed down by itself.
+ * cut or slowed down separately.
  */
 import { spawn, type ChildProcess } from 'node:child_process'
 import {
@@ -63,7 +63,7 @@ export class RealEngines {
   readonly #bin: string
   readonly #folder: string
   readonly #clusters = new Map<string, RealCluster>()
-  /** Second octet of all addresses, so that runs beside each other do not meet. */
+  /** Second octet of all addresses, so that concurrent runs do not collide. */
   readonly #octet: number
 
   constructor(bin: string, folder: string, octet: number) {

@@ -490,7 +490,7 @@ function renamed(collections: readonly string[]): Record<string, string> {
   return Object.fromEntries(collections.map((name) => [name, `${name}-again`]))
 }
 
-/** A message helps only if it says which part is meant. */
+/** A message helps only if it names the part at fault. */
 export function namesCause(message: string): boolean {
   const [, said = ''] = /^[^:]*: (.*)$/s.exec(message) ?? []
   const part =
@@ -502,7 +502,7 @@ function pause(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms))
 }
 
-/** What happens, for who watches a run. */
+/** Progress output for a user who watches a run. */
 function say(line: string): void {
   if (process.env['HARD_VERBOSE'] === '1')
     console.error(new Date().toISOString().slice(11, 23), line)

@@ -1,4 +1,4 @@
-/** The ledger: which values a copy may hold, given when it was taken and what was acknowledged by then. */
+/** The ledger: which values a copy may have, given its time and what was acknowledged by then. */
 import t from 'tap'
 import { Ledger } from './ledger.ts'
 

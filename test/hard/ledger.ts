@@ -22,7 +22,7 @@ export interface Write {
   acknowledge(): void
 }
 
-/** Versions that a copy taken in a time span may hold; null stands for "absent". */
+/** Versions that a copy taken in a time span may have; null means "absent". */
 export type Allowed = ReadonlySet<number | null>
 
 export class Ledger {

@@ -27,7 +27,7 @@ interface Passage {
 /** Names each client by its address; connections with the same name share a condition. */
 type TagOf = (near: Socket) => string
 
-/** How long a piece of data waits before the condition is looked at again. */
+/** How long a piece of data waits before the condition is checked again. */
 const POLL_MS = 25
 const PIECE_MS = 50
 

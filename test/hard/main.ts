@@ -15,13 +15,13 @@ const { values } = parseArgs({
     /** The first seed; default: a random one. */
     seed: { type: 'string' },
     nodes: { type: 'string' },
-    /** No further seed is begun after so long. */
+    /** No further seed is started after this time. */
     minutes: { type: 'string' },
-    /** Seeds beside each other; much of a run is waiting. */
+    /** Concurrent seeds; much of a run is waiting. */
     'at-once': { type: 'string', default: '1' },
     /** Against engine doubles, in short. */
     doubles: { type: 'boolean', default: false },
-    /** A plan as JSON, instead of what a seed draws. */
+    /** A plan as JSON, instead of one drawn from a seed. */
     plan: { type: 'string' },
     'no-regressions': { type: 'boolean', default: false },
   },
@@ -76,7 +76,7 @@ function playable() {
   )
 }
 
-/** Runs beside each other have addresses of their own. */
+/** Concurrent runs have different addresses. */
 async function runOne(plan: Plan, ownOctet: number): Promise<void> {
   const begun = Date.now()
   total.seeds += 1

@@ -2,7 +2,7 @@
 import { Dice } from '../faults/machine/dice.ts'
 
 export type Journey = 'backup by node' | 'backup by shard' | 'migration'
-/** Where a restore goes: over the collections, beside them under other names, or into another cluster. */
+/** Target of a restore: the same collections, other names in the same cluster, or another cluster. */
 export type Into = 'over' | 'beside' | 'other cluster'
 export type Phase = 'backup' | 'restore' | 'migration'
 
@@ -35,7 +35,7 @@ export type Fault = (typeof FAULTS)[number]
 export interface Strike {
   fault: Fault
   during: Phase
-  /** It strikes after so many calls of the data job on engines and store, and so many milliseconds. */
+  /** It strikes after this many calls of the data job on engines and store, and this many milliseconds. */
   afterCalls: number
   afterMs: number
   /** How long it lasts, in seconds. */

@@ -94,7 +94,7 @@ async function dropCopies(url: string, collection: string, peer: string): Promis
 async function makeCopies(world: HardWorld, cluster: string, collection: string): Promise<void> {
   await until(`${collection} of ${cluster} has all its copies`, async () => {
     const urls = world.urls(cluster)
-    // The load creates and deletes shards meanwhile, so each copy is decided on by itself.
+    // The load creates and deletes shards meanwhile, so each replica is decided on separately.
     if ((await settle(() => urls, collection, SETTLE_MS)) !== undefined) return false
     const move = await unlessGone(nextCopy(urls, collection))
     if (move === undefined) return true

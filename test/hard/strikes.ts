@@ -77,7 +77,7 @@ export class Strikes {
     return this.#running.size > 0
   }
 
-  /** Waits until all faults are over, and repairs what does not heal by itself. */
+  /** Waits until all faults are over, and repairs what does not recover on its own. */
   async end(): Promise<void> {
     await Promise.all(this.#running)
     for (const [cluster, node] of this.lost) await repair(this.#world, cluster, node)

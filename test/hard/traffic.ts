@@ -8,7 +8,7 @@ import { ask, pathOf } from './ask.ts'
 import type { Ledger, PointName } from './ledger.ts'
 import { pointOf, VECTORS, versionOf, type StoredPoint } from './point.ts'
 
-/** Collections of the load: shards by hash, shards by key, and one that comes and goes. */
+/** Collections of the load: shards by hash, shards by key, and one that is created and deleted. */
 export const PLAIN = 'plain'
 export const KEYED = 'keyed'
 export const PASSING = 'passing'
@@ -199,7 +199,7 @@ export class Traffic {
       if (chance < 0.3) await this.#createKey(`key ${this.#nextKey++}`)
       else if (chance < 0.6) await this.#dropKey()
       else if (chance < 0.9) await this.#point(dice.oneOf(NAMED))
-      // A backup of all collections cannot complete while one of them goes.
+      // A backup of all collections cannot complete while one of them is being deleted.
       else await this.#replacePassing()
     } catch {
       this.writes.failed += 1

@@ -58,7 +58,7 @@ export interface HardWorld {
   apply(object: object): Promise<void>
   find(kind: string, name: string): ApiObject | undefined
   statefulSet(name: string): ApiObject | undefined
-  /** True once it is met; false when so many seconds of the world have passed before. */
+  /** True once the condition holds; false if this many seconds of the world have passed before. */
   until(met: () => boolean, seconds: number): Promise<boolean>
   /** Time is the machine's as long as one of these is held. */
   hold(): () => void
@@ -68,7 +68,7 @@ export interface HardWorld {
 export interface WorldOptions {
   /** Binary of the engine; without it engines are doubles. */
   bin?: string
-  /** 1 to 254; runs beside each other have others. */
+  /** 1 to 254; concurrent runs have different ones. */
   octet?: number
 }
 
@@ -108,7 +108,7 @@ export async function startHardWorld({ bin, octet = 77 }: WorldOptions = {}): Pr
   let holds = 0
   const processes = () => controllers.kubelet.processes() + holds
   const driver = new ClockDriver(clock, {
-    // A call of a Job may take long, and the clock goes on meanwhile.
+    // A call of a Job may take long, and the clock runs meanwhile.
     busy: () => controllers.busy() || operator.busy() || (processes() === 0 && api.inFlight() > 0),
     processes,
     // A Job that waits for an engine or a store waits in real time.

@@ -162,7 +162,7 @@ const rotated: Scenario = {
       (found) => ![undefined, before].includes(inside(found).keyFingerprint),
       300,
     )
-    // The token is there before the last pod runs the key it was signed with.
+    // The token exists before the last pod runs the key that signed it.
     await world.waitFor(
       cluster,
       'rolled out',

@@ -10,7 +10,7 @@ import {
 import { eventsAbout, running, untilGone, type Scenario } from './scenario.ts'
 
 const RETAIN = { 'vec-operator.dev/retain-objects': 'true' }
-/** A Secret is looked at again after a minute. */
+/** A Secret is checked again after a minute. */
 const SECRET_SECONDS = 65
 const DAY_SECONDS = 86_400
 /** Expiry is checked every five minutes. */
@@ -140,5 +140,5 @@ const expires: Scenario = {
 
 export const backupEnd: Scenario[] = [retained, outlives, unlocked, barred, namespaceEnds]
 
-/** It lets a day pass, which is long for a world in which much else goes on. */
+/** It advances the clock by a day, during which much else happens in this world. */
 export const backupExpiry: Scenario[] = [expires]

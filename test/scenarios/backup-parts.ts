@@ -41,12 +41,12 @@ export function scheduleStatus(object: AnyObject | undefined): BackupScheduleSta
   return (object as { status?: BackupScheduleStatus } | undefined)?.status ?? {}
 }
 
-/** What the condition Complete of a backup, or Ready of a schedule, says. */
+/** The message of the condition Complete of a backup, or Ready of a schedule. */
 export function said(object: AnyObject | undefined): Condition | undefined {
   return backupStatus(object).conditions?.find(({ type }) => ['Complete', 'Ready'].includes(type))
 }
 
-/** Waits until a backup has ended in this phase; fails at once when it ended in the other. */
+/** Waits until a backup has ended in this phase; fails as soon as it has ended in the other. */
 export async function untilEnded(
   world: World,
   reference: Reference,

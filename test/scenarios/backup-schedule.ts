@@ -15,7 +15,7 @@ import {
 import { eventsAbout, type Scenario } from './scenario.ts'
 
 const EVERY_MINUTE = '* * * * *'
-/** Past the next slot, and a little more for who has to see it. */
+/** Past the next slot, with a margin for the controller. */
 const A_SLOT = 75
 const MINUTE_SECONDS = 60
 

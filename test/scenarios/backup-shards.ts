@@ -1,4 +1,4 @@
-/** A VecBackup by shard: what is in the bucket, what status and log say, and what a killed Job leaves to the next. */
+/** A VecBackup by shard: the content of the bucket, status and log, and what the next Job reuses of a killed one. */
 import { parseManifest } from '../../jobs/manifest-check.ts'
 import {
   backupJobs,

@@ -83,7 +83,7 @@ const elsewhere: Scenario = {
     const cluster = await running(world, theirs, 'a', { apiKey: { autoGenerate: true } })
     await fill(world, theirs, 'docs')
     const clusterRef = { name: 'a', namespace: theirs }
-    // The chart allows no other namespace by itself.
+    // The chart allows no other namespace by default.
     const allowed = { 'vec-operator.dev/allow-from': ours }
     await world.patch(cluster, { metadata: { annotations: allowed } })
     const { reference, of } = backupResource('VecBackup', { namespace: ours, name: 'b' }, bucket)

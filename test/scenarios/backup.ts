@@ -1,4 +1,4 @@
-/** A VecBackup when all goes well: what is in the bucket, what status and log say. */
+/** A VecBackup without failures: the content of the bucket, status and log. */
 import { parseManifest } from '../../jobs/manifest-check.ts'
 import type { World } from '../world/world.ts'
 import {

@@ -1,4 +1,4 @@
-/** The life of a VecCluster when all goes well: made, changed, deleted. */
+/** The life of a VecCluster without failures: created, changed, deleted. */
 import type { AnyObject } from '../../crds/kubernetes.ts'
 import type { World } from '../world/world.ts'
 import {

@@ -3,7 +3,7 @@ import { clusterReference, running, untilGone, type Scenario } from './scenario.
 import { engineIn, inside, readyOf, resource, untilPhase, untilReadyReason } from './inside.ts'
 
 const VECTORS = [{ size: 4, distance: 'Cosine' }]
-/** A collection is looked at every minute. */
+/** A collection is reconciled every minute. */
 const A_MINUTE = 65
 
 const made: Scenario = {

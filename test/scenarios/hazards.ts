@@ -75,7 +75,7 @@ const priorities: Scenario = {
   },
 }
 
-/** Whether a call shows its right in its address, as an engine's does that fetches by itself. */
+/** Whether the URL of a call carries its permission, as for an engine that downloads a snapshot. */
 function isPresigned({ query }: { query: Record<string, string> }): boolean {
   return Object.keys(query).includes('X-Amz-Signature')
 }

@@ -22,7 +22,7 @@ const copied: Scenario = {
     const source = await world.namespace('copied-from')
     const target = await world.namespace('copied-to')
     const owner = await running(world, source, 'a', KEYED)
-    // The chart allows no other namespace by itself.
+    // The chart allows no other namespace by default.
     await world.patch(owner, { metadata: { annotations: { [ANNOTATIONS.allowFrom]: target } } })
     await running(world, target, 'b', KEYED)
     for (const name of ['books', 'my cities']) {

@@ -31,7 +31,7 @@ export function movingResource<Kind extends keyof Statuses>(
       metadata: { namespace, name },
       spec,
     }),
-    /** Fails at once when it ended otherwise. */
+    /** Fails as soon as it has ended otherwise. */
     untilCompleted: async (world: World): Promise<Statuses[Kind]> => {
       const isOver = (found: AnyObject | undefined) =>
         ['Completed', 'Failed'].includes(statusOf(found).phase ?? '')

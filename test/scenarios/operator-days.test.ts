@@ -1,4 +1,4 @@
-/** The operator's own bad days in the embedded world. */
+/** Failures of the operator itself in the embedded world. */
 import t from 'tap'
 import { startEmbeddedWorld } from '../world/embedded.ts'
 import { operatorDays } from './operator-days.ts'

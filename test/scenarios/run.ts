@@ -11,7 +11,7 @@ import { Stages } from './stages.ts'
 import { ServiceLock } from './service-lock.ts'
 
 export interface Running {
-  /** So many work at once. */
+  /** Number of concurrent scenarios. */
   atOnce: number
   /** Receives each result as it ends: concurrent tests are printed in the order they began. */
   ended?: (title: string, seconds: number) => void
@@ -66,7 +66,7 @@ function when({ disturbs, alone, waits }: Scenario) {
   return waits === true ? 'waiting' : 'other'
 }
 
-/** So many at once, in their order. */
+/** Runs this many concurrently, in their order. */
 async function runConcurrently<Item>(
   items: readonly Item[],
   concurrency: number,
@@ -85,7 +85,7 @@ interface ScenarioRun {
   stage: Stage
 }
 
-/** What this world cannot show is skipped, and says why. */
+/** A scenario that this world does not support is skipped with the reason. */
 async function show(
   { run }: Scenario,
   { world, serviceLock, stage }: ScenarioRun,

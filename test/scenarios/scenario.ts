@@ -10,7 +10,7 @@ export interface Scenario {
   title: string
   /** It stops or replaces a part that all others use, and bears that others do: they run together. */
   disturbs?: boolean
-  /** As above, and it bears none of it, so nothing begins beside it. */
+  /** As above, and it tolerates no disturbance itself, so it runs alone. */
   alone?: boolean
   /** It waits for the clock and hardly works: it begins before the others, whatever runs. */
   waits?: boolean
@@ -21,7 +21,7 @@ export interface Scenario {
 
 /** What scenarios that disturb agree on; to all others it means nothing. */
 export interface Stage {
-  /** Answers once all who began have done what they do in passing: what follows takes long. */
+  /** Resolves once all that have begun are calm: what follows takes long. */
   quiet(): Promise<void>
   /** From here on the scenario disturbs no other, though it continues. */
   calm(): void
@@ -42,7 +42,7 @@ export const SMALL = {
   resources: { requests: { cpu: '10m', memory: '32Mi' } },
 }
 
-/** A service that starts upgrades every cluster once, a few at a time: who comes then waits for all. */
+/** A restarted service upgrades every cluster once, a few at a time: a new one may wait for all of them. */
 export const UPGRADES_SECONDS = 900
 
 /** Makes the resource. */
@@ -85,13 +85,13 @@ export function conditionIn(object: AnyObject | undefined, type: string): Condit
   return statusOf(object).conditions?.find((condition) => condition.type === type)
 }
 
-/** Reason of the condition that says why the release is not as the spec wants it. */
+/** Reason of the condition that reports why the release does not match the spec. */
 export function reasonIn(object: AnyObject | undefined): string | undefined {
   const applied = conditionIn(object, 'Applied')
   return applied?.status === 'False' ? applied.reason : undefined
 }
 
-/** Waits until the resource says why it cannot go on. */
+/** Waits until the resource reports why it is blocked. */
 export async function untilReason(
   world: World,
   reference: Reference,

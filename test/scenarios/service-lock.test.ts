@@ -1,4 +1,4 @@
-/** Scenarios beside each other share one service: they take turns with it. */
+/** Concurrent scenarios share one service: disturbances of it run one at a time. */
 import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
 import type { World } from '../world/world.ts'

@@ -54,7 +54,7 @@ export class ServiceLock {
   }
 }
 
-/** From the first who wants the service away to the last. */
+/** From the first scenario that stops the service to the last that starts it. */
 class Absence {
   readonly begun: Promise<void>
   readonly #ended: Promise<void>

@@ -5,7 +5,7 @@
 import type { Stage } from './scenario.ts'
 
 export class Stages {
-  /** Who has begun, and neither waits nor is calm. */
+  /** Scenarios that have begun, and neither wait nor are calm. */
   #restless = 0
   readonly #waiting: (() => void)[] = []
 

@@ -1,5 +1,5 @@
 /**
- * Attacks by a tenant who may edit everything of ours in one namespace and nothing elsewhere: what the tenant got,
+ * Attacks by a tenant who may edit all of our kinds in one namespace and nothing elsewhere: what the tenant got,
  * which is nothing, and that the others are served.
  */
 import { ANNOTATIONS, LABELS } from '../../crds/contract/names.ts'

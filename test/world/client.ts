@@ -32,7 +32,7 @@ export interface ApiMeta {
   ownerReferences?: OwnerReference[]
 }
 
-/** Any object as the API holds it. What it says beyond metadata is read by those who know its kind. */
+/** Any object as the API returns it. Fields beyond metadata are read by callers that know the kind. */
 export interface ApiObject {
   apiVersion: string
   kind: string
@@ -208,7 +208,7 @@ export class ApiClient {
     }
   }
 
-  /** Where an object lives. Throws a 404 when the API does not know its kind. */
+  /** The path of an object. Throws a 404 when the API does not know its kind. */
   async path({ apiVersion, kind, namespace, name }: Reference): Promise<string> {
     return `${await this.#collection(apiVersion, kind, namespace)}/${encodeURIComponent(name)}`
   }

@@ -26,7 +26,7 @@ interface Waiter {
 /** Idle iterations of the event loop in a row: by then every watch event has arrived. */
 const IDLE_POLLS = 12
 const STEP_MS = 10
-/** Who does nothing for so long waits for something, perhaps for time to pass. */
+/** A process without activity for this long waits for something, perhaps for time to pass. */
 const IDLE_MS = 10_000
 
 export class ClockDriver {
@@ -50,7 +50,7 @@ export class ClockDriver {
     return promise
   }
 
-  /** Time stands still from now on. */
+  /** The clock stands still from now on. */
   stop(): void {
     this.#stopped = true
     for (const waiter of this.#waiters) waiter.finish(false)
@@ -118,7 +118,7 @@ export class ClockDriver {
     this.#realAt = Date.now()
   }
 
-  /** Not past the first limit of those who wait. */
+  /** Not past the earliest limit of those that wait. */
   #capAtDeadlines(ms: number): number {
     const now = this.#clock.now().getTime()
     const deadlines = [...this.#waiters].map(({ deadline }) => deadline - now)

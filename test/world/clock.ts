@@ -5,7 +5,7 @@
 
 export interface Clock {
   now(): Date
-  /** Runs once after so long; the answer cancels it. */
+  /** Runs once after this time; the returned function cancels it. */
   setTimeout(run: () => void, ms: number): () => void
 }
 
@@ -25,7 +25,7 @@ interface Timer {
 /** Starts at a date and stays there until it is advanced; timers run inside `advance`, in order. */
 export class ManualClock implements Clock {
   #now: number
-  // In the order in which they were set: of two that are due at once the older one runs first.
+  // In the order in which they were set: of two that are due at the same time the older one runs first.
   readonly #timers = new Set<Timer>()
 
   constructor(start: Date) {

@@ -43,7 +43,7 @@ export interface EmbeddedWorld extends World {
 
 const HELM = fileURLToPath(new URL('../doubles/helm', import.meta.url))
 const WAIT_SECONDS = 120
-/** Each of several calls of one hook takes so long, and all of them less than its limit. */
+/** Delay of each of several calls of one hook; all of them together are below its limit. */
 const SLOW_CALL_MS = 300
 
 export async function startEmbeddedWorld(options: EmbeddedOptions = {}): Promise<EmbeddedWorld> {

@@ -15,7 +15,7 @@ import { PULL_SECRET, pullSecret } from './pull-secret.ts'
 
 export interface OperatorOptions {
   api: ApiClient
-  /** By which the API server knows who calls. */
+  /** The API server identifies the caller by it. */
   tokens: Record<OperatorProcess, string>
   clock: Clock
   /** Where files may be written. */
@@ -69,7 +69,7 @@ export class Operator {
     return this.#loop?.loop.idle() === false
   }
 
-  /** Why the loop died, as Metacontroller would have; undefined while it lives. */
+  /** Why the loop died, as Metacontroller would have; undefined while it runs. */
   failure(): Error | undefined {
     return this.#loop?.loop.failure()
   }
@@ -78,7 +78,7 @@ export class Operator {
     return this.#log.join('')
   }
 
-  /** What was said since this was last asked; the whole log may be long by then. */
+  /** The output since the last call; the whole log may be long by then. */
   newLogLines(): string[] {
     const lines = this.#log.slice(this.#linesRead)
     this.#linesRead = this.#log.length
@@ -113,7 +113,7 @@ export class Operator {
         log: jobLog({ LOG_LEVEL: 'DEBUG' }, { write: (line) => this.#log.push(line) }),
         now: () => clock.now(),
         setTimeout: (run, ms) => clock.setTimeout(run, ms),
-        // A second in which the clock stands still is long: a pass that waits goes on in the background.
+        // A second in which the clock stands still is long: a waiting pass continues in the background.
         inlineMs: INLINE_MS,
       }),
     )

@@ -28,10 +28,10 @@ export type BucketFault =
   /** Goes on once this is done. */
   | { hold: Promise<unknown> }
 
-/** A bucket of the world's S3 store, looked at and spoilt from outside the operator. */
+/** A bucket of the world's S3 store, read and modified from outside the operator. */
 export interface WorldBucket {
   readonly name: string
-  /** What stands under `spec.storage.s3` of a resource in a namespace that has the Secret. */
+  /** The value of `spec.storage.s3` for a resource in a namespace that has the Secret. */
   readonly target: Readonly<Record<string, unknown>> & { prefix: string }
   /** For commands of the kubectl plugin. */
   readonly access: { endpoint: string; accessKeyId: string; secretAccessKey: string }
@@ -57,7 +57,7 @@ export interface User {
   delete(reference: Reference): Promise<void>
 }
 
-/** Thrown where a scenario asks for what this world cannot show; the message says why. */
+/** Thrown when this world does not support what a scenario needs; the message says why. */
 export class NotSupported extends Error {}
 
 export interface World {
@@ -84,11 +84,11 @@ export interface World {
   list(apiVersion: string, kind: string, namespace: string): Promise<AnyObject[]>
   /** Merge-patches an object. */
   patch(reference: Reference, patch: object): Promise<AnyObject>
-  /** Marks for deletion and returns at once; foreground waits for dependants as the API does. */
+  /** Marks for deletion and returns immediately; foreground waits for dependants as the API does. */
   delete(reference: Reference, propagation?: 'Background' | 'Foreground'): Promise<void>
   /**
    * Waits until the predicate holds, moving the clock where the world owns it; fails with the last
-   * state seen after so many seconds of the world's time.
+   * state seen after this many seconds of the world's time.
    */
   waitFor(
     reference: Reference,
@@ -101,7 +101,7 @@ export interface World {
    * only our seven kinds. What it may not do is an ApiError with status 403.
    */
   tenant(namespace: string, role: 'edit' | 'kinds'): Promise<User>
-  /** A user who works with the token of a ServiceAccount that is there, such as that of a Job. */
+  /** A user with the token of an existing ServiceAccount, such as that of a Job. */
   user(account: { namespace: string; name: string }): Promise<User>
   /** The world's time. */
   now(): Date

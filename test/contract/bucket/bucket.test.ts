@@ -204,7 +204,7 @@ async function examine(t: Test, subject: Subject) {
     t.strictSame(await keysOf(bucketOf(t, subject, {}, 'made'), ''), [])
   })
   const rejections: [string, Bucket, RegExp][] = [
-    // versitygw says 404 and XAdminUserNotFound: it must not be taken for an object that is missing.
+    // versitygw answers 404 and XAdminUserNotFound: it must not be mistaken for a missing object.
     [
       'an unknown key',
       bucketOf(t, subject, { accessKeyId: 'x' }),

@@ -1,4 +1,4 @@
-/** What a case of the contract is, and the file its recording stands in. */
+/** A case of the contract, and the file with its recording. */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Stage } from './stage.ts'

@@ -12,7 +12,7 @@ import {
 } from '../../cluster/process.ts'
 import { nodesOf, type Setting, type Subject } from './subject.ts'
 
-/** The defaults of the image, which the engine takes from a file beside it. */
+/** The defaults of the image, which the engine reads from a configuration file. */
 const STORAGE = {
   on_disk_payload: true,
   optimizers: {
@@ -44,7 +44,7 @@ interface Where {
   host?: string
   /** One for each node, by ordinal: then each answers at `port`. */
   hosts?: string[]
-  /** Of the first node, for who must find it where it always is. */
+  /** Port of the first node, for cases that need a fixed one. */
   port?: number
   /** Default: as many as the size has. */
   nodes?: number

@@ -1,4 +1,4 @@
-/** Who is examined: our engine double, or the real engine that ENGINE_BIN names. Both are nodes with URLs. */
+/** The subject of the cases: our engine double, or the real engine that ENGINE_BIN names. Both are nodes with URLs. */
 import type { EngineConfig } from '../../doubles/engine/config.ts'
 import { EngineCluster } from '../../doubles/engine/cluster.ts'
 import { startEngineNode } from '../../doubles/engine/node.ts'

@@ -11,7 +11,7 @@ const MIB = 1024 * 1024
 
 export interface Volume {
   folder: string
-  /** Leaves so many bytes free. */
+  /** Leaves this many bytes free. */
   fill(bytesLeft?: number): void
   empty(): void
   close(): void

@@ -20,7 +20,7 @@ const chosen = new RegExp(process.env['CASES'] ?? '')
 
 // Every case has a world of its own, and most of it is waiting for answers.
 t.jobs = 4
-// On a busy machine the whole of it takes longer than the half minute a file is given by itself.
+// On a busy machine the whole file takes longer than the default half minute.
 t.setTimeout(110_000)
 
 for (const played of CASES.filter(({ title }) => chosen.test(title))) {

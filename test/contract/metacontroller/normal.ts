@@ -10,7 +10,7 @@ const VARYING = new Set([
   'lastTimestamp',
 ])
 
-/** Uids become the names of what has them; the namespace of the case becomes `here`. */
+/** Uids become the names of their objects; the namespace of the case becomes `here`. */
 export function normal(value: unknown, names: ReadonlyMap<string, string>): unknown {
   return walk(value, (text) => replaceAll(text, names))
 }

@@ -58,7 +58,7 @@ for (const [title, namespaces] of Object.entries(NAMESPACES)) {
     const known = await holders({ rules }, { release: RELEASE, namespace: SYSTEM })
     const calls = await readAudit(ground.auditLog)
     t.ok(calls.length > 20)
-    // Too little happens here to say that a right is never used: the cluster suite does.
+    // Too little happens here to find an unused permission: the cluster suite does.
     const refused = compareRules(calls, known).problems.filter((line) =>
       line.includes('was refused'),
     )

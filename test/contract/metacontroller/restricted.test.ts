@@ -1,4 +1,4 @@
-/** What a real API server says of our pods in a namespace that warns by the standard "restricted". */
+/** Warnings of a real API server about our pods in a namespace under the standard "restricted". */
 import t from 'tap'
 import { newJob } from '../../../hooks/job.ts'
 import { settings } from '../../builders.ts'

@@ -168,7 +168,7 @@ export class Stage {
     return (await this.subject.api.list('v1', 'Event', { namespace: this.namespace })).items
   }
 
-  /** `made` resolves once there is such an object, though it may be gone again at once. */
+  /** `made` resolves once such an object exists, though it may be deleted soon after. */
   async watchFor(kind: string, namespace: string, name: string): Promise<{ made: Promise<void> }> {
     const { api } = this.subject
     const { apiVersion } = this.#reference(kind, name)

@@ -1,5 +1,5 @@
 /**
- * Who is examined: our loop or the real Metacontroller. Both run a CompositeController against an
+ * The subject of the cases: our loop or the real Metacontroller. Both run a CompositeController against an
  * API server, and both have a time that can be let pass.
  */
 import { setTimeout as delay } from 'node:timers/promises'
@@ -18,7 +18,7 @@ export interface Subject {
 
 export interface Running {
   stop(): Promise<void>
-  /** The whole process ended by itself. */
+  /** The process ended unexpectedly. */
   crashed(): boolean
 }
 

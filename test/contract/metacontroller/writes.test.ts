@@ -1,4 +1,4 @@
-/** Our loop writes nothing in a pass that has nothing to change, as the facts say of the real one. */
+/** Our loop writes nothing in a pass without changes, like the real one: see docs/metacontroller-notes.md. */
 import t from 'tap'
 import { startApi } from '../../world/api/server.ts'
 import { ApiClient, type ApiObject } from '../../world/client.ts'

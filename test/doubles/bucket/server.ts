@@ -1,5 +1,5 @@
 /**
- * An S3 server on loopback: buckets by path or by host name, signatures checked, and bad days on
+ * An S3 server on loopback: buckets by path or by host name, signatures checked, and faults on
  * demand. What it does not know is 501, so that nothing passes by accident.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
@@ -17,7 +17,7 @@ export type S3Misbehaviour =
   | { status: number; code: string; message?: string }
   /** Refused before the body was read, and the connection closed. */
   | { early: true; status: number; code: string; message?: string }
-  /** The connection is cut: in the middle of the body that comes, or of the one that goes. */
+  /** The connection is cut: in the middle of the request body, or of the response body. */
   | { cut: 'in' | 'out' }
   /** It is done, and the answer is lost. */
   | { lost: true }
@@ -46,7 +46,7 @@ export interface BucketServerOptions {
 
 export interface BucketServer {
   url: string
-  /** By name; deleting one makes it missing. */
+  /** By name; deleting an entry makes the bucket missing. */
   buckets: Map<string, BucketStore>
   /** Replaces the keys that are known. */
   keys: Map<string, string>

@@ -1,4 +1,4 @@
-/** Who calls: AWS Signature Version 4, in a header or in the query of a presigned URL. */
+/** Authentication: AWS Signature Version 4, in a header or in the query of a presigned URL. */
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
 import { S3Error } from './xml.ts'
 

@@ -37,7 +37,7 @@ export function xml(content: string, status = 200): S3Answer {
   }
 }
 
-/** Every value of an element, wherever it stands. */
+/** Every value of an element, at any depth. */
 export function valuesOf(text: string, name: string): string[] {
   return [...text.matchAll(new RegExp(`<${name}>([^<]*)</${name}>`, 'g'))].map(([, value = '']) =>
     unescaped(value),

@@ -40,7 +40,7 @@ export function refuse(status: number, error: string): never {
   throw new EngineFailure(failed(status, error))
 }
 
-/** Shards are folders and threads to the engine, and memory to the double: so many are too many for both. */
+/** Shards are folders and threads to the engine, and memory to the double: this many are too many for both. */
 const MAX_SHARDS = 100_000
 
 export function refuseTooMany(shards: unknown): void {

@@ -9,12 +9,12 @@ const BLOCK = 512
 interface Wish {
   ordinal: number
   collection: string
-  /** The archive has so many bytes, or what it needs. */
+  /** Size of the archive in bytes; at least what its content needs. */
   bytes: number
   filler: string
 }
 
-/** One file with a line of JSON, filled up, stands for all segments. */
+/** One padded file with a line of JSON replaces all segments. */
 export function archiveOf(
   cluster: EngineCluster,
   { ordinal, collection, bytes, filler }: Wish,

@@ -1,6 +1,6 @@
 /**
  * What the nodes of one engine agree on: peers, collections, and where the shards are. One object for
- * all nodes stands for their consensus; what only one node knows of itself is kept by ordinal.
+ * all nodes replaces their consensus; what only one node knows of itself is kept by ordinal.
  */
 import { createHash, randomInt, randomUUID } from 'node:crypto'
 import {
@@ -22,9 +22,9 @@ interface Options {
   /** StatefulSet of the nodes: their addresses are made from it. */
   name?: string
   version?: string
-  /** False runs each node by itself. */
+  /** False runs each node as a cluster of its own. */
   enabled?: boolean
-  /** For so long a read after a PATCH still shows what was there before. */
+  /** How long a read after a PATCH still returns the old value. */
   staleMs?: number
   /** Default: the clock of the machine. */
   now?: () => Date
@@ -38,7 +38,7 @@ interface State {
   aliases?: Record<string, string>
 }
 
-/** As seen on idle collections (facts 0). */
+/** As measured on idle collections: see docs/engine-notes.md. */
 const STALE_MS = 5
 /** Normally it is less than 0.2 s (facts 6.4). */
 const SETTLE_MS = 20
@@ -51,7 +51,7 @@ export class EngineCluster {
   /** From alias to collection. */
   readonly aliases: Map<string, string>
   staleMs: number
-  /** For so long after a recovery nodes have not applied what it changed. */
+  /** How long nodes have not applied a recovery after its end. */
   settleMs = SETTLE_MS
   /** Status of collections that are created or recovered from now on; default: green. */
   newStatus: Unfinished | undefined
@@ -77,7 +77,7 @@ export class EngineCluster {
     this.#peers = new Map((state?.peers ?? []).map((peer) => [peer.ordinal, peer]))
   }
 
-  /** A node that comes back is the peer it was; one that leaves stays a peer. */
+  /** A node that returns is the same peer; one that leaves remains a peer. */
   join(ordinal: number, uri = this.#uriOf(ordinal)): Peer {
     const known = this.#peers.get(ordinal)
     if (known !== undefined) return known
@@ -94,7 +94,7 @@ export class EngineCluster {
     return this.join(ordinal)
   }
 
-  /** The node's consensus thread dies; it goes on serving, but no metadata write passes it. */
+  /** The node's consensus thread dies; the node still serves, but no metadata write passes it. */
   stopConsensus(ordinal: number, error: string): void {
     this.#stopped.set(ordinal, error)
   }
@@ -123,7 +123,7 @@ export class EngineCluster {
     this.#add(name, newConfig(body, nodes), randomInt(Math.max(nodes, 1)))
   }
 
-  /** As a snapshot says it was made, with copies where they happen to come. */
+  /** From a snapshot, with replicas on arbitrary nodes. */
   addRecovered(name: string, config: Config, payloadSchema: Record<string, Fields>): Collection {
     this.#add(name, structuredClone(config), randomInt(Math.max(this.#peers.size, 1)))
     const collection = this.collections.get(name)

@@ -14,7 +14,7 @@ export interface Shard {
   states?: Record<number, string>
   /** A replica in transfer, and until when (milliseconds). */
   arriving?: { from: number; to: number; until: number }[]
-  /** What only some nodes take for a copy, by ordinal of who does. */
+  /** Replicas that only some nodes know, by the ordinal of the node. */
   phantoms?: Record<number, number[]>
   /** Ordinals of nodes that have lost their own copy, which the others go on counting. */
   forgottenBy?: number[]

@@ -1,4 +1,4 @@
-/** Who calls: keys, and tokens signed with one of them. What they allow is judged in access.ts. */
+/** Authentication: keys, and tokens signed with one of them. Authorization is in access.ts. */
 import { createHmac } from 'node:crypto'
 import { MANAGE, READ, type Access, type Level } from './access.ts'
 import { bare, EngineFailure, type EngineAnswer } from './answers.ts'
@@ -33,7 +33,7 @@ export function accessOf({ service = {} }: EngineConfig, call: Call): Access | u
   return byToken(given, keys)
 }
 
-/** Each key is tried; what the last one says of the token is what the caller hears. */
+/** Each key is tried; the caller gets the error of the last one. */
 function byToken(token: string, keys: string[]): Access {
   let rejection: EngineAnswer = UNKNOWN
   for (const key of keys) {
@@ -67,7 +67,7 @@ function accessIn(claims: Record<string, unknown>): Access | undefined {
   if (valueExists !== undefined && !isValueExists(valueExists)) return undefined
   const rest = isValueExists(valueExists) ? { valueExists } : {}
   if (access === 'r') return { ...READ, ...rest }
-  // A token that says nothing of access may do everything.
+  // A token without an access claim may do everything.
   if (access === 'm') return { ...MANAGE, ...rest }
   if (!Array.isArray(access)) return undefined
   const entries = access as { collection?: unknown; access?: unknown; payload?: unknown }[]

@@ -14,7 +14,7 @@ export function isDeferring({ config }: Collection): boolean {
   return prevent === true && typeof threshold === 'number' && threshold > 0
 }
 
-/** Writes points: as many at once as need no index, and the rest for later. */
+/** Writes points: those that need no index are visible now, the rest later. */
 export function write(collection: Collection, written: Point[]): void {
   const { deferred = [], indexed = 0 } = collection
   const free = isDeferring(collection)
@@ -27,7 +27,7 @@ export function write(collection: Collection, written: Point[]): void {
   }
 }
 
-/** The optimizer has built its indexes, of all or of so many points: those are seen from now on. */
+/** The optimizer has indexed all, or this many, of the points: they become visible. */
 export function optimize(collection: Collection, most = Infinity): void {
   const { deferred = [] } = collection
   put(collection, deferred.slice(0, most))

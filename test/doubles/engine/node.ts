@@ -1,4 +1,4 @@
-/** One node of the engine double: HTTP in front of what all nodes agree on. */
+/** One node of the engine double: HTTP in front of the shared cluster state. */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
@@ -91,7 +91,7 @@ export async function startEngineNode(options: EngineNodeOptions): Promise<Engin
     if (state.delay > 0) await setTimeout(state.delay, undefined, { ref: false })
     if (bad !== undefined && 'delayMs' in bad)
       await setTimeout(bad.delayMs, undefined, { ref: false })
-    // What was asked goes on all the same.
+    // The request is processed nevertheless.
     if (bad !== undefined && 'cut' in bad && bad.cut === 'meanwhile') incoming.socket.destroy()
     if (bad !== undefined && 'cut' in bad && bad.cut === 'before') incoming.socket.destroy()
     else if (bad !== undefined && 'status' in bad) write(response, bad)

@@ -146,7 +146,7 @@ export function untagged<T>(name: string, ...variants: Reader<T>[]): Reader<T> {
   }
 }
 
-/** A value checked further by itself; says what is wrong with it. */
+/** A value with an additional check, which returns the error. */
 export function checked<T>(reader: Reader<T>, wrong: (value: T) => string | undefined): Reader<T> {
   return (value, reading) => {
     const read = reader(value, reading)

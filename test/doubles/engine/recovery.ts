@@ -46,7 +46,7 @@ export function contentOf(cluster: EngineCluster, ordinal: number, name: string)
   }
 }
 
-/** Takes a snapshot as this node's own; what is wrong with it is said before anything is touched. */
+/** Recovers a snapshot on this node; its errors are reported before anything changes. */
 export function takeSnapshot(cluster: EngineCluster, taking: Taking): void {
   const { ordinal, name, priority } = taking
   const content = checkedContent(taking)
@@ -86,7 +86,7 @@ interface Placing {
   isHasty: boolean
 }
 
-/** The node becomes a holder, whether it was one before or not. */
+/** The node becomes a holder of the shard, if it was not one before. */
 function assignShards(cluster: EngineCluster, placing: Placing): void {
   const { collection, shard, ordinal, priority, isHasty } = placing
   const { id: peer } = cluster.peer(ordinal)
@@ -122,7 +122,7 @@ function isHeld({ enabled }: EngineCluster, { peers }: Shard, peer: number): boo
   return !enabled || peers.includes(peer)
 }
 
-/** Whatever stands around the line. */
+/** Whatever surrounds the line. */
 export function readContent(bytes: Buffer): Content {
   const start = Math.max(bytes.indexOf('{"collection":'), 0)
   const line = bytes.subarray(start, Math.max(bytes.indexOf('\n', start), start)).toString()

@@ -42,7 +42,7 @@ export function recoveriesBegun(cluster: EngineCluster): readonly RecoveryStage[
   return stateOf(cluster).begun
 }
 
-/** One stage of a recovery: waits for what the gate says, then does it. */
+/** One stage of a recovery: waits for the gate, then runs it. */
 export async function stage<Result>(
   cluster: EngineCluster,
   at: RecoveryStage,

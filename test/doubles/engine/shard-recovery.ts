@@ -5,7 +5,7 @@ import type { Shard } from './collection.ts'
 import { checkedContent, contentOf, type Taking } from './recovery.ts'
 import { replacePoints } from './shard-points.ts'
 
-/** After so long the copies of a small shard are the same again. */
+/** Time after which the replicas of a small shard are equal again. */
 const SYNC_MS = 30
 
 /** As of a node's snapshot, with the points of this shard alone. */

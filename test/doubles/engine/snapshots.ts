@@ -17,9 +17,9 @@ export interface SnapshotFile {
 
 /** How nodes create snapshots: for how long, and with what result. Only a call that waits gets the error. */
 export interface Making {
-  /** Default: at once. */
+  /** Default: immediately. */
   until?: (ordinal: number, collection: string) => Promise<unknown> | undefined
-  /** What telemetry says the vectors have, where that is not the size of files. */
+  /** The vector size in telemetry, if it differs from the size of the files. */
   vectorBytes?: number
   /** Words of the engine where no file comes of it. */
   failure?: (ordinal: number, collection: string) => string | undefined
@@ -90,7 +90,7 @@ export function creationsOf(
   return found
 }
 
-/** As a node that is killed: nothing comes of what it was making, and it counts from 0 again. */
+/** As for a killed node: unfinished snapshots are discarded, and the count starts at 0. */
 export function restartCreations(cluster: EngineCluster, ordinal: number): void {
   const { creations, starts } = shelfOf(cluster)
   for (const path of creations.keys()) if (path.startsWith(`${ordinal}/`)) creations.delete(path)
@@ -113,7 +113,7 @@ export async function beginSnapshot(
   counts.running_snapshots += 1
   counts.total_snapshot_creations += 1
   const file = describedNow(cluster, ordinal, collection)
-  // Who does not wait has an answer before there is a file.
+  // A call that does not wait is answered before the file exists.
   await (making.until?.(ordinal, collection) ?? setTimeout(0, undefined, { ref: false }))
   counts.running_snapshots -= 1
   if (creations.get(`${ordinal}/${collection}`) !== counts) return { failure: 'restarted' }

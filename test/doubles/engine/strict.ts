@@ -1,4 +1,4 @@
-/** Strict mode, as far as it bounds who copies points: pages, batches, exact counts and the rate of writing. */
+/** Strict mode, as far as it limits copying points: pages, batches, exact counts and the rate of writes. */
 import { EngineFailure, failed, refuse } from './answers.ts'
 import type { Collection, Fields } from './collection.ts'
 

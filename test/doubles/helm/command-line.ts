@@ -6,7 +6,7 @@ import { parse } from 'yaml'
 import type { ApiClient } from '../../world/client.ts'
 import { status, uninstall, upgrade } from './commands.ts'
 
-/** Answers with what helm prints; throws what goes to standard error. */
+/** Returns helm's standard output; throws what helm writes to standard error. */
 export async function helm(args: string[], api: ApiClient, input: Readable): Promise<string> {
   const { positionals, values: flags } = parseArgs({
     args,

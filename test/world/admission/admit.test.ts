@@ -5,7 +5,7 @@ import type { Schema } from './structure.ts'
 
 const apiVersion = 'test.dev/v1'
 
-/** What is stored of a spec under a schema; `before` makes it an update. */
+/** The stored form of a spec under a schema; `before` makes it an update. */
 function admitted(spec: Schema, value: unknown, before?: unknown): unknown {
   const schema: Schema = { type: 'object', properties: { spec } }
   const crd = {

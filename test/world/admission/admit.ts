@@ -10,7 +10,7 @@ import { fillDefaults, prune } from './prune.ts'
 import { ANY, type Schema } from './structure.ts'
 import { validate } from './validate.ts'
 
-/** The parts of a CustomResourceDefinition that admission looks at. */
+/** The parts of a CustomResourceDefinition that admission reads. */
 interface Definition {
   spec: {
     group: string

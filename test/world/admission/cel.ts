@@ -3,7 +3,7 @@ import { Environment } from '@marcbachmann/cel-js'
 import { fieldPath, type Cause } from './invalid.ts'
 import { ANY, isFields, itemKey, schemaOfField, type Fields, type Schema } from './structure.ts'
 
-/** A value in its place; `old` is what stood in that place before, if that can be said. */
+/** A value with its path; `old` is its previous value, if it can be identified. */
 interface CelScope {
   schema: Schema
   value: unknown

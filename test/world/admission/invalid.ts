@@ -1,4 +1,4 @@
-/** How the API server says that an object is invalid: a list of causes, and one message made of them. */
+/** The API server's error for an invalid object: a list of causes, and one message built from them. */
 
 /** One thing that is wrong; the root of the object is the field `<nil>`. */
 export interface Cause {

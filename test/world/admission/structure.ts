@@ -29,7 +29,7 @@ export interface Schema {
   'x-kubernetes-validations'?: { rule: string; message?: string }[]
 }
 
-/** Of a value that no schema says anything about. */
+/** The schema of a value without one. */
 export const ANY: Schema = {}
 
 export type Fields = Record<string, unknown>

@@ -173,7 +173,7 @@ export async function json(request: IncomingMessage): Promise<unknown> {
   }
 }
 
-/** The object in a body; a client may leave out what the URL says already. */
+/** The object in a body; a client may omit what the URL contains already. */
 function objectIn(body: unknown, { kind }: Route): ApiObject {
   if (!isRecord(body)) throw badRequest('the body of the request is not an object')
   const expected = { apiVersion: apiVersionOf(kind), kind: kind.kind }

@@ -1,4 +1,4 @@
-/** What a DELETE does to an object: which finalizers it gets, and whether it goes at once or is marked. */
+/** What a DELETE does: which finalizers the object gets, and whether it is removed or only marked. */
 import type { ApiObject, Propagation } from '../client.ts'
 import { recordAt, valueAt } from './json.ts'
 import type { Kind } from './kinds.ts'

@@ -1,4 +1,4 @@
-/** How the API says no: the Status objects of Kubernetes, in its own words. */
+/** Errors of the API: the Status objects of Kubernetes, with its messages. */
 import type { Kind } from './kinds.ts'
 
 export interface Cause {
@@ -26,7 +26,7 @@ export class ApiFailure extends Error {
     this.details = details
   }
 
-  /** As it goes over the wire. */
+  /** Its JSON on the wire. */
   toStatus(): object {
     return {
       kind: 'Status',

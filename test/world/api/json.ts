@@ -6,7 +6,7 @@ export function isRecord(value: unknown): value is Json {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** A copy of its own: nothing that was stored is shared with who wrote or reads it. */
+/** A deep copy: stored objects share nothing with their writers or readers. */
 export function clone<T>(value: T): T
 export function clone(value: unknown): unknown {
   if (Array.isArray(value)) return value.map((item: unknown) => clone(item))

@@ -95,7 +95,7 @@ export class Kinds {
     return this.#found.get(`${apiVersionOf({ group, version })}/${plural}`)
   }
 
-  /** By name, as in an object. Throws for a kind that is not there: only for callers who know it is. */
+  /** By name, as in an object. Throws for an unknown kind: only for callers that know it exists. */
   of(apiVersion: string, name: string): Kind {
     const kind = this.#found.get(`${apiVersion}/${name}`)
     if (kind === undefined) throw new Error(`no kind ${name} in ${apiVersion}`)
@@ -112,7 +112,7 @@ export class Kinds {
 /** Names begin with a capital, plurals do not: one key is never two. */
 function lookup(kinds: Kind[]): Map<string, Kind> {
   return new Map(
-    // The first of a name is served, as it was before the others came.
+    // The first definition of a name stays served, as before the others were added.
     kinds
       .toReversed()
       .flatMap((kind) => [

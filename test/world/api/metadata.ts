@@ -23,7 +23,7 @@ export function timestamp(date: Date): string {
   return date.toISOString().replace(/\.\d+Z$/, 'Z')
 }
 
-/** Gives a new object its identity; what a client may not say is dropped. */
+/** Gives a new object its identity; fields that clients may not set are dropped. */
 export function identified(kind: Kind, object: ApiObject, now: Date): ApiObject {
   const { metadata } = object
   const name = metadata.name || generated(metadata.generateName)
@@ -44,7 +44,7 @@ export function identified(kind: Kind, object: ApiObject, now: Date): ApiObject 
   }
 }
 
-/** Keeps identity and deletion as they were, whatever an update says. */
+/** Keeps identity and deletion unchanged, whatever an update contains. */
 export function sameIdentity(object: ApiObject, old: ApiObject): ApiObject {
   const { uid, creationTimestamp, generation, deletionTimestamp, deletionGracePeriodSeconds } =
     old.metadata

@@ -94,7 +94,7 @@ export class Resources {
     return ends ? this.store.remove(kind, next) : this.store.put(kind, next)
   }
 
-  /** Answers the object as it was left, and whether it is gone. */
+  /** Returns the last state of the object, and whether it is gone. */
   delete(
     kind: Kind,
     at: { namespace: string; name: string },
@@ -165,7 +165,7 @@ export class Resources {
   }
 }
 
-/** The part of the object an update may write; the rest stays as it was. */
+/** The part of the object that an update may write; the rest stays unchanged. */
 function partOf(kind: Kind, given: ApiObject, old: ApiObject, part: Part): ApiObject {
   switch (part) {
     case 'object': {

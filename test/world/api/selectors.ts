@@ -5,7 +5,7 @@ import { badRequest } from './failure.ts'
 
 export type Selector = (object: ApiObject) => boolean
 
-/** Both selectors of a list or a watch at once. */
+/** The two selectors of a list or a watch together. */
 export function selectorOf(labels: string | null, fields: string | null): Selector {
   const byLabels = labelSelector(labels ?? '')
   const byFields = fieldSelector(fields ?? '')

@@ -27,7 +27,7 @@ export interface EmbeddedApi {
   podToken: string
   /** For the hook service, which may do anything as well. */
   serviceToken: string
-  /** For Metacontroller, or what stands in its place. */
+  /** For Metacontroller, or its replacement. */
   loopToken: string
   /** What calls of the service meet from now on, and those of the loop if it is slow; without it all is well. */
   hinder(hindrance?: Hindrance): void

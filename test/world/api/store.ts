@@ -78,7 +78,7 @@ export class Store {
     return from === -1 ? [] : this.#changes.slice(from)
   }
 
-  /** Calls for every change, at once; the answer ends it. */
+  /** Calls the listener synchronously for every change; the returned function unsubscribes. */
   subscribe(listener: (change: Change) => void): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)

@@ -55,7 +55,7 @@ export function watch(store: Store, options: WatchOptions, response: ServerRespo
   })
 }
 
-/** An object that starts or stops to match a selector is added or deleted for who watches with it. */
+/** An object that starts or stops matching a selector is added or deleted for watches with it. */
 function seenAs({ type, object, previous }: Change, selector: Selector): Line | undefined {
   const matched = previous !== undefined && selector(previous)
   if (type === 'DELETED') return matched ? 'DELETED' : undefined

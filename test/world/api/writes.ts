@@ -1,7 +1,7 @@
 /** Which calls on the API server write something, and in which namespace. */
 import type { IncomingMessage } from 'node:http'
 
-/** A call that goes on to a pod writes nothing here, whatever its method; nor does a question. */
+/** A call that is proxied to a pod writes nothing here, whatever its method; nor does a review. */
 export function writeOf({
   method = 'GET',
   url = '/',

@@ -1,6 +1,6 @@
 /**
- * The door of the world's S3 store: every call of a pod or of the service goes through it to the
- * server behind. It remembers the calls and, where a scenario wants it, has bad days.
+ * A proxy in front of the world's S3 store: every call of a pod or of the service goes through it to the
+ * server behind. It records the calls and injects the faults of a scenario.
  */
 import { once } from 'node:events'
 import { createServer, request, type IncomingMessage, type ServerResponse } from 'node:http'
@@ -67,7 +67,7 @@ export async function openGate(endpoint: string, host: string): Promise<Gate> {
   }
 }
 
-/** As it came: path and host are part of what was signed. */
+/** Unchanged: path and host are part of the signature. */
 async function forward(server: URL, incoming: IncomingMessage, response: ServerResponse) {
   const { method, url: path, headers } = incoming
   const passed = request({ host: server.hostname, port: server.port, method, path, headers })

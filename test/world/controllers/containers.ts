@@ -13,7 +13,7 @@ export interface Running {
   port(port: number): number | undefined
   /** Asks it to end. */
   stop(): void
-  /** Ends it at once. */
+  /** Kills it without a grace period. */
   kill(): void
   setReady(ready: boolean): void
   /** Its exit code, once it has ended. */

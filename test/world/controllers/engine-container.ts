@@ -13,7 +13,7 @@ import type { Sandbox } from './sandbox.ts'
 const FOLDER = '/qdrant'
 const CONFIG_FILES = ['production.yaml', 'local.yaml']
 
-/** The engines of a world. What a cluster agreed on outlives its pods, as its volumes do. */
+/** The engines of a world. The consensus state of a cluster outlives its pods, as its volumes do. */
 export class EngineRuns {
   readonly #clusters = new Map<string, EngineCluster>()
   readonly #clock: Clock

@@ -14,7 +14,7 @@ import { statefulSetController } from './stateful-sets.ts'
 export interface Controllers {
   kubelet: Kubelet
   engines: EngineRuns
-  /** A sync is due at once; those that wait for their time do not count. */
+  /** A sync is due now; delayed ones do not count. */
   busy(): boolean
   /** As when the controller-manager's process is replaced: pods run on, memory is lost. */
   restart(): void

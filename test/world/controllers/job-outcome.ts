@@ -12,7 +12,7 @@ interface Match {
   message: string
 }
 
-/** What the first rule that fits says of a failed pod; without one it counts. */
+/** The action of the first rule that matches a failed pod; without one the failure counts. */
 export function failureOf(pod: Pod, rules: FailureRule[]): Match {
   for (const [index, rule] of rules.entries()) {
     const message = matchesExitCode(pod, rule, index) ?? matchesCondition(pod, rule, index)

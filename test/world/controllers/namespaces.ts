@@ -1,4 +1,4 @@
-/** The namespace controller: a new namespace gets its account; one that is deleted is emptied, then goes. */
+/** The namespace controller: creates the account of a new namespace; empties and removes a deleted one. */
 import type { Resources } from '../api/resources.ts'
 import type { ApiObject } from '../client.ts'
 import { isDeleting } from './objects.ts'

@@ -1,4 +1,4 @@
-/** The built-in objects as the controllers see them: the fields that are read, and who owns what. */
+/** The built-in objects as the controllers see them: the fields that are read, and their owners. */
 import { randomBytes } from 'node:crypto'
 import type { Resources } from '../api/resources.ts'
 import type { ApiMeta, ApiObject, OwnerReference } from '../client.ts'

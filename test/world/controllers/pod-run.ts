@@ -1,4 +1,4 @@
-/** One pod on the node: from Pending through Running to its end, and what its status says meanwhile. */
+/** One pod on the node, from Pending through Running to its end, and its status. */
 import { timestamp } from '../api/metadata.ts'
 import { ApiFailure } from '../api/failure.ts'
 import type { Resources } from '../api/resources.ts'
@@ -9,7 +9,7 @@ import type { Condition, Container, ContainerStatus, Pod, PodStatus } from './ob
 import { answers } from './probe.ts'
 import { NotStartable, Sandbox } from './sandbox.ts'
 
-/** Scheduling, pulling and creating take so long. */
+/** Time for scheduling, pulling and creating. */
 const START_MS = 500
 const RETRY_MS = 5_000
 /** How long an engine takes to end. */
@@ -136,7 +136,7 @@ export class PodRun {
     this.realStart = Date.now()
     this.#ready = container.readinessProbe === undefined
     void this.#running.ended.then((code) => this.#end(code))
-    // Deleted while it was being started.
+    // Deleted during its start.
     if (this.#terminating || this.#forgotten) this.#running.kill()
     this.#write('Running', { running: { startedAt: this.#startedAt } })
     const delay = (container.readinessProbe?.initialDelaySeconds ?? 0) * 1000

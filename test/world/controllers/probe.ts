@@ -1,4 +1,4 @@
-/** The readiness probe of a container, as the kubelet makes it. */
+/** The readiness probe of a container, as the kubelet runs it. */
 import { request as httpRequest } from 'node:http'
 import { request as httpsRequest } from 'node:https'
 import type { Running } from './containers.ts'

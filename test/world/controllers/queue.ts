@@ -9,9 +9,9 @@ import type { ApiObject } from '../client.ts'
 import type { Clock } from '../clock.ts'
 
 export interface Controller {
-  /** Keys of what an object, or its end, is about. */
+  /** Keys to sync when an object changes or is deleted. */
   keys(object: ApiObject, change: Change['type']): string[]
-  /** Brings one thing forward. `again` asks for another sync after so many milliseconds. */
+  /** Syncs one key. `again` asks for another sync after this many milliseconds. */
   sync(key: string, again: (ms: number) => void): void
 }
 
@@ -32,7 +32,7 @@ export function run(resources: Resources, clock: Clock, controller: Controller):
 
   const add = (keys: string[]) => {
     for (const key of keys) queue.add(key)
-    // Not at once: who wrote must finish first, as over a network.
+    // Delayed: the writer must finish first, as over a network.
     if (queue.size > 0) scheduled ??= setImmediate(work)
   }
   const later = (key: string, ms: number) => {

@@ -89,7 +89,7 @@ export class Sandbox {
     }
   }
 
-  /** What is not there becomes an empty folder, as the container runtime makes it. */
+  /** A missing source becomes an empty folder, as the container runtime creates it. */
   #writeOne(mountPath: string, content: Buffer | undefined): void {
     const path = this.path(mountPath)
     mkdirSync(content === undefined ? path : dirname(path), { recursive: true })

@@ -98,7 +98,7 @@ function scheduleOf(object: AnyObject | undefined): BackupScheduleStatus {
 /** Backups that are owned go after their owner. */
 const GONE_SECONDS = 60
 
-/** So many keys of the bucket look like that, once those that go have gone. */
+/** This many keys of the bucket match, once pending deletions are done. */
 async function holds(
   { bucket, world }: DemoContext,
   pattern: RegExp,

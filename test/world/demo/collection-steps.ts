@@ -64,7 +64,7 @@ export const COLLECTION_END: Step[] = [
   },
 ]
 
-/** Every point is in what this name stands for. */
+/** Every point is in the collection or alias of this name. */
 export async function allIn(context: DemoContext, collection: string): Promise<string> {
   const count = await countIn(context, collection)
   if (count !== POINTS) throw new Error(`${collection} has ${count} points of ${POINTS}`)

@@ -10,7 +10,7 @@ export function engineOf(
   return world.engine({ namespace, name: 'vec-docs-0' }, method, path, body)
 }
 
-/** Exact, of a collection or of what an alias names. */
+/** Exact count of a collection or alias. */
 export async function countIn(context: DemoContext, collection: string): Promise<number> {
   const path = `/collections/${collection}/points/count`
   const answer = await engineOf(context, 'POST', path, { exact: true })

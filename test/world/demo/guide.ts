@@ -1,4 +1,4 @@
-/** Who shows the tour: in a terminal a live table with keys, elsewhere one line per change. */
+/** Presents the tour: in a terminal a live table with keys, otherwise one line per change. */
 import type { Step } from './step.ts'
 
 export interface Guide {

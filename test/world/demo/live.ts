@@ -1,4 +1,4 @@
-/** The tour in a terminal: a table that lives, logs on a key, and time to read. */
+/** The tour in a terminal: a live table, logs on a key, and time to read. */
 import type { AnyObject } from '../../../crds/kubernetes.ts'
 import { commandOf, type Guide } from './guide.ts'
 import type { JobLogs } from './logs.ts'

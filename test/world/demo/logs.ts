@@ -67,7 +67,7 @@ export class JobLogs {
       const text = await this.#world.logs(this.#namespace, job)
       if (text !== '') this.#logs.set(job, text)
     } catch {
-      // The pod does not run yet, or is gone: what was read before stands.
+      // The pod does not run yet, or is gone: keep what was read before.
     }
   }
 }

@@ -1,4 +1,4 @@
-/** The picture of the demo is made of what a terminal showed. */
+/** The picture of the demo is made from what a terminal showed. */
 import t from 'tap'
 import { chosen, framesIn, pictureOf } from './picture.ts'
 

@@ -24,7 +24,7 @@ export function framesIn(recording: string): string[][] {
   return screens.map((text) => text.split('\r\n').map((line) => line.trimEnd()))
 }
 
-/** So many of them, evenly taken, each different from the one before. */
+/** This many frames, evenly spaced, each different from the one before. */
 export function chosen(frames: string[][], count: number): string[][] {
   const different = frames.filter((frame, at) => textOf(frame) !== textOf(frames[at - 1]))
   const step = Math.max(1, (different.length - 1) / (count - 1))
@@ -52,7 +52,7 @@ ${groups.join('\n')}
 /** Codes of a terminal. */
 const CONTROL = /\x1b\[[0-9?;]*[A-Za-z]/g
 
-/** Who wants nothing to move is shown the last frame. */
+/** With reduced motion the last frame is shown. */
 function styleOf(seconds: number, share: string): string {
   return [
     `.f{visibility:hidden;animation:f ${seconds}s step-end infinite}`,

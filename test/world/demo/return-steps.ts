@@ -12,7 +12,7 @@ import {
   type Step,
 } from './step.ts'
 
-/** Name of what is copied. */
+/** Name of the copy. */
 const COPY = 'books-copy'
 
 export const RETURN_STEPS: Step[] = [

@@ -1,4 +1,4 @@
-/** What one line says about an object: its phase and what it waits for, kind by kind. */
+/** One line about an object: its phase and what it waits for, kind by kind. */
 import { parseProgress } from '../../../crds/contract/job.ts'
 import type { AnyObject } from '../../../crds/kubernetes.ts'
 import { ANNOTATIONS } from '../../../crds/contract/names.ts'
@@ -67,7 +67,7 @@ function jobState(job: DemoObject): [phase: string, message: string] {
   const ended = ['Complete', 'Failed'].find((type) => conditionOf(job, type)?.status === 'True')
   if (ended !== undefined)
     return [ended, ended === 'Failed' ? (conditionOf(job, ended)?.message ?? '') : '']
-  // Its pods have ended, and the Job controller is about to say so.
+  // Its pods have ended, and the Job controller is about to set the final condition.
   const outcome = ['SuccessCriteriaMet', 'FailureTarget'].some((type) => conditionOf(job, type))
   if (outcome) return ['Ending', '']
   return (job.status?.active ?? 0) > 0 ? ['Running', ''] : ['Pending', '']

@@ -1,4 +1,4 @@
-/** The terminal: the table redrawn in place, the keys, and everything as it was afterwards. */
+/** The terminal: redraws the table, reads keys, and restores everything at the end. */
 import type { Row } from './rows.ts'
 
 export interface View {

@@ -1,4 +1,4 @@
-/** Reads the answer of a hook as strictly as Metacontroller does, and says what is wrong with it. */
+/** Reads the answer of a hook as strictly as Metacontroller does, and names its errors. */
 import { Type, type Static, type TObject } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import type { RelatedRule } from './customize.ts'
@@ -39,7 +39,7 @@ export const CustomizeAnswer = Type.Object({
 })
 export type CustomizeAnswer = Static<typeof CustomizeAnswer>
 
-/** Parts of an answer that are objects of others: their fields are not looked at twice. */
+/** Parts of an answer that are objects of others: their fields are not checked twice. */
 const OPAQUE = /^\/children\/\d+/
 
 /** Checks the text against the schema; in strict mode no field may be unknown or written twice. */

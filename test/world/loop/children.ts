@@ -107,7 +107,7 @@ export class Children {
       case 'OnDelete':
         return
       case 'Recreate':
-        // The next pass sees that it is gone and makes it again.
+        // The next pass finds it missing and recreates it.
         return this.#delete(observed)
       case 'InPlace':
         return this.#replace(next)

@@ -73,7 +73,7 @@ export type Method = Static<typeof Method>
 export const CompositeController = Type.Object({
   apiVersion: Type.Literal('metacontroller.k8s.io/v1alpha1'),
   kind: Type.Literal('CompositeController'),
-  // The name goes into a finalizer, whose last part may have 63 characters.
+  // The name becomes part of a finalizer, whose last part may have 63 characters.
   metadata: Type.Object({ name: Type.String({ minLength: 1, maxLength: 43 }) }),
   spec: Type.Object(
     {

@@ -1,6 +1,6 @@
 /**
- * The objects a parent relates to. The customize hook says which, by rules that are kept for each
- * parent and generation: nothing but a change of the spec or a deletion makes it be asked again.
+ * The related objects of a parent. The customize hook names them by rules, which are cached for each
+ * parent and generation: only a change of the spec or a deletion calls the hook again.
  */
 import type { ApiObject } from '../client.ts'
 import type { Clock } from '../clock.ts'
@@ -11,7 +11,7 @@ import type { Informer, Informers } from './informer.ts'
 import { ObjectMap } from './object.ts'
 import { matcher } from './selector.ts'
 
-/** An answer is believed for so long, whatever happens. */
+/** How long an answer is used, whatever happens. */
 const BELIEVED_MS = 20 * 60_000
 
 export interface RelatedRule {
@@ -106,7 +106,7 @@ export class Customize {
     return found !== undefined && matcher(namespaceSelector)(found.metadata.labels)
   }
 
-  /** Every parent with a rule that matches the object, as it was or as it is, is seen again. */
+  /** Queues every parent with a rule that matches the object before or after the change. */
   async #notify(objects: ApiObject[]): Promise<void> {
     for (const parent of this.#options.parents.list()) {
       // An error here is only this event lost for this parent; the next sync shows it.

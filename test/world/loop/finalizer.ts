@@ -1,4 +1,4 @@
-/** The finalizer that lets a controller clean up before its parent goes. */
+/** The finalizer that lets a controller clean up before its parent is removed. */
 import type { ApiClient, ApiObject } from '../client.ts'
 import { isDeleting } from './object.ts'
 import { updateLive } from './update.ts'

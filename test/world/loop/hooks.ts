@@ -10,7 +10,7 @@ import { isRecord } from './object.ts'
 
 const DEFAULT_TIMEOUT_MS = 10_000
 
-/** The hook answered 429: ask again after so long, which is no failure. */
+/** The hook answered 429: call again after this time; it is no failure. */
 export class TooManyRequests extends Error {
   readonly seconds: number
 

@@ -29,7 +29,7 @@ export interface Loop {
   stop(): Promise<void>
   /** Nothing is in progress: no hook call, no pass, no watch event. Only time or the API can change that. */
   idle(): boolean
-  /** Why the loop ended by itself, as the real process would have; undefined while it runs. */
+  /** Why the loop ended, as the real process would have; undefined while it runs. */
   failure(): Error | undefined
 }
 

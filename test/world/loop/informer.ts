@@ -8,7 +8,7 @@ import type { Clock } from '../clock.ts'
 import type { Discovery, ResourceKind } from './discovery.ts'
 import { keyOf } from './object.ts'
 
-/** Every cache is shown to its subscribers again after so long. */
+/** Every cache is replayed to its subscribers at this interval. */
 export const REPLAY_MS = 30 * 60_000
 /** Real time, because a connection that broke is not part of the world's time. */
 const RECONNECT_MS = 200
@@ -176,7 +176,7 @@ export class Informers {
     return [...this.#informers.values()].some((informer) => informer.busy)
   }
 
-  /** The informer of a resource, started if it was not yet. */
+  /** The informer of a resource, which starts on first use. */
   async of(apiVersion: string, resource: string): Promise<Informer> {
     const kind = await this.#discovery.resource(apiVersion, resource)
     const key = `${apiVersion}/${resource}`

@@ -1,4 +1,4 @@
-/** What the loop asks of any object: its key, its owner, and where it stands among others. */
+/** Properties of any object: its key, its owner, its group and kind. */
 import { isDeepStrictEqual } from 'node:util'
 import type { ApiObject, OwnerReference } from '../client.ts'
 

@@ -24,7 +24,7 @@ export interface PassOptions {
   finalizer: Finalizer
   /** By the labels of the parent; one that is not selected is ours only while it has our finalizer. */
   selected: (parent: ApiObject) => boolean
-  /** Asks for another pass after so long. */
+  /** Asks for another pass after this time. */
   resync: (parent: ApiObject, ms: number) => void
 }
 

@@ -7,10 +7,10 @@ import type { Clock } from '../clock.ts'
 
 const FIRST_DELAY_MS = 5
 const LONGEST_DELAY_MS = 1_000_000
-/** Retries of all keys together: so many at once, then so many a second. */
+/** Retries of all keys together: a burst of this many, then this many a second. */
 const BURST = 100
 const PER_SECOND = 10
-/** A longer timer would fire at once. */
+/** A longer timer would fire immediately. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1
 
 export class WorkQueue {

@@ -9,7 +9,7 @@ export function isNotFound(error: unknown): boolean {
   return error instanceof ApiError && error.status === 404
 }
 
-/** The object was changed by someone else since it was read. */
+/** Another client changed the object since it was read. */
 export function isConflict(error: unknown): boolean {
   return error instanceof ApiError && error.status === 409 && error.reason === 'Conflict'
 }

@@ -1,4 +1,4 @@
-/** Who may do what: keys and tokens, facts section 8 and rows 17, 18 of section 16. */
+/** Permissions of keys and tokens: see docs/engine-notes.md. */
 import { UnsecuredJWT } from 'jose'
 import type { Case } from '../case.ts'
 import type { Stage } from '../stage.ts'

@@ -9,7 +9,7 @@ function schemaOf(answer: unknown): Record<string, unknown> {
   return (answer as Read).result?.payload_schema ?? {}
 }
 
-/** What every node shows once it shows so many indexes. */
+/** The schema on every node, once it has this many indexes. */
 async function schema(stage: Stage, fits: (schema: Record<string, unknown>) => boolean) {
   for (let node = 0; node < stage.nodes; node += 1) {
     const { body } = await stage.awaited('/collections/docs', (seen) => fits(schemaOf(seen)), {

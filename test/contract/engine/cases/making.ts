@@ -19,7 +19,7 @@ export function isResult(body: unknown): boolean {
   return typeof body === 'object' && body !== null && 'result' in body
 }
 
-/** Config as node 0 shows it at once: for what nothing has changed. */
+/** Config as node 0 shows it, without waiting: for unchanged collections. */
 export function info(stage: Stage, name: string) {
   return stage.call('GET', `/collections/${encodeURIComponent(name)}`)
 }

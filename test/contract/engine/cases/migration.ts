@@ -9,7 +9,7 @@ const SMALL = { vectors: { size: 2, distance: 'Dot' } }
 const ONE = { id: 1, vector: [1, 2] }
 const TWO = { id: 2, vector: [3, 4] }
 const THREE = { id: 3, vector: [5, 6] }
-/** In the order of their bytes, as JSON; the second list stands between them, before and behind. */
+/** In the order of their bytes, as JSON; the second list sorts between, before and behind them. */
 const UUIDS = ['"0fffffff-0000-4000-8000-00000000000a"', '"a0000000-0000-4000-8000-000000000001"']
 const ABSENT = [
   '"00000000-0000-4000-8000-000000000000"',

@@ -71,7 +71,7 @@ export async function view(stage: Stage, name: string, node: number): Promise<Vi
   return (body as { result: View }).result
 }
 
-/** Which nodes hold a copy of each shard, as one of them says. */
+/** Which nodes hold a replica of each shard, as reported by one of them. */
 async function holders(stage: Stage, name: string, node = 0): Promise<unknown> {
   const { peer_id, local_shards, remote_shards } = await view(stage, name, node)
   const copies = [...local_shards.map((shard) => ({ ...shard, peer_id })), ...remote_shards]

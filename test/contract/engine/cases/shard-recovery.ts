@@ -7,7 +7,7 @@ import { fill, rest, store, view } from './recovery.ts'
 const DOCS = { vectors: { size: 2, distance: 'Dot' } }
 const ZEROS = '0'.repeat(64)
 
-/** Collection `docs`, with so many shards and points. */
+/** Collection `docs`, with this many shards and points. */
 async function sharded(stage: Stage, shards: number, points: number): Promise<void> {
   await created(stage, 'docs', { ...DOCS, shard_number: shards })
   await fill(stage, 'docs', points)

@@ -1,4 +1,4 @@
-/** The status, and which changes of a parent make it be seen again: facts sections 3 and 4. */
+/** The status, and which changes of a parent trigger a sync: see docs/metacontroller-notes.md. */
 import { configMap } from '../kinds.ts'
 import type { Case } from '../setting.ts'
 import { withChild } from './answers.ts'

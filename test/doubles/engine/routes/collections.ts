@@ -113,7 +113,7 @@ async function create(
     const words = `Can't create collection with name ${name}. Alias with the same name already exists`
     return failed(400, `Wrong input: ${words}`)
   }
-  // Names of vectors are looked at before anything is agreed on.
+  // Names of vectors are checked before consensus.
   newConfig(body, 1)
   refuseTooMany(body['shard_number'])
   cluster.addCollection(name, body)

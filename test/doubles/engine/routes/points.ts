@@ -91,7 +91,7 @@ function page(collection: Collection, selection: Selection): object {
   return pageOf(collection, selected(collection, selection), selection)
 }
 
-/** Who waits for points that are deferred waits for their index: longer than the engine itself waits. */
+/** A call that waits for deferred points waits for their index: longer than the engine's own limit. */
 function upsert(collection: Collection, body: unknown, wait: boolean): Update {
   const written = readPoints(body, collection)
   checkBatch(collection, written.length)

@@ -10,7 +10,7 @@ import { takeShardSnapshot } from '../shard-recovery.ts'
 import { snapshotFiles } from '../snapshots.ts'
 import { found, timeoutOf } from './collections.ts'
 
-/** A copy of a small shard is there after so long. */
+/** Time until a replica of a small shard is copied. */
 const COPY_MS = 30
 
 export async function recoveryRoutes(
@@ -58,7 +58,7 @@ async function ofShard(
   switch (`${request.method} ${verb}`) {
     case 'PUT recover': {
       const { location, checksum } = addressed(request)
-      // Telemetry says nothing of it before all bytes are there, and yet it holds the collection.
+      // Telemetry does not report it before all bytes have arrived, and yet it locks the collection.
       return holding(cluster, name, async () => {
         const bytes = await fetched(location, cluster, target)
         if (!Buffer.isBuffer(bytes)) return bytes
@@ -128,7 +128,7 @@ async function recover(
   })
 }
 
-/** A collection that was deleted meanwhile is made once more, as the snapshot says. */
+/** A collection that was deleted meanwhile is recreated from the snapshot. */
 async function apply(
   cluster: EngineCluster,
   taking: RecoveryTarget & Parameters<typeof takeSnapshot>[1],

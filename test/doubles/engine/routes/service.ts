@@ -1,4 +1,4 @@
-/** Probes and the version: what a node answers by itself, and without a key. */
+/** Probes and the version: what a node answers alone, and without a key. */
 import { text, type EngineAnswer, type EngineRequest } from '../answers.ts'
 
 interface NodeState {
