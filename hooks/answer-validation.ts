@@ -60,10 +60,10 @@ function checkChildren(desired: Desired<unknown>, parent: AnyParent, kinds: Set<
     rejectNulls(child, 'children')
     const { kind, apiVersion, metadata } = child
     const name = childId(child)
-    if (names.has(name)) throw new InvalidAnswer(`child ${name} is named twice`)
+    if (names.has(name)) throw new InvalidAnswer(`child ${name} is listed twice`)
     names.add(name)
     if (!kinds.has(childKind(apiVersion, kind))) {
-      throw new InvalidAnswer(`child ${name} is of a kind that is not declared`)
+      throw new InvalidAnswer(`child ${name} has a kind that is not declared`)
     }
     if ((metadata.namespace ?? parent.metadata.namespace) !== parent.metadata.namespace) {
       throw new InvalidAnswer(`child ${name} is in another namespace`)
@@ -78,7 +78,7 @@ function checkChildren(desired: Desired<unknown>, parent: AnyParent, kinds: Set<
 
 /** `null` among the children terminates the whole Metacontroller process. */
 function rejectNulls(value: unknown, path: string): void {
-  if (value === null) throw new InvalidAnswer(`${path} holds a null`)
+  if (value === null) throw new InvalidAnswer(`${path} contains a null`)
   if (typeof value !== 'object') return
   for (const [key, nested] of Object.entries(value)) rejectNulls(nested, `${path}.${key}`)
 }
@@ -88,14 +88,14 @@ function checkNoChildLost(observed: Observations, desired: Desired<unknown>): vo
   for (const { kind, name } of desired.pruned ?? []) accountedFor.add(`${kind}/${name}`)
   for (const child of Object.values(observed).flatMap((objects) => Object.values(objects))) {
     if (!accountedFor.has(childId(child))) {
-      throw new InvalidAnswer(`the observed child ${childId(child)} is neither kept nor dropped`)
+      throw new InvalidAnswer(`the observed child ${childId(child)} is neither returned nor pruned`)
     }
   }
 }
 
 function checkOptions(desired: Desired<unknown>, hook: 'sync' | 'finalize'): void {
   if (desired.finalized === true && hook === 'sync') {
-    throw new InvalidAnswer('finalized stands in an answer to sync')
+    throw new InvalidAnswer('finalized is set in an answer to sync')
   }
   const seconds = desired.resyncAfterSeconds
   if (seconds !== undefined && !(Number.isFinite(seconds) && seconds > 0)) {

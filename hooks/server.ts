@@ -245,7 +245,7 @@ function skipUnwatched({ parent, children }: HookRequest<AnyParent>, hook: Hook)
   if (hook === 'finalize' && isUntouched)
     return { status: parent.status ?? {}, children: [], finalized: true }
   throw new RetryLater(
-    `namespace ${parent.metadata.namespace} is not served here`,
+    `namespace ${parent.metadata.namespace} is not watched by this operator`,
     UNWATCHED_RETRY_SECONDS,
   )
 }
@@ -258,7 +258,7 @@ function logPrunedChildren(
 ): void {
   const { namespace, name } = parent.metadata
   for (const child of pruned) {
-    log.info({ parent: `${parent.kind} ${namespace}/${name}`, hook, ...child }, 'child dropped')
+    log.info({ parent: `${parent.kind} ${namespace}/${name}`, hook, ...child }, 'deleting child')
   }
 }
 

@@ -104,7 +104,7 @@ const RESYNC_SECONDS = 300
 export function controllers(installation: Installation): CompositeController[] {
   const unknown = installation.kinds.find((kind) => !PLURALS.includes(kind))
   if (unknown !== undefined) {
-    throw new Error(`kinds: ${unknown} is none of ${PLURALS.join(', ')}`)
+    throw new Error(`kinds: ${unknown} is not one of ${PLURALS.join(', ')}`)
   }
   return KINDS.filter(({ plural }) => installation.kinds.includes(plural)).map((kind) =>
     controller(kind, installation),

@@ -91,7 +91,7 @@ export function parseOptions(
   const identity = parseIdentity(env)
   if (tokenFile === undefined && identity === undefined && !flags['insecure-hooks']) {
     throw new Error(
-      'neither HOOK_SECRET nor HOOK_TOKEN_FILE is set; --insecure-hooks serves without a token',
+      'neither HOOK_SECRET nor HOOK_TOKEN_FILE is set; --insecure-hooks accepts calls without a token',
     )
   }
   const tls = parseTlsFiles(env)
@@ -234,7 +234,8 @@ function parseChoice<const Choice extends string>(
   text: string,
 ): Choice {
   const choice = choices.find((candidate) => candidate === text)
-  if (choice === undefined) throw new Error(`${name}: "${text}" is none of ${choices.join(', ')}`)
+  if (choice === undefined)
+    throw new Error(`${name}: "${text}" is not one of ${choices.join(', ')}`)
   return choice
 }
 

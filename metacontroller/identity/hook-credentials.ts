@@ -73,7 +73,7 @@ function tokenSource(
   if (hookIdentity !== undefined) return () => hookIdentity.tokens()
   if (insecureHooks !== true) {
     throw new Error(
-      'no HOOK_TOKEN_FILE and no HOOK_SECRET; --insecure-hooks serves without a token',
+      'no HOOK_TOKEN_FILE and no HOOK_SECRET; --insecure-hooks accepts calls without a token',
     )
   }
   log.warn({}, 'hooks accept calls without a token')
@@ -107,7 +107,7 @@ function readTokens(path: string): string[] {
     .split('\n')
     .map((line) => line.trim())
     .filter((line) => line !== '')
-  if (tokens.length === 0) throw new Error(`HOOK_TOKEN_FILE: ${path} holds no token`)
+  if (tokens.length === 0) throw new Error(`HOOK_TOKEN_FILE: ${path} contains no token`)
   return tokens
 }
 

@@ -74,7 +74,7 @@ function hookCounters(registry: Registry): Pick<ServiceMetrics, 'observe' | 'ans
   })
   const invalidAnswers = new Counter({
     name: 'vec_operator_invalid_answers_total',
-    help: 'Answers the guard kept from the wire; each one is a defect.',
+    help: 'Invalid answers of hooks that were not sent; each one is a defect.',
     labelNames: ['route'],
     registers: [registry],
   })
@@ -95,11 +95,11 @@ function callCounters(registry: Registry): ServiceMetrics['recordCall'] {
   const record = timedCounter(registry, ['system', 'method'], {
     total: {
       name: 'vec_operator_outside_calls_total',
-      help: 'Calls of the service to engines, buckets and the Kubernetes API, by HTTP status; "none" got no answer.',
+      help: 'Calls of the service to engines, buckets and the Kubernetes API, by HTTP status; "none" means no response.',
     },
     duration: {
       name: 'vec_operator_outside_call_duration_seconds',
-      help: 'Time from a call to the outside to its answer.',
+      help: 'Time from an outgoing call to its response.',
       buckets: CLIENT_CALL_BUCKETS,
     },
   })
@@ -141,7 +141,7 @@ function jobCounters(registry: Registry): ConstructorParameters<typeof JobResult
   const registers = [registry]
   const runs = new Counter({
     name: 'vec_operator_job_runs_total',
-    help: 'Runs of Jobs that ended, by kind of the resource, verb and outcome: Done, Failed, Refused or Crashed.',
+    help: 'Finished runs of Jobs, by kind of the resource, verb and outcome: Done, Failed, Refused or Crashed.',
     labelNames: ['kind', 'verb', 'outcome'],
     registers,
   })

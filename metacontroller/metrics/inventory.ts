@@ -111,14 +111,14 @@ const NAME_LABELS = ['namespace', 'name']
 const GAUGES: readonly GaugeDefinition[] = [
   {
     name: 'vec_operator_resources',
-    help: 'Resources by kind and phase, as the hooks were last shown them.',
+    help: 'Resources by kind and phase, as last observed by the hooks.',
     labels: ['kind', 'phase'],
     samples: (inventory) =>
       inventory.phases().map(({ count, ...labels }) => ({ labels, value: count })),
   },
   {
     name: 'vec_operator_resource_unready_timestamp_seconds',
-    help: 'Since when a resource is not Ready, waits for its start or has Failed; of each kind the latest 100.',
+    help: 'Time since which a resource is not Ready, waits for its start or is Failed; the latest 100 of each kind.',
     labels: ['kind', ...NAME_LABELS, 'reason'],
     samples: (inventory) =>
       inventory.unhealthy().map(({ kind, namespace, name, unhealthy: { since, reason } }) => ({
@@ -128,7 +128,7 @@ const GAUGES: readonly GaugeDefinition[] = [
   },
   {
     name: 'vec_operator_resource_danger',
-    help: '1 for each condition of a resource that means danger: Consensus or Replicated False, Stalled, a silent Job; 100 resources of each kind.',
+    help: '1 for each dangerous condition of a resource: Consensus or Replicated False, Stalled, a silent Job; 100 resources of each kind.',
     labels: ['kind', ...NAME_LABELS, 'type', 'reason'],
     samples: (inventory) =>
       inventory.critical().flatMap(({ kind, namespace, name, dangers }) =>
@@ -140,13 +140,13 @@ const GAUGES: readonly GaugeDefinition[] = [
   },
   {
     name: 'vec_operator_backup_schedule_created_timestamp_seconds',
-    help: 'When a schedule was created; of the 100 whose newest backup is oldest.',
+    help: 'Creation time of a schedule; for the 100 schedules whose newest backup is oldest.',
     labels: NAME_LABELS,
     samples: scheduleSamples(({ createdAt }) => createdAt),
   },
   {
     name: 'vec_operator_backup_schedule_last_completed_timestamp_seconds',
-    help: 'When the newest Completed backup of a schedule ended; absent before the first.',
+    help: 'Completion time of the newest Completed backup of a schedule; absent before the first.',
     labels: NAME_LABELS,
     samples: scheduleSamples(({ completedAt }) => completedAt),
   },
@@ -158,7 +158,7 @@ const GAUGES: readonly GaugeDefinition[] = [
   },
   {
     name: 'vec_operator_access_key_renewal_timestamp_seconds',
-    help: 'When the token of an access key is to be renewed; of the 100 that are next.',
+    help: 'Renewal time of the token of an access key; the next 100.',
     labels: NAME_LABELS,
     samples: (inventory) =>
       inventory.upcomingRenewals().map(({ namespace, name, renewAt }) => ({
@@ -184,7 +184,7 @@ export function registerInventory(inventory: Inventory, version: string, registr
   }
   const build = new Gauge({
     name: 'vec_operator_build_info',
-    help: 'Always 1; the label is the release that runs.',
+    help: 'Always 1; the label is the running release.',
     labelNames: ['version'],
     registers: [registry],
   })

@@ -251,9 +251,7 @@ async function* listPages({
     yield { objects, isLast: next === undefined }
     if (next === undefined) return
     if (tokens.has(next)) {
-      throw new StorageError(
-        `LIST s3://${bucket.name}/${folder} gives the same page again and again`,
-      )
+      throw new StorageError(`LIST s3://${bucket.name}/${folder} returns the same page repeatedly`)
     }
     tokens.add(next)
     token = next

@@ -90,7 +90,8 @@ function checkChildren({ hook, body, said }: HookCall, text: string): SyncAnswer
   if (!Array.isArray(children) || status == null) throw new Broken(`${hook}: ${text}`)
   const kept = new Set((children as Named[]).map(nameOf))
   for (const line of said) {
-    if (line['msg'] === 'child dropped') kept.add(`${String(line['kind'])}/${String(line['name'])}`)
+    if (line['msg'] === 'deleting child')
+      kept.add(`${String(line['kind'])}/${String(line['name'])}`)
   }
   const shown = (body as { children: Record<string, Record<string, Named>> }).children
   for (const child of Object.values(shown).flatMap((objects) => Object.values(objects))) {

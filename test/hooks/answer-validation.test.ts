@@ -41,7 +41,7 @@ t.test('a valid answer passes unchanged', async (t) => {
 t.test('an observed child is returned, or pruned by name', async (t) => {
   const pruned = [{ kind: 'Job', name, reason: 'it has ended' }]
   t.strictSame(passed({ children: [], pruned }).children, [])
-  const message = `the observed child Job/${name} is neither kept nor dropped`
+  const message = `the observed child Job/${name} is neither returned nor pruned`
   t.throws(() => passed({ children: [] }), { message })
   const other = [{ kind: 'Job', name: 'other', reason: 'it has ended' }]
   t.throws(() => passed({ children: [], pruned: other }), { message })
@@ -58,12 +58,12 @@ const REJECTED: [what: string, more: object, message: string][] = [
   ],
   ['no children', { children: undefined }, 'the children are missing'],
   ['children that are no list', { children: {} }, 'the children are missing'],
-  ['a null', { children: [{ ...JOB, spec: { a: [null] } }] }, 'children.spec.a.0 holds a null'],
-  ['a child twice', { children: [JOB, JOB] }, `child Job/${name} is named twice`],
+  ['a null', { children: [{ ...JOB, spec: { a: [null] } }] }, 'children.spec.a.0 contains a null'],
+  ['a child twice', { children: [JOB, JOB] }, `child Job/${name} is listed twice`],
   [
     'a child of another kind',
     { children: [JOB, { ...JOB, kind: 'Pod' }] },
-    `child Pod/${name} is of a kind that is not declared`,
+    `child Pod/${name} has a kind that is not declared`,
   ],
   [
     'a child elsewhere',
@@ -75,7 +75,7 @@ const REJECTED: [what: string, more: object, message: string][] = [
     { children: [{ ...JOB, metadata: { name, labels: { 'controller-uid': 'u' } } }] },
     `child Job/${name} sets the label controller-uid`,
   ],
-  ['the end in a sync', { finalized: true }, 'finalized stands in an answer to sync'],
+  ['the end in a sync', { finalized: true }, 'finalized is set in an answer to sync'],
   ['a resync at once', { resyncAfterSeconds: 0 }, 'resyncAfterSeconds is 0'],
   ['a resync in the past', { resyncAfterSeconds: -1 }, 'resyncAfterSeconds is -1'],
   ['a resync that is no time', { resyncAfterSeconds: NaN }, 'resyncAfterSeconds is NaN'],

@@ -181,12 +181,12 @@ t.test(
 t.test('what is to be asked again later has its reason and its time in the log', async (t) => {
   const { logged } = stage()
   const later = (): never => {
-    throw new RetryLater('namespace ns is not served here', 3600)
+    throw new RetryLater('namespace ns is not watched by this operator', 3600)
   }
   t.strictSame(await logged(later), [
     {
       ...{ level: INFO, ...SYNC, msg: 'retrying' },
-      ...{ reason: 'namespace ns is not served here', afterSeconds: 3600 },
+      ...{ reason: 'namespace ns is not watched by this operator', afterSeconds: 3600 },
     },
   ])
 })

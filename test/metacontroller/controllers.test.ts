@@ -129,7 +129,7 @@ t.test('a private authority is trusted by every hook', async (t) => {
 
 t.test('a kind there is not is rejected by name', async (t) => {
   t.throws(() => controllers({ ...installation, kinds: ['vecpods'] }), {
-    message: /^kinds: vecpods is none of vecclusters, /,
+    message: /^kinds: vecpods is not one of vecclusters, /,
   })
 })
 

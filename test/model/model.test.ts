@@ -83,7 +83,7 @@ t.test('a room that forgets a child is stopped by the guard', async (t) => {
   const { wrong } = await broken((desired, { children }) =>
     children['Job.batch/v1'] === undefined ? desired : { ...desired, children: [] },
   )
-  t.ok(wrong.some((words) => /is neither kept nor dropped$/.test(words)))
+  t.ok(wrong.some((words) => /is neither returned nor pruned$/.test(words)))
 })
 
 t.test('a room that says something else in every pass flaps', async (t) => {
