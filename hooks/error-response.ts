@@ -65,7 +65,7 @@ function responseTo(error: FastifyError): Omit<ErrorResponse, 'publicMessage'> {
  * Reports of a defect only that it happened: its message may contain anything, secrets included.
  */
 function redactedMessage({ name }: Error): string {
-  return `internal error: ${name}; the log of the service has it`
+  return `internal error: ${name}; see the log of the service`
 }
 
 const ShortString = Type.String({ maxLength: 253 })

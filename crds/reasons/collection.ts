@@ -171,7 +171,7 @@ export const COLLECTION_REASONS: readonly Reason[] = [
     reason: 'InternalError',
     condition: NOT_READY,
     messages: ['collection <name>: internal error: <error>; see the log of the service'],
-    cause: 'A defect of the operator; see the log of the services stack.',
+    cause: 'A defect of the operator; the log of the service has its stack.',
     fix: 'Report it together with the log of the service. The reconcile is retried after 30 s.',
   },
   {

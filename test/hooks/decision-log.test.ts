@@ -208,7 +208,7 @@ t.test('a defect is logged once, with its stack', async (t) => {
 
 t.test('what a pass threw is logged once, with its stack, unless it was expected', async (t) => {
   const { logged } = stage()
-  const status = applied('PodsNotAnswering', 'the pods could not be asked')
+  const status = applied('PodsNotAnswering', 'querying the pods failed')
   const failing = (error: unknown) => () => ({ status, children: [], failure: { error } })
   const seen = { status }
   t.match(await logged(failing(new TypeError('x is not a function on port 4711')), seen), [

@@ -103,7 +103,7 @@ const keyProblems: Scenario = {
     await world.apply(keySecret(namespace, { api: '' }))
     await says(/Secret key has an empty key api/)
     await world.apply(keySecret(namespace, { api: '0123' }))
-    await says(/YAML would not read as the same text/)
+    await says(/YAML does not parse as the same text/)
     t.ok(await hasNoRelease(world, reference))
     t.strictSame(await jobsIn(world, namespace), [])
     await world.apply(keySecret(namespace, { api: 'a-good-key-of-thirty-two-letters' }))
