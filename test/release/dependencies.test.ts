@@ -71,7 +71,9 @@ function isTool(name: string, scripts: string[]): boolean {
 }
 
 function compilerTypes(): string[] {
-  const { config } = ts.readConfigFile(join(ROOT, 'tsconfig.json'), ts.sys.readFile) as {
+  const { config } = ts.readConfigFile(join(ROOT, 'tsconfig.json'), (path) =>
+    ts.sys.readFile(path),
+  ) as {
     config: { compilerOptions: { types: string[] } }
   }
   return config.compilerOptions.types

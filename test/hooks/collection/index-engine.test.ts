@@ -102,7 +102,7 @@ t.test('what the engine ignores is known also when a later call of the pass fail
 })
 
 t.test(
-  'Degraded names every differing path with wanted and live value; nothing is changed',
+  'Degraded names every differing path with desired and live value; nothing is changed',
   async (t) => {
     const stage = new CollectionHarness(
       collection({ aliases: ['live'], payloadIndexes: [keywordIndex('a')], replicationFactor: 1 }),
