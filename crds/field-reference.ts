@@ -48,7 +48,7 @@ function annotationsSection(): string {
           'Risks that are accepted, separated by commas: shard-loss, version-skip, downgrade. On a VecCollection: empty-collection.',
         ],
         [
-          `\`${ANNOTATIONS.allowFrom}\``,
+          `\`${ANNOTATIONS.allowedNamespaces}\``,
           'VecCluster, VecBackup',
           'Namespaces whose resources may use its credentials, separated by commas. Default: its own namespace; with the chart value `crossNamespace: open`, `*` on a VecCluster.',
         ],

@@ -1,5 +1,5 @@
 /**
- * Access across namespaces. The annotation allow-from controls which namespaces may use the key of
+ * Access across namespaces. The annotation allowed-namespaces controls which namespaces may use the key of
  * a VecCluster or the bucket credentials of a VecBackup; the installation's setting applies to
  * clusters without the annotation. Also decides which Jobs block other work, and which namespaces
  * this installation watches: its service has no permissions in others.
@@ -7,7 +7,7 @@
 import type { VecBackup } from '../crds/backup.ts'
 import type { VecCluster } from '../crds/cluster.ts'
 import { JOB_STOP_TIMEOUT_SECONDS } from '../crds/contract/limits.ts'
-import { ANNOTATIONS } from '../crds/contract/names.ts'
+import { ANNOTATIONS, readAnnotation } from '../crds/contract/names.ts'
 import type { Job } from '../crds/kubernetes.ts'
 import type { ConditionReason } from '../crds/schema.ts'
 import { secondsSince } from './conditions.ts'
@@ -19,13 +19,13 @@ export type CrossNamespace = Pick<Settings, 'crossNamespace'>
 export type AnnotatedResource = Pick<VecCluster, 'metadata'> | Pick<VecBackup, 'metadata'>
 
 export function hasAllowList({ metadata }: AnnotatedResource): boolean {
-  return metadata.annotations?.[ANNOTATIONS.allowFrom] !== undefined
+  return readAnnotation(metadata.annotations, ANNOTATIONS.allowedNamespaces) !== undefined
 }
 
 /** Allowed by the annotation, or because it is in the same namespace. */
 export function isNamespaceAllowed({ metadata }: AnnotatedResource, from: string): boolean {
   if (metadata.namespace === from) return true
-  const allowList = metadata.annotations?.[ANNOTATIONS.allowFrom] ?? ''
+  const allowList = readAnnotation(metadata.annotations, ANNOTATIONS.allowedNamespaces) ?? ''
   return allowList.split(',').some((name) => [from, '*'].includes(name.trim()))
 }
 
@@ -81,7 +81,7 @@ function accessBlocker(
   from: string,
   hint: string,
 ): AccessBlocker {
-  const annotation = `the annotation ${ANNOTATIONS.allowFrom} of the ${kind}`
+  const annotation = `the annotation ${ANNOTATIONS.allowedNamespaces} of the ${kind}`
   return {
     reason: 'RefNotPermitted',
     message: `${kind} ${namespace}/${name} does not allow namespace ${from}: add it to ${annotation}${hint}`,

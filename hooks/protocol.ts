@@ -137,7 +137,7 @@ export interface Settings {
   imagePullSecrets: readonly string[]
   /** Release of the operator, as in package.json. */
   version: string
-  /** Whether namespaces may use clusters of other namespaces that have no annotation allow-from. */
+  /** Whether namespaces may use clusters of other namespaces that have no annotation allowed-namespaces. */
   crossNamespace: 'open' | 'closed'
   /** Keys that sign Jobs: the hook tokens that are currently accepted, the current one first. */
   jobKeys: readonly string[]

@@ -45,7 +45,7 @@ export const USAGE = `Usage: vec-operator serve [options]
   --port NUMBER       port of the hooks (PORT, 8080)
   --host ADDRESS      address to listen on (HOST, 0.0.0.0)
   --cross-namespace open|closed
-                      whether other namespaces may use clusters without the annotation allow-from
+                      whether other namespaces may use clusters without the annotation allowed-namespaces
                       (CROSS_NAMESPACE, open)
   --insecure-hooks    accept calls without a token: any client that reaches the port may call the hooks
   --log-level LEVEL   DEBUG, INFO, WARNING or ERROR (LOG_LEVEL, INFO)

@@ -7,7 +7,7 @@
  */
 import { KubernetesError } from '../crds/contract/errors.ts'
 import type { AnyObject } from '../crds/kubernetes.ts'
-import { ANNOTATIONS } from '../crds/contract/names.ts'
+import { ANNOTATIONS, readAnnotation } from '../crds/contract/names.ts'
 import type { Timers } from './timers.ts'
 
 /** Identifies one start of the service. */
@@ -64,7 +64,7 @@ export function clustersToMark<Cluster extends MarkableCluster>(
     // A cluster that was created or applied since the start already has this release.
     const isOlder = Date.parse(metadata.creationTimestamp ?? '') < startSecond
     const isApplied = Date.parse(appliedAt) >= startSecond
-    const mark = metadata.annotations?.[ANNOTATIONS.startMark]
+    const mark = readAnnotation(metadata.annotations, ANNOTATIONS.restartedAt)
     return (
       isOlder && !isApplied && !isRecent(mark, start) && metadata.deletionTimestamp === undefined
     )
@@ -83,7 +83,7 @@ function isRecent(mark: string | undefined, { startedAt, version }: ServiceStart
  */
 export function markPatch({ metadata }: MarkableCluster, start: ServiceStart): object {
   return {
-    metadata: { uid: metadata.uid, annotations: { [ANNOTATIONS.startMark]: formatMark(start) } },
+    metadata: { uid: metadata.uid, annotations: { [ANNOTATIONS.restartedAt]: formatMark(start) } },
   }
 }
 

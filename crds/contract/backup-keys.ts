@@ -45,6 +45,15 @@ export function readerKey(folder: string, restoreUid: string): string {
   return `${readersFolder(folder)}${escapeSegment(restoreUid)}.json`
 }
 
+const CHECKPOINT = 'checkpoint.json'
+
+/**
+ * The key under which the previous release wrote this checkpoint. Remove with the next release.
+ */
+export function formerCheckpointKey(key: string): string {
+  return `${key.slice(0, -CHECKPOINT.length)}part.json`
+}
+
 /** Keys in the folder that a backup and the restores that read it write. */
 const BACKUP_KEYS =
   /^(manifest\.json|readers\/[^/]+\.json|[^/]+\/(collection\.json|(node|shard)-[0-9]+\/[^/]+))$/
@@ -76,7 +85,7 @@ export function nodeFolder(folder: string, collection: string, ordinal: number):
 
 /** Checkpoint of the snapshot of one node. */
 export function nodeCheckpointKey(folder: string, collection: string, ordinal: number): string {
-  return `${nodeFolder(folder, collection, ordinal)}part.json`
+  return `${nodeFolder(folder, collection, ordinal)}${CHECKPOINT}`
 }
 
 export function snapshotKey(
@@ -99,7 +108,7 @@ export function shardFolder(folder: string, collection: string, shardId: number)
 
 /** Records that the snapshot of one shard is complete, and its source. */
 export function shardCheckpointKey(folder: string, collection: string, shardId: number): string {
-  return `${shardFolder(folder, collection, shardId)}part.json`
+  return `${shardFolder(folder, collection, shardId)}${CHECKPOINT}`
 }
 
 /**

@@ -16,7 +16,7 @@ export const ANNOTATIONS = {
   /** The spec that the last successful helm run applied, as JSON. */
   lastAppliedSpec: `${API_GROUP}/last-applied-spec`,
   /** The service sets it on each VecCluster after startup: requests one helm run. */
-  startMark: `${API_GROUP}/start-mark`,
+  restartedAt: `${API_GROUP}/restarted-at`,
   /** Comma-separated list of accepted risks: shard-loss, version-skip, downgrade. */
   acceptRisk: `${API_GROUP}/accept-risk`,
   /** On a CRD: the release of the operator it belongs to. */
@@ -31,7 +31,8 @@ export const ANNOTATIONS = {
   retainObjects: `${API_GROUP}/retain-objects`,
   /** On a VecBackup that its schedule is about to delete: the reason. Its objects are deleted in any case. */
   pruned: `${API_GROUP}/pruned`,
-  allowFrom: `${API_GROUP}/allow-from`,
+  /** Comma-separated namespaces, `*` for all: access to a VecCluster or a VecBackup (hooks/cross-namespace.ts). */
+  allowedNamespaces: `${API_GROUP}/allowed-namespaces`,
   /** On a Lease: the queue of waiting resources (hooks/lease-queue.ts). */
   waiters: `${API_GROUP}/waiters`,
   /** On a Lease that a VecCluster holds: the number of its helm run. */
@@ -39,6 +40,24 @@ export const ANNOTATIONS = {
   /** `manual` on a VecBackup that a user created from a schedule. */
   instantiate: `${API_GROUP}/instantiate`,
 } as const
+
+/**
+ * Annotations of the previous release that existing objects have. Each counts only if the object
+ * does not have the annotation that replaces it. Remove with the next release.
+ */
+const FORMER_ANNOTATIONS: Record<string, string> = {
+  [ANNOTATIONS.allowedNamespaces]: `${API_GROUP}/allow-from`,
+  [ANNOTATIONS.restartedAt]: `${API_GROUP}/start-mark`,
+}
+
+/** The value of an annotation, under its name or under the one that it had in the previous release. */
+export function readAnnotation(
+  annotations: Record<string, string> | undefined,
+  name: string,
+): string | undefined {
+  const formerName = FORMER_ANNOTATIONS[name]
+  return annotations?.[name] ?? (formerName === undefined ? undefined : annotations?.[formerName])
+}
 
 export const LABELS = {
   /** On a Job: the uid of the resource it works for. */

@@ -39,11 +39,11 @@ export const COLLECTION_REASONS: readonly Reason[] = [
     condition: NOT_READY,
     event: 'Warning',
     messages: [
-      'cluster <namespace>/<name> does not allow namespace <namespace>: add it to the annotation vec-operator.dev/allow-from of the cluster',
-      'cluster <namespace>/<name> does not allow namespace <namespace>: add it to the annotation vec-operator.dev/allow-from of the cluster, or set the chart value crossNamespace to open',
+      'cluster <namespace>/<name> does not allow namespace <namespace>: add it to the annotation vec-operator.dev/allowed-namespaces of the cluster',
+      'cluster <namespace>/<name> does not allow namespace <namespace>: add it to the annotation vec-operator.dev/allowed-namespaces of the cluster, or set the chart value crossNamespace to open',
     ],
     cause: 'The cluster is in another namespace and does not allow this one to use it.',
-    fix: 'Add this namespace to the annotation vec-operator.dev/allow-from of the VecCluster, or install with crossNamespace: open.',
+    fix: 'Add this namespace to the annotation vec-operator.dev/allowed-namespaces of the VecCluster, or install with crossNamespace: open.',
   },
   {
     reason: 'ClusterNotReady',

@@ -97,11 +97,11 @@ export function dataJobReasons({ kind, noun, clusterField }: DataJobTerms): Reas
       reason: 'RefNotPermitted',
       condition: NOT_COMPLETE,
       messages: [
-        'cluster <namespace>/<name> does not allow namespace <namespace>: add it to the annotation vec-operator.dev/allow-from of the cluster',
-        'cluster <namespace>/<name> does not allow namespace <namespace>: add it to the annotation vec-operator.dev/allow-from of the cluster, or set the chart value crossNamespace to open',
+        'cluster <namespace>/<name> does not allow namespace <namespace>: add it to the annotation vec-operator.dev/allowed-namespaces of the cluster',
+        'cluster <namespace>/<name> does not allow namespace <namespace>: add it to the annotation vec-operator.dev/allowed-namespaces of the cluster, or set the chart value crossNamespace to open',
       ],
       cause: 'The cluster is in another namespace and does not allow this one to use it.',
-      fix: `Add this namespace to the annotation vec-operator.dev/allow-from of the VecCluster, or install with crossNamespace: open; the ${noun} then starts automatically. A Job that was running is stopped, and another one continues.`,
+      fix: `Add this namespace to the annotation vec-operator.dev/allowed-namespaces of the VecCluster, or install with crossNamespace: open; the ${noun} then starts automatically. A Job that was running is stopped, and another one continues.`,
     },
     ...(kind === 'VecBackup' ? [] : [copiedResource(kind)]),
     {

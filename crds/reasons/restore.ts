@@ -91,7 +91,7 @@ function withBackupMessages(reason: Reason): Reason {
     ...reason,
     messages: [
       ...reason.messages,
-      'backup <namespace>/<name> does not allow namespace <namespace>: add it to the annotation vec-operator.dev/allow-from of the backup',
+      'backup <namespace>/<name> does not allow namespace <namespace>: add it to the annotation vec-operator.dev/allowed-namespaces of the backup',
     ],
     cause:
       'The cluster or the backup is in another namespace and does not allow this one to use it.',

@@ -2,7 +2,13 @@
 import { Value } from '@sinclair/typebox/value'
 import type { VecCluster } from '../../crds/cluster.ts'
 import { Risk, type UninstallPlan, type UpgradePlan } from '../../crds/contract/job.ts'
-import { ANNOTATIONS, apiKeySecretName, releaseName, shortHash } from '../../crds/contract/names.ts'
+import {
+  ANNOTATIONS,
+  apiKeySecretName,
+  readAnnotation,
+  releaseName,
+  shortHash,
+} from '../../crds/contract/names.ts'
 import { isUnfinished, newJob } from '../job.ts'
 import type { Child, Settings } from '../protocol.ts'
 import { jobRbac, type JobRbac } from '../rbac.ts'
@@ -14,7 +20,7 @@ import { chartValues } from './values.ts'
 export function desiredRun(observed: Observed, settings: Settings): DesiredRun {
   const { cluster, secrets } = observed
   const { metadata, spec } = cluster
-  const startMark = metadata.annotations?.[ANNOTATIONS.startMark]
+  const startMark = readAnnotation(metadata.annotations, ANNOTATIONS.restartedAt)
   const values = chartValues(cluster, {
     hasCaCertificate: secrets.get(spec.tls.secretRef?.name ?? '')?.data?.['ca.crt'] !== undefined,
   })

@@ -1,5 +1,5 @@
 /**
- * The checkpoints part.json and collection.json. part.json is in the folder of each node: while the
+ * The checkpoints checkpoint.json and collection.json. checkpoint.json is in the folder of each node: while the
  * node's snapshot is in progress it holds everything needed to clean up after a pod that was
  * killed; afterwards it records what was uploaded, so that it is not transferred again.
  * collection.json holds the manifest entry of a collection that is complete in the bucket.
@@ -15,7 +15,7 @@ import {
 } from '../../crds/contract/manifest.ts'
 import { Timestamp } from '../../crds/schema.ts'
 import { ordinals, recordUndeletedSnapshot, type RunContext } from './context.ts'
-import { addSeal, hasValidSeal, isUploaded } from './objects.ts'
+import { addSeal, hasValidSeal, isUploaded, readCheckpointFile } from './objects.ts'
 
 const common = {
   uid: Type.String(),
@@ -78,8 +78,7 @@ export async function readCheckpoint(
   ref: SnapshotRef,
   context: RunContext,
 ): Promise<Checkpoint | undefined> {
-  const key = checkpointKey(ref, context)
-  const found = await context.bucket.getJson(key, context.tools.signal)
+  const { key, found } = await readCheckpointFile(checkpointKey(ref, context), context)
   if (found === undefined) return undefined
   if (
     Value.Check(Checkpoint, found) &&
@@ -92,7 +91,7 @@ export async function readCheckpoint(
     return found
   }
   // Delete nothing on a node because of this file: it was not written by a pod of this Job.
-  context.tools.log.warn({ key }, 'part.json is not of this Job, and is replaced')
+  context.tools.log.warn({ key }, 'checkpoint is not of this Job, and is replaced')
   return undefined
 }
 

@@ -1,7 +1,7 @@
 /**
  * Has a node create a snapshot without waiting in the call: the call would be silent for hours, and
  * once it is cut off, the owner of a file that appears later is unknown. The node accepts the
- * request, the acceptance is recorded in part.json, and the node's own counters then show when the
+ * request, the acceptance is recorded in checkpoint.json, and the node's own counters then show when the
  * file is complete. If the node gives no reason for a failure, the next call waits for the response
  * in order to get the reason.
  */
@@ -26,7 +26,7 @@ const START_TIMEOUT_MS = 30_000
 export interface Attempt {
   ref: SnapshotRef
   round: number
-  /** What part.json contains or is about to contain. */
+  /** What checkpoint.json contains or is about to contain. */
   pending: Pending | undefined
   /** A snapshot failed without a reason: the next call waits for the response to get the reason. */
   waitForReason: boolean

@@ -9,6 +9,7 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
+import { formerCheckpointKey } from '../../crds/contract/backup-keys.ts'
 import { EngineError, Rejected } from '../../crds/contract/errors.ts'
 import type { ManifestSnapshot } from '../../crds/contract/manifest.ts'
 import { errorMessage } from '../clients/http/request.ts'
@@ -53,6 +54,18 @@ export function canonicalJson(value: unknown): string {
 function sortKeys(_: string, value: unknown): unknown {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return value
   return Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)))
+}
+
+/** A checkpoint as stored, and the key that its seal covers. */
+export async function readCheckpointFile(
+  key: string,
+  { bucket, tools }: Pick<RunContext, 'bucket' | 'tools'>,
+): Promise<{ key: string; found: unknown }> {
+  const found = await bucket.getJson(key, tools.signal)
+  if (found !== undefined) return { key, found }
+  // An earlier pod of this Job may have run the previous release.
+  const formerKey = formerCheckpointKey(key)
+  return { key: formerKey, found: await bucket.getJson(formerKey, tools.signal) }
 }
 
 const MAX_KEY_BYTES = 1024

@@ -11,7 +11,7 @@ import { Inventory, registerInventory } from './inventory.ts'
 import { JobResults, OUTCOMES } from './job-results.ts'
 
 /** External systems that the service itself calls. */
-export type ExternalSystem = 'engine' | 'bucket' | 'kubernetes'
+export type ClientTarget = 'engine' | 'bucket' | 'kubernetes'
 
 /** A call to an external system; `status` is undefined if there was no response. */
 export interface ClientCall {
@@ -21,7 +21,7 @@ export interface ClientCall {
 }
 
 export interface ServiceMetrics extends HookMetrics {
-  recordCall(system: ExternalSystem, call: ClientCall): void
+  recordCall(target: ClientTarget, call: ClientCall): void
 }
 
 /** From 1 % of the usual duration of a hook to the hook timeout of Metacontroller. */
@@ -92,19 +92,19 @@ function hookCounters(registry: Registry): Pick<ServiceMetrics, 'observe' | 'ans
 }
 
 function callCounters(registry: Registry): ServiceMetrics['recordCall'] {
-  const record = timedCounter(registry, ['system', 'method'], {
+  const record = timedCounter(registry, ['target', 'method'], {
     total: {
-      name: 'vec_operator_outside_calls_total',
-      help: 'Calls of the service to engines, buckets and the Kubernetes API, by HTTP status; "none" means no response.',
+      name: 'vec_operator_client_requests_total',
+      help: 'Requests of the service to engines, buckets and the Kubernetes API, by HTTP status; "none" means no response.',
     },
     duration: {
-      name: 'vec_operator_outside_call_duration_seconds',
-      help: 'Time from an outgoing call to its response.',
+      name: 'vec_operator_client_request_duration_seconds',
+      help: 'Time from a request to its response.',
       buckets: CLIENT_CALL_BUCKETS,
     },
   })
-  return (system, { method, status, seconds }) => {
-    record({ system, method }, statusLabel(status), seconds)
+  return (target, { method, status, seconds }) => {
+    record({ target, method }, statusLabel(status), seconds)
   }
 }
 

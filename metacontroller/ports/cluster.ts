@@ -7,7 +7,7 @@ import { Value } from '@sinclair/typebox/value'
 import type { Connection } from '../../crds/contract/connection.ts'
 import { EngineError, KubernetesError } from '../../crds/contract/errors.ts'
 import { parseProgress } from '../../crds/contract/job.ts'
-import { ANNOTATIONS, LABELS, releaseName } from '../../crds/contract/names.ts'
+import { ANNOTATIONS, LABELS, readAnnotation, releaseName } from '../../crds/contract/names.ts'
 import { AnyObject, ConfigMap, Pod, Secret, type Job } from '../../crds/kubernetes.ts'
 import type { AccessKeyPorts } from '../../hooks/access-key/observe.ts'
 import type { ClusterPorts, PodConsensus } from '../../hooks/cluster/observed.ts'
@@ -177,7 +177,7 @@ export async function listClusters(
 /** Picks the fields that decide whether a cluster gets a start mark. */
 function toMarkableCluster({ metadata }: AnyObject): MarkableCluster {
   const { name, namespace, uid, creationTimestamp, deletionTimestamp, annotations } = metadata
-  const mark = annotations?.[ANNOTATIONS.startMark]
+  const mark = readAnnotation(annotations, ANNOTATIONS.restartedAt)
   const report = parseProgress(annotations?.[ANNOTATIONS.progress], uid ?? '')
   const appliedAt = report?.applied?.at
   return {
@@ -188,7 +188,7 @@ function toMarkableCluster({ metadata }: AnyObject): MarkableCluster {
       ...(uid !== undefined && { uid }),
       ...(creationTimestamp !== undefined && { creationTimestamp }),
       ...(deletionTimestamp !== undefined && { deletionTimestamp }),
-      ...(mark !== undefined && { annotations: { [ANNOTATIONS.startMark]: mark } }),
+      ...(mark !== undefined && { annotations: { [ANNOTATIONS.restartedAt]: mark } }),
     },
   }
 }

@@ -17,7 +17,7 @@ export const REPEATED: Repeated[] = [
       {
         fault: 'Job killed after its call',
         door: 'job>bucket',
-        like: 'PUT /load/one/books/node-1/part.json',
+        like: 'PUT /load/one/books/node-1/checkpoint.json',
         nth: 3,
         seconds: 1,
       },

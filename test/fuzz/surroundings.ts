@@ -70,7 +70,7 @@ function clusterAt(namespace: string, name: string): ApiObject {
   return { ...made, metadata: { name, namespace, annotations: allowed } }
 }
 
-const allowed = { 'vec-operator.dev/allow-from': '*' }
+const allowed = { 'vec-operator.dev/allowed-namespaces': '*' }
 
 function backupAt(namespace: string, name: string): ApiObject {
   const made = backup({ status: { phase: 'Completed' } })

@@ -202,9 +202,9 @@ t.test('after a minute of health it marks each VecCluster that was there before'
   })
   clock.advance(60_000)
   for await (const { object } of watch) {
-    if (object.metadata.annotations?.[ANNOTATIONS.startMark] === start) break
+    if (object.metadata.annotations?.[ANNOTATIONS.restartedAt] === start) break
   }
-  t.match((await api.get(reference))?.metadata.annotations, { [ANNOTATIONS.startMark]: start })
+  t.match((await api.get(reference))?.metadata.annotations, { [ANNOTATIONS.restartedAt]: start })
 })
 
 t.test('TLS by file, with the renewed certificate after a while', async (t) => {

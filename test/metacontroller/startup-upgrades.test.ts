@@ -43,7 +43,7 @@ function runner(
     patch: async (found, body) => {
       patched.push([(clock.now().getTime() - START.getTime()) / 1000, found.metadata.name, body])
       const done = await patch(found.metadata.name)
-      if (done) marked.set(found.metadata.name, { [ANNOTATIONS.startMark]: MARK })
+      if (done) marked.set(found.metadata.name, { [ANNOTATIONS.restartedAt]: MARK })
       return done
     },
     timers: clock,
@@ -70,7 +70,7 @@ t.test('after 60 s of health each VecCluster is marked, one a second', async (t)
   t.strictSame(patched, [], 'not before')
   await pass(10)
   const mark = (name: string) => ({
-    metadata: { uid: `uid-${name}`, annotations: { [ANNOTATIONS.startMark]: MARK } },
+    metadata: { uid: `uid-${name}`, annotations: { [ANNOTATIONS.restartedAt]: MARK } },
   })
   t.strictSame(patched, [
     [60, 'a', mark('a')],
@@ -85,9 +85,9 @@ t.test(
     const due = clustersToMark(
       [
         cluster('old'),
-        cluster('marked', { annotations: { [ANNOTATIONS.startMark]: MARK } }),
+        cluster('marked', { annotations: { [ANNOTATIONS.restartedAt]: MARK } }),
         cluster('marked-by-an-earlier-start', {
-          annotations: { [ANNOTATIONS.startMark]: '2026-02-01T00:00:00.000Z' },
+          annotations: { [ANNOTATIONS.restartedAt]: '2026-02-01T00:00:00.000Z' },
         }),
         cluster('new', { creationTimestamp: '2026-03-01T12:00:01Z' }),
         cluster('going', { deletionTimestamp: '2026-03-01T11:59:00Z' }),
@@ -168,7 +168,8 @@ t.test('a service that stops marks no more', async (t) => {
 })
 
 t.test('a service that ends again and again marks a cluster once an hour', async (t) => {
-  const marked = (mark: string) => cluster(mark, { annotations: { [ANNOTATIONS.startMark]: mark } })
+  const marked = (mark: string) =>
+    cluster(mark, { annotations: { [ANNOTATIONS.restartedAt]: mark } })
   const marks = [
     '2026-03-01T11:00:00.001Z/0.2.0',
     '2026-03-01T11:00:00.000Z/0.2.0',

@@ -140,7 +140,7 @@ export const DEFECTS: readonly Defect[] = [
     test: 'test/jobs/cluster-consistency.test.ts',
   },
   {
-    title: 'a part.json that was written by others decides what is deleted on a node',
+    title: 'a checkpoint that was written by others decides what is deleted on a node',
     file: 'jobs/backup/checkpoint.ts',
     original: 'found.uid === context.plan.uid &&\n    hasValidSeal(key, found, context)',
     replacement: 'found.uid === context.plan.uid &&\n    hasValidSeal !== null',

@@ -98,7 +98,7 @@ const namespaceEnds: Scenario = {
     const bucket = await world.bucket(namespace)
     const cluster = await running(world, home, 'a')
     await world.patch(cluster, {
-      metadata: { annotations: { 'vec-operator.dev/allow-from': '*' } },
+      metadata: { annotations: { 'vec-operator.dev/allowed-namespaces': '*' } },
     })
     await fill(world, home, 'docs')
     const clusterRef = { name: 'a', namespace: home }

@@ -165,7 +165,7 @@ const namesake: Scenario = {
     const { namespace, bucket, cluster } = await filledCluster(world, 'owner')
     const other = await world.namespace('namesake')
     await world.patch(cluster, {
-      metadata: { annotations: { 'vec-operator.dev/allow-from': '*' } },
+      metadata: { annotations: { 'vec-operator.dev/allowed-namespaces': '*' } },
     })
     await bucket.grantAccess(other)
     const first = backupResource('VecBackup', { namespace, name: 'b' }, bucket)

@@ -84,7 +84,7 @@ const elsewhere: Scenario = {
     await fill(world, theirs, 'docs')
     const clusterRef = { name: 'a', namespace: theirs }
     // The chart allows no other namespace by default.
-    const allowed = { 'vec-operator.dev/allow-from': ours }
+    const allowed = { 'vec-operator.dev/allowed-namespaces': ours }
     await world.patch(cluster, { metadata: { annotations: allowed } })
     const { reference, of } = backupResource('VecBackup', { namespace: ours, name: 'b' }, bucket)
     await world.apply(of({ clusterRef }))
@@ -95,7 +95,7 @@ const elsewhere: Scenario = {
       return secrets.every(({ metadata }) => !metadata.name.startsWith('b-backup-'))
     })
 
-    const annotations = { 'vec-operator.dev/allow-from': 'another-namespace' }
+    const annotations = { 'vec-operator.dev/allowed-namespaces': 'another-namespace' }
     await world.patch(cluster, { metadata: { annotations } })
     const second = backupResource('VecBackup', { namespace: ours, name: 'second' }, bucket)
     await world.apply(second.of({ clusterRef }))

@@ -23,7 +23,9 @@ const copied: Scenario = {
     const target = await world.namespace('copied-to')
     const owner = await running(world, source, 'a', KEYED)
     // The chart allows no other namespace by default.
-    await world.patch(owner, { metadata: { annotations: { [ANNOTATIONS.allowFrom]: target } } })
+    await world.patch(owner, {
+      metadata: { annotations: { [ANNOTATIONS.allowedNamespaces]: target } },
+    })
     await running(world, target, 'b', KEYED)
     for (const name of ['books', 'my cities']) {
       const { upsert } = await fill(world, source, name)

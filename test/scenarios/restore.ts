@@ -129,7 +129,7 @@ const guest: Scenario = {
       'no Job was made for it',
     )
 
-    const annotations = { [ANNOTATIONS.allowFrom]: namespace }
+    const annotations = { [ANNOTATIONS.allowedNamespaces]: namespace }
     await world.patch(backup.reference, { metadata: { annotations } })
     await allowed.untilCompleted(world)
     const path = '/collections/books/points/count'

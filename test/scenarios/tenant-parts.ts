@@ -5,7 +5,7 @@ import type { Reference, User, World } from '../world/world.ts'
 
 /** As the chart has it by default; in the embedded world, which has no chart, by an empty list. */
 export function closed(world: World): Record<string, string> {
-  return world.kind === 'cluster' ? {} : { [ANNOTATIONS.allowFrom]: '' }
+  return world.kind === 'cluster' ? {} : { [ANNOTATIONS.allowedNamespaces]: '' }
 }
 
 export interface Neighbours {

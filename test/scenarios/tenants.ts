@@ -75,14 +75,16 @@ const withdrawn: Scenario = {
     const { owner, own, attacker } = await neighbours(world, 'withdrawn')
     const cluster = await running(world, owner, 'a', KEYED)
     const allow = (list: string | null) =>
-      world.patch(cluster, { metadata: { annotations: { [ANNOTATIONS.allowFrom]: list } } })
+      world.patch(cluster, { metadata: { annotations: { [ANNOTATIONS.allowedNamespaces]: list } } })
     await allow(own)
     const token = resource('VecAccessKey', own, 'token')
     await attacker.create(token.of({ clusterRef: { name: 'a', namespace: owner }, access: 'r' }))
     await untilPhase(world, token.reference, 'Ready')
     t.ok((await secretIn(world, own, 'token')).data['token'])
     await t.rejects(
-      attacker.patch(cluster, { metadata: { annotations: { [ANNOTATIONS.allowFrom]: '*' } } }),
+      attacker.patch(cluster, {
+        metadata: { annotations: { [ANNOTATIONS.allowedNamespaces]: '*' } },
+      }),
       FORBIDDEN,
     )
     await allow('')
@@ -256,7 +258,7 @@ const account: Scenario = {
       accounts.find((one) => one.metadata.name.startsWith('cluster-'))?.metadata.name ?? ''
     const job = await world.user({ namespace, name })
     const annotate = (annotations: object) => job.patch(cluster, { metadata: { annotations } })
-    await t.rejects(annotate({ [ANNOTATIONS.allowFrom]: '*' }), {
+    await t.rejects(annotate({ [ANNOTATIONS.allowedNamespaces]: '*' }), {
       message: /only the annotations it reports in/,
     })
     await t.rejects(annotate({ [ANNOTATIONS.acceptRisk]: 'shard-loss' }), {

@@ -1,5 +1,5 @@
 /**
- * part.json in the folder of each shard: while the shard is streamed it holds the key of the
+ * checkpoint.json in the folder of each shard: while the shard is streamed it holds the key of the
  * object, to clean up after a pod that was killed; afterwards it records what was streamed, so that
  * it is not streamed again.
  */
@@ -13,7 +13,7 @@ import {
 } from '../../../crds/contract/backup-keys.ts'
 import { ShardSnapshot } from '../../../crds/contract/manifest.ts'
 import type { RunContext } from '../context.ts'
-import { addSeal, hasValidSeal, isUploaded } from '../objects.ts'
+import { addSeal, hasValidSeal, isUploaded, readCheckpointFile } from '../objects.ts'
 
 const Streaming = Type.Object({
   uid: Type.String(),
@@ -99,11 +99,9 @@ async function readCheckpoint(
   ref: ShardRef,
   context: RunContext,
 ): Promise<ShardCheckpoint | undefined> {
-  const { bucket, plan, tools } = context
-  const key = checkpointKey(ref, context)
-  const found = await bucket.getJson(key, tools.signal)
+  const { key, found } = await readCheckpointFile(checkpointKey(ref, context), context)
   // Invalid content was not written by this Job; overwrite it.
-  if (!Value.Check(ShardCheckpoint, found) || found.uid !== plan.uid) return undefined
+  if (!Value.Check(ShardCheckpoint, found) || found.uid !== context.plan.uid) return undefined
   return hasValidSeal(key, found, context) ? found : undefined
 }
 

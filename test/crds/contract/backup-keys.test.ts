@@ -34,14 +34,14 @@ t.test('the files of a backup by node', async (t) => {
   t.equal(collectionFolder(FOLDER, 'docs'), 'nightly/b/docs/')
   t.equal(collectionKey(FOLDER, 'docs'), 'nightly/b/docs/collection.json')
   t.equal(nodeFolder(FOLDER, 'docs', 2), 'nightly/b/docs/node-2/')
-  t.equal(nodeCheckpointKey(FOLDER, 'docs', 2), 'nightly/b/docs/node-2/part.json')
+  t.equal(nodeCheckpointKey(FOLDER, 'docs', 2), 'nightly/b/docs/node-2/checkpoint.json')
   t.equal(snapshotKey(FOLDER, 'docs', 2, 'x.snapshot'), 'nightly/b/docs/node-2/x.snapshot')
 })
 
 t.test('the files of a backup by shard', async (t) => {
   t.equal(shardFolderPrefix(FOLDER, 'docs'), 'nightly/b/docs/shard-')
   t.equal(shardFolder(FOLDER, 'docs', 7), 'nightly/b/docs/shard-7/')
-  t.equal(shardCheckpointKey(FOLDER, 'docs', 7), 'nightly/b/docs/shard-7/part.json')
+  t.equal(shardCheckpointKey(FOLDER, 'docs', 7), 'nightly/b/docs/shard-7/checkpoint.json')
   t.equal(
     shardSnapshotKey(FOLDER, { collection: 'docs', shardId: 7, writer: '0a1b2c3d' }),
     'nightly/b/docs/shard-7/docs-7-0a1b2c3d.snapshot',

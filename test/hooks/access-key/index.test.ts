@@ -103,7 +103,8 @@ t.test('an owned Secret that the cache does not have yet is not foreign', async 
 
 t.test('a cluster of another namespace may name the namespaces it allows', async (t) => {
   const theirs = (allowFrom?: string) => {
-    const annotations = allowFrom === undefined ? {} : { 'vec-operator.dev/allow-from': allowFrom }
+    const annotations =
+      allowFrom === undefined ? {} : { 'vec-operator.dev/allowed-namespaces': allowFrom }
     const found = cluster({ spec: jwtCluster.spec, annotations })
     return { ...found, metadata: { ...found.metadata, namespace: 'other' } }
   }

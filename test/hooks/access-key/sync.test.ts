@@ -148,11 +148,11 @@ t.test('a token that is due for renewal is checked after one second at the earli
 t.test(
   'a namespace that is not allowed is reported once, with the annotation that would allow it',
   async (t) => {
-    const annotations = { [ANNOTATIONS.allowFrom]: 'third' }
+    const annotations = { [ANNOTATIONS.allowedNamespaces]: 'third' }
     const theirs = cluster({ namespace: 'other', spec: jwtCluster.spec, annotations })
     const spec = { clusterRef: { name: 'a', namespace: 'other' }, access: 'r' } as const
     const desired = await sync(observed({ accessKey: accessKey(spec), cluster: theirs }), context)
-    const message = `cluster other/a does not allow namespace ns: add it to the annotation ${ANNOTATIONS.allowFrom} of the cluster`
+    const message = `cluster other/a does not allow namespace ns: add it to the annotation ${ANNOTATIONS.allowedNamespaces} of the cluster`
     t.strictSame(statusFields(desired), ['Failed', 'False', 'RefNotPermitted', message])
     t.equal(desired.status.error, message)
     t.match(desired.events, [{ type: 'Warning', reason: 'RefNotPermitted', message }])

@@ -47,7 +47,7 @@ async function waitsFor({
   const ports = { restoresReading: async () => [restore], jobsOf: async () => [job] }
   const parent = backup({
     deletionTimestamp: ago(deleted),
-    annotations: { [ANNOTATIONS.allowFrom]: allowed },
+    annotations: { [ANNOTATIONS.allowedNamespaces]: allowed },
   })
   return activeReader(parent, ports, context)
 }

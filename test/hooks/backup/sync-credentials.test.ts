@@ -148,7 +148,7 @@ t.test('a Job that this operator did not create gets no key, whatever it reports
 })
 
 t.test('a withdrawn permission stops the Job and deletes its credentials', async (t) => {
-  const observed = running({ annotations: { 'vec-operator.dev/allow-from': 'others' } })
+  const observed = running({ annotations: { 'vec-operator.dev/allowed-namespaces': 'others' } })
   const decision = sync(observed, context)
   const { name } = dataJob().metadata
   t.equal(decision.writeCopies, undefined)

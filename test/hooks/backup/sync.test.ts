@@ -111,11 +111,11 @@ t.test(
 )
 
 t.test('a backup waits until the cluster allows its namespace', async (t) => {
-  const annotations = { [ANNOTATIONS.allowFrom]: 'apps, other' }
+  const annotations = { [ANNOTATIONS.allowedNamespaces]: 'apps, other' }
   const far = backup({ namespace: 'far', spec: { clusterRef: { name: 'a', namespace: 'ns' } } })
   const observed = ready({ backup: far, children: [], cluster: runningCluster({ annotations }) })
   const decision = sync(observed, context)
-  const message = `cluster ns/a does not allow namespace far: add it to the annotation ${ANNOTATIONS.allowFrom} of the cluster`
+  const message = `cluster ns/a does not allow namespace far: add it to the annotation ${ANNOTATIONS.allowedNamespaces} of the cluster`
   t.strictSame(decision.status, {
     phase: 'Pending',
     conditions: complete('False', 'RefNotPermitted', message),
@@ -123,7 +123,7 @@ t.test('a backup waits until the cluster allows its namespace', async (t) => {
   t.equal(decision.resyncAfterSeconds, 30)
   t.equal(createdJob(decision), undefined)
   for (const list of ['*', 'apps,far', ' far ']) {
-    const allowed = runningCluster({ annotations: { [ANNOTATIONS.allowFrom]: list } })
+    const allowed = runningCluster({ annotations: { [ANNOTATIONS.allowedNamespaces]: list } })
     t.match(sync({ ...observed, cluster: allowed }, context).status.conditions, [
       { reason: 'BackupStarting' },
     ])

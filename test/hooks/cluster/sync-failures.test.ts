@@ -121,7 +121,7 @@ t.test('an upgrade when a used Secret changes', async (t) => {
 t.test('operator start: one helm upgrade per cluster, asked for by the start mark', async (t) => {
   const status = { phase: 'Running', appliedRun: 1 } as const
   const before = running()
-  const annotations = { [ANNOTATIONS.startMark]: '2026-03-01T11:00:00Z' }
+  const annotations = { [ANNOTATIONS.restartedAt]: '2026-03-01T11:00:00Z' }
   const desired = sync({ ...before, cluster: cluster({ status, annotations }) }, context)
   t.equal(upgradePlan(desired).startMark, '2026-03-01T11:00:00Z')
 })

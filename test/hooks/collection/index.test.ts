@@ -184,7 +184,7 @@ t.test('a cluster that moves to TLS or a new key is asked at once', async (t) =>
 
 t.test('a cluster may name the namespaces that may use its key', async (t) => {
   const stage = new CollectionHarness(collection({ clusterRef: { name: 'a', namespace: 'else' } }))
-  const elsewhere = cluster({ annotations: { 'vec-operator.dev/allow-from': 'one, two' } })
+  const elsewhere = cluster({ annotations: { 'vec-operator.dev/allowed-namespaces': 'one, two' } })
   elsewhere.metadata.namespace = 'else'
   stage.cluster = elsewhere
   t.match((await stage.sync()).status, {
@@ -214,7 +214,7 @@ t.test('a namespace that the cluster refuses claims neither a name nor an alias'
   })
   const stage = new CollectionHarness(claimed)
   stage.otherCollections = [rival]
-  stage.cluster = cluster({ annotations: { 'vec-operator.dev/allow-from': '' } })
+  stage.cluster = cluster({ annotations: { 'vec-operator.dev/allowed-namespaces': '' } })
   t.match(await stage.syncUntilStable(), { phase: 'Ready', aliases: ['live'] })
   const open = new CollectionHarness(collection({ aliases: ['live'] }))
   open.otherCollections = [rival]

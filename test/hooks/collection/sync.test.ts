@@ -66,9 +66,9 @@ t.test('a cluster may be used from any namespace unless it names the allowed one
     return [condition?.reason, condition?.message]
   }
   t.equal(reasonBy()[0], 'Reconciling')
-  t.strictSame(reasonBy({ 'vec-operator.dev/allow-from': 'others' }), [
+  t.strictSame(reasonBy({ 'vec-operator.dev/allowed-namespaces': 'others' }), [
     'RefNotPermitted',
-    'cluster far/a does not allow namespace ns: add it to the annotation vec-operator.dev/allow-from of the cluster',
+    'cluster far/a does not allow namespace ns: add it to the annotation vec-operator.dev/allowed-namespaces of the cluster',
   ])
 })
 

@@ -47,7 +47,8 @@ t.test('a copy has the keys that were read from its source, and nothing else', a
 
 t.test('credentials are lent only to a namespace that the cluster allows now', async (t) => {
   const lent = (from: string, crossNamespace: 'open' | 'closed', allowFrom?: string) => {
-    const annotations = allowFrom === undefined ? {} : { [ANNOTATIONS.allowFrom]: allowFrom }
+    const annotations =
+      allowFrom === undefined ? {} : { [ANNOTATIONS.allowedNamespaces]: allowFrom }
     const owner = { ...keyed, metadata: { ...keyed.metadata, annotations } }
     return clusterCopySources(owner, { engine, tls }, { from, settings: { crossNamespace } }).length
   }

@@ -102,7 +102,7 @@ t.test('copies are made of what is foreign, and of nothing else', async (t) => {
 })
 
 t.test('nothing is copied for a recreated cluster, which may allow less', async (t) => {
-  const closed = { annotations: { [ANNOTATIONS.allowFrom]: 'third' } }
+  const closed = { annotations: { [ANNOTATIONS.allowedNamespaces]: 'third' } }
   const secrets = {
     engine: secret({ 'api-key': 'a' }),
     'source-engine': secret({ 'api-key': 'b' }),

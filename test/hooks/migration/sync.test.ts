@@ -181,7 +181,7 @@ t.test(
 )
 
 t.test('a migration waits until both clusters allow its namespace', async (t) => {
-  const closed = running('b', { annotations: { [ANNOTATIONS.allowFrom]: 'third' } })
+  const closed = running('b', { annotations: { [ANNOTATIONS.allowedNamespaces]: 'third' } })
   closed.metadata.namespace = 'other'
   const decision = sync(
     ready({ migration: fromElsewhere, clusters: { ...CLUSTERS, source: closed } }),

@@ -10,7 +10,7 @@ const farBackup = restore({ spec: { backupRef: { name: 'b', namespace: 'far' } }
 const farTarget = restore({ spec: { targetClusterRef: { name: 'a', namespace: 'far' } } })
 const allowing = completedBackup({
   namespace: 'far',
-  annotations: { [ANNOTATIONS.allowFrom]: 'ns' },
+  annotations: { [ANNOTATIONS.allowedNamespaces]: 'ns' },
 })
 const secured = runningCluster({
   spec: {

@@ -88,15 +88,15 @@ for (const [what, parts, reason, message] of waits) {
 
 const permissions: [string, Partial<Observed>, RegExp][] = [
   [
-    'a backup of another namespace is read only where its allow-from names ours',
+    'a backup of another namespace is read only where its allowed-namespaces names ours',
     {
       restore: restore({ spec: { backupRef: { name: 'b', namespace: 'other' } } }),
       backup: completedBackup({ namespace: 'other' }),
     },
-    /^backup other\/b does not allow namespace ns: add it to the annotation .*allow-from of the backup$/,
+    /^backup other\/b does not allow namespace ns: add it to the annotation .*allowed-namespaces of the backup$/,
   ],
   [
-    'a cluster of another namespace is written to only where its allow-from names ours',
+    'a cluster of another namespace is written to only where its allowed-namespaces names ours',
     {
       restore: restore({
         namespace: 'mine',
@@ -105,8 +105,8 @@ const permissions: [string, Partial<Observed>, RegExp][] = [
           backupRef: { name: 'b', namespace: 'ns' },
         },
       }),
-      backup: completedBackup({ annotations: { [ANNOTATIONS.allowFrom]: 'mine' } }),
-      cluster: runningCluster({ annotations: { [ANNOTATIONS.allowFrom]: 'ns' } }),
+      backup: completedBackup({ annotations: { [ANNOTATIONS.allowedNamespaces]: 'mine' } }),
+      cluster: runningCluster({ annotations: { [ANNOTATIONS.allowedNamespaces]: 'ns' } }),
     },
     /^cluster ns\/a does not allow namespace mine/,
   ],
@@ -272,7 +272,7 @@ t.test(
     })
     const parts = {
       restore: foreign,
-      backup: completedBackup({ annotations: { [ANNOTATIONS.allowFrom]: 'mine, x' } }),
+      backup: completedBackup({ annotations: { [ANNOTATIONS.allowedNamespaces]: 'mine, x' } }),
       cluster: runningCluster({ spec: { apiKey: { autoGenerate: true, jwtRbac: false } } }),
       secrets: { bucket: secret({ ...bucketKeysText, other: 'x' }), engine: keySecret() },
       children: restoreRbac(foreign),

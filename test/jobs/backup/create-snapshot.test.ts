@@ -87,7 +87,7 @@ t.test(
     // The checkpoint says that the node accepted the request.
     let parts = 0
     scene.s3.misbehave(({ operation, key }) => {
-      if (operation === 'PutObject' && key.endsWith('/part.json') && ++parts === 2) {
+      if (operation === 'PutObject' && key.endsWith('/checkpoint.json') && ++parts === 2) {
         setTimeout(() => begun.resolve(undefined), 200)
       }
       return undefined
@@ -105,9 +105,12 @@ t.test(
   },
 )
 
-/** What was in part.json when a pod was killed right after it had written it. */
-function writePreviousCheckpoint({ store, world }: BackupFixture, part: object, job = JOB) {
-  const key = nodeCheckpointKey(world.folder, 'docs', 0)
+/** What was in checkpoint.json when a pod was killed right after it had written it. */
+function writePreviousCheckpoint(
+  { store, world }: BackupFixture,
+  part: object,
+  { job = JOB, key = nodeCheckpointKey(world.folder, 'docs', 0) } = {},
+) {
   const content = { uid: world.uid, round: 1, ...part }
   const owner = {
     ...{ uid: world.uid, namespace: 'ns', name: 'b', cluster: { namespace: 'ns', name: 'a' } },
@@ -230,10 +233,10 @@ const FORGED: [string, (name: string) => object, string][] = [
   ],
 ]
 for (const [what, part, job] of FORGED) {
-  t.test(`a part.json that ${what} deletes nothing on a node`, async (t) => {
+  t.test(`a checkpoint that ${what} deletes nothing on a node`, async (t) => {
     const scene = await backupFixture(t, { nodes: 1 })
     const name = createUserSnapshot(scene)
-    writePreviousCheckpoint(scene, part(name), job)
+    writePreviousCheckpoint(scene, part(name), job === undefined ? {} : { job })
     const deleted: string[] = []
     scene.nodes[0]?.misbehave(({ method, path }) => {
       if (method === 'DELETE') deleted.push(path.join('/'))

@@ -49,7 +49,7 @@ function ownerNamed(name: string, uid: string): Owner {
 t.test('a free folder is claimed once, and its backup can resume there', async (t) => {
   const { claimOf, store, put } = await stage(t)
   t.strictSame(await claimOf('p', 'a').take(), ownerNamed('a', 'uid-a'))
-  put('p/a/docs/node-0/part.json')
+  put('p/a/docs/node-0/checkpoint.json')
   t.strictSame(await claimOf('p', 'a').take(), ownerNamed('a', 'uid-a'))
   await t.rejects(claimOf('p', 'a', 'uid-namesake').take(), {
     code: 'Rejected',

@@ -292,7 +292,7 @@ t.test('statuses without a meaning are counted by their first digit', async (t) 
   for (let status = 200; status < 300; status += 1) {
     service.recordCall('engine', { method: 'GET', status, seconds: 1 })
   }
-  const codes = (await samples(service, 'vec_operator_outside_calls_total')).map((line) => {
+  const codes = (await samples(service, 'vec_operator_client_requests_total')).map((line) => {
     return /code="(\w+)"/.exec(line)?.[1]
   })
   const known = ['200', '201', '202', '203', '204', '205', '206', '207', '208', '226', '2xx']
@@ -373,14 +373,26 @@ t.test(
   },
 )
 
-t.test('calls to the outside are counted by system, method and status', async (t) => {
+const DURATION = 'vec_operator_client_request_duration_seconds'
+
+t.test('client requests are counted and timed by target, method and status', async (t) => {
   const service = metrics()
   service.recordCall('engine', { method: 'GET', status: 200, seconds: 0.01 })
   service.recordCall('engine', { method: 'GET', status: undefined, seconds: 30 })
   service.recordCall('bucket', { method: 'DELETE', status: 503, seconds: 0.2 })
-  t.strictSame(await samples(service, 'vec_operator_outside_calls_total'), [
-    'vec_operator_outside_calls_total{system="bucket",method="DELETE",code="503"} 1',
-    'vec_operator_outside_calls_total{system="engine",method="GET",code="200"} 1',
-    'vec_operator_outside_calls_total{system="engine",method="GET",code="none"} 1',
+  t.strictSame(await samples(service, 'vec_operator_client_requests_total'), [
+    'vec_operator_client_requests_total{target="bucket",method="DELETE",code="503"} 1',
+    'vec_operator_client_requests_total{target="engine",method="GET",code="200"} 1',
+    'vec_operator_client_requests_total{target="engine",method="GET",code="none"} 1',
+  ])
+  t.strictSame(await samples(service, `${DURATION}_count`), [
+    `${DURATION}_count{target="bucket",method="DELETE"} 1`,
+    `${DURATION}_count{target="engine",method="GET"} 2`,
+  ])
+  const buckets = await samples(service, `${DURATION}_bucket`)
+  const labels = buckets.map((line) => line.slice(0, line.indexOf('}')).replace(/le="[^"]+"/, ''))
+  t.strictSame([...new Set(labels)].toSorted(), [
+    `${DURATION}_bucket{,target="bucket",method="DELETE"`,
+    `${DURATION}_bucket{,target="engine",method="GET"`,
   ])
 })

@@ -87,9 +87,19 @@ t.test('a batch returns how many objects are left, and the folder is surveyed on
 const WRITTEN = [
   'manifest.json',
   'owner.json',
-  ...['collection.json', 'node-0/part.json', 'node-0/docs-1.snapshot'].map((key) => `docs/${key}`),
-  ...['collection.json', 'shard-12/part.json', 'shard-12/x-12.snapshot'].map((key) => `x/${key}`),
-  'node-1/node-0/part.json',
+  ...[
+    'collection.json',
+    'node-0/checkpoint.json',
+    'node-0/part.json',
+    'node-0/docs-1.snapshot',
+  ].map((key) => `docs/${key}`),
+  ...[
+    'collection.json',
+    'shard-12/checkpoint.json',
+    'shard-12/part.json',
+    'shard-12/x-12.snapshot',
+  ].map((key) => `x/${key}`),
+  'node-1/node-0/checkpoint.json',
   '%6Fwner.json/collection.json',
 ]
 

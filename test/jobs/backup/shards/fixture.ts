@@ -68,7 +68,7 @@ export function countStreams(fixture: ShardFixture) {
   })
   // A stream has ended when its checkpoint is in the bucket.
   fixture.s3.misbehave(({ operation, key }) => {
-    const shard = /shard-(\d+)\/part.json$/.exec(key)?.[1]
+    const shard = /shard-(\d+)\/checkpoint.json$/.exec(key)?.[1]
     if (operation === 'PutObject' && shard !== undefined) open.delete(Number(shard))
     return undefined
   })
