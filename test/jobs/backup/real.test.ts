@@ -92,7 +92,9 @@ async function examine(t: Test, engineBin: string, storeBin: string) {
           { name: 'two', status: 'Completed' },
         ],
       })
-      const { code, log } = await world.verify('s3://backups/chosen/b')
+      const whole = await world.verify('s3://backups/chosen/b')
+      t.equal(whole.code, EXIT.failed, 'the backup lacks one of its collections')
+      const { code, log } = await world.verify('s3://backups/chosen/b', '--collections', 'two')
       t.equal(code, EXIT.done, log)
       t.strictSame(await filesOf('two'), [])
     },
