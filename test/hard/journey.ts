@@ -96,7 +96,7 @@ class JourneyRun {
     say('clusters are Running')
     await this.#traffic.fill(points)
     say('filled')
-    this.#traffic.start({ churns: true })
+    this.#traffic.start({ churns: this.#plan.calm !== true })
     if (journey === 'migration') await this.#migrate()
     else await this.#backUpAndRestore()
   }

@@ -56,6 +56,8 @@ export interface Plan {
   points: number
   /** How long clients write after a data job has reported Completed, before all is compared again. */
   afterwardsMs: number
+  /** True: no shard keys, aliases and collections are created or deleted; only points are written. */
+  calm?: boolean
   strikes: Strike[]
 }
 

@@ -36,7 +36,6 @@ const SLOW_JOB = 60_000
 /** A shard of the load takes some ten seconds. */
 const SLOW_STORE = 25_000
 const STABLE_MS = 5_000
-const LOST_POINTS = 5
 
 export class Strikes {
   /** How often each fault has struck. */
@@ -217,8 +216,8 @@ function doubleOf({ world, cluster }: Blow): EngineCluster | undefined {
 }
 
 /**
- * A node has lost points of its replicas and calls them Active; the other nodes call them Dead until it
- * has caught up.
+ * The replicas of a node are empty and it calls them Active; the other nodes call them Dead until it has
+ * caught up.
  */
 function fallsBehind(blow: Blow): Undo | undefined {
   const engine = doubleOf(blow)
@@ -229,7 +228,7 @@ function fallsBehind(blow: Blow): Undo | undefined {
     shards.filter(({ peers }) => peers.length > 1 && peers.includes(id)),
   )
   for (const shard of struck) {
-    shard.lost = { ...shard.lost, [blow.node]: LOST_POINTS }
+    shard.lost = { ...shard.lost, [blow.node]: Infinity }
     shard.reportedStates = Object.fromEntries(
       others.map(({ ordinal }) => [ordinal, { [id]: 'Dead' }]),
     )
