@@ -97,7 +97,18 @@ export const EXCEPTIONS = [
   { file: 'test/jobs/kubectl/', word: 'cures (cures)', reason: 'key of the JSON output' },
   { file: 'test/jobs/migration/', word: 'lanes (lanes)', reason: 'key of the progress report' },
   { file: 'test/jobs/restore/', word: 'isInPlace (place)', reason: 'key of the progress report' },
-  { file: 'test/chart/golden.ts', word: 'people', reason: 'name of a template of the chart' },
+  {
+    file: 'crds/contract/migration-job.ts',
+    word: 'lanes (lanes)',
+    reason: 'key of the progress that Jobs write',
+  },
+  { file: 'jobs/migration/', word: 'lanes (lanes)', reason: 'key of the progress that Jobs write' },
+  {
+    file: 'crds/contract/restore-job.ts',
+    word: 'isInPlace (place)',
+    reason: 'key of the progress that Jobs write',
+  },
+  { file: 'jobs/restore/', word: 'isInPlace (place)', reason: 'key of the progress that Jobs write' },
 ]
 
 /** Prefixes of paths that still have findings. Lint passes over them; each is removed once it is clean. */

@@ -102,13 +102,13 @@ export class RetryBudget {
 /** Retries until there is a response, within bounds: for nodes that are restarted. */
 export async function retryTransient<Result>(
   {
-    patience,
+    retryBudget,
     tools,
-  }: { patience: RetryBudget; tools: Pick<Dependencies, 'signal' | 'log' | 'time'> },
+  }: { retryBudget: RetryBudget; tools: Pick<Dependencies, 'signal' | 'log' | 'time'> },
   call: () => Promise<Result>,
 ): Promise<Result> {
   const { time, signal, log } = tools
-  const limitMs = patience.nextLimitMs()
+  const limitMs = retryBudget.nextLimitMs()
   const pauseMs = (error: unknown, { waitedMs }: { waitedMs: number }) => {
     signal.throwIfAborted()
     if (!isTransient(error) || waitedMs >= limitMs) return undefined
@@ -116,7 +116,7 @@ export async function retryTransient<Result>(
     return POLL_MS
   }
   const afterPause = () => {
-    patience.consume(POLL_MS)
+    retryBudget.consume(POLL_MS)
   }
   return retry({ time, signal, pauseMs, afterPause }, call)
 }

@@ -28,7 +28,7 @@ export interface RunContext {
   /** `<prefix>/<name>/` */
   folder: string
   progress: BackupProgress
-  patience: RetryBudget
+  retryBudget: RetryBudget
   /** The expected size of each shard. */
   shardSizes: ShardSizes
   /**

@@ -72,9 +72,9 @@ export async function createSnapshot(
  */
 async function waitForIdleNode({ collection, ordinal }: SnapshotRef, context: RunContext) {
   const { signal, log, time } = context.tools
-  const limitMs = context.patience.nextLimitMs()
+  const limitMs = context.retryBudget.nextLimitMs()
   const afterPause = () => {
-    context.patience.consume(POLL_INTERVAL_MS)
+    context.retryBudget.consume(POLL_INTERVAL_MS)
   }
   const schedule = { time, signal, pauseMs: POLL_INTERVAL_MS, afterPause }
   return poll(schedule, async ({ waitedMs }) => {
@@ -124,7 +124,7 @@ async function waitForSnapshot(
   const { signal, time, log } = context.tools
   const start = time.now().getTime()
   let reportedAt = start
-  const pollOutcome = withSilenceLimit(context.patience.nextLimitMs(), context, () =>
+  const pollOutcome = withSilenceLimit(context.retryBudget.nextLimitMs(), context, () =>
     readSnapshotOutcome(ref, accepted, context, signal),
   )
   const pauseMs = [...INITIAL_POLL_DELAYS_MS, POLL_INTERVAL_MS]

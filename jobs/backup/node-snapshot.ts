@@ -67,7 +67,7 @@ export async function backUpNode(
   } finally {
     const { pending } = attempt
     if (pending !== undefined && !signal.aborted) {
-      await deleteEngineSnapshot(ref, pending, context, context.patience.nextLimitMs())
+      await deleteEngineSnapshot(ref, pending, context, context.retryBudget.nextLimitMs())
     }
   }
 }
@@ -101,7 +101,7 @@ export async function cleanUpPreviousAttempt(
   checkpoint: Checkpoint,
   context: RunContext,
 ): Promise<void> {
-  await deleteEngineSnapshot(ref, checkpoint, context, context.patience.nextLimitMs())
+  await deleteEngineSnapshot(ref, checkpoint, context, context.retryBudget.nextLimitMs())
   await deleteStaleObject(ref, checkpoint, context)
 }
 

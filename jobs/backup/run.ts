@@ -59,7 +59,7 @@ async function attempt(
   { bucket, progress }: Pick<RunContext, 'bucket' | 'progress'>,
 ): Promise<FinalReport> {
   const folder = backupFolder({ prefix: plan.storage.prefix, name: plan.name })
-  const patience = new RetryBudget()
+  const retryBudget = new RetryBudget()
   const shardSizes = new ShardSizes()
   const context: RunContext = {
     plan,
@@ -67,7 +67,7 @@ async function attempt(
     bucket,
     folder,
     progress,
-    patience,
+    retryBudget,
     shardSizes,
     undeletedSnapshots: [],
   }

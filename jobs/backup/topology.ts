@@ -30,20 +30,20 @@ const POLL_MS = 5_000
  * transferred.
  */
 export async function waitForTopology(name: string, context: RunContext): Promise<Topology> {
-  const { tools, patience, progress } = context
+  const { tools, retryBudget, progress } = context
   const { time, log, signal } = tools
-  const limitMs = patience.nextLimitMs()
+  const limitMs = retryBudget.nextLimitMs()
   const start = time.now().getTime()
   const afterPause = () => progress.flush()
   return poll({ time, signal, pauseMs: POLL_MS, afterPause }, async ({ pauses }) => {
     const waitedMs = pauses === 0 ? 0 : time.now().getTime() - start
     const current = await readTopology(name, context)
     if (typeof current !== 'string') {
-      patience.consume(waitedMs)
+      retryBudget.consume(waitedMs)
       return current
     }
     if (waitedMs >= limitMs) {
-      patience.consume(waitedMs)
+      retryBudget.consume(waitedMs)
       throw new EngineError(`${current} (waited ${Math.round(waitedMs / 1000)} s)`)
     }
     log.info({ collection: name, reason: current }, 'waiting until every replica is Active')

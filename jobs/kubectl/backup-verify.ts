@@ -151,8 +151,8 @@ function logResult(
       `${withoutChecksum} objects have no checksum in the manifest: ${limitation}`,
     )
   }
-  const verdict = options.sizesOnly || withoutChecksum > 0 ? 'have the right size' : 'are whole'
-  options.log.info(fields, `all ${objects} objects ${verdict}: ${formatBytes(bytes)}`)
+  const result = options.sizesOnly || withoutChecksum > 0 ? 'have the right size' : 'are whole'
+  options.log.info(fields, `all ${objects} objects ${result}: ${formatBytes(bytes)}`)
   return EXIT_CODES.success
 }
 

@@ -91,9 +91,16 @@ export async function openInspection(
     log,
     time,
   }
-  const patience = new RetryBudget(NO_RETRY_MS)
+  const retryBudget = new RetryBudget(NO_RETRY_MS)
   const { priority, replicationFactor } = restore.spec
-  const context: PreflightContext = { plan, bucket, tools, patience, priority, replicationFactor }
+  const context: PreflightContext = {
+    plan,
+    bucket,
+    tools,
+    retryBudget,
+    priority,
+    replicationFactor,
+  }
   const { collections } = restore.spec
   const readSource = () => readManifest({ bucket, plan, collections, signal })
   return { bucket, work: context, readSource }

@@ -26,12 +26,12 @@ const LARGE_BYTES = 8 * 1024 * 1024
  * they fail the request only after `maxRateLimits` waits.
  */
 export async function withBackoff<Result>(
-  { tools, patience, progress }: Pick<RunContext, 'tools' | 'patience' | 'progress'>,
+  { tools, retryBudget, progress }: Pick<RunContext, 'tools' | 'retryBudget' | 'progress'>,
   request: () => Promise<Result>,
   maxRateLimits = MAX_RATE_LIMITS,
 ): Promise<Result> {
   const { log, time, signal } = tools
-  const limitMs = patience.nextLimitMs()
+  const limitMs = retryBudget.nextLimitMs()
   let rateLimits = 0
   const pauseMs = (
     error: unknown,
@@ -52,7 +52,7 @@ export async function withBackoff<Result>(
   const afterPause = (pause: number, error: unknown) => {
     // A rate-limited engine is reachable: these waits do not reduce the budget for an unavailable
     // one.
-    if (parseRetryAfter(error) === undefined) patience.consume(pause, time.now())
+    if (parseRetryAfter(error) === undefined) retryBudget.consume(pause, time.now())
     progress.check()
   }
   return retry({ time, signal, pauseMs, afterPause }, request)

@@ -45,7 +45,7 @@ export interface RunContext {
   source: Endpoint
   target: Endpoint
   progress: Progress
-  patience: RetryBudget
+  retryBudget: RetryBudget
 }
 
 /** The name of a collection at the target. */

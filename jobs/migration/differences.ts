@@ -19,7 +19,7 @@ const LABELS: Record<DifferenceKind, string> = {
 
 export class Differences {
   readonly #counts: Record<DifferenceKind, number>
-  readonly #listed: Record<DifferenceKind, [place: CopyScope, id: string][]> = {
+  readonly #listed: Record<DifferenceKind, [scope: CopyScope, id: string][]> = {
     ...{ missing: [], different: [], extra: [] },
   }
 

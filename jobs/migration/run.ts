@@ -72,7 +72,7 @@ async function attempt(plan: MigrationPlan, tools: Dependencies): Promise<FinalR
       tools,
       options,
       ...connectEndpoints(plan, tools),
-      patience: new RetryBudget(),
+      retryBudget: new RetryBudget(),
     }
     const collections = await prepareCollections({ ...base, progress })
     const resumePosition = previousPosition(tools)

@@ -21,7 +21,7 @@ export interface RunContext {
   /** Replicas of each shard, if the spec overrides the number in the backup. */
   replicationFactor: number | undefined
   progress: Progress
-  patience: RetryBudget
+  retryBudget: RetryBudget
   /** How each node receives its snapshots, by ordinal; filled as soon as it is detected. */
   deliveryModes: Map<number, 'fetch' | 'upload'>
   /**
@@ -36,7 +36,7 @@ export interface RunContext {
 /** What the checks need to read the bucket and the target. They change nothing. */
 export interface PreflightContext extends Pick<
   RunContext,
-  'plan' | 'bucket' | 'priority' | 'replicationFactor' | 'patience'
+  'plan' | 'bucket' | 'priority' | 'replicationFactor' | 'retryBudget'
 > {
   tools: Pick<Dependencies, 'engineForPod' | 'signal' | 'log' | 'time'>
 }

@@ -148,7 +148,7 @@ export interface ShardView {
   /** Peer ids by ordinal. */
   peers: number[]
   /** Why the cluster is not stable; undefined if it is. */
-  unrest?: string
+  instability?: string
 }
 
 /** Replicas of each shard as the first node reports them, even if nodes disagree. */
@@ -174,8 +174,8 @@ export function shardView(placements: RestoreClusterInfo[], views: ConsensusStat
     }
     return byShard
   })
-  const unrest = transferInProgress(placements, ordinalOf) ?? raftBacklog(views)
-  return { replicas, keys, peers, ...(unrest !== undefined && { unrest }) }
+  const instability = transferInProgress(placements, ordinalOf) ?? raftBacklog(views)
+  return { replicas, keys, peers, ...(instability !== undefined && { instability }) }
 }
 
 /**
@@ -183,7 +183,7 @@ export function shardView(placements: RestoreClusterInfo[], views: ConsensusStat
  * moves.
  */
 export function unstableReason(view: ShardView): string | undefined {
-  return view.unrest ?? disagreement(view) ?? inactiveReplica(view.replicas)
+  return view.instability ?? disagreement(view) ?? inactiveReplica(view.replicas)
 }
 
 export function disagreement({ replicas: [first, ...others] }: ShardView): string | undefined {

@@ -79,7 +79,7 @@ async function attempt({ plan, spec, tools, bucket }: AttemptOptions): Promise<F
   const settings = { folder: manifestFolder(plan), priority, waitForIndexing, replicationFactor }
   const factors = progress.loweredFactors()
   const shared = {
-    patience: new RetryBudget(),
+    retryBudget: new RetryBudget(),
     deliveryModes: new Map(),
     placements: new Map(),
     factors,

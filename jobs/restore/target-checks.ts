@@ -10,7 +10,7 @@ import { engineOn, ordinals, recoveryOn, type PreflightContext } from './context
 import type { Placement } from './placement.ts'
 import type { NodeItem, RestoreItem, ShardItem, SourceManifest } from './restore-item.ts'
 
-type CheckContext = Pick<PreflightContext, 'plan' | 'tools' | 'patience'>
+type CheckContext = Pick<PreflightContext, 'plan' | 'tools' | 'retryBudget'>
 
 /**
  * Before this version, a recovery left replicas of shards without data in a state from which they

@@ -132,7 +132,7 @@ class StabilityTimer {
     this.#lastState = state
     this.#stableSince = instability === undefined ? (this.#stableSince ?? this.#now()) : undefined
     const disagrees =
-      typeof view !== 'string' && view.unrest === undefined && disagreement(view) !== undefined
+      typeof view !== 'string' && view.instability === undefined && disagreement(view) !== undefined
     this.#disagreesSince = disagrees ? (this.#disagreesSince ?? this.#now()) : undefined
   }
 

@@ -233,8 +233,8 @@ async function nextAssignment({
   scheduler,
   context,
 }: StreamRound): Promise<ScheduledShard | undefined> {
-  const { patience, tools } = context
-  const limit = patience.nextLimitMs()
+  const { retryBudget, tools } = context
+  const limit = retryBudget.nextLimitMs()
   for (let waited = 0; ;) {
     const view = await readShardView(collection, context)
     // Its shard key may have been deleted: the collection is checked again at the end.
@@ -254,7 +254,7 @@ async function nextAssignment({
     }
     tools.log.info({ collection, shard: first }, 'waiting until a replica is Active')
     await tools.time.sleep(POLL_MS, tools.signal)
-    patience.consume(POLL_MS)
+    retryBudget.consume(POLL_MS)
     waited += POLL_MS
   }
 }

@@ -99,13 +99,13 @@ t.test('nodes are stable when all have applied the same entries and no shard mov
   })
   const both = [placement(10), placement(11)]
   const rest = shardView(both, [view(7), view(7)])
-  t.equal(rest.unrest, undefined)
+  t.equal(rest.instability, undefined)
   t.equal(disagreement(rest), undefined)
-  t.equal(shardView(both, [view(7), view(8)]).unrest, 'the nodes have not applied the same')
-  t.match(shardView(both, [view(7), view(7, 1)]).unrest, /^node 1 has not applied all/)
+  t.equal(shardView(both, [view(7), view(8)]).instability, 'the nodes have not applied the same')
+  t.match(shardView(both, [view(7), view(7, 1)]).instability, /^node 1 has not applied all/)
   const moving = [placement(10, [{ shard_id: 0, from: 10, to: 11, comment: '3 of 9' }]), both[1]]
   t.equal(
-    shardView(moving as never, [view(7), view(7)]).unrest,
+    shardView(moving as never, [view(7), view(7)]).instability,
     'shard 0 is on its way from node 0 to node 1 (3 of 9)',
   )
   const dead = {
