@@ -108,7 +108,11 @@ export const EXCEPTIONS = [
     word: 'isInPlace (place)',
     reason: 'key of the progress that Jobs write',
   },
-  { file: 'jobs/restore/', word: 'isInPlace (place)', reason: 'key of the progress that Jobs write' },
+  {
+    file: 'jobs/restore/',
+    word: 'isInPlace (place)',
+    reason: 'key of the progress that Jobs write',
+  },
 ]
 
 /** Prefixes of paths that still have findings. Lint passes over them; each is removed once it is clean. */
