@@ -27,6 +27,9 @@ const IN_PROGRESS_REASONS = new Set([
   'WaitingForTurn',
 ])
 
+/** Reasons that each sync checks before it starts a run: once it starts one, they no longer apply. */
+const CHECKED_REASONS = new Set(['InvalidSpec', 'InvalidSecret'])
+
 /** How the last run failed; `unknown` while its report may still arrive; undefined if it did not fail. */
 export function lastFailure(
   { jobs, progress }: Observed,
@@ -67,10 +70,11 @@ export function reportsEndOf(progress: Progress | undefined, job: Job): boolean 
   return progress.run > runNumber(job)
 }
 
-/** The previous failure of this generation; it is reported until a run succeeds. */
+/** The failure of the previous run of this generation; it is reported until a run succeeds. */
 export function previousFailure(cluster: VecCluster): ConditionReason | undefined {
   const applied = getCondition(cluster, 'Applied')
   if (applied?.status !== 'False' || IN_PROGRESS_REASONS.has(applied.reason)) return undefined
+  if (CHECKED_REASONS.has(applied.reason)) return undefined
   if (applied.observedGeneration !== cluster.metadata.generation) return undefined
   return { reason: applied.reason, message: applied.message }
 }

@@ -51,7 +51,10 @@ function partsOf(subjects: Subject<never>[], { count, ...part }: Omit<Part, 'sub
   if (count === 0) return []
   return subjects
     .filter(({ inWorld }) => !part.isWorld || inWorld !== undefined)
-    .map(({ name }) => ({ subject: name, count, ...part }))
+    .map(({ name, cost = 1 }) => ({
+      ...{ subject: name, ...part },
+      count: part.isWorld ? count : Math.ceil(count / cost),
+    }))
 }
 
 function nameOf({ subject, isWorld }: Part): string {

@@ -13,9 +13,9 @@ const worldCount = Number(process.env['FUZZ_WORLD'] ?? 20)
 const seed = Number(process.env['FUZZ_SEED'] ?? 1)
 
 export async function shortRun<Case>(t: Test, subject: Subject<Case>): Promise<void> {
-  const { name, title, inWorld } = subject
+  const { name, title, inWorld, cost = 1 } = subject
   await t.test(title, async (t) => {
-    const fuzzed = await fuzz(subject, { seed, count })
+    const fuzzed = await fuzz(subject, { seed, count: Math.ceil(count / cost) })
     tell(t, name, fuzzed)
     // Both sides of the border were met, or nothing was.
     t.ok(Object.keys(fuzzed.kinds).length > 1, 'several kinds of cases were drawn')

@@ -54,7 +54,8 @@ export class Stage {
   #broken: unknown
   readonly #connections = new EngineConnections()
   #said: Record<string, unknown>[] = []
-  #lastAnswer = ''
+  /** Text of the last decision. */
+  lastAnswer = ''
   /** After how many seconds the last pass asked to be repeated. */
   resyncSeconds: number | undefined
 
@@ -113,14 +114,14 @@ export class Stage {
     if (live === undefined) return 'gone'
     const { store } = this.resources
     const before = store.revision
-    const text = this.#lastAnswer
+    const text = this.lastAnswer
     this.#broken = undefined
     try {
       this.resyncSeconds = await this.#loop.pass(resource, live)
     } catch (error) {
       throw this.#broken ?? new Broken(error instanceof Error ? error.message : String(error))
     }
-    return store.revision === before && text === this.#lastAnswer ? 'unchanged' : 'changed'
+    return store.revision === before && text === this.lastAnswer ? 'unchanged' : 'changed'
   }
 
   /** What Metacontroller would send now; undefined when the parent is gone. */
@@ -218,7 +219,7 @@ export class Stage {
     })
     if (hook === 'customize' && status === 200) return readAnswer(text, CustomizeAnswer, true)
     if (decision === undefined) throw new Broken(`${hook} answered ${status}: ${text}`)
-    this.#lastAnswer = text
+    this.lastAnswer = text
     return decision
   }
 

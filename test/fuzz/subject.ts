@@ -7,6 +7,8 @@ export interface Subject<Case> {
   /** What must hold, as a sentence. */
   title: string
   cases: fc.Arbitrary<Case>
+  /** How many cases of the other subjects take as long as one of this; default: 1. */
+  cost?: number
   open(): Promise<Check<Case>>
   /** The same through a whole world, where that makes a difference. */
   inWorld?: () => Promise<Check<Case>>

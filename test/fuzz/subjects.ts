@@ -1,5 +1,6 @@
 /** All that is fuzzed. */
 import { answers } from './answers.ts'
+import { decisions } from './decisions.ts'
 import { listings } from './listings.ts'
 import { manifests } from './manifests.ts'
 import { reports } from './reports.ts'
@@ -8,4 +9,6 @@ import { specs } from './specs.ts'
 import type { Subject } from './subject.ts'
 
 /** Each with cases of its own, which nobody else needs to know. */
-export const SUBJECTS = [specs, reports, requests, answers, manifests, listings] as Subject<never>[]
+export const SUBJECTS = [
+  ...[specs, decisions, reports, requests, answers, manifests, listings],
+] as Subject<never>[]

@@ -196,4 +196,55 @@ export const DEFECTS: readonly Defect[] = [
     replacement: 'if (b === undefined) return false\n  if (a.length > 0) return true',
     test: 'test/jobs/migration/verify.test.ts',
   },
+  {
+    title: 'VecCluster: a Secret that exists by now is still reported as missing',
+    file: 'hooks/cluster/helm-result.ts',
+    original: 'if (CHECKED_REASONS.has(applied.reason)) return undefined',
+    replacement: "if (applied.reason === '') return undefined",
+    test: 'test/fuzz/decisions.test.ts',
+  },
+  {
+    title: 'VecCollection: deletionPolicy Retain deletes the collection',
+    file: 'hooks/collection/finalize.ts',
+    original:
+      "  if (collection.spec.deletionPolicy === 'Retain') return undefined\n  const cluster",
+    replacement: '  const cluster',
+    test: 'test/fuzz/decisions.test.ts',
+  },
+  {
+    title: 'VecAccessKey: a token is issued although the cluster accepts none',
+    file: 'hooks/access-key/sync.ts',
+    original: 'cluster.spec.apiKey?.jwtRbac !== true',
+    replacement: 'cluster.spec.apiKey?.jwtRbac === null',
+    test: 'test/fuzz/decisions.test.ts',
+  },
+  {
+    title: 'VecBackupSchedule: Forbid creates a backup while another is active',
+    file: 'hooks/backup-schedule/tick.ts',
+    original: "    case 'Forbid': {\n",
+    replacement:
+      "    case 'Forbid': {\n      if (slot !== undefined) return { create: slot, ready: scheduledFinding() }\n",
+    test: 'test/fuzz/decisions.test.ts',
+  },
+  {
+    title: 'VecRestore: the Job starts before the backup is Completed',
+    file: 'hooks/restore/sync.ts',
+    original: "if (phase === 'Completed') return undefined\n  const message",
+    replacement: "if (phase !== 'Failed') return undefined\n  const message",
+    test: 'test/fuzz/decisions.test.ts',
+  },
+  {
+    title: 'VecBackup: a failed backup has the reason of a completed one',
+    file: 'hooks/backup/status.ts',
+    original: "phase === 'Completed' ? 'BackupCompleted'",
+    replacement: "phase !== 'Pending' ? 'BackupCompleted'",
+    test: 'test/fuzz/decisions.test.ts',
+  },
+  {
+    title: 'VecMigration: the Job starts whatever is missing',
+    file: 'hooks/migration/sync.ts',
+    original: 'blocker: firstBlocker(observed, settings),',
+    replacement: 'blocker: undefined,',
+    test: 'test/fuzz/decisions.test.ts',
+  },
 ]

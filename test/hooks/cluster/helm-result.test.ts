@@ -102,3 +102,15 @@ for (const reason of [
     t.equal(isFailureReason(reason), false)
   })
 }
+
+t.test('a spec or a Secret that was wrong is no failure of a run', async (t) => {
+  const withReason = (reason: string) => {
+    const condition = { type: 'Applied', status: 'False' as const, reason, message: 'said' }
+    const conditions = [{ ...condition, lastTransitionTime: ago(60), observedGeneration: 1 }]
+    return previousFailure(cluster({ status: { phase: 'Pending', conditions } }))
+  }
+  t.strictSame(withReason('HelmFailed'), { reason: 'HelmFailed', message: 'said' })
+  // The sync that starts a run has checked both: the condition must not name what is repaired.
+  t.equal(withReason('InvalidSecret'), undefined)
+  t.equal(withReason('InvalidSpec'), undefined)
+})

@@ -1,0 +1,173 @@
+/**
+ * VecCluster: when helm runs, and what its status says. Sources: "States and transitions" of the
+ * specification, docs/kinds/cluster.md.
+ */
+import fc from 'fast-check'
+import { decodePlan, JOB_ENV, UpgradePlan } from '../../../crds/contract/job.ts'
+import { ANNOTATIONS, API_VERSION } from '../../../crds/contract/names.ts'
+import { statefulSet } from '../../builders.ts'
+import { finalizerName } from '../../../metacontroller/controllers.ts'
+import { valueAt } from '../../world/api/json.ts'
+import type { ApiObject } from '../../world/client.ts'
+import { Broken } from '../promises.ts'
+import type { Stage } from '../stage.ts'
+import { annotate, endJob, report } from './job-steps.ts'
+import { Run, unfinishedJobs, type Model, type Verdict } from './model.ts'
+import { HOME, putSecret, replace, type SecretState } from './surroundings.ts'
+
+export interface ClusterCase {
+  /** `auto`: the chart generates the key; else the Secret that the spec names. */
+  apiKey: 'auto' | SecretState
+  first: 'Done' | 'Failed'
+  isReady: boolean
+  /** Then the spec asks for this version. */
+  version: keyof typeof CHANGES
+  isRiskAccepted: boolean
+}
+
+/** From 1.18.3: why the version is refused, and the risk by which it is accepted. */
+const CHANGES = {
+  '1.18.3': undefined,
+  '1.18.4': undefined,
+  '1.19.0': undefined,
+  '1.20.1': { reason: 'VersionSkipped', risk: 'version-skip' },
+  '1.17.1': { reason: 'VersionDowngraded', risk: 'downgrade' },
+}
+
+const cases: fc.Arbitrary<ClusterCase> = fc.record(
+  {
+    apiKey: fc.constantFrom<ClusterCase['apiKey']>('auto', 'auto', 'good', 'absent', 'empty'),
+    first: fc.constantFrom('Done', 'Done', 'Failed'),
+    isReady: fc.constantFrom(true, true, false),
+    version: fc.constantFrom(...(Object.keys(CHANGES) as (keyof typeof CHANGES)[])),
+    isRiskAccepted: fc.constantFrom(false, true),
+  },
+  { noNullPrototype: true },
+) as fc.Arbitrary<ClusterCase>
+
+export const clusterModel: Model<ClusterCase> = { kind: 'VecCluster', cases, run: runCase }
+
+/** A helm run is due and has its Job. */
+function atWork(phase: string): Verdict[] {
+  return ['HelmStarting', 'HelmRunning'].map((reason) => ({
+    ...{ phase, condition: `Applied=False ${reason}`, jobs: 1 },
+  }))
+}
+
+function atRest(isReady: boolean): Verdict {
+  return isReady
+    ? { phase: 'Running', condition: 'Ready=True AllReplicasReady', jobs: 0 }
+    : { phase: 'Pending', condition: 'Ready=False ReplicasNotReady', jobs: 0 }
+}
+
+async function runCase(stage: Stage, one: ClusterCase): Promise<string> {
+  const isNamed = one.apiKey !== 'auto'
+  stage.clear()
+  const secret = (state: SecretState) =>
+    putSecret(stage, { namespace: HOME, name: 'key', state }, ['full'])
+  secret(one.apiKey === 'auto' ? 'absent' : one.apiKey)
+  const apiKey = isNamed
+    ? { secretRef: { name: 'key', key: 'full' }, autoGenerate: false, jwtRbac: false }
+    : { autoGenerate: true, jwtRbac: false }
+  const parent = stage.put({
+    apiVersion: API_VERSION,
+    kind: 'VecCluster',
+    metadata: { name: 'main', namespace: HOME, finalizers: [finalizerName('vecclusters')] },
+    spec: { version: '1.18.3', apiKey },
+  })
+  const run = new Run(stage, parent)
+  if (one.apiKey === 'absent' || one.apiKey === 'empty') {
+    const blocked = { phase: 'Pending', condition: 'Applied=False InvalidSecret', jobs: 0 }
+    await run.expect([blocked], 'without its Secret')
+    secret('good')
+  }
+  await run.expect(atWork('Pending'), 'the first helm run')
+  if (one.first === 'Failed') {
+    finish(run, { state: 'Failed', reason: 'HelmFailed', message: 'the chart is not there' })
+    const failed = { phase: 'Pending', condition: 'Applied=False HelmFailed', jobs: 1 }
+    await run.expect([failed, ...atWork('Pending')], 'the run after one that failed')
+  }
+  finish(run, { state: 'Done' })
+  if (!isNamed)
+    putSecret(stage, { namespace: HOME, name: 'vec-main-apikey', state: 'good' }, ['api-key'])
+  putRelease(stage, one.isReady)
+  await run.expect([atRest(one.isReady)], 'once helm has run')
+  await checkChange(run, one)
+  return `VecCluster ${one.apiKey} ${CHANGES[one.version]?.reason ?? 'applied'}`
+}
+
+async function checkChange(run: Run, one: ClusterCase): Promise<void> {
+  const { stage, parent } = run
+  const { version, isRiskAccepted, isReady } = one
+  const refusal = CHANGES[version]
+  const phase = isReady ? 'Running' : 'Pending'
+  if (version === '1.18.3') {
+    const applied = { phase, condition: 'Applied=True UpToDate', jobs: 0 }
+    await run.expect([applied], 'without a change')
+    return
+  }
+  stage.change(parent, (live) => ({ ...live, spec: { ...(live.spec as object), version } }))
+  const upgrading = isReady ? ['Running', 'Upgrading'] : ['Pending']
+  if (refusal !== undefined) {
+    const { reason, risk } = refusal
+    // The Job compares the versions, because it sees the release that is installed.
+    await run.expect(upgrading.flatMap(atWork), `the helm Job of ${version}`)
+    finish(run, { state: 'Refused', reason, message: 'the version is not adjacent' })
+    const refused = { phase, condition: `Applied=False ${reason}`, jobs: 0 }
+    await run.expect([refused], `version ${version}`)
+    if (!isRiskAccepted) return
+    annotate(stage, parent, { [ANNOTATIONS.acceptRisk]: risk })
+    const again = upgrading.map((one) => ({ ...refused, phase: one, jobs: 1 }))
+    await run.expect([...upgrading.flatMap(atWork), ...again], 'once the risk is accepted')
+    const [job] = unfinishedJobs(stage, parent)
+    const risks = job === undefined ? [] : planOf(job).acceptedRisks
+    if (risks.join() !== risk) throw new Broken(`the helm Job accepts ${risks.join()}`)
+  } else await run.expect(upgrading.flatMap(atWork), `the helm run of ${version}`)
+  finish(run, { state: 'Done' })
+  await run.expect(
+    [{ phase, condition: 'Applied=True UpToDate', jobs: 0 }],
+    `after the helm run of ${version}`,
+  )
+  if (valueAt(run.live, 'status.version') !== version) {
+    throw new Broken(`status.version is ${String(valueAt(run.live, 'status.version'))}`)
+  }
+}
+
+/** The helm Job reports and ends. */
+function finish(
+  run: Run,
+  result: { state: 'Done' | 'Failed' | 'Refused'; reason?: string; message?: string },
+) {
+  const { stage, live } = run
+  const [job] = live === undefined ? [] : unfinishedJobs(stage, live)
+  if (live === undefined || job === undefined) throw new Broken('there is no helm Job')
+  const applied = result.state === 'Done' ? { applied: appliedBy(stage, job) } : {}
+  report(stage, live, job, { ...result, ...applied })
+  endJob(stage, job, result.state === 'Done' ? 'Complete' : 'Failed')
+}
+
+function planOf(job: ApiObject): UpgradePlan {
+  const [container] = valueAt(job, 'spec.template.spec.containers') as {
+    env: { name: string; value?: string }[]
+  }[]
+  const text = container?.env.find(({ name }) => name === JOB_ENV.plan)?.value ?? ''
+  return decodePlan(UpgradePlan, text)
+}
+
+function appliedBy(stage: Stage, job: ApiObject): object {
+  const { generation, secretFingerprints, startMark, version } = planOf(job)
+  return {
+    planHash: job.metadata.annotations?.[ANNOTATIONS.plan],
+    ...{ generation, secretFingerprints, version },
+    ...(startMark !== undefined && { startMark }),
+    run: Number(job.metadata.name.split('-').at(-1)),
+    at: stage.clock.now().toISOString(),
+    statefulSetGeneration: 1,
+  }
+}
+
+function putRelease(stage: Stage, isReady: boolean): void {
+  const ready = isReady ? 1 : 0
+  const set = statefulSet(1, { readyReplicas: ready, updatedReplicas: 1 })
+  replace(stage, { ...set, metadata: { name: 'vec-main', namespace: HOME } })
+}
