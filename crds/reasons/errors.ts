@@ -60,7 +60,7 @@ export const FAILURES: Readonly<Partial<Record<Resource['kind'], readonly KnownF
       fix: 'name the collection itself',
     },
     {
-      patterns: ['shard ... on node ... is Dead', 'is on its way'],
+      patterns: ['shard ... on node ... is Dead', 'is being transferred'],
       cause: 'a replica did not become Active in time',
       fix: 'repair the cluster first: a restore would recover the broken replica',
     },

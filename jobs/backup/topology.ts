@@ -168,7 +168,7 @@ function findInstability(placements: BackupClusterInfo[]): string | undefined {
     const [transfer] = shard_transfers
     if (transfer !== undefined) {
       const { shard_id, from, to } = transfer
-      return `shard ${shard_id} is on its way from ${formatNode(from)} to ${formatNode(to)}`
+      return `shard ${shard_id} is being transferred from ${formatNode(from)} to ${formatNode(to)}`
     }
     if ((placement.resharding_operations ?? []).length > 0) {
       return `the number of shards is being changed on ${formatNode(peer_id)}`

@@ -210,7 +210,7 @@ function transferInProgress(
     const [transfer] = shard_transfers
     if (transfer !== undefined) {
       const { shard_id, from, to, comment } = transfer
-      const text = `shard ${shard_id} is on its way from node ${ordinalOf(from)} to node ${ordinalOf(to)}`
+      const text = `shard ${shard_id} is being transferred from node ${ordinalOf(from)} to node ${ordinalOf(to)}`
       return comment == null ? text : `${text} (${comment})`
     }
     if (resharding_operations.length > 0) return 'the number of its shards is being changed'

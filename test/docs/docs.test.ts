@@ -104,7 +104,7 @@ t.test(
   async (t) => {
     for (const [kind, failures] of Object.entries(FAILURES)) {
       const page = PAGES.find(({ path }) => path === `docs/kinds/${kind.slice(3).toLowerCase()}.md`)
-      const [, table = ''] = page?.text.split('What `status.error` says:\n\n') ?? []
+      const [, table = ''] = page?.text.split('Errors in `status.error`:\n\n') ?? []
       const [rows = ''] = table.split('\n\n')
       t.strictSame(
         rows

@@ -112,7 +112,7 @@ const ENGINE_FAULTS: [string, (fixture: BackupFixture) => void, RegExp][] = [
       misreportPlacement(scene, ([from, to]) => ({
         shard_transfers: [{ shard_id: 0, from, to, sync: true }],
       })),
-    /shard 0 is on its way from node 0 to node 1 \(waited \d+ s\)/,
+    /shard 0 is being transferred from node 0 to node 1 \(waited \d+ s\)/,
   ],
   [
     'a number of shards that is being changed',

@@ -106,7 +106,7 @@ t.test('nodes are stable when all have applied the same entries and no shard mov
   const moving = [placement(10, [{ shard_id: 0, from: 10, to: 11, comment: '3 of 9' }]), both[1]]
   t.equal(
     shardView(moving as never, [view(7), view(7)]).instability,
-    'shard 0 is on its way from node 0 to node 1 (3 of 9)',
+    'shard 0 is being transferred from node 0 to node 1 (3 of 9)',
   )
   const dead = {
     ...view(7),
