@@ -11,6 +11,7 @@ import {
   manyPoints,
   startEnginePair,
   type EnginePair,
+  runToDone,
 } from './engine-pair.ts'
 
 const THRESHOLD = 7
@@ -67,8 +68,7 @@ t.test('no index is built during the copy, and strict mode applies from the star
     const scene = await startEnginePair(t, { spec: SPEC })
     await createCollection(scene.source, 'docs', manyPoints(100), BODY)
     const seen = watched(scene, isMeant)
-    const { code, log } = await scene.world.run()
-    t.equal(code, EXIT.done, log)
+    await runToDone(t, scene.world)
     t.strictSame([...seen], [settings])
     t.equal(JSON.stringify(settingsOf(scene)), BACK)
   }
@@ -102,8 +102,7 @@ t.test(
     t.equal(JSON.stringify(settingsOf(scene)), HELD)
     t.match((await world.result()).position, { indexingThreshold: THRESHOLD })
     const seen = watched(scene, isUpsert)
-    const { code, log } = await world.run({ pod: 'pod-2' })
-    t.equal(code, EXIT.done, log)
+    await runToDone(t, world, { pod: 'pod-2' })
     t.strictSame([...seen], [BACK], 'a pod that is killed now leaves nothing behind')
     t.equal(
       await target.points('docs', undefined, 100),
@@ -165,8 +164,7 @@ t.test(
     t.equal((await world.run({ pod: 'pod-2', signal: stop.signal })).code, EXIT.crash)
     source.node.misbehave()
     t.match((await world.result()).position, { collection: 'docs', isOurs: true, before: 0 })
-    const { code, log } = await world.run({ pod: 'pod-3' })
-    t.equal(code, EXIT.done, log)
+    await runToDone(t, world, { pod: 'pod-3' })
     t.equal(
       await target.points('docs', undefined, 100),
       await source.points('docs', undefined, 100),

@@ -1,8 +1,13 @@
 /** Bytes of `migration run` in memory: bounded over all lanes together, whatever the size of the points. */
 import t from 'tap'
-import { EXIT } from '../../../crds/contract/job.ts'
 import { ByteBudget, MAX_BUFFERED_BYTES, PageSizer } from '../../../jobs/migration/page-reader.ts'
-import { createCollection, SMALL, startEnginePair, type TestEngine } from './engine-pair.ts'
+import {
+  createCollection,
+  SMALL,
+  startEnginePair,
+  type TestEngine,
+  runToDone,
+} from './engine-pair.ts'
 
 const MIB = 1024 * 1024
 const never = new AbortController().signal
@@ -108,8 +113,7 @@ t.test('copying and comparing several partitions hold at most 40 MiB of pages', 
   const stood = await startEnginePair(t)
   await withLargePoints(stood.source, bytes)
   const { copied, compared } = watched(stood, 300)
-  const { code, log } = await stood.world.run()
-  t.equal(code, EXIT.done, log)
+  await runToDone(t, stood.world)
   t.ok(copied.most > 1, 'concurrently')
   for (const { most } of [copied, compared]) {
     t.ok(most * bytes <= 40 * MIB, `${most} pages at the same time`)
@@ -121,7 +125,6 @@ t.test('a point that is larger than a page gets the whole budget', async (t) => 
   const { source, target, world } = await startEnginePair(t)
   const payload = { text: 'x'.repeat(24 * MIB) }
   await createCollection(source, 'docs', [{ id: 1, vector: [1.5, 2.5], payload }])
-  const { code, log } = await world.run()
-  t.equal(code, EXIT.done, log)
+  await runToDone(t, world)
   t.ok((await target.points('docs')) === (await source.points('docs')), 'every byte')
 })

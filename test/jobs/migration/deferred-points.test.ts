@@ -12,6 +12,7 @@ import {
   manyPoints,
   startEnginePair,
   type TestEngine,
+  runToDone,
 } from './engine-pair.ts'
 
 /** Of vectors with two dimensions, the first 128 points are seen at once. */
@@ -46,8 +47,7 @@ t.test('deferred points of the source are waited for, and all of them are copied
   t.equal(source.engine.find('docs')?.points.length, SEEN_AT_ONCE)
   indexing(source, 50)
   indexing(target, 50)
-  const { code, log } = await world.run({ time: instantClock() })
-  t.equal(code, EXIT.done, log)
+  const log = await runToDone(t, world, { time: instantClock() })
   t.match(log, /waiting until deferred points are indexed/)
   t.equal(target.engine.find('docs')?.points.length, POINTS)
   t.equal(await target.points('docs'), await source.points('docs'))
@@ -66,8 +66,7 @@ t.test('a target that defers is not waited for with each batch', async (t) => {
     if (isInfo(request) && docs !== undefined) optimize(docs, 30)
     return undefined
   })
-  const { code, log } = await world.run({ time: instantClock() })
-  t.equal(code, EXIT.done, log)
+  await runToDone(t, world, { time: instantClock() })
   t.strictSame([...waits], ['false'])
   t.equal(await target.points('docs'), await source.points('docs'))
 })
@@ -150,8 +149,7 @@ t.test('points that are hidden at first, and then not, are copied in a later rou
     if (isScroll(request) && docs !== undefined && (comparisons += 1) === 3) optimize(docs)
     return undefined
   })
-  const { code, log } = await world.run({ time: instantClock() })
-  t.equal(code, EXIT.done, log)
+  await runToDone(t, world, { time: instantClock() })
   t.equal(await target.points('docs'), await source.points('docs'))
   t.equal(target.engine.find('docs')?.points.length, POINTS)
 })

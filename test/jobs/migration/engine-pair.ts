@@ -1,5 +1,6 @@
 /** Two engine doubles and a VecMigration from the one, by its address, into the other. */
 import type { Test } from 'tap'
+import { EXIT } from '../../../crds/contract/job.ts'
 import type { VecMigration } from '../../../crds/migration.ts'
 import type { EngineRequest } from '../../doubles/engine/answers.ts'
 import type { EngineConfig } from '../../doubles/engine/config.ts'
@@ -148,4 +149,15 @@ export function isUpsert({ method, path }: EngineRequest): boolean {
 /** A call that reads a page of points. */
 export function isScroll({ path }: EngineRequest): boolean {
   return path[3] === 'scroll'
+}
+
+/** The log of a migration that is completed. */
+export async function runToDone(
+  t: Test,
+  world: EnginePair['world'],
+  options?: Parameters<EnginePair['world']['run']>[0],
+): Promise<string> {
+  const { code, log } = await world.run(options)
+  t.equal(code, EXIT.done, log)
+  return log
 }

@@ -16,6 +16,7 @@ import {
   manyPoints,
   startEnginePair,
   type EnginePair,
+  runToDone,
 } from './engine-pair.ts'
 
 /** What passes: the migration is whole in the end. */
@@ -37,8 +38,7 @@ for (const [what, misbehave] of PASSING) {
       scene[side].node.misbehave((request) =>
         isMeant(request) ? misbehave((count += 1)) : undefined,
       )
-      const { code, log } = await scene.world.run({ time: instantClock() })
-      t.equal(code, EXIT.done, log)
+      const log = await runToDone(t, scene.world, { time: instantClock() })
       scene[side].node.misbehave()
       t.equal(await scene.target.points('docs'), await scene.source.points('docs'))
       t.match(log, /waiting for the engine/)
@@ -68,8 +68,7 @@ t.test('pages and batches keep to the strict mode of both engines', async (t) =>
   const more = manyPoints(30, 6)
   await source.call('PUT', '/collections/docs/points', { points: more })
   await createCollection(target, 'docs', [], strict({ upsert_max_batchsize: 3 }))
-  const { code, log } = await world.run()
-  t.equal(code, EXIT.done, log)
+  const log = await runToDone(t, world)
   t.equal(target.engine.find('docs')?.points.length, 35)
   t.notMatch(log, /Limit exceeded/)
 })
@@ -89,8 +88,7 @@ t.test('a batch above the whole rate is written in halves', async (t) => {
     rejections += 1
     return { status: 429, body: refused, headers: { 'content-type': 'application/json' } }
   })
-  const { code, log } = await world.run({ time: instantClock() })
-  t.equal(code, EXIT.done, log)
+  await runToDone(t, world, { time: instantClock() })
   t.equal(rejections, 1)
   t.equal(await target.points('docs'), await source.points('docs'))
 })
@@ -108,8 +106,7 @@ t.test('no engine is asked to count: that takes memory for every id it has', asy
       return undefined
     })
   }
-  const { code, log } = await world.run()
-  t.equal(code, EXIT.done, log)
+  await runToDone(t, world)
   t.strictSame(counts, [])
   t.match((await world.result()).collections, [
     { proof: /^27 points of the source, each equal on the target; .* had about 3 points before/ },

@@ -3,7 +3,13 @@ import t from 'tap'
 import { EXIT } from '../../../crds/contract/job.ts'
 import { fingerprints, includesFingerprint } from '../../../jobs/migration/progress.ts'
 import { instantClock } from '../job-world.ts'
-import { createCollection, isUpsert, manyPoints, startEnginePair } from './engine-pair.ts'
+import {
+  createCollection,
+  isUpsert,
+  manyPoints,
+  startEnginePair,
+  runToDone,
+} from './engine-pair.ts'
 
 const COLLECTIONS = 150
 /** So long that a report cannot list all of them. */
@@ -52,8 +58,7 @@ t.test('a killed Job never copies a finished collection over newer writes', asyn
     if (isUpsert(request)) copied.add(request.path[1])
     return undefined
   })
-  const { code, log } = await world.run({ pod: 'pod-2', time: instantClock() })
-  t.equal(code, EXIT.done, log)
+  await runToDone(t, world, { pod: 'pod-2', time: instantClock() })
   t.strictSame([...copied].toSorted(), [
     'docs-0000-late',
     ...Array.from({ length: 5 }, (_, n) => nameOf(COLLECTIONS - 5 + n)),

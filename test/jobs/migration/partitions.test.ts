@@ -16,6 +16,7 @@ import {
   mixedPoints,
   startEnginePair,
   type EnginePair,
+  runToDone,
 } from './engine-pair.ts'
 
 /** Enough for every lane there may be, in pages of ten. */
@@ -62,8 +63,7 @@ t.test('ids are read in several ranges at once, within a bound, and none twice',
     setTimeout(() => (writing -= 1), 5)
     return { delayMs: 5 }
   })
-  const { code, log } = await world.run()
-  t.equal(code, EXIT.done, log)
+  await runToDone(t, world)
   t.equal(reads.most, MAX_PARTITIONS)
   t.equal(mostWrites, 2, 'what is written at once is bounded for all together')
   t.equal(pointsOf(upserts), MANY)
@@ -88,8 +88,7 @@ t.test('pages are scrolled per shard key, several keys at once within the bound'
   const keys = ['a', 'b', 'c', 'd', 7, '7']
   await withKeys(source, keys, 40)
   const reads = watched(source.node, isScroll, 40)
-  const { code, log } = await world.run()
-  t.equal(code, EXIT.done, log)
+  await runToDone(t, world)
   t.equal(reads.keysAtOnce, MAX_PARTITIONS)
   t.equal(reads.most, MAX_PARTITIONS)
   for (const key of keys) {
@@ -101,8 +100,7 @@ t.test('fewer shard keys than lanes are each read in ranges of their ids', async
   const { source, target, world } = await startEnginePair(t, { spec: SPEC })
   await withKeys(source, ['a', 'b'], MANY)
   const reads = watched(source.node, isScroll, 40)
-  const { code, log } = await world.run()
-  t.equal(code, EXIT.done, log)
+  await runToDone(t, world)
   t.equal(reads.most, MAX_PARTITIONS)
   t.equal(reads.keysAtOnce, 2)
   t.match(await world.result(), { pointsCopied: 2 * MANY })
@@ -234,8 +232,7 @@ t.test('a limited rate fails no partition, and every point is copied', async (t)
   source.node.misbehave((request) =>
     isScroll(request) && (calls += 1) % 3 === 1 ? TOO_MANY : undefined,
   )
-  const { code, log } = await world.run({ time: instantClock() })
-  t.equal(code, EXIT.done, log)
+  await runToDone(t, world, { time: instantClock() })
   source.node.misbehave()
   t.equal(await target.points('docs'), await source.points('docs'))
 })
@@ -264,8 +261,7 @@ t.test('an id at which two ranges meet may be deleted meanwhile', async (t) => {
     }
     return undefined
   })
-  const { code, log } = await world.run()
-  t.equal(code, EXIT.done, log)
+  await runToDone(t, world)
   t.equal(await target.points('docs'), await source.points('docs'))
   t.match(await world.result(), { pointsCopied: MANY / 10 })
 })

@@ -13,6 +13,7 @@ import {
   manyPoints,
   samePoints,
   type TestEngine,
+  runToDone,
 } from './engine-pair.ts'
 
 const bin = process.env['ENGINE_BIN'] ?? ''
@@ -166,8 +167,7 @@ function suite(): void {
       }))
       await source.call('PUT', '/collections/docs/points?wait=true', { points })
     }
-    const { code, log } = await world.run({ time: systemClock })
-    t.equal(code, EXIT.done, log)
+    await runToDone(t, world, { time: systemClock })
     const { proof } = (await world.result()).collections?.[0] ?? {}
     t.match(proof, /^3000 points on both sides, each equal; compared whole from [^;]*$/)
     t.comment(proof)
@@ -244,8 +244,7 @@ function suite(): void {
         }))
       await createCollection(source, 'docs', points(2_000, 1), kinds)
       await createCollection(target, 'docs', points(500, 1_800), kinds)
-      const { code, log } = await world.run({ time: systemClock })
-      t.equal(code, EXIT.done, log)
+      await runToDone(t, world, { time: systemClock })
       const { proof } = (await world.result()).collections?.[0] ?? {}
       t.match(proof, /^2000 points of the source, each equal on the target; compared whole from/)
       t.notMatch(proof, /differed at first/)

@@ -16,6 +16,7 @@ import {
   mixedPoints,
   samePoints,
   type TestEngine,
+  runToDone,
 } from './engine-pair.ts'
 
 const bin = process.env['ENGINE_BIN']
@@ -71,8 +72,7 @@ function suite(): void {
     for (const size of ['one', 'three'] as const) {
       const { source, target, world } = await realStage(t, { size, spec: { batchSize: 2 } })
       await createCollection(source, 'docs', EVERYTHING, KINDS)
-      const { code, log } = await world.run({ time: systemClock })
-      t.equal(code, EXIT.done, log)
+      await runToDone(t, world, { time: systemClock })
       const there = await target.points('docs')
       t.ok(samePoints(there, await source.points('docs')), `${size}: ${there}`)
       t.match(there, /"id":18446744073709551615/)
@@ -107,8 +107,7 @@ function suite(): void {
     }
     await source.call('PUT', '/collections/docs/index?wait=true', index)
     await source.call('PATCH', '/collections/docs', { params: { read_fan_out_factor: 2 } })
-    const { code, log } = await world.run({ time: systemClock })
-    t.equal(code, EXIT.done, log)
+    await runToDone(t, world, { time: systemClock })
     for (const key of ['a', 7, '7']) {
       t.ok(samePoints(await readKey(target, key), await readKey(source, key)), String(key))
     }
@@ -160,8 +159,7 @@ function suite(): void {
     t.match((await world.result()).error, /401: Must provide an API key/)
     world.credential('source-engine', 'token', 'reader')
     world.plan.run = 2
-    const { code, log } = await world.run({ time: systemClock })
-    t.equal(code, EXIT.done, log)
+    await runToDone(t, world, { time: systemClock })
     t.ok(samePoints(await target.points('docs'), await source.points('docs')))
   })
 
@@ -191,8 +189,7 @@ function suite(): void {
       await once(first.child, 'exit')
       t.ok((await countOf(target)) < 20_000, 'it was in the middle')
       t.equal(lanes?.length, 4, `${size}: of four ranges`)
-      const { code, log } = await world.run({ time: systemClock, pod: 'pod-2' })
-      t.equal(code, EXIT.done, log)
+      await runToDone(t, world, { time: systemClock, pod: 'pod-2' })
       t.ok(samePoints(await target.points('docs'), await source.points('docs')), 'every byte')
       t.match(await world.result(), { pointsCopied: 20_000 })
     }

@@ -9,6 +9,7 @@ import {
   manyPoints,
   startEnginePair,
   type EnginePair,
+  runToDone,
 } from './engine-pair.ts'
 
 /** Points no number of JavaScript could hold, nested Unicode, and words that look like the end of a page. */
@@ -21,8 +22,7 @@ const ODD = `[
 t.test('64-bit ids, UUIDs and every number arrive as they were', async (t) => {
   const { source, target, world } = await startEnginePair(t, { spec: { batchSize: 2 } })
   await createCollection(source, 'docs', ODD)
-  const { code, log } = await world.run()
-  t.equal(code, EXIT.done, log)
+  await runToDone(t, world)
   t.equal(await target.points('docs'), await source.points('docs'))
   for (const digits of ['18446744073709551615', '9007199254740993', '-9223372036854775808'])
     t.match(await target.points('docs'), digits)
@@ -53,8 +53,7 @@ t.test('collections: default all of the source, each under its mapped name', asy
   await createCollection(source, 'b', manyPoints(2))
   await createCollection(source, 'empty', [])
   source.engine.aliases.set('live', 'a')
-  const { code, log } = await world.run()
-  t.equal(code, EXIT.done, log)
+  const log = await runToDone(t, world)
   t.strictSame([...target.engine.collections.keys()].sort(), ['a', 'c d%', 'empty'])
   t.equal(target.engine.aliases.size, 0)
   t.match(await world.result(), { total: 3, completed: 3, pointsTotal: 5, pointsCopied: 5 })
@@ -85,8 +84,7 @@ t.test('a missing collection is created from the configuration of the source', a
     field_name: 'tag',
     field_schema: 'keyword',
   })
-  const { code, log } = await world.run()
-  t.equal(code, EXIT.done, log)
+  await runToDone(t, world)
   const [made, like] = [target, source].map(({ engine }) => engine.find('docs'))
   t.strictSame(made?.config, {
     ...like?.config,
@@ -119,8 +117,7 @@ async function withKeys(source: EnginePair['source']): Promise<void> {
 t.test('points are grouped by shard key, also where one id is under several', async (t) => {
   const { source, target, world } = await startEnginePair(t, { spec: { batchSize: 2 } })
   await withKeys(source)
-  const { code, log } = await world.run()
-  t.equal(code, EXIT.done, log)
+  await runToDone(t, world)
   for (const key of ['b', 7]) {
     t.equal(await target.points('docs', key), await source.points('docs', key))
   }
@@ -145,8 +142,7 @@ t.test(
       if (method === 'PUT' && path[2] === 'shards') created.push(body)
       return undefined
     })
-    const { code, log } = await world.run()
-    t.equal(code, EXIT.done, log)
+    await runToDone(t, world)
     t.strictSame(
       created,
       [7, 'b', 'empty'].map((key) => ({ shard_key: key, shards_number: 3, replication_factor: 2 })),
@@ -171,8 +167,7 @@ t.test('pages of batchSize points, read ahead, are written by two upserts at onc
     setTimeout(() => (readMeanwhile ||= writing === 2), 5)
     return { delayMs: 10 }
   })
-  const { code, log } = await world.run()
-  t.equal(code, EXIT.done, log)
+  await runToDone(t, world)
   t.equal(most, 2)
   t.ok(readMeanwhile)
   t.equal(await target.points('docs'), await source.points('docs'))
@@ -191,8 +186,7 @@ t.test(
     })
     // A second for each upsert.
     const time = { ...instantClock(), now: () => new Date(start + 1000 * upserts) }
-    const { code, log } = await world.run({ time })
-    t.equal(code, EXIT.done, log)
+    const log = await runToDone(t, world, { time })
     const patches = log.split('\n').filter((line) => /api call method=PATCH/.test(line)).length
     t.ok(patches > 5 && patches < 16, `${patches} reports`)
     t.match(log, /collection 1 of 1 \(docs\): \d+ of 100 points, \d+ points\/s/)
@@ -221,8 +215,7 @@ t.test('a killed Job resumes from its report, and copies the rest once', async (
   t.match(stood, { collection: 'docs', isOurs: true, before: 0 })
   t.ok((stood?.copied ?? 0) > 100, 'it stood in the middle')
   points = 0
-  const { code, log } = await world.run({ pod: 'pod-2' })
-  t.equal(code, EXIT.done, log)
+  await runToDone(t, world, { pod: 'pod-2' })
   t.equal(points, 400 - (stood?.copied ?? 0), 'the rest is copied once')
   t.equal(await target.points('docs'), await source.points('docs'))
   t.match(await world.result(), {
@@ -248,8 +241,7 @@ t.test('points are merged into a collection that fits and has some already', asy
   const { source, target, world } = await startEnginePair(t)
   await createCollection(source, 'docs', manyPoints(5))
   await createCollection(target, 'docs', manyPoints(4, 4))
-  const { code, log } = await world.run()
-  t.equal(code, EXIT.done, log)
+  await runToDone(t, world)
   t.match((await world.result()).collections, [
     {
       proof:

@@ -11,6 +11,7 @@ import {
   manyPoints,
   startEnginePair,
   type EnginePair,
+  runToDone,
 } from './engine-pair.ts'
 
 const SPEC = { batchSize: 10 }
@@ -66,8 +67,7 @@ for (const [what, change, count] of MEANWHILE) {
         }
         return undefined
       })
-      const { code, log } = await world.run({ time: instantClock() })
-      t.equal(code, EXIT.done, log)
+      await runToDone(t, world, { time: instantClock() })
       t.ok(isOver)
       const there = JSON.parse(await target.points('docs')) as { id: number }[]
       t.strictSame(
@@ -105,8 +105,7 @@ t.test(
         }
         return undefined
       })
-      const { code, log } = await world.run({ time: instantClock() })
-      t.equal(code, EXIT.done, log)
+      await runToDone(t, world, { time: instantClock() })
       t.ok(isOver)
       const ids = pointsOf(target).map(({ id }) => id)
       t.ok(pointsOf(source).every(({ id }) => ids.includes(id)))
@@ -281,8 +280,7 @@ t.test('a shard key that is created meanwhile is copied with its points', async 
       if (isMoment(request)) addKey(source, 'new-tenant', 40)
       return undefined
     })
-    const { code, log } = await world.run({ time: instantClock() })
-    t.equal(code, EXIT.done, log)
+    await runToDone(t, world, { time: instantClock() })
     target.node.misbehave()
     for (const key of ['old', 'new-tenant']) {
       t.equal(await target.points('docs', key), await source.points('docs', key), key)
@@ -353,8 +351,7 @@ t.test('collections that are created on the source meanwhile are copied', async 
       )
       return { delayMs: 50 }
     })
-    const { code, log } = await world.run({ time: instantClock() })
-    t.equal(code, EXIT.done, log)
+    await runToDone(t, world, { time: instantClock() })
     await making
     const names = collections ?? ['a-first', 'docs', 'z-last']
     t.strictSame([...target.engine.collections.keys()].toSorted(), names)
@@ -413,8 +410,7 @@ t.test('a Job that is killed while it compares continues, and copies no page aga
     upserts += isUpsert(request) ? 1 : 0
     return undefined
   })
-  const { code, log } = await world.run({ pod: 'pod-2', time: instantClock() })
-  t.equal(code, EXIT.done, log)
+  await runToDone(t, world, { pod: 'pod-2', time: instantClock() })
   t.equal(await target.points('docs'), await source.points('docs'))
   t.comment(upserts)
 })
@@ -430,8 +426,7 @@ t.test('after a killed Job the proof says that deletions were not looked for', a
   })
   t.equal((await world.run({ signal: stop.signal })).code, EXIT.crash)
   target.node.misbehave()
-  const { code, log } = await world.run({ pod: 'pod-2', time: instantClock() })
-  t.equal(code, EXIT.done, log)
+  await runToDone(t, world, { pod: 'pod-2', time: instantClock() })
   const words = /points that were deleted on the source during the migration may be on the target/
   t.match((await world.result()).collections, [{ proof: words }])
 })

@@ -55,8 +55,7 @@ t.test('killed during the transfer of a shard: none of its points appear later',
     return { after: slow.promise }
   })
   t.equal((await run(restore, { signal: controller.signal })).code, EXIT.crash)
-  const { code, log } = await run(restore, { pod: 'pod-2' })
-  t.equal(code, EXIT.done, code === EXIT.done ? 'resumed' : log)
+  await runToDone(t, restore, { pod: 'pod-2' })
   await stood.compare(t)
   const stillThere = await acknowledged(stood.urls, 'docs')
   slow.open()
@@ -97,7 +96,7 @@ t.test(
     t.strictSame(begun(stood.engine, 'apply').toSorted(), running.toSorted())
     const before = begun(stood.engine, 'apply').length
     let atWait = -1
-    const { code, log } = await run(restore, {
+    await runToDone(t, restore, {
       pod: 'pod-2',
       onLine: (line) => {
         if (!WAITING.test(line) || atWait !== -1) return
@@ -105,7 +104,6 @@ t.test(
         apply.open()
       },
     })
-    t.equal(code, EXIT.done, code === EXIT.done ? 'resumed' : log)
     t.equal(atWait, before, 'nothing is sent while a node recovers')
     await stood.compare(t)
   },
@@ -131,8 +129,7 @@ t.test('a lost response: the shard is restored, and is not sent again', async (t
     holdRecoveries(stood.engine, ({ ordinal }) => (ordinal === 0 ? apply.promise : undefined))
     return { cut: 'meanwhile' }
   })
-  const { code, log } = await run(await stood.restore(), { onLine: opensLate(apply) })
-  t.equal(code, EXIT.done, code === EXIT.done ? 'restored' : log)
+  const log = await runToDone(t, await stood.restore(), { onLine: opensLate(apply) })
   t.match(log, /recovery completed, although its response was lost/)
   t.strictSame(begun(stood.engine, 'apply').toSorted(), [
     'shard 0',
@@ -149,8 +146,7 @@ t.test('a lost request is sent again once the node was idle for long enough', as
   stood.nodes[0]?.misbehave(({ path }) =>
     path.at(-1) === 'upload' && cuts-- > 0 ? { cut: 'before' } : undefined,
   )
-  const { code, log } = await run(await stood.restore())
-  t.equal(code, EXIT.done, code === EXIT.done ? 'restored' : log)
+  const log = await runToDone(t, await stood.restore())
   t.ok(log.split('waiting for the recovery on that node').length > 20, 'it was watched for 2 min')
   await stood.compare(t)
 })
@@ -170,11 +166,10 @@ t.test('a half-made collection is not deleted while a node recovers into it', as
   t.match(await restore.result(), {
     current: { nodesDone: 0, isOurs: true, running: [{ node: 0 }] },
   })
-  const { code, log } = await run(restore, {
+  const log = await runToDone(t, restore, {
     pod: 'pod-2',
     onLine: (line) => WAITING.test(line) && apply.open(),
   })
-  t.equal(code, EXIT.done, code === EXIT.done ? 'resumed' : log)
   t.match(log, WAITING)
   t.notMatch(log, /Waiting for consensus operation commit failed/, 'no change waits for it')
   await stood.assertRestored('docs')
@@ -249,8 +244,7 @@ t.test(
     })
     node.misbehave()
     const again = await world.restore({}, { ...(backup !== undefined && { backup }) })
-    const { code, log } = await run(again)
-    t.equal(code, EXIT.done, code === EXIT.done ? 'restored' : log)
+    await runToDone(t, again)
   },
 )
 

@@ -8,7 +8,7 @@ import {
   shardRestoreFixture,
   type ShardRestoreFixture,
 } from './shard-restore-fixture.ts'
-import { run } from './restore-fixture.ts'
+import { run, runToDone } from './restore-fixture.ts'
 
 type Snapshots = ShardManifest['collections'][number]['snapshots']
 
@@ -107,8 +107,7 @@ t.test('a shard that was written to while it was backed up may have another coun
     Object.assign(docs.snapshots[0] ?? {}, { pointsCount: 99 })
   })
   const restore = await stood.restore()
-  const { code, log } = await run(restore)
-  t.equal(code, EXIT.done, code === EXIT.done ? 'restored' : log)
+  await runToDone(t, restore)
   t.match(await restore.result(), {
     notes: [/^shard 0 of docs has \d+ points; about 99 were backed up$/],
   })
@@ -149,8 +148,7 @@ for (const kill of [0, 1, 2, 3]) {
     t.ok(back.length <= kill, `${back.length} are restored`)
     for (const node of stood.nodes) node.misbehave()
     stood.s3.calls.length = 0
-    const { code, log } = await run(restore, { pod: 'pod-2' })
-    t.equal(code, EXIT.done, code === EXIT.done ? 'resumed' : log)
+    await runToDone(t, restore, { pod: 'pod-2' })
     await stood.compare(t)
     const again = stood.s3.calls.filter(
       ({ operation, key }) =>
@@ -179,8 +177,7 @@ t.test(
     t.equal((await run(restore, { signal: controller.signal })).code, EXIT.crash)
     t.equal((await restore.result()).current?.shardsDone?.length, 4)
     for (const node of stood.nodes) node.misbehave()
-    const { code, log } = await run(restore, { pod: 'pod-2' })
-    t.equal(code, EXIT.done, code === EXIT.done ? 'resumed' : log)
+    await runToDone(t, restore, { pod: 'pod-2' })
     await stood.compare(t)
     const [first = []] = await placement(stood.urls, 'docs')
     t.equal(first.length, 8)
@@ -193,8 +190,7 @@ t.test('the recovery of a node that restarts during it is retried', async (t) =>
   stood.nodes[1]?.misbehave(({ path }) =>
     path[2] === 'shards' && path.at(-1) === 'upload' && cuts-- > 0 ? { cut: 'before' } : undefined,
   )
-  const { code, log } = await run(await stood.restore())
-  t.equal(code, EXIT.done, code === EXIT.done ? 'restored' : log)
+  const log = await runToDone(t, await stood.restore())
   t.match(log, /retrying recovery/)
   await stood.compare(t)
 })
@@ -231,8 +227,7 @@ t.test('a restore waits for a scaling target until its peers are its pods', asyn
     stood.engine.peers = () => peers().filter(({ id }) => id !== ghost.id)
     return undefined
   })
-  const { code, log } = await run(await stood.restore())
-  t.equal(code, EXIT.done, code === EXIT.done ? 'restored' : log)
+  const log = await runToDone(t, await stood.restore())
   t.match(log, /the nodes know of 4 peers, but the target has 3 pods: remove the other peers/)
   await stood.compare(t)
 })

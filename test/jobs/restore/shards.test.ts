@@ -1,18 +1,16 @@
 /** Restores of backups by shard against doubles: to any number of nodes, and with failures. */
 import t, { type Test } from 'tap'
-import { EXIT } from '../../../crds/contract/job.ts'
 import { ask, placement } from './collection-state.ts'
 import {
   createKeyedCollection,
   shardRestoreFixture,
   type ShardRestoreFixture,
 } from './shard-restore-fixture.ts'
-import { run } from './restore-fixture.ts'
+import { runToDone } from './restore-fixture.ts'
 
 async function succeeds(t: Test, { restore }: ShardRestoreFixture, spec = {}) {
   const made = await restore(spec)
-  const { code, log } = await run(made)
-  t.equal(code, EXIT.done, code === EXIT.done ? 'restored' : log)
+  const log = await runToDone(t, made)
   return { made, log }
 }
 
