@@ -81,7 +81,7 @@ const recentBackup = Type.Object({
   creationTime: Timestamp({ description: 'When it was created.' }),
   completionTime: Type.Optional(Timestamp({ description: 'When it ended.' })),
   status: Type.Optional(BackupPhase('Its phase.')),
-  size: Type.Optional(Type.String({ description: 'Its size, for people.' })),
+  size: Type.Optional(Type.String({ description: 'Its size, human-readable.' })),
 })
 
 const status = Type.Object({

@@ -96,7 +96,7 @@ const snapshot = Type.Object({
 const collection = Type.Object({
   name: Type.String({ description: 'Name of the collection.' }),
   status: BackupPhase('How far it is.'),
-  size: Type.Optional(Type.String({ description: 'Size of its snapshots, for people.' })),
+  size: Type.Optional(Type.String({ description: 'Size of its snapshots, human-readable.' })),
   snapshots: Type.Optional(
     Type.Array(snapshot, {
       description: 'One per node, or one per shard; none of more than 64 shards.',
@@ -112,7 +112,7 @@ const status = Type.Object({
   expiresAt: Type.Optional(Timestamp({ description: 'When this resource deletes itself.' })),
   s3Path: Type.Optional(Type.String({ description: 's3://<bucket>/<prefix>/<name>' })),
   totalSize: Type.Optional(
-    Type.String({ description: 'Size of all completed snapshots, for people.' }),
+    Type.String({ description: 'Size of all completed snapshots, human-readable.' }),
   ),
   collections: Type.Optional(
     Type.Array(collection, { description: 'The collections, one by one.' }),
@@ -122,14 +122,14 @@ const status = Type.Object({
   clusterUid: Type.Optional(
     Type.String({
       maxLength: 63,
-      description: 'uid of the VecCluster: one that was recreated under its name is another.',
+      description: 'uid of the VecCluster: a recreated cluster of the same name has another one.',
     }),
   ),
   collectionHashes: Type.Optional(
     Type.String({
       maxLength: 8000,
       description:
-        'Hashes of the names of all completed collections, eight letters each; absent for more than 1000. Retention tells by them which collections a backup has.',
+        'Hashes of the names of all completed collections, eight letters each; absent for more than 1000. Retention uses them to compare backups.',
     }),
   ),
   jobName: JobName(),

@@ -72,9 +72,9 @@ export function RestoreState(description: string) {
 
 const collection = Type.Object({
   name: Type.String({ description: 'Name at the target.' }),
-  originalName: Type.Optional(Type.String({ description: 'Name in the backup, when another.' })),
-  status: RestoreState('How far it is.'),
-  size: Type.Optional(Type.String({ description: 'Size of its snapshots, for people.' })),
+  originalName: Type.Optional(Type.String({ description: 'Name in the backup, if different.' })),
+  status: RestoreState('State of its restore.'),
+  size: Type.Optional(Type.String({ description: 'Size of its snapshots, human-readable.' })),
   pointsCount: Type.Optional(
     Type.Integer({ format: 'int64', description: 'Points after the restore.' }),
   ),
