@@ -236,7 +236,7 @@ for (const [what, part, job] of FORGED) {
   t.test(`a checkpoint that ${what} deletes nothing on a node`, async (t) => {
     const scene = await backupFixture(t, { nodes: 1 })
     const name = createUserSnapshot(scene)
-    writePreviousCheckpoint(scene, part(name), job === undefined ? {} : { job })
+    writePreviousCheckpoint(scene, part(name), { job })
     const deleted: string[] = []
     scene.nodes[0]?.misbehave(({ method, path }) => {
       if (method === 'DELETE') deleted.push(path.join('/'))
