@@ -245,11 +245,11 @@ function fallsBehind(blow: Blow): Undo | undefined {
 function slowRecoveries(blow: Blow): Undo | undefined {
   const engine = doubleOf(blow)
   if (engine === undefined) return undefined
-  const over = Promise.withResolvers<void>()
+  const over = Promise.withResolvers<undefined>()
   holdRecoveries(engine, () => over.promise)
   return () => {
     holdRecoveries(engine)
-    over.resolve()
+    over.resolve(undefined)
   }
 }
 
