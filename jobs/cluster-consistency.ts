@@ -125,7 +125,7 @@ function findCollectionMismatch(views: NodeState[]): string | undefined {
   const union = [...new Set(views.flatMap(({ collections }) => collections))].sort()
   const gaps = views.flatMap(({ collections }, ordinal) => {
     const missing = union.filter((name) => !collections.includes(name))
-    return missing.length === 0 ? [] : [`node ${ordinal} lacks ${formatList(missing)}`]
+    return missing.length === 0 ? [] : [`node ${ordinal} does not list ${formatList(missing)}`]
   })
   return `the nodes do not list the same collections: ${gaps.join('; ')}`
 }

@@ -86,15 +86,15 @@ export async function main(environment: Environment): Promise<number> {
     const command = COMMANDS[`${kind} ${verb}`]
     if (command === undefined) return await runUserCommand(environment)
     const outcome = await command.run(env[JOB_ENV.plan] ?? '', reference, environment)
-    log.info({ outcome }, `${kind} ${verb} has ended`)
+    log.info({ outcome }, `${kind} ${verb} completed`)
     return outcome === 'Done' ? EXIT.done : EXIT.failed
   } catch (error) {
     if (error instanceof ResourceDeleted) {
-      log.warn({ reason: error.message }, 'nothing is left to do')
+      log.warn({ reason: error.message }, 'resource deleted, nothing left to do')
       return EXIT.failed
     }
     // SIGTERM: the clean-up is done; the Job controller may start another pod.
-    if (signal.aborted) log.warn('ended by a signal')
+    if (signal.aborted) log.warn('terminated by a signal')
     else log.error({ err: error }, 'crashed')
     return EXIT.crash
   }
@@ -136,14 +136,14 @@ function command<Schema extends TSchema>(
       }
       const dependencies = createDependencies(target, verb, environment)
       const { hash, run: runNumber } = target
-      dependencies.log.info({ target: reference, run: runNumber, plan: hash }, `${verb} starts`)
+      dependencies.log.info({ target: reference, run: runNumber, plan: hash }, `${verb} started`)
       const [previous, run] = await Promise.all([dependencies.reporter.start(), load()])
       if (previous === undefined || previous.state === 'Started') {
         return withHeartbeat(dependencies.reporter, () => run(plan, dependencies))
       }
       dependencies.log.info(
         { state: previous.state },
-        'an earlier pod of this Job has reported its end',
+        'an earlier pod of this Job has reported the outcome',
       )
       return previous.state
     },
@@ -214,7 +214,7 @@ function engineFactories(
   const keyRotation = (readCredentials: typeof clusterCredentials) =>
     new KeyRotation({
       ...{ read: readCredentials, time, signal, limitMs: ROTATION_MS },
-      onWaiting: () => log.warn('waits for a renewed key of the engine'),
+      onWaiting: () => log.warn('waiting for a renewed API key of the engine'),
     })
   const clusterRotation = keyRotation(clusterCredentials)
   return {

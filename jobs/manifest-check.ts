@@ -106,7 +106,7 @@ function checkShardSnapshots(collection: ShardCollection): void {
   if (duplicateShard !== undefined) reject(`lists shard ${duplicateShard} twice`)
   const keys = new Map(shards.map(({ shardId, shardKey }) => [shardId, shardKey]))
   for (const id of expectedShardIds(collection, shards.length)) {
-    if (!keys.has(id)) reject(`lacks shard ${id}`)
+    if (!keys.has(id)) reject(`has no shard ${id}`)
   }
   checkShardKeys(collection, keys, reject)
   const duplicateSnapshot = firstDuplicate(snapshots)

@@ -75,7 +75,7 @@ export const FAILURES: Readonly<Partial<Record<Resource['kind'], readonly KnownF
       fix: 'enable `snapshotPersistence` or use a larger data volume',
     },
     {
-      patterns: ['has the SHA-256 ..., but the engine said ...'],
+      patterns: ['has the SHA-256 ..., but the engine reported ...'],
       cause: 'the data was corrupted in transit',
       fix: 'check the disk and memory of the node',
     },
@@ -110,17 +110,17 @@ export const FAILURES: Readonly<Partial<Record<Resource['kind'], readonly KnownF
       fix: 'wait for the upgrade, then create another VecBackup',
     },
     {
-      patterns: ['made no snapshot of ...: its log says why'],
+      patterns: ['created no snapshot of ...: see its log'],
       cause: 'the engine accepted the snapshot and could not write it',
       fix: 'check the log of that pod, and the free space on its data volume',
     },
     {
-      patterns: ['has not made the snapshot of ... in', 'other snapshots of'],
+      patterns: ['did not complete the snapshot of ... in', 'other snapshots of'],
       cause: 'the node writes less than 1 MiB/s, or creates snapshots for other clients',
       fix: 'check its disk; delete unused snapshots',
     },
     {
-      patterns: ['does not count: ...'],
+      patterns: ['was discarded: ...'],
       cause: 'a replica did not stay Active during its snapshot, four times',
       fix: 'repair the cluster first: a restore would recover the incomplete replica',
     },
@@ -159,12 +159,12 @@ export const FAILURES: Readonly<Partial<Record<Resource['kind'], readonly KnownF
       fix: 'restore again while no client changes the collection',
     },
     {
-      patterns: ['... came back empty, but n points were counted ...'],
+      patterns: ['... is empty after the restore, but n points were counted ...'],
       cause: 'the backup contains none of its points',
       fix: 'use another backup',
     },
     {
-      patterns: ['the points are back, but not all of the aliases ...'],
+      patterns: ['the points are restored, but not all of the aliases ...'],
       cause: 'the engine rejected them; its message is at the end',
       fix: 'create the aliases yourself',
     },
@@ -279,9 +279,9 @@ export const FAILURES: Readonly<Partial<Record<Resource['kind'], readonly KnownF
     },
     {
       patterns: [
-        'no answer came from node n whether ...',
+        'node n did not respond whether ...',
         'node n has been recovering ...',
-        'an earlier release of the operator began ...',
+        'an earlier release of the operator started ...',
       ],
       cause: 'a node may still run a recovery whose client has disconnected',
       fix: 'restart the pod, which ends the recovery, and restore again',

@@ -40,7 +40,7 @@ export const RESTORE_REASONS: readonly Reason[] = [
     condition: NOT_COMPLETE,
     messages: [
       'the restore has started',
-      'reads the manifest',
+      'reading the manifest',
       'collection <n> of <n> (<name>), <n> of <n> nodes done: <step>; <how far it is>',
       'collection <n> of <n> (<name>), <n> of <n> shards done: <step>; <how far it is>',
     ],

@@ -91,7 +91,7 @@ export async function readCheckpoint(
     return found
   }
   // Delete nothing on a node because of this file: it was not written by a pod of this Job.
-  context.tools.log.warn({ key }, 'checkpoint is not of this Job, and is replaced')
+  context.tools.log.warn({ key }, 'checkpoint belongs to another Job and is replaced')
   return undefined
 }
 
@@ -131,7 +131,7 @@ export async function deleteStaleObject(
   const name = snapshotNameIn(checkpoint)
   if (name === undefined) return
   const key = snapshotKey(folder, ref.collection, ref.ordinal, name)
-  tools.log.info({ key }, 'removes what an earlier attempt left')
+  tools.log.info({ key }, 'deleting the leftovers of an earlier attempt')
   // List by the full key: some stores do not list uploads by a shorter prefix.
   for (const upload of await bucket.openUploads(key, tools.signal)) {
     if (upload.key === key) await bucket.abortUpload(upload, tools.signal)
@@ -191,6 +191,6 @@ export async function readCompletedCollection<
   }
   for (const file of found.leftBehind ?? [])
     recordUndeletedSnapshot(context, { collection: name, ...file })
-  tools.log.info({ collection: name }, `collection ${name} is in the bucket already`)
+  tools.log.info({ collection: name }, `collection ${name} is already in the bucket`)
   return collection
 }

@@ -39,12 +39,15 @@ export async function backUpByNode(name: string, context: RunContext): Promise<N
         context,
       )
     }
-    context.tools.log.warn({ collection: name, round: number }, 'changed under way: looks again')
+    context.tools.log.warn(
+      { collection: name, round: number },
+      'collection changed during the backup, starting over',
+    )
     await discardRound(name, number, context)
     previous = []
   }
   throw new EngineError(
-    `collection ${name}: it was created again, its shards moved, or its configuration or the engine’s version changed ${MAX_ROUNDS} times while it was backed up`,
+    `collection ${name}: it was recreated, its shards moved, or its configuration or the engine version changed ${MAX_ROUNDS} times while it was backed up`,
   )
 }
 

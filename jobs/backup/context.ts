@@ -109,7 +109,7 @@ export class ShardSizes {
         signal.throwIfAborted()
         // Another node has a replica, or the shard is uploaded with unknown size.
         if (!(error instanceof EngineError)) throw error
-        log.info({ node: ordinal, reason: error.message }, 'no telemetry: sizes of shards unknown')
+        log.info({ node: ordinal, reason: error.message }, 'no telemetry: shard sizes unknown')
       }
     }
     this.#bytesByNode = nodes

@@ -52,7 +52,7 @@ export async function createSnapshot(
     ...(creations && { creations: { total: creations.total, since: creations.since } }),
   }
   await writePending(attempt, pending, context)
-  log.info({ ...ref }, `node ${ref.ordinal}: the engine makes the snapshot`)
+  log.info({ ...ref }, `node ${ref.ordinal}: creating the snapshot`)
   const limitMs = snapshotTimeoutMs(bytes)
   const snapshot =
     creations === undefined || attempt.waitForReason
@@ -83,7 +83,7 @@ async function waitForIdleNode({ collection, ordinal }: SnapshotRef, context: Ru
     if (running === 0) return identity
     if (waitedMs >= limitMs) {
       throw new EngineError(
-        `node ${ordinal} is making ${running} other snapshots of ${collection} (waited ${waitedMs / 1000} s)`,
+        `node ${ordinal} is creating ${running} other snapshots of ${collection} (waited ${waitedMs / 1000} s)`,
       )
     }
     log.info({ collection, node: ordinal, running }, 'waiting for other snapshots')
@@ -134,21 +134,21 @@ async function waitForSnapshot(
     if (outcome?.is === 'made') return outcome.snapshot
     if (outcome?.is === 'unclear') {
       throw new EngineError(
-        `node ${ordinal}: other snapshots of ${collection} were made at the same time, or it was restarted: which of ${outcome.names.join(', ')} is the backup’s is not known`,
+        `node ${ordinal}: other snapshots of ${collection} were made at the same time, or it was restarted: it is unknown which of ${outcome.names.join(', ')} belongs to the backup`,
       )
     }
     if (outcome?.is === 'none' && (outcome.hasStarted || elapsed >= START_TIMEOUT_MS)) {
       attempt.waitForReason = true
-      throw new EngineError(`node ${ordinal} made no snapshot of ${collection}: its log says why`)
+      throw new EngineError(`node ${ordinal} created no snapshot of ${collection}: see its log`)
     }
     if (elapsed >= limitMs) {
       throw new EngineError(
-        `node ${ordinal} has not made the snapshot of ${collection} in ${Math.round(elapsed / 60_000)} minutes`,
+        `node ${ordinal} did not complete the snapshot of ${collection} in ${Math.round(elapsed / 60_000)} minutes`,
       )
     }
     if (time.now().getTime() - reportedAt < STATUS_INTERVAL_MS) return undefined
     reportedAt = time.now().getTime()
-    log.info({ collection, node: ordinal }, `node ${ordinal}: still makes the snapshot`)
+    log.info({ collection, node: ordinal }, `node ${ordinal}: snapshot still in progress`)
     context.progress.report()
     return undefined
   })
@@ -202,7 +202,7 @@ export async function createAndWait(
   const abortCall = new AbortController()
   const creation = snapshotsForPod(context, ordinal).create(collection, limitMs, abortCall.signal)
   const heartbeat = setInterval(() => {
-    log.info({ collection, node: ordinal }, `node ${ordinal}: still makes the snapshot`)
+    log.info({ collection, node: ordinal }, `node ${ordinal}: snapshot still in progress`)
     context.progress.report()
   }, CREATE_STATUS_INTERVAL_MS)
   try {

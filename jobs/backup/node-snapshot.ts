@@ -87,7 +87,7 @@ async function reuseUploaded(
   }
   const { key } = previous.snapshot
   const fields = { collection: ref.collection, node: ref.ordinal }
-  context.tools.log.info({ ...fields, key }, 'is in the bucket already')
+  context.tools.log.info({ ...fields, key }, 'already in the bucket')
   await deleteEngineSnapshot(ref, previous, context)
   return previous.snapshot
 }
@@ -122,9 +122,7 @@ async function createAndUpload(
   try {
     const change = await findTopologyChange(topology, collection, context)
     if (change !== undefined) {
-      throw new EngineError(
-        `snapshot ${snapshot.name} of node ${ordinal} does not count: ${change}`,
-      )
+      throw new EngineError(`snapshot ${snapshot.name} of node ${ordinal} was discarded: ${change}`)
     }
     const uploaded = await upload(snapshotsForPod(context, ordinal), ref, snapshot, context)
     const nodeSnapshot = { ...uploaded, localShards: shardsOnNode(topology, ordinal) }
@@ -210,12 +208,14 @@ export async function* verifiedBytes(
   }
   if (length !== size) {
     const received = length > size ? 'more' : `${length}`
-    throw new EngineError(`snapshot ${name} of node ${ordinal}: ${received} of ${size} bytes came`)
+    throw new EngineError(
+      `snapshot ${name} of node ${ordinal}: received ${received} of ${size} bytes`,
+    )
   }
   digest.sha256 = hash.digest('hex')
   if (checksum != null && digest.sha256 !== checksum.toLowerCase()) {
     throw new EngineError(
-      `snapshot ${name} of node ${ordinal} has the SHA-256 ${digest.sha256}, but the engine said ${checksum}`,
+      `snapshot ${name} of node ${ordinal} has the SHA-256 ${digest.sha256}, but the engine reported ${checksum}`,
     )
   }
 }

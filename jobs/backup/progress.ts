@@ -169,7 +169,7 @@ export class BackupProgress {
     const credentialsNote =
       this.#credentialsError === undefined
         ? ''
-        : `; waits for renewed credentials: ${this.#credentialsError}`
+        : `; waiting for renewed credentials: ${this.#credentialsError}`
     return this.#position() + credentialsNote
   }
 
@@ -227,7 +227,7 @@ export class BackupProgress {
     if (statusLine === '') return position
     const { allBytes, allBytesTotal } = this.#totals()
     const about = allBytesTotal === undefined ? '' : ` of about ${formatBytes(allBytesTotal)}`
-    return `${position}, ${statusLine}; in all ${formatBytes(allBytes)}${about}`
+    return `${position}, ${statusLine}; in total ${formatBytes(allBytes)}${about}`
   }
 
   /** Bytes of all collections: transferred so far, and the estimated total. */

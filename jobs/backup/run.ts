@@ -136,7 +136,7 @@ async function claimFolder(context: RunContext, claim: FolderClaim): Promise<Own
     startedAt: tools.time.now().toISOString(),
     collections: await select([]),
   }))
-  tools.log.info({ startedAt }, 'owner.json claims the folder')
+  tools.log.info({ startedAt }, 'folder claimed by owner.json')
   return { ...identity, startedAt, collections: await select(collections) }
 }
 

@@ -103,7 +103,7 @@ async function deleteUnnamedSnapshot(
     if (!(error instanceof EngineError)) throw error
     // The collection and its files are gone.
     if (error.status === 404) return
-    context.tools.log.warn({ ...ref, reason: error.message }, 'files of the engine not deleted')
+    context.tools.log.warn({ ...ref, reason: error.message }, 'engine snapshot not deleted')
     recordRemaining(`perhaps a snapshot of ${ref.collection} on ${node}, which did not answer`)
   }
 }

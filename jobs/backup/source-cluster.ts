@@ -52,7 +52,7 @@ export async function pointCounts(
       if (!(error instanceof EngineError)) throw error
       // A deleted collection has no bytes; code that needs the engine waits for it elsewhere.
       if (error.status === 404) continue
-      log.info({ reason: error.message }, 'the bytes to come are not known')
+      log.info({ reason: error.message }, 'point counts unavailable, total bytes unknown')
       return new Map()
     }
   }

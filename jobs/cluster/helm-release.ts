@@ -54,7 +54,7 @@ export async function clearPendingRelease(
   for (const { metadata } of await kubernetes.list(secrets, AnyObject, { labelSelector })) {
     log.warn(
       { release, secret: metadata.name, status: metadata.labels?.['status'] },
-      'an earlier helm was killed: its pending revision is deleted',
+      'deleting the pending revision of a killed helm',
     )
     await kubernetes.delete(secrets, metadata.name, uidPrecondition(metadata))
   }

@@ -100,10 +100,7 @@ async function checkRemovedNodes(
   const currentReplicas = live.spec.replicas ?? 1
   const { replicas } = plan.spec
   if (replicas >= currentReplicas || plan.acceptedRisks.includes('shard-loss')) return undefined
-  tools.log.info(
-    { before: currentReplicas, replicas },
-    'fewer replicas: querying the engine for shards on the removed nodes',
-  )
+  tools.log.info({ before: currentReplicas, replicas }, 'checking the removed nodes for shards')
   const cluster = {
     namespace: plan.namespace,
     name: plan.name,

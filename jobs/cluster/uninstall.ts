@@ -13,9 +13,12 @@ export async function uninstall(plan: UninstallPlan, tools: Dependencies): Promi
   // helm removes a release in any state, including one that an earlier helm left pending or half
   // removed.
   await waitForOtherPods(release, namespace, tools)
-  log.info({ release, namespace }, 'helm uninstall --wait')
+  log.info({ release, namespace }, 'running helm uninstall --wait')
   try {
-    log.info({ release, output: await helm.uninstall(release, namespace, signal) }, 'helm is done')
+    log.info(
+      { release, output: await helm.uninstall(release, namespace, signal) },
+      'helm completed',
+    )
   } catch (error) {
     if (!(error instanceof HelmError)) throw error
     log.error({ release, reason: 'HelmFailed', message: error.message }, 'attempt failed')

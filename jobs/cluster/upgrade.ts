@@ -31,11 +31,11 @@ async function runHelm(plan: UpgradePlan, tools: Dependencies): Promise<UpgradeR
     const live = await readStatefulSet(plan, tools)
     const violation = live && (await checkSafety(plan, live, tools))
     if (violation !== undefined) {
-      log.warn(violation, 'refused before helm')
+      log.warn(violation, 'rejected before helm')
       return { state: 'Refused', ...violation }
     }
-    log.info({ release, version, namespace, chart: plan.chart }, 'helm upgrade --install')
-    log.info({ release, output: await helm.upgrade(plan, signal) }, 'helm is done')
+    log.info({ release, version, namespace, chart: plan.chart }, 'running helm upgrade --install')
+    log.info({ release, output: await helm.upgrade(plan, signal) }, 'helm completed')
     return { state: 'Done', applied: await readApplied(plan, tools) }
   } catch (error) {
     const reason = FAILURE_REASONS.find(([kind]) => error instanceof kind)?.[1]

@@ -22,18 +22,18 @@ export const backupNow: CliCommand = {
   name: 'backup now',
   operands: '<schedule>',
   operandCount: { min: 1, max: 1 },
-  summary: 'make a VecBackup of what a VecBackupSchedule backs up, at once',
+  summary: 'create a VecBackup from a VecBackupSchedule immediately',
   details: [
-    'The backup carries the label vec-operator.dev/schedule and the annotation vec-operator.dev/instantiate: manual. Retention leaves it alone: it stays until somebody deletes it.',
+    'The backup carries the label vec-operator.dev/schedule and the annotation vec-operator.dev/instantiate: manual. Retention does not delete it: delete it when you no longer need it.',
   ],
   flags: {
     ...CLUSTER_FLAGS,
     name: {
       type: 'string',
       value: 'NAME',
-      description: 'of the VecBackup; default: <schedule>-<time>-manual',
+      description: 'name of the VecBackup; default: <schedule>-<time>-manual',
     },
-    'dry-run': { type: 'boolean', description: 'print what would be made, and make nothing' },
+    'dry-run': { type: 'boolean', description: 'print the VecBackup without creating it' },
     ...JSON_FLAG,
   },
   run: createBackup,
@@ -60,7 +60,7 @@ async function createBackup(call: Invocation): Promise<number> {
       await kubernetes.create(backups, backup)
     } catch (error) {
       if (!(error instanceof KubernetesError) || error.status !== 409) throw error
-      throw new CliError(`VecBackup ${namespace}/${backup.metadata.name} is there already`)
+      throw new CliError(`VecBackup ${namespace}/${backup.metadata.name} already exists`)
     }
   }
   printBackup(call, backup)

@@ -32,26 +32,29 @@ export const backupVerify: CliCommand = {
   name: 'backup verify',
   operands: 's3://<bucket>/<prefix>/<name>',
   operandCount: { min: 1, max: 1 },
-  summary: 'prove a backup from its bucket alone: every object is read to its last byte',
+  summary: 'verify a backup in its bucket: read every object completely',
   details: [
-    'Ends with 1 unless every collection that the backup was to hold is whole, also for a backup that failed; --collections asks for less.',
-    'Credentials come from the environment: CLOUD_ACCESS_KEY_ID and CLOUD_SECRET_ACCESS_KEY, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; for temporary ones also CLOUD_SESSION_TOKEN or AWS_SESSION_TOKEN. What is found is logged, a line for each object: LOG_FORMAT is text or json.',
+    'Fails unless every collection of the spec is complete in the bucket, even if the backup itself failed; --collections limits the check.',
+    'Credentials come from the environment: CLOUD_ACCESS_KEY_ID and CLOUD_SECRET_ACCESS_KEY, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; for temporary ones also CLOUD_SESSION_TOKEN or AWS_SESSION_TOKEN. Each object is logged on one line; LOG_FORMAT is text or json.',
   ],
   flags: {
-    endpoint: { type: 'string', value: 'URL', description: 'of an S3-compatible store' },
+    endpoint: { type: 'string', value: 'URL', description: 'endpoint of an S3-compatible store' },
     region: {
       type: 'string',
       value: 'REGION',
       default: 'us-east-1',
-      description: 'default: us-east-1',
+      description: 'region of the bucket; default: us-east-1',
     },
-    'path-style': { type: 'boolean', description: 'the bucket stands in the path' },
+    'path-style': { type: 'boolean', description: 'put the bucket into the path of the URL' },
     ca: { type: 'string', value: 'FILE', description: 'certificate authority of the store, PEM' },
-    'sizes-only': { type: 'boolean', description: 'compare sizes, and read no object' },
+    'sizes-only': {
+      type: 'boolean',
+      description: 'compare sizes only, without reading the objects',
+    },
     collections: {
       type: 'string',
       value: 'NAMES',
-      description: 'check only these, separated by commas',
+      description: 'collections to check, separated by commas',
     },
   },
   run: verify,
@@ -140,7 +143,7 @@ function logResult(
   }
   if (problems.length > 0) {
     const count = problems.length === 1 ? '1 problem' : `${problems.length} problems`
-    options.log.error(fields, `this backup is not whole: ${count}`)
+    options.log.error(fields, `this backup is incomplete: ${count}`)
     return EXIT_CODES.failure
   }
   const withoutChecksum = allSnapshots(manifest).filter(({ sha256 }) => sha256 === undefined).length
@@ -151,8 +154,8 @@ function logResult(
       `${withoutChecksum} objects have no checksum in the manifest: ${limitation}`,
     )
   }
-  const result = options.sizesOnly || withoutChecksum > 0 ? 'have the right size' : 'are whole'
-  options.log.info(fields, `all ${objects} objects ${result}: ${formatBytes(bytes)}`)
+  const outcome = options.sizesOnly || withoutChecksum > 0 ? 'have the right size' : 'are complete'
+  options.log.info(fields, `all ${objects} objects ${outcome}: ${formatBytes(bytes)}`)
   return EXIT_CODES.success
 }
 
@@ -175,20 +178,20 @@ async function readManifest(
   const key = manifestKey(folder)
   const content = await bucket.getJson(key, options.signal)
   if (content === undefined) {
-    const explanation = 'the backup was not finished, or its folder is another'
-    throw new Rejected(`there is no s3://${bucket.name}/${key}: ${explanation}`)
+    const explanation = 'the backup did not finish, or the path is wrong'
+    throw new Rejected(`s3://${bucket.name}/${key} not found: ${explanation}`)
   }
   if (isForeignManifest(content)) return readForeignManifest(content, bucket, folder, options)
   const manifest = parseManifest(content)
   if (manifest.manifestSha256 === undefined) {
     options.log.warn(
       { key },
-      'written by an earlier release without a checksum of itself: its own fields cannot be proved',
+      'the manifest is from an earlier release and has no checksum: its fields cannot be verified',
     )
   }
   const owner = await readOwner(bucket, folder, options.signal)
   if (owner?.uid !== manifest.uid) {
-    throw new Rejected(`s3://${bucket.name}/${ownerKey(folder)} is not that of this manifest`)
+    throw new Rejected(`s3://${bucket.name}/${ownerKey(folder)} does not match this manifest`)
   }
   if (!isShardManifest(manifest)) {
     for (const collection of manifest.collections) logEmptyNodes(collection, options.log)
@@ -207,12 +210,12 @@ async function readForeignManifest(
   const owner = await readOwner(bucket, folder, options.signal)
   if (owner !== undefined) {
     throw new Rejected(
-      `manifest.json has no manifestVersion, but the folder is that of VecBackup ${owner.namespace}/${owner.name}: it was changed after it was written`,
+      `manifest.json has no manifestVersion, but the folder belongs to VecBackup ${owner.namespace}/${owner.name}: the manifest was modified`,
     )
   }
   options.log.warn(
     { key: manifestKey(folder) },
-    'written by another program: whether collections are missing in it cannot be told',
+    'the manifest is from another program: missing collections cannot be detected',
   )
   const matching = collections.filter(({ name }) => options.selected?.has(name) ?? true)
   const described: SourceNodeCollection[] = []
@@ -236,7 +239,7 @@ function selectCollections(
   const unknown = [...(selected ?? [])].find((name) => !expected.has(name))
   if (unknown !== undefined) {
     throw new Rejected(
-      `--collections names ${unknown}, which is no collection of this backup: it has ${formatNames([...expected])}`,
+      `--collections names ${unknown}, which is not in this backup; its collections are ${formatNames([...expected])}`,
     )
   }
   const selectedCollections = selected ?? expected
@@ -265,7 +268,7 @@ function logEmptyNodes({ name, snapshots }: SourceNodeCollection, log: Logger): 
   const empty = snapshots.filter(({ localShards }) => localShards.length === 0)
   if (empty.length === 0) return
   const nodes = empty.map(({ nodeIndex }) => nodeIndex)
-  log.info({ collection: name, nodes }, 'nodes that held no shard of this collection')
+  log.info({ collection: name, nodes }, 'nodes without a shard of this collection')
 }
 
 /** Undefined when the object matches the manifest. */
@@ -281,7 +284,7 @@ async function verifyObject(
   const checksum = 'checksum' in snapshot ? snapshot.checksum : undefined
   const isDifferent = checksum !== undefined && checksum.toLowerCase() !== sha256
   if (isDifferent && sha256 !== undefined) {
-    return `${key}: the engine's checksum is not the SHA-256 of what was uploaded`
+    return `${key}: the engine's checksum is not the SHA-256 of the uploaded object`
   }
   const size = await bucket.size(key, options.signal)
   if (size === undefined) return `${key} is missing`
@@ -310,7 +313,7 @@ async function hashObject(
       if (attempt === READ_ATTEMPTS) {
         throw new StorageError(`GET s3://${bucket.name}/${key} broke off: ${errorMessage(error)}`)
       }
-      log.warn({ key, reason: errorMessage(error) }, 'broke off: reads it again')
+      log.warn({ key, reason: errorMessage(error) }, 'download interrupted, retrying')
     }
   }
 }

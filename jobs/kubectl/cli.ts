@@ -77,8 +77,8 @@ function runWithoutCommand({ arguments: args, print, complain }: CliEnvironment)
   }
   const typed = args.slice(0, 2).join(' ')
   const similar = COMMANDS.map(({ name }) => name).filter((name) => name.startsWith(`${first} `))
-  const suggestion = similar.length === 0 ? '' : `; there is ${similar.join(' and ')}`
-  complain(`${PROGRAM}: ${typed} is no command${suggestion}\nusage: ${PROGRAM} --help\n`)
+  const suggestion = similar.length === 0 ? '' : `; did you mean ${similar.join(' or ')}?`
+  complain(`${PROGRAM}: ${typed} is not a command${suggestion}\nusage: ${PROGRAM} --help\n`)
   return EXIT_CODES.usage
 }
 
@@ -116,7 +116,7 @@ function parseFlags(command: CliCommand, args: string[]) {
 
 function usageError({ name, operands }: CliCommand, reason = ''): CliError {
   const usage = [PROGRAM, name, operands].filter(Boolean).join(' ')
-  return new CliError(`${reason}usage: ${usage} [flags]; --help tells more`, EXIT_CODES.usage)
+  return new CliError(`${reason}usage: ${usage} [flags]; see --help`, EXIT_CODES.usage)
 }
 
 async function connectCluster(call: Omit<Invocation, 'connect'>) {
@@ -125,7 +125,7 @@ async function connectCluster(call: Omit<Invocation, 'connect'>) {
     context: stringFlag(call, 'context'),
   }
   const { access, namespace } = await userAccess(selection, call.env).catch((error: unknown) => {
-    throw new CliError(`no kubeconfig that can be used: ${errorMessage(error)}`)
+    throw new CliError(`no usable kubeconfig: ${errorMessage(error)}`)
   })
   return {
     kubernetes: new Kubernetes(access, call.log),

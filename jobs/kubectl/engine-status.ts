@@ -139,7 +139,7 @@ async function readShards(
       shards.push(...shardReplicas(name, await engine.collectionCluster(name, deadline)))
     }
     const omitted = all.length - names.length
-    return { shards, notes: omitted > 0 ? [`${omitted} more collections are not shown`] : [] }
+    return { shards, notes: omitted > 0 ? [`${omitted} more collections are omitted`] : [] }
   } catch (error) {
     signal.throwIfAborted()
     return { shards: [], notes: [`shards: ${unreachableReason(error)}`] }

@@ -9,8 +9,8 @@ export const explain: CliCommand = {
   name: 'explain',
   operands: '<message or reason>...',
   operandCount: { min: 1, max: Infinity },
-  summary: 'say what a condition or an Event means, and what to do',
-  details: ['Needs no cluster. Quotes are not needed: the words are put together.'],
+  summary: 'explain a condition, an Event or an error, and how to fix it',
+  details: ['Needs no cluster. The message need not be quoted.'],
   flags: JSON_FLAG,
   run: async (call) => printReasons(call, findReasons(call.operands.join(' '))),
 }
@@ -85,7 +85,7 @@ function printReasons(call: Invocation, reasons: ExplainedReason[]): number {
   if (booleanFlag(call, 'json')) {
     call.print(`${JSON.stringify(reasons.map(toJsonKeys), null, 2)}\n`)
   } else if (reasons.length === 0) {
-    call.print('Nothing known says this. docs/reasons.md has every reason and message.\n')
+    call.print('No known reason or message matches. docs/reasons.md lists all of them.\n')
   } else {
     call.print(groupIdentical(reasons).map(formatReason).join('\n'))
   }
@@ -109,9 +109,9 @@ function groupIdentical(reasons: ExplainedReason[]): ExplainedReason[] {
 function formatReason(entry: ExplainedReason): string {
   return [
     `${entry.reason} (${entry.kind}: ${reasonLocation(entry)})`,
-    ...entry.messages.map((message) => `  says    ${message}`),
-    `  why     ${entry.cause}`,
-    `  do      ${entry.fix}`,
+    ...entry.messages.map((message) => `  message  ${message}`),
+    `  cause    ${entry.cause}`,
+    `  fix      ${entry.fix}`,
     '',
   ].join('\n')
 }

@@ -12,14 +12,14 @@ export function usageText(commands: readonly CliCommand[]): string {
       commands.map(({ name, operands, summary }) => [`${name} ${operands}`.trim(), summary]),
       '  ',
     ),
-    `${PROGRAM} <command> --help tells more. As kubectl vec-operator where a file named`,
-    'kubectl-vec_operator on PATH starts it.\n',
+    `${PROGRAM} <command> --help describes a command. With a file named kubectl-vec_operator on PATH,`,
+    'the commands are also available as kubectl vec-operator <command>.\n',
     EXIT_CODE_HELP,
   ].join('\n')
 }
 
 const EXIT_CODE_HELP =
-  'Exit codes: 0 fine; 1 something is wrong, refused or not there; 2 not understood; 75 a defect.\n'
+  'Exit codes: 0 success; 1 check failed, call rejected or resource not found; 2 usage error; 75 bug.\n'
 
 export function commandHelp({ name, operands, summary, details = [], flags }: CliCommand): string {
   const rows = Object.entries(flags).map(([flagName, flag]) => [
@@ -30,7 +30,7 @@ export function commandHelp({ name, operands, summary, details = [], flags }: Cl
     `Usage: ${[PROGRAM, name, operands].filter(Boolean).join(' ')} [flags]\n`,
     `${toSentence(summary)}\n`,
     ...details.map((paragraph) => `${wrapText(paragraph)}\n`),
-    formatColumns([...rows, ['--help', 'print this']], '  '),
+    formatColumns([...rows, ['--help', 'print this help']], '  '),
     EXIT_CODE_HELP,
   ].join('\n')
 }

@@ -50,7 +50,7 @@ export function parseKind(input: string): Resource {
   )
   if (match !== undefined) return match
   const kindNames = RESOURCES.map(({ shortName, singular }) => `${singular} (${shortName})`)
-  throw new CliError(`${input} is none of ${kindNames.join(', ')}`, EXIT_CODES.usage)
+  throw new CliError(`unknown kind ${input}; use one of ${kindNames.join(', ')}`, EXIT_CODES.usage)
 }
 
 /** All resources of a kind; empty when the kind is not installed. */

@@ -43,7 +43,10 @@ export async function readRestore(
   const [name] = call.operands
   const file = stringFlag(call, 'file')
   if ((name === undefined) === (file === undefined)) {
-    throw new CliError('restore plan: either the name of a VecRestore or --file', EXIT_CODES.usage)
+    throw new CliError(
+      'restore plan: pass either the name of a VecRestore or --file',
+      EXIT_CODES.usage,
+    )
   }
   if (name !== undefined) {
     const restores = { apiVersion: API_VERSION, plural: VecRestore.plural, namespace }

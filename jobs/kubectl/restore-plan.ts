@@ -39,9 +39,9 @@ export const restorePlan: CliCommand = {
   name: 'restore plan',
   operands: '[<restore>]',
   operandCount: { min: 0, max: 1 },
-  summary: 'look whether a VecRestore would succeed, and touch nothing',
+  summary: 'check whether a VecRestore would succeed, without changing anything',
   details: [
-    'Of a VecRestore that is there, or of one in a file that was not applied yet. Reads the manifest, asks every node of the target, and compares each collection with what stands there. Of a backup by shard it shows which shard goes where, and what room each node has. Needs to read the Secrets of the bucket and of the cluster. --endpoint is for a store that has another address here than inside the cluster.',
+    'Checks an existing VecRestore, or one in a file that is not applied yet: reads the manifest, queries every node of the target, and compares each collection with the existing one. For a backup with method Shard it also shows the placement of each shard and the disk capacity of each node. Needs permission to read the Secrets of the bucket and of the cluster. Use --endpoint if the store has a different address outside the cluster.',
   ],
   flags: {
     ...CLUSTER_FLAGS,
@@ -49,7 +49,7 @@ export const restorePlan: CliCommand = {
     endpoint: {
       type: 'string',
       value: 'URL',
-      description: 'of the store, as it is reached from here',
+      description: 'endpoint of the store as reachable from this machine',
     },
     ...JSON_FLAG,
   },
@@ -62,7 +62,7 @@ interface CollectionPreview {
   becomes: string
   bytes: number
   /** Absent when the collection cannot be restored. */
-  does?: 'is made' | 'replaces what is there'
+  does?: 'is created' | 'replaces existing collection'
   problem?: string
 }
 
@@ -107,7 +107,7 @@ async function previewCollection(
     const shardView = await checkCollection(item, context)
     placement.add(withTargetIds(item, shardView), shardView)
     const exists = (await findCollection(name, context)) !== undefined
-    return { ...preview, does: exists ? 'replaces what is there' : 'is made' }
+    return { ...preview, does: exists ? 'replaces existing collection' : 'is created' }
   } catch (error) {
     context.tools.signal.throwIfAborted()
     const errorTypes = [Rejected, EngineError, StorageError]
@@ -149,9 +149,9 @@ function formatPreview(
   return [
     `backup ${source.backupName} of ${source.createdAt}, engine ${source.engineVersion ?? 'unknown'}, ${source.nodeCount} nodes\n`,
     `into cluster ${target.namespace}/${target.name}\n\n`,
-    formatColumns([['', 'COLLECTION', 'BECOMES', 'SIZE', 'WOULD'], ...rows]),
+    formatColumns([['', 'COLLECTION', 'TARGET', 'SIZE', 'RESULT'], ...rows]),
     formatPlacement(shards, nodes),
-    `\n${verdicts.length - failed} of ${verdicts.length} collections fit, ${formatBytes(bytes)} in all; nothing was touched\n`,
+    `\n${verdicts.length - failed} of ${verdicts.length} collections can be restored, ${formatBytes(bytes)} in total; nothing was changed\n`,
   ].join('')
 }
 
@@ -171,7 +171,7 @@ export class PlacementPreview {
     this.#load = emptyLoad(targetTopology(context))
   }
 
-  /** One that fits; `sight` is of what stands at the target under its name. */
+  /** A collection that can be restored; `shardView` is of the existing one at the target. */
   add(item: RestoreItem, shardView: ShardView | undefined): void {
     this.#items.push(item)
     const placement = planPlacement(
@@ -236,8 +236,8 @@ export function formatPlacement(shards: PlannedShard[], nodes: NodeLoad[]): stri
   ])
   return [
     '\n',
-    formatColumns([['COLLECTION', 'SHARD', 'KEY', 'SIZE', 'NODE', 'COPIES ON'], ...shardRows]),
+    formatColumns([['COLLECTION', 'SHARD', 'KEY', 'SIZE', 'NODE', 'REPLICAS ON'], ...shardRows]),
     '\n',
-    formatColumns([['', 'NODE', 'TAKES', 'DISKS'], ...nodeRows]),
+    formatColumns([['', 'NODE', 'RECEIVES', 'CAPACITY'], ...nodeRows]),
   ].join('')
 }

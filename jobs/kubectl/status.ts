@@ -41,13 +41,13 @@ export const status: CliCommand = {
   name: 'status',
   operands: '[<kind>/<name>]',
   operandCount: { min: 0, max: 2 },
-  summary: 'show resources, or one with its cluster, nodes, shards and Jobs',
+  summary: 'list resources, or show one with its cluster, nodes, shards and Jobs',
   details: [
-    'A kind is written as for kubectl: VecCluster, vecclusters, veccluster or qc. Engines are asked through the API server, with the key of the cluster where you may read its Secret.',
+    'The kind is written as in kubectl: VecCluster, vecclusters, veccluster or qc. Engines are queried through the API server, with the API key of the cluster if you can read its Secret.',
   ],
   flags: {
     ...CLUSTER_FLAGS,
-    'all-namespaces': { type: 'boolean', short: 'A', description: 'in all namespaces' },
+    'all-namespaces': { type: 'boolean', short: 'A', description: 'all namespaces' },
     ...JSON_FLAG,
   },
   run: showStatus,
@@ -69,7 +69,7 @@ async function showStatus(call: Invocation): Promise<number> {
   }
   const resource = parseKind(kind)
   if (name === undefined || name === '') {
-    throw new CliError(`status ${kind}: the name is missing: ${kind}/<name>`, EXIT_CODES.usage)
+    throw new CliError(`status ${kind}: name is missing: use ${kind}/<name>`, EXIT_CODES.usage)
   }
   const report = await readStatusReport(kubernetes, resource, { namespace, name }, call)
   call.print(

@@ -163,7 +163,10 @@ async function createTarget(
     write_consistency_factor: writeConsistencyFactor,
   }
   const body = recreateBody(config, overrides)
-  tools.log.info({ collection: name }, `creates collection ${name} as it is at the source`)
+  tools.log.info(
+    { collection: name },
+    `creating collection ${name} with the configuration of the source`,
+  )
   await withBackoff(context, async () => {
     try {
       await target.collections.createCollection(name, body, tools.signal)
@@ -270,7 +273,7 @@ export async function restoreAfterFailure(
     if (reason instanceof EngineError && reason.status === 404) return error
     tools.log.warn(
       { collection: name, reason: errorMessage(reason), body },
-      'settings not put back',
+      'settings not restored',
     )
     return withRestoreHint(error, name, threshold)
   }

@@ -142,7 +142,7 @@ export class Progress {
   /** Reports why the source has not responded. The progress reported by an earlier pod remains. */
   reportUnreachable(reason: string): void {
     if (this.#unreachedSource === undefined) return
-    const message = `waits for the source ${this.#unreachedSource}: ${reason}`
+    const message = `waiting for the source ${this.#unreachedSource}: ${reason}`
     this.#progress.report(() => ({ message }))
   }
 

@@ -156,7 +156,7 @@ async function migrateNewCollections(context: RunContext): Promise<void> {
     const added = await findNewCollections(context)
     if (added.length === 0) return
     const names = added.map(({ name }) => name)
-    tools.log.info({ collections: names }, 'collections were created on the source meanwhile')
+    tools.log.info({ collections: names }, 'new collections on the source')
     progress.add(added)
     for (const collection of added) {
       if (listing < MAX_LISTINGS) await migrate(collection, context)

@@ -107,7 +107,7 @@ function strictModeLimit(info: CollectionInfo | undefined, field: string): numbe
 
 function rejectUnsafeShardKey(key: ShardKey): void {
   if (typeof key !== 'number' || Number.isSafeInteger(key)) return
-  throw new Rejected(`shard key ${key} is above 2^53, which cannot be read for sure`)
+  throw new Rejected(`shard key ${key} is above 2^53, which cannot be read exactly`)
 }
 
 /** Numbers first. The order must be the same in a pod that replaces a killed one. */
@@ -267,7 +267,7 @@ export async function waitForIndexing(
   await poll(schedule, async ({ pauses }) => {
     const info = await withBackoff(context, () => collections.collectionInfo(name, signal))
     if (info?.status !== 'yellow') return true
-    progress.reportWaiting(`waiting until ${name} is indexed: it has more points than it shows`)
+    progress.reportWaiting(`waiting until ${name} is indexed: not all of its points are visible`)
     return pauses === MAX_INDEXING_POLLS ? false : undefined
   })
 }
@@ -276,6 +276,6 @@ function stillDeferred(description: string, waitedMs: number): EngineError {
   const minutes = Math.round(waitedMs / 60_000)
   const advice = 'pause writing until the collection is indexed, and create another VecMigration'
   return new EngineError(
-    `${description} cannot be read: prevent_unoptimized defers them until they are indexed, and after ${minutes} minutes they are not (${advice})`,
+    `${description} cannot be read: prevent_unoptimized defers them until they are indexed, and after ${minutes} minutes they still are not (${advice})`,
   )
 }

@@ -256,7 +256,7 @@ function toVerification(
   const start = startedAt.toISOString()
   const seconds = Math.round((finishedAt.getTime() - startedAt.getTime()) / 1000)
   const cost = `${Math.ceil(volume.bytes / 1e6)} MB in ${seconds} s`
-  context.tools.log.info({ ...volume, rewritten, seconds, differences }, 'comparison ended')
+  context.tools.log.info({ ...volume, rewritten, seconds, differences }, 'comparison completed')
   const period = `compared whole from ${start} to ${finishedAt.toISOString()} (${cost})`
   if (differences.length > 0) {
     return {

@@ -37,7 +37,7 @@ export async function restoreAliases(
       : existing.find(({ alias_name }) => alias_name === alias)?.collection_name
     if (owner !== undefined && owner !== collection) {
       const reason = owner === alias ? 'is a collection' : `points to ${owner}`
-      context.progress.note(`alias ${alias} ${reason} and was left as it is`)
+      context.progress.note(`alias ${alias} ${reason} and was not changed`)
     }
     return owner === undefined
   })
@@ -52,7 +52,7 @@ export async function restoreAliases(
     if (!(error instanceof EngineError)) throw error
     const names = unowned.map(({ alias }) => alias).join(', ')
     throw new EngineError(
-      `the points are back, but not all of the aliases ${names}: ${error.message}`,
+      `the points are restored, but not all of the aliases ${names}: ${error.message}`,
     )
   }
 }

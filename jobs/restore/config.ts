@@ -58,7 +58,10 @@ export async function applyConfig(
   const { log, signal } = context.tools
   const body = patchBody(differences(source.config, config))
   if (body === undefined) return
-  log.info({ collection: name, parts: Object.keys(body) }, 'sets the configuration of the backup')
+  log.info(
+    { collection: name, parts: Object.keys(body) },
+    'applying the configuration of the backup',
+  )
   try {
     await retryTransient(context, () =>
       collectionsOn(context, 0).patchCollection(name, body, signal),
@@ -66,7 +69,7 @@ export async function applyConfig(
   } catch (error) {
     // Settings that the engine rejects stay different; `noteDifferences` reports them at the end.
     if (!(error instanceof EngineError) || ![400, 422].includes(error.status ?? 0)) throw error
-    log.warn({ collection: name, reason: error.message }, 'configuration refused')
+    log.warn({ collection: name, reason: error.message }, 'configuration rejected')
   }
 }
 

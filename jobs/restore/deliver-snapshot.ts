@@ -90,7 +90,10 @@ function switchToUpload(
   reason: string,
   { tools, deliveryModes }: RunContext,
 ): DeliveryMode {
-  tools.log.warn({ node, reason }, `node ${node} cannot fetch from the bucket: sends it snapshots`)
+  tools.log.warn(
+    { node, reason },
+    `node ${node} cannot fetch from the bucket: uploading snapshots to it`,
+  )
   deliveryModes.set(node, 'upload')
   return 'upload'
 }

@@ -43,7 +43,7 @@ export async function readManifest(request: ManifestRequest): Promise<SourceMani
   const key = manifestKey(folder)
   const address = `s3://${bucket.name}/${key}`
   const size = await bucket.size(key, signal)
-  if (size === undefined) throw new Rejected(`there is no ${address}: the backup was not finished`)
+  if (size === undefined) throw new Rejected(`${address} not found: the backup did not finish`)
   if (size > MAX_MANIFEST_BYTES) {
     throw new Rejected(
       `${address} has ${formatBytes(size)}, more than ${formatBytes(MAX_MANIFEST_BYTES)}`,

@@ -47,14 +47,16 @@ export async function verifyPointCount(
   let loss = findLoss(item, counts)
   if (deferred > 0) {
     // Deferred points are in the shards, but in no count.
-    progress.note(`${deferred} points of ${name} are not counted: they wait for the optimizers`)
+    progress.note(
+      `${deferred} points of ${name} are not counted: they are deferred until they are indexed`,
+    )
     return { points: undefined }
   }
   if (loss !== undefined || unprovenDifference(item, counts) !== undefined) {
     const { isBeingWritten } = await recount(item, counts, context)
     loss = findLoss(item, counts)
     if (loss !== undefined && isBeingWritten) {
-      progress.note(`${loss}; points of ${name} are written while they are counted`)
+      progress.note(`${loss}; points of ${name} were written during the count`)
       loss = undefined
     }
   }
@@ -107,7 +109,7 @@ export function findLoss({ source, name }: Pick<RestoreItem, 'source' | 'name'>,
   const total = totalPoints([...counts.keys()], counts)
   const recorded = source.exactPointsCount ?? source.pointsCount ?? 0
   if (total === 0 && recorded > 0) {
-    return `${name} came back empty, but ${recorded} points were counted when it was backed up`
+    return `${name} is empty after the restore, but ${recorded} points were counted when it was backed up`
   }
   return undefined
 }

@@ -30,7 +30,7 @@ export async function prepareCollection(
   const { name } = item
   const { log } = context.tools
   if (isOurs) {
-    log.info({ collection: name }, 'removes what an earlier attempt began to make')
+    log.info({ collection: name }, 'deleting the incomplete collection of an earlier attempt')
     // A deletion waits for a running recovery, and every other change of the cluster waits for the
     // deletion.
     await waitForIdle(item, context)
@@ -53,14 +53,14 @@ export function requireShards({ source, name }: RestoreItem, view: ShardView): v
   const replicas = replicasOnFirstNode(view)
   for (const { shardId, shardKey } of source.shards) {
     if (replicas.has(shardId) && view.keys.get(shardId) === shardKey) continue
-    throw new EngineError(`collection ${name} was made without shard ${shardId} of the backup`)
+    throw new EngineError(`collection ${name} was created without shard ${shardId} of the backup`)
   }
   const extra = [...replicas.keys()].filter(
     (id) => !source.shards.some(({ shardId }) => shardId === id),
   )
   if (extra.length > 0) {
     throw new EngineError(
-      `collection ${name} has shards that the backup has not: ${extra.join(', ')}`,
+      `collection ${name} has shards that are not in the backup: ${extra.join(', ')}`,
     )
   }
 }
@@ -69,7 +69,7 @@ async function createCollection(item: RestoreItem, context: RunContext): Promise
   const { source, name } = item
   const { signal, log } = context.tools
   await context.progress.recordCreation()
-  log.info({ collection: name }, `makes collection ${name} with one copy of each shard`)
+  log.info({ collection: name }, `creating collection ${name} with one replica of each shard`)
   const body = recreateBody(source.config, { replication_factor: 1 })
   await changeOnce(
     context,
@@ -119,7 +119,7 @@ async function prepareExisting(
   const { name } = item
   const factor = Number(live.config.params['replication_factor'] ?? 1)
   const fields = { collection: name, factor }
-  context.tools.log.info(fields, `collection ${name} is there: it is restored over`)
+  context.tools.log.info(fields, `collection ${name} exists and will be replaced`)
   await lowerFactor(name, context.factors.get(name) ?? factor, context)
   await applyConfig(item, live, context)
 }
@@ -201,7 +201,7 @@ export async function restoreFactor(name: string, context: RunContext): Promise<
     if (signal.aborted) await patch(AbortSignal.timeout(CLEAN_UP_MS))
     else await retryTransient(context, () => patch(signal))
     context.factors.delete(name)
-    log.info({ collection: name, factor }, 'replication factor put back')
+    log.info({ collection: name, factor }, 'replication factor restored')
   } catch (error) {
     const reason = errorMessage(error)
     context.progress.note(`${name} was left at replication factor 1, not ${factor}: ${reason}`)

@@ -250,7 +250,7 @@ export class Progress {
 
   statusLine(): string {
     const total = this.#progress.collections.size
-    if (this.#phase === 'Downloading') return 'reads the manifest'
+    if (this.#phase === 'Downloading') return 'reading the manifest'
     if (this.#current === undefined) return `${total} collections`
     const { collection, number, step, secondsLeft } = this.#current
     const amount = `${formatBytes(this.#bytesDone())} of ${formatBytes(this.#bytesTotal())}`

@@ -267,7 +267,7 @@ async function requireShardOnNode(
     })
   }
   if ((shard.shard_key ?? undefined) === shardKey) return shard.points_count
-  throw new EngineError(`shard ${shardId} of ${name} is there under another shard key`, {
+  throw new EngineError(`shard ${shardId} of ${name} exists under another shard key`, {
     status: 409,
   })
 }

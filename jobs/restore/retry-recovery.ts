@@ -84,7 +84,7 @@ export async function waitForEarlierRecoveries(
   const isKnown = await waitForIdle(item, context)
   if (running !== 'unknown' || (method === 'Node' && isKnown)) return
   throw new EngineError(
-    `an earlier release of the operator began to restore ${name}, and the engine does not tell whether a node is still at it: restart the pods of the target, which ends that, and create the VecRestore again`,
+    `an earlier release of the operator started to restore ${name}, and the engine does not report whether a node is still recovering it: restart the pods of the target and create the VecRestore again`,
     { status: 409 },
   )
 }
@@ -113,7 +113,7 @@ async function waitForRecoveryEnd(
   const { node } = recovery
   if (!(await waitForNodeIdle({ name, node, limitMs, idleMs: IN_TRANSIT_MS }, context))) {
     throw new EngineError(
-      `no answer came from node ${node} whether it has recovered its snapshot of ${name}, and engines before 1.16 do not tell whether they are still at it: restart the pod, which ends that, and create the VecRestore again`,
+      `node ${node} did not respond whether it has recovered its snapshot of ${name}, and engines before 1.16 do not report running recoveries: restart the pod and create the VecRestore again`,
       { status: 409 },
     )
   }
@@ -155,7 +155,7 @@ async function waitForNodeIdle(
     if (now() - startedAt >= limitMs + idleMs) {
       const hours = Math.round((limitMs + idleMs) / 3_600_000)
       throw new EngineError(
-        `node ${node} has been recovering a snapshot of ${name} for ${hours} h and is still at it: restart the pod, which ends that, and create the VecRestore again`,
+        `node ${node} has been recovering a snapshot of ${name} for ${hours} h: restart the pod, which ends the recovery, and create the VecRestore again`,
         { status: 409 },
       )
     }

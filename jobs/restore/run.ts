@@ -151,7 +151,7 @@ async function preflight(
   await Promise.all([checkTarget(manifest, items, context), checkNodeCapacity(items, context)])
   const { backupName, engineVersion, createdAt } = manifest
   const fields = { backup: backupName, engineVersion, createdAt, collections: items.length }
-  tools.log.info(fields, `the manifest of ${backupName} was read and fits the target`)
+  tools.log.info(fields, `manifest of ${backupName} read, target checked`)
   progress.setItems(items, plan.cluster.replicas)
   progress.report()
   return { manifest, items }
@@ -206,7 +206,7 @@ async function restoreCollection(item: RestoreItem, context: RunContext): Promis
     const { points, failures } = await verifyCollection(item, context)
     if (failures.length === 0) progress.completed(name, points)
     else progress.incomplete(name, failures.join('; '), points)
-    tools.log.info({ collection: name, failures }, `collection ${name} is back`)
+    tools.log.info({ collection: name, failures }, `collection ${name} restored`)
   }
   progress.report()
   await progress.reported()
@@ -228,7 +228,7 @@ async function restoreItem(
     return
   } catch (error) {
     if (!(error instanceof PermanentDisagreement) || !progress.isCreatedAndEmpty()) throw error
-    tools.log.warn({ collection: item.name, reason: error.message }, 'recreating the collection')
+    tools.log.warn({ collection: item.name, reason: error.message }, 'recreating collection')
   }
   const emptyCheckpoint: Checkpoint = { nodesDone: 0, shardsDone: [], isOurs: true, running: [] }
   progress.startCollection(item, plan.cluster.replicas, emptyCheckpoint)

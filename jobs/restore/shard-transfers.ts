@@ -109,7 +109,10 @@ export async function rebalance(
       return
     } catch (error) {
       if (!isTransient(error) || round === MAX_ROUNDS) throw error
-      context.tools.log.warn({ collection: name, round, reason: error.message }, 'copies again')
+      context.tools.log.warn(
+        { collection: name, round, reason: error.message },
+        'retrying replication',
+      )
     }
   }
 }
@@ -126,7 +129,7 @@ export async function startTransfer(
     await call()
   } catch (error) {
     if (!(error instanceof EngineError)) throw error
-    tools.log.info({ collection, shard, reason: error.message }, 'copy not started')
+    tools.log.info({ collection, shard, reason: error.message }, 'replication not started')
   }
 }
 

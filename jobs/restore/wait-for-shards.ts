@@ -44,7 +44,7 @@ const MAX_REPAIRS = 3
 export class PermanentDisagreement extends EngineError {
   constructor(collection: string, reason: string) {
     super(
-      `${collection}: ${reason}, and that does not change: delete the collection and create the VecRestore again`,
+      `${collection}: ${reason}, and there is no progress: delete the collection and create the VecRestore again`,
       { status: 409 },
     )
   }
@@ -76,7 +76,7 @@ export async function waitForShards(
     const reason = instability ?? missingReason ?? ''
     // Stable but incomplete, or unstable without any progress for too long: nothing will change.
     if (timer.stableMs() >= STABLE_MS || timer.unchangedMs() >= UNCHANGED_MS) {
-      throw new EngineError(`${collection}: ${reason}, and that does not change`)
+      throw new EngineError(`${collection}: ${reason}, and there is no progress`)
     }
     if (typeof view !== 'string' && timer.disagreementMs() >= DISAGREEMENT_MS) {
       if (repairs === MAX_REPAIRS) throw new PermanentDisagreement(collection, reason)
@@ -186,7 +186,7 @@ export async function repairReplicas(
     } catch (error) {
       // It may be the last Active replica, or may be gone already: the next poll shows that.
       if (!(error instanceof EngineError)) throw error
-      log.warn({ collection, shard, node: ordinal, reason: error.message }, 'not dropped')
+      log.warn({ collection, shard, node: ordinal, reason: error.message }, 'replica not dropped')
     }
   }
 }

@@ -13,7 +13,7 @@ function log(...lines: [second: number, msg: string, fields?: object][]): string
 
 t.test('waits of a restore are from the line that begins each to the next', async (t) => {
   const output = log(
-    [10, 'run starts'],
+    [10, 'run started'],
     [12, 'makes collection docs with one copy of each shard'],
     [15, `${STEP}: node 1: takes 1 GiB; 0 B of 1 GiB`],
     [30, `${STEP}: node 1: takes 1 GiB; 0 B of 1 GiB`, { way: 'fetch' }],
@@ -22,7 +22,7 @@ t.test('waits of a restore are from the line that begins each to the next', asyn
     [36, 'docs has 10 points'],
     [36, `${STEP}: waits until it is green; 1 GiB of 1 GiB`],
     [41, 'collection docs is back'],
-    [50, 'restore run has ended'],
+    [50, 'restore run completed'],
   )
   t.strictSame(waitsIn(output), { making: 3, agreeing: 4, proving: 7 })
 })

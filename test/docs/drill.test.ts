@@ -51,7 +51,7 @@ t.test('a cluster is restored with its points from the bucket alone', async (t) 
   writeFileSync(written, stringify(target))
   const planned = await type('restore', 'plan', '--file', written)
   t.equal(planned.code, EXIT_CODES.success, planned.out + planned.err)
-  t.match(planned.out, /\nok +books +books .* is made\n/)
+  t.match(planned.out, /\nok +books +books .* is created\n/)
   await world.apply(target)
   const { name } = restore.metadata
   const reference = { apiVersion: API_VERSION, kind: 'VecRestore', namespace: drill, name }

@@ -12,7 +12,7 @@ t.test('an unknown command has an exit code that the Job retries', async (t) => 
   const { code, log } = await runJob(['cluster', 'dance', 'ns/a'], {})
   t.equal(code, EXIT_CODES.usage)
   t.notOk(new Set<number>([EXIT.done, EXIT.failed]).has(code))
-  t.match(log, /cluster dance is no command/)
+  t.match(log, /cluster dance is not a command/)
 })
 
 t.test('a plan for another resource is not carried out', async (t) => {
@@ -36,7 +36,7 @@ t.test('without its resource the Job ends and installs nothing', async (t) => {
   const world = await jobWorld(t)
   const { code, log } = await world.run('upgrade', world.plan({ uid: 'another' }))
   t.equal(code, EXIT.failed)
-  t.match(log, /nothing is left to do reason=vecclusters ns\/a is gone/)
+  t.match(log, /resource deleted, nothing left to do reason=vecclusters ns\/a is gone/)
   t.equal(await world.object('apps/v1', 'StatefulSet', 'vec-a'), undefined)
 })
 
@@ -54,7 +54,7 @@ for (const [state, code] of [
       [JOB_ENV.plan]: encodePlan(world.plan({ version }), 'spec'),
     })
     t.equal(second.code, code)
-    t.match(second.log, /an earlier pod of this Job has reported its end/)
+    t.match(second.log, /an earlier pod of this Job has reported the outcome/)
     t.match(await world.progress(), { state, runner: 'pod-1' })
   })
 }
@@ -68,7 +68,7 @@ t.test('the next pod repairs the release of a pod that was killed during helm', 
   t.match(await pending(), { metadata: { labels: { status: 'pending-install' } } })
   const { code, log } = await world.run('upgrade', world.plan())
   t.equal(code, EXIT.done, log)
-  t.match(log, /an earlier helm was killed.*status=pending-install/)
+  t.match(log, /deleting the pending revision of a killed helm.*status=pending-install/)
   t.match(await pending(), { metadata: { labels: { status: 'deployed' } } })
 })
 
@@ -79,7 +79,7 @@ t.test('SIGTERM ends helm, writes no final report, and is a crash that is retrie
   child.kill('SIGTERM')
   const [code] = (await once(child, 'close')) as [number]
   t.equal(code, EXIT.crash)
-  t.match(await log, /"level":"WARNING".*"msg":"ended by a signal"/)
+  t.match(await log, /"level":"WARNING".*"msg":"terminated by a signal"/)
   t.match(await world.progress(), { state: 'Started' })
   // helm got SIGTERM and marked its release: the next pod can continue.
   t.match(await pending(), { metadata: { labels: { status: 'failed' } } })

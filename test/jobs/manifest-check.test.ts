@@ -72,7 +72,7 @@ const AUTO: Damage[] = [
   [
     'a shard missing from map and snapshots',
     ({ shards, snapshots }) => [shards.pop(), snapshots.pop()],
-    /collection docs lacks shard 2/,
+    /collection docs has no shard 2/,
   ],
   [
     'a snapshot twice',
@@ -136,7 +136,7 @@ const CUSTOM: Damage[] = [
   [
     'a key whose shard is missing',
     ({ shardKeys: [one] }) => one?.shardIds.push(8),
-    /lacks shard 8/,
+    /has no shard 8/,
   ],
   [
     'a key that does not list its shard',

@@ -35,7 +35,7 @@ const killed: Scenario = {
     )
     t.strictSame(rest, [])
     t.equal(uploads(bucket)[first], 1, 'what was whole is not moved again')
-    t.match(await world.logs(namespace, job), /collection one is in the bucket already/)
+    t.match(await world.logs(namespace, job), /collection one is already in the bucket/)
     const snapshots = (await bucket.keys()).filter((key) => key.endsWith('.snapshot'))
     t.equal(snapshots.length, 2, 'nothing is left of the attempt that was killed')
     for (const name of ['one', 'two']) {
@@ -137,7 +137,7 @@ const forbidden: Scenario = {
       return isSecond ? { status: 403, code: 'AccessDenied' } : undefined
     })
     await world.apply(of())
-    const waits = /; waits for renewed credentials: PUT .*\/b\/two\/.* answered 403 AccessDenied/
+    const waits = /; waiting for renewed credentials: PUT .*\/b\/two\/.* answered 403 AccessDenied/
     await world.waitFor(
       reference,
       'says what it waits for',

@@ -71,7 +71,7 @@ const whole: Scenario = {
     }
     const proof = await verify(bucket, 'b')
     t.equal(proof.code, 0, proof.output)
-    t.match(proof.output, /all 8 objects are whole/)
+    t.match(proof.output, /all 8 objects are complete/)
   },
 }
 
@@ -104,7 +104,7 @@ const killed: Scenario = {
       [1],
       'what was whole is not moved again',
     )
-    t.match(await world.logs(namespace, job), /is in the bucket already/)
+    t.match(await world.logs(namespace, job), /already in the bucket/)
     const snapshots = (await bucket.keys()).filter((key) => key.endsWith('.snapshot'))
     t.equal(snapshots.length, 3, 'nothing is left of the attempt that was killed')
     t.equal((await verify(bucket, 'b')).code, 0)

@@ -123,7 +123,7 @@ const whole: Scenario = {
 
     const proof = await verify(bucket, 'nightly/prod/b')
     t.equal(proof.code, 0, proof.output)
-    t.match(proof.output, /all 6 objects are whole/)
+    t.match(proof.output, /all 6 objects are complete/)
     await bucket.put(snapshots[4]?.key ?? '', 'something else')
     const unsure = await verify(bucket, 'nightly/prod/b')
     t.equal(unsure.code, 1)
@@ -173,13 +173,13 @@ const story: Scenario = {
     await eventually(
       world,
       'the log of the Job can be read to its end',
-      async () => (log = await world.logs(namespace, job)).includes('has ended'),
+      async () => (log = await world.logs(namespace, job)).includes('run completed'),
       60,
     )
     const messages = [
-      /run starts/,
+      /run started/,
       /collection 1 of 1 \(docs\)/,
-      /the engine makes the snapshot/,
+      /creating the snapshot/,
       /uploaded b\/docs\/node-0\//,
       /deleted the engine/,
       /manifest written/,

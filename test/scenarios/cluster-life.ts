@@ -68,7 +68,7 @@ const jobLog: Scenario = {
     const [job = ''] = await jobsIn(world, namespace)
     const log = await world.logs(namespace, job)
     t.match(log, /helm upgrade --install/)
-    t.match(log, /helm is done/)
+    t.match(log, /helm completed/)
     const secrets = (await world.list('v1', 'Secret', namespace)) as (AnyObject & {
       data?: Record<string, string>
     })[]

@@ -20,7 +20,7 @@ t.test('a VecCluster goes from nothing to Pending to Running, and away again', a
   const object = await world.waitFor(reference, 'Running', (found) => phaseOf(found) === 'Running')
   t.match(object, { status: { readyReplicas: 2, version: world.versions.newer } })
   const [job] = await world.list('batch/v1', 'Job', namespace)
-  t.match(await world.logs(namespace, job?.metadata.name ?? ''), /has ended/)
+  t.match(await world.logs(namespace, job?.metadata.name ?? ''), /completed/)
   t.match(await world.engine({ namespace, name: 'vec-a-1' }, 'GET', '/'), {
     version: world.versions.newer,
   })

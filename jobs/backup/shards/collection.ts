@@ -58,10 +58,13 @@ export async function backUpByShard(name: string, context: RunContext): Promise<
         context,
       )
     }
-    context.tools.log.warn({ collection: name, round }, 'changed under way: looks again')
+    context.tools.log.warn(
+      { collection: name, round },
+      'collection changed during the backup, starting over',
+    )
   }
   throw new EngineError(
-    `collection ${name}: it was created again, or its shards, its configuration or the engine’s version changed ${MAX_ROUNDS} times while it was backed up`,
+    `collection ${name}: it was recreated, or its shards, its configuration or the engine version changed ${MAX_ROUNDS} times while it was backed up`,
   )
 }
 
@@ -186,7 +189,10 @@ async function chooseConcurrency(
   if (streams < maxStreams) {
     const memory = formatBytes(context.bucket.memory.bytes)
     const fields = { collection, parallelism: maxStreams, streams, memory }
-    context.tools.log.info(fields, 'fewer streams at once: large shards need large parts in memory')
+    context.tools.log.info(
+      fields,
+      'reducing concurrent streams: large shards need large parts in memory',
+    )
   }
   return streams
 }
@@ -203,7 +209,7 @@ async function readCompletedShards(
     if (found === undefined) continue
     completed.set(shard.shardId, found)
     context.progress.shardCompleted(found)
-    context.tools.log.info({ ...ref, key: found.key }, 'is in the bucket already')
+    context.tools.log.info({ ...ref, key: found.key }, 'already in the bucket')
   }
   return completed
 }
@@ -250,7 +256,7 @@ async function nextAssignment({
       continue
     }
     if (waited >= limit) {
-      throw new EngineError(`no copy of shard ${first} is Active (waited ${limit / 1000} s)`)
+      throw new EngineError(`no replica of shard ${first} is Active (waited ${limit / 1000} s)`)
     }
     tools.log.info({ collection, shard: first }, 'waiting until a replica is Active')
     await tools.time.sleep(POLL_MS, tools.signal)

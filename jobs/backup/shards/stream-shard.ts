@@ -68,7 +68,7 @@ async function upload(
   const { log, signal, time } = tools
   const { shardId } = shard
   requireKeyLength(key)
-  log.info({ key, node, shard: shardId }, `node ${node}: streams shard ${shardId}`)
+  log.info({ key, node, shard: shardId }, `node ${node}: streaming shard ${shardId}`)
   const startedAt = time.now().getTime()
   const expectedBytes = await context.shardSizes.estimate(collection, shardId, context)
   const bytes = await snapshotsForPod(context, node).streamShard(collection, shardId, signal)
@@ -127,7 +127,7 @@ export async function* verifiedBytes(
   for await (const chunk of withStreamErrors(bytes, description)) {
     hash.update(chunk)
     tarReader.push(chunk)
-    if (tarReader.state === 'foreign') throw new EngineError(`${description} is no archive`)
+    if (tarReader.state === 'foreign') throw new EngineError(`${description} is not an archive`)
     length += chunk.length
     onBytes(chunk.length)
     const yieldedAt = now()

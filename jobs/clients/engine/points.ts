@@ -169,7 +169,7 @@ export class EnginePoints {
     } catch (cause) {
       if (!(cause instanceof SyntaxError)) throw cause
       const call = `POST ${path} on ${this.#engine.node}`
-      throw new EngineError(`${call} answered no valid JSON: ${cause.message}`, { cause })
+      throw new EngineError(`${call} did not answer valid JSON: ${cause.message}`, { cause })
     }
   }
 }

@@ -247,7 +247,7 @@ export function loggedTransport(transport: Transport, log: Logger): Transport {
  */
 export function encodeSegment(name: string): string {
   if (name === '' || name === '.' || name === '..') {
-    throw new Rejected(`${JSON.stringify(name)} is no name that a path of the engine can hold`)
+    throw new Rejected(`${JSON.stringify(name)} is not a valid name in an engine path`)
   }
   return encodeURIComponent(name)
 }

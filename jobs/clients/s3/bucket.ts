@@ -284,7 +284,7 @@ export class Bucket {
   /** A store that repeats its continuation token would cause an endless loop. */
   #requireProgress(prefix: string, from: string | undefined, next: string | undefined): void {
     if (next === undefined || next !== from) return
-    throw new StorageError(`LIST s3://${this.name}/${prefix} gives the same page again and again`)
+    throw new StorageError(`LIST s3://${this.name}/${prefix} repeats the same page`)
   }
 
   /**

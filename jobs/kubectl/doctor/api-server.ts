@@ -19,7 +19,7 @@ export async function checkApi({ kubernetes, signal }: CheckContext): Promise<Ch
   }
   const version: unknown = JSON.parse(text)
   if (!Value.Check(VersionResponse, version)) {
-    return [{ about, level: 'warning', says: 'the API server does not tell its version' }]
+    return [{ about, level: 'warning', says: 'the API server does not report its version' }]
   }
   const { gitVersion } = version
   return isOlder(gitVersion, MIN_KUBERNETES_VERSION)
@@ -42,7 +42,13 @@ export async function checkCrds({ kubernetes, release }: CheckContext): Promise<
     )
     const outdated = problems.filter((problem) => problem !== undefined)
     if (outdated.length > 0) return outdated.map((says) => ({ about, level: 'wrong', says }))
-    return [{ about, level: 'fine', says: `all ${RESOURCES.length} are of ${release} or newer` }]
+    return [
+      {
+        about,
+        level: 'fine',
+        says: `all ${RESOURCES.length} are from release ${release} or newer`,
+      },
+    ]
   } catch (error) {
     return unreadable(about, error)
   }
@@ -69,7 +75,7 @@ const REQUIRED_PERMISSIONS: readonly Permission[] = [
     subresource: 'proxy',
     neededFor: 'the shards of status',
   },
-  { verb: 'get', group: '', resource: 'secrets', neededFor: 'engines that ask for a key' },
+  { verb: 'get', group: '', resource: 'secrets', neededFor: 'engines that require an API key' },
   {
     verb: 'get',
     group: '',
@@ -89,7 +95,7 @@ const AccessReview = Type.Object({ status: Type.Object({ allowed: Type.Boolean()
 const ACCESS_REVIEW_PATH = '/apis/authorization.k8s.io/v1/selfsubjectaccessreviews'
 
 export async function checkPermissions(context: CheckContext): Promise<CheckResult[]> {
-  const about = 'your rights'
+  const about = 'your permissions'
   try {
     const reviews = await Promise.all(
       REQUIRED_PERMISSIONS.map(async (permission) => ({
@@ -98,11 +104,11 @@ export async function checkPermissions(context: CheckContext): Promise<CheckResu
       })),
     )
     const denied = reviews.filter(({ allowed }) => !allowed)
-    if (denied.length === 0) return [{ about, level: 'fine', says: 'enough for every command' }]
+    if (denied.length === 0) return [{ about, level: 'fine', says: 'sufficient for every command' }]
     return denied.map(({ right: permission }) => ({
       about,
       level: 'warning',
-      says: `you may not ${permission.verb} ${formatResource(permission)}: needed for ${permission.neededFor}`,
+      says: `no permission to ${permission.verb} ${formatResource(permission)}: needed for ${permission.neededFor}`,
     }))
   } catch (error) {
     return unreadable(about, error)

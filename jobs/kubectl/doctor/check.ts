@@ -29,7 +29,7 @@ export function unreadable(about: string, error: unknown): CheckResult[] {
   if (error.status !== 403) return [{ about, level: 'wrong', says: error.message }]
   // The API server names the missing permission; the request adds no information for the user.
   const reason = error.message.replace(/^.*? answered 403: /, '')
-  return [{ about, level: 'warning', says: `not seen: ${reason}` }]
+  return [{ about, level: 'warning', says: `not checked: ${reason}` }]
 }
 
 /** The API resource of a kind, in the selected namespace or in all. */

@@ -19,16 +19,16 @@ export const doctor: CliCommand = {
   name: 'doctor',
   operands: '',
   operandCount: { min: 0, max: 0 },
-  summary: 'look whether the operator can do its work here',
+  summary: 'check whether the operator can work in this cluster',
   details: [
-    'Looks at Kubernetes, the CRDs, Metacontroller and its flags, the hook service, your own rights, the engine of every VecCluster, the buckets of backups, and Leases nobody holds. Changes nothing. With -n only what is in that namespace. Exit code 1 where something is wrong; a warning alone is 0.',
-    'With --buckets it also reads each bucket from here: this sends the credentials in the Secret that a VecBackup or a VecBackupSchedule names to the address that it names. Without, it prints both.',
+    'Checks Kubernetes, the CRDs, Metacontroller and its flags, the hook service, your permissions, the engine of every VecCluster, the buckets of backups, and Leases whose holder is gone. Changes nothing. -n limits the checks of resources to one namespace. Warnings alone do not fail the command.',
+    '--buckets also reads each bucket from this machine: it sends the credentials in the Secret of a VecBackup or a VecBackupSchedule to the endpoint in its spec. Without --buckets, the Secret and the endpoint are only printed.',
   ],
   flags: {
     ...CLUSTER_FLAGS,
     buckets: {
       type: 'boolean',
-      description: 'read the buckets of backups with the Secrets they name',
+      description: 'read the buckets of backups with their credentials',
     },
     ...JSON_FLAG,
   },
@@ -78,5 +78,5 @@ function formatResults(results: CheckResult[]): string {
   ])
   const count = (level: CheckResult['level']) =>
     results.filter((result) => result.level === level).length
-  return `${formatColumns(rows)}\n${count('wrong')} wrong, ${count('warning')} to look at, ${count('fine')} fine\n`
+  return `${formatColumns(rows)}\n${count('wrong')} failed, ${count('warning')} warnings, ${count('fine')} ok\n`
 }

@@ -57,11 +57,13 @@ export async function checkControllers(context: CheckContext): Promise<CheckResu
     )
     const mismatches = controllers.flatMap((controller) => {
       const found = hookUrl(controller)?.searchParams.get('release') ?? 'no release'
-      return found === release ? [] : [`${controller.metadata.name} calls hooks of ${found}`]
+      return found === release
+        ? []
+        : [`${controller.metadata.name} calls hooks of release ${found}`]
     })
     return [
       controllers.length === 0
-        ? { about, level: 'wrong', says: 'there are none: nothing is reconciled' }
+        ? { about, level: 'wrong', says: 'none: nothing is reconciled' }
         : { about, level: 'fine', says: `served: ${kinds.toSorted().join(', ')}` },
       ...(missing.length > 0 && controllers.length > 0
         ? [{ about, level: 'warning' as const, says: `not served: ${missing.join(', ')}` }]
@@ -69,7 +71,7 @@ export async function checkControllers(context: CheckContext): Promise<CheckResu
       ...mismatches.map((says) => ({
         about,
         level: 'warning' as const,
-        says: `${says}, this is ${release}`,
+        says: `${says}, but this program is ${release}`,
       })),
     ]
   } catch (error) {
@@ -108,7 +110,7 @@ export async function checkMetacontroller(context: CheckContext): Promise<CheckR
   try {
     const workloads = await listMetacontrollers(context)
     if (workloads.length === 0) {
-      const says = `no StatefulSet or Deployment is labelled app.kubernetes.io/name=${APP_NAMES.join(' or ')}: its version and flags are not known`
+      const says = `no StatefulSet or Deployment is labelled app.kubernetes.io/name=${APP_NAMES.join(' or ')}: its version and flags are unknown`
       return [{ about, level: 'warning', says }]
     }
     const required = await requiredQps(context)
@@ -139,7 +141,7 @@ function workloadResults({ metadata, spec, status }: Workload, required: number)
       ? {
           about,
           level: 'warning',
-          says: `${label}: the image ${container?.image ?? ''} names no version`,
+          says: `${label}: the image ${container?.image ?? ''} has no version tag`,
         }
       : isOlder(version, MIN_METACONTROLLER_VERSION)
         ? {
@@ -149,11 +151,11 @@ function workloadResults({ metadata, spec, status }: Workload, required: number)
           }
         : { about, level: 'fine', says: `${label}: ${version}` },
     isSufficient
-      ? { about, level: 'fine', says: `--client-go-qps ${qps}, needed here: ${required}` }
+      ? { about, level: 'fine', says: `--client-go-qps ${qps}, required: ${required}` }
       : {
           about,
           level: 'wrong',
-          says: `--client-go-qps is ${qps}; the resources here need ${required}: syncs come late`,
+          says: `--client-go-qps is ${qps}; the resources in this cluster need ${required}: syncs are late`,
         },
     ...((status?.readyReplicas ?? 0) > 0
       ? []
@@ -209,7 +211,7 @@ export async function checkService(context: CheckContext): Promise<CheckResult[]
     const address = await serviceAddress(context)
     if (address === undefined) {
       const says =
-        'no CompositeController calls it by the name of a Service: it runs outside, or not at all'
+        'no CompositeController calls it through a Service: it runs outside the cluster, or not at all'
       return [{ about, level: 'warning', says }]
     }
     const { scheme, name, namespace, port } = address
@@ -219,7 +221,7 @@ export async function checkService(context: CheckContext): Promise<CheckResult[]
     const { status } = await kubernetes.call('GET', path, { timeoutMs: SERVICE_TIMEOUT_MS, signal })
     return [
       status === 200
-        ? { about, level: 'fine', says: `${namespace}/${name} answers` }
+        ? { about, level: 'fine', says: `${namespace}/${name} responds` }
         : { about, level: 'wrong', says: `${namespace}/${name} /healthz answered ${status}` },
     ]
   } catch (error) {

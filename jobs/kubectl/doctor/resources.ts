@@ -34,7 +34,7 @@ export async function checkClusters(context: CheckContext): Promise<CheckResult[
       apiResource(API_VERSION, VecCluster.plural, context),
       VecCluster.schema,
     )
-    if (clusters.length === 0) return [{ about, level: 'fine', says: 'there are none' }]
+    if (clusters.length === 0) return [{ about, level: 'fine', says: 'none' }]
     return await Promise.all(clusters.map((cluster) => checkCluster(cluster, context)))
   } catch (error) {
     return unreadable(about, error)
@@ -47,7 +47,8 @@ async function checkCluster(cluster: VecCluster, context: CheckContext): Promise
   const { phase, conditions = [] } = cluster.status ?? {}
   if (phase === undefined) {
     // No engine to query; the condition says what is missing.
-    const reason = conditions.find(({ type }) => type === 'Applied')?.message ?? 'not looked at yet'
+    const reason =
+      conditions.find(({ type }) => type === 'Applied')?.message ?? 'not reconciled yet'
     return { about, level: 'warning', says: `not installed: ${oneLine(reason)}` }
   }
   const problem = await engineProblem(cluster, context)
@@ -91,7 +92,7 @@ export async function checkLeases(context: CheckContext): Promise<CheckResult[]>
     const messages = problems.filter((problem) => problem !== undefined)
     if (messages.length > 0) return messages.map((says) => ({ about, level: 'warning', says }))
     const count = leases.length === 1 ? '1 Lease' : `${leases.length} Leases`
-    return [{ about, level: 'fine', says: `${count}, none without a holder` }]
+    return [{ about, level: 'fine', says: `${count}, all with an existing holder` }]
   } catch (error) {
     return unreadable(about, error)
   }
@@ -109,7 +110,7 @@ async function leaseProblem(
   const owner = readLeaseHolder(lease)
   const resource = RESOURCES.find(({ kind }) => kind === owner?.kind)
   if (resource === undefined || owner === undefined) {
-    return `${label} is held by ${spec.holderIdentity}, which is not of this operator`
+    return `${label} is held by ${spec.holderIdentity}, which does not belong to this operator`
   }
   const { namespace, name, uid } = owner
   const holder = `${resource.kind} ${namespace}/${name}`
@@ -119,11 +120,11 @@ async function leaseProblem(
   if (ownerObject === undefined || ownerObject.metadata.uid !== uid) {
     const activeJobs = await listActiveJobs(context, namespace, uid)
     return activeJobs.length === 0
-      ? `${label}: its holder ${holder} is gone; the next one takes it by itself`
+      ? `${label}: its holder ${holder} is gone; the next waiting resource takes it over`
       : `${label}: its holder ${holder} is gone, and its Job ${activeJobs.join(', ')} still runs in ${namespace}`
   }
   if (watched === undefined || watched.length === 0 || watched.includes(namespace)) return undefined
-  return `${label}: its holder ${holder} is in a namespace that is not served`
+  return `${label}: its holder ${holder} is in a namespace that the operator does not watch`
 }
 
 async function listActiveJobs({ kubernetes }: CheckContext, namespace: string, uid: string) {
@@ -163,7 +164,7 @@ export async function checkBuckets(context: CheckContext): Promise<CheckResult[]
     const results = await Promise.all(checked.map((entry) => checkBucket(entry, context)))
     const skipped = targets.length - checked.length
     if (skipped === 0) return results
-    return [...results, { about, level: 'warning', says: `${skipped} more were not looked at` }]
+    return [...results, { about, level: 'warning', says: `${skipped} more were not checked` }]
   } catch (error) {
     return unreadable(about, error)
   }
@@ -202,7 +203,7 @@ async function checkBucket(
   }
   if (!context.readsBuckets) {
     const address = target.endpoint ?? `S3 in ${target.region}`
-    const says = `not called: --buckets reads it at ${address} with Secret ${namespace}/${name}`
+    const says = `not checked: --buckets reads it at ${address} with Secret ${namespace}/${name}`
     return { about, level: 'fine', says }
   }
   const bucket = await openBucketClient(secret, target, context)
@@ -218,7 +219,7 @@ async function checkBucket(
     return {
       about,
       level: isAnswered ? 'wrong' : 'warning',
-      says: isAnswered ? says : `${says} (from here)`,
+      says: isAnswered ? says : `${says} (from this machine)`,
     }
   } finally {
     bucket.close()

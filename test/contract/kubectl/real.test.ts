@@ -48,7 +48,7 @@ if (realMetacontroller(process.env) === undefined) {
     t.match(found.out, /^ok +Kubernetes +v1\.\d+/)
     t.match(found.out, /^ok +CRDs +all 7 are of /m)
     t.match(found.out, /^x +CompositeControllers +no such kind: Metacontroller is not installed$/m)
-    t.match(found.out, /^ok +your rights +enough for every command$/m)
+    t.match(found.out, /^ok +your permissions +sufficient for every command$/m)
     t.match(found.out, /^x +bucket b +Secret shop\/keys not found$/m)
     const made = await owner('backup', 'now', 'nightly', '-n', 'shop')
     t.match(made, { code: EXIT_CODES.success, out: /nightly-\d{8}-\d{6}-manual created\n/ })
@@ -65,7 +65,7 @@ if (realMetacontroller(process.env) === undefined) {
     t.match(seen.out, /^! +CRDs +not seen: customresourcedefinitions\S* "\S+" is forbidden/m)
     t.match(
       seen.out,
-      /^! +your rights +you may not list vecclusters: needed for status and doctor$/m,
+      /^! +your permissions +no permission to list vecclusters: needed for status and doctor$/m,
     )
     t.match(await visitor('status', '-n', 'shop'), {
       code: EXIT_CODES.failure,

@@ -14,7 +14,7 @@ t.test('Pending until point counts are read, then Running with its progress', as
     'MigrationStarting',
     'counting the points of the collections',
   ])
-  const message = 'waits for the source ns/b: no answer'
+  const message = 'waiting for the source ns/b: no answer'
   const waiting = sync(ready({ jobs, progress: report({ message }) }), context)
   t.strictSame(statusSummary(waiting), ['Pending', 'MigrationStarting', message])
   const progress = report({ migration: result(), message: 'collection 2 of 2' })

@@ -94,7 +94,7 @@ t.test('all collections done: Completed, with `Restored n/m`', async (t) => {
   const done = result({
     completed: 2,
     bytes: 2048,
-    notes: ['alias x points to y and was left as it is'],
+    notes: ['alias x points to y and was not changed'],
   })
   const progress = report({ state: 'Done', restore: done })
   const decision = sync(
@@ -111,7 +111,7 @@ t.test('all collections done: Completed, with `Restored n/m`', async (t) => {
   })
   t.match(decision.events?.at(-1), {
     reason: 'RestoreCompleted',
-    message: 'Restored 2/2, 2 KiB; alias x points to y and was left as it is',
+    message: 'Restored 2/2, 2 KiB; alias x points to y and was not changed',
   })
 })
 

@@ -164,7 +164,7 @@ async function waitForReport(world: BackupFixture['world']): Promise<boolean> {
 
 const POLL_MS = 10
 const WAITS =
-  /^collection 1 of 1 \(docs\), .*; waits for renewed credentials: CREATE UPLOAD s3:.* answered 403 InvalidAccessKeyId/
+  /^collection 1 of 1 \(docs\), .*; waiting for renewed credentials: CREATE UPLOAD s3:.* answered 403 InvalidAccessKeyId/
 
 t.test('a full store is reported, and the other collections are not attempted', async (t) => {
   const { engine, world, s3 } = await backupFixture(t, { engineCollections: ['a', 'b', 'c'] })

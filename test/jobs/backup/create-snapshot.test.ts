@@ -29,7 +29,7 @@ t.test('a backup waits for a large snapshot as long as its size allows', async (
   const time = hoursLater(5, () => made.resolve(undefined))
   const { code, log } = await scene.world.run({}, { time })
   t.equal(code, EXIT.done, log.slice(-2000))
-  t.match(log, /node 0: still makes the snapshot/)
+  t.match(log, /node 0: snapshot still in progress/)
   t.notMatch(log, /retrying (snapshot|shard)/)
   t.equal(snapshotFiles(scene.engine).size, 0)
 })
@@ -42,7 +42,7 @@ t.test(
     t.equal((await scene.world.run()).code, EXIT.failed)
     t.match(await scene.result(), {
       failed: 1,
-      error: /^node 0 is making 1 other snapshots of docs \(waited \d+ s\)$/,
+      error: /^node 0 is creating 1 other snapshots of docs \(waited \d+ s\)$/,
     })
     t.match(
       (await scene.world.progress())?.message,
@@ -60,7 +60,7 @@ t.test(
     const time = hoursLater(1.05, () => made.resolve(undefined))
     const { code, log } = await scene.world.run({}, { time })
     t.equal(code, EXIT.done, log.slice(-2000))
-    t.match(log, /node 0 has not made the snapshot of docs in 60 minutes/)
+    t.match(log, /node 0 did not complete the snapshot of docs in 60 minutes/)
     t.equal(snapshotFiles(scene.engine).size, 0)
   },
 )
@@ -74,7 +74,7 @@ t.test('a node that creates no file is asked for the reason', async (t) => {
     failed: 1,
     error: /No space left on device .*grow the data volume/,
   })
-  t.match(log, /node 1 made no snapshot of docs: its log says why/)
+  t.match(log, /node 1 created no snapshot of docs: see its log/)
   t.equal(snapshotFiles(scene.engine).size, 0)
 })
 
@@ -243,7 +243,7 @@ for (const [what, part, job] of FORGED) {
       return undefined
     })
     const { log } = await scene.world.run({}, { time: systemClock })
-    t.match(log, /node 0: the engine makes the snapshot|is no name that a path/)
+    t.match(log, /node 0: creating the snapshot|is not a valid name/)
     t.ok(scene.engine.collections.has('docs'))
     t.ok(filesOf(scene.engine, 0, 'docs').some((file) => file.name === name))
     t.ok(deleted.every((path) => path !== 'collections/docs' && !path.endsWith(name)))

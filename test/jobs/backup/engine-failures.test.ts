@@ -40,7 +40,7 @@ const ENGINE_FAULTS: [string, (fixture: BackupFixture) => void, RegExp][] = [
           if (isSnapshotDownload(request)) file.content[0] = 0
         return undefined
       }),
-    /snapshot docs-.* of node 0 has the SHA-256 [0-9a-f]{64}, but the engine said [0-9a-f]{64}/,
+    /snapshot docs-.* of node 0 has the SHA-256 [0-9a-f]{64}, but the engine reported [0-9a-f]{64}/,
   ],
   [
     'a snapshot that vanished',

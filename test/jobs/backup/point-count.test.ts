@@ -87,7 +87,7 @@ for (const method of ['Node', 'Shard'] as const) {
       await write(engine, 'PUT', { points: points(...TEN.map(({ id }) => id + 10)) })
       const { code, log } = await world.run({}, { pod: 'pod-2' })
       t.equal(code, EXIT.done, log)
-      t.match(log, /is in the bucket already/)
+      t.match(log, /already in the bucket/)
       const [docs] = manifest().collections
       t.equal(docs?.exactPointsCount, undefined)
       const counted = docs?.shards.filter(({ exactPointsCount }) => exactPointsCount !== undefined)

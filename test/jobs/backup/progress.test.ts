@@ -77,7 +77,7 @@ t.test('while no byte moves the progress is reported every few seconds', async (
   await time.sleep(2_000)
   progress.heartbeat()
   await progress.flush()
-  t.match(said, [/^collection 1 of 2 \(a\), node 2 of 3: 0 B of 2 KiB; in all 0 B$/])
+  t.match(said, [/^collection 1 of 2 \(a\), node 2 of 3: 0 B of 2 KiB; in total 0 B$/])
   t.match(log, [/collection 1 of 2 \(a\), node 2 of 3/])
 })
 
@@ -88,9 +88,9 @@ t.test('the bytes of a collection that was just completed are counted once', asy
     progress.startNode(node, 1000)
     progress.transferred(1000)
   }
-  t.match(progress.statusLine(), /in all 2.9 KiB/)
+  t.match(progress.statusLine(), /in total 2.9 KiB/)
   progress.completed(completedCollection('a'))
-  t.match(progress.statusLine(), /in all 2.9 KiB/)
+  t.match(progress.statusLine(), /in total 2.9 KiB/)
 })
 
 t.test('a few collections are all listed, in their order', async (t) => {
@@ -123,7 +123,7 @@ t.test(
     progress.transferred(49_999_000)
     await progress.flush()
     const line =
-      'collection 2 of 2 (docs), node 2 of 3: 47.7 MiB of 95.4 MiB, 5.0 MB/s, 10 s left; in all 47.7 MiB'
+      'collection 2 of 2 (docs), node 2 of 3: 47.7 MiB of 95.4 MiB, 5.0 MB/s, 10 s left; in total 47.7 MiB'
     t.match(log[0], line)
     t.strictSame(said, [line])
     t.match(progress.result().current, { bytesPerSecond: 5_000_000, secondsLeft: 10, node: 1 })
@@ -141,18 +141,18 @@ t.test(
     progress.startNode(0, 1000)
     t.match(
       progress.statusLine(),
-      /; in all 0 B of about 9\.8 KiB$/,
+      /; in total 0 B of about 9\.8 KiB$/,
       '3000 bytes are of 300 points',
     )
     progress.transferred(1000)
     progress.startNode(1, 1000)
     progress.transferred(500)
-    t.match(progress.statusLine(), /: 500 B of 1000 B; in all 1\.5 KiB of about 9\.8 KiB$/)
+    t.match(progress.statusLine(), /: 500 B of 1000 B; in total 1\.5 KiB of about 9\.8 KiB$/)
     progress.completed(completedCollection('a'))
     progress.startCollection('b', 3)
     progress.startNode(0, 2000)
     progress.transferred(2000)
-    t.match(progress.statusLine(), /; in all 4\.9 KiB of about 9\.8 KiB$/)
+    t.match(progress.statusLine(), /; in total 4\.9 KiB of about 9\.8 KiB$/)
   },
 )
 
@@ -163,16 +163,16 @@ t.test(
     const { progress, time } = newProgress(['docs'], log)
     progress.startCollection('docs')
     progress.startShards(3)
-    t.match(progress.statusLine(), 'collection 1 of 1 (docs), 0 of 3 shards: 0 B; in all 0 B')
+    t.match(progress.statusLine(), 'collection 1 of 1 (docs), 0 of 3 shards: 0 B; in total 0 B')
     progress.shardTransferred(0, 1000)
     progress.shardTransferred(1, 300)
     progress.shardFailed(1)
-    t.match(progress.statusLine(), '0 of 3 shards: 1000 B; in all 1000 B')
+    t.match(progress.statusLine(), '0 of 3 shards: 1000 B; in total 1000 B')
     progress.shardCompleted(shard(0))
     await time.sleep(10_000)
     progress.shardTransferred(1, 500)
     await progress.flush()
-    const line = '1 of 3 shards: 1.5 KiB of about 2.9 KiB, 0.0 MB/s, 9 s left; in all 1.5 KiB'
+    const line = '1 of 3 shards: 1.5 KiB of about 2.9 KiB, 0.0 MB/s, 9 s left; in total 1.5 KiB'
     t.match(log[0], line)
     t.match(progress.result().current, { shards: 3, shardsDone: 1, bytes: 1500, bytesTotal: 3000 })
     for (const id of [1, 2]) progress.shardCompleted(shard(id))

@@ -67,7 +67,7 @@ t.test(
     t.match(await result(), { total: 2, completed: 2, failed: 0, bytes: 36 * MIB })
     const proof = await world.verify('s3://backups/nightly/b')
     t.equal(proof.code, EXIT.done, proof.log)
-    t.match(proof.log, /all 4 objects are whole: 36 MiB/)
+    t.match(proof.log, /all 4 objects are complete: 36 MiB/)
   },
 )
 
@@ -132,7 +132,7 @@ t.test('a killed Job resumes: complete objects are not uploaded again', async (t
   s3.calls.length = 0
   const { code, log } = await world.run({}, { pod: 'pod-2', time: systemClock })
   t.equal(code, EXIT.done, log)
-  t.match(log, /collection a is in the bucket already/)
+  t.match(log, /collection a is already in the bucket/)
   const moved = s3.calls.filter(({ operation }) => operation === 'CreateMultipartUpload')
   t.equal(moved.length, 1)
   t.match(moved[0]?.key, /\/b\/node-1\//)
@@ -159,7 +159,7 @@ t.test('SIGTERM aborts the upload, deletes the engine’s file, and exits as a c
   child.kill('SIGTERM')
   const [code] = (await once(child, 'close')) as [number]
   t.equal(code, EXIT.crash)
-  t.match(await log, /WARNING ended by a signal/)
+  t.match(await log, /WARNING terminated by a signal/)
   t.equal(store().uploads.size, 0)
   t.equal(snapshotFiles(engine).size, 0)
   t.match(await world.progress(), { state: 'Started' })
@@ -254,7 +254,7 @@ t.test('shards that move during the backup are backed up again from their new no
   })
   const { code, log } = await world.run({}, { time: instantClock() })
   t.equal(code, EXIT.done, log)
-  t.match(log, /changed under way: looks again/)
+  t.match(log, /collection changed during the backup, starting over/)
   t.match(manifest().collections[0]?.shards, [{ nodes: [0] }, { nodes: [0] }])
   t.match(manifest().collections[0]?.snapshots[0]?.localShards, [{ shardId: 0 }, { shardId: 1 }])
 })

@@ -101,7 +101,7 @@ function suite() {
         {
           time: hasty,
           onLine: (line) => {
-            if (!line.includes('node 1: the engine makes the snapshot')) return
+            if (!line.includes('node 1: creating the snapshot')) return
             before = [...acknowledged]
             restarting ??= engine.restart(1)
           },
@@ -163,7 +163,7 @@ function suite() {
         }
         const isMoment = (line: string) =>
           method === 'Node'
-            ? line.includes('node 1: the engine makes the snapshot')
+            ? line.includes('node 1: creating the snapshot')
             : /uploaded .*shard-\d+/.test(line)
         let recreating: Promise<void> | undefined
         const time: Clock = {
@@ -190,7 +190,7 @@ function suite() {
         )
         await recreating
         t.equal(code, EXIT.done, log.slice(-3000))
-        t.match(log, /changed under way: looks again/)
+        t.match(log, /collection changed during the backup, starting over/)
         const manifest = JSON.parse(store().text('nightly/b/manifest.json') ?? '{}') as object
         t.match(manifest, { collections: [{ name: 'docs', exactPointsCount: 30 }] })
         t.equal((await world.verify('s3://backups/nightly/b')).code, EXIT.done)

@@ -38,7 +38,7 @@ const CORRUPTIONS: [string, (stage: BackupFixture, key: string) => void, RegExp]
   [
     'a manifest of another backup',
     (stage) => rewrite(stage, (manifest) => (manifest.uid = 'other')),
-    /owner.json is not that of this manifest/,
+    /owner.json does not match this manifest/,
   ],
   [
     'a key outside of the folder',
@@ -51,7 +51,7 @@ const CORRUPTIONS: [string, (stage: BackupFixture, key: string) => void, RegExp]
   [
     'a manifest that is missing',
     ({ store }) => store().objects.delete('nightly/b/manifest.json'),
-    /the backup was not finished/,
+    /the backup did not finish/,
   ],
 ]
 for (const [what, spoil, words] of CORRUPTIONS) {
@@ -77,7 +77,7 @@ t.test('an object whose stream breaks is read again', async (t) => {
   )
   const { code, log } = await world.verify(TARGET)
   t.equal(code, EXIT.done, log)
-  t.match(log, /broke off: reads it again/)
+  t.match(log, /download interrupted, retrying/)
 })
 
 t.test('a backup without one of its collections is incomplete, whatever else it has', async (t) => {
@@ -86,7 +86,7 @@ t.test('a backup without one of its collections is incomplete, whatever else it 
   const { code, log } = await world.verify(TARGET)
   t.equal(code, EXIT_CODES.failure)
   t.match(log, /collection gone is not in this backup: it failed, or was deleted/)
-  t.match(log, /this backup is not whole: 1 problem/)
+  t.match(log, /this backup is incomplete: 1 problem/)
 })
 
 t.test('its existing collections can be verified by name', async (t) => {
@@ -94,7 +94,7 @@ t.test('its existing collections can be verified by name', async (t) => {
   await world.run()
   const { code, log } = await world.verify(TARGET, '--collections', 'docs')
   t.equal(code, EXIT_CODES.success, log)
-  t.match(log, /all 2 objects are whole/)
+  t.match(log, /all 2 objects are complete/)
   const incomplete = await world.verify(TARGET, '--collections', 'docs,gone')
   t.equal(incomplete.code, EXIT_CODES.failure)
   t.match(incomplete.log, /collection gone is not in this backup/)
@@ -115,7 +115,7 @@ t.test('a collection that is not part of the backup is rejected by name', async 
   await world.run()
   const { code, log } = await world.verify(TARGET, '--collections', 'dogs')
   t.equal(code, EXIT_CODES.failure)
-  t.match(log, /--collections names dogs, which is no collection of this backup: it has docs/)
+  t.match(log, /--collections names dogs, which is not in this backup; its collections are docs/)
 })
 
 t.test('a byte of the recorded configuration that changed is found', async (t) => {
@@ -136,7 +136,7 @@ t.test('a manifest of an earlier release is verified, with a note', async (t) =>
   rewrite(scene, () => undefined)
   const { code, log } = await scene.world.verify(TARGET)
   t.equal(code, EXIT_CODES.success, log)
-  t.match(log, /written by an earlier release without a checksum of itself/)
+  t.match(log, /from an earlier release and has no checksum/)
 })
 
 for (const [target, ...flags] of [['backups/nightly/b'], ['s3://backups'], [TARGET, '--fast']]) {

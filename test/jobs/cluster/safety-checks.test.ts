@@ -21,7 +21,7 @@ t.test('fewer replicas are rejected while a removed node holds shards', async (t
       'spec.replicas: 3 -> 2 removes nodes that hold shards: docs shard 2 on node 2; move them to the remaining nodes, or accept the risk with the annotation vec-operator.dev/accept-risk: shard-loss',
     applied: { planHash: 'hash-1' },
   })
-  t.match(log, /WARNING refused before helm reason=ShardsWouldBeLost/)
+  t.match(log, /WARNING rejected before helm reason=ShardsWouldBeLost/)
   t.match(await world.object('apps/v1', 'StatefulSet', 'vec-a'), { spec: { replicas: 3 } })
 
   await t.test('unless an annotation accepts the loss', async (t) => {

@@ -44,7 +44,7 @@ t.test('the first run installs the release and reports what was applied', async 
     /helm runs command=helm upgrade --install vec-a qdrant --repo https:\/\/charts\.example\/engine --version 1\.18\.3 --namespace ns --timeout 600s --values -\n/,
   )
   t.match(log, /Release "vec-a" does not exist\. Installing it now\./)
-  t.match(log, /upgrade has ended outcome=Done/)
+  t.match(log, /upgrade completed outcome=Done/)
 })
 
 t.test('a spec change re-runs helm; the revision before is superseded', async (t) => {
@@ -156,7 +156,7 @@ t.test(
     t.equal(code, EXIT.done, log)
     t.match(
       log,
-      /WARNING an earlier helm was killed: its pending revision is deleted release=vec-a secret=sh\.helm\.release\.v1\.vec-a\.v2 status=pending-upgrade/,
+      /WARNING deleting the pending revision of a killed helm release=vec-a secret=sh\.helm\.release\.v1\.vec-a\.v2 status=pending-upgrade/,
     )
   },
 )

@@ -47,9 +47,9 @@ t.test(
     const planned = await plan({ collectionMapping: { docs: 'docs-again' } })
     t.equal(planned.code, EXIT_CODES.success, planned.err)
     t.match(planned.out, /^backup by-hand of \S+, engine 1\.18\.3, 1 nodes\ninto cluster \S+\/a\n/)
-    t.match(planned.out, /\nok +docs +docs-again +\S+ \S+ +is made\n/)
-    t.match(planned.out, /1 of 1 collections fit, .* nothing was touched\n$/)
-    t.match((await plan({})).out, /\nok +docs +docs +\S+ \S+ +replaces what is there\n/)
+    t.match(planned.out, /\nok +docs +docs-again +\S+ \S+ +is created\n/)
+    t.match(planned.out, /1 of 1 collections can be restored, .* nothing was changed\n$/)
+    t.match((await plan({})).out, /\nok +docs +docs +\S+ \S+ +replaces existing collection\n/)
     t.match(await plan({ collections: ['nope'] }), {
       code: EXIT_CODES.failure,
       err: 'vec-operator: Collections not present in backup: nope\n',
@@ -75,7 +75,7 @@ t.test(
       { AWS_ACCESS_KEY_ID: accessKeyId, AWS_SECRET_ACCESS_KEY: secretAccessKey },
     )
     t.equal(verified.code, EXIT_CODES.success, verified.out + verified.err)
-    t.match(verified.out, /all \d+ objects are whole/)
+    t.match(verified.out, /all \d+ objects are complete/)
 
     // What does not fit is named, and nothing is changed.
     const [key = ''] = (await bucket.keys()).filter((one) => /by-hand.*snapshot$/.test(one))
@@ -83,7 +83,7 @@ t.test(
     const spoilt = await plan({})
     t.equal(spoilt.code, EXIT_CODES.failure)
     t.match(spoilt.out, /\nx +docs .* has 5 bytes, not the \d+ of the manifest\n/)
-    t.match(spoilt.out, /0 of 1 collections fit/)
+    t.match(spoilt.out, /0 of 1 collections can be restored/)
     for (const heard of [out, schedule.out, verified.out, planned.out])
       t.notMatch(heard, secretAccessKey)
   },

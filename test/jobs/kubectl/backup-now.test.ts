@@ -76,7 +76,7 @@ t.test('a second one of the same name is rejected, naming it', async (t) => {
   await type('backup', 'now', 'nightly', '--name', 'one')
   const { code, err } = await type('backup', 'now', 'nightly', '--name', 'one')
   t.equal(code, EXIT_CODES.failure)
-  t.equal(err, 'vec-operator: VecBackup ns/one is there already\n')
+  t.equal(err, 'vec-operator: VecBackup ns/one already exists\n')
 })
 
 t.test('--dry-run prints what kubectl could apply, and makes nothing', async (t) => {

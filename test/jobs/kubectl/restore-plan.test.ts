@@ -31,11 +31,11 @@ t.test('a backup of one node by shard is planned into three', async (t) => {
   const planned = await type('restore', 'plan', '--file', file)
   t.equal(planned.code, EXIT_CODES.success, planned.err)
   t.match(planned.out, /^backup one of \S+, engine 1\.18\.3, 1 nodes\ninto cluster \S+\/b\n/)
-  t.match(planned.out, /\nCOLLECTION +SHARD +KEY +SIZE +NODE +COPIES ON\n/)
+  t.match(planned.out, /\nCOLLECTION +SHARD +KEY +SIZE +NODE +REPLICAS ON\n/)
   for (const shard of [0, 1, 2]) {
     t.match(planned.out, new RegExp(`\\ndocs +${shard} +- +\\S+ \\S+ +[012] +[012]\\n`))
   }
-  t.match(planned.out, /\n +NODE +TAKES +DISKS\nok +0 +\S+ \S+ +100 GiB\nok +1 .*\nok +2 /)
+  t.match(planned.out, /\n +NODE +RECEIVES +CAPACITY\nok +0 +\S+ \S+ +100 GiB\nok +1 .*\nok +2 /)
 
   const json = await type('restore', 'plan', '--file', file, '--json')
   const { shards } = JSON.parse(json.out) as { shards: { node: number; copies: number[] }[] }

@@ -140,9 +140,9 @@ t.test('status of what is not there, or of no kind of this operator, says so', a
   })
   t.match(await type('status', 'pod/x'), {
     code: EXIT_CODES.usage,
-    err: /pod is none of veccluster \(qc\)/,
+    err: /unknown kind pod; use one of veccluster \(qc\)/,
   })
-  t.match(await type('status', 'qc'), { code: EXIT_CODES.usage, err: /the name is missing/ })
+  t.match(await type('status', 'qc'), { code: EXIT_CODES.usage, err: /name is missing: use qc/ })
 })
 
 t.test(

@@ -11,7 +11,7 @@ function endedOnceReported({ progress }: EnginePair['world']) {
   const stop = new AbortController()
   const time = instantClock(async () => {
     const current = await progress()
-    if (current?.message?.startsWith('waits') === true) stop.abort(new Error('SIGTERM'))
+    if (current?.message?.startsWith('waiting') === true) stop.abort(new Error('SIGTERM'))
   })
   return { time, signal: stop.signal }
 }
@@ -33,7 +33,7 @@ t.test(
     t.match(progress, { state: 'Started', migration: undefined })
     t.match(
       progress?.message,
-      `waits for the source ${url}: GET ${url}/collections got no answer: connect ECONNREFUSED`,
+      `waiting for the source ${url}: GET ${url}/collections got no answer: connect ECONNREFUSED`,
     )
   },
 )
@@ -48,7 +48,7 @@ t.test(
     await stood.world.run(endedOnceReported(stood.world))
     t.match(
       (await stood.world.progress())?.message,
-      /^waits for the source cluster ns\/a: GET .* 503/,
+      /^waiting for the source cluster ns\/a: GET .* 503/,
     )
   },
 )
@@ -70,7 +70,7 @@ t.test(
     t.match(position, { collection: 'docs' })
     world.plan.source = { url }
     await world.run({ ...endedOnceReported(world), pod: 'pod-2' })
-    t.match((await world.progress())?.message, /^waits for the source/)
+    t.match((await world.progress())?.message, /^waiting for the source/)
     t.strictSame((await world.result()).position, position)
   },
 )

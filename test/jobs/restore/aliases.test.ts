@@ -109,7 +109,7 @@ t.test('aliases that the engine rejects are named, and the restore is Failed', a
   t.equal((await run(restore)).code, EXIT.failed)
   t.match(await restore.result(), {
     completed: 1,
-    error: /^the points are back, but not all of the aliases live: .*Wrong input: no/,
+    error: /^the points are restored, but not all of the aliases live: .*Wrong input: no/,
   })
 })
 

@@ -66,7 +66,7 @@ t.test(
     const restore = await stood.world.restore()
     const log = await runToDone(t, restore)
     await stood.assertRestored('docs')
-    t.match(log, /sets the configuration of the backup/)
+    t.match(log, /applying the configuration of the backup/)
     t.equal((await restore.result()).notes, undefined)
   },
 )
@@ -75,7 +75,7 @@ t.test('without a difference nothing is set', async (t) => {
   const stood = await configStage(t)
   const restore = await stood.world.restore()
   const log = await runToDone(t, restore)
-  t.notMatch(log, /sets the configuration of the backup/)
+  t.notMatch(log, /applying the configuration of the backup/)
   t.equal((await restore.result()).notes, undefined)
 })
 

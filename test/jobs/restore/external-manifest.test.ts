@@ -240,5 +240,5 @@ t.test('backup verify reads it, and says what cannot be verified', async (t) => 
   stood.store().put('nightly/b/owner.json', Buffer.from(owner))
   const downgraded = await stood.world.verify(target)
   t.equal(downgraded.code, EXIT.failed)
-  t.match(downgraded.log, /no manifestVersion, but the folder is that of VecBackup ns\/b/)
+  t.match(downgraded.log, /no manifestVersion, but the folder belongs to VecBackup ns\/b/)
 })

@@ -80,7 +80,7 @@ t.test('a replica that is not created is created in another round', async (t) =>
       : undefined,
   )
   const log = await runToDone(t, await world.restore())
-  t.match(log, /copies again/)
+  t.match(log, /retrying replication/)
   await assertRestored('docs')
 })
 

@@ -240,7 +240,7 @@ t.test(
     )
     t.equal((await run(restore)).code, EXIT.failed)
     t.match(await restore.result(), {
-      error: /^no answer came from node 0 .* engines before 1\.16 do not tell .* restart the pod/,
+      error: /^node 0 did not respond .* engines before 1\.16 do not report .* restart the pod/,
     })
     node.misbehave()
     const again = await world.restore({}, { ...(backup !== undefined && { backup }) })
@@ -287,7 +287,7 @@ t.test(
     const sent = begun(stood.engine, 'apply').length
     t.equal((await run(restore, { pod: 'pod-2' })).code, EXIT.failed)
     t.match(await restore.result(), {
-      error: /^an earlier release of the operator began to restore docs, .* restart the pods/,
+      error: /^an earlier release of the operator started to restore docs, .* restart the pods/,
     })
     t.equal(begun(stood.engine, 'apply').length, sent, 'nothing is sent')
   },

@@ -55,7 +55,7 @@ const REJECTIONS: Rejection[] = [
   {
     title: 'no manifest',
     arrange: ({ store }) => store().objects.delete(MANIFEST),
-    error: `there is no s3://backups/${MANIFEST}: the backup was not finished`,
+    error: `s3://backups/${MANIFEST} not found: the backup did not finish`,
   },
   {
     title: 'a manifest that is no JSON',

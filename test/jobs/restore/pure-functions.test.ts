@@ -37,10 +37,10 @@ t.test('shards that are not those of the backup are not recovered', async (t) =>
   }
   const [a, seven] = [[1, 'a'] as [number, string], [2, 7] as [number, number]]
   t.doesNotThrow(check({ 1: [0], 2: [0] }, [a, seven]))
-  t.throws(check({ 1: [0] }, [a]), { message: /was made without shard 2 of the backup$/ })
-  t.throws(check({ 1: [0], 2: [0] }, [a, [2, '7']]), { message: /was made without shard 2/ })
+  t.throws(check({ 1: [0] }, [a]), { message: /was created without shard 2 of the backup$/ })
+  t.throws(check({ 1: [0], 2: [0] }, [a, [2, '7']]), { message: /was created without shard 2/ })
   t.throws(check({ 1: [0], 2: [0], 3: [0] }, [a, seven]), {
-    message: /has shards that the backup has not: 3$/,
+    message: /has shards that are not in the backup: 3$/,
   })
 })
 

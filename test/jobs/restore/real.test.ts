@@ -95,7 +95,7 @@ async function examine(t: Test, bin: string) {
     t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
     await same(t, 'keyed', 'keyed-copy')
     await same(t, 'auto', 'auto-copy')
-    t.match(log, /alias live points to auto and was left as it is/)
+    t.match(log, /alias live points to auto and was not changed/)
   })
 
   await t.test('a subset restores no more than the spec names', async (t) => {

@@ -119,7 +119,7 @@ t.test('an alias that points to another collection is unchanged, and a note says
   const restore = await world.restore({ collections: ['docs'] })
   t.equal((await run(restore)).code, EXIT.done)
   t.equal(engine.aliases.get('live'), 'other')
-  const note = 'alias live points to other and was left as it is'
+  const note = 'alias live points to other and was not changed'
   t.match(await restore.result(), { notes: [note] })
   t.match(await restore.progress(), { message: `Restored 1/1; ${note}` })
 })
@@ -158,7 +158,7 @@ for (const [what, arrange] of ways) {
     arrange(stood)
     const log = await runToDone(t, await stood.world.restore())
     await stood.assertRestored('docs')
-    t.match(log, /node 2 cannot fetch from the bucket: sends it snapshots/)
+    t.match(log, /node 2 cannot fetch from the bucket: uploading snapshots to it/)
     const [url = ''] = stood.urls
     t.strictSame(await ask(url, 'GET', '/collections/docs/snapshots'), [])
     t.notMatch(log, /X-Amz-Signature/)
@@ -238,7 +238,7 @@ t.test(
     t.equal((await run(restore, { signal: controller.signal })).code, EXIT.crash)
     nodes[0]?.misbehave()
     const log = await runToDone(t, restore, { pod: 'pod-2' })
-    t.match(log, /removes what an earlier attempt began to make/)
+    t.match(log, /deleting the incomplete collection of an earlier attempt/)
     await assertRestored('docs')
   },
 )
@@ -290,7 +290,7 @@ t.test(
     stood.deleteCollections('docs')
     forgetShards(stood, 0)
     const log = await runToDone(t, await stood.world.restore())
-    t.match(log, /recreating the collection/)
+    t.match(log, /recreating collection/)
     await stood.assertRestored('docs')
   },
 )
@@ -313,7 +313,7 @@ t.test(
     t.equal((await run(restore)).code, EXIT.failed)
     t.match(await restore.result(), {
       error:
-        /^docs: nodes 0 and 1 disagree about its copies, and that does not change: delete the collection/,
+        /^docs: nodes 0 and 1 disagree about its copies, and there is no progress: delete the collection/,
     })
     t.ok(wasKilled(), 'node 1 lost a shard')
     t.ok(stood.engine.collections.has('docs'), 'the restored shards stay')
@@ -331,7 +331,7 @@ t.test('a restore over a collection in use leaves the points of the backup', asy
   await ask(urls[0] ?? '', 'POST', '/collections/docs/points/delete?wait=true', { points: [1, 2] })
   const log = await runToDone(t, await world.restore())
   t.strictSame(await now('docs'), before('docs'))
-  t.match(log, /collection docs is there: it is restored over/)
+  t.match(log, /collection docs exists and will be replaced/)
 })
 
 t.test('the same VecRestore can run again', async (t) => {

@@ -98,7 +98,7 @@ t.test('over a collection in use, with other points and more copies', async (t) 
   await ask(stood.urls[0] ?? '', 'PUT', '/collections/docs/points?wait=true', { points })
   const { log } = await succeeds(t, stood)
   await stood.compare(t)
-  t.match(log, /collection docs is there: it is restored over/)
+  t.match(log, /collection docs exists and will be replaced/)
   t.strictSame(await copiesOf(stood, 'docs'), { 0: 2, 1: 2, 2: 2, 3: 2 })
 })
 

@@ -60,7 +60,7 @@ async function examine(t: Test, bin: string) {
       const said: string[] = []
       let killed = -1
       const done = duringUpload(s3, 2, async () => {
-        killed = Number(/node (\d): streams shard 2/.exec(said.join())?.[1])
+        killed = Number(/node (\d): streaming shard 2/.exec(said.join())?.[1])
         process.kill(engine.pids[killed] ?? 0, 'SIGKILL')
         const other = engine.urls[(killed + 1) % 3] ?? ''
         const points = [{ id: 1, vector: [9, 9], payload: { written: 'meanwhile' } }]

@@ -58,7 +58,7 @@ t.test('each shard is in the bucket once, and the manifest lists all of them', a
   })
   const proof = await world.verify('s3://backups/nightly/b')
   t.equal(proof.code, EXIT.done, proof.log)
-  t.match(proof.log, /all 6 objects are whole: 54 MiB/)
+  t.match(proof.log, /all 6 objects are complete: 54 MiB/)
 })
 
 t.test('up to `parallelism` shards are streamed at once, never two from one pod', async (t) => {
@@ -89,7 +89,7 @@ t.test(
       const { code, log } = await scene.world.run({}, { memoryBytes: 512 * MIB })
       t.equal(code, EXIT.done, log)
       t.equal(streams.maxOpen(), most, `${gigabytes} GiB a shard`)
-      t.equal(/fewer streams at once/.test(log), most < 4)
+      t.equal(/reducing concurrent streams/.test(log), most < 4)
       await assertComplete(t, scene)
     }
   },

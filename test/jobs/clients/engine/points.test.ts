@@ -128,7 +128,7 @@ for (const [what, body] of BAD) {
     const { points } = await answering(t, { body })
     await t.rejects(points.scroll('docs', { limit: 1 }), {
       code: 'EngineError',
-      message: /POST \/collections\/docs\/points\/scroll on http.* answered no valid JSON/,
+      message: /POST \/collections\/docs\/points\/scroll on http.* did not answer valid JSON/,
     })
   })
 }
