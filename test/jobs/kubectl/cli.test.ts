@@ -152,7 +152,7 @@ t.test(
     const error = 'GET s3://b/k answered 404 NoSuchBucket: The specified bucket does not exist'
     t.match(findReasons(error), [{ kind: 'VecBackup', fix: /^create the bucket/ }])
     t.match(findReasons(`Backed up 0/1 collections: ${error}`), [
-      { reason: 'BackupFailed', fix: /^Mend what status\.error names/ },
+      { reason: 'BackupFailed', fix: /^Fix the cause in status\.error/ },
       { kind: 'VecBackup', fix: /^create the bucket/ },
     ])
     t.match(

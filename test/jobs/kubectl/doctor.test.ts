@@ -18,7 +18,7 @@ t.test('doctor with everything there says so on one page, and ends with 0', asyn
     out,
     `
 ok  Kubernetes            v1.34.4
-ok  CRDs                  all 7 are of ${cliVersion()} or newer
+ok  CRDs                  all 7 are from release ${cliVersion()} or newer
 ok  Metacontroller        metacontroller/metacontroller: 4.17.2
 ok                        --client-go-qps 100, required: 1
 ok  CompositeControllers  served: ${PLURALS.toSorted().join(', ')}

@@ -59,7 +59,7 @@ t.test('what has Failed says why, in the list and whole in its drawing', async (
   )
   const { out } = await type('status', 'qb/bad')
   t.match(out, / \(there is no bucket nowhere at this endpoint\)\n/)
-  t.match(out, /\nBackupFailed: Mend what status\.error names and make another VecBackup/)
+  t.match(out, /\nBackupFailed: Fix the cause in status\.error and create another VecBackup/)
   t.match(out, /\nFailed: create the bucket, /)
   await world.delete(reference)
 })
