@@ -181,7 +181,7 @@ const story: Scenario = {
       /collection 1 of 1 \(docs\)/,
       /creating the snapshot/,
       /uploaded b\/docs\/node-0\//,
-      /deleted the engine/,
+      /engine snapshot deleted/,
       /manifest written/,
       /Backed up 1\/1 collections/,
     ]
