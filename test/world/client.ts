@@ -287,6 +287,20 @@ export function referenceOf(object: object): Reference {
   return { apiVersion, kind, namespace: metadata.namespace ?? '', name: metadata.name }
 }
 
+export function controllerOf({ metadata }: ApiObject): OwnerReference | undefined {
+  return metadata.ownerReferences?.find(({ controller }) => controller === true)
+}
+
+/** The reference that makes an owner the controller of its dependant. */
+export function controllerReference({ apiVersion, kind, metadata }: ApiObject): OwnerReference {
+  const { name, uid = '' } = metadata
+  return { apiVersion, kind, name, uid, controller: true, blockOwnerDeletion: true }
+}
+
+export function isDeleting({ metadata }: ApiObject): boolean {
+  return metadata.deletionTimestamp !== undefined
+}
+
 /** A body that begins, for undici sends nothing before, and never ends. */
 function endless(): Readable {
   const body = new Readable({ read: () => undefined })

@@ -1,8 +1,7 @@
 /** The controller of custom kinds: a definition that is deleted takes its objects with it, and waits for them. */
 import type { Kind } from '../api/kinds.ts'
 import type { Resources } from '../api/resources.ts'
-import type { ApiObject } from '../client.ts'
-import { isDeleting } from './objects.ts'
+import { isDeleting, type ApiObject } from '../client.ts'
 import type { Controller } from './queue.ts'
 
 const CLEANUP = 'customresourcecleanup.apiextensions.k8s.io'

@@ -2,8 +2,7 @@
 import { FOREGROUND, ORPHAN } from '../api/deletion.ts'
 import { apiVersionOf, type Kind } from '../api/kinds.ts'
 import type { Resources } from '../api/resources.ts'
-import type { ApiObject, OwnerReference } from '../client.ts'
-import { isDeleting } from './objects.ts'
+import { isDeleting, type ApiObject, type OwnerReference } from '../client.ts'
 import type { Controller } from './queue.ts'
 
 interface ObjectLocation {

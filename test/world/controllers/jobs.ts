@@ -4,7 +4,7 @@
  */
 import { timestamp } from '../api/metadata.ts'
 import type { Resources } from '../api/resources.ts'
-import type { ApiObject } from '../client.ts'
+import { controllerOf, controllerReference, isDeleting, type ApiObject } from '../client.ts'
 import type { Clock } from '../clock.ts'
 import {
   backoffMs,
@@ -17,10 +17,7 @@ import {
   type FailureRule,
 } from './job-outcome.ts'
 import {
-  controllerOf,
-  controllerReference,
   hasEnded,
-  isDeleting,
   isReady,
   podsOf,
   suffix,

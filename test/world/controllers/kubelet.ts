@@ -2,11 +2,12 @@
  * Scheduler and kubelet in one: starts what a pod asks for, reports its state in the status, runs the
  * readiness probe, and ends it when the pod is deleted.
  */
+import { isDeleting } from '../client.ts'
 import type { PodNode } from '../api/pods.ts'
 import type { Resources } from '../api/resources.ts'
 import type { Clock } from '../clock.ts'
 import type { Containers } from './containers.ts'
-import { isDeleting, type Pod } from './objects.ts'
+import type { Pod } from './objects.ts'
 import { PodRun } from './pod-run.ts'
 
 export interface Kubelet extends PodNode {

@@ -1,7 +1,6 @@
 /** The namespace controller: creates the account of a new namespace; empties and removes a deleted one. */
 import type { Resources } from '../api/resources.ts'
-import type { ApiObject } from '../client.ts'
-import { isDeleting } from './objects.ts'
+import { isDeleting, type ApiObject } from '../client.ts'
 import type { Controller } from './queue.ts'
 
 /** Keys are names of namespaces. */

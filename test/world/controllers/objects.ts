@@ -1,7 +1,7 @@
 /** The built-in objects as the controllers see them: the fields that are read, and their owners. */
 import { randomBytes } from 'node:crypto'
 import type { Resources } from '../api/resources.ts'
-import type { ApiMeta, ApiObject, OwnerReference } from '../client.ts'
+import { controllerOf, type ApiMeta, type ApiObject } from '../client.ts'
 
 export interface EnvVar {
   name: string
@@ -77,32 +77,16 @@ export interface Template {
 
 export type Pod = ApiObject & { spec: PodSpec; status: PodStatus }
 
-export const POD = { apiVersion: 'v1', kind: 'Pod' }
-
 /** Pods whose controller has this uid. */
 export function podsOf(resources: Resources, owner: ApiObject): Pod[] {
   const pods = resources.store.list(resources.kinds.of('v1', 'Pod'), owner.metadata.namespace)
   return (pods as Pod[]).filter((pod) => controllerOf(pod)?.uid === owner.metadata.uid)
 }
 
-export function controllerOf({ metadata }: ApiObject): OwnerReference | undefined {
-  return metadata.ownerReferences?.find(({ controller }) => controller === true)
-}
-
-/** Reference of a controller to itself, for what it makes. */
-export function controllerReference({ apiVersion, kind, metadata }: ApiObject): OwnerReference {
-  const { name, uid = '' } = metadata
-  return { apiVersion, kind, name, uid, controller: true, blockOwnerDeletion: true }
-}
-
 export function isReady({ status }: Pod): boolean {
   return (
     status.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True') === true
   )
-}
-
-export function isDeleting({ metadata }: ApiObject): boolean {
-  return metadata.deletionTimestamp !== undefined
 }
 
 export function hasEnded({ status }: Pod): boolean {

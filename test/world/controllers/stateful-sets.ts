@@ -5,17 +5,8 @@
 import { createHash } from 'node:crypto'
 import { equal } from '../api/json.ts'
 import type { Resources } from '../api/resources.ts'
-import type { ApiObject } from '../client.ts'
-import {
-  controllerOf,
-  controllerReference,
-  hasEnded,
-  isDeleting,
-  isReady,
-  podsOf,
-  type Pod,
-  type Template,
-} from './objects.ts'
+import { controllerOf, controllerReference, isDeleting, type ApiObject } from '../client.ts'
+import { hasEnded, isReady, podsOf, type Pod, type Template } from './objects.ts'
 import type { Controller } from './queue.ts'
 
 interface SetSpec {

@@ -1,17 +1,15 @@
 /** Brings the children of a parent to what its hook desires: deletes, creates, updates. */
-import { referenceOf, type ApiClient, type ApiObject } from '../client.ts'
+import {
+  controllerReference,
+  isDeleting,
+  referenceOf,
+  type ApiClient,
+  type ApiObject,
+} from '../client.ts'
 import { merged, withLastApplied } from './apply.ts'
 import type { CompositeController, Method } from './composite.ts'
 import type { Discovery } from './discovery.ts'
-import {
-  controllerReference,
-  describe,
-  groupOf,
-  isDeleting,
-  isRecord,
-  ObjectMap,
-  same,
-} from './object.ts'
+import { describe, groupOf, isRecord, ObjectMap, same } from './object.ts'
 import { UID_LABEL, type Matches } from './selector.ts'
 import { isAlreadyExists, isConflict, isNotFound } from './update.ts'
 

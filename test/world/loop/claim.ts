@@ -1,8 +1,15 @@
 /** Finds the children of a parent; adopts orphans that match it, releases what matches no more. */
-import type { ApiClient, ApiObject, OwnerReference } from '../client.ts'
+import {
+  controllerOf,
+  controllerReference,
+  isDeleting,
+  type ApiClient,
+  type ApiObject,
+  type OwnerReference,
+} from '../client.ts'
 import { referenceOf } from '../client.ts'
 import type { Informer } from './informer.ts'
-import { controllerReference, describe, isDeleting, ObjectMap, ownerOf } from './object.ts'
+import { describe, ObjectMap } from './object.ts'
 import type { Matches } from './selector.ts'
 import { isNotFound, updateLive } from './update.ts'
 
@@ -48,7 +55,7 @@ async function claimOne(
   object: ApiObject,
   mayAdopt: () => Promise<void>,
 ): Promise<boolean> {
-  const owner = ownerOf(object)
+  const owner = controllerOf(object)
   const matching = matches(object.metadata.labels)
   if (owner !== undefined) {
     if (owner.uid !== parent.metadata.uid) return false

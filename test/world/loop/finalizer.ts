@@ -1,6 +1,5 @@
 /** The finalizer that lets a controller clean up before its parent is removed. */
-import type { ApiClient, ApiObject } from '../client.ts'
-import { isDeleting } from './object.ts'
+import { isDeleting, type ApiClient, type ApiObject } from '../client.ts'
 import { updateLive } from './update.ts'
 
 const GARBAGE_COLLECTOR = ['foregroundDeletion', 'orphan']

@@ -1,6 +1,6 @@
 /** Properties of any object: its key, its owner, its group and kind. */
 import { isDeepStrictEqual } from 'node:util'
-import type { ApiObject, OwnerReference } from '../client.ts'
+import type { ApiObject } from '../client.ts'
 
 /** `namespace/name`, or the name of an object that has no namespace. */
 export function keyOf({ metadata }: ApiObject): string {
@@ -19,20 +19,6 @@ export function groupOf(apiVersion: string): string {
 
 export function describe(object: ApiObject): string {
   return `${object.kind} ${keyOf(object)}`
-}
-
-export function ownerOf({ metadata }: ApiObject): OwnerReference | undefined {
-  return metadata.ownerReferences?.find(({ controller }) => controller === true)
-}
-
-/** The reference that makes a parent the controller of its child. */
-export function controllerReference({ apiVersion, kind, metadata }: ApiObject): OwnerReference {
-  const { name, uid = '' } = metadata
-  return { apiVersion, kind, name, uid, controller: true, blockOwnerDeletion: true }
-}
-
-export function isDeleting({ metadata }: ApiObject): boolean {
-  return metadata.deletionTimestamp !== undefined
 }
 
 export function isRecord(value: unknown): value is Record<string, unknown> {

@@ -2,14 +2,14 @@
  * One pass over a parent: finalizer, claim, customize, hook, timer, children, status, in this order.
  * Whatever fails before the children leaves everything as it is.
  */
-import type { ApiClient, ApiObject } from '../client.ts'
+import { isDeleting, type ApiClient, type ApiObject } from '../client.ts'
 import type { SyncAnswer } from './answer.ts'
 import { desiredChildren, withDefaults, words } from './children.ts'
 import { claimChildren } from './claim.ts'
 import type { CompositeController } from './composite.ts'
 import type { Finalizer } from './finalizer.ts'
 import { TooManyRequests } from './hooks.ts'
-import { describe, isDeleting, type ObjectMap } from './object.ts'
+import { describe, type ObjectMap } from './object.ts'
 import type { Parts } from './parts.ts'
 import { childSelector } from './selector.ts'
 import { writeStatus } from './status.ts'

@@ -1,9 +1,9 @@
 /** Which events make a parent be seen again: its own, those of its children, and the passing of time. */
-import type { ApiObject } from '../client.ts'
+import { controllerOf, isDeleting, type ApiObject } from '../client.ts'
 import type { Clock } from '../clock.ts'
 import type { CompositeController } from './composite.ts'
 import { REPLAY_MS, type Informer } from './informer.ts'
-import { groupOf, isDeleting, ownerOf, same } from './object.ts'
+import { groupOf, same } from './object.ts'
 import { childSelector } from './selector.ts'
 
 interface TriggerOptions {
@@ -64,7 +64,7 @@ function ignores({ spec }: CompositeController, old: ApiObject, parent: ApiObjec
 }
 
 function childChanged(options: TriggerOptions, child: ApiObject): void {
-  if (isDeleting(child) || ownerOf(child) !== undefined) {
+  if (isDeleting(child) || controllerOf(child) !== undefined) {
     enqueueOwner(options, child)
     return
   }
@@ -84,7 +84,7 @@ function wouldAdopt(controller: CompositeController, parent: ApiObject, child: A
 }
 
 function enqueueOwner({ parents, enqueue }: TriggerOptions, child: ApiObject): void {
-  const owner = ownerOf(child)
+  const owner = controllerOf(child)
   const { kind, apiVersion, namespaced } = parents.kind
   if (owner?.kind !== kind || groupOf(owner.apiVersion) !== groupOf(apiVersion)) return
   const { namespace = '' } = child.metadata
