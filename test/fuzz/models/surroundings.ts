@@ -25,7 +25,7 @@ export function putCluster(
   const metadata = {
     name,
     namespace: namespaceOf(access),
-    annotations: { 'vec-operator.dev/allow-from': access === 'denied' ? 'nobody' : HOME },
+    annotations: { 'vec-operator.dev/allowed-namespaces': access === 'denied' ? 'nobody' : HOME },
   }
   const at = stage.clock.now().toISOString()
   const condition = (type: string, reason: string, status: string) => {
