@@ -62,6 +62,30 @@ const SPOILS: [string, RegExp, (world: FaultWorld) => void][] = [
     },
   ],
   [
+    'a point whose payload changed',
+    /points changed: 7/,
+    ({ controllers }) => {
+      const points = controllers.engines.cluster(NAMESPACE, 'vec-b')?.find('again')?.points ?? []
+      for (const point of points) if (Number(point.id) === 7) point.payload = { author: 'nobody' }
+    },
+  ],
+  [
+    'a point that nobody wrote',
+    /nobody wrote 99/,
+    ({ controllers }) => {
+      const points = controllers.engines.cluster(NAMESPACE, 'vec-b')?.find(COLLECTION)?.points
+      points?.push({ id: 99, vector: [99, 1, 2, 3], payload: {} })
+    },
+  ],
+  [
+    'a copy on one node that lacks a point',
+    /on node \d: points lost: /,
+    ({ controllers }) => {
+      const collection = controllers.engines.cluster(NAMESPACE, 'vec-a')?.find(COLLECTION)
+      for (const shard of collection?.shards ?? []) shard.lost = { 1: 1 }
+    },
+  ],
+  [
     'an upload that was never completed',
     /upload left: one\/x/,
     ({ bucket }) => void bucket.buckets.get(BUCKET)?.begin('one/x'),

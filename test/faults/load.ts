@@ -138,12 +138,15 @@ export function phaseOf(object: ApiObject | undefined): string | undefined {
   return recordAt(object, 'status')['phase'] as string | undefined
 }
 
+/** No two points are alike, so that a point under the id of another is noticed. */
+export function pointOf(id: number) {
+  return { id, vector: [id, 1, 2, 3], payload: { author: `author ${id}`, pages: id * 10 } }
+}
+
 /** Upserts points as a client of the engine does: until they are acknowledged. */
 async function write(world: FaultWorld, { points }: Acknowledged, from: number, to: number) {
   const ids = Array.from({ length: to - from + 1 }, (_, index) => from + index)
-  const body = {
-    points: ids.map((id) => ({ id, vector: [id, 1, 2, 3], payload: { author: 'x' } })),
-  }
+  const body = { points: ids.map(pointOf) }
   const path = `/collections/${COLLECTION}/points?wait=true`
   const pod = { namespace: NAMESPACE, name: 'vec-a-0' }
   for (let tries = 0; ; tries += 1) {

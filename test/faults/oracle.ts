@@ -3,13 +3,17 @@
  * alone. The oracle watches while the load runs, looks at its end, and looks again when all is deleted.
  */
 import { createHash } from 'node:crypto'
+import { isDeepStrictEqual } from 'node:util'
 import { backupFolder, manifestKey } from '../../crds/contract/backup-keys.ts'
 import { API_VERSION, LABELS } from '../../crds/contract/names.ts'
+import { integerText } from '../doubles/engine/json.ts'
+import type { Point } from '../doubles/engine/points.ts'
+import { pointsIn, pointsOn } from '../doubles/engine/shard-points.ts'
 import { snapshotFiles } from '../doubles/engine/snapshots.ts'
 import { valueAt } from '../world/api/json.ts'
 import type { ApiObject } from '../world/client.ts'
 import type { Strike } from './faults.ts'
-import { find, phaseOf, type Acknowledged } from './load.ts'
+import { find, phaseOf, pointOf, type Acknowledged } from './load.ts'
 import { BUCKET, COLLECTION, NAMESPACE, reference } from './resources.ts'
 import type { FaultWorld } from './world.ts'
 
@@ -57,24 +61,78 @@ export function judge(
   struck: readonly Strike[],
 ): string[] {
   return [
-    ...pointsLost(world, acknowledged),
+    ...pointsWrong(world, acknowledged),
     ...endsWrong(world, struck),
     ...objectsLost(world),
     ...leftBehind(world),
   ]
 }
 
-function pointsLost(world: FaultWorld, { points, backedUp }: Acknowledged): string[] {
-  const here = idsIn(world, 'a', COLLECTION)
-  const lost = [...points].filter((id) => !here.has(id))
-  const found = lost.length === 0 ? [] : [`points lost in a: ${lost.join(' ')}`]
+/** Whole points, in both directions, in every copy of every shard on every node. */
+function pointsWrong(world: FaultWorld, { points, backedUp }: Acknowledged): string[] {
+  const found = compare(world, ['a', COLLECTION], { from: points, to: points })
   for (const [kind, name, collection] of COPIES) {
     if (phaseOf(find(world, reference(kind, name))) !== 'Completed') continue
-    const there = idsIn(world, 'b', collection)
-    const missing = [...backedUp].filter((id) => !there.has(id))
-    if (missing.length > 0) found.push(`${kind} ${name} lacks points ${missing.join(' ')}`)
+    // The backup by node ends before the later points are written; the migration runs beside them.
+    const from = name === 'again' ? points : backedUp
+    const to = name === 'back' ? backedUp : points
+    found.push(
+      ...compare(world, ['b', collection], { from, to }).map((line) => `${kind} ${name}: ${line}`),
+    )
   }
   return found
+}
+
+function compare(
+  { controllers }: FaultWorld,
+  [cluster, name]: readonly [string, string],
+  { from, to }: { from: Set<number>; to: Set<number> },
+): string[] {
+  const engine = controllers.engines.cluster(NAMESPACE, `vec-${cluster}`)
+  const collection = engine?.find(name)
+  if (engine === undefined || collection === undefined)
+    return [`no collection ${name} in ${cluster}`]
+  const wrong: string[] = []
+  const seen = new Set<number>()
+  for (const shard of collection.shards) {
+    const inShard = new Set(pointsIn(collection, shard).map(({ id }) => Number(id)))
+    for (const { id: peer, ordinal } of engine.peers()) {
+      if (!shard.peers.includes(peer)) continue
+      const where = `${name} in ${cluster}, shard ${shard.id} on node ${ordinal}`
+      const there = pointsOn(collection, shard, ordinal)
+      const ids = new Set(there.map(({ id }) => Number(id)))
+      const lost = [...inShard].filter((id) => from.has(id) && !ids.has(id))
+      const strangers = [...ids].filter((id) => !to.has(id))
+      const changed = there.filter((point) => !isWritten(point)).map(({ id }) => Number(id))
+      if (lost.length > 0) wrong.push(`${where}: points lost: ${lost.join(' ')}`)
+      if (strangers.length > 0) wrong.push(`${where}: nobody wrote ${strangers.join(' ')}`)
+      if (changed.length > 0) wrong.push(`${where}: points changed: ${changed.join(' ')}`)
+      for (const id of ids) seen.add(id)
+    }
+  }
+  const missing = [...from].filter((id) => !seen.has(id))
+  if (missing.length > 0) wrong.push(`points lost in ${cluster}: ${missing.join(' ')}`)
+  return wrong
+}
+
+function isWritten({ id, vector, payload }: Point): boolean {
+  const wanted = pointOf(Number(id))
+  return isDeepStrictEqual(plain({ vector, payload }), {
+    vector: wanted.vector,
+    payload: wanted.payload,
+  })
+}
+
+/** The engine double keeps numbers in forms of its own, so that no digit is lost. */
+function plain(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(plain)
+  if (value instanceof Map) {
+    return Object.fromEntries([...value].map(([key, inner]) => [key, plain(inner)]))
+  }
+  const integer = integerText(value)
+  if (integer !== undefined) return Number(integer)
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, plain(inner)]))
 }
 
 const COPIES = [
@@ -97,11 +155,6 @@ function excusesOf({ fault, seconds }: Strike): RegExp[] {
     default:
       return []
   }
-}
-
-function idsIn({ controllers }: FaultWorld, cluster: string, collection: string): Set<number> {
-  const found = controllers.engines.cluster(NAMESPACE, `vec-${cluster}`)?.find(collection)
-  return new Set(found?.points.map(({ id }) => Number(id)))
 }
 
 /** Everything ends well, but where a disk is full: then it says so. */
