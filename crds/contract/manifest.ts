@@ -60,7 +60,7 @@ export const ShardSnapshot = Type.Object({
     Type.Integer({
       minimum: 0,
       description:
-        'Points of this copy as its node told, where it told the same before and after the stream.',
+        'Points of this replica as reported by its node, if the number was the same before and after the stream.',
     }),
   ),
 })
@@ -138,7 +138,7 @@ export const ShardCollection = Type.Object({
   ...collectionFields,
   replicationFactor: Type.Integer({
     minimum: 1,
-    description: 'Copies the source wanted of each shard.',
+    description: 'Replication factor of the collection in the source.',
   }),
   snapshots: Type.Array(ShardSnapshot, { description: 'One of each shard, by id.' }),
 })

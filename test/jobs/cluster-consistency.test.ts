@@ -63,12 +63,12 @@ const DIVIDED: [string, Partial<Said>[], string][] = [
   [
     'lists of collections that differ',
     [{ collections: ['b'] }, { collections: ['a', 'b', 'c'] }, {}],
-    'the nodes do not list the same collections: node 0 lacks a, c; node 2 lacks c',
+    'the nodes do not list the same collections: node 0 does not list a, c; node 2 does not list c',
   ],
   [
     'many collections that are missing on one node',
     [{ collections: [] }, { collections: MANY }, { collections: MANY }],
-    'the nodes do not list the same collections: node 0 lacks a, b, c, d, e and 2 more',
+    'the nodes do not list the same collections: node 0 does not list a, b, c, d, e and 2 more',
   ],
 ]
 

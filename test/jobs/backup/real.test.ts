@@ -93,7 +93,7 @@ async function examine(t: Test, engineBin: string, storeBin: string) {
         ],
       })
       const whole = await world.verify('s3://backups/chosen/b')
-      t.equal(whole.code, EXIT.failed, 'the backup lacks one of its collections')
+      t.equal(whole.code, EXIT.failed, 'one collection is missing in the backup')
       const { code, log } = await world.verify('s3://backups/chosen/b', '--collections', 'two')
       t.equal(code, EXIT.done, log)
       t.strictSame(await filesOf('two'), [])
