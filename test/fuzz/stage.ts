@@ -51,7 +51,7 @@ export class Stage {
   readonly #server: FastifyInstance
   #loop = this.#newLoop()
   /** What the hook broke in the current pass. */
-  #broken: unknown
+  #broken: Error | undefined
   readonly #connections = new EngineConnections()
   #said: Record<string, unknown>[] = []
   /** Text of the last decision. */
@@ -119,7 +119,8 @@ export class Stage {
     try {
       this.resyncSeconds = await this.#loop.pass(resource, live)
     } catch (error) {
-      throw this.#broken ?? new Broken(error instanceof Error ? error.message : String(error))
+      if (this.#broken !== undefined) throw this.#broken
+      throw new Broken(error instanceof Error ? error.message : String(error))
     }
     return store.revision === before && text === this.lastAnswer ? 'unchanged' : 'changed'
   }
@@ -202,7 +203,7 @@ export class Stage {
       try {
         return await this.#decide(resource, hook, body)
       } catch (error) {
-        this.#broken = error
+        this.#broken = error instanceof Error ? error : new Error(String(error))
         throw error
       }
     })

@@ -149,7 +149,7 @@ function checkToken(
       claims.access ??
       claims.collections?.map(({ name, access: level }) => ({ collection: name, access: level })),
   }
-  const found = { ...(rest as object) }
+  const found = { ...rest }
   Reflect.deleteProperty(found, 'iat')
   if (!isDeepStrictEqual(found, wanted)) throw new Broken(`the token says ${JSON.stringify(found)}`)
   if ((parsed(header) as { alg?: string }).alg !== 'HS256') throw new Broken('not HS256')

@@ -43,7 +43,7 @@ const cases: fc.Arbitrary<ClusterCase> = fc.record(
     isRiskAccepted: fc.constantFrom(false, true),
   },
   { noNullPrototype: true },
-) as fc.Arbitrary<ClusterCase>
+)
 
 export const clusterModel: Model<ClusterCase> = { kind: 'VecCluster', cases, run: runCase }
 
