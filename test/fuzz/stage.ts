@@ -51,7 +51,7 @@ export class Stage {
   readonly #server: FastifyInstance
   #loop = this.#newLoop()
   /** What the hook broke in the current pass. */
-  #broken: Error | undefined
+  readonly #broken: Error[] = []
   readonly #connections = new EngineConnections()
   #said: Record<string, unknown>[] = []
   /** Text of the last decision. */
@@ -115,12 +115,12 @@ export class Stage {
     const { store } = this.resources
     const before = store.revision
     const text = this.lastAnswer
-    this.#broken = undefined
+    this.#broken.length = 0
     try {
       this.resyncSeconds = await this.#loop.pass(resource, live)
     } catch (error) {
-      if (this.#broken !== undefined) throw this.#broken
-      throw new Broken(error instanceof Error ? error.message : String(error))
+      const [broken] = this.#broken
+      throw broken ?? new Broken(error instanceof Error ? error.message : String(error))
     }
     return store.revision === before && text === this.lastAnswer ? 'unchanged' : 'changed'
   }
@@ -203,7 +203,7 @@ export class Stage {
       try {
         return await this.#decide(resource, hook, body)
       } catch (error) {
-        this.#broken = error instanceof Error ? error : new Error(String(error))
+        this.#broken.push(error instanceof Error ? error : new Error(String(error)))
         throw error
       }
     })
