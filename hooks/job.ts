@@ -45,7 +45,7 @@ export interface JobOptions {
  */
 export function newJob(options: JobOptions, settings: Settings): Child {
   const { kind, verb, plan, release } = options
-  const name = jobName({ resource: plan.name, kind, verb, run: plan.run })
+  const name = jobName({ resource: plan.name, uid: plan.uid, kind, verb, run: plan.run })
   const labels = {
     [LABELS.managedBy]: MANAGED_BY,
     [LABELS.component]: release === undefined ? 'transfer' : 'helm',

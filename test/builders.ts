@@ -177,7 +177,7 @@ export function newJob(
   overrides: JobOverrides,
 ): Job {
   const { namespace = 'ns', run = 1, ended, plan, createdAgo = 60, failed } = overrides
-  const { name = jobName({ resource, kind, verb, run }) } = overrides
+  const { name = jobName({ resource, uid, kind, verb, run }) } = overrides
   return {
     apiVersion: 'batch/v1',
     kind: 'Job',

@@ -118,13 +118,16 @@ export function podHost(cluster: string, namespace: string, ordinal: number): st
 const MAX_NAME = 63
 /**
  * What is left of it for the name of the resource: a Job name ends in `-migration-` and up to six
- * digits, and the Job controller appends six characters for each pod.
+ * digits with the hash of the uid between them, and the Job controller appends six characters for each
+ * pod.
  */
-const MAX_JOB_STEM = 40
+const MAX_JOB_STEM = 34
+const UID_HASH_LENGTH = 5
 
 export interface JobNameParts {
   /** Name of the resource that the Job works for. */
   resource: string
+  uid: string
   /** Command of the job image: `<kind> <verb>`. */
   kind: string
   verb: string
@@ -132,14 +135,18 @@ export interface JobNameParts {
 }
 
 /**
- * Name of the n-th Job of a resource: `docs-before-upgrade-backup-1`, `docs-upgrade-2`.
+ * Name of the n-th Job of a resource: `docs-before-upgrade-backup-5f6bd-1`, `docs-upgrade-0c2b9-2`. The
+ * hash of the uid keeps it apart from the Jobs of a former resource of that name, which may still exist:
+ * Metacontroller does not create a child whose name is taken, and does not report it.
  *
  * Jobs of earlier releases are named `<kind>-<verb>-<hash of the uid>-<n>`. Existing Jobs are found
  * by their labels, and both names end in the number, so a release continues the Jobs of the one
  * before it.
  */
-export function jobName({ resource, kind, verb, run }: JobNameParts): string {
-  return `${shortened(resource, MAX_JOB_STEM)}-${verb === 'run' ? kind : verb}-${run}`
+export function jobName({ resource, uid, kind, verb, run }: JobNameParts): string {
+  const command = verb === 'run' ? kind : verb
+  const hash = shortHash(uid).slice(0, UID_HASH_LENGTH)
+  return `${shortened(resource, MAX_JOB_STEM)}-${command}-${hash}-${run}`
 }
 
 /**

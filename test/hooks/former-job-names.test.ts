@@ -36,17 +36,22 @@ interface State {
 
 const DATA_KINDS = [
   {
-    ...{ kind: 'backup', job: backups.dataJob, report: backups.report, newName: 'b-backup-1' },
+    ...{
+      kind: 'backup',
+      job: backups.dataJob,
+      report: backups.report,
+      newName: 'b-backup-fcdbd-1',
+    },
     sync: (state: State) => syncBackup(backups.ready(state), context),
   },
   {
     ...{ kind: 'restore', job: restores.restoreJob, report: restores.report },
-    newName: 'r-restore-1',
+    newName: 'r-restore-b2c51-1',
     sync: (state: State) => syncRestore(restores.ready(state), context),
   },
   {
     ...{ kind: 'migration', job: migrations.migrationJob, report: migrations.report },
-    newName: 'm-migration-1',
+    newName: 'm-migration-aa424-1',
     sync: (state: State) => syncMigration(migrations.ready(state), context),
   },
 ]
@@ -126,7 +131,7 @@ t.test('a helm Job under a former name continues, and the next run is counted on
 
   const ended = helmJob({ name: UPGRADE, run: 4, ended: ['Failed', 60] })
   const next = syncCluster(readyCluster({ jobs: [ended], liveJobs: [ended] }), context)
-  t.strictSame(jobNames(next), [UPGRADE, 'a-upgrade-5'])
+  t.strictSame(jobNames(next), [UPGRADE, 'a-upgrade-3af3d-5'])
 })
 
 t.test('a cluster that is deleted stops a helm Job under a former name first', async (t) => {

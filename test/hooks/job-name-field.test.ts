@@ -22,18 +22,18 @@ const STARTED = { startTime: ago(600), jobName: 'deleted' }
 
 const DATA_KINDS = [
   {
-    ...{ kind: 'backup', job: backups.dataJob, name: 'b-backup' },
+    ...{ kind: 'backup', job: backups.dataJob, name: 'b-backup-fcdbd' },
     sync: (status: object, state: State) =>
       syncBackup({ ...backups.ready(state), backup: backups.backup({ status }) }, context).status,
   },
   {
-    ...{ kind: 'restore', job: restores.restoreJob, name: 'r-restore' },
+    ...{ kind: 'restore', job: restores.restoreJob, name: 'r-restore-b2c51' },
     sync: (status: object, state: State) =>
       syncRestore({ ...restores.ready(state), restore: restores.restore({ status }) }, context)
         .status,
   },
   {
-    ...{ kind: 'migration', job: migrations.migrationJob, name: 'm-migration' },
+    ...{ kind: 'migration', job: migrations.migrationJob, name: 'm-migration-aa424' },
     sync: (status: object, state: State) =>
       syncMigration(
         { ...migrations.ready(state), migration: migrations.migration({ status }) },
@@ -69,16 +69,18 @@ t.test('the status of a cluster names its newest Job, also while it is deleted',
   const named = cluster({ status: { jobName: 'deleted' } })
   t.equal(
     syncCluster(readyCluster({ cluster: named, jobs }), context).status.jobName,
-    'a-upgrade-2',
+    'a-upgrade-3af3d-2',
   )
   t.notOk('jobName' in syncCluster(readyCluster({ cluster: named }), context).status)
   const uninstall = [...jobs, helmJob({ verb: 'uninstall', run: 3 })]
   const deleted = finalize(observed({ jobs: uninstall, liveJobs: uninstall }), context)
-  t.equal(deleted.status.jobName, 'a-uninstall-3')
+  t.equal(deleted.status.jobName, 'a-uninstall-3af3d-3')
 })
 
 t.test('the newest Job is named, wherever it was read', async (t) => {
   const [first, second] = [helmJob({ run: 1 }), helmJob({ run: 2 })]
-  t.strictSame(jobNameField({ jobs: [first], liveJobs: [second] }), { jobName: 'a-upgrade-2' })
+  t.strictSame(jobNameField({ jobs: [first], liveJobs: [second] }), {
+    jobName: 'a-upgrade-3af3d-2',
+  })
   t.strictSame(jobNameField({ jobs: [] }), {})
 })

@@ -45,7 +45,7 @@ t.test('a Job is made of its plan, its account and the image, and of nothing els
     credentials: { bucket: 's3' },
     secretCopies: ['engine'],
   }
-  const name = 'a-backup-1'
+  const name = 'a-backup-f01de-1'
   const expected = (more: object) => {
     const all = { ...labels, ...more }
     return {
@@ -138,7 +138,7 @@ t.test('the image of a Job is pulled as the chart says', async (t) => {
   t.strictSame(
     pod.imagePullSecrets,
     ['registry', 'mirror'].map((name) => ({
-      name: `a-upgrade-1-pull-${shortHash(name)}`,
+      name: `a-upgrade-f01de-1-pull-${shortHash(name)}`,
     })),
   )
   t.match(pod.containers, [{ image: settings.image, imagePullPolicy: 'Always' }])

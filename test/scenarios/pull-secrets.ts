@@ -16,8 +16,9 @@ const lent: Scenario = {
   async run(world, t) {
     const namespace = await world.namespace('pulled')
     const spec = { version: world.versions.newer, ...SMALL }
-    await world.apply(clusterManifest(namespace, 'a', spec))
-    const job = jobName({ resource: 'a', kind: 'cluster', verb: 'upgrade', run: 1 })
+    const { metadata } = await world.apply(clusterManifest(namespace, 'a', spec))
+    const { uid = '' } = metadata
+    const job = jobName({ resource: 'a', uid, kind: 'cluster', verb: 'upgrade', run: 1 })
     const name = secretCopyName(job, pullSecretCredential(PULL_SECRET))
     const copy = { apiVersion: 'v1', kind: 'Secret', namespace, name }
     const found = (await world.waitFor(

@@ -50,12 +50,14 @@ t.test('the longest names fit', async (t) => {
 
 t.test('a Job is named after its resource, its command and its number', async (t) => {
   const name = (resource: string, kind: string, verb: string, run: number) =>
-    jobName({ resource, kind, verb, run })
-  t.equal(name('docs-before-upgrade', 'backup', 'run', 1), 'docs-before-upgrade-backup-1')
-  t.equal(name('docs', 'cluster', 'upgrade', 12), 'docs-upgrade-12')
-  t.equal(name('docs', 'cluster', 'uninstall', 13), 'docs-uninstall-13')
-  t.equal(name('docs', 'restore', 'run', 1), 'docs-restore-1')
-  t.equal(name('a.b', 'migration', 'run', 2), 'a.b-migration-2')
+    jobName({ resource, uid: 'uid-a', kind, verb, run })
+  t.equal(name('docs-before-upgrade', 'backup', 'run', 1), 'docs-before-upgrade-backup-3af3d-1')
+  t.equal(name('docs', 'cluster', 'upgrade', 12), 'docs-upgrade-3af3d-12')
+  t.equal(name('docs', 'cluster', 'uninstall', 13), 'docs-uninstall-3af3d-13')
+  t.equal(name('docs', 'restore', 'run', 1), 'docs-restore-3af3d-1')
+  const again = jobName({ resource: 'docs', uid: 'uid-b', kind: 'restore', verb: 'run', run: 1 })
+  t.equal(again, 'docs-restore-fcdbd-1', 'a resource that is created again shares no name')
+  t.equal(name('a.b', 'migration', 'run', 2), 'a.b-migration-3af3d-2')
 })
 
 const LONG_NAMES = [
@@ -70,30 +72,32 @@ const LONG_NAMES = [
 
 t.test('a Job and its pods fit into a label, whatever their resource is named', async (t) => {
   for (const resource of LONG_NAMES) {
-    const name = jobName({ resource, kind: 'migration', verb: 'run', run: 999_999 })
+    const name = jobName({ resource, uid: 'uid-a', kind: 'migration', verb: 'run', run: 999_999 })
     // The Job controller appends a hyphen and five characters.
     t.ok(`${name}-x7x7x`.length <= 63, name)
     t.match(name, /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/)
-    const start = resource.slice(0, 26)
-    t.ok([start, start.replaceAll('.', '-')].includes(name.slice(0, 26)), 'recognisable')
-    t.match(name, /-migration-999999$/)
+    const start = resource.slice(0, 20)
+    t.ok([start, start.replaceAll('.', '-')].includes(name.slice(0, 20)), 'recognisable')
+    t.match(name, /-migration-3af3d-999999$/)
   }
 })
 
 t.test('no two resources share the name of a Job', async (t) => {
-  const cut = jobName({ resource: 'a'.repeat(60), kind: 'backup', verb: 'run', run: 1 })
+  const cut = jobName({ resource: 'a'.repeat(60), uid: 'u', kind: 'backup', verb: 'run', run: 1 })
   const resources = [
     ...LONG_NAMES,
     ...['a', 'a-backup', 'a-backup-1', 'a-1', 'a.b', 'a-b', 'a-upgrade-1', 'a'.repeat(60)],
     // Named as a shortened name is: it has that length too, so it is shortened itself.
-    cut.slice(0, -'-backup-1'.length),
+    cut.slice(0, -'-backup-00000-1'.length),
   ]
   const commands = [
     ...['backup', 'restore', 'migration'].map((kind) => ({ kind, verb: 'run' })),
     ...['upgrade', 'uninstall'].map((verb) => ({ kind: 'cluster', verb })),
   ]
   const names = resources.flatMap((resource) =>
-    commands.flatMap((command) => [1, 2, 11].map((run) => jobName({ resource, ...command, run }))),
+    commands.flatMap((command) =>
+      [1, 2, 11].map((run) => jobName({ resource, uid: 'u', ...command, run })),
+    ),
   )
   t.equal(new Set(names).size, resources.length * commands.length * 3)
 })

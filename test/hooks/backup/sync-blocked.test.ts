@@ -104,7 +104,7 @@ t.test('a backup that has ended outlives its cluster; its Job is kept for the lo
     context,
   )
   t.strictSame(decision, {
-    status: { ...ENDED, jobName: 'b-backup-1' },
+    status: { ...ENDED, jobName: 'b-backup-fcdbd-1' },
     children: jobs.map(unchanged),
     pruned: rbac.map(({ kind, metadata }) => ({
       kind,

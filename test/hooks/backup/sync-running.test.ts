@@ -46,7 +46,7 @@ t.test('while the Job runs the status has its progress', async (t) => {
   const decision = sync(ready({ jobs, progress }), context)
   t.strictSame(decision.status, {
     phase: 'InProgress',
-    jobName: 'b-backup-1',
+    jobName: 'b-backup-fcdbd-1',
     startTime: '2026-03-01T11:55:00Z',
     s3Path: 's3://store/daily/b',
     totalSize: '1.4 GiB',
@@ -131,7 +131,7 @@ t.test('every collection succeeded: Completed, with expiresAt from retentionDays
   const decision = sync(ready({ backup: kept30, jobs, progress }), context)
   t.strictSame(decision.status, {
     phase: 'Completed',
-    jobName: 'b-backup-1',
+    jobName: 'b-backup-fcdbd-1',
     startTime: '2026-03-01T11:55:00Z',
     s3Path: 's3://store/daily/b',
     totalSize: '1.4 GiB',

@@ -48,7 +48,7 @@ for (const [verb, job] of [
       { args: ['jobs/main.js', 'cluster', verb, 'ns/a'], resources: settings.jobResources.helm },
     ])
     t.match(job.metadata, {
-      name: verb === 'upgrade' ? 'a-upgrade-1' : 'a-uninstall-2',
+      name: verb === 'upgrade' ? 'a-upgrade-3af3d-1' : 'a-uninstall-3af3d-2',
       labels: { 'vec-operator.dev/release': 'vec-a', 'vec-operator.dev/parent': 'uid-a' },
     })
   })

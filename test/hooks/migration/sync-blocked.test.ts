@@ -80,7 +80,7 @@ t.test(
       jobs: [migrationJob({ ended: ['Complete', 60] })],
     })
     const decision = sync(observed, context)
-    t.strictSame(decision.status, { ...status, jobName: 'm-migration-1' })
+    t.strictSame(decision.status, { ...status, jobName: 'm-migration-aa424-1' })
     t.strictSame(
       decision.children.map(({ kind }) => kind),
       ['Job'],

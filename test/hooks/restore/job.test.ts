@@ -41,8 +41,8 @@ t.test('what stands elsewhere is mounted from its copy, which the pods wait for'
   const far = restore({ spec: { targetClusterRef: { name: 'a', namespace: 'far' } } })
   const [bucket, engine, tls, ...more] = mounted(podFor(far))
   t.strictSame(bucket, ['bucket', { secretName: 's3', optional: true }])
-  t.match(engine, ['engine', { secretName: 'r-restore-1-engine' }])
-  t.match(tls, ['tls', { secretName: 'r-restore-1-tls' }])
+  t.match(engine, ['engine', { secretName: 'r-restore-b2c51-1-engine' }])
+  t.match(tls, ['tls', { secretName: 'r-restore-b2c51-1-tls' }])
   t.strictSame(more, [])
 })
 

@@ -119,7 +119,7 @@ t.test('a finished restore is unchanged, whatever is missing later', async (t) =
     secrets: {},
   }
   const decision = sync(observed, context)
-  t.strictSame(decision.status, { ...status, jobName: 'r-restore-1' })
+  t.strictSame(decision.status, { ...status, jobName: 'r-restore-b2c51-1' })
   t.strictSame(decision.children, [unchanged(job)], 'the Job stays for its log')
   t.match(decision.pruned, [
     { kind: 'ServiceAccount', reason: 'the restore has ended' },

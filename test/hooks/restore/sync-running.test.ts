@@ -56,7 +56,7 @@ t.test('the progress in the status stays when the report is removed', async (t) 
   }
   const observed = ready({ restore: restore({ status }), jobs: [restoreJob()] })
   const { conditions, ...left } = sync(observed, context).status
-  t.strictSame(left, { ...status, jobName: 'r-restore-1' })
+  t.strictSame(left, { ...status, jobName: 'r-restore-b2c51-1' })
   const first = sync({ ...observed, restore: restore(), progress: report() }, context).status
   t.notOk('restoredCollections' in first)
   t.notOk('progress' in first)

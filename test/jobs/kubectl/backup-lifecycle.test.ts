@@ -35,7 +35,7 @@ t.test(
     t.match(out, /\n {2}Complete=True +BackupCompleted +Backed up 1\/1 collections\n/)
     t.match(out, /\n {2}s3Path +s3:\/\/\S+\/by-hand\/?\n/)
     t.match(out, /\nPART +STATUS\ndocs +Completed +size /)
-    t.match(out, /\nby-hand-backup-1 +run +Complete +\S+ +Done/)
+    t.match(out, /\nby-hand-backup-[0-9a-f]{5}-1 +run +Complete +\S+ +Done/)
     const schedule = await type('status', `qbs/${reference.name}`)
     t.match(schedule.out, /\nPART +STATUS\n(.*\n)?s-\d{8}-\d{6} +Completed/)
 
