@@ -84,7 +84,10 @@ t.test('the tour shows the life of every kind, and ends with the lost data back'
   for (const command of ['apply -f docs/samples/cluster.yaml', 'edit', 'delete']) {
     t.match(output, `$ kubectl -n demo-1 ${command}`)
   }
-  t.equal([...output.matchAll(/log of Job docs-upgrade-[0-9a-f]{5}-1:\n +\| .*upgrade started/g)].length, 1)
+  t.equal(
+    [...output.matchAll(/log of Job docs-upgrade-[0-9a-f]{5}-1:\n +\| .*upgrade started/g)].length,
+    1,
+  )
   t.strictSame(left, [])
 })
 
