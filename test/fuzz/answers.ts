@@ -41,7 +41,7 @@ interface Said {
 
 interface AnswerCase {
   kind: string
-  /** By endpoint; of one that is not there nobody answers. */
+  /** By endpoint. A call of an endpoint without an entry gets no answer. */
   answers: Record<string, Said>
 }
 
@@ -88,7 +88,7 @@ async function open(): Promise<Check<AnswerCase>> {
       }
       // A cluster begins where no engine is yet: always alike.
       const isAlike = kind === 'VecCluster'
-      stage.engine = isAlike ? nobody : engine
+      stage.engine = isAlike ? noAnswer : engine
       const parent = isAlike ? await youth.of(resource, spec) : await begun(stage, resource, spec)
       stage.engine = engine
       const phase = stage.phaseOf(parent)
@@ -100,7 +100,7 @@ async function open(): Promise<Check<AnswerCase>> {
   }
 }
 
-async function nobody(): Promise<undefined> {
+async function noAnswer(): Promise<undefined> {
   return undefined
 }
 

@@ -1,21 +1,21 @@
-/** Cases that failed once, each as small as it could be made: one line of JSON each. */
+/** Cases that failed once, each reduced as far as possible: one line of JSON each. */
 import { readFileSync } from 'node:fs'
 
-export interface Kept {
+export interface CorpusCase {
   subject: string
-  /** What it showed. */
+  /** The failure that it reproduced. */
   why: string
   case: unknown
 }
 
 const FILE = new URL('corpus.jsonl', import.meta.url)
 
-export function keptCases(): Kept[] {
+export function corpusCases(): CorpusCase[] {
   const lines = readFileSync(FILE, 'utf8').split('\n')
-  return lines.filter((line) => line !== '').map((line) => JSON.parse(line) as Kept)
+  return lines.filter((line) => line !== '').map((line) => JSON.parse(line) as CorpusCase)
 }
 
 /** A line for the corpus. */
-export function lineOf(kept: Kept): string {
-  return JSON.stringify(kept)
+export function lineOf(one: CorpusCase): string {
+  return JSON.stringify(one)
 }

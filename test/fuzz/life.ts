@@ -123,7 +123,7 @@ function endJobs(stage: Stage): void {
   }
 }
 
-/** Nobody else is there who waits for the pods of a Job that is being deleted. */
+/** Removes Jobs that are being deleted: this world has no controller that waits for their pods. */
 function buryJobs(stage: Stage): void {
   const kind = stage.resources.kinds.of('batch/v1', 'Job')
   for (const job of stage.resources.store.list(kind)) {

@@ -88,10 +88,10 @@ async function open(): Promise<Check<ListingCase>> {
           { prefix: 'p', name: 'b', uid: UID },
           { now: new Date() },
         )
-        return done ? 'done' : 'to be gone on with'
+        return done ? 'done' : 'incomplete'
       } catch (error) {
-        const isTold = error instanceof StorageError || error instanceof Rejected
-        if (!isTold || !error.message.includes('s3://backups')) throw error
+        const isExpected = error instanceof StorageError || error instanceof Rejected
+        if (!isExpected || !error.message.includes('s3://backups')) throw error
         return 'refused'
       } finally {
         store.check()
@@ -142,18 +142,18 @@ async function inWorld(): Promise<Check<ListingCase>> {
 function specAt(endpoint: string): object {
   const s3 = { bucket: 'backups', prefix: 'p', endpoint, forcePathStyle: true }
   return {
-    clusterRef: { name: 'nobody' },
+    clusterRef: { name: 'absent' },
     storage: { s3: { ...s3, credentialsSecretRef: { name: 'bucket' } } },
   }
 }
 
 /** A store that answers what the case says. */
 async function startListing() {
-  let shown: ListingCase
+  let current: ListingCase
   let owner = UID
   let looks = { pages: 0, uploads: 0, calls: 0 }
   let deleted: string[] = []
-  const isOwned = () => shown.isOurs && shown.damages.length === 0
+  const isOwned = () => current.isOurs && current.damages.length === 0
   const answer = (method: string, path: string, body: string): S3Answer => {
     looks.calls += 1
     // A key may hold dots that a URL would take for steps.
@@ -161,15 +161,15 @@ async function startListing() {
     const query = new URLSearchParams(search)
     if (looks.calls > MAX_CALLS) return xml(element('Error', ''), 400)
     if (method === 'GET' && query.has('list-type')) {
-      return listed(shown.pages[Math.min(looks.pages++, shown.pages.length - 1)])
+      return listed(current.pages[Math.min(looks.pages++, current.pages.length - 1)])
     }
     if (method === 'GET' && query.has('uploads')) {
-      return uploaded(shown.uploads[Math.min(looks.uploads++, shown.uploads.length - 1)])
+      return uploaded(current.uploads[Math.min(looks.uploads++, current.uploads.length - 1)])
     }
-    if (method === 'GET') return { status: 200, body: JSON.stringify(ownerOf(shown, owner)) }
+    if (method === 'GET') return { status: 200, body: JSON.stringify(ownerOf(current, owner)) }
     if (method === 'DELETE') deleted.push(decodeURIComponent(pathname.slice('/backups/'.length)))
     else deleted.push(...valuesOf(body, 'Key'))
-    return deletion(shown, valuesOf(body, 'Key'))
+    return deletion(current, valuesOf(body, 'Key'))
   }
   const server = createServer((request, response) => {
     void buffer(request).then((body) => {
@@ -185,7 +185,7 @@ async function startListing() {
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     show(one: ListingCase, uid = UID) {
-      shown = one
+      current = one
       owner = uid
       looks = { pages: 0, uploads: 0, calls: 0 }
       deleted = []
@@ -194,7 +194,7 @@ async function startListing() {
       if (isOneCall && looks.calls > MAX_CALLS) throw new Broken('it does not end')
       const stray = deleted.find((name) => !name.startsWith(FOLDER))
       if (stray !== undefined) throw new Broken(`it deletes ${JSON.stringify(stray)}`)
-      if (deleted.length > 0 && !isOwned() && ownerUid(shown, owner) !== owner)
+      if (deleted.length > 0 && !isOwned() && ownerUid(current, owner) !== owner)
         throw new Broken('it is not its owner')
     },
     close() {
@@ -208,8 +208,8 @@ function ownerOf({ owner, damages: all, isOurs }: ListingCase, uid: string): unk
   return damaged(isOurs ? { ...(owner as object), uid } : owner, all)
 }
 
-function ownerUid(shown: ListingCase, uid: string): unknown {
-  return (ownerOf(shown, uid) as { uid?: unknown } | null)?.uid
+function ownerUid(current: ListingCase, uid: string): unknown {
+  return (ownerOf(current, uid) as { uid?: unknown } | null)?.uid
 }
 
 function listed({ keys, isTruncated, token }: Page = NONE): S3Answer {

@@ -38,7 +38,7 @@ async function main(): Promise<void> {
     ...partsOf(subjects, { isWorld: true, seed, count: Number(values.world) }),
     ...partsOf(subjects, { isWorld: false, seed, count: Number(values.count) }),
   ]
-  const ended = await fuzzAll(parts, tell, told('SIGUSR2'))
+  const ended = await fuzzAll(parts, print, abortOn('SIGUSR2'))
   const failed = ended.filter(({ failures }) => failures.length > 0).length
   if (values.json) {
     const all = Object.fromEntries(parts.map((part, index) => [nameOf(part), ended[index]]))
@@ -61,7 +61,7 @@ function nameOf({ subject, isWorld }: Part): string {
   return isWorld ? `${subject} in a world` : subject
 }
 
-function tell(part: Part, { cases, kinds, seconds, failures }: Fuzzed): void {
+function print(part: Part, { cases, kinds, seconds, failures }: Fuzzed): void {
   process.stdout.write(
     `${nameOf(part).padEnd(10)} ${cases} cases in ${Math.round(seconds)} CPU s\n`,
   )
@@ -75,7 +75,7 @@ function tell(part: Part, { cases, kinds, seconds, failures }: Fuzzed): void {
 }
 
 /** Aborted once the signal comes. */
-function told(signal: NodeJS.Signals): AbortSignal {
+function abortOn(signal: NodeJS.Signals): AbortSignal {
   const end = new AbortController()
   process.once(signal, () => end.abort())
   return end.signal

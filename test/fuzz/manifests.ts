@@ -1,4 +1,4 @@
-/** Manifests as they may lie in a bucket that others can write to. */
+/** Manifests as they can occur in a bucket that other programs write to. */
 import fc from 'fast-check'
 import { shardSnapshotKey } from '../../crds/contract/backup-keys.ts'
 import { Rejected } from '../../crds/contract/errors.ts'

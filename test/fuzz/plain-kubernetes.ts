@@ -12,7 +12,7 @@ import { ApiFailure, unknownPath } from '../world/api/failure.ts'
 import type { Resources } from '../world/api/resources.ts'
 import { routeOf } from '../world/api/routes.ts'
 
-/** A call of an engine; undefined when nobody answers. */
+/** A call of an engine; undefined when it gets no answer. */
 export type AskEngine = (call: {
   pod: string
   method: string
@@ -44,7 +44,7 @@ export class PlainKubernetes extends Kubernetes {
       const asked = (route.rest || '/') + (search === '' ? '' : `?${search}`)
       const answer = await this.#engine({ pod: route.name, method, path: asked, body })
       if (answer !== undefined) return answer
-      throw new KubernetesError(`${method} ${path} got no answer: nobody is there`)
+      throw new KubernetesError(`${method} ${path} got no answer: the engine is absent`)
     }
     try {
       if (route === undefined) throw unknownPath()

@@ -42,7 +42,7 @@ export function checkAnswer(call: HookCall, answer: Answer): SyncAnswer | undefi
     case 429:
       return undefined
     default: {
-      // What is only told of, such as an Event that was lost, is not what it failed of.
+      // A warning, such as a lost Event, is not the cause of the failure.
       const failure = said.find(({ err, level }) => err !== undefined && ERRORS.includes(level))
       const error = failure?.['err'] as Logged | undefined
       // Its stack is logged once for each resource; the answer names it each time.
@@ -62,8 +62,8 @@ const FAILED = new RegExp(`hook failed|"level":(${LEVELS})`)
 const TOO_LATE = /hook failed: .*(aborted due to timeout|got no answer)/
 
 /**
- * Throws `Broken` where a hook failed. On a machine that stood still meanwhile a call is too late without
- * anybody's fault: the loop makes it once more by itself, and what is said then decides.
+ * Throws `Broken` when a hook failed. A call can exceed its deadline because the machine was paused; the loop
+ * retries the call, and the result of the retry decides.
  */
 export async function checkNews(news: string[], again: () => Promise<string[]>): Promise<void> {
   const failed = news.filter((line) => FAILED.test(line))
@@ -88,14 +88,14 @@ function checkChildren({ hook, body, said }: HookCall, text: string): SyncAnswer
   const answer = readAnswer(text, SyncAnswer, true)
   const { children, status } = answer
   if (!Array.isArray(children) || status == null) throw new Broken(`${hook}: ${text}`)
-  const kept = new Set((children as Named[]).map(nameOf))
+  const retained = new Set((children as Named[]).map(nameOf))
   for (const line of said) {
     if (line['msg'] === 'deleting child')
-      kept.add(`${String(line['kind'])}/${String(line['name'])}`)
+      retained.add(`${String(line['kind'])}/${String(line['name'])}`)
   }
-  const shown = (body as { children: Record<string, Record<string, Named>> }).children
-  for (const child of Object.values(shown).flatMap((objects) => Object.values(objects))) {
-    if (!kept.has(nameOf(child))) throw new Broken(`${hook} loses ${nameOf(child)}`)
+  const observed = (body as { children: Record<string, Record<string, Named>> }).children
+  for (const child of Object.values(observed).flatMap((objects) => Object.values(objects))) {
+    if (!retained.has(nameOf(child))) throw new Broken(`${hook} loses ${nameOf(child)}`)
   }
   return answer
 }

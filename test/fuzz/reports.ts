@@ -1,4 +1,4 @@
-/** What stands in the progress annotation, which everybody may write who may patch the resource. */
+/** Values of the progress annotation. Every user that may patch the resource can write it. */
 import fc from 'fast-check'
 import { Progress } from '../../crds/contract/job.ts'
 import type { AnyObject } from '../../crds/kubernetes.ts'

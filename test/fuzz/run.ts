@@ -37,7 +37,7 @@ export async function fuzz<Case>(subject: Subject<Case>, draw: Draw<Case>): Prom
   const check = await open()
   const kinds: Record<string, number> = {}
   const stray: string[] = []
-  // Nobody awaited it, so nobody would hear of it.
+  // A rejection without an awaiting caller would otherwise stay unnoticed.
   const heard = (reason: unknown) => stray.push(wordsOf(reason))
   process.on('unhandledRejection', heard)
   // While it is made small, the run may be ended.
@@ -54,7 +54,10 @@ export async function fuzz<Case>(subject: Subject<Case>, draw: Draw<Case>): Prom
     }
   })
   try {
-    const found = await Promise.race([fc.check(property, { seed, numRuns: count }), told(enough)])
+    const found = await Promise.race([
+      fc.check(property, { seed, numRuns: count }),
+      whenAborted(enough),
+    ])
     const failure = found?.failed === true ? failureOf(found) : first
     const cases = sum(Object.values(kinds)) + (failure === undefined ? 0 : 1)
     const failures = failure === undefined ? [] : [failure]
@@ -79,7 +82,7 @@ export function merged(slices: Fuzzed[]): Fuzzed {
   }
 }
 
-async function told(enough: AbortSignal | undefined): Promise<undefined> {
+async function whenAborted(enough: AbortSignal | undefined): Promise<undefined> {
   return new Promise((resolve) => {
     // It may have come while the subject was opened.
     if (enough?.aborted === true) resolve(undefined)

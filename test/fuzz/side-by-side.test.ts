@@ -8,12 +8,12 @@ const COUNT = 40
 
 t.test('the same seed gives the same cases, whatever runs beside them', async (t) => {
   const part: Part = { subject: manifests.name, isWorld: false, seed: SEED, count: COUNT }
-  const told: string[] = []
-  const [one, other] = await fuzzAll([part, part], ({ subject }) => void told.push(subject))
+  const reported: string[] = []
+  const [one, other] = await fuzzAll([part, part], ({ subject }) => void reported.push(subject))
   const alone = await fuzz(manifests, { seed: SEED, count: COUNT })
   t.strictSame(one?.kinds, alone.kinds)
   t.strictSame(other?.kinds, alone.kinds)
-  t.strictSame(told, [manifests.name, manifests.name])
+  t.strictSame(reported, [manifests.name, manifests.name])
 })
 
 t.test('a run may be ended early, with what it has come to', async (t) => {

@@ -19,10 +19,10 @@ export interface Part {
 const CASES = 10_000
 const CASES_IN_WORLD = 50
 
-/** What came of each part, in their order, and told as soon as it is known. */
+/** Results of the parts, in order. Each result is also reported as soon as it is complete. */
 export async function fuzzAll(
   parts: Part[],
-  tell: (part: Part, fuzzed: Fuzzed) => void,
+  report: (part: Part, fuzzed: Fuzzed) => void,
   enough = new AbortController().signal,
 ): Promise<Fuzzed[]> {
   const runs = parts.map((part) => ({ part, slices: slicesOf(part), ended: [] as Fuzzed[] }))
@@ -35,12 +35,12 @@ export async function fuzzAll(
     for (const { run, slice } of waiting) {
       if (enough.aborted) return
       run.ended.push(await fuzzApart(slice, enough))
-      if (run.ended.length === run.slices.length) tell(run.part, merged(run.ended))
+      if (run.ended.length === run.slices.length) report(run.part, merged(run.ended))
     }
   }
   await Promise.all(Array.from({ length: availableParallelism() }, lane))
   for (const { part, slices, ended } of runs) {
-    if (ended.length < slices.length) tell(part, merged(ended))
+    if (ended.length < slices.length) report(part, merged(ended))
   }
   return runs.map(({ ended }) => merged(ended))
 }
@@ -69,7 +69,7 @@ async function inProcess(part: Part, enough: AbortSignal): Promise<Fuzzed | stri
   const { promise, resolve } = Promise.withResolvers<Fuzzed | string>()
   worker.once('message', (fuzzed) => resolve(fuzzed as Fuzzed))
   worker.once('exit', (code, signal) => {
-    // Too late where it has told its result.
+    // Has no effect after the worker sent its result.
     resolve(`the process of seed ${part.seed} ended with ${signal ?? code}`)
   })
   const end = () => void worker.send('enough')

@@ -44,7 +44,7 @@ function caseOf(resource: Resource): fc.Arbitrary<SpecCase> {
   })
 }
 
-/** Drawn anew, or one that is known to pass with a few of its fields drawn anew, or taken away. */
+/** A random spec, or a valid sample with a few fields replaced by random values or removed. */
 export function specOf({ kind, spec }: Resource): fc.Arbitrary<unknown> {
   const samples = SAMPLES.filter((sample) => sample.kind === kind).map(
     (sample) => (sample as unknown as { spec: object }).spec,

@@ -1,7 +1,7 @@
 /**
- * A small cluster without processes, ports or time of its own: the real rooms and clients on objects in
- * memory, called as Metacontroller calls them. What an answer says is done to the objects, and the API
- * server judges it; every answer is held to what all answers promise.
+ * A small cluster without processes, ports or a real clock: the real kind hooks and clients on objects in
+ * memory, called as Metacontroller calls them. The answer of a hook is applied to the objects and validated
+ * by the API server; every answer is checked against the promises that hold for all answers.
  */
 import type { FastifyInstance } from 'fastify'
 import { pino } from 'pino'
@@ -68,13 +68,13 @@ export class Stage {
     )
     const metrics = serviceMetrics(VERSION, now)
     const kubernetes = new PlainKubernetes(this.resources, (call) => this.engine(call))
-    const rooms = createKindHooks({
+    const kindHooks = createKindHooks({
       ...{ kubernetes, connections: this.#connections, engineRoute: 'proxy', namespaces: [] },
       jobKeys: () => [],
       ...{ now, timers: clock, metrics, log, inlineMs: INLINE_MS },
     })
     const tokens = () => []
-    this.#server = buildServer({ hooks: rooms, tokens, log, now, settings, metrics })
+    this.#server = buildServer({ hooks: kindHooks, tokens, log, now, settings, metrics })
     for (const resource of RESOURCES) this.put(customResourceDefinition(resource, VERSION))
   }
 
@@ -95,13 +95,13 @@ export class Stage {
     return this.resources.find(known, metadata.namespace ?? '', metadata.name)
   }
 
-  /** Phase of a parent, for people. */
+  /** Phase of a parent, for messages. */
   phaseOf(parent: ApiObject): string {
     const { phase = 'gone' } = (this.find(parent)?.status ?? {}) as { phase?: string }
     return phase
   }
 
-  /** Changes an object as a person or a controller would. */
+  /** Changes an object as a user or a controller would. */
   change(object: ApiObject, to: (old: ApiObject) => ApiObject, part?: 'status'): void {
     const { apiVersion, kind, metadata } = object
     const { namespace = '', name } = metadata

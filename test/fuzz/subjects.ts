@@ -8,7 +8,7 @@ import { requests } from './requests.ts'
 import { specs } from './specs.ts'
 import type { Subject } from './subject.ts'
 
-/** Each with cases of its own, which nobody else needs to know. */
+/** Every subject has its own case type, which is private to it. */
 export const SUBJECTS = [
   ...[specs, decisions, reports, requests, answers, manifests, listings],
 ] as Subject<never>[]

@@ -61,7 +61,7 @@ function keysOf(reference: Record<string, unknown>): string[] {
 function clusterAt(namespace: string, name: string): ApiObject {
   const conditions = [
     {
-      ...{ type: 'Ready', status: 'True' as const, reason: 'AllReady', message: 'as wanted' },
+      ...{ type: 'Ready', status: 'True' as const, reason: 'AllReady', message: 'as specified' },
       lastTransitionTime: ago(60),
     },
   ]

@@ -1,4 +1,4 @@
-/** A process for one slice of a run (side-by-side.ts): draws its cases, and tells what came of them. */
+/** A process for one slice of a run (side-by-side.ts): draws its cases and sends the result. */
 import { fuzz } from './run.ts'
 import type { Part } from './side-by-side.ts'
 import { SUBJECTS } from './subjects.ts'
@@ -14,5 +14,5 @@ const fuzzed = await fuzz(subject, {
   ...{ seed, count, enough: enough.signal },
   ...(open !== undefined && { open }),
 })
-// What a case left open, such as a timer, holds nobody up.
+// Exit explicitly: a resource that a case left open, such as a timer, would keep the process alive.
 process.send?.(fuzzed, () => process.exit())

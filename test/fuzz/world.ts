@@ -17,7 +17,7 @@ export interface Visit {
   spec: (namespace: string) => Promise<unknown>
   /** What happens to it once it has been seen. */
   meanwhile?: (reference: Reference) => Promise<unknown>
-  /** Whether its end is to take what lies in its bucket. */
+  /** Whether its deletion removes its files from the bucket. */
   isPurged?: boolean
 }
 

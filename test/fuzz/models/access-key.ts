@@ -10,7 +10,7 @@ import { recordAt } from '../../world/api/json.ts'
 import type { ApiObject } from '../../world/client.ts'
 import { Broken } from '../promises.ts'
 import type { Stage } from '../stage.ts'
-import { Run, type Model, type Verdict } from './model.ts'
+import { Run, type Model, type Expectation } from './model.ts'
 import { HOME, namespaceOf, putCluster, putSecret, VALUE, type Access } from './surroundings.ts'
 
 export interface AccessKeyCase {
@@ -65,8 +65,8 @@ const cases = fc.record(
 export const accessKeyModel: Model<AccessKeyCase> = { kind: 'VecAccessKey', cases, run: runCase }
 
 /** More than one where several things are wrong: which is named first is not specified. */
-export function expected(one: AccessKeyCase): Verdict[] {
-  const found: Verdict[] = []
+export function expected(one: AccessKeyCase): Expectation[] {
+  const found: Expectation[] = []
   const add = (phase: string, reason: string) =>
     found.push({ phase, condition: `Ready=False ${reason}`, jobs: 0 })
   const isThere = one.cluster === 'Running'
@@ -142,7 +142,7 @@ function checkToken(
   if (signature !== own) throw new Broken('the token is not signed with the key of the cluster')
   const parsed = (part: string) => JSON.parse(Buffer.from(part, 'base64url').toString()) as unknown
   const { exp, ...rest } = parsed(payload) as { exp?: number }
-  const wanted = {
+  const expectedClaims = {
     // The engine's audit log reads `subject` (docs/differences.md).
     ...(claims.subject !== undefined && { sub: claims.subject, subject: claims.subject }),
     access:
@@ -151,7 +151,8 @@ function checkToken(
   }
   const found = { ...rest }
   Reflect.deleteProperty(found, 'iat')
-  if (!isDeepStrictEqual(found, wanted)) throw new Broken(`the token says ${JSON.stringify(found)}`)
+  if (!isDeepStrictEqual(found, expectedClaims))
+    throw new Broken(`the token says ${JSON.stringify(found)}`)
   if ((parsed(header) as { alg?: string }).alg !== 'HS256') throw new Broken('not HS256')
   const now = stage.clock.now().getTime() / 1000
   const ttl = { '1h': 3600, '30m': 1800, none: undefined }[claims.ttl ?? 'none']

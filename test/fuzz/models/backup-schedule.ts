@@ -101,15 +101,15 @@ export class ScheduleModel {
     const finished = this.backups.filter(({ phase }) => phase !== 'active')
     const newestFirst = finished.toSorted((one, other) => other.slot - one.slot)
     const completed = newestFirst.filter(({ phase }) => phase === 'Completed')
-    const kept = new Set([...newestFirst.slice(0, keepLast), ...completed.slice(0, keepLast)])
-    this.backups = this.backups.filter((one) => one.phase === 'active' || kept.has(one))
+    const retained = new Set([...newestFirst.slice(0, keepLast), ...completed.slice(0, keepLast)])
+    this.backups = this.backups.filter((one) => one.phase === 'active' || retained.has(one))
   }
 }
 
 async function runCase(stage: Stage, one: ScheduleCase): Promise<string> {
   const { policy, steps, keepLast, ...deadline } = one
   stage.clear()
-  // Between two slots: whether one counts at the very moment of creation is nobody's concern here.
+  // Start between two slots: this model does not cover a slot at the moment of creation.
   stage.clock.advance(SLOT_MS - (stage.clock.now().getTime() % SLOT_MS) + 180_000)
   const parent = stage.put({
     apiVersion: API_VERSION,
@@ -141,10 +141,10 @@ async function runCase(stage: Stage, one: ScheduleCase): Promise<string> {
 
 function compare(run: Run, model: ScheduleModel, { step, index }: { step: Step; index: number }) {
   const found = backupsIn(run.stage).map(({ metadata }) => metadata.name)
-  const wanted = model.backups.map(({ slot }) => nameOf(slot)).sort()
+  const expected = model.backups.map(({ slot }) => nameOf(slot)).sort()
   const where = `after step ${index + 1}`
-  if (found.sort().join() !== wanted.join()) {
-    throw new Broken(`${where}: the model has ${wanted.join(' ')}, found ${found.join(' ')}`)
+  if (found.sort().join() !== expected.join()) {
+    throw new Broken(`${where}: the model has ${expected.join(' ')}, found ${found.join(' ')}`)
   }
   const { phase } = recordAt(run.live, 'status')
   if (phase !== (step.isSuspended ? 'Suspended' : 'Active')) {

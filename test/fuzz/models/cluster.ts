@@ -12,7 +12,7 @@ import type { ApiObject } from '../../world/client.ts'
 import { Broken } from '../promises.ts'
 import type { Stage } from '../stage.ts'
 import { annotate, endJob, report } from './job-steps.ts'
-import { Run, unfinishedJobs, type Model, type Verdict } from './model.ts'
+import { Run, unfinishedJobs, type Model, type Expectation } from './model.ts'
 import { HOME, putSecret, replace, type SecretState } from './surroundings.ts'
 
 export interface ClusterCase {
@@ -48,13 +48,13 @@ const cases: fc.Arbitrary<ClusterCase> = fc.record(
 export const clusterModel: Model<ClusterCase> = { kind: 'VecCluster', cases, run: runCase }
 
 /** A helm run is due and has its Job. */
-function atWork(phase: string): Verdict[] {
+function atWork(phase: string): Expectation[] {
   return ['HelmStarting', 'HelmRunning'].map((reason) => ({
     ...{ phase, condition: `Applied=False ${reason}`, jobs: 1 },
   }))
 }
 
-function atRest(isReady: boolean): Verdict {
+function atRest(isReady: boolean): Expectation {
   return isReady
     ? { phase: 'Running', condition: 'Ready=True AllReplicasReady', jobs: 0 }
     : { phase: 'Pending', condition: 'Ready=False ReplicasNotReady', jobs: 0 }
@@ -99,7 +99,7 @@ async function runCase(stage: Stage, one: ClusterCase): Promise<string> {
 async function checkChange(run: Run, one: ClusterCase): Promise<void> {
   const { stage, parent } = run
   const { version, isRiskAccepted, isReady } = one
-  const refusal = CHANGES[version]
+  const blocker = CHANGES[version]
   const phase = isReady ? 'Running' : 'Pending'
   if (version === '1.18.3') {
     const applied = { phase, condition: 'Applied=True UpToDate', jobs: 0 }
@@ -108,8 +108,8 @@ async function checkChange(run: Run, one: ClusterCase): Promise<void> {
   }
   stage.change(parent, (live) => ({ ...live, spec: { ...(live.spec as object), version } }))
   const upgrading = isReady ? ['Running', 'Upgrading'] : ['Pending']
-  if (refusal !== undefined) {
-    const { reason, risk } = refusal
+  if (blocker !== undefined) {
+    const { reason, risk } = blocker
     // The Job compares the versions, because it sees the release that is installed.
     await run.expect(upgrading.flatMap(atWork), `the helm Job of ${version}`)
     finish(run, { state: 'Refused', reason, message: 'the version is not adjacent' })

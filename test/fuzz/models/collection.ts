@@ -6,7 +6,7 @@ import { finalizerName } from '../../../metacontroller/controllers.ts'
 import { engineOf } from '../engine.ts'
 import { Broken } from '../promises.ts'
 import type { Stage } from '../stage.ts'
-import { Run, type Model, type Verdict } from './model.ts'
+import { Run, type Model, type Expectation } from './model.ts'
 import { HOME, namespaceOf, putCluster, putSecret, type Access } from './surroundings.ts'
 
 export interface CollectionCase {
@@ -37,20 +37,20 @@ export const collectionModel: Model<CollectionCase> = {
   run: runCase,
 }
 
-export function expected(one: CollectionCase): Verdict[] {
-  const verdict = (phase: string, condition: string): Verdict => ({ phase, condition, jobs: 0 })
-  if (one.cluster === 'absent') return [verdict('Pending', 'Ready=False ClusterNotFound')]
-  if (one.access === 'denied') return [verdict('Failed', 'Ready=False RefNotPermitted')]
+export function expected(one: CollectionCase): Expectation[] {
+  const expect = (phase: string, condition: string): Expectation => ({ phase, condition, jobs: 0 })
+  if (one.cluster === 'absent') return [expect('Pending', 'Ready=False ClusterNotFound')]
+  if (one.access === 'denied') return [expect('Failed', 'Ready=False RefNotPermitted')]
   if (one.isEngineSilent) {
     return [
-      verdict('Pending', 'Ready=False ClusterNotReady'),
-      verdict('Pending', 'Ready=False EngineNotAnswering'),
+      expect('Pending', 'Ready=False ClusterNotReady'),
+      expect('Pending', 'Ready=False EngineNotAnswering'),
     ]
   }
   if (one.existing === 'otherSize') {
-    return [verdict('Degraded', 'Ready=False ImmutableFieldMismatch')]
+    return [expect('Degraded', 'Ready=False ImmutableFieldMismatch')]
   }
-  return [verdict('Ready', 'Ready=True CollectionReady')]
+  return [expect('Ready', 'Ready=True CollectionReady')]
 }
 
 async function runCase(stage: Stage, one: CollectionCase): Promise<string> {
@@ -101,8 +101,8 @@ function surround(stage: Stage, { cluster, access }: CollectionCase): void {
 
 function checkSize(engine: EngineCluster, one: CollectionCase): void {
   const size = engine.find('c')?.config.params.vectors['size']
-  const wanted = one.existing === 'otherSize' ? one.size + 1 : one.size
-  if (Number(size) !== wanted) throw new Broken(`the collection has size ${String(size)}`)
+  const expectedSize = one.existing === 'otherSize' ? one.size + 1 : one.size
+  if (Number(size) !== expectedSize) throw new Broken(`the collection has size ${String(size)}`)
 }
 
 async function checkDeletion(run: Run, engine: EngineCluster, one: CollectionCase): Promise<void> {

@@ -12,7 +12,7 @@ import { engineOf } from '../engine.ts'
 import { Broken } from '../promises.ts'
 import type { Stage } from '../stage.ts'
 import { endJob, report } from './job-steps.ts'
-import { Run, unfinishedJobs, type Model, type Verdict } from './model.ts'
+import { Run, unfinishedJobs, type Model, type Expectation } from './model.ts'
 import {
   drop,
   HOME,
@@ -105,7 +105,7 @@ export function blockersOf(kind: Kind, one: DataJobCase): string[] {
 }
 
 /** What must be seen while nothing changes. */
-export function expected(kind: Kind, one: DataJobCase): Verdict[] {
+export function expected(kind: Kind, one: DataJobCase): Expectation[] {
   const { noun } = WORDS[kind]
   const verdicts = blockersOf(kind, one).map((reason) => ({
     ...{ phase: 'Pending', condition: `Complete=False ${reason}` },

@@ -18,7 +18,7 @@ export interface Model<Case> {
 }
 
 /** What must be observed. */
-export interface Verdict {
+export interface Expectation {
   phase: string
   /** `Type=Status Reason`. */
   condition: string
@@ -69,14 +69,14 @@ export class Run {
     if (this.#finalPhases.includes(phase)) this.#finalPhase = phase
   }
 
-  /** Passes while time goes on, until the verdict holds; then it must stay. */
-  async expect(verdicts: readonly Verdict[], what: string): Promise<Verdict> {
-    let found: Verdict | undefined
+  /** Passes while time goes on, until one of the expectations holds; then it must still hold afterwards. */
+  async expect(verdicts: readonly Expectation[], what: string): Promise<Expectation> {
+    let found: Expectation | undefined
     const start = this.stage.clock.now().getTime()
     const isInTime = () => this.stage.clock.now().getTime() - start < MAX_SECONDS * 1000
     for (let count = 0; count < MAX_PASSES || isInTime(); count += 1) {
       await this.pass()
-      found = verdicts.find((verdict) => isSame(verdict, this.observed(verdict)))
+      found = verdicts.find((expected) => isSame(expected, this.observed(expected)))
       if (found !== undefined && count > 0) break
       await this.stage.later(Math.min(this.stage.resyncSeconds ?? STEP_SECONDS, STEP_SECONDS))
     }
@@ -84,13 +84,13 @@ export class Run {
     await this.#checkStable(what)
     await this.stage.later(STEP_SECONDS)
     await this.pass()
-    if (!verdicts.some((verdict) => isSame(verdict, this.observed(verdict)))) {
+    if (!verdicts.some((expected) => isSame(expected, this.observed(expected)))) {
       throw new Broken(`${what} does not last: ${this.#difference(verdicts)}`)
     }
     return found
   }
 
-  observed({ condition }: Pick<Verdict, 'condition'>): Verdict {
+  observed({ condition }: Pick<Expectation, 'condition'>): Expectation {
     const { live } = this
     const [type = ''] = condition.split('=')
     const found = conditionsOf(live).find((one) => one['type'] === type)
@@ -110,8 +110,8 @@ export class Run {
     if (after !== before) throw new Broken(`${what}: flaps: ${before} and then ${after}`)
   }
 
-  #difference(verdicts: readonly Verdict[]): string {
-    const found = verdicts.map((verdict) => JSON.stringify(this.observed(verdict)))
+  #difference(verdicts: readonly Expectation[]): string {
+    const found = verdicts.map((expected) => JSON.stringify(this.observed(expected)))
     const status = JSON.stringify(recordAt(this.live, 'status'))
     return `the model expects ${verdicts.map((one) => JSON.stringify(one)).join(' or ')}, found ${[...new Set(found)].join(', ')}: ${status.slice(0, 1500)}`
   }
@@ -137,7 +137,7 @@ export function conditionsOf(object: ApiObject | undefined): Record<string, unkn
   return (recordAt(object, 'status')['conditions'] ?? []) as Record<string, unknown>[]
 }
 
-function isSame(one: Verdict, other: Verdict): boolean {
+function isSame(one: Expectation, other: Expectation): boolean {
   return one.phase === other.phase && one.condition === other.condition && one.jobs === other.jobs
 }
 

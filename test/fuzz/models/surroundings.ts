@@ -25,7 +25,9 @@ export function putCluster(
   const metadata = {
     name,
     namespace: namespaceOf(access),
-    annotations: { 'vec-operator.dev/allowed-namespaces': access === 'denied' ? 'nobody' : HOME },
+    annotations: {
+      'vec-operator.dev/allowed-namespaces': access === 'denied' ? 'elsewhere' : HOME,
+    },
   }
   const at = stage.clock.now().toISOString()
   const condition = (type: string, reason: string, status: string) => {
