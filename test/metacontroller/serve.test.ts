@@ -176,7 +176,7 @@ t.test(
 
 t.test('it does not start without a token, unless an option allows it', async (t) => {
   await t.rejects(service(t, { insecureHooks: false }), {
-    message: 'no HOOK_TOKEN_FILE and no HOOK_SECRET; --insecure-hooks serves without a token',
+    message: 'no HOOK_TOKEN_FILE and no HOOK_SECRET; --insecure-hooks accepts calls without a token',
   })
 })
 
@@ -281,7 +281,7 @@ t.test('the process says in one line what is wrong with how it was started', asy
   await prints(/\n/)
   t.strictSame(await ended, {
     code: 1,
-    text: 'vec-operator: neither HOOK_SECRET nor HOOK_TOKEN_FILE is set; --insecure-hooks serves without a token\n',
+    text: 'vec-operator: neither HOOK_SECRET nor HOOK_TOKEN_FILE is set; --insecure-hooks accepts calls without a token\n',
   })
 })
 

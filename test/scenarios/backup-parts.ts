@@ -30,7 +30,7 @@ export function backupResource(
 
 /** Names of the Jobs of backups in a namespace, in the order of their runs. */
 export async function backupJobs(world: World, namespace: string): Promise<string[]> {
-  return (await jobsIn(world, namespace)).filter((name) => /-backup-\d+$/.test(name))
+  return (await jobsIn(world, namespace)).filter((name) => /-backup-[0-9a-f]{5}-\d+$/.test(name))
 }
 
 export function backupStatus(object: AnyObject | undefined): BackupStatus {

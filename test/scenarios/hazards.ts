@@ -54,7 +54,7 @@ const ofFailed: Scenario = {
     t.match(status, { phase: 'Failed', error: /^backup is Failed, not Completed/ })
     const jobs = await jobsIn(world, namespace)
     t.strictSame(
-      jobs.filter((name) => /-restore-\d+$/.test(name)),
+      jobs.filter((name) => /-restore-[0-9a-f]{5}-\d+$/.test(name)),
       [],
     )
   },

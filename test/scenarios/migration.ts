@@ -63,7 +63,7 @@ const copied: Scenario = {
 
     await eventually(world, 'the copy of the key went with the end of the Job', async () => {
       const secrets = await world.list('v1', 'Secret', target)
-      return !secrets.some(({ metadata }) => /-migration-\d+-/.test(metadata.name))
+      return !secrets.some(({ metadata }) => /-migration-[0-9a-f]{5}-\d+-/.test(metadata.name))
     })
     await world.delete(reference)
     await untilGone(world, reference)
@@ -89,7 +89,7 @@ const waits: Scenario = {
     const { upsert } = await fill(world, namespace, 'docs')
     await upsert({ points: points(5) })
     t.strictSame(
-      (await jobsIn(world, namespace)).filter((name) => /-migration-\d+$/.test(name)),
+      (await jobsIn(world, namespace)).filter((name) => /-migration-[0-9a-f]{5}-\d+$/.test(name)),
       [],
     )
     await running(world, namespace, 'b')
@@ -117,7 +117,7 @@ const killed: Scenario = {
       'in progress',
       (object) => (statusOf(object).progress?.pointsCopied ?? 0) > 0,
     )
-    const [job = ''] = (await jobsIn(world, namespace)).filter((one) => /-migration-\d+$/.test(one))
+    const [job = ''] = (await jobsIn(world, namespace)).filter((one) => /-migration-[0-9a-f]{5}-\d+$/.test(one))
     await world.faults.killJobPod(namespace, job)
     const { progress } = await untilCompleted(world)
     t.match(progress, { pointsTotal: 2_000, pointsCopied: 2_000, percentage: 100 })
@@ -178,7 +178,7 @@ const deleted: Scenario = {
     )
     await world.delete(reference)
     await untilGone(world, reference)
-    const jobs = (await jobsIn(world, namespace)).filter((one) => /-migration-\d+$/.test(one))
+    const jobs = (await jobsIn(world, namespace)).filter((one) => /-migration-[0-9a-f]{5}-\d+$/.test(one))
     t.strictSame(jobs, [])
     const left = await countIn(world, namespace, 'b', 'docs')
     t.ok(left > 0, `${left} points`)

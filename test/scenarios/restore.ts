@@ -124,7 +124,7 @@ const guest: Scenario = {
       conditions: [{ message: /does not allow namespace guest/ }],
     })
     t.strictSame(
-      (await jobsIn(world, namespace)).filter((name) => /-restore-\d+$/.test(name)),
+      (await jobsIn(world, namespace)).filter((name) => /-restore-[0-9a-f]{5}-\d+$/.test(name)),
       [],
       'no Job was made for it',
     )

@@ -93,7 +93,7 @@ for (const name of ['VecCluster/docs', 'vecclusters/docs', 'qc/docs', 'qc docs']
     t.match(out, /\nvec-docs-0 +yes +1\.18\.3 +\d+ leader +working\n/)
     t.match(out, /\nvec-docs-1 +yes +1\.18\.3 +\d+ +working\n/)
     t.match(out, /\nCOLLECTION +SHARD +VEC-DOCS-0 +VEC-DOCS-1\nbooks +0 .*Active/)
-    t.match(out, /\ndocs-upgrade-\d+ +upgrade +Complete +\S+ +Done/)
+    t.match(out, /\ndocs-upgrade-[0-9a-f]{5}-\d+ +upgrade +Complete +\S+ +Done/)
   })
 }
 

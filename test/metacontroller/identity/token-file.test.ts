@@ -29,7 +29,7 @@ t.test('a file that is emptied or gone later does not open the hooks', async (t)
 t.test('without a token the service does not start', async (t) => {
   const folder = t.testdir({ empty: '\n\n' })
   t.throws(() => tokenFileReader(join(folder, 'empty'), () => new Date()), {
-    message: /^HOOK_TOKEN_FILE: .* holds no token$/,
+    message: /^HOOK_TOKEN_FILE: .* contains no token$/,
   })
   t.throws(() => tokenFileReader(join(folder, 'absent'), () => new Date()), { code: 'ENOENT' })
 })

@@ -62,7 +62,7 @@ for (const [what, call] of CALLS) {
     for (const name of ['', '.', '..']) {
       await t.rejects(call(engine, name), {
         code: 'Rejected',
-        message: `${JSON.stringify(name)} is no name that a path of the engine can hold`,
+        message: `${JSON.stringify(name)} is not a valid name in an engine path`,
       })
     }
     t.strictSame(sent, [])
