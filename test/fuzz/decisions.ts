@@ -28,7 +28,7 @@ export const decisions: Subject<DecisionCase> = {
   name: 'decisions',
   title:
     'what a model of each kind says is what the operator decides, in a bounded number of passes',
-  cost: 10,
+  cost: 4,
   cases: fc.oneof(
     ...MODELS.map(({ kind, cases }) => fc.record({ kind: fc.constant(kind), situation: cases })),
   ),
