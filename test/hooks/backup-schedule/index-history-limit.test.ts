@@ -1,5 +1,5 @@
 /** Schedules whose backups fill a request, through the server. */
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { pino } from 'pino'
 import { backupScheduleHooks } from '../../../hooks/backup-schedule/index.ts'
 import { buildServer } from '../../../hooks/server.ts'
@@ -19,7 +19,7 @@ interface Answer {
 }
 
 /** What the schedule is answered with so many bytes of daily backups. */
-async function answer(bytes: number, parts: ScheduleOverrides = {}) {
+async function answer(t: Test, bytes: number, parts: ScheduleOverrides = {}) {
   const padding = 'x'.repeat(32 * 1024)
   const children = Array.from({ length: Math.ceil(bytes / padding.length) }, (_, at) => {
     const slot = new Date(Date.parse(LAST) - at * DAY_MS)
@@ -65,13 +65,13 @@ async function answer(bytes: number, parts: ScheduleOverrides = {}) {
 }
 
 t.test('a short history is no condition', async (t) => {
-  t.match(await answer(MIB), { ready: { status: 'True' }, bounded: undefined, added: 1 })
+  t.match(await answer(t, MIB), { ready: { status: 'True' }, bounded: undefined, added: 1 })
 })
 
 t.test(
   'a history of more than 4 MiB is a condition and an Event, and backups continue',
   async (t) => {
-    t.match(await answer(5 * MIB), {
+    t.match(await answer(t, 5 * MIB), {
       ready: { status: 'True' },
       bounded: { status: 'False', reason: 'HistoryLarge', message: /set spec.retentionPolicy/ },
       stalled: undefined,
@@ -82,7 +82,7 @@ t.test(
 )
 
 t.test('past 8 MiB no backup is created, and the schedule says so', async (t) => {
-  t.match(await answer(9 * MIB), {
+  t.match(await answer(t, 9 * MIB), {
     ready: { status: 'False', reason: 'HistoryTooLarge', message: /more than 8 MiB/ },
     stalled: { reason: 'HistoryTooLarge' },
     added: 0,
@@ -91,8 +91,8 @@ t.test('past 8 MiB no backup is created, and the schedule says so', async (t) =>
 })
 
 t.test('retention and deletion continue there', async (t) => {
-  const pruned = await answer(9 * MIB, { spec: { retentionPolicy: { keepLast: 10 } } })
+  const pruned = await answer(t, 9 * MIB, { spec: { retentionPolicy: { keepLast: 10 } } })
   t.equal(pruned.added, 10 - 9 * 32)
   const deletionTimestamp = '2026-03-01T03:59:00Z'
-  t.equal((await answer(9 * MIB, { deletionTimestamp })).finalized, true)
+  t.equal((await answer(t, 9 * MIB, { deletionTimestamp })).finalized, true)
 })

@@ -1,5 +1,5 @@
 /** The objects of a deleted backup, by who deletes it and by the policies. */
-import t from 'tap'
+import t, { type Test } from 'tap'
 import type { VecBackup } from '../../../crds/backup.ts'
 import { ANNOTATIONS } from '../../../crds/contract/names.ts'
 import {
@@ -97,7 +97,7 @@ function madeBySchedule(uid = 'uid-nightly'): VecBackup {
   return made
 }
 
-async function purgesOf(parent: VecBackup, answers: Parameters<typeof callHook>[2] = {}) {
+async function purgesOf(t: Test, parent: VecBackup, answers: Parameters<typeof callHook>[2] = {}) {
   let purges = 0
   const { desired, written } = await callHook('finalize', hookRequest(parent), {
     secret: async () => bucketKeys,
@@ -115,9 +115,9 @@ t.test(
   'deletionPolicy Retain: the resource is deleted without an Event and its objects stay',
   async (t) => {
     const retained = deletedBackup({ spec: { deletionPolicy: 'Retain' } })
-    t.strictSame(await purgesOf(retained), { purges: 0, written: [] })
-    t.equal((await purgesOf(deletedBackup({ spec: { deletionPolicy: 'Delete' } }))).purges, 1)
-    t.equal((await purgesOf(deletedBackup())).purges, 1, 'absent means Delete')
+    t.strictSame(await purgesOf(t, retained), { purges: 0, written: [] })
+    t.equal((await purgesOf(t, deletedBackup({ spec: { deletionPolicy: 'Delete' } }))).purges, 1)
+    t.equal((await purgesOf(t, deletedBackup())).purges, 1, 'absent means Delete')
   },
 )
 
@@ -129,18 +129,18 @@ t.test('a policy that its schedule has, and the backup not yet, holds (M8)', asy
       return { uid: 'uid-nightly', ...policy }
     },
   })
-  t.equal((await purgesOf(madeBySchedule(), says({ annotations: RETAIN }))).purges, 0)
-  t.equal((await purgesOf(madeBySchedule(), says({ deletionPolicy: 'Retain' }))).purges, 0)
-  t.equal((await purgesOf(madeBySchedule(), says({}))).purges, 1)
+  t.equal((await purgesOf(t, madeBySchedule(), says({ annotations: RETAIN }))).purges, 0)
+  t.equal((await purgesOf(t, madeBySchedule(), says({ deletionPolicy: 'Retain' }))).purges, 0)
+  t.equal((await purgesOf(t, madeBySchedule(), says({}))).purges, 1)
   t.strictSame(asked, ['ns/nightly', 'ns/nightly', 'ns/nightly'])
   const other = madeBySchedule('uid-former')
   t.equal(
-    (await purgesOf(other, says({ deletionPolicy: 'Retain' }))).purges,
+    (await purgesOf(t, other, says({ deletionPolicy: 'Retain' }))).purges,
     1,
     'another schedule of that name',
   )
   t.equal(
-    (await purgesOf(deletedBackup(), says({ deletionPolicy: 'Retain' }))).purges,
+    (await purgesOf(t, deletedBackup(), says({ deletionPolicy: 'Retain' }))).purges,
     1,
     'by hand',
   )
@@ -159,10 +159,10 @@ t.test('a namespace that is deleted empties a bucket only where that was asked f
   const isNamespaceTerminating = async () => true
   const stays =
     'namespace ns is being deleted and spec.deletionPolicy is not Delete; the objects in s3://store/daily/b are retained'
-  t.strictSame(await purgesOf(deletedBackup(), { isNamespaceTerminating }), {
+  t.strictSame(await purgesOf(t, deletedBackup(), { isNamespaceTerminating }), {
     purges: 0,
     written: ['event ObjectsRetained', `warn ${stays}`],
   })
   const asked = deletedBackup({ spec: { deletionPolicy: 'Delete' } })
-  t.equal((await purgesOf(asked, { isNamespaceTerminating })).purges, 1)
+  t.equal((await purgesOf(t, asked, { isNamespaceTerminating })).purges, 1)
 })

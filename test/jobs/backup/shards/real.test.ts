@@ -61,7 +61,9 @@ async function examine(t: Test, bin: string) {
       let killed = -1
       const done = duringUpload(s3, 2, async () => {
         killed = Number(/node (\d): streaming shard 2/.exec(said.join())?.[1])
-        process.kill(engine.pids[killed] ?? 0, 'SIGKILL')
+        const pid = engine.pids[killed]
+        if (pid === undefined) throw new Error(`no line names the node: ${said.join()}`)
+        process.kill(pid, 'SIGKILL')
         const other = engine.urls[(killed + 1) % 3] ?? ''
         const points = [{ id: 1, vector: [9, 9], payload: { written: 'meanwhile' } }]
         await ask(other, 'PUT', `${DOCS}/points?wait=true`, { points }).catch(() => undefined)
