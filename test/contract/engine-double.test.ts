@@ -54,15 +54,21 @@ async function engineOf(t: Test, size: number) {
   return { start }
 }
 
-async function ready({ engine }: Node): Promise<void> {
-  while (!(await engine.readyz())) await new Promise(setImmediate)
+async function ready(node: Node): Promise<void> {
+  while (!(await node.engine.readyz())) await pause(node)
+}
+
+/** Between two questions; a process that has ended, for example without its port, never answers. */
+async function pause({ process: { exitCode } }: Node): Promise<void> {
+  if (exitCode !== null) throw new Error(`the node has ended with code ${exitCode}`)
+  await new Promise((resolve) => setTimeout(resolve, 10))
 }
 
 t.test('nodes join the first one and answer as one engine', async (t) => {
   const { start } = await engineOf(t, 2)
   const second = await start(1)
   while ((await second.engine.version().catch(() => undefined)) === undefined) {
-    await new Promise(setImmediate)
+    await pause(second)
   }
   t.equal(await second.engine.readyz(), false, 'no peer to join yet')
   const first = await start(0)

@@ -117,7 +117,9 @@ const killed: Scenario = {
       'in progress',
       (object) => (statusOf(object).progress?.pointsCopied ?? 0) > 0,
     )
-    const [job = ''] = (await jobsIn(world, namespace)).filter((one) => /-migration-[0-9a-f]{5}-\d+$/.test(one))
+    const [job = ''] = (await jobsIn(world, namespace)).filter((one) =>
+      /-migration-[0-9a-f]{5}-\d+$/.test(one),
+    )
     await world.faults.killJobPod(namespace, job)
     const { progress } = await untilCompleted(world)
     t.match(progress, { pointsTotal: 2_000, pointsCopied: 2_000, percentage: 100 })
@@ -178,7 +180,9 @@ const deleted: Scenario = {
     )
     await world.delete(reference)
     await untilGone(world, reference)
-    const jobs = (await jobsIn(world, namespace)).filter((one) => /-migration-[0-9a-f]{5}-\d+$/.test(one))
+    const jobs = (await jobsIn(world, namespace)).filter((one) =>
+      /-migration-[0-9a-f]{5}-\d+$/.test(one),
+    )
     t.strictSame(jobs, [])
     const left = await countIn(world, namespace, 'b', 'docs')
     t.ok(left > 0, `${left} points`)

@@ -307,7 +307,9 @@ const diverted: Scenario = {
 }
 
 function dataJobs(jobs: { metadata: { name: string } }[]): string[] {
-  return jobs.map(({ metadata }) => metadata.name).filter((name) => !/-upgrade-[0-9a-f]{5}-\d+$/.test(name))
+  return jobs
+    .map(({ metadata }) => metadata.name)
+    .filter((name) => !/-upgrade-[0-9a-f]{5}-\d+$/.test(name))
 }
 
 export const tenants: Scenario[] = [
