@@ -1,16 +1,16 @@
-/** The simulated machine of the fault suite, with all that is loaded once and takes real time. */
+/** The simulated machine of the fault suite, with the modules that take real time to load. */
 import { existsSync, readFileSync } from 'node:fs'
 import { helm } from '../doubles/helm/command-line.ts'
 import { ApiClient } from '../world/client.ts'
 import { installMachine, type Machine } from './machine/machine.ts'
 import type { Program } from './machine/programs.ts'
 
-/** Files of pods, in memory where the machine offers that. */
+/** The files of pods are in memory if the machine supports it. */
 const MEMORY = '/dev/shm'
 
 export async function openMachine(): Promise<Machine> {
   if (existsSync(MEMORY)) process.env['TMPDIR'] = MEMORY
-  // What is first imported in the middle of a run comes from the disk, whenever that answers.
+  // A module that is first imported during a run is read from disk, which takes an unpredictable time.
   await Promise.all([
     import('../../jobs/clients/s3/bucket.ts'),
     import('../../jobs/clients/s3/credentials.ts'),

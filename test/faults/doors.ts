@@ -1,6 +1,6 @@
 /**
- * The doors between the parts of the operator and the outside. Every call goes through one; each is
- * noted, so that two runs can be compared, and may meet a fault.
+ * The doors between the parts of the operator and the outside: one per pair of client and server. Each call
+ * is recorded, so that two runs can be compared, and a fault can be injected into it.
  */
 import { createHash } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
@@ -9,38 +9,38 @@ import { forward, read, respond, type Answer } from './forward.ts'
 import type { Exchange, Gate } from './machine/network.ts'
 import type { SimulatedProcess } from './machine/process.ts'
 
-/** A call of the operator, as it came to a door. */
+/** A call of the operator. */
 export interface Call {
-  /** Who calls whom, such as `service>api`, `job>bucket`, `loop>hook`. */
+  /** Client and server, such as `service>api`, `job>bucket`, `loop>hook`. */
   door: string
   method: string
   path: string
-  /** Of this call among all, and among those through its door; from 1. */
+  /** Number of this call among all calls, and among those through its door; both start at 1. */
   number: number
   nth: number
-  /** A stream that lasts. */
+  /** The response is a stream of events that stays open. */
   isWatch: boolean
   client: SimulatedProcess
 }
 
-/** What happens to a call instead of an answer. */
-export type Verdict =
+/** What a fault does to a call. */
+export type Effect =
   | { kind: 'refuse'; answer: Answer }
-  /** The connection is cut, and nothing was done. */
+  /** The connection is closed before the server receives the request. */
   | { kind: 'cut' }
-  /** It is done, and the answer is lost. */
+  /** The server handles the request and its response is lost. */
   | { kind: 'lost' }
-  /** It is done so many seconds later. */
+  /** The server receives the request after `seconds`. */
   | { kind: 'late'; seconds: number }
-  /** It is done, and the answer takes so many seconds. */
+  /** The server handles the request at once and its response arrives after `seconds`. */
   | { kind: 'slow'; seconds: number }
-  /** It is done, and so many seconds later once more, of which nobody hears. */
+  /** The server handles the request twice, `seconds` apart; the client gets only the first response. */
   | { kind: 'again'; seconds: number }
 
-/** Decides call by call; undefined lets it pass. */
-export type Decide = (call: Call) => Verdict | undefined
+/** Returns the fault of a call; undefined passes the call on unchanged. */
+export type Decide = (call: Call) => Effect | undefined
 
-/** Those whose calls count: the operator's own processes. */
+/** Only the calls of these processes, which belong to the operator, are recorded. */
 const CALLERS = new Set(['service', 'loop', 'job', 'helm'])
 
 export class Doors {
@@ -56,12 +56,12 @@ export class Doors {
     this.#decide = decide
   }
 
-  /** Called for each call, before a fault is decided. */
+  /** Sets a function that is called for each call, before its fault is decided. */
   observe(observe: (call: Call) => void): void {
     this.#observe = observe
   }
 
-  /** How many calls went through. */
+  /** Number of calls so far. */
   get count(): number {
     return this.#number
   }
@@ -70,18 +70,18 @@ export class Doors {
     return Object.fromEntries([...this.#counts].sort(([one], [other]) => (one < other ? -1 : 1)))
   }
 
-  /** What happened so far, as a hash. */
+  /** Hash of everything recorded so far. */
   trace(): string {
     return this.#trace.copy().digest('hex').slice(0, 16)
   }
 
-  /** What is no call, and belongs to the run. */
+  /** Records an event that is not a call. */
   note(line: string): void {
     this.lines.push(line)
     this.#trace.update(`${line}\n`)
   }
 
-  /** For the network. */
+  /** The gate that the network passes each request through. */
   gate(): Gate {
     return (exchange, pass) => {
       const { client, request } = exchange
@@ -91,18 +91,18 @@ export class Doors {
       }
       const call = this.#callOf(exchange, client)
       this.#observe(call)
-      const verdict = this.#decide(call)
-      this.note(`${call.number} ${call.door} ${call.method} ${call.path} ${verdict?.kind ?? ''}`)
-      if (verdict === undefined || (call.isWatch && verdict.kind !== 'refuse')) {
+      const effect = this.#decide(call)
+      this.note(`${call.number} ${call.door} ${call.method} ${call.path} ${effect?.kind ?? ''}`)
+      if (effect === undefined || (call.isWatch && effect.kind !== 'refuse')) {
         if (call.isWatch) this.watches.follow(exchange.response)
         pass()
-      } else void carryOut(verdict, request, exchange.response)
+      } else void carryOut(effect, request, exchange.response)
     }
   }
 
   #callOf({ server, request }: Exchange, client: SimulatedProcess): Call {
     const { method = 'GET', url = '/' } = request
-    const door = `${client.name}>${placeOf(server?.name ?? '', url)}`
+    const door = `${client.name}>${targetOf(server?.name ?? '', url)}`
     const nth = (this.#counts.get(door) ?? 0) + 1
     this.#counts.set(door, nth)
     this.#number += 1
@@ -112,17 +112,17 @@ export class Doors {
   }
 }
 
-/** An engine is reached through the API server. */
-function placeOf(server: string, url: string): string {
+/** Requests to an engine go through the proxy of the API server. */
+function targetOf(server: string, url: string): string {
   return server === 'api' && /\/pods\/[^/]+\/proxy\//.test(url) ? 'engine' : server
 }
 
-async function carryOut(verdict: Verdict, request: IncomingMessage, response: ServerResponse) {
+async function carryOut(effect: Effect, request: IncomingMessage, response: ServerResponse) {
   try {
     const body = await read(request)
-    switch (verdict.kind) {
+    switch (effect.kind) {
       case 'refuse':
-        respond(response, verdict.answer)
+        respond(response, effect.answer)
         return
       case 'cut':
         request.socket.destroy()
@@ -132,22 +132,22 @@ async function carryOut(verdict: Verdict, request: IncomingMessage, response: Se
         request.socket.destroy()
         return
       case 'late':
-        await pause(verdict.seconds)
+        await pause(effect.seconds)
         respond(response, await forward(request, body))
         return
       case 'slow': {
         const answer = await forward(request, body)
-        await pause(verdict.seconds)
+        await pause(effect.seconds)
         respond(response, answer)
         return
       }
       case 'again':
         respond(response, await forward(request, body))
-        await pause(verdict.seconds)
+        await pause(effect.seconds)
         await forward(request, body)
     }
   } catch {
-    // Who cannot be reached, or went away, gets no answer.
+    // The client or the server is gone: there is no response to send.
     request.socket.destroy()
   }
 }

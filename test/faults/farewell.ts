@@ -1,11 +1,11 @@
-/** The end of the load: every resource is deleted, and nothing of it may stay but what should. */
+/** The end of the load: deletes every resource and waits until nothing that the operator owns remains. */
 import { RESOURCES } from '../../crds/crd.ts'
 import { API_VERSION } from '../../crds/contract/names.ts'
 import { BOUND_SECONDS, find, until } from './load.ts'
 import { COLLECTION, NAMESPACE, reference } from './resources.ts'
 import type { FaultWorld } from './world.ts'
 
-/** Clusters last: what depends on them goes while they are there. */
+/** Clusters last: the deletion of the other resources needs them. */
 const DEPARTURES: [string, string][][] = [
   [
     ['VecMigration', 'copy'],
@@ -36,10 +36,10 @@ export async function sayFarewell(world: FaultWorld): Promise<void> {
       )
     }
   }
-  await until(world, 'nothing of ours is left', () => remaining(world).length === 0)
+  await until(world, 'no object of the operator is left', () => remaining(world).length === 0)
 }
 
-/** A namespace that is deleted goes, whatever is in it and whatever waits for whom. */
+/** Waits until a deleted namespace is gone, whatever is in it. Returns the objects that block or outlive it. */
 export async function awaitEnd(world: FaultWorld): Promise<string[]> {
   const { resources } = world.api
   const isGone = () =>
@@ -50,7 +50,7 @@ export async function awaitEnd(world: FaultWorld): Promise<string[]> {
   return remaining(world).map((name) => `outlives its namespace: ${name}`)
 }
 
-/** Our resources and what they made, by kind and name. */
+/** Custom resources and the objects created for them, as `Kind name`. */
 export function remaining({ api: { resources } }: FaultWorld): string[] {
   const ours = RESOURCES.map(({ kind }) => [API_VERSION, kind] as const)
   const kinds = [...ours, ...MADE].map(([version, kind]) => resources.kinds.of(version, kind))

@@ -9,11 +9,11 @@ import type { Call } from './doors.ts'
 import type { FaultWorld } from './world.ts'
 
 const machine = await openMachine()
-// The first run loads what is loaded when it is first needed, which takes real time.
+// The first run loads modules that are imported on demand, which takes real time.
 await simulate(machine, { seed: 1, strikes: [] })
 const calm = await simulate(machine, { seed: 1, strikes: [] })
 
-t.test('without faults every promise is kept', async (t) => {
+t.test('without faults the oracle finds no violation', async (t) => {
   t.strictSame(calm.broken, [])
 })
 
@@ -25,13 +25,13 @@ t.test('the same seed gives the same run, call by call', async (t) => {
   t.strictSame(one.strikes, other.strikes)
   t.strictSame(one.world.doors.lines, other.world.doors.lines)
   t.equal(one.trace, other.trace)
-  t.not(one.trace, calm.trace, 'and another than without its faults')
+  t.not(one.trace, calm.trace, 'and a different run than without its faults')
 })
 
 t.test('a real machine that pauses during calls gives the same run', async (t) => {
   const memory = new Int32Array(new SharedArrayBuffer(4))
   let stops = 0
-  // Longer than the second after which an engine counts as slow, and than a heartbeat of a Job.
+  // Longer than the 1 s after which an engine counts as slow, and than the heartbeat of a Job.
   const observe = ({ door, number }: Call) => {
     const ms = door === 'service>engine' && number % 40 === 0 ? 1100 : number % 10 === 0 ? 20 : 0
     if (ms === 0) return
@@ -46,7 +46,7 @@ t.test('a real machine that pauses during calls gives the same run', async (t) =
 
 const SPOILS: [string, RegExp, (world: FaultWorld) => void][] = [
   [
-    'an object of a completed backup that is gone',
+    'a missing object of a completed backup',
     /VecBackup one has lost one\//,
     ({ bucket }) => {
       const objects = bucket.buckets.get(BUCKET)?.objects
@@ -55,7 +55,7 @@ const SPOILS: [string, RegExp, (world: FaultWorld) => void][] = [
     },
   ],
   [
-    'an acknowledged point that is gone',
+    'a missing acknowledged point',
     /points lost in a: /,
     ({ controllers }) => {
       controllers.engines.cluster(NAMESPACE, 'vec-a')?.find(COLLECTION)?.points.pop()
@@ -66,19 +66,19 @@ const SPOILS: [string, RegExp, (world: FaultWorld) => void][] = [
     /points changed: 7/,
     ({ controllers }) => {
       const points = controllers.engines.cluster(NAMESPACE, 'vec-b')?.find('again')?.points ?? []
-      for (const point of points) if (Number(point.id) === 7) point.payload = { author: 'nobody' }
+      for (const point of points) if (Number(point.id) === 7) point.payload = { author: 'another' }
     },
   ],
   [
-    'a point that nobody wrote',
-    /nobody wrote 99/,
+    'a point that was never written',
+    /unknown points: 99/,
     ({ controllers }) => {
       const points = controllers.engines.cluster(NAMESPACE, 'vec-b')?.find(COLLECTION)?.points
       points?.push({ id: 99, vector: [99, 1, 2, 3], payload: {} })
     },
   ],
   [
-    'a copy on one node that lacks a point',
+    'a replica that is missing a point on one node',
     /on node \d: points lost: /,
     ({ controllers }) => {
       const collection = controllers.engines.cluster(NAMESPACE, 'vec-a')?.find(COLLECTION)
@@ -93,13 +93,13 @@ const SPOILS: [string, RegExp, (world: FaultWorld) => void][] = [
 ]
 
 for (const [what, words, spoil] of SPOILS) {
-  t.test(`the oracle sees ${what}`, async (t) => {
+  t.test(`the oracle detects ${what}`, async (t) => {
     const { broken } = await simulate(machine, { seed: 1, strikes: [], spoil })
     t.match(broken.join('\n'), words)
   })
 }
 
-t.test('a backup that is being deleted is promised no objects any more', async (t) => {
+t.test('the oracle does not require the objects of a backup that is being deleted', async (t) => {
   const { broken } = await simulate(machine, {
     seed: 1,
     strikes: [],
@@ -114,8 +114,8 @@ t.test('a backup that is being deleted is promised no objects any more', async (
   t.strictSame(broken, [])
 })
 
-t.test('H11: a full disk is recognised, cleaned up and said', async (t) => {
-  const strikes = [{ fault: 'engine without room', door: 'job>engine', nth: 1, seconds: 1 }]
+t.test('H11: a full disk is detected, cleaned up and reported', async (t) => {
+  const strikes = [{ fault: 'engine disk full', door: 'job>engine', nth: 1, seconds: 1 }]
   let status: unknown
   const { struck, broken } = await simulate(machine, {
     seed: 1,
@@ -124,7 +124,7 @@ t.test('H11: a full disk is recognised, cleaned up and said', async (t) => {
   })
   t.equal(struck.length, 1)
   t.match(status, { phase: 'Failed', error: /does not fit: enable snapshotPersistence or grow/ })
-  t.strictSame(broken, [], 'nothing was left, and all else is well')
+  t.strictSame(broken, [], 'nothing is left behind, and the rest of the load succeeds')
 })
 
 for (const { title, seed, strikes } of REPEATED) {

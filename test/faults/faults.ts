@@ -1,5 +1,5 @@
-/** The faults that strike: each a thing that happens at some call through some door. */
-import type { Call, Verdict } from './doors.ts'
+/** The faults of a run: each happens at one call through one door. */
+import type { Call, Effect } from './doors.ts'
 import type { Dice } from './machine/dice.ts'
 import {
   bucketDown,
@@ -13,31 +13,31 @@ import {
 } from './misfortunes.ts'
 import type { FaultWorld } from './world.ts'
 
-/** A fault at its place in a run; what a seed draws, and what repeats it. */
+/** A fault and the call at which it happens. A seed draws them; the same strikes reproduce the run. */
 export interface Strike {
   fault: string
   door: string
-  /** It strikes at this call through the door, or the first after it that it fits. */
+  /** The fault strikes at this call through the door, or at the first later call that it fits. */
   nth: number
-  /** Only calls like this count, as `METHOD /path`: a regular expression. */
+  /** A regular expression: only calls whose `METHOD /path` matches are counted. */
   like?: string
   seconds: number
 }
 
 interface Fault {
-  /** Doors at which it can strike. */
+  /** Doors at which the fault can strike. */
   doors: RegExp
-  /** Where not every call is right for it. */
+  /** Whether the fault can strike at this call; by default at every call. */
   fits?: (call: Call) => boolean
-  /** For how long, in seconds: from and to. */
+  /** Shortest and longest duration in seconds. */
   lasts: [number, number]
-  /** What the call meets. */
-  verdict?: (seconds: number) => Verdict
-  /** What happens beside it. */
+  /** What the fault does to the call itself. */
+  effect?: (seconds: number) => Effect
+  /** What the fault does to other parts of the world. */
   happens?: (blow: Blow) => void
 }
 
-/** A fault that strikes: whom, for how long, and at which call. */
+/** The arguments of a fault that strikes. */
 interface Blow {
   world: FaultWorld
   seconds: number
@@ -47,7 +47,7 @@ interface Blow {
 const WRITES = ['PUT', 'PATCH']
 const BRIEF: [number, number] = [1, 40]
 
-function status(code: number, reason: string, headers: Record<string, string> = {}): Verdict {
+function status(code: number, reason: string, headers: Record<string, string> = {}): Effect {
   const body = {
     kind: 'Status',
     apiVersion: 'v1',
@@ -60,7 +60,7 @@ function status(code: number, reason: string, headers: Record<string, string> = 
   return { kind: 'refuse', answer: { status: code, headers: json, body: JSON.stringify(body) } }
 }
 
-function engine(code: number, error: string): Verdict {
+function engine(code: number, error: string): Effect {
   const body = JSON.stringify({ status: { error }, time: 0 })
   const headers = {
     'content-type': 'application/json',
@@ -69,7 +69,7 @@ function engine(code: number, error: string): Verdict {
   return { kind: 'refuse', answer: { status: code, headers, body } }
 }
 
-function store(code: number, name: string): Verdict {
+function store(code: number, name: string): Effect {
   const body = `<Error><Code>${name}</Code><Message>${name}</Message></Error>`
   return {
     kind: 'refuse',
@@ -85,49 +85,49 @@ const JOB = /^job>/
 const FULL = 'Service internal error: No space left on device (os error 28)'
 
 export const FAULTS: Record<string, Fault> = {
-  'API answers 500': { doors: API, lasts: BRIEF, verdict: () => status(500, 'InternalError') },
+  'API answers 500': { doors: API, lasts: BRIEF, effect: () => status(500, 'InternalError') },
   'API answers 429': {
     doors: API,
     lasts: BRIEF,
-    verdict: () => status(429, 'TooManyRequests', { 'retry-after': '1' }),
+    effect: () => status(429, 'TooManyRequests', { 'retry-after': '1' }),
   },
   'API answers a conflict': {
     doors: API,
     fits: ({ method }) => WRITES.includes(method),
     lasts: BRIEF,
-    verdict: () => status(409, 'Conflict'),
+    effect: () => status(409, 'Conflict'),
   },
   'engine answers 500': {
     doors: ENGINE,
     lasts: BRIEF,
-    verdict: () => engine(500, 'Service internal error'),
+    effect: () => engine(500, 'Service internal error'),
   },
   'engine answers 503': {
     doors: ENGINE,
     lasts: BRIEF,
-    verdict: () => engine(503, 'Service unavailable'),
+    effect: () => engine(503, 'Service unavailable'),
   },
   'engine answers 429': {
     doors: ENGINE,
     lasts: BRIEF,
-    verdict: () => engine(429, 'Rate limiting exceeded'),
+    effect: () => engine(429, 'Rate limiting exceeded'),
   },
-  'engine without room': {
+  'engine disk full': {
     doors: ENGINE,
     fits: ({ method, path }) => method === 'POST' && path.includes('/snapshots'),
     lasts: BRIEF,
-    verdict: () => engine(500, FULL),
+    effect: () => engine(500, FULL),
   },
-  'bucket answers 500': { doors: BUCKET, lasts: BRIEF, verdict: () => store(500, 'InternalError') },
-  'bucket answers 503': { doors: BUCKET, lasts: BRIEF, verdict: () => store(503, 'SlowDown') },
-  'call cut': { doors: /./, lasts: BRIEF, verdict: () => ({ kind: 'cut' }) },
-  'answer lost': { doors: /./, lasts: BRIEF, verdict: () => ({ kind: 'lost' }) },
-  'call late': { doors: /./, lasts: BRIEF, verdict: (seconds) => ({ kind: 'late', seconds }) },
-  'answer slow': { doors: /./, lasts: BRIEF, verdict: (seconds) => ({ kind: 'slow', seconds }) },
+  'bucket answers 500': { doors: BUCKET, lasts: BRIEF, effect: () => store(500, 'InternalError') },
+  'bucket answers 503': { doors: BUCKET, lasts: BRIEF, effect: () => store(503, 'SlowDown') },
+  'call cut': { doors: /./, lasts: BRIEF, effect: () => ({ kind: 'cut' }) },
+  'answer lost': { doors: /./, lasts: BRIEF, effect: () => ({ kind: 'lost' }) },
+  'call late': { doors: /./, lasts: BRIEF, effect: (seconds) => ({ kind: 'late', seconds }) },
+  'answer slow': { doors: /./, lasts: BRIEF, effect: (seconds) => ({ kind: 'slow', seconds }) },
   'hook call twice': {
     doors: HOOK,
     lasts: [0, 60],
-    verdict: (seconds) => ({ kind: 'again', seconds }),
+    effect: (seconds) => ({ kind: 'again', seconds }),
   },
   'stale cache': {
     doors: HOOK,
@@ -147,19 +147,19 @@ export const FAULTS: Record<string, Fault> = {
   'Job killed before its call': {
     doors: JOB,
     lasts: BRIEF,
-    verdict: () => ({ kind: 'cut' }),
+    effect: () => ({ kind: 'cut' }),
     happens: ({ call }) => call.client.kill(),
   },
   'Job killed after its call': {
     doors: JOB,
     lasts: BRIEF,
-    verdict: () => ({ kind: 'lost' }),
+    effect: () => ({ kind: 'lost' }),
     happens: ({ call }) => call.client.kill(),
   },
   'helm killed': {
     doors: /^helm>/,
     lasts: BRIEF,
-    verdict: () => ({ kind: 'lost' }),
+    effect: () => ({ kind: 'lost' }),
     happens: ({ call }) => call.client.kill(),
   },
   'Job drained': {
@@ -197,7 +197,7 @@ export const FAULTS: Record<string, Fault> = {
 
 const MOST = 6
 
-/** One to six faults at places that a calm run showed to be there. */
+/** Draws one to six faults at calls that a run without faults has made. */
 export function draw(dice: Dice, calls: Record<string, number>): Strike[] {
   const names = Object.keys(FAULTS) as [string, ...string[]]
   return Array.from({ length: dice.between(1, MOST) }, () => {
@@ -209,7 +209,7 @@ export function draw(dice: Dice, calls: Record<string, number>): Strike[] {
   })
 }
 
-/** Lets the strikes happen; each once. Answers those that did. */
+/** Injects each strike once. Returns a list that grows with each strike that has happened. */
 export function strikeAt(world: FaultWorld, strikes: readonly Strike[]): Strike[] {
   const waiting = [...strikes]
   const seen = new Map<Strike, number>()
@@ -225,10 +225,10 @@ export function strikeAt(world: FaultWorld, strikes: readonly Strike[]): Strike[
     if (strike === undefined) return undefined
     waiting.splice(index, 1)
     struck.push(strike)
-    const { verdict, happens } = FAULTS[strike.fault] ?? {}
+    const { effect, happens } = FAULTS[strike.fault] ?? {}
     world.doors.note(`${strike.fault} ${strike.seconds}`)
     happens?.({ world, seconds: strike.seconds, call })
-    return verdict?.(strike.seconds)
+    return effect?.(strike.seconds)
   })
   return struck
 }

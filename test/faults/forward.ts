@@ -1,10 +1,10 @@
-/** A call that is passed on by somebody else than the caller, whole: as often and as late as one likes. */
+/** Forwards a complete request to its server, so that a fault can delay or repeat it. */
 import { request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { buffer } from 'node:stream/consumers'
 import { outside } from './machine/process.ts'
 
-/** An answer, whoever gives it. */
+/** A response, of the server or of an injected fault. */
 export interface Answer {
   status: number
   headers?: NodeJS.Dict<string | string[]>
@@ -15,15 +15,15 @@ export function read(request: IncomingMessage): Promise<Buffer> {
   return buffer(request)
 }
 
-/** Makes the call that came, once, and answers with what the server said. */
+/** Sends the request to its server once and returns the response. */
 export function forward(request: IncomingMessage, body: Buffer): Promise<Answer> {
   return outside(() => pass(request, body))
 }
 
 export function respond(response: ServerResponse, { status, headers = {}, body }: Answer): void {
-  // It is sent in one piece, however it came.
-  const kept = Object.entries(headers).filter(([name]) => name !== 'transfer-encoding')
-  response.writeHead(status, Object.fromEntries(kept) as Record<string, string>)
+  // The body is sent in one piece, so the transfer encoding of the server does not apply.
+  const forwarded = Object.entries(headers).filter(([name]) => name !== 'transfer-encoding')
+  response.writeHead(status, Object.fromEntries(forwarded) as Record<string, string>)
   response.end(body)
 }
 
@@ -36,6 +36,6 @@ async function pass(request: IncomingMessage, body: Buffer): Promise<Answer> {
     made.once('error', reject)
     made.end(body)
   })
-  const { statusCode: status = 502, headers: told } = answer
-  return { status, headers: told, body: await buffer(answer) }
+  const { statusCode: status = 502, headers: responseHeaders } = answer
+  return { status, headers: responseHeaders, body: await buffer(answer) }
 }

@@ -1,6 +1,6 @@
 /**
- * A mixed load of all seven kinds: made, filled, backed up, brought back, copied, upgraded and deleted
- * again. It notes what was acknowledged to it; what that is worth, the oracle finds out.
+ * A mixed load of all seven kinds: clusters and collections are created, filled, backed up, restored,
+ * migrated, upgraded and deleted. The load records which writes were acknowledged; the oracle checks them.
  */
 import { API_VERSION } from '../../crds/contract/names.ts'
 import { recordAt, valueAt } from '../world/api/json.ts'
@@ -25,21 +25,21 @@ import {
 } from './resources.ts'
 import type { FaultWorld } from './world.ts'
 
-/** A promise of the specification that was not kept. */
+/** The operator broke a guarantee. */
 export class Broken extends Error {}
 
-/** The namespace is being deleted: from here on only its end counts. */
+/** The namespace is being deleted: from here on the run only checks that its deletion completes. */
 export class NamespaceEnds extends Error {}
 
-/** What the load was told is so. */
+/** Writes that were acknowledged to the load. */
 export interface Acknowledged {
   /** Ids of the points in the collection of cluster `a`. */
   points: Set<number>
-  /** Those that were there before the backup began. */
+  /** Ids of the points that existed before the backup began. */
   backedUp: Set<number>
 }
 
-/** Within so many seconds of the world everything settles, whatever went wrong before. */
+/** After any faults, the load reaches each of its states within this many simulated seconds. */
 export const BOUND_SECONDS = 7200
 const ENDED = ['Completed', 'Failed']
 
@@ -79,17 +79,17 @@ export async function runLoad(world: FaultWorld): Promise<Acknowledged> {
   return acknowledged
 }
 
-/** No further backup is due, and what is under way comes to its end. */
+/** Suspends the schedule and waits until all work in progress has ended. */
 async function rest(world: FaultWorld): Promise<void> {
   const spec = { suspend: true }
   await world.during(world.client.patch(reference('VecBackupSchedule', 'often'), { spec }))
   await until(world, 'every Job has ended', () => world.jobs.size === 0 && isAtRest(world))
-  // What is kept of ended Jobs for a day is of no use any more.
+  // Ended Jobs are kept for a day.
   world.jump(DAY_SECONDS + 60)
   await until(world, 'Jobs that ended long ago are gone', () => jobsOf(world).length <= FAILED_RUNS)
 }
 
-/** The last failed helm runs of the two clusters stay. */
+/** Jobs that may remain: the last failed helm runs of the two clusters. */
 const FAILED_RUNS = 6
 const DAY_SECONDS = 86_400
 
@@ -138,12 +138,12 @@ export function phaseOf(object: ApiObject | undefined): string | undefined {
   return recordAt(object, 'status')['phase'] as string | undefined
 }
 
-/** No two points are alike, so that a point under the id of another is noticed. */
+/** Each point has its own content, so that the oracle notices a point stored under the wrong id. */
 export function pointOf(id: number) {
   return { id, vector: [id, 1, 2, 3], payload: { author: `author ${id}`, pages: id * 10 } }
 }
 
-/** Upserts points as a client of the engine does: until they are acknowledged. */
+/** Upserts points as a client of the engine does: retries until they are acknowledged. */
 async function write(world: FaultWorld, { points }: Acknowledged, from: number, to: number) {
   const ids = Array.from({ length: to - from + 1 }, (_, index) => from + index)
   const body = { points: ids.map(pointOf) }

@@ -1,21 +1,21 @@
-/** What befalls whole parts of the world: they are killed, cut off, late, or replaced. */
+/** Faults of whole parts of the world: a part is killed, disconnected, delayed or replaced. */
 import type { OperatorProcess } from '../world/operator.ts'
 import { outside, type SimulatedProcess } from './machine/process.ts'
 import { NAMESPACE } from './resources.ts'
 import type { FaultWorld } from './world.ts'
 
-/** Kills the hook service or the loop, and starts it again so many seconds later. */
+/** Kills the hook service or the loop, and restarts it after `seconds`. */
 export function strikeDown(world: FaultWorld, part: OperatorProcess, seconds: number): void {
   world.kill(part)
   after(world, seconds, () => void world.revive(part))
 }
 
-/** What the loop watches comes so many seconds late. */
+/** Delays the watch events of the loop by `seconds`. */
 export function lag(world: FaultWorld, seconds: number): void {
   after(world, seconds, world.doors.watches.hold())
 }
 
-/** The node of a Job's pod is drained. */
+/** Drains the node of a Job's pod: the pod is deleted. */
 export function drain(world: FaultWorld, job: SimulatedProcess): void {
   const run = [...world.jobs].find(({ process }) => process === job)
   if (run === undefined) return
@@ -27,7 +27,7 @@ export function drain(world: FaultWorld, job: SimulatedProcess): void {
   })
 }
 
-/** Kills the engine node that a path of the API's proxy names. */
+/** Kills the engine node that a proxy path of the API server addresses. */
 export function killEngine(world: FaultWorld, path: string): void {
   const [, namespace = '', name = ''] = /\/namespaces\/([^/]+)\/pods\/\w+:([^:]+):/.exec(path) ?? []
   after(world, 0, () => world.controllers.kubelet.kill(namespace, name))
@@ -38,7 +38,7 @@ export function bucketDown({ machine, ...world }: FaultWorld, seconds: number): 
   after(world, seconds, () => machine.network.cutOff('bucket', false))
 }
 
-/** The operator is replaced by one of the next release. */
+/** Upgrades the operator to the next release. */
 export function upgrade(world: FaultWorld): void {
   after(world, 0, () => void world.operator.upgrade('0.2.0'))
 }

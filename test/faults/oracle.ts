@@ -1,6 +1,7 @@
 /**
- * What must be true after any faults, known from the specification and from what was acknowledged
- * alone. The oracle watches while the load runs, looks at its end, and looks again when all is deleted.
+ * What must be true after any faults, derived only from the specification and from acknowledged writes.
+ * The oracle checks each change while the load runs, the state at its end, and the state after all
+ * resources are deleted.
  */
 import { createHash } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
@@ -19,7 +20,7 @@ import type { FaultWorld } from './world.ts'
 
 const ENDED = ['Completed', 'Failed']
 
-/** Watches every change of the world; answers what it found wrong. */
+/** Checks each change in the API server. Returns a list that grows with each violation. */
 export function watchChildren(world: FaultWorld): string[] {
   const found: string[] = []
   const { resources } = world.api
@@ -37,7 +38,7 @@ export function watchChildren(world: FaultWorld): string[] {
   return found
 }
 
-/** No parent has two Jobs that have not ended. */
+/** A parent never has two unfinished Jobs. */
 function doubles({ api: { resources } }: FaultWorld, job: ApiObject): string[] {
   const parent = job.metadata.labels?.[LABELS.parent]
   const unfinished = resources.store
@@ -54,7 +55,7 @@ function isFinished(job: ApiObject): boolean {
   return conditions.some(({ type }) => type === 'Complete' || type === 'Failed')
 }
 
-/** Once everything has settled. */
+/** Violations at the end of the load, when all work has ended. */
 export function judge(
   world: FaultWorld,
   acknowledged: Acknowledged,
@@ -68,12 +69,12 @@ export function judge(
   ]
 }
 
-/** Whole points, in both directions, in every copy of every shard on every node. */
+/** Compares whole points, in both directions, in every replica of every shard on every node. */
 function pointsWrong(world: FaultWorld, { points, backedUp }: Acknowledged): string[] {
   const found = compare(world, ['a', COLLECTION], { from: points, to: points })
   for (const [kind, name, collection] of COPIES) {
     if (phaseOf(find(world, reference(kind, name))) !== 'Completed') continue
-    // The backup by node ends before the later points are written; the migration runs beside them.
+    // The backup by node ends before the later points are written; the migration runs while they are written.
     const from = name === 'again' ? points : backedUp
     const to = name === 'back' ? backedUp : points
     found.push(
@@ -102,10 +103,10 @@ function compare(
       const there = pointsOn(collection, shard, ordinal)
       const ids = new Set(there.map(({ id }) => Number(id)))
       const lost = [...inShard].filter((id) => from.has(id) && !ids.has(id))
-      const strangers = [...ids].filter((id) => !to.has(id))
+      const unknown = [...ids].filter((id) => !to.has(id))
       const changed = there.filter((point) => !isWritten(point)).map(({ id }) => Number(id))
       if (lost.length > 0) wrong.push(`${where}: points lost: ${lost.join(' ')}`)
-      if (strangers.length > 0) wrong.push(`${where}: nobody wrote ${strangers.join(' ')}`)
+      if (unknown.length > 0) wrong.push(`${where}: unknown points: ${unknown.join(' ')}`)
       if (changed.length > 0) wrong.push(`${where}: points changed: ${changed.join(' ')}`)
       for (const id of ids) seen.add(id)
     }
@@ -116,14 +117,14 @@ function compare(
 }
 
 function isWritten({ id, vector, payload }: Point): boolean {
-  const wanted = pointOf(Number(id))
+  const expected = pointOf(Number(id))
   return isDeepStrictEqual(plain({ vector, payload }), {
-    vector: wanted.vector,
-    payload: wanted.payload,
+    vector: expected.vector,
+    payload: expected.payload,
   })
 }
 
-/** The engine double keeps numbers in forms of its own, so that no digit is lost. */
+/** Converts the number types of the engine double, which preserve every digit, to plain numbers. */
 function plain(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(plain)
   if (value instanceof Map) {
@@ -141,23 +142,23 @@ const COPIES = [
   ['VecMigration', 'copy', 'copied'],
 ] as const
 
-/** A Job asks a store that is away again for about fifty seconds. */
-const STORE_PATIENCE_SECONDS = 45
+/** A Job retries an unavailable store for about 50 s; shorter outages must not fail it. */
+const STORE_RETRY_SECONDS = 45
 
-/** What may end a piece of work for good, and the words in which it is told. */
+/** The errors with which a strike may make a data job fail. */
 function excusesOf({ fault, seconds }: Strike): RegExp[] {
   const ofBackup = /backup is Failed/
   switch (fault) {
-    case 'engine without room':
+    case 'engine disk full':
       return [/No space left on device.*does not fit/, ofBackup]
     case 'bucket down':
-      return seconds < STORE_PATIENCE_SECONDS ? [] : [/got no answer/, ofBackup]
+      return seconds < STORE_RETRY_SECONDS ? [] : [/got no answer/, ofBackup]
     default:
       return []
   }
 }
 
-/** Everything ends well, but where a disk is full: then it says so. */
+/** Each data job completes, unless a strike excuses its failure; then `status.error` gives the cause. */
 function endsWrong(world: FaultWorld, struck: readonly Strike[]): string[] {
   const excuses = struck.flatMap(excusesOf)
   return [
@@ -175,7 +176,7 @@ function endsWrong(world: FaultWorld, struck: readonly Strike[]): string[] {
   })
 }
 
-/** Every object that a manifest of a completed backup names is there, byte for byte, until it is deleted. */
+/** Each object in the manifest of a completed backup exists with its hash until the backup is deleted. */
 function objectsLost(world: FaultWorld): string[] {
   const { api, bucket } = world
   const objects = bucket.buckets.get(BUCKET)?.objects ?? new Map<string, { body: Buffer }>()
@@ -201,7 +202,7 @@ interface File {
   sha256: string
 }
 
-/** Wherever a manifest speaks of an object, it gives its key and hash. */
+/** A manifest lists each object with its key and hash. */
 function filesOf(value: unknown): File[] {
   if (typeof value !== 'object' || value === null) return []
   const { key, sha256 } = value as Partial<File>
@@ -213,7 +214,7 @@ function hashOf(body: Buffer | undefined): string {
   return body === undefined ? '' : createHash('sha256').update(body).digest('hex')
 }
 
-/** Nothing is under way, and nothing of what was lies about. */
+/** No Job runs, and no upload, snapshot or copy of a Secret remains. */
 function leftBehind({ api: { resources }, bucket, controllers, jobs }: FaultWorld): string[] {
   const running = [...jobs].map(({ pod }) => `Job still runs: ${pod.metadata.name}`)
   const uploads = [...(bucket.buckets.get(BUCKET)?.uploads.values() ?? [])]
@@ -233,13 +234,13 @@ function leftBehind({ api: { resources }, bucket, controllers, jobs }: FaultWorl
   ]
 }
 
-/** Once everything was deleted. */
+/** Violations after all resources are deleted. */
 export function judgeFarewell({ bucket, controllers }: FaultWorld): string[] {
   const objects = [...(bucket.buckets.get(BUCKET)?.objects.keys() ?? [])]
-  const kept = controllers.engines.cluster(NAMESPACE, 'vec-a')?.find(COLLECTION)
+  const collection = controllers.engines.cluster(NAMESPACE, 'vec-a')?.find(COLLECTION)
   return [
     ...objects.map((key) => `object left: ${key}`),
-    ...(kept === undefined ? [] : [`collection ${COLLECTION} was not deleted`]),
+    ...(collection === undefined ? [] : [`collection ${COLLECTION} was not deleted`]),
   ]
 }
 

@@ -1,4 +1,4 @@
-/** What runs in pods on the simulated machine: Jobs by their real entry, and nodes of the engine double. */
+/** Runs pods on the simulated machine: Jobs through their real entry point, and nodes of the engine double. */
 import { systemClock } from '../../jobs/clock.ts'
 import { jobLog } from '../../jobs/log.ts'
 import { main } from '../../jobs/main.ts'
@@ -13,10 +13,10 @@ import type { Container, Pod } from '../world/controllers/objects.ts'
 import type { Sandbox } from '../world/controllers/sandbox.ts'
 import { SimulatedProcess } from './machine/process.ts'
 
-/** As the kernel tells of SIGKILL. */
+/** The exit code of a process that SIGKILL ended. */
 const KILLED = 137
 
-/** Jobs that run, by their pods. */
+/** A running Job: its pod and its process. */
 export interface JobRun {
   pod: Pod
   process: SimulatedProcess
@@ -32,14 +32,14 @@ export function simulatedPods(options: ContainerOptions, jobs: Set<JobRun>): Con
   }
 }
 
-interface Place {
+interface JobContainer {
   pod: Pod
   container: Container
   sandbox: Sandbox
 }
 
 function startJob(
-  { pod, container, sandbox }: Place,
+  { pod, container, sandbox }: JobContainer,
   { server, token, helm, env: given }: ContainerOptions,
   jobs: Set<JobRun>,
 ): Running {
@@ -65,7 +65,7 @@ function startJob(
     }),
   )
   void code.then((exitCode) => {
-    // With the process go its connections.
+    // The connections of the process close when it is killed.
     ended.resolve(process.alive ? exitCode : KILLED)
     process.kill()
   })

@@ -1,6 +1,6 @@
 /**
- * `npm run test:faults:processes`: seeded faults in the embedded world, whose Jobs are processes; the
- * number of seeds, and the first, may be given.
+ * `npm run test:faults:processes [count] [first seed]`: seeded faults in the embedded world, whose Jobs are
+ * processes.
  */
 import t from 'tap'
 import { strikesOf } from '../scenarios/strikes.ts'

@@ -1,8 +1,8 @@
-/** Runs that once broke a promise: what they found is mended, and stays so. */
+/** Runs that once failed. Each reproduces a defect that is fixed since. */
 import type { Strike } from './faults.ts'
 
 export interface Repeated {
-  /** What must hold. */
+  /** The test title: what must hold. */
   title: string
   seed: number
   strikes: Strike[]
@@ -10,8 +10,7 @@ export interface Repeated {
 
 export const REPEATED: Repeated[] = [
   {
-    title:
-      'a backup Job killed between the last byte in the bucket and the file on the node leaves none',
+    title: 'a backup Job killed after its last upload leaves no snapshot file on the node',
     seed: 152,
     strikes: [
       {
@@ -24,7 +23,8 @@ export const REPEATED: Repeated[] = [
     ],
   },
   {
-    title: 'a backup by shard outlives an engine that is gone at its last look',
+    title:
+      'a backup by shard completes when the connection breaks at its last check of the collection',
     seed: 29,
     strikes: [
       {
@@ -38,7 +38,7 @@ export const REPEATED: Repeated[] = [
   },
   {
     title:
-      'a restore waits for an engine that is too busy to tell of the collection it has just made',
+      'a restore retries while the engine is too busy to describe the collection that it has just created',
     seed: 90,
     strikes: [
       {

@@ -1,4 +1,4 @@
-/** The resources of the mixed load, one or more of each kind, as a person would write them. */
+/** The resources of the mixed load, one or more of each kind, as a user would write them. */
 import { API_VERSION } from '../../crds/contract/names.ts'
 import type { Reference } from '../world/world.ts'
 import { BUCKET_KEYS } from './world.ts'
@@ -14,8 +14,8 @@ export function reference(kind: string, name: string, namespace = NAMESPACE): Re
 /** What the backups of this load have in common. */
 export function content(endpoint: string, prefix: string): object {
   const credentialsSecretRef = { name: 'bucket' }
-  const place = { bucket: BUCKET, prefix, region: 'us-east-1', endpoint, forcePathStyle: true }
-  return { clusterRef: { name: 'a' }, storage: { s3: { ...place, credentialsSecretRef } } }
+  const location = { bucket: BUCKET, prefix, region: 'us-east-1', endpoint, forcePathStyle: true }
+  return { clusterRef: { name: 'a' }, storage: { s3: { ...location, credentialsSecretRef } } }
 }
 
 export function bucketSecret(): object {
@@ -31,7 +31,7 @@ export function clusterA(version: string): object {
   })
 }
 
-/** There from the start; whatever they wait for comes. */
+/** The resources that are created first, all at once: each must wait for the ones that it depends on. */
 export function resources(endpoint: string): object[] {
   return [
     clusterA('1.18.2'),
@@ -58,7 +58,7 @@ export function backup(endpoint: string): object {
   return of('VecBackup', 'one', content(endpoint, ''))
 }
 
-/** Of every shard once, beside the one of every node. */
+/** A backup by shard, in addition to the backup by node. */
 export function backupByShard(endpoint: string): object {
   return of('VecBackup', 'shards', {
     ...content(endpoint, 'shards/'),
@@ -66,7 +66,7 @@ export function backupByShard(endpoint: string): object {
   })
 }
 
-/** Of the backup by shard, under a name of its own. */
+/** Restores the backup by shard as a collection with another name. */
 export function restoreByShard(): object {
   return of('VecRestore', 'again', {
     backupRef: { name: 'shards' },
@@ -76,7 +76,7 @@ export function restoreByShard(): object {
   })
 }
 
-/** Of the backup by node, into the other cluster. */
+/** Restores the backup by node into the other cluster. */
 export function restore(): object {
   return of('VecRestore', 'back', {
     backupRef: { name: 'one' },

@@ -1,6 +1,6 @@
 /**
- * `npm run test:faults`: as many runs as are asked for, each from its seed; prints the seeds that broke
- * a promise, how to repeat them, and how often each fault has struck.
+ * `npm run test:faults`: runs the load once per seed. Prints the seeds that failed with the arguments that
+ * reproduce them, and how often each fault has struck.
  */
 import { parseArgs } from 'node:util'
 import { openMachine } from './computer.ts'
@@ -11,7 +11,7 @@ const { values } = parseArgs({
   options: {
     seeds: { type: 'string', default: '500' },
     from: { type: 'string', default: '1' },
-    /** Faults as JSON, instead of those a seed draws. */
+    /** Strikes as JSON, instead of those that the seed draws. */
     strikes: { type: 'string' },
     verbose: { type: 'boolean', default: false },
   },
@@ -21,7 +21,7 @@ const now = performance.now.bind(performance)
 const print = (line: string) => process.stdout.write(`${line}\n`)
 const started = now()
 const machine = await openMachine()
-// The first run loads what is loaded when it is first needed, which takes real time.
+// The first run loads modules that are imported on demand, which takes real time.
 await simulate(machine, { seed: 0, strikes: [] })
 const calm = await simulate(machine, { seed: 0, strikes: [] })
 for (const line of calm.broken) print(`without any fault: ${line}`)
@@ -31,7 +31,7 @@ let failed = calm.broken.length > 0 ? 1 : 0
 const first = Number(values.from)
 const last = first + Number(values.seeds) - 1
 const strikes = values.strikes === undefined ? undefined : (JSON.parse(values.strikes) as Strike[])
-// A run that must make room says how far it came.
+// On SIGUSR2 the run stops after the current seed and prints its summary.
 const enough = new AbortController()
 process.once('SIGUSR2', () => enough.abort())
 let seeds = 0
@@ -40,7 +40,7 @@ for (let seed = first; seed <= last && !enough.signal.aborted; seed += 1) {
   const run = await simulate(machine, { seed, strikes, calls: calm.calls })
   for (const { fault } of run.struck) counts.set(fault, (counts.get(fault) ?? 0) + 1)
   if (run.broken.length > 0) failed += 1
-  if (run.broken.length > 0 || values.verbose) tell(run)
+  if (run.broken.length > 0 || values.verbose) printRun(run)
 }
 
 const again = await simulate(machine, { seed: 0, strikes: [] })
@@ -57,7 +57,7 @@ const seconds = Math.round((now() - started) / 1000)
 print(`${seeds} seeds, ${struck} faults struck, ${failed} failed, in ${seconds} s`)
 process.exit(failed === 0 ? 0 : 1)
 
-function tell({ seed, trace, broken, struck: happened, world }: Run): void {
+function printRun({ seed, trace, broken, struck: happened, world }: Run): void {
   print(`seed ${seed}, trace ${trace}, ${world.doors.count} calls, ${broken.length} broken`)
   for (const line of broken) print(`  ${line}`)
   print(`  --seeds 1 --from ${seed} --strikes '${JSON.stringify(happened)}'`)

@@ -1,4 +1,4 @@
-/** One run: a world, a load, faults, and what the oracle says of it. */
+/** One run: a world, a load, its faults, and the violations that the oracle finds. */
 import { awaitEnd, sayFarewell } from './farewell.ts'
 import type { Call } from './doors.ts'
 import { draw, strikeAt, type Strike } from './faults.ts'
@@ -13,11 +13,11 @@ export interface Run {
   trace: string
   strikes: Strike[]
   struck: Strike[]
-  /** What was promised and is not so. */
+  /** Violations that the oracle found. */
   broken: string[]
-  /** Calls, by door. */
+  /** Number of calls by door. */
   calls: Record<string, number>
-  /** For who wants to know how it came. */
+  /** The world after the run, for further checks. */
   world: FaultWorld
 }
 
@@ -25,9 +25,9 @@ export interface Wish {
   seed: number
   /** Drawn from the seed when absent. */
   strikes?: readonly Strike[] | undefined
-  /** How often each door is used when nothing goes wrong. */
+  /** Number of calls by door in a run without faults; needed to draw strikes. */
   calls?: Record<string, number>
-  /** Done when all has settled, before the oracle looks: to see that it sees. */
+  /** Damages the world after the load and before the oracle checks it, to test the oracle. */
   spoil?: ((world: FaultWorld) => void) | undefined
   /** Called at each call of the operator; it must not change the world. */
   observe?: ((call: Call) => void) | undefined
@@ -59,9 +59,9 @@ async function promises(
   try {
     const acknowledged = await runLoad(world)
     spoil?.(world)
-    const settled = judge(world, acknowledged, struck)
+    const afterLoad = judge(world, acknowledged, struck)
     await sayFarewell(world)
-    return [...settled, ...judgeFarewell(world)]
+    return [...afterLoad, ...judgeFarewell(world)]
   } catch (error) {
     if (error instanceof NamespaceEnds) return awaitEnd(world)
     return [error instanceof Broken ? error.message : String((error as Error).stack)]

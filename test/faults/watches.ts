@@ -1,10 +1,10 @@
-/** What the loop watches, and how late it hears of it: a cache that lags shows hooks what was. */
+/** Delays watch events of the loop, so that hooks are called with a stale cache. */
 import type { ServerResponse } from 'node:http'
 
 export class Watches {
   #held: (() => void)[] | undefined
 
-  /** From now on the news of this stream can be held back. */
+  /** Makes the events of this stream subject to `hold`. */
   follow(response: ServerResponse): void {
     const write = response.write.bind(response) as (chunk: unknown) => boolean
     response.write = (chunk: unknown) => {
@@ -14,7 +14,7 @@ export class Watches {
     }
   }
 
-  /** Holds all news back until what it answers is called; they come in their order then. */
+  /** Holds all events back until the returned function is called, which delivers them in order. */
   hold(): () => void {
     this.#held ??= []
     return () => {

@@ -1,6 +1,6 @@
 /**
  * The embedded world on a simulated machine: API server, controllers, engines, bucket, hook service,
- * loop and Jobs in one process, each of which can be killed. Time moves only when everything waits.
+ * loop and Jobs in one process, each of which can be killed. The clock advances only when every process waits.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -18,8 +18,8 @@ import { SimulatedProcess } from './machine/process.ts'
 import type { MachineClock } from './machine/time.ts'
 import { simulatedPods, type JobRun } from './pods.ts'
 
-/** Turns of the event loop in a row in which nothing arrived: then everything waits. */
-const CALM_TURNS = 8
+/** After this many cycles of the event loop without a delivery or a write, every process waits. */
+const CALM_CYCLES = 8
 const KEYS = { id: 'embedded', secret: 'secret-of-the-embedded-world' }
 
 export interface FaultWorld {
@@ -32,17 +32,17 @@ export interface FaultWorld {
   readonly bucket: BucketServer
   readonly operator: Operator
   readonly machine: Machine
-  /** Jobs that run. */
+  /** Running Jobs. */
   readonly jobs: Set<JobRun>
   /** Kills the hook service or the loop, as `kill -9` would. */
   kill(part: OperatorProcess): void
-  /** Starts again what was killed. */
+  /** Restarts a killed part. */
   revive(part: OperatorProcess): Promise<void>
-  /** The clock of every process is so many seconds ahead at once. */
+  /** Moves the clock of every process forward by `seconds` at once. */
   jump(seconds: number): void
-  /** True once it is so; false when so many seconds of the world have passed before. */
+  /** Resolves to true once `met` returns true, or to false after `seconds` of simulated time. */
   until(met: () => boolean, seconds: number): Promise<boolean>
-  /** Lets something go on until it is done: time passes meanwhile. */
+  /** Advances simulated time until `work` is done. */
   during<Result>(work: Promise<Result>, seconds?: number): Promise<Result>
   close(): Promise<void>
 }
@@ -104,7 +104,7 @@ export async function startFaultWorld(machine: Machine, seed: number): Promise<F
   return world
 }
 
-/** How far the clock is to jump, in milliseconds. */
+/** How far the clock jumps next, in milliseconds. */
 interface Jump {
   ms: number
 }
@@ -122,7 +122,7 @@ async function drive(
     const failure = world.operator.failure()
     if (failure !== undefined) throw failure
     if (met()) return true
-    // Nobody's patience is measured by a clock that jumps.
+    // A jump of the clock does not shorten the timeout of the caller.
     end += jump.ms
     clock.advance(jump.ms)
     jump.ms = 0
@@ -133,10 +133,10 @@ async function drive(
   }
 }
 
-/** Answers once nothing is on its way and nobody works. */
+/** Resolves once no delivery is in transit and no process is active. */
 async function calm({ machine: { network }, api }: FaultWorld): Promise<void> {
   let before = ''
-  for (let still = 0; still < CALM_TURNS;) {
+  for (let still = 0; still < CALM_CYCLES;) {
     await new Promise((resolve) => setImmediate(resolve))
     const after = `${network.arrived()} ${api.resources.store.revision}`
     still = network.pending() === 0 && after === before ? still + 1 : 0
@@ -144,7 +144,7 @@ async function calm({ machine: { network }, api }: FaultWorld): Promise<void> {
   }
 }
 
-/** Where and with which keys the bucket is, for the Secret of a namespace. */
+/** The bucket keys for the Secret of a namespace. */
 export const BUCKET_KEYS = {
   CLOUD_ACCESS_KEY_ID: Buffer.from(KEYS.id).toString('base64'),
   CLOUD_SECRET_ACCESS_KEY: Buffer.from(KEYS.secret).toString('base64'),

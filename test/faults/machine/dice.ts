@@ -1,6 +1,5 @@
 /**
- * Chance that repeats: numbers drawn from a seed, and every source of random bytes of this process
- * made to draw from them.
+ * Reproducible random numbers: drawn from a seed, and used by every source of randomness in this process.
  */
 import crypto from 'node:crypto'
 import { syncBuiltinESMExports } from 'node:module'
@@ -21,7 +20,7 @@ export class Dice {
     return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
   }
 
-  /** A whole number from `from` to `to`, both possible. */
+  /** An integer from `from` to `to`, both included. */
   between(from: number, to: number): number {
     return from + Math.floor(this.next() * (to - from + 1))
   }
@@ -35,7 +34,7 @@ export class Dice {
   }
 }
 
-/** From now on nothing in this process is random but by these dice. */
+/** Makes every source of randomness in this process draw from dice. The replacement is permanent. */
 export function installDice(): { set(dice: Dice): void } {
   let dice = new Dice(0)
   Math.random = () => dice.next()

@@ -1,6 +1,6 @@
 /**
- * A simulated machine: this process, made to have a clock, dice, a network and programs of its own.
- * Everything that runs on it is the real code; what it does depends on a seed and on nothing else.
+ * A simulated machine: this process with a simulated clock, random numbers, network and programs.
+ * The code that runs on it is the real code; its behaviour depends only on the seed.
  */
 import { Dice, installDice } from './dice.ts'
 import { installNative } from './native.ts'
@@ -10,15 +10,15 @@ import { installTime, MachineClock } from './time.ts'
 
 export interface Machine {
   readonly network: Network
-  /** Asked before each program that is started. */
+  /** Sets a function that decides whether a program may start. */
   watchPrograms(watch: Watch): void
-  /** A new clock, at the same date for every seed, new dice, and a network with nobody in it. */
+  /** Starts again with a new clock, at the same date for every seed, new dice, and an empty network. */
   reset(seed: number): { clock: MachineClock; dice: Dice }
 }
 
 const START = new Date('2026-03-01T00:00:00Z')
 
-/** For good: there is no way back to the real machine in this process. */
+/** Installs the simulated machine in this process. It cannot be uninstalled. */
 export function installMachine(programs: Record<string, Program>): Machine {
   const time = installTime()
   const dice = installDice()
@@ -32,7 +32,7 @@ export function installMachine(programs: Record<string, Program>): Machine {
       const clock = new MachineClock(START)
       time.set(clock)
       network.reset()
-      // What chance the machine has is not what the faults are drawn from.
+      // The machine has its own dice: what the code draws must not change which faults are drawn.
       dice.set(new Dice(seed ^ 0x5eed))
       return { clock, dice: new Dice(seed) }
     },

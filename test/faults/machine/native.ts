@@ -1,6 +1,6 @@
 /**
- * What Node does in threads of its own comes back whenever it comes back. On the simulated machine it
- * is done at once: the files of a pod, and the signatures of tokens.
+ * Replaces operations that Node runs in threads, whose results arrive at unpredictable times, by synchronous
+ * ones: reading the files of a pod, and signing tokens.
  */
 import { createHash, createHmac, webcrypto } from 'node:crypto'
 import { readFileSync, type PathOrFileDescriptor } from 'node:fs'
@@ -9,7 +9,7 @@ import { syncBuiltinESMExports } from 'node:module'
 
 type Bytes = ArrayBuffer | NodeJS.ArrayBufferView
 
-/** From now on nothing in this process waits for a thread. */
+/** Replaces these operations in this process. The replacement is permanent. */
 export function installNative(): void {
   const readFile = async (path: PathOrFileDescriptor, options?: BufferEncoding) =>
     options === undefined ? readFileSync(path) : readFileSync(path, options)

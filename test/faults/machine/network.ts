@@ -1,7 +1,6 @@
 /**
- * The network of the simulated machine: connections between the processes in it, in memory. What is
- * sent arrives in the order in which it was sent, a turn of the event loop later; nothing else is
- * random about it than what a test does to it.
+ * The network of the simulated machine: in-memory connections between its processes. Data arrives in the
+ * order in which it was sent, one cycle of the event loop later. Only a test can make it behave differently.
  */
 import http from 'node:http'
 import { syncBuiltinESMExports } from 'node:module'
@@ -9,7 +8,7 @@ import net from 'node:net'
 import { bound, currentProcess, type SimulatedProcess } from './process.ts'
 import { LocalSocket } from './socket.ts'
 
-/** A call on a server, as it came to it. */
+/** A request as its server receives it. */
 export interface Exchange {
   client: SimulatedProcess | undefined
   server: SimulatedProcess | undefined
@@ -17,18 +16,18 @@ export interface Exchange {
   response: http.ServerResponse
 }
 
-/** Stands before every server; `pass` lets it answer. */
+/** Called for each request to a server; `pass` hands the request to the server. */
 export type Gate = (exchange: Exchange, pass: () => void) => void
 
 export interface Network {
-  /** What is on its way. */
+  /** Number of deliveries in transit. */
   pending(): number
-  /** Counts everything that arrived. */
+  /** Number of deliveries so far. */
   arrived(): number
   guard(gate: Gate): void
-  /** Nobody reaches a port until it is called with false. */
+  /** With true, connections to the server are refused until it is called with false. */
   cutOff(server: string, isOff: boolean): void
-  /** Nobody listens any more: with each server a whole world would be kept. */
+  /** Removes all servers: a server that remains would keep its whole world in memory. */
   reset(): void
 }
 
@@ -40,7 +39,7 @@ interface Listening {
 
 const FIRST_PORT = 20_000
 
-/** From now on servers listen here and clients connect here, and this process has no other network. */
+/** Replaces the network of this process: servers listen and clients connect on the simulated one only. */
 export function installNetwork(): Network {
   const network = new LocalNetwork()
   const connect = (options: unknown) => network.connect(portOf(options))
@@ -112,7 +111,7 @@ class LocalNetwork implements Network {
     this.#off.clear()
   }
 
-  /** Hands something on a turn later, in the order of the calls. */
+  /** Delivers in the next cycle of the event loop, in the order of the calls. */
   carry(deliver: () => void): void {
     this.#queue.push(deliver)
     if (this.#scheduled) return
@@ -178,7 +177,7 @@ class LocalNetwork implements Network {
     return socket
   }
 
-  /** Calls on a server of HTTP come by the gate. */
+  /** Passes the requests of an HTTP server through the gate. */
   #guard(server: net.Server, owner: SimulatedProcess | undefined): void {
     if (!(server instanceof http.Server)) return
     const answer = server.listeners('request') as http.RequestListener[]

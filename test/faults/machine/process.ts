@@ -1,13 +1,13 @@
 /**
- * Processes of the simulated machine. All run in one real process and know of each other only what
- * goes over the network. One that is killed does nothing any more that anybody could notice.
+ * Processes of the simulated machine. All run in one real process and share nothing except the network.
+ * A killed process has no further effect on the other processes.
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
 
 const current = new AsyncLocalStorage<SimulatedProcess>()
 
 export class SimulatedProcess {
-  /** What it is: `service`, `loop`, `job`. */
+  /** Its role, such as `service`, `loop` or `job`. */
   readonly name: string
   readonly #ends = new Set<() => void>()
   #alive = true
@@ -20,12 +20,12 @@ export class SimulatedProcess {
     return this.#alive
   }
 
-  /** What is begun in there, and all that follows from it, is this process's. */
+  /** Runs `work` as this process, with everything that it starts asynchronously. */
   run<Result>(work: () => Result): Result {
     return current.run(this, work)
   }
 
-  /** Called when it is killed; the answer takes that back. */
+  /** Registers a function to call when the process is killed; returns a function that unregisters it. */
   onKill(end: () => void): () => void {
     this.#ends.add(end)
     return () => this.#ends.delete(end)
@@ -39,12 +39,12 @@ export class SimulatedProcess {
   }
 }
 
-/** Whose code runs now; undefined for the test itself. */
+/** The process whose code runs now; undefined for the test itself. */
 export function currentProcess(): SimulatedProcess | undefined {
   return current.getStore()
 }
 
-/** Runs something later as whoever asks for it now, unless that one is dead by then. */
+/** A function that later runs `run` as the process that is current now, unless it was killed meanwhile. */
 export function bound(run: () => void): () => void {
   const asker = current.getStore()
   if (asker === undefined) return () => current.exit(run)
@@ -53,7 +53,7 @@ export function bound(run: () => void): () => void {
   }
 }
 
-/** Runs something that is nobody's on this machine: it cannot be killed. */
+/** Runs something outside all simulated processes, so that no kill stops it. */
 export function outside<Result>(run: () => Result): Result {
   return current.exit(run)
 }

@@ -1,6 +1,6 @@
 /**
- * Programs of the simulated machine: what a process starts by name runs in here, as a process of its
- * own that dies with the one that started it.
+ * Programs of the simulated machine: a program that a process spawns by name runs as a simulated process,
+ * which is killed together with its parent.
  */
 import childProcess from 'node:child_process'
 import { EventEmitter } from 'node:events'
@@ -15,13 +15,13 @@ export interface Start {
   input: Readable
 }
 
-/** What the program prints; what it throws goes to standard error, and it ends with code 1. */
+/** Resolves to standard output. A rejection is written to standard error and the exit code is 1. */
 export type Program = (start: Start) => Promise<string>
 
-/** Asked before a program starts; false when it is not to begin. */
+/** Called before a program starts; false prevents it from starting. */
 export type Watch = (start: Start, process: SimulatedProcess) => boolean
 
-/** From now on these are all the programs this process can start. */
+/** Replaces `spawn` in this process: only these programs can be started. */
 export function installPrograms(programs: Record<string, Program>): { watch(watch: Watch): void } {
   let watch: Watch = () => true
   const spawn = (name: string, args: string[], { env = {} }: { env?: NodeJS.ProcessEnv }) => {
@@ -37,21 +37,21 @@ export function installPrograms(programs: Record<string, Program>): { watch(watc
   return { watch: (next) => (watch = next) }
 }
 
-/** A process as its parent sees it, as far as anyone looks. */
+/** The subset of `ChildProcess` that the operator uses. */
 class Child extends EventEmitter {
   readonly stdin = new PassThrough()
   readonly stdout = new PassThrough()
   readonly stderr = new PassThrough()
   readonly process: SimulatedProcess
-  /** Tells the parent, as long as that lives. */
-  readonly #told: () => void
+  /** Emits `close` in the parent, unless the parent was killed. */
+  readonly #notifyParent: () => void
   #ended = false
   #code: number | null = null
 
   constructor(name: string) {
     super()
     this.process = new SimulatedProcess(name)
-    this.#told = bound(() => this.emit('close', this.#code))
+    this.#notifyParent = bound(() => this.emit('close', this.#code))
     this.process.onKill(() => this.#end(null))
     currentProcess()?.onKill(() => this.process.kill())
   }
@@ -64,7 +64,7 @@ class Child extends EventEmitter {
     )
   }
 
-  /** Whatever it is told, it ends at once: nothing is harder to live with. */
+  /** Each signal ends the program at once, as SIGKILL does: the worst case for its parent. */
   kill(): boolean {
     this.process.kill()
     return true
@@ -77,7 +77,7 @@ class Child extends EventEmitter {
     output?.write(`${text}\n`)
     this.stdout.end()
     this.stderr.end()
-    setImmediate(this.#told)
+    setImmediate(this.#notifyParent)
     this.process.kill()
   }
 }

@@ -1,14 +1,14 @@
-/** A connection of the simulated machine, from one end: what is written arrives at the other in order. */
+/** One end of a connection of the simulated machine: data arrives at the other end in order. */
 import type { AddressInfo } from 'node:net'
 import { Duplex } from 'node:stream'
 import type { SimulatedProcess } from './process.ts'
 
-/** Takes things from one process to another. */
+/** Delivers from one process to another. */
 export interface Carrier {
   carry(deliver: () => void): void
 }
 
-/** One end of a connection, as far as HTTP asks for a socket. */
+/** The subset of `net.Socket` that HTTP uses. */
 export class LocalSocket extends Duplex {
   readonly owner: SimulatedProcess | undefined
   readonly remoteAddress = '127.0.0.1'
@@ -58,7 +58,7 @@ export class LocalSocket extends Duplex {
   }
 
   override _read(): void {
-    // What arrives is pushed.
+    // Data is pushed as it arrives.
   }
 
   override _destroy(error: Error | null, done: (error: Error | null) => void): void {
@@ -67,12 +67,12 @@ export class LocalSocket extends Duplex {
     done(error)
   }
 
-  /** The other side is no more. */
+  /** The process at the other end was killed. */
   hungUp(): void {
     this.#network.carry(this.#ours(() => this.destroy(reset())))
   }
 
-  /** Of the server, at its end. */
+  /** The address of the server, at its end of the connection. */
   address(): AddressInfo {
     return { address: '127.0.0.1', family: 'IPv4', port: this.#port }
   }
@@ -109,7 +109,7 @@ export class LocalSocket extends Duplex {
     this.#network.carry(peer.#ours(() => peer.destroyed || peer.readableEnded || peer.push(null)))
   }
 
-  /** Runs as the process whose end this is. */
+  /** A function that runs as the process that owns this end, unless it was killed. */
   #ours(run: () => unknown): () => void {
     return () => {
       if (this.owner === undefined) run()
