@@ -1,4 +1,4 @@
-/** The life of a VecAccessKey: a Secret with a token of now, whatever becomes of the key and the cluster. */
+/** The life of a VecAccessKey: its Secret has a valid token, whatever happens to the API key and the cluster. */
 import { accessKeyHooks } from '../../hooks/access-key/index.ts'
 import type { Step } from './explore.ts'
 import type { Life } from './life.ts'
@@ -27,20 +27,23 @@ export function accessKeys(): Record<string, Life> {
   ): Life => ({
     start: smallWorld([stored('VecAccessKey', 'reader', SPEC), CLUSTER], left),
     parent: PARENT,
-    room: (world) => accessKeyHooks(portsOver(world)),
+    hooks: (world) => accessKeyHooks(portsOver(world)),
     rest: ['Ready'],
-    inPlace: ['Secret'],
+    updatedKinds: ['Secret'],
     wrong: tokenIsLost,
     more: (world) => [...comes(world, KEY), ...more(world)],
   })
   return {
     'one life': life({ deletions: 1, 'lost answers': 1 }),
-    'what it needs changes': life({ changes: 1, losses: 1, 'lost answers': 1 }, troubles),
-    'somebody else has the Secret': life({ deletions: 1, losses: 1, changes: 1 }, taken),
+    'its dependencies change': life(
+      { changes: 1, losses: 1, 'lost answers': 1 },
+      dependenciesChange,
+    ),
+    'another owner has the Secret': life({ deletions: 1, losses: 1, changes: 1 }, taken),
   }
 }
 
-function troubles(world: SmallWorld): Step<SmallWorld>[] {
+function dependenciesChange(world: SmallWorld): Step<SmallWorld>[] {
   const data = (key: string, name: string, change: Record<string, string>) => ({
     name,
     take: async (to: SmallWorld) =>
@@ -59,9 +62,9 @@ function troubles(world: SmallWorld): Step<SmallWorld>[] {
     ...striking(
       world,
       'changes',
-      data('Secret/vec-a-apikey', 'the key is another', { 'api-key': 'b3RoZXI=' }),
+      data('Secret/vec-a-apikey', 'the API key changes', { 'api-key': 'b3RoZXI=' }),
       data('Secret/reader', 'the token is overwritten', { token: 'b3RoZXI=' }),
-      edited('another ttl is wanted', PARENT, { spec: { ttl: '2h' } }),
+      edited('the ttl changes', PARENT, { spec: { ttl: '2h' } }),
       ...(cluster === undefined || isOff ? [] : [rbac('tokens are not allowed', false)]),
     ),
   ]
@@ -80,7 +83,7 @@ function taken(world: SmallWorld): Step<SmallWorld>[] {
   const isFree = theirs === undefined
   return [
     ...(isFree ? striking(world, 'changes', ...comes(world, THEIRS)) : []),
-    // It goes again: somebody may be counted on for that.
+    // Not a strike: the goal may depend on the other owner deleting its Secret.
     ...(isTheirs ? goes({ ...world, left: { losses: 1 } }, 'Secret/reader').map(free) : []),
   ]
 }
@@ -89,13 +92,14 @@ function free({ name, take }: Step<SmallWorld>): Step<SmallWorld> {
   return { name, take }
 }
 
-/** A pass neither deletes the token that is there nor touches what is another's. */
+/** A pass neither deletes an existing token nor writes the Secret of another owner. */
 function tokenIsLost(before: SmallWorld, after: SmallWorld): string[] {
   const secret = before.live['Secret/reader']
   const now = after.live['Secret/reader']
-  const isKept = secret === undefined || now?.metadata.uid === secret.metadata.uid
+  const isUnchanged = secret === undefined || now?.metadata.uid === secret.metadata.uid
   const isTheirs = secret !== undefined && secret.metadata.ownerReferences === undefined
-  if (isTheirs && now !== undefined && now !== secret) return ['the Secret of another is written']
-  if (isKept || after.live[PARENT] === undefined) return []
+  if (isTheirs && now !== undefined && now !== secret)
+    return ['the Secret of another owner is written']
+  if (isUnchanged || after.live[PARENT] === undefined) return []
   return before.left['losses'] === after.left['losses'] && !isTheirs ? ['the token is lost'] : []
 }

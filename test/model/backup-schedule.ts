@@ -1,4 +1,4 @@
-/** The life of a VecBackupSchedule: every ten minutes a backup, of which the newest complete one stays. */
+/** The life of a VecBackupSchedule: a backup every ten minutes; retention never deletes the newest complete one. */
 import { VecBackup } from '../../crds/backup.ts'
 import { ANNOTATIONS } from '../../crds/contract/names.ts'
 import { backupScheduleHooks } from '../../hooks/backup-schedule/index.ts'
@@ -30,9 +30,9 @@ export function schedules(): Record<string, Life> {
   ): Life => ({
     start: smallWorld([stored('VecBackupSchedule', 'often', { ...SPEC, concurrencyPolicy })], left),
     parent: PARENT,
-    room: (world) => backupScheduleHooks(portsOver(world)),
+    hooks: (world) => backupScheduleHooks(portsOver(world)),
     rest: ['Active', 'Suspended'],
-    inPlace: ['VecBackup'],
+    updatedKinds: ['VecBackup'],
     wrong: (before, after) => wrongBackups(before, after, concurrencyPolicy),
     more: (world) => [...backupsEnd(world), ...more(world)],
   })
@@ -44,11 +44,11 @@ export function schedules(): Record<string, Life> {
     Replace: life('Replace', { time: 3, deletions: 1, failures: 1 }),
     Allow: life('Allow', { time: 3, failures: 1, deletions: 1 }),
     'another spec': life('Forbid', { time: 3, changes: 1, deletions: 1 }, changes),
-    'objects that stay': life('Forbid', { time: 2, annotations: 1, deletions: 1 }, (world) =>
+    'objects are retained': life('Forbid', { time: 2, annotations: 1, deletions: 1 }, (world) =>
       striking(
         world,
         'annotations',
-        edited('objects are to stay', PARENT, { annotations: RETAIN }),
+        edited('objects must be retained', PARENT, { annotations: RETAIN }),
       ),
     ),
   }
@@ -64,14 +64,14 @@ function changes(world: SmallWorld): Step<SmallWorld>[] {
     'changes',
     edited('it is suspended', PARENT, { spec: { suspend: true } }),
     edited('it is resumed', PARENT, { spec: { suspend: false } }),
-    edited('all are kept', PARENT, { spec: { retentionPolicy: {} } }),
+    edited('retention is unlimited', PARENT, { spec: { retentionPolicy: {} } }),
     ...(backup === undefined
       ? []
       : [{ name: `${key} is deleted`, take: async (to: SmallWorld) => beginEnd(to, key) }]),
   )
 }
 
-/** The backups end, one way or the other, and go once they are deleted. */
+/** A backup completes or fails, and disappears after its deletion. */
 function backupsEnd(world: SmallWorld): Step<SmallWorld>[] {
   return backupsIn(world.live).flatMap(({ metadata, status }) => {
     const { name, deletionTimestamp } = metadata
@@ -109,20 +109,22 @@ function wrongBackups(before: SmallWorld, after: SmallWorld, policy: Policy): st
   return [
     ...made
       .filter(({ metadata }) => metadata.name <= known)
-      .map(({ metadata }) => `${metadata.name} is made after ${known}`),
-    ...(made.length > 0 && policy !== 'Allow' && active.length > 1 ? ['two at work'] : []),
+      .map(({ metadata }) => `${metadata.name} is created after ${known}`),
+    ...(made.length > 0 && policy !== 'Allow' && active.length > 1
+      ? ['two backups run at once']
+      : []),
     ...(isPruned ? [`${newest.metadata.name} is deleted, and is the newest complete one`] : []),
   ]
 }
 
-/** As the name of its backup. */
+/** The last slot, as the name of its backup. */
 function lastSlot({ live }: SmallWorld): string[] {
   const { lastScheduleTime } = (live[PARENT]?.status ?? {}) as { lastScheduleTime?: string }
   if (lastScheduleTime === undefined) return []
   return [`often-${lastScheduleTime.replaceAll(/[-:Z]/g, '').replace('T', '-')}`]
 }
 
-/** It went with its backups, of which each was to keep its objects. */
+/** The schedule is gone and its objects must be retained: backups that do not retain theirs. */
 function bare({ live, seen }: SmallWorld, backups: Small[]): string[] {
   const isRetained = ({ metadata }: Small) =>
     metadata.annotations?.[ANNOTATIONS.retainObjects] === 'true'
@@ -130,10 +132,10 @@ function bare({ live, seen }: SmallWorld, backups: Small[]): string[] {
   if (live[PARENT] === undefined || schedule === undefined || !isRetained(schedule)) return []
   return backups
     .filter((backup) => backup.metadata.deletionTimestamp === undefined && !isRetained(backup))
-    .map(({ metadata }) => `${metadata.name} goes with its objects`)
+    .map(({ metadata }) => `${metadata.name} is deleted with its objects`)
 }
 
-/** By their slots. */
+/** The backups, ordered by slot. */
 function backupsIn(from: SmallWorld['live']): Small[] {
   return objects<Small>(from, VecBackup.kind).sort((one, other) =>
     one.metadata.name < other.metadata.name ? -1 : 1,

@@ -1,4 +1,4 @@
-/** The life of a VecCluster: its helm Jobs make a release and a StatefulSet, whose pods come and go. */
+/** The life of a VecCluster: its helm Jobs install a release with a StatefulSet, whose pods start and fail. */
 import { decodePlan, JOB_ENV, UpgradePlan } from '../../crds/contract/job.ts'
 import type { Job, StatefulSet } from '../../crds/kubernetes.ts'
 import { LABELS, releaseName } from '../../crds/contract/names.ts'
@@ -16,7 +16,7 @@ import { comes, edited, goes, namespaceEnds, striking } from './steps.ts'
 
 const PARENT = 'VecCluster/a'
 const SET = `StatefulSet/${releaseName('a')}`
-/** Where helm remembers a release, from the first moment of its first run on. */
+/** The Secret in which helm stores a release, from the start of its first run. */
 const RELEASE = { apiVersion: 'v1', kind: 'Secret', metadata: { name: 'release' } }
 const VERSION = '1.18.3'
 
@@ -28,7 +28,7 @@ export function clusters(): Record<string, Life> {
   ): Life => ({
     start: smallWorld([stored('VecCluster', 'a', { version: VERSION, ...spec })], left),
     parent: PARENT,
-    room: (world) => clusterHooks(portsOver(world)),
+    hooks: (world) => clusterHooks(portsOver(world)),
     rest: ['Running'],
     work: helmWork,
     wrong: releaseIsLeft,
@@ -37,18 +37,18 @@ export function clusters(): Record<string, Life> {
   return {
     'one life': life({}),
     deletion: life({ deletions: 1 }),
-    'trouble with its Job': life({ failures: 1, crashes: 1 }),
+    'its Job fails': life({ failures: 1, crashes: 1 }),
     'Jobs that stop': life({ stops: 1, silences: 1 }),
-    'a Job that refuses': life({ refusals: 1 }),
+    'its Job refuses': life({ rejections: 1 }),
     'lost answers': life({ 'lost answers': 1 }),
     'a slow answer': life({ 'slow answers': 1 }),
     'another spec': life({ changes: 1 }, changes),
-    'a restore at work': life({ turns: 1 }, anotherWith(['backup', 'write'], 'VecRestore')),
-    'a backup at work': life({ turns: 1, changes: 1 }, (world) => [
+    'a restore in progress': life({ starts: 1 }, anotherWith(['backup', 'write'], 'VecRestore')),
+    'a backup in progress': life({ starts: 1, changes: 1 }, (world) => [
       ...anotherWith(['backup'], 'VecBackup')(world),
       ...changes(world),
     ]),
-    'pods in trouble': life({ pods: 1 }, podsFail),
+    'its pods fail': life({ pods: 1 }, podsFail),
     'its Secret comes late': life({ losses: 1 }, secretSteps, KEY_SPEC),
     'its namespace ends': life({ ends: 1 }, (world) => namespaceEnds(world, PARENT)),
   }
@@ -70,7 +70,7 @@ function secretSteps(world: SmallWorld): Step<SmallWorld>[] {
     ...goes(world, 'Secret/key'),
     ...('Secret/key' in world.live
       ? striking(world, 'changes', {
-          name: 'the key is another',
+          name: 'the API key changes',
           take: change({ 'api-key': 'b3RoZXI=' }),
         })
       : []),
@@ -82,12 +82,12 @@ function changes(world: SmallWorld): Step<SmallWorld>[] {
   return striking(
     world,
     'changes',
-    edited('another version is wanted', PARENT, { spec: { version: '1.18.4' } }),
-    edited('two replicas are wanted', PARENT, { spec: { replicas: 2 } }),
+    edited('the version changes', PARENT, { spec: { version: '1.18.4' } }),
+    edited('replicas becomes two', PARENT, { spec: { replicas: 2 } }),
   )
 }
 
-/** helm makes the StatefulSet, or takes it away, and the report says what was applied. */
+/** helm creates or deletes the StatefulSet, and the report says what was applied. */
 function helmWork(...[world, job, state]: Parameters<Work>): ReturnType<Work> {
   const isUninstall = job.metadata.labels?.[LABELS.verb] === 'uninstall'
   switch (state) {
@@ -138,7 +138,7 @@ function planIn(job: Job) {
   return decodePlan(UpgradePlan, env.find(({ name }) => name === JOB_ENV.plan)?.value ?? '')
 }
 
-/** As helm leaves it: nobody has looked after it yet. */
+/** The StatefulSet as helm writes it, before its controller has observed it. */
 function setOf(replicas: number, generation: number, annotations: Record<string, string>): Small {
   const set = statefulSet(replicas, { observedGeneration: generation - 1, readyReplicas: 0 })
   return { ...set, metadata: { ...set.metadata, generation, annotations } }
@@ -177,9 +177,11 @@ function podsFail(world: SmallWorld): Step<SmallWorld>[] {
   ]
 }
 
-/** What helm made goes before the resource does, wherever it is not deleted with its namespace. */
+/** The release is deleted before the resource, unless the whole namespace is deleted. */
 function releaseIsLeft(before: SmallWorld, after: SmallWorld): string[] {
   const isGone = before.live[PARENT] !== undefined && after.live[PARENT] === undefined
   const isLeft = SET in after.live || 'Secret/release' in after.live
-  return isGone && isLeft && !after.namespaceEnds ? ['it is gone and its release is left'] : []
+  return isGone && isLeft && !after.namespaceEnds
+    ? ['the cluster is gone and its release remains']
+    : []
 }

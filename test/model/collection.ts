@@ -1,10 +1,10 @@
 /**
- * The life of a VecCollection. Its only child is a collection in an engine, which people change by
- * hand, which is away for a while, and which a restore may hold.
+ * The life of a VecCollection. It manages a collection in an engine, which users change by hand, which is
+ * unavailable for a while, and on which a restore may hold the Lease.
  */
 import type { CollectionInfo } from '../../crds/engine/collections.ts'
 import { settings } from '../builders.ts'
-import { inTurn, justStarted, killedAfter } from './collection-room.ts'
+import { longRunning, justStarted, killedAfter } from './collection-hooks.ts'
 import type { Step } from './explore.ts'
 import type { Life } from './life.ts'
 import { pass, type Passing } from './pass.ts'
@@ -16,7 +16,7 @@ const NAME = 'docs'
 const ALIAS = 'current'
 const FIELD = 'author'
 const PARENT = `VecCollection/${NAME}`
-/** Creation, index, alias: after each of them the service may be killed. */
+/** The service may be killed after each of its writes: collection, index, alias. */
 const WRITES = [1, 2, 3]
 
 export function collections(): Record<string, Life> {
@@ -27,7 +27,7 @@ export function collections(): Record<string, Life> {
   ): Life => ({
     start: smallWorld([stored('VecCollection', NAME, { ...SPEC, deletionPolicy })], left),
     parent: PARENT,
-    room: inTurn,
+    hooks: longRunning,
     rest: ['Ready', 'Degraded'],
     more: (world) => [
       ...comes(world, CLUSTER),
@@ -39,16 +39,16 @@ export function collections(): Record<string, Life> {
     ...goes(world, 'VecCluster/a'),
     ...WRITES.flatMap((writes) => striking(world, 'kills', killed(writes))),
     ...others(world),
-    ...people(world),
+    ...manualChanges(world),
     ...changes(world),
   ]
   return {
     'one life': life('Delete', { deletions: 1, kills: 1 }, all),
-    'one that stays': life('Retain', { deletions: 1, kills: 1, losses: 1 }, all),
+    'data is retained': life('Retain', { deletions: 1, kills: 1, losses: 1 }, all),
     'changed by hand': life('Delete', { deletions: 1, hands: 2 }, all),
-    'others at work': life('Delete', { deletions: 1, aways: 1, turns: 1, losses: 1 }, all),
+    'others in progress': life('Delete', { deletions: 1, aways: 1, starts: 1, losses: 1 }, all),
     'another spec': life('Delete', { deletions: 1, changes: 2, kills: 1 }, all),
-    'all at once': life('Delete', { hands: 1, aways: 1, turns: 1, kills: 1 }, all),
+    'all at once': life('Delete', { hands: 1, aways: 1, starts: 1, kills: 1 }, all),
   }
 }
 
@@ -65,29 +65,29 @@ function changes(world: SmallWorld): Step<SmallWorld>[] {
   return striking(
     world,
     'changes',
-    edited('no index is wanted', PARENT, { spec: { payloadIndexes: [] } }),
-    edited('no alias is wanted', PARENT, { spec: { aliases: [] } }),
-    edited('the payload is wanted on disk', PARENT, { spec: { onDiskPayload: true } }),
-    edited('vectors of another size are wanted', PARENT, {
+    edited('the spec has no index', PARENT, { spec: { payloadIndexes: [] } }),
+    edited('the spec has no alias', PARENT, { spec: { aliases: [] } }),
+    edited('the spec has the payload on disk', PARENT, { spec: { onDiskPayload: true } }),
+    edited('the spec has vectors of another size', PARENT, {
       spec: { vectors: [{ size: 8, distance: 'Cosine' }] },
     }),
   )
 }
 
-function passing(room: Passing['room']): Passing {
-  return { parent: PARENT, room, settings }
+function passing(hooks: Passing['hooks']): Passing {
+  return { parent: PARENT, hooks, settings }
 }
 
-/** What it wrote to the engine stays; what it would have answered is lost. */
+/** What the service wrote to the engine stays; its answer is lost. */
 function killed(writes: number): Step<SmallWorld> {
   return {
     name: `the service is killed after ${writes} writes`,
-    // The engine is that of this world; what is answered goes into another.
+    // The service writes to the engine of this world before it is killed; nothing else of the pass is carried out.
     take: (to) => pass(to, passing(killedAfter(writes)), 'nothing'),
   }
 }
 
-/** What happens to the engine besides. */
+/** The engine becomes unavailable, and a restore takes the Lease. */
 function others(world: SmallWorld): Step<SmallWorld>[] {
   const { isReady, holder } = world.engine
   const ready = change(isReady ? 'the engine is away' : 'the engine is back', (engine) => {
@@ -99,12 +99,12 @@ function others(world: SmallWorld): Step<SmallWorld>[] {
   })
   return [
     ...(isReady ? striking(world, 'aways', ready) : [ready]),
-    ...(holder === undefined ? striking(world, 'turns', held) : [held]),
+    ...(holder === undefined ? striking(world, 'starts', held) : [held]),
   ]
 }
 
-/** What people do by hand. */
-function people(world: SmallWorld): Step<SmallWorld>[] {
+/** What users change in the engine by hand. */
+function manualChanges(world: SmallWorld): Step<SmallWorld>[] {
   const { collections, aliasTargets } = world.engine
   const info = collections.get(NAME)?.info
   return striking(

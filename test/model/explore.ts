@@ -1,68 +1,69 @@
 /**
- * Explores every state a small world can come to, breadth first: what may happen in a state is asked,
- * each of it is done to a copy, and what was seen before is not looked at again.
+ * Explores every state that a small world can reach, breadth first: each step that is possible in a state is
+ * taken in a copy of it, and a state that was reached before is not explored again.
  */
 
 export interface Step<World> {
   name: string
-  /** A fault, or what a person may do and nobody may count on: no way to a goal leads over it. */
+  /** A fault, or an action that a user may or may not take: a path to a goal must not depend on it. */
   isStrike?: boolean
-  /** Does it to a world of its own; throws a `Wrong` where a promise is broken. */
+  /** Changes the world that it is given; throws `Wrong` if the step breaks a promise. */
   take: (world: World) => Promise<void>
 }
 
 export interface Model<World> {
   start: World
   copy(world: World): World
-  /** What may happen. */
+  /** Steps that are possible in this world. */
   steps(world: World): Step<World>[]
-  /** States of the same text are one. */
+  /** Worlds with the same text are the same state. */
   text(world: World): string
-  /** What two of them must agree on after the same step (unmerged.ts); by default the text. */
+  /** What two worlds of the same text must have in common after the same step (unmerged.ts); by default the text. */
   outcome?(world: World): string
-  /** What a step must not do: what it did, in words. */
+  /** Promises that a step broke, in words. */
   wrong(before: World, after: World): string[]
-  /** What must hold in a state by itself; it is left as it is. */
+  /** Promises that a state breaks, whatever led to it; does not change the world. */
   wrongIn?(world: World): Promise<string[]>
-  /** Where everything comes to rest, at last. */
+  /** Whether everything is done: a goal must be reachable from every state. */
   isGoal(world: World): boolean
 }
 
 export interface Found {
   states: number
   steps: number
-  /** Every state was looked into; else dead ends are not judged. */
+  /** Every state was explored. If not, dead ends are not determined. */
   isWhole: boolean
-  /** Broken promises, each with a way that leads there. */
+  /** Broken promises, each with a path that leads to it. */
   wrong: string[]
-  /** States from which no way leads to a goal. */
+  /** States from which no path leads to a goal. */
   deadEnds: string[]
 }
 
-/** A promise was broken in a step. */
+/** A step broke a promise. */
 export class Wrong extends Error {}
 
-/** How each state was come to. */
+/** How a state was reached first. */
 interface Origin {
   from: number
   by: string
 }
 
-const MOST_TOLD = 5
+const MOST_REPORTED = 5
 
-/** Every state, or the first so many. */
+/** Explores every state, or the first `most` states. */
 export async function explore<World>(model: Model<World>, most = Infinity): Promise<Found> {
-  // By state; the world until it has been looked into: there are too many to keep them.
+  // By state. A world is dropped once it is explored: all of them together do not fit into memory.
   const worlds: (World | undefined)[] = [model.start]
   const origins: Origin[] = [{ from: -1, by: 'start' }]
   const known = new Map([[model.text(model.start), 0]])
   const ways = new Ways()
   const goals: number[] = []
-  // By its words the shortest way there: one defect breaks many states.
+  // The shortest path to each message: one defect breaks many states.
   const wrong = new Map<string, string>()
-  const tell = (words: string[], at: number, by = '') => {
-    const said = words.join('; ')
-    if (words.length > 0 && !wrong.has(said)) wrong.set(said, `${way(origins, at)}${by}: ${said}`)
+  const record = (words: string[], at: number, by = '') => {
+    const message = words.join('; ')
+    if (words.length > 0 && !wrong.has(message))
+      wrong.set(message, `${way(origins, at)}${by}: ${message}`)
   }
   let steps = 0
 
@@ -72,15 +73,15 @@ export async function explore<World>(model: Model<World>, most = Infinity): Prom
     if (world === undefined) break
     worlds[at] = undefined
     if (model.isGoal(world)) goals.push(at)
-    tell(await told(async () => (await model.wrongIn?.(world)) ?? []), at)
+    record(await violationsOf(async () => (await model.wrongIn?.(world)) ?? []), at)
     for (const step of model.steps(world)) {
       const next = model.copy(world)
-      const broken = await told(async () => {
+      const broken = await violationsOf(async () => {
         await step.take(next)
         return model.wrong(world, next)
       })
       steps += 1
-      tell(broken, at, ` > ${step.name}`)
+      record(broken, at, ` > ${step.name}`)
       const text = model.text(next)
       const found = known.get(text) ?? worlds.length
       if (step.isStrike !== true) ways.add(at, found)
@@ -95,15 +96,15 @@ export async function explore<World>(model: Model<World>, most = Infinity): Prom
     states: worlds.length,
     steps,
     isWhole,
-    wrong: [...wrong.values()].slice(0, MOST_TOLD),
+    wrong: [...wrong.values()].slice(0, MOST_REPORTED),
     deadEnds: (isWhole ? ways.lost(worlds.length, goals) : [])
-      .slice(0, MOST_TOLD)
+      .slice(0, MOST_REPORTED)
       .map((state) => way(origins, state)),
   }
 }
 
-/** What is wrong, be it said or thrown. */
-async function told(judge: () => Promise<string[]>): Promise<string[]> {
+/** Broken promises, whether they are returned or thrown. */
+async function violationsOf(judge: () => Promise<string[]>): Promise<string[]> {
   try {
     return await judge()
   } catch (error) {
@@ -112,7 +113,7 @@ async function told(judge: () => Promise<string[]>): Promise<string[]> {
   }
 }
 
-/** Which state leads to which, by what may be counted on. */
+/** Which state leads to which, by steps that are not strikes. */
 class Ways {
   readonly #from: number[] = []
   readonly #to: number[] = []

@@ -1,4 +1,4 @@
-/** What can happen to a Job in a small world: it tells of itself, ends, crashes, and goes. */
+/** What can happen to a Job in a small world: it reports, ends, crashes, and is deleted. */
 import { parseProgress, type Progress } from '../../crds/contract/job.ts'
 import type { Job } from '../../crds/kubernetes.ts'
 import { ANNOTATIONS, LABELS } from '../../crds/contract/names.ts'
@@ -7,49 +7,49 @@ import type { Step } from './explore.ts'
 import { at, beginEnd, edit, ownJobs, remove, type Small, type SmallWorld } from './small-world.ts'
 import { striking } from './steps.ts'
 
-/** What a report tells of the work of one kind, and what the work leaves. */
+/** Does the work of one kind's Jobs up to a state. Returns the fields that its report adds. */
 export type Work = (world: SmallWorld, job: Job, state: Progress['state']) => Partial<Progress>
 
-export interface Doing {
+export interface JobContext {
   parent: string
   work: Work
-  /** Nothing is on its way to a cache: what takes seconds seldom overtakes what takes moments. */
+  /** The caches are current. If not, a Job step is a strike: it takes seconds, and a cache seldom lags that long. */
   isAllSeen: boolean
 }
 
 /** Every step of every Job that has not ended. */
-export function jobSteps(world: SmallWorld, doing: Doing): Step<SmallWorld>[] {
-  return ownJobs(world, doing.parent)
+export function jobSteps(world: SmallWorld, context: JobContext): Step<SmallWorld>[] {
+  return ownJobs(world, context.parent)
     .filter(isUnfinished)
-    .flatMap((job) => stepsOf(job, world, doing))
+    .flatMap((job) => stepsOf(job, world, context))
 }
 
 function stepsOf(
   job: Job,
   world: SmallWorld,
-  { parent, work, isAllSeen }: Doing,
+  { parent, work, isAllSeen }: JobContext,
 ): Step<SmallWorld>[] {
   const { name, deletionTimestamp } = job.metadata
-  const told = toldBy(world, parent, job)
+  const reported = reportedState(world, parent, job)
   const step = (what: string, take: (world: SmallWorld) => void) => ({
     name: `${name} ${what}`,
     take: async (to: SmallWorld) => take(to),
   })
-  const tell = (state: Progress['state']) => (to: SmallWorld) =>
+  const reports = (state: Progress['state']) => (to: SmallWorld) =>
     report(to, { parent, job, state, work })
   const end = (type: 'Complete' | 'Failed') => (to: SmallWorld) => ended(to, job, type)
   const slow = (one: Step<SmallWorld>) => (isAllSeen ? [one] : striking(world, 'lags', one))
-  const isRefusedOrFailed = told === 'Failed' || told === 'Refused'
+  const isRefusedOrFailed = reported === 'Failed' || reported === 'Refused'
   return [
-    ...(told === undefined ? slow(step('starts', tell('Started'))) : []),
-    ...(told === 'Started'
+    ...(reported === undefined ? slow(step('starts', reports('Started'))) : []),
+    ...(reported === 'Started'
       ? [
-          ...slow(step('is done', tell('Done'))),
-          ...striking(world, 'failures', step('fails', tell('Failed'))),
-          ...striking(world, 'refusals', step('refuses', tell('Refused'))),
+          ...slow(step('is done', reports('Done'))),
+          ...striking(world, 'failures', step('fails', reports('Failed'))),
+          ...striking(world, 'rejections', step('refuses', reports('Refused'))),
         ]
       : []),
-    ...(told === 'Done' ? [step('ends', end('Complete'))] : []),
+    ...(reported === 'Done' ? [step('ends', end('Complete'))] : []),
     ...(isRefusedOrFailed
       ? [step('ends without success', end('Failed'))]
       : striking(world, 'crashes', step('crashes for good', end('Failed')))),
@@ -63,11 +63,11 @@ function stepsOf(
   ]
 }
 
-export function hasTold(world: SmallWorld, parent: string, job: Job): boolean {
-  return toldBy(world, parent, job) !== undefined
+export function hasReported(world: SmallWorld, parent: string, job: Job): boolean {
+  return reportedState(world, parent, job) !== undefined
 }
 
-function toldBy(world: SmallWorld, parent: string, job: Job): Progress['state'] | undefined {
+function reportedState(world: SmallWorld, parent: string, job: Job): Progress['state'] | undefined {
   const progress = progressIn(world.live[parent])
   return progress?.job === job.metadata.uid ? progress?.state : undefined
 }
@@ -77,15 +77,15 @@ function progressIn(parent: Small | undefined): Progress | undefined {
   return parseProgress(annotations?.[ANNOTATIONS.progress], uid)
 }
 
-interface Telling {
+interface JobReport {
   parent: string
   job: Job
   state: Progress['state']
   work: Work
 }
 
-/** As jobs/reporter.ts writes it: what is carried over stays. */
-function report(world: SmallWorld, { parent, job, state, work }: Telling): void {
+/** Writes the report as jobs/reporter.ts does, which keeps `applied` of the last report. */
+function report(world: SmallWorld, { parent, job, state, work }: JobReport): void {
   const found = world.live[parent]
   if (found === undefined) return
   const before = progressIn(found)

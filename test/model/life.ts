@@ -1,39 +1,39 @@
-/** The life of one resource in a small world: what may happen to it, and what must hold all the time. */
+/** The life of one resource in a small world: what may happen to it, and what must always hold. */
 import type { KindHooks } from '../../hooks/kind-hooks.ts'
 import { isUnfinished } from '../../hooks/job.ts'
 import { settings } from '../builders.ts'
 import type { Model, Step } from './explore.ts'
-import { hasTold, jobSteps, type Work } from './jobs.ts'
-import { askOnly, carryOutKept, isShown, pass, type Passing } from './pass.ts'
+import { hasReported, jobSteps, type Work } from './jobs.ts'
+import { askOnly, carryOutPending, isCached, pass, type Passing } from './pass.ts'
 import { beside, doubled, lost, phaseIn, revived } from './promises.ts'
 import { beginEnd, copyOf, ownJobs, remove, type Small, type SmallWorld } from './small-world.ts'
 import { striking } from './steps.ts'
-import { isAlike, nextInstant, outcomeOf, textOf } from './told.ts'
+import { isAlike, nextInstant, outcomeOf, textOf } from './state-text.ts'
 
 export interface Life {
   start: SmallWorld
   /** `Kind/name`. */
   parent: string
-  room: (world: SmallWorld) => KindHooks
-  /** What its Jobs do; absent where it has none. */
+  hooks: (world: SmallWorld) => KindHooks
+  /** What its Jobs do; absent if it has none. */
   work?: Work
-  /** Phases in which it has come to rest. */
+  /** Phases in which its work is done. */
   rest: readonly string[]
   /** Phases that it never leaves. */
   final?: readonly string[]
-  inPlace?: readonly string[]
-  /** What else can happen in a world. */
+  updatedKinds?: readonly string[]
+  /** Further steps that are possible in a world. */
   more?: (world: SmallWorld) => Step<SmallWorld>[]
-  /** What must hold for this kind alone. */
+  /** Promises of this kind that a step broke. */
   wrong?: (before: SmallWorld, after: SmallWorld) => string[]
 }
 
-/** Passes after which nothing may change any more, when nothing happens. */
+/** After this many passes without another event, a further pass must not change anything. */
 const ROUNDS = 8
 
 export function lifeOf(life: Life): Model<SmallWorld> {
-  const { parent, room, work, final = [] } = life
-  const passing: Passing = { ...life, parent, room, settings }
+  const { parent, hooks, work, final = [] } = life
+  const passing: Passing = { ...life, parent, hooks, settings }
   const rest = restIn(passing)
   return {
     start: { ...life.start, seen: allSeen(life.start, passing) },
@@ -59,16 +59,16 @@ export function lifeOf(life: Life): Model<SmallWorld> {
     ],
     wrongIn: async (world) =>
       world.answered === undefined && isAllSeen(world, passing) && !(await rest(world))
-        ? ['flaps: passes go on to change what nobody touches']
+        ? ['flaps: passes keep changing objects although nothing else happens']
         : [],
     isGoal: (world) => isGoal(world, life),
   }
 }
 
-/** Of one resource Metacontroller has one pass at a time; one that it never finishes is lost. */
+/** Metacontroller runs one pass of a resource at a time. A pass that it does not finish is lost. */
 function passes(world: SmallWorld, passing: Passing): Step<SmallWorld>[] {
   if (world.answered !== undefined) {
-    return [{ name: 'its answer is carried out', take: async (to) => carryOutKept(to, passing) }]
+    return [{ name: 'its answer is carried out', take: async (to) => carryOutPending(to, passing) }]
   }
   return [
     { name: 'pass', take: (to) => pass(to, passing) },
@@ -85,7 +85,7 @@ function passes(world: SmallWorld, passing: Passing): Step<SmallWorld>[] {
   ]
 }
 
-/** It is gone; or it has done what is asked of it now, and nothing is under way. */
+/** The resource is gone, or it has done what its current spec requests and no Job is unfinished. */
 function isGoal(world: SmallWorld, { parent, rest }: Life): boolean {
   const found = world.live[parent]
   if (world.answered !== undefined) return false
@@ -109,37 +109,37 @@ interface Condition {
   observedGeneration?: number
 }
 
-/** Time goes on until it makes a difference; caches seldom lag for so long. */
+/** Time advances to the next instant that matters to a decision. It is a strike while a cache lags: few lag so long. */
 function time(world: SmallWorld, passing: Passing): Step<SmallWorld>[] {
   const next = nextInstant(world)
   if (next === undefined) return []
   const step = {
-    name: 'time goes on',
+    name: 'time passes',
     take: async (to: SmallWorld) => void (to.now = next + 1000),
   }
   if (!isAllSeen(world, passing)) {
-    return striking(world, 'lags', { ...step, name: 'time goes on unseen' })
+    return striking(world, 'lags', { ...step, name: 'time passes while a cache lags' })
   }
   if (
     ownJobs(world, passing.parent).some(
-      (job) => isUnfinished(job) && !hasTold(world, passing.parent, job),
+      (job) => isUnfinished(job) && !hasReported(world, passing.parent, job),
     )
   ) {
-    return striking(world, 'silences', { ...step, name: 'time goes on in silence' })
+    return striking(world, 'silences', { ...step, name: 'time passes without a report' })
   }
   return 'time' in world.left ? striking(world, 'time', step) : [step]
 }
 
-/** A person deletes it; Metacontroller's finalizer holds it until its hook says otherwise. */
-function deletion(world: SmallWorld, { parent, room }: Life): Step<SmallWorld>[] {
+/** A user deletes the resource; the finalizer of Metacontroller keeps it until the finalize hook is done. */
+function deletion(world: SmallWorld, { parent, hooks }: Life): Step<SmallWorld>[] {
   if (world.live[parent]?.metadata.deletionTimestamp !== undefined) return []
   if (world.live[parent] === undefined) return []
-  const isHeld = room(world).finalize !== undefined
+  const isHeld = hooks(world).finalize !== undefined
   const take = async (to: SmallWorld) => (isHeld ? beginEnd(to, parent) : remove(to, parent))
   return striking(world, 'deletions', { name: 'is deleted', take })
 }
 
-/** The caches of Metacontroller hear of what happened: one of the resource, one of all others. */
+/** The caches of Metacontroller catch up: one has the resource, one all other objects. */
 function seeing(world: SmallWorld, passing: Passing): Step<SmallWorld>[] {
   const step = (name: string, isSeen: (key: string) => boolean) => {
     const seen = seenOf(world, passing, isSeen)
@@ -158,11 +158,11 @@ function seenOf(
   passing: Passing,
   isSeen: (key: string) => boolean,
 ): SmallWorld['seen'] {
-  const kept = Object.entries(world.seen).filter(([key]) => !isSeen(key))
-  const heard = Object.entries(world.live).filter(
-    ([key, object]) => isSeen(key) && isShown(object, key, world, passing),
+  const unchanged = Object.entries(world.seen).filter(([key]) => !isSeen(key))
+  const updated = Object.entries(world.live).filter(
+    ([key, object]) => isSeen(key) && isCached(object, key, world, passing),
   )
-  return Object.fromEntries([...kept, ...heard])
+  return Object.fromEntries([...unchanged, ...updated])
 }
 
 function isAllSeen(world: SmallWorld, passing: Passing): boolean {
@@ -173,7 +173,7 @@ function allSeen(world: SmallWorld, passing: Passing): SmallWorld['seen'] {
   return seenOf(world, passing, () => true)
 }
 
-/** An object that was changed is another object. */
+/** By default objects are compared by identity: a changed object is another one. */
 function isSame(
   one: Record<string, Small>,
   other: Record<string, Small>,
@@ -189,7 +189,7 @@ function isSame(
   )
 }
 
-/** Whether passes soon change nothing any more, when nothing else happens. It leaves no trace. */
+/** Whether passes soon stop changing anything, if nothing else happens. It works on copies of the world. */
 function restIn(passing: Passing): (world: SmallWorld) => Promise<boolean> {
   const known = new Set<string>()
   return async (world) => {

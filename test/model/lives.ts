@@ -4,7 +4,7 @@ import { schedules } from './backup-schedule.ts'
 import { clusters } from './cluster.ts'
 import { collections } from './collection.ts'
 import type { Life } from './life.ts'
-import { backups, migrations, restores } from './transfers.ts'
+import { backups, migrations, restores } from './data-jobs.ts'
 
 export const LIVES: Record<string, Record<string, Life>> = {
   VecCluster: clusters(),

@@ -5,12 +5,12 @@ import type { KindHooks } from '../../hooks/kind-hooks.ts'
 import { explore, Wrong, type Found, type Model } from './explore.ts'
 import { lifeOf, type Life } from './life.ts'
 import { LIVES } from './lives.ts'
-import { migrations } from './transfers.ts'
+import { migrations } from './data-jobs.ts'
 import { walk } from './unmerged.ts'
 
-/** All of them are looked at by `npm run test:model`. */
+/** `npm run test:model` explores all states. */
 const FIRST_STATES = 50
-/** `npm run test:model -- --walks 30` goes further, in every world. */
+/** `npm run test:model -- --walks 30` walks further, through every world. */
 const WALKS = { seed: 1, walks: 6, length: 60 }
 
 for (const [kind, lives] of Object.entries(LIVES)) {
@@ -24,26 +24,29 @@ for (const [kind, lives] of Object.entries(LIVES)) {
 }
 
 for (const [kind, lives] of Object.entries(LIVES)) {
-  t.test(`${kind}: states of the same text are one, whatever came before`, async (t) => {
-    const [life] = Object.values(lives)
-    if (life === undefined) throw new Error('no life')
-    const { compared, differences } = await walk(lifeOf(life), WALKS)
-    t.ok(compared > 100, String(compared))
-    t.strictSame(differences, [])
-  })
+  t.test(
+    `${kind}: worlds of the same text have the same future, whatever led to them`,
+    async (t) => {
+      const [life] = Object.values(lives)
+      if (life === undefined) throw new Error(`no life of ${kind}`)
+      const { compared, differences } = await walk(lifeOf(life), WALKS)
+      t.ok(compared > 100, String(compared))
+      t.strictSame(differences, [])
+    },
+  )
 }
 
 type Request = Parameters<KindHooks['sync']>[0]
 type Answer = Awaited<ReturnType<KindHooks['sync']>>
 
-/** The life of a VecMigration whose room decides so. */
+/** Explores the life of a VecMigration whose hooks return a changed answer. */
 function broken(change: (desired: Answer, request: Request) => Answer): Promise<Found> {
-  const { room, ...life } = migrations()['one life'] as Life
+  const { hooks, ...life } = migrations()['one life'] as Life
   return explore(
     lifeOf({
       ...life,
-      room(world) {
-        const { sync, ...rest } = room(world)
+      hooks(world) {
+        const { sync, ...rest } = hooks(world)
         return {
           ...rest,
           sync: async (request, context) => change(await sync(request, context), request),
@@ -59,7 +62,7 @@ function phaseOf({ parent }: Request): string | undefined {
 
 const isJob = ({ kind }: { kind: string }) => kind === 'Job'
 
-t.test('a room that never makes its Job has dead ends', async (t) => {
+t.test('hooks that never create their Job lead to dead ends', async (t) => {
   const { deadEnds, isWhole } = await broken((desired) => ({
     ...desired,
     children: desired.children.filter((child) => !isJob(child)),
@@ -68,25 +71,25 @@ t.test('a room that never makes its Job has dead ends', async (t) => {
   t.ok(deadEnds.length > 0)
 })
 
-t.test('a room that drops a Job at work loses it', async (t) => {
+t.test('hooks that prune an unfinished Job lose it', async (t) => {
   const { wrong } = await broken((desired, { children }) => {
     const [job] = Object.values(children['Job.batch/v1'] ?? {})
     if (job === undefined) return desired
     const { kind, metadata } = job
-    const kept = desired.children.filter((child) => !isJob(child))
-    return { ...desired, children: kept, pruned: [{ kind, name: metadata.name, reason: 'none' }] }
+    const others = desired.children.filter((child) => !isJob(child))
+    return { ...desired, children: others, pruned: [{ kind, name: metadata.name, reason: 'none' }] }
   })
   t.ok(wrong.some((words) => /-migration-[0-9a-f]{5}-1 is lost$/.test(words)))
 })
 
-t.test('a room that forgets a child is stopped by the guard', async (t) => {
+t.test('hooks that omit a child are stopped by the guard', async (t) => {
   const { wrong } = await broken((desired, { children }) =>
     children['Job.batch/v1'] === undefined ? desired : { ...desired, children: [] },
   )
   t.ok(wrong.some((words) => /is neither returned nor pruned$/.test(words)))
 })
 
-t.test('a room that says something else in every pass flaps', async (t) => {
+t.test('hooks that return another status in every pass flap', async (t) => {
   const { wrong } = await broken((desired, { parent }) => {
     const { error } = (parent as { status?: { error?: string } }).status ?? {}
     return {
@@ -94,10 +97,14 @@ t.test('a room that says something else in every pass flaps', async (t) => {
       status: { ...(desired.status as object), error: error === 'a' ? 'b' : 'a' },
     }
   })
-  t.ok(wrong.some((words) => /flaps: passes go on to change what nobody touches$/.test(words)))
+  t.ok(
+    wrong.some((words) =>
+      /flaps: passes keep changing objects although nothing else happens$/.test(words),
+    ),
+  )
 })
 
-t.test('a room that goes on after the end revives what has ended', async (t) => {
+t.test('hooks that continue after the end revive a finished resource', async (t) => {
   const back = await broken((desired, request) =>
     phaseOf(request) === 'Completed' ? { ...desired, status: { phase: 'Pending' } } : desired,
   )
@@ -109,14 +116,14 @@ t.test('a room that goes on after the end revives what has ended', async (t) => 
     const job = { apiVersion: 'batch/v1', kind: 'Job', metadata: { name: 'again', labels } }
     return { ...desired, children: [...desired.children, job] }
   })
-  t.ok(again.wrong.some((words) => /again is made after the end$/.test(words)))
+  t.ok(again.wrong.some((words) => /again is created after the end$/.test(words)))
 })
 
 interface Counter {
   value: number
 }
 
-/** Counts up to three, and from two on never comes to its goal but by somebody's hand. */
+/** Counts up to three. From two on, only the strike leads to the goal. */
 const counter: Model<Counter> = {
   start: { value: 0 },
   copy: (world) => ({ ...world }),
@@ -136,7 +143,7 @@ const counter: Model<Counter> = {
   isGoal: ({ value }) => value === 1,
 }
 
-t.test('what is wrong is told with the way that leads there, and so is a dead end', async (t) => {
+t.test('a broken promise and a dead end are reported with the path that leads there', async (t) => {
   t.strictSame(await explore(counter), {
     states: 4,
     steps: 12,
@@ -146,38 +153,35 @@ t.test('what is wrong is told with the way that leads there, and so is a dead en
   })
 })
 
-t.test('a run that stops before the end says so, and judges no dead ends', async (t) => {
+t.test('an exploration that stops early reports that, and no dead ends', async (t) => {
   const { states, isWhole, deadEnds } = await explore(counter, 3)
   t.strictSame({ states, isWhole, deadEnds }, { states: 4, isWhole: false, deadEnds: [] })
-  t.equal((await explore(counter, 4)).isWhole, true, 'the last state of all was looked into')
+  t.equal((await explore(counter, 4)).isWhole, true, 'the last state is explored')
 })
 
-t.test(
-  'states that are one by their text alone are told, with the way to the second',
-  async (t) => {
-    const odd: Model<Counter> = {
-      ...counter,
-      // Two and three differ in what "break" does.
-      text: ({ value }) => String(Math.min(value, 2)),
-      outcome: ({ value }) => String(value),
-    }
-    const { compared, differences } = await walk(odd, { seed: 1, walks: 5, length: 10 })
-    t.ok(compared > 0)
-    t.match(differences[0], /^start > .*: "(up|break)" leads two to different states: /)
-    t.strictSame((await walk(counter, { seed: 1, walks: 5, length: 10 })).differences, [])
-  },
-)
+t.test('different states of the same text are reported with the path to the second', async (t) => {
+  const odd: Model<Counter> = {
+    ...counter,
+    // Two and three differ in what "break" does.
+    text: ({ value }) => String(Math.min(value, 2)),
+    outcome: ({ value }) => String(value),
+  }
+  const { compared, differences } = await walk(odd, { seed: 1, walks: 5, length: 10 })
+  t.ok(compared > 0)
+  t.match(differences[0], /^start > .*: "(up|break)" leads to different states: /)
+  t.strictSame((await walk(counter, { seed: 1, walks: 5, length: 10 })).differences, [])
+})
 
-t.test('a decision by an age that the text does not have is found', async (t) => {
+t.test('a decision by an age that is missing in the text is found', async (t) => {
   const clock: Model<{ now: number }> = {
     start: { now: 0 },
     copy: (world) => ({ ...world }),
     text: () => 'always',
-    outcome: ({ now }) => (now > 2 ? 'silent' : 'at work'),
-    steps: () => [{ name: 'time goes on', take: async (to) => void (to.now += 1) }],
+    outcome: ({ now }) => (now > 2 ? 'silent' : 'running'),
+    steps: () => [{ name: 'time passes', take: async (to) => void (to.now += 1) }],
     wrong: () => [],
     isGoal: () => true,
   }
   const { differences } = await walk(clock, { seed: 1, walks: 1, length: 5 })
-  t.match(differences, [/"time goes on" leads two to different states: .*at work.*silent/])
+  t.match(differences, [/"time passes" leads to different states: .*running.*silent/])
 })

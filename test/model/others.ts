@@ -1,6 +1,6 @@
 /**
- * Others at work on the same cluster, as far as ours meets them: they take the Leases by the same rules,
- * and then their Jobs run.
+ * Other resources that work on the same cluster: they take the Leases by the same rules, and then their
+ * Jobs run.
  */
 import { LABELS, leaseName } from '../../crds/contract/names.ts'
 import type { Lease, LeaseHolder } from '../../crds/kubernetes.ts'
@@ -23,7 +23,7 @@ import { striking } from './steps.ts'
 const CLUSTER = 'VecCluster/a'
 const SECOND_LOOK_MS = 15_000
 
-/** One of them, for as long as its life goes: `turns` says how many may begin. */
+/** Another resource that takes these Leases: `starts` in `left` is how many may begin. */
 export function anotherWith(
   kinds: LeaseKind[],
   kind: 'VecBackup' | 'VecRestore',
@@ -32,11 +32,11 @@ export function anotherWith(
   return (world) => [...takes(world, kinds, holder), ...works(world, kinds, holder), ...ends(world)]
 }
 
-/** One without a Lease: it begins while nobody holds that of the writers. */
+/** A migration takes no Lease: it begins while no resource holds the Lease of the writers. */
 export function anotherMigration(world: SmallWorld): Step<SmallWorld>[] {
   if (isHeld(world, 'write')) return []
   return [
-    ...striking(world, 'turns', {
+    ...striking(world, 'starts', {
       name: 'another migration begins',
       take: async (to) => void create(to, jobOf('other', 'migration')),
     }),
@@ -44,7 +44,7 @@ export function anotherMigration(world: SmallWorld): Step<SmallWorld>[] {
   ]
 }
 
-/** Who is at work without a Lease. */
+/** Unfinished Jobs that hold no Lease. */
 export function withoutLease(world: SmallWorld): string[] {
   return jobs(world)
     .filter((job) => isUnfinished(job) && job.metadata.labels?.[LABELS.verb] === 'migration')
@@ -59,11 +59,12 @@ function takes(world: SmallWorld, kinds: LeaseKind[], holder: LeaseHolder): Step
     const claimed = claimIn(to, kinds, holder)
     if (claimed?.state !== 'taking') return
     for (const { lease } of claimed.writes) {
-      const wanted = lease as unknown as Small
-      if (!create(to, wanted)) edit(to, keyOf(lease), (found) => ({ ...found, spec: wanted.spec }))
+      const desired = lease as unknown as Small
+      if (!create(to, desired))
+        edit(to, keyOf(lease), (found) => ({ ...found, spec: desired.spec }))
     }
   }
-  return striking(world, 'turns', { name: `another ${holder.kind} takes its turn`, take })
+  return striking(world, 'starts', { name: `another ${holder.kind} takes the Lease`, take })
 }
 
 function works(world: SmallWorld, kinds: LeaseKind[], holder: LeaseHolder): Step<SmallWorld>[] {
@@ -75,7 +76,7 @@ function works(world: SmallWorld, kinds: LeaseKind[], holder: LeaseHolder): Step
   )
   if (holder.kind === 'VecRestore' && (isEarly || isHelmAtWork)) return []
   const take = async (to: SmallWorld) => void create(to, jobOf(holder.uid, 'run'))
-  return [{ name: `another ${holder.kind} is at work`, take }]
+  return [{ name: `another ${holder.kind} starts its Job`, take }]
 }
 
 function ends(world: SmallWorld): Step<SmallWorld>[] {
@@ -122,7 +123,7 @@ function seenLease(world: SmallWorld, kind: LeaseKind): ObservedLease {
   return { kind, lease, jobs: of }
 }
 
-/** A restore that reads a backup: it begins once that is complete. */
+/** A restore that reads a backup: it begins once the backup is complete. */
 export function reader(world: SmallWorld, backup: string): Step<SmallWorld>[] {
   const found = world.live[backup]
   if (found === undefined) return []
@@ -137,6 +138,6 @@ export function reader(world: SmallWorld, backup: string): Step<SmallWorld>[] {
     })
     create(to, jobOf('other', 'run'))
   }
-  const begins = striking(world, 'turns', { name: 'a restore reads it', take })
+  const begins = striking(world, 'starts', { name: 'a restore reads it', take })
   return [...(isWhole && !isGoing ? begins : []), ...ends(world)]
 }

@@ -1,4 +1,4 @@
-/** One pass of Metacontroller in a small world: by the real hooks and their guard, on what it has seen. */
+/** One pass of Metacontroller in a small world: calls the real hooks and their guard with the cached objects. */
 import { isDeepStrictEqual } from 'node:util'
 import { VecBackup } from '../../crds/backup.ts'
 import { isUnfinished } from '../../hooks/job.ts'
@@ -26,21 +26,21 @@ import {
 export interface Passing {
   /** `Kind/name` of the parent. */
   parent: string
-  /** The service, just started: it remembers nothing of earlier passes. */
-  room: (world: SmallWorld) => KindHooks
+  /** The hooks of a service that has just started and has no memory of earlier passes. */
+  hooks: (world: SmallWorld) => KindHooks
   settings: Settings
-  /** Kinds of children that are changed where they are; others stay as they were made. */
-  inPlace?: readonly string[]
+  /** Kinds of children that Metacontroller updates; other children are only created and deleted. */
+  updatedKinds?: readonly string[]
 }
 
-/** Related kinds by the plural a customize hook names. */
+/** Related kinds by the plural that a customize hook returns. */
 const KIND_OF: Record<string, string> = {
   vecclusters: 'VecCluster',
   vecbackups: 'VecBackup',
   statefulsets: 'StatefulSet',
 }
 
-/** How much of an answer is carried out: what the service itself wrote is written in any case. */
+/** How much of an answer is carried out. The writes of the service itself are always done. */
 export type Heard = 'all' | 'children' | 'nothing'
 
 export async function pass(
@@ -51,64 +51,64 @@ export async function pass(
   const asked = await ask(world, passing)
   if (asked === undefined || heard === 'nothing') return
   const { parent, answer } = asked
-  carryOut(world, parent, { ...asked, inPlace: passing.inPlace ?? [] })
+  carryOut(world, parent, { ...asked, updatedKinds: passing.updatedKinds ?? [] })
   if (heard === 'all') conclude(world, parent, answer)
 }
 
-/** Asks the hook and keeps its answer: what the service itself writes is written, and the rest comes later. */
+/** Calls the hook, which does its own writes, and stores its answer for later. */
 export async function askOnly(world: SmallWorld, passing: Passing): Promise<void> {
   const asked = await ask(world, passing)
   if (asked !== undefined) world.answered = asked
 }
 
-/** Carries out the answer that was kept, whatever has happened since. */
-export function carryOutKept(world: SmallWorld, { inPlace = [] }: Passing): void {
+/** Carries out the stored answer, whatever has happened since. */
+export function carryOutPending(world: SmallWorld, { updatedKinds = [] }: Passing): void {
   const { answered } = world
   if (answered === undefined) return
   delete world.answered
-  carryOut(world, answered.parent, { ...answered, inPlace })
+  carryOut(world, answered.parent, { ...answered, updatedKinds })
   conclude(world, answered.parent, answered.answer)
 }
 
 async function ask(world: SmallWorld, passing: Passing): Promise<Answering | undefined> {
   const parent = world.seen[passing.parent]
   if (parent === undefined) return undefined
-  const room = passing.room(world)
+  const hooks = passing.hooks(world)
   const children = childrenIn(world.seen, parent)
-  const answer = await decide(world, { ...passing, parent, room, children })
+  const answer = await decide(world, { ...passing, parent, hooks, children })
   return { parent, children, answer }
 }
 
-/** It has no memory, and is dear to make. */
+/** Guards are stateless and expensive to create. */
 const guards = new Map<string, AnswerValidator>()
 
-function guardFor(room: KindHooks): AnswerValidator {
-  const found = guards.get(room.kind) ?? answerValidator(room)
-  guards.set(room.kind, found)
+function guardFor(hooks: KindHooks): AnswerValidator {
+  const found = guards.get(hooks.kind) ?? answerValidator(hooks)
+  guards.set(hooks.kind, found)
   return found
 }
 
-interface Deciding extends Omit<Passing, 'parent' | 'room'> {
+interface Deciding extends Omit<Passing, 'parent' | 'hooks'> {
   parent: Small
-  room: KindHooks
+  hooks: KindHooks
   children: Small[]
 }
 
 async function decide(world: SmallWorld, deciding: Deciding): Promise<HookAnswer> {
-  const { parent, room, children, settings } = deciding
+  const { parent, hooks, children, settings } = deciding
   const finalizing = parent.metadata.deletionTimestamp !== undefined
-  const hook = finalizing && room.finalize !== undefined ? 'finalize' : 'sync'
+  const hook = finalizing && hooks.finalize !== undefined ? 'finalize' : 'sync'
   const request = {
     parent,
     children: groupObjects(children),
-    related: finalizing ? {} : groupObjects(relatedTo(world.seen, room, parent)),
+    related: finalizing ? {} : groupObjects(relatedTo(world.seen, hooks, parent)),
     finalizing,
   }
-  const call = hook === 'finalize' ? room.finalize : room.sync
+  const call = hook === 'finalize' ? hooks.finalize : hooks.sync
   const desired = await call?.(request, { now: new Date(world.now), settings })
   if (desired === undefined) throw new Error(`no ${hook} hook`)
   try {
-    return guardFor(room)(request, desired, hook)
+    return guardFor(hooks)(request, desired, hook)
   } catch (error) {
     if (error instanceof InvalidAnswer) throw new Wrong(error.message)
     throw error
@@ -118,27 +118,31 @@ async function decide(world: SmallWorld, deciding: Deciding): Promise<HookAnswer
 interface Answered {
   answer: HookAnswer
   children: Small[]
-  inPlace: readonly string[]
+  updatedKinds: readonly string[]
 }
 
-function carryOut(world: SmallWorld, parent: Small, { answer, children, inPlace }: Answered): void {
-  const wanted = new Map(answer.children.map((child) => [keyOf(child as Small), child]))
+function carryOut(
+  world: SmallWorld,
+  parent: Small,
+  { answer, children, updatedKinds }: Answered,
+): void {
+  const desired = new Map(answer.children.map((child) => [keyOf(child as Small), child]))
   for (const child of children) {
     const key = keyOf(child)
     const isThere = world.live[key]?.metadata.uid === child.metadata.uid
-    if (wanted.has(key) || !isThere) continue
-    // Its finalizer holds it.
+    if (desired.has(key) || !isThere) continue
+    // The finalizer keeps the object.
     if (child.kind === VecBackup.kind) beginEnd(world, key)
     else remove(world, key)
   }
-  for (const [key, child] of wanted) {
+  for (const [key, child] of desired) {
     const observed = children.find((one) => keyOf(one) === key)
     if (observed === undefined) make(world, child, parent)
-    else if (inPlace.includes(child.kind)) change(world, observed, child)
+    else if (updatedKinds.includes(child.kind)) change(world, observed, child)
   }
 }
 
-/** The status is written last, and finalizers go. */
+/** Writes the status last, or removes the finalizer. */
 function conclude(world: SmallWorld, parent: Small, { status, finalized }: HookAnswer): void {
   const key = keyOf(parent)
   const live = world.live[key]
@@ -146,7 +150,7 @@ function conclude(world: SmallWorld, parent: Small, { status, finalized }: HookA
   if (finalized === true) {
     const [job] = ownJobs(world, key).filter(isUnfinished)
     if (job !== undefined && !world.namespaceEnds)
-      throw new Wrong(`${job.metadata.name} outlives it`)
+      throw new Wrong(`${job.metadata.name} outlives its parent`)
     remove(world, key)
   } else if (!isDeepStrictEqual(live.status, status))
     edit(world, key, (found) => ({ ...found, status }))
@@ -155,27 +159,27 @@ function conclude(world: SmallWorld, parent: Small, { status, finalized }: HookA
 function make(world: SmallWorld, child: Child, parent: Small): void {
   const { apiVersion, kind, metadata } = parent
   const { name, uid = '' } = metadata
-  // Under Kubernetes a child of a parent that is gone is collected at once.
+  // Kubernetes garbage-collects a child of a parent that is gone.
   if (world.live[keyOf(parent)]?.metadata.uid !== uid) return
   if (world.namespaceEnds) return
   create(world, child, { apiVersion, kind, name, uid, controller: true })
 }
 
-/** What is as it should be is not written, and what was changed since it was seen is a conflict. */
+/** Writes only differences. An object that was changed since it was cached is a conflict and stays as it is. */
 function change(world: SmallWorld, found: Small, child: Child): void {
   const key = keyOf(found)
   if (world.live[key] !== found) return
   const { metadata, ...rest } = child as Small
   const annotations = { ...found.metadata.annotations, ...metadata.annotations }
-  const wanted = { ...found, ...rest, metadata: { ...found.metadata, annotations } }
-  if (!isDeepStrictEqual(wanted, found)) edit(world, key, () => wanted)
+  const desired = { ...found, ...rest, metadata: { ...found.metadata, annotations } }
+  if (!isDeepStrictEqual(desired, found)) edit(world, key, () => desired)
 }
 
-/** What Metacontroller's caches hold for a parent: itself, its children, and what it asks to be shown. */
-export function isShown(object: Small, key: string, world: SmallWorld, passing: Passing): boolean {
+/** Whether the caches of Metacontroller have an object for a parent: itself, a child or a related object. */
+export function isCached(object: Small, key: string, world: SmallWorld, passing: Passing): boolean {
   const parent = world.live[passing.parent] ?? world.seen[passing.parent]
   if (parent === undefined || key === passing.parent) return true
-  return isChild(object, parent) || namesOf(passing.room(world), parent).includes(key)
+  return isChild(object, parent) || namesOf(passing.hooks(world), parent).includes(key)
 }
 
 function isChild({ kind, metadata }: Small, parent: Small): boolean {
@@ -187,12 +191,12 @@ function childrenIn(seen: SmallWorld['seen'], parent: Small): Small[] {
   return Object.values(seen).filter((object) => isChild(object, parent))
 }
 
-function relatedTo(seen: SmallWorld['seen'], room: KindHooks, parent: Small): Small[] {
-  return namesOf(room, parent).flatMap((key) => seen[key] ?? [])
+function relatedTo(seen: SmallWorld['seen'], hooks: KindHooks, parent: Small): Small[] {
+  return namesOf(hooks, parent).flatMap((key) => seen[key] ?? [])
 }
 
-function namesOf(room: KindHooks, parent: Small): string[] {
-  return room
+function namesOf(hooks: KindHooks, parent: Small): string[] {
+  return hooks
     .customize(parent)
     .flatMap(({ resource, names }) => names.map((name) => `${KIND_OF[resource] ?? ''}/${name}`))
 }

@@ -1,4 +1,4 @@
-/** What all rooms read and write, over a small world: every port of every kind in one object. */
+/** The ports of the hooks of every kind over a small world, in one object. */
 import { VecBackup } from '../../crds/backup.ts'
 import type { BackupPorts } from '../../hooks/backup/observe.ts'
 import type { ConfigMap, Job, Lease, Secret } from '../../crds/kubernetes.ts'
@@ -32,7 +32,7 @@ type AllPorts = BackupPorts &
   RestorePorts
 
 export function portsOver(world: SmallWorld): AllPorts {
-  // What stands in the world under a kind has been admitted as that kind.
+  // Objects of the world were admitted as objects of their kind.
   const get = <Kind>(kind: string) => {
     return async (_: string, name: string) => world.live[`${kind}/${name}`] as Kind | undefined
   }
@@ -110,7 +110,7 @@ export function portsOver(world: SmallWorld): AllPorts {
       bucket.batches = Math.max(bucket.batches - 1, 0)
       return { done: bucket.batches === 0 }
     },
-    // Foreground: it is there until its pod has ended.
+    // Foreground deletion: the Job exists until its pod has ended.
     async deleteJob({ name, uid }) {
       if (world.live[`Job/${name}`]?.metadata.uid === uid) beginEnd(world, `Job/${name}`)
     },
@@ -128,7 +128,7 @@ export function portsOver(world: SmallWorld): AllPorts {
   }
 }
 
-/** As the API server takes a write that names a resourceVersion, or none for what is not there yet. */
+/** Optimistic locking as in the API server: the resourceVersion must match; a new object has none. */
 function isCurrent({ live }: SmallWorld, object: Lease): boolean {
   return live[keyOf(object)]?.metadata.resourceVersion === object.metadata.resourceVersion
 }

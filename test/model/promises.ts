@@ -1,4 +1,4 @@
-/** What no step may do to a resource and its Jobs, whatever its kind. */
+/** Promises to every kind: what no step may do to a resource and its Jobs. */
 import type { Job } from '../../crds/kubernetes.ts'
 import { isUnfinished } from '../../hooks/job.ts'
 import { ownJobs, unfinished, type SmallWorld } from './small-world.ts'
@@ -12,7 +12,7 @@ export function doubled(world: SmallWorld, parent: string): string[] {
   return names.length > 1 ? [`two Jobs at once: ${names.join(', ')}`] : []
 }
 
-/** A Job at work goes only when it was told to. */
+/** An unfinished Job disappears only after its deletion was requested. */
 export function lost(before: SmallWorld, after: SmallWorld, parent: string): string[] {
   if (after.live[parent] === undefined) return []
   return unfinished(before)
@@ -20,13 +20,13 @@ export function lost(before: SmallWorld, after: SmallWorld, parent: string): str
     .map((job) => `${nameOf(job)} is lost`)
 }
 
-/** Where the Job of somebody else is at work, none is made. */
+/** No Job is created while the Job of another resource is unfinished. */
 export function beside(before: SmallWorld, after: SmallWorld, parent: string): string[] {
   const own = ownJobs(after, parent)
   const made = own.filter((job) => !isThere(before, job))
   if (made.length === 0) return []
   const others = unfinished(after).filter((job) => !own.includes(job))
-  return others.map((job) => `${made.map(nameOf).join(', ')} is made beside ${nameOf(job)}`)
+  return others.map((job) => `${made.map(nameOf).join(', ')} is created while ${nameOf(job)} runs`)
 }
 
 export function revived(
@@ -40,10 +40,10 @@ export function revived(
     ({ metadata }) => !(`Job/${metadata.name}` in before.live),
   )
   const now = phaseIn(after, parent) ?? ''
-  // The hook of its deletion may see an older status than the last one, and returns it.
+  // The finalize hook may see a status that is older than the last one, and returns it.
   const isGoing = after.live[parent].metadata.deletionTimestamp !== undefined
   return [
-    ...made.map((job) => `${nameOf(job)} is made after the end`),
+    ...made.map((job) => `${nameOf(job)} is created after the end`),
     ...(now === phase || isGoing ? [] : [`was ${phase}, is ${now}`]),
   ]
 }

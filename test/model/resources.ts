@@ -1,11 +1,11 @@
-/** The resources of the small worlds, as the API server stores what a person wrote. */
+/** The resources of the small worlds, as the API server stores them after a user has written them. */
 import { API_VERSION } from '../../crds/contract/names.ts'
 import { customResourceDefinition, RESOURCES } from '../../crds/crd.ts'
 import type { AnyObject } from '../../crds/kubernetes.ts'
 import { admit } from '../world/admission/admit.ts'
 import { NAMESPACE } from './small-world.ts'
 
-/** With every default of its CRD. */
+/** A resource with every default of its CRD. */
 export function stored(kind: string, name: string, spec: object, status?: object): AnyObject {
   const resource = RESOURCES.find((one) => one.kind === kind)
   if (resource === undefined) throw new Error(`no kind ${kind}`)
@@ -23,7 +23,7 @@ export function bucketSecret(): object {
   return { apiVersion: 'v1', kind: 'Secret', metadata: { name: 'bucket' }, data }
 }
 
-/** What every backup says of its place. */
+/** The cluster and the location of every backup. */
 export const CONTENT = {
   clusterRef: { name: 'a' },
   storage: { s3: { bucket: 'b', credentialsSecretRef: { name: 'bucket' } } },

@@ -1,8 +1,8 @@
 /**
- * `npm run test:model`: explores the lives of all kinds to their ends, and prints how many states there
- * are and what is wrong in them. `--short` takes the smallest world of each kind; names, those kinds or
- * worlds; `--most <n>` stops in each world after so many states, and says so. `--walks <n>` explores nothing: it
- * walks at random so often through each world, unmerged, and compares what the same text hides (`--seed`).
+ * `npm run test:model`: explores every state of the lives of all kinds, and prints the number of states and
+ * the broken promises. `--short` selects the smallest world of each kind; names select kinds or worlds;
+ * `--most <n>` stops in each world after n states and reports it as CAPPED. `--walks <n>` takes n random walks
+ * through each world instead, which merge no states, and compares worlds of the same text (`--seed`).
  */
 import { parseArgs } from 'node:util'
 import { explore } from './explore.ts'
@@ -47,17 +47,17 @@ for (const [kind, lives] of Object.entries(LIVES)) {
     steps += found.steps
     broken += found.wrong.length + found.deadEnds.length
     capped += found.isWhole ? 0 : 1
-    const end = found.isWhole ? 'all of them' : 'CAPPED: no dead ends judged'
+    const end = found.isWhole ? 'all explored' : 'CAPPED: dead ends not determined'
     say(`${kind}, ${name}: ${found.states} states, ${found.steps} steps, ${end}`)
     for (const words of found.wrong) say(`  ${words}`)
-    for (const path of found.deadEnds) say(`  no way on from: ${path}`)
+    for (const path of found.deadEnds) say(`  no path to a goal from: ${path}`)
   }
 }
 if (values.walks !== undefined) {
   say(`${worlds} worlds walked through with seed ${seed}, ${broken} differences`)
   process.exit(broken === 0 ? 0 : 1)
 }
-const extent = capped === 0 ? 'to their ends' : `${capped} of them CAPPED`
+const extent = capped === 0 ? 'explored completely' : `${capped} of them CAPPED`
 say(`${states} states, ${steps} steps, ${worlds} worlds ${extent}, ${broken} broken`)
 process.exit(broken === 0 ? 0 : 1)
 

@@ -1,6 +1,6 @@
 /**
- * A cluster small enough to know all of it: the objects of one namespace, what Metacontroller has seen
- * of them, and the time. Plain data that is never changed but replaced, so that many states share it.
+ * A cluster that is small enough to explore completely: the objects of one namespace, their copies in the
+ * caches of Metacontroller, and the time. Objects are immutable and replaced, so that many states share them.
  */
 import { LABELS } from '../../crds/contract/names.ts'
 import { finishedCondition, type AnyObject, type Job } from '../../crds/kubernetes.ts'
@@ -16,7 +16,7 @@ export interface Small extends AnyObject {
   data?: Record<string, string>
 }
 
-/** What a hook was asked about, and what it answered. */
+/** The parent and children of a hook call, and its answer. */
 export interface Answering {
   parent: Small
   children: Small[]
@@ -28,20 +28,20 @@ export interface SmallWorld {
   now: number
   /** By `Kind/name`. */
   live: Record<string, Small>
-  /** What Metacontroller's caches hold. */
+  /** The caches of Metacontroller. */
   seen: Record<string, Small>
-  /** Objects made so far: their uids are counted. */
+  /** Number of writes so far, from which uids and resource versions are made. */
   made: number
   namespaceEnds: boolean
   engine: SmallEngine
   bucket: SmallBucket
-  /** An answer that Metacontroller has not carried out yet: it asks nothing else about this resource meanwhile. */
+  /** An answer that Metacontroller has not carried out yet. It calls no other hook of the resource meanwhile. */
   answered?: Answering
-  /** How often each kind of event may still strike. */
+  /** How often each kind of strike may still happen. */
   left: Record<string, number>
 }
 
-/** What is in the engine of a cluster, and who keeps others from writing there. */
+/** The content of a cluster's engine, and the holder of its write Lease. */
 export interface SmallEngine {
   collections: Map<string, Stored>
   /** Collection by alias. */
@@ -50,7 +50,7 @@ export interface SmallEngine {
   holder?: string
 }
 
-/** What a backup has written, in batches; and whether the store answers. */
+/** Number of batches that a backup has written, and whether the store is unavailable. */
 export interface SmallBucket {
   batches: number
   isAway: boolean
@@ -62,7 +62,7 @@ export function keyOf({ kind, metadata }: Pick<AnyObject, 'kind' | 'metadata'>):
   return `${kind}/${metadata.name}`
 }
 
-/** A world with these objects in it, that everybody has seen, in which so much may happen. */
+/** A world with these objects, all of them cached; `left` limits the strikes. */
 export function smallWorld(objects: object[], left: Record<string, number> = {}): SmallWorld {
   const engine = { collections: new Map(), aliasTargets: new Map(), isReady: true }
   const world: SmallWorld = {
@@ -80,7 +80,7 @@ export function smallWorld(objects: object[], left: Record<string, number> = {})
   return world
 }
 
-/** A world of its own: the objects in it are shared, for none of them is ever changed. */
+/** A copy that can be changed. It shares the objects, which are immutable. */
 export function copyOf(world: SmallWorld): SmallWorld {
   const { live, seen, left, engine, bucket } = world
   const { collections, aliasTargets } = engine
@@ -99,7 +99,7 @@ export function copyOf(world: SmallWorld): SmallWorld {
   }
 }
 
-/** As the API server makes it; false where something of that name is there, or the namespace ends. */
+/** Creates an object as the API server does; false if its name is taken or the namespace is terminating. */
 export function create(world: SmallWorld, object: Small, owner?: OwnerReference): boolean {
   const key = keyOf(object)
   if (key in world.live || world.namespaceEnds) return false
@@ -119,7 +119,7 @@ export function create(world: SmallWorld, object: Small, owner?: OwnerReference)
   return true
 }
 
-/** Replaces an object by a changed one; one that is gone stays so. */
+/** Replaces an object by a changed one; does nothing if the object is gone. */
 export function edit(world: SmallWorld, key: string, change: (object: Small) => Small): void {
   const found = world.live[key]
   if (found === undefined) return
@@ -131,7 +131,7 @@ export function edit(world: SmallWorld, key: string, change: (object: Small) => 
   })
 }
 
-/** What belongs to an object goes with it. */
+/** Deletes an object and everything that it owns. */
 export function remove(world: SmallWorld, key: string): void {
   const { uid } = world.live[key]?.metadata ?? {}
   Reflect.deleteProperty(world.live, key)
@@ -140,7 +140,7 @@ export function remove(world: SmallWorld, key: string): void {
   }
 }
 
-/** It is on its way out, until whoever holds it lets it go. */
+/** Requests the deletion of an object: it exists until its finalizers are removed. */
 export function beginEnd(world: SmallWorld, key: string): void {
   if (world.live[key]?.metadata.deletionTimestamp !== undefined) return
   edit(world, key, ({ metadata, ...rest }) => ({
@@ -171,7 +171,7 @@ export function ownJobs(world: SmallWorld, parent: string): Job[] {
   return jobs(world).filter(({ metadata }) => metadata.labels?.[LABELS.parent] === uid)
 }
 
-/** Whoever changes what many states share would change them all: that throws. */
+/** Many states share an object, so changing it throws instead of changing all of them. */
 function frozen<T>(value: T): T {
   if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value
   for (const inner of Object.values(value)) frozen(inner)

@@ -1,4 +1,4 @@
-/** What may happen in a small world, whoever does it. */
+/** Steps that are possible in a small world. */
 import type { Step } from './explore.ts'
 import {
   beginEnd,
@@ -11,7 +11,7 @@ import {
   type SmallWorld,
 } from './small-world.ts'
 
-/** What may still strike in this world; it is one less of its kind afterwards. */
+/** The steps as strikes, if any of this kind are left in the world; each uses up one of them. */
 export function striking(
   { left }: SmallWorld,
   kind: string,
@@ -28,25 +28,28 @@ export function striking(
   }))
 }
 
-/** What is not there yet may come. */
+/** The creation of an object that does not exist. */
 export function comes({ live }: SmallWorld, object: object): Step<SmallWorld>[] {
   const { kind, metadata } = object as Small
   if (`${kind}/${metadata.name}` in live) return []
   return [
     {
-      name: `${kind} ${metadata.name} comes`,
+      name: `${kind} ${metadata.name} is created`,
       take: async (to) => void create(to, object as Small),
     },
   ]
 }
 
-/** Somebody deletes what is there. */
+/** The deletion of an existing object, as a strike. */
 export function goes(world: SmallWorld, key: string): Step<SmallWorld>[] {
   if (!(key in world.live)) return []
-  return striking(world, 'losses', { name: `${key} goes`, take: async (to) => remove(to, key) })
+  return striking(world, 'losses', {
+    name: `${key} is deleted`,
+    take: async (to) => remove(to, key),
+  })
 }
 
-/** Somebody sets a status or an annotation, or changes a spec, whose generation rises then. */
+/** A change of the status, the annotations or the spec; a change of the spec increments the generation. */
 export function edited(
   name: string,
   key: string,
@@ -69,7 +72,7 @@ export function edited(
   }
 }
 
-/** The namespace of a resource ends: nothing is made there any more, and all that is there goes. */
+/** The namespace of a resource is deleted: no object is created in it any more, and all objects are deleted. */
 export function namespaceEnds(world: SmallWorld, parent: string): Step<SmallWorld>[] {
   if (!world.namespaceEnds) {
     const take = async (to: SmallWorld) => {
@@ -84,5 +87,5 @@ export function namespaceEnds(world: SmallWorld, parent: string): Step<SmallWorl
     .map(keyOf)
   if (rest.length === 0) return []
   const take = async (to: SmallWorld) => rest.forEach((key) => remove(to, key))
-  return [{ name: 'all else goes', take }]
+  return [{ name: 'the other objects are deleted', take }]
 }

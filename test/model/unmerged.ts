@@ -1,27 +1,27 @@
 /**
- * Whether states of the same text are one: random walks through worlds that are never merged. Where two of
- * them have the same text, the same may happen in both and leads to the same texts; else exploring one of them
- * would miss what the other can come to.
+ * Checks that worlds of the same text are the same state, by random walks that merge no states. Two worlds of the
+ * same text must allow the same steps, and these must lead to the same texts. Otherwise exploring only one of them
+ * misses states that the other can reach.
  */
 import type { Model, Step } from './explore.ts'
 import { Wrong } from './explore.ts'
 
 export interface Walks {
   seed: number
-  /** How many, each from the start. */
+  /** Number of walks, each from the start. */
   walks: number
-  /** Steps of each. */
+  /** Steps of each walk. */
   length: number
 }
 
 export interface Compared {
-  /** Worlds that had the text of another one with another history. */
+  /** Number of worlds whose text an earlier world had. */
   compared: number
-  /** What the same text hides, with the way to the second of the two. */
+  /** Differences between worlds of the same text, with the path to the second world. */
   differences: string[]
 }
 
-const MOST_TOLD = 5
+const MOST_REPORTED = 5
 
 export async function walk<World>(
   model: Model<World>,
@@ -51,12 +51,12 @@ export async function walk<World>(
       way.push(next.name)
     }
   }
-  return { compared, differences: differences.slice(0, MOST_TOLD) }
+  return { compared, differences: differences.slice(0, MOST_REPORTED) }
 }
 
 interface Taken<World> {
   name: string
-  /** Undefined where a promise is broken on the way: `explore` tells of that. */
+  /** Undefined if the step broke a promise, which `explore` reports. */
   world: World | undefined
 }
 
@@ -75,7 +75,7 @@ async function take<World>(model: Model<World>, from: World, step: Step<World>) 
   }
 }
 
-/** What each step leads to. Which run a Job is of is counted, and counts only beside other runs. */
+/** The outcome of each step, by its name without run numbers: only their order matters, which the text has. */
 type Future = ReadonlyMap<string, string[]>
 
 function futureOf<World>(model: Model<World>, steps: Taken<World>[]): Future {
@@ -91,15 +91,16 @@ function futureOf<World>(model: Model<World>, steps: Taken<World>[]): Future {
 function differenceOf(one: Future, other: Future): string | undefined {
   for (const name of new Set([...one.keys(), ...other.keys()])) {
     const [before, after] = [one.get(name), other.get(name)]
-    if (before === undefined || after === undefined) return `only one of two can "${name}"`
+    if (before === undefined || after === undefined)
+      return `only one of two worlds has the step "${name}"`
     if (before.join('\n') !== after.join('\n')) {
-      return `"${name}" leads two to different states: ${clipped(before, after)}`
+      return `"${name}" leads to different states: ${clipped(before, after)}`
     }
   }
   return undefined
 }
 
-/** The texts from where they differ. */
+/** The texts around their first difference. */
 function clipped(one: string[], other: string[]): string {
   const [before, after] = [one.join('\n'), other.join('\n')]
   let at = 0

@@ -1,4 +1,4 @@
-/** The lives of what a data Job does: a VecBackup, a VecRestore, a VecMigration. */
+/** The lives of the kinds with data jobs: VecBackup, VecRestore and VecMigration. */
 import { PURGE_TIMEOUT_SECONDS } from '../../crds/contract/limits.ts'
 import { ANNOTATIONS } from '../../crds/contract/names.ts'
 import { backupHooks } from '../../hooks/backup/index.ts'
@@ -20,11 +20,11 @@ type Left = Record<string, number>
 const ENDED = { rest: ['Completed', 'Failed'], final: ['Completed', 'Failed'] }
 const CLUSTER = runningCluster('a')
 
-/** What each of the three kinds comes through. */
-function everyTransfer(life: (left: Left) => Life): Record<string, Life> {
+/** The worlds that the three kinds have in common. */
+function everyDataJob(life: (left: Left) => Life): Record<string, Life> {
   return {
     'one life': life({ deletions: 1 }),
-    'trouble with its Job': life({ failures: 1, crashes: 1, stops: 1, silences: 1 }),
+    'its Job fails': life({ failures: 1, crashes: 1, stops: 1, silences: 1 }),
     'lost answers': life({ deletions: 1, 'lost answers': 1 }),
     'a slow answer': life({ deletions: 1, 'slow answers': 1 }),
   }
@@ -41,35 +41,35 @@ export function backups(): Record<string, Life> {
     ...ENDED,
     start: smallWorld([stored('VecBackup', 'one', content), bucketSecret()], left),
     parent: BACKUP,
-    room: (world) => backupHooks(portsOver(world)),
+    hooks: (world) => backupHooks(portsOver(world)),
     work: fillsBucket,
     wrong: wrongInBucket,
     more: (world) => [...comes(world, CLUSTER), ...more(world)],
   })
   return {
-    ...everyTransfer(life),
-    'others at work': life(
-      { turns: 1, deletions: 1 },
+    ...everyDataJob(life),
+    'others in progress': life(
+      { starts: 1, deletions: 1 },
       anotherWith(['backup', 'write'], 'VecRestore'),
     ),
-    'another backup': life({ turns: 2 }, anotherWith(['backup'], 'VecBackup')),
-    'what it needs goes': life({ losses: 2 }, (world) => [
+    'another backup': life({ starts: 2 }, anotherWith(['backup'], 'VecBackup')),
+    'its dependencies are deleted': life({ losses: 2 }, (world) => [
       ...comes(world, bucketSecret()),
       ...goes(world, 'Secret/bucket'),
       ...goes(world, 'VecCluster/a'),
     ]),
     'it expires': life({}, undefined, { ...CONTENT, retentionDays: 1 }),
-    'its objects are read': life({ turns: 1, deletions: 1 }, (world) => reader(world, BACKUP)),
-    'the bucket is away': life({ aways: 1, deletions: 1 }, storeGoesAway),
-    'its objects stay': life({ annotations: 1, deletions: 1 }, (world) =>
+    'its objects are read': life({ starts: 1, deletions: 1 }, (world) => reader(world, BACKUP)),
+    'the bucket is unavailable': life({ aways: 1, deletions: 1 }, storeGoesAway),
+    'its objects are retained': life({ annotations: 1, deletions: 1 }, (world) =>
       striking(
         world,
         'annotations',
-        edited('its objects are to stay', BACKUP, { annotations: RETAIN }),
+        edited('its objects must be retained', BACKUP, { annotations: RETAIN }),
       ),
     ),
     'its namespace ends': life({ ends: 1 }, (world) => namespaceEnds(world, BACKUP)),
-    'its namespace ends, and its objects are to go': life(
+    'its namespace ends, and its objects must be deleted': life(
       { ends: 1, aways: 1 },
       (world) => [...namespaceEnds(world, BACKUP), ...storeGoesAway(world)],
       { ...CONTENT, deletionPolicy: 'Delete' },
@@ -96,20 +96,20 @@ export function restores(): Record<string, Life> {
       left,
     ),
     parent,
-    room: (world) => restoreHooks(portsOver(world)),
+    hooks: (world) => restoreHooks(portsOver(world)),
     work: () => ({}),
     more: (world) => [...comes(world, CLUSTER), ...more(world)],
   })
   return {
-    ...everyTransfer(life),
-    'others at work': life(
-      { turns: 1, deletions: 1 },
+    ...everyDataJob(life),
+    'others in progress': life(
+      { starts: 1, deletions: 1 },
       anotherWith(['backup', 'write'], 'VecRestore'),
     ),
-    'a backup at work': life({ turns: 2 }, anotherWith(['backup'], 'VecBackup')),
-    'a migration at work': life({ turns: 1, deletions: 1 }, anotherMigration),
+    'a backup in progress': life({ starts: 2 }, anotherWith(['backup'], 'VecBackup')),
+    'a migration in progress': life({ starts: 1, deletions: 1 }, anotherMigration),
     'its backup is not complete': life({ failures: 1, losses: 1 }, backupEnds, 'InProgress'),
-    'its cluster goes': life({ losses: 2 }, (world) => goes(world, 'VecCluster/a')),
+    'its cluster is deleted': life({ losses: 2 }, (world) => goes(world, 'VecCluster/a')),
   }
 }
 
@@ -120,26 +120,26 @@ export function migrations(): Record<string, Life> {
     ...ENDED,
     start: smallWorld([stored('VecMigration', 'copy', spec), runningCluster('b')], left),
     parent,
-    room: (world) => migrationHooks(portsOver(world)),
+    hooks: (world) => migrationHooks(portsOver(world)),
     work: () => ({}),
     more: (world) => [...comes(world, CLUSTER), ...more(world)],
   })
   return {
-    ...everyTransfer(life),
-    'others at work': life(
-      { turns: 2, deletions: 1 },
+    ...everyDataJob(life),
+    'others in progress': life(
+      { starts: 2, deletions: 1 },
       anotherWith(['backup', 'write'], 'VecRestore'),
     ),
-    'its clusters go': life({ losses: 2 }, (world) => [
+    'its clusters are deleted': life({ losses: 2 }, (world) => [
       ...comes(world, runningCluster('b')),
       ...goes(world, 'VecCluster/a'),
       ...goes(world, 'VecCluster/b'),
     ]),
-    'its target is away': life({ aways: 2, deletions: 1 }, engineGoesAway),
+    'its target is unavailable': life({ aways: 2, deletions: 1 }, engineGoesAway),
   }
 }
 
-/** A Job reports before it writes; two batches are enough to be interrupted between them. */
+/** A Job reports before it writes. With two batches, the purge can be interrupted between them. */
 function fillsBucket(...[world, , state]: Parameters<Work>): ReturnType<Work> {
   if (state === 'Started') world.bucket.batches = 2
   return {}
@@ -147,7 +147,7 @@ function fillsBucket(...[world, , state]: Parameters<Work>): ReturnType<Work> {
 
 const RETAIN = { [ANNOTATIONS.retainObjects]: 'true' }
 
-/** Objects stay where somebody wants it, or nobody can delete them; and none goes that is being read. */
+/** Objects remain only if they must be retained or cannot be deleted, and none is deleted while a Job works on it. */
 function wrongInBucket(before: SmallWorld, after: SmallWorld): string[] {
   const { live, seen, now } = before
   const isGone = live[BACKUP] !== undefined && after.live[BACKUP] === undefined
@@ -155,43 +155,43 @@ function wrongInBucket(before: SmallWorld, after: SmallWorld): string[] {
     (objects) => objects[BACKUP]?.metadata.annotations?.[ANNOTATIONS.retainObjects] === 'true',
   )
   const { deletionTimestamp = '' } = live[BACKUP]?.metadata ?? {}
-  const isGivenUp =
+  const isAbandoned =
     before.namespaceEnds && now - Date.parse(deletionTimestamp) >= PURGE_TIMEOUT_SECONDS * 1000
   const isLocked = live['Secret/bucket'] === undefined
   const { deletionPolicy } = ((live[BACKUP] ?? seen[BACKUP])?.spec ?? {}) as {
     deletionPolicy?: string
   }
-  const isNamespaces = before.namespaceEnds && deletionPolicy !== 'Delete'
-  const isKept = isRetained || isGivenUp || isLocked || isNamespaces
-  const isLeft = isGone && after.bucket.batches > 0 && !isKept
+  const isNamespaceDeleted = before.namespaceEnds && deletionPolicy !== 'Delete'
+  const mayRemain = isRetained || isAbandoned || isLocked || isNamespaceDeleted
+  const isLeft = isGone && after.bucket.batches > 0 && !mayRemain
   const isEmptied = after.bucket.batches < before.bucket.batches
   const atWork = 'VecRestore/reader' in live ? unfinished(before) : ownJobs(before, BACKUP)
   const isRead = isEmptied && atWork.some(isUnfinished)
   return [
-    ...(isLeft ? ['it is gone and its objects are left'] : []),
-    ...(isEmptied && isNamespaces ? ['its namespace ends and its objects go'] : []),
-    ...(isRead ? ['its objects go while a Job works on them'] : []),
+    ...(isLeft ? ['the backup is gone and its objects remain'] : []),
+    ...(isEmptied && isNamespaceDeleted ? ['its namespace ends and its objects are deleted'] : []),
+    ...(isRead ? ['its objects are deleted while a Job works on them'] : []),
   ]
 }
 
 function storeGoesAway(world: SmallWorld): Step<SmallWorld>[] {
-  const turn = (name: string) => ({
+  const toggle = (name: string) => ({
     name,
     take: async (to: SmallWorld) => void (to.bucket.isAway = !to.bucket.isAway),
   })
   return world.bucket.isAway
-    ? [turn('the store is back')]
-    : striking(world, 'aways', turn('the store is away'))
+    ? [toggle('the store is back')]
+    : striking(world, 'aways', toggle('the store is away'))
 }
 
 function engineGoesAway(world: SmallWorld): Step<SmallWorld>[] {
-  const turn = (name: string) => ({
+  const toggle = (name: string) => ({
     name,
     take: async (to: SmallWorld) => void (to.engine.isReady = !to.engine.isReady),
   })
   return world.engine.isReady
-    ? striking(world, 'aways', turn('the engine is away'))
-    : [turn('the engine is back')]
+    ? striking(world, 'aways', toggle('the engine is away'))
+    : [toggle('the engine is back')]
 }
 
 function backupEnds(world: SmallWorld): Step<SmallWorld>[] {

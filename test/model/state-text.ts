@@ -1,6 +1,6 @@
 /**
- * A small world as text, without what makes two of the same kind differ: when it was, what was counted,
- * and what no decision looks at. What differs in text only is one state.
+ * A small world as text. The text omits what no decision depends on: absolute times, the values of counters,
+ * and fields that no hook reads. Worlds of the same text are the same state.
  */
 import type { Job } from '../../crds/kubernetes.ts'
 import { isDeepStrictEqual } from 'node:util'
@@ -13,11 +13,11 @@ import type { Small, SmallWorld } from './small-world.ts'
 export function textOf(world: SmallWorld): string {
   const { live, seen, now } = world
   const unseen = Object.keys(seen).filter((key) => isUnseen(live[key], seen[key]))
-  const places = placesOf([...sorted(live), ...sorted(seen)], now)
-  return `${written(world, ({ id }) => String(id), places)} ${unseen.sort().join()}${textOfAnswer(world)}`
+  const order = orderOf([...sorted(live), ...sorted(seen)], now)
+  return `${written(world, ({ id }) => String(id), order)} ${unseen.sort().join()}${textOfAnswer(world)}`
 }
 
-/** Whole: there is one at most, and not for long. */
+/** The complete answer: a world has at most one, and only for a few steps. */
 function textOfAnswer({ answered }: SmallWorld): string {
   if (answered === undefined) return ''
   const { parent, children, answer } = answered
@@ -26,9 +26,9 @@ function textOfAnswer({ answered }: SmallWorld): string {
 }
 
 /**
- * What two worlds of the same text must still agree on after the same step. Hashes are made of uids, and Jobs are
- * named by them. In which order things come to their later ages, and whether what was just written is younger
- * than what it replaces, the text says only of what is there before the step.
+ * What two worlds of the same text must have in common after the same step. It omits hashes, because they depend
+ * on uids and occur in the names of Jobs. It omits the order of later ages, because the text before the step knows
+ * neither the objects that the step writes nor whether they are younger than the ones that they replace.
  */
 export function outcomeOf(world: SmallWorld): string {
   return written(
@@ -38,22 +38,22 @@ export function outcomeOf(world: SmallWorld): string {
   )
 }
 
-/** Of a plan, in a signature, and in the name of a Job or an account. */
+/** A hash in a plan, in a signature, or in the name of a Job or a ServiceAccount. */
 const HASHED =
   /("(?:plan|vec-operator\.dev\/(?:plan|signature))":"|-)(?:[0-9a-f]{64}|[0-9a-f]{12})\b/g
 
 function written(
   world: SmallWorld,
-  wordsOf: (one: Told) => string,
-  places: (time: Time) => string,
+  wordsOf: (one: Summary) => string,
+  order: (time: Time) => string,
 ): string {
   const { now, live, seen, namespaceEnds, engine, bucket, left } = world
-  const objects = [...sorted(live), undefined, ...sorted(seen)].map((one) => one && told(one))
+  const objects = [...sorted(live), undefined, ...sorted(seen)].map((one) => one && summaryOf(one))
   const nameOf = named()
   const runs = ranked(objects.flatMap((one) => one?.runs ?? []))
   const texts = objects.map((one) => {
     if (one === undefined) return '|'
-    const ages = one.times.map((time) => `${ageOf(now - time.at, time.limits)}${places(time)}`)
+    const ages = one.times.map((time) => `${ageOf(now - time.at, time.limits)}${order(time)}`)
     const ranks = one.runs.map((run) => runs.get(run))
     return `${wordsOf(one)}:${one.uids.map(nameOf).join()}:${ages.join()}:${ranks.join()}`
   })
@@ -61,26 +61,26 @@ function written(
   return `${texts.join(' ')} ${rest}${textOfEngine(engine)}`
 }
 
-/** What differs only in when it was is not seen yet either. */
+/** Whether the cache has another version than the API server. Versions that `isAlike` are the same. */
 function isUnseen(live: Small | undefined, seen: Small | undefined): boolean {
   return live !== undefined && seen !== undefined && !isAlike(live, seen)
 }
 
-type Time = Told['times'][number]
+type Time = Summary['times'][number]
 
-/** In which order they come to their next ages: of two worlds of the same ages, another object may be the next. */
-function placesOf(objects: (Small | undefined)[], now: number): (time: Time) => string {
-  const times = objects.flatMap((one) => (one === undefined ? [] : told(one).times))
+/** The order in which times reach their next limits: worlds of the same ages may differ in which is the next. */
+function orderOf(objects: (Small | undefined)[], now: number): (time: Time) => string {
+  const times = objects.flatMap((one) => (one === undefined ? [] : summaryOf(one).times))
   const instants = times.flatMap((time) => aheadOf(time, now))
-  const order = [...new Set(instants)].sort((one, other) => one - other)
-  const places = new Map(order.map((instant, place) => [instant, place]))
+  const sortedInstants = [...new Set(instants)].sort((one, other) => one - other)
+  const positions = new Map(sortedInstants.map((instant, position) => [instant, position]))
   return (time) =>
     aheadOf(time, now)
-      .map((instant) => `/${places.get(instant)}`)
+      .map((instant) => `/${positions.get(instant)}`)
       .join('')
 }
 
-/** The instants at which it comes to its next ages. */
+/** The instants at which a time reaches its next limits. */
 function aheadOf({ at, limits }: Time, now: number): number[] {
   return limits.map((limit) => at + limit * 1000).filter((instant) => now < instant)
 }
@@ -91,7 +91,7 @@ function sorted(objects: Record<string, Small>): (Small | undefined)[] {
     .map((key) => objects[key])
 }
 
-/** Uids are told apart, and that is all. */
+/** Numbers uids in order of appearance: only whether two uids are equal matters. */
 function named(): (uid: string) => string {
   const names = new Map<string, string>()
   return (uid) => {
@@ -101,7 +101,7 @@ function named(): (uid: string) => string {
   }
 }
 
-/** The next run has the number after the highest that is known: what was counted before is the same. */
+/** Ranks of run numbers. The next run follows the highest known one, so absolute numbers do not matter. */
 function ranked(runs: number[]): Map<number, number> {
   const ranks = new Map<number, number>()
   let rank = 0
@@ -119,12 +119,12 @@ function textOfEngine({ collections, aliasTargets, ...rest }: SmallWorld['engine
   return JSON.stringify([stored.sort(), [...aliasTargets].sort(), rest])
 }
 
-/** A number is given again only next to one that is known. */
+/** Larger gaps between run numbers make no difference: a new number is always next to a known one. */
 const MOST_BETWEEN = 3
 
-/** An object as far as it matters, apart from whose it is, how old, and of which run. */
-interface Told {
-  /** Of its text: there are few of them, and many states. */
+/** The parts of an object that matter to decisions; its uids, times and runs are separate from its text. */
+interface Summary {
+  /** Number of its text: there are many states and few different texts. */
   id: number
   text: string
   uids: string[]
@@ -132,15 +132,15 @@ interface Told {
   runs: number[]
 }
 
-/** An object is never changed, so it is looked at once. */
-const known = new WeakMap<Small, Told>()
+/** Objects are immutable, so each is summarized once. */
+const known = new WeakMap<Small, Summary>()
 const ids = new Map<string, number>()
 
-export function told(object: Small): Told {
+export function summaryOf(object: Small): Summary {
   const found = known.get(object)
   if (found !== undefined) return found
   const uids: string[] = []
-  const times: Told['times'] = []
+  const times: Summary['times'] = []
   const runs: number[] = []
   const isRestores = JSON.stringify(object.spec ?? {}).includes('VecRestore/')
   const text = JSON.stringify(whatMatters(object), (key, value: unknown) => {
@@ -172,29 +172,29 @@ export function told(object: Small): Told {
 }
 
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$/
-/** In the name of a Job, in a report, in a status, on a Lease, and in words. */
+/** A run number in the name of a Job, a report, a status, a Lease or a message. */
 const RUN =
   /((?:run|upgrade|uninstall)-[0-9a-f]{12}-|"(?:run|appliedRun)":|dev\/run":"|\brun )(\d+)/g
-/** Of a schedule that makes one every ten minutes: it is known by how many came after it. */
+/** The slot of a schedule of ten minutes; its age in slots matters. */
 const SLOT = /(\d{4})(\d\d)(\d\d)-(\d\d)(\d\d)(\d\d)/g
 const SLOTS = [600, 1200, 1800]
-/** Ages that decisions tell apart, in seconds, by the field they are taken from (crds/contract/limits.ts). */
+/** Ages in seconds at which decisions change, by the field with the time (crds/contract/limits.ts). */
 const LIMITS: Record<string, number[]> = {
-  /** Of a Job that the cache does not show, or that says nothing. */
+  /** A Job that the cache does not have yet, or that has not reported. */
   creationTimestamp: [120, 600],
-  /** Of the last report of a Job, which is called silent past it. */
+  /** The last report of a Job, which counts as silent after this age. */
   reportedAt: [600],
-  /** Of a Job's end: its report may be late, its log is kept. */
+  /** The end of a Job: its report may be late; its log is kept for a day. */
   lastTransitionTime: [30, 86_400],
-  /** Of a Lease: too short for a Job, over; and a restore looks once more who is at work. */
+  /** A Lease: not enough time left for a Job; expired. A restore checks for running Jobs again after 15 s. */
   acquireTime: [240, 300],
   acquiredByRestore: [15, 240, 300],
-  /** Of an entry in the queue of a Lease: it is renewed, and counts no longer. */
+  /** An entry in the queue of a Lease: it is renewed; it is ignored. */
   waiterSeen: [75, 180],
-  /** Of a helm run: it is tried again. */
+  /** A helm run: it is retried. */
   failedAt: [30],
   refusedAt: [600],
-  /** Of a backup in a namespace that ends. */
+  /** A backup in a terminating namespace: its purge is abandoned. */
   deletionTimestamp: [600],
   expiresAt: [0],
   'vec-operator.dev/renew-at': [0],
@@ -205,13 +205,13 @@ const LIMITS: Record<string, number[]> = {
 
 function ageOf(ms: number, limits: number[]): string {
   const seconds = ms / 1000
-  return seconds < 0 ? 'to come' : String(limits.findIndex((one) => seconds < one))
+  return seconds < 0 ? 'future' : String(limits.findIndex((one) => seconds < one))
 }
 
-/** Whether two objects make no difference to any decision. */
+/** Whether every decision is the same for both objects. */
 export function isAlike(one: Small, other: Small): boolean {
   if (one === other) return true
-  const [before, after] = [told(one), told(other)]
+  const [before, after] = [summaryOf(one), summaryOf(other)]
   return (
     before.id === after.id &&
     isDeepStrictEqual(
@@ -221,11 +221,11 @@ export function isAlike(one: Small, other: Small): boolean {
   )
 }
 
-/** The next instant at which something comes to another age; undefined when nothing does any more. */
+/** The next instant at which a time reaches a limit; undefined if none does. */
 export function nextInstant({ now, live, seen }: SmallWorld): number | undefined {
   let next = Infinity
   for (const object of [...Object.values(live), ...Object.values(seen)]) {
-    for (const time of told(object).times) next = Math.min(next, ...aheadOf(time, now))
+    for (const time of summaryOf(object).times) next = Math.min(next, ...aheadOf(time, now))
   }
   return next === Infinity ? undefined : next
 }
@@ -241,7 +241,7 @@ function whatMatters(object: Small): object {
       resourceVersion: '',
       isGoing: deletionTimestamp !== undefined,
       ...(kind === VecBackup.kind && { deletionTimestamp }),
-      // How old a Job is matters only until it has ended.
+      // The age of a Job matters only until it has ended.
       ...(job && isUnfinished(job) && { creationTimestamp }),
     },
     annotations: reportIn(annotations, kind),
@@ -256,7 +256,7 @@ interface Waiter {
   seen: string
 }
 
-/** When it was told matters only of what is tried again. */
+/** The times of a report matter only where a decision compares them with a limit. */
 function reportIn(annotations: Record<string, string>, kind: string): object {
   const { [ANNOTATIONS.progress]: progress, [ANNOTATIONS.waiters]: queue, ...rest } = annotations
   const waiters = queue === undefined ? [] : (JSON.parse(queue) as Waiter[])
@@ -282,7 +282,7 @@ function reportIn(annotations: Record<string, string>, kind: string): object {
   }
 }
 
-/** What a token holds stands in the annotations beside it. */
+/** The annotations of the Secret describe the token, so its bytes do not matter. */
 function withoutToken(data: Record<string, string>): object {
   const isSigned = Buffer.from(data['token'] ?? '', 'base64')
     .toString()
@@ -290,7 +290,7 @@ function withoutToken(data: Record<string, string>): object {
   return isSigned ? { ...data, token: 'signed' } : data
 }
 
-/** Of a status, what a later decision reads: most of it is for people. */
+/** The part of a status that later decisions read: most of it only informs users. */
 function whatMattersOf({ kind, status }: Small): unknown {
   const { phase, conditions = [], ...rest } = (status ?? {}) as Status
   const generations = conditions.map(({ observedGeneration }) => observedGeneration)
@@ -312,11 +312,11 @@ function whatMattersOf({ kind, status }: Small): unknown {
   }
 }
 
-/** What is only under way is told for people. */
+/** The reason and message of a condition matter only for failures; others only inform users. */
 function withoutTime(condition: SmallCondition): object {
-  const isTold = isFailureReason(condition.reason ?? '')
-  const untold = isTold ? {} : { reason: undefined, message: undefined }
-  return { ...condition, ...untold, lastTransitionTime: undefined }
+  const isFailure = isFailureReason(condition.reason ?? '')
+  const hidden = isFailure ? {} : { reason: undefined, message: undefined }
+  return { ...condition, ...hidden, lastTransitionTime: undefined }
 }
 
 interface Status {

@@ -1,6 +1,6 @@
 /**
- * The room of VecCollection over a small world with an engine in it. What it writes there is judged at
- * once: what is in a collection has no other copy in that world.
+ * The hooks of VecCollection over a small world with an engine in it. Each of their writes to the engine is
+ * checked at once, because the data of a collection has no other copy in that world.
  */
 import type { VecCollection } from '../../crds/collection.ts'
 import { EngineError } from '../../crds/contract/errors.ts'
@@ -13,41 +13,41 @@ import { Wrong } from './explore.ts'
 import { portsOver } from './ports.ts'
 import { objects, type SmallWorld } from './small-world.ts'
 
-/** Within a minute every collection has its turn (COLLECTION_RECONCILE_SECONDS). */
-const TURN_MS = 60_000
+/** Every collection is reconciled within this time (COLLECTION_RECONCILE_SECONDS). */
+const RECONCILE_MS = 60_000
 
-/** A service that has run for a while: whatever was just looked at has its turn once more. */
-export function inTurn(world: SmallWorld): KindHooks {
-  const { room, later } = over(world)
+/** A service that has run for a while: it reconciles the collection a second time, a minute later. */
+export function longRunning(world: SmallWorld): KindHooks {
+  const { hooks, later } = over(world)
   return {
-    ...room,
+    ...hooks,
     async sync(request, context) {
-      await room.sync(request, context)
+      await hooks.sync(request, context)
       later()
-      const now = new Date(context.now.getTime() + TURN_MS)
-      return room.sync(request, { ...context, now })
+      const now = new Date(context.now.getTime() + RECONCILE_MS)
+      return hooks.sync(request, { ...context, now })
     },
   }
 }
 
-/** One that has just started. */
+/** A service that has just started. */
 export function justStarted(world: SmallWorld): KindHooks {
-  return over(world).room
+  return over(world).hooks
 }
 
-/** One that is gone after so many writes; nobody hears its answer. */
+/** A service that is killed after this many writes: its answer is lost. */
 export function killedAfter(writes: number): (world: SmallWorld) => KindHooks {
-  return (world) => over(world, writes).room
+  return (world) => over(world, writes).hooks
 }
 
-function over(world: SmallWorld, mostWrites = Infinity): { room: KindHooks; later: () => void } {
+function over(world: SmallWorld, mostWrites = Infinity): { hooks: KindHooks; later: () => void } {
   const engine = engineIn(world)
   engine.beforeCall = (call) => {
-    if (engine.writes.length > mostWrites) throw new Error('the service is gone')
+    if (engine.writes.length > mostWrites) throw new Error('the service was killed')
     if (!engine.isReady && call !== 'readyz') throw new EngineError('the engine is away')
   }
   let { now } = world
-  const room = collectionHooks(portsOf(world, engine, () => new Date(now)))
+  const hooks = collectionHooks(portsOf(world, engine, () => new Date(now)))
   const judged = (hook: KindHooks['sync']): KindHooks['sync'] => {
     return async (request, context) => {
       engine.writes.length = 0
@@ -56,16 +56,16 @@ function over(world: SmallWorld, mostWrites = Infinity): { room: KindHooks; late
       return desired
     }
   }
-  const { sync, finalize = sync } = room
+  const { sync, finalize = sync } = hooks
   return {
-    room: { ...room, sync: judged(sync), finalize: judged(finalize) },
-    later: () => void (now += TURN_MS),
+    hooks: { ...hooks, sync: judged(sync), finalize: judged(finalize) },
+    later: () => void (now += RECONCILE_MS),
   }
 }
 
 function engineIn({ engine }: SmallWorld): FakeEngine {
   const { collections, aliasTargets, isReady } = engine
-  // A read shows what was written: that it may not, the tests of the room have.
+  // Reads are never stale here; test/hooks/collection covers stale reads.
   return Object.assign(new FakeEngine(), { collections, aliasTargets, isReady, staleReads: 0 })
 }
 
@@ -95,10 +95,12 @@ function judge({ live, engine }: SmallWorld, { writes }: FakeEngine, judged: Jud
   const [first] = writes
   if (first === undefined) return
   const words = writes.map(([name]) => name).join(', ')
-  if (engine.holder !== undefined) throw new Wrong(`writes beside ${engine.holder}: ${words}`)
+  if (engine.holder !== undefined)
+    throw new Wrong(`writes while ${engine.holder} holds the Lease: ${words}`)
   if (!engine.isReady) throw new Wrong(`writes to an engine that is not ready: ${words}`)
-  if (request.finalizing !== mayDelete) throw new Wrong(`writes at the end: ${words}`)
+  if (request.finalizing !== mayDelete) throw new Wrong(`writes during deletion: ${words}`)
   if (!mayDelete && words.includes('deleteCollection')) throw new Wrong('data is deleted')
   const isLeft = live['VecCluster/a'] !== undefined && engine.collections.has(metadata.name)
-  if (desired.finalized === true && isLeft) throw new Wrong('what is to be deleted is left')
+  if (desired.finalized === true && isLeft)
+    throw new Wrong('the collection remains after its deletion')
 }
