@@ -35,22 +35,24 @@ export async function retryRecovery(attempt: RecoveryAttempt, context: RunContex
   const { signal, log, time, reporter } = context.tools
   const { collection, node, shard } = attempt
   const fields = { collection, node, ...(shard !== undefined && { shard }) }
-  const run = async () => {
-    try {
-      await attempt.run()
-    } catch (error) {
-      signal.throwIfAborted()
-      if (!(await hasCompleted(attempt, context))) throw error
-      log.info(fields, 'recovery completed, although its response was lost')
-    }
-  }
-  const pauseMs = (error: unknown, { retries }: { retries: number }) => {
+  const outcome = { isCompleted: false }
+  const pauseMs = async (error: unknown, { retries }: { retries: number }) => {
+    signal.throwIfAborted()
+    // Here, not in the repeated call: if this check fails, the outcome is unknown, and another recovery
+    // must not be sent.
+    outcome.isCompleted = await hasCompleted(attempt, context)
     const pause = RETRIES_MS[retries]
-    if (!isTransient(error) || pause === undefined) return undefined
+    if (outcome.isCompleted || !isTransient(error) || pause === undefined) return undefined
     log.warn({ ...fields, reason: error.message, seconds: pause / 1000 }, 'retrying recovery')
     return pause
   }
-  await retry({ time, signal, pauseMs, afterPause: () => reporter.verifyOwnership() }, run)
+  const afterPause = () => reporter.verifyOwnership()
+  try {
+    await retry({ time, signal, pauseMs, afterPause }, () => attempt.run())
+  } catch (error) {
+    if (!outcome.isCompleted) throw error
+    log.info(fields, 'recovery completed, although its response was lost')
+  }
 }
 
 /**

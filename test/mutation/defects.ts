@@ -185,8 +185,8 @@ export const DEFECTS: readonly Defect[] = [
   {
     title: 'a recovery by URL is repeated although the outcome of the former one is unknown',
     file: 'jobs/restore/retry-recovery.ts',
-    original: 'if (!(await hasCompleted(attempt, context))) throw error',
-    replacement: 'if (hasCompleted !== undefined) throw error',
+    original: 'outcome.isCompleted = await hasCompleted(attempt, context)',
+    replacement: 'outcome.isCompleted = hasCompleted === undefined',
     test: 'test/jobs/restore/lost-clients.test.ts',
   },
   {
