@@ -124,7 +124,7 @@ const status = Type.Object({
   formedNodes: Type.Optional(
     Type.Integer({
       description:
-        'Number of nodes of the formed cluster, as last observed. From 2 on, a node 0 that lost its volume joins them and never bootstraps a second cluster.',
+        'Number of nodes of the formed cluster, as last observed. From 2 on, node 0 joins the other nodes after it has lost its volume.',
     }),
   ),
   jobName: JobName(),

@@ -30,11 +30,15 @@ export type RealParts = Readonly<Partial<Record<PartVariable, string>>>
 
 type Environment = Readonly<Record<string, string | undefined>>
 
+/** Where parts and tools that were built on this machine are. */
+export function cacheFolder(env: Environment): string {
+  return join(env['XDG_CACHE_HOME'] || join(homedir(), '.cache'), 'vec-operator')
+}
+
 export function findRealParts(env: Environment): RealParts {
-  const cache = join(env['XDG_CACHE_HOME'] || join(homedir(), '.cache'), 'vec-operator')
   const found: Partial<Record<PartVariable, string>> = {}
   for (const [variable, pattern] of Object.entries(PARTS) as [PartVariable, string][]) {
-    const path = env[variable] ?? globSync(join(cache, pattern)).toSorted()[0]
+    const path = env[variable] ?? globSync(join(cacheFolder(env), pattern)).toSorted()[0]
     if (path !== undefined && path !== '') found[variable] = path
   }
   return found

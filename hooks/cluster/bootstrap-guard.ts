@@ -63,12 +63,12 @@ if [ "\${HOSTNAME##*-}" = 0 ]; then
     for ((i = 1; i < nodes; i++)); do
       host=${release}-$i.${release}-headless
       if answers $host; then
-        echo "this volume is empty, and the cluster was formed: joining it through $host"
+        echo "the volume of node 0 names no other node: joining the formed cluster through $host"
         export QDRANT_BOOTSTRAP=${enableTls ? 'https' : 'http'}://$host:${port}
         break 2
       fi
     done
-    echo "this volume is empty, and the cluster was formed with $nodes nodes: waiting for another node"
+    echo "the volume of node 0 names no other node, and the cluster was formed with $nodes nodes: waiting for another node"
     sleep 2
     formed_nodes
   done

@@ -1,11 +1,10 @@
 /** The hooks of VecCluster: observe, decide, act. The StatefulSet is the only related object. */
 import { VecCluster } from '../../crds/cluster.ts'
-import type { ConfigMap } from '../../crds/kubernetes.ts'
 import { READINESS_CHECK_SECONDS } from '../../crds/contract/limits.ts'
 import { releaseName } from '../../crds/contract/names.ts'
 import { BackgroundTasks } from '../background-task.ts'
 import { kindHooks, type KindHooks } from '../kind-hooks.ts'
-import { writeLeases, type LeaseWrite } from '../lease.ts'
+import { writeLeases } from '../lease.ts'
 import type { Desired, RelatedRule } from '../protocol.ts'
 import { JOB_CHILD_KINDS } from '../rbac.ts'
 import { finalize } from './finalize.ts'
@@ -13,7 +12,7 @@ import { writeFormation } from './formation.ts'
 import { HelmConcurrency } from './helm-concurrency.ts'
 import { observe, observeDeletion } from './observe.ts'
 import type { ClusterPorts, PodConsensus } from './observed.ts'
-import { sync } from './sync.ts'
+import { sync, type Decision } from './sync.ts'
 
 /** Querying consensus twice within one readiness check would return the same result. */
 const CONSENSUS_MAX_AGE_SECONDS = READINESS_CHECK_SECONDS / 2
@@ -57,7 +56,7 @@ export async function applyDecision(
     deleteJobs = [],
     leases = [],
     formation,
-  }: Desired<unknown> & { leases?: LeaseWrite[]; formation?: ConfigMap },
+  }: Desired<unknown> & Pick<Decision, 'leases' | 'formation'>,
   ports: ClusterPorts,
 ): Promise<void> {
   for (const job of deleteJobs) await ports.deleteJob(job)

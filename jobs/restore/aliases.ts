@@ -1,7 +1,7 @@
 /**
  * Sets the aliases of the backup after all collections, so that none points to a collection that is
  * still being restored. One request has all of them, but it is a list of actions, not a transaction:
- * if one fails, those before it remain, and readers see only some (docs/engine-notes.md, "Aliases").
+ * if one fails, those before it remain, and readers see only some (docs/engine-notes.md, "Collections").
  */
 import { EngineError } from '../../crds/contract/errors.ts'
 import { retryTransient } from '../retry.ts'

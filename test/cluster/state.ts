@@ -4,14 +4,14 @@
  * command, be it `down` or a run after a kill -9, cleans up from this file alone.
  */
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
-import { homedir } from 'node:os'
 import { join } from 'node:path'
 
+import { cacheFolder } from '../real-parts.ts'
 import { alive, startProcess, stopProcess } from './process.ts'
 import type { ProcessId, ProcessRecord, ProcessSpec } from './process.ts'
 
 /** Everything kept between runs; safe to delete at any time. */
-export const CACHE = join(homedir(), '.cache', 'vec-operator')
+export const CACHE = cacheFolder(process.env)
 
 export const CLUSTER_DIRECTORY = process.env['VEC_CLUSTER_DIRECTORY'] ?? join(CACHE, 'cluster')
 

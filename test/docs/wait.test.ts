@@ -1,7 +1,6 @@
 /** The `kubectl wait --for=condition=...` command on the page of each kind works. */
 import { execFile } from 'node:child_process'
 import { globSync, readFileSync } from 'node:fs'
-import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
@@ -9,11 +8,12 @@ import { parseAllDocuments } from 'yaml'
 import { REASONS } from '../../crds/reasons/index.ts'
 import { RESOURCES } from '../../crds/crd.ts'
 import { embeddedApi, installCrds } from '../metacontroller/embedded.ts'
+import { cacheFolder } from '../real-parts.ts'
 import type { ApiObject } from '../world/client.ts'
 import { ROOT, commandsIn, pages } from './pages.ts'
 
 const NO_KUBECTL = 'no kubectl: the cluster suite has not built one here'
-const kubectl = globSync(join(homedir(), '.cache/vec-operator/tools/kubernetes-*/kubectl'))[0] ?? ''
+const kubectl = globSync(join(cacheFolder(process.env), 'tools/kubernetes-*/kubectl'))[0] ?? ''
 
 const folderOf = (kind: string) =>
   kind

@@ -69,7 +69,7 @@ export class Run {
     if (this.#finalPhases.includes(phase)) this.#finalPhase = phase
   }
 
-  /** Passes while time goes on, until one of the expectations holds; then it must still hold afterwards. */
+  /** Runs passes and advances the clock until one of the expectations holds; it must then hold in the passes that follow. */
   async expect(verdicts: readonly Expectation[], what: string): Promise<Expectation> {
     let found: Expectation | undefined
     const start = this.stage.clock.now().getTime()
