@@ -73,6 +73,11 @@ export const persistence = Type.Object(
         description: 'How the volume may be mounted. Immutable.',
       },
     ),
+    onScaleIn: Enum(['Delete', 'Keep'], {
+      default: 'Delete',
+      description:
+        'What happens to the volume of a node that was drained and removed. A kept volume must be deleted before a node of that number is added again.',
+    }),
   },
   {
     default: {},
@@ -211,4 +216,37 @@ export const metrics = Type.Object(
     ),
   },
   { default: {}, description: 'Monitoring.' },
+)
+
+export const shards = Type.Object(
+  {
+    balance: Enum(['Never', 'OnScale', 'Always'], {
+      default: 'OnScale',
+      description:
+        'When replicas move to nodes with less data: after the number of nodes has changed, or whenever the nodes differ.',
+    }),
+    maxTransfers: Type.Integer({
+      default: 1,
+      minimum: 1,
+      maximum: 16,
+      description: 'Number of shards that are transferred at the same time.',
+    }),
+  },
+  { default: {}, description: 'Placement of shards.' },
+)
+
+export const healing = Type.Object(
+  {
+    replicas: Type.Boolean({
+      default: true,
+      description:
+        'Whether missing replicas are created and defective ones are replaced from an Active one.',
+    }),
+    lostNodes: Enum(['Manual', 'WhenSafe'], {
+      default: 'Manual',
+      description:
+        'Who decides that a node with a lost volume is replaced: the annotation vec-operator.dev/replace, or the operator, if every shard has an Active replica on another node.',
+    }),
+  },
+  { default: {}, description: 'Repair of replicas and replacement of nodes.' },
 )

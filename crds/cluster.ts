@@ -3,12 +3,14 @@ import { Type, type Static } from '@sinclair/typebox'
 import {
   apiKey,
   cluster,
+  healing,
   image,
   metrics,
   persistence,
   readOnlyApiKey,
   resources,
   service,
+  shards,
   snapshotPersistence,
   tls,
 } from './cluster-sections.ts'
@@ -48,6 +50,8 @@ const spec = Type.Object(
     persistence,
     snapshotPersistence,
     cluster,
+    shards,
+    healing,
     service,
     apiKey: Type.Optional(apiKey),
     readOnlyApiKey: Type.Optional(readOnlyApiKey),
@@ -104,9 +108,20 @@ const spec = Type.Object(
   },
 )
 
+/** What identifies a node: a new peer or volume means that its data is lost. */
+const NodeStatus = Type.Object({
+  ordinal: Type.Integer({ description: 'Number of the pod.' }),
+  peer: Type.Integer({ format: 'int64', description: 'Id of the peer in the consensus.' }),
+  volume: Type.Optional(Type.String({ description: 'uid of the PersistentVolumeClaim.' })),
+  zone: Type.Optional(Type.String({ description: 'Topology zone of its Kubernetes node.' })),
+  node: Type.Optional(Type.String({ description: 'Kubernetes node.' })),
+})
+
 const status = Type.Object({
   phase: Type.Optional(
-    Enum(['Pending', 'Upgrading', 'Running'], { description: 'State of the rollout.' }),
+    Enum(['Pending', 'Upgrading', 'Draining', 'Running'], {
+      description: 'State of the rollout.',
+    }),
   ),
   replicas: Type.Optional(Type.Integer({ description: 'Desired number of nodes.' })),
   readyReplicas: Type.Optional(
@@ -126,6 +141,42 @@ const status = Type.Object({
       description:
         'Number of nodes of the formed cluster, as last observed. From 2 on, node 0 joins the other nodes after it has lost its volume.',
     }),
+  ),
+  nodes: Type.Optional(
+    Type.Array(NodeStatus, {
+      maxItems: 1000,
+      description: 'The nodes as last observed while all of them were members of the cluster.',
+    }),
+  ),
+  balancedNodes: Type.Optional(
+    Type.Integer({ description: 'Number of nodes over which the shards were balanced last.' }),
+  ),
+  shards: Type.Optional(
+    Type.Object(
+      {
+        replicas: Type.Optional(Type.Integer({ description: 'Desired number of replicas.' })),
+        activeReplicas: Type.Optional(
+          Type.Integer({ description: 'Replicas that all nodes report as Active.' }),
+        ),
+        step: Type.Optional(Type.String({ description: 'Current step.' })),
+        stepsDone: Type.Optional(Type.Integer({ description: 'Completed steps of this Job.' })),
+        stepsLeft: Type.Optional(Type.Integer({ description: 'Steps that are left.' })),
+        bytesMoved: Type.Optional(
+          Type.Integer({ format: 'int64', description: 'Bytes that this Job has copied.' }),
+        ),
+        bytesLeft: Type.Optional(
+          Type.Integer({ format: 'int64', description: 'Bytes that are left to copy.' }),
+        ),
+        bytesPerSecond: Type.Optional(
+          Type.Integer({ format: 'int64', description: 'Current throughput.' }),
+        ),
+        secondsLeft: Type.Optional(Type.Integer({ description: 'Estimated time left.' })),
+      },
+      { description: 'Replicas of shards, and the work on them.' },
+    ),
+  ),
+  selector: Type.Optional(
+    Type.String({ description: 'Label selector of the pods, for the scale subresource.' }),
   ),
   jobName: JobName(),
   ...statusFields,

@@ -39,7 +39,7 @@ export class ReportTimeout extends Error {
 export type Report = Pick<Progress, 'state' | 'reason' | 'message' | KindProgress>
 
 /** The progress of one kind in a report. */
-type KindProgress = 'applied' | 'backup' | 'restore' | 'migration'
+type KindProgress = 'applied' | 'shards' | 'backup' | 'restore' | 'migration'
 
 /** The fields of a report that only one kind has. */
 export type KindReport = Pick<Report, KindProgress>
@@ -274,9 +274,15 @@ function allFields({ message, reason, backup, ...rest }: Partial<Progress> = {})
 }
 
 /** The fields that later reports continue from: a new pod does not know them. */
-function carryOver({ applied, restore, migration }: Partial<Progress> = {}): Partial<Report> {
+function carryOver({
+  applied,
+  shards,
+  restore,
+  migration,
+}: Partial<Progress> = {}): Partial<Report> {
   return {
     ...(applied !== undefined && { applied }),
+    ...(shards !== undefined && { shards }),
     ...(restore !== undefined && { restore }),
     ...(migration !== undefined && { migration }),
   }

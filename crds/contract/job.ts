@@ -15,6 +15,7 @@ import { Rejected } from './errors.ts'
 import { MAX_PLAN_BYTES, MAX_REPORT_MESSAGE } from './limits.ts'
 import { MigrationResult } from './migration-job.ts'
 import { RestoreResult } from './restore-job.ts'
+import { ShardsResult } from './shards-job.ts'
 
 /** Environment of every Job container. */
 export const JOB_ENV = {
@@ -174,6 +175,8 @@ export const Progress = Type.Object({
   message: Type.Optional(Type.String({ maxLength: MAX_REPORT_MESSAGE })),
   /** VecCluster: carried over from report to report. */
   applied: Type.Optional(AppliedRelease),
+  /** VecCluster: carried over from report to report. */
+  shards: Type.Optional(ShardsResult),
   /** VecBackup. */
   backup: Type.Optional(BackupResult),
   /** VecRestore; carried over from report to report. */

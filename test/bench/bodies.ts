@@ -22,7 +22,12 @@ const CONTROLLERS = { status: 'kube-controller-manager' }
 const SPEC = clusterSpec({
   replicas: 3,
   resources: { requests: { cpu: '2', memory: '8Gi' }, limits: { memory: '16Gi' } },
-  persistence: { size: '100Gi', storageClassName: 'fast', accessModes: ['ReadWriteOnce'] },
+  persistence: {
+    size: '100Gi',
+    storageClassName: 'fast',
+    accessModes: ['ReadWriteOnce'],
+    onScaleIn: 'Delete',
+  },
   apiKey: { secretRef: { name: 'engine-key', key: 'api' }, autoGenerate: false, jwtRbac: true },
   tolerations: [{ key: 'dedicated', operator: 'Equal', value: 'vec', effect: 'NoSchedule' }],
   affinity: {

@@ -30,6 +30,7 @@ export const CASES: readonly Case[] = [
         size: '20Gi',
         storageClassName: 'fast',
         accessModes: ['ReadWriteOncePod', 'ReadWriteMany'],
+        onScaleIn: 'Keep',
       },
     },
   },

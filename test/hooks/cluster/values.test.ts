@@ -57,7 +57,12 @@ const rows: Row[] = [
   {
     title: 'persistence.size, accessModes and storageClassName keep their names',
     spec: {
-      persistence: { size: '1Ti', accessModes: ['ReadWriteOncePod'], storageClassName: 'fast' },
+      persistence: {
+        size: '1Ti',
+        accessModes: ['ReadWriteOncePod'],
+        storageClassName: 'fast',
+        onScaleIn: 'Keep',
+      },
     },
     values: {
       persistence: { size: '1Ti', accessModes: ['ReadWriteOncePod'], storageClassName: 'fast' },

@@ -1,0 +1,63 @@
+/** Contract of `cluster shards`: its plan and its report. */
+import { Type, type Static } from '@sinclair/typebox'
+import { Timestamp } from '../schema.ts'
+import { Connection, planFields } from './connection.ts'
+
+const Count = () => Type.Integer({ minimum: 0 })
+
+/** Plan of `cluster shards`. */
+export const ShardsPlan = Type.Object({
+  ...planFields,
+  release: Type.String(),
+  /** `replicas` is the number of pods of the StatefulSet. */
+  cluster: Connection,
+  /** Desired number of nodes; pods above it are drained and removed. */
+  nodes: Type.Integer({ minimum: 1 }),
+  repair: Type.Boolean(),
+  balance: Type.Boolean(),
+  maxTransfers: Type.Integer({ minimum: 1 }),
+  /** Peers whose data is lost. */
+  lost: Type.Array(Type.Number()),
+  /** How long replicas have been Dead when the Job was created. */
+  deadSeconds: Count(),
+  /** Topology zone of each pod, by ordinal. */
+  zones: Type.Record(Type.String(), Type.String()),
+  /** Capacity of each data volume in bytes. */
+  volumeBytes: Type.Optional(Type.Integer({ minimum: 1 })),
+  /** What happens to the volume of a removed pod. */
+  onScaleIn: Type.Union([Type.Literal('Delete'), Type.Literal('Keep')]),
+})
+export type ShardsPlan = Static<typeof ShardsPlan>
+
+/** A move that has begun; the source is dropped once the target is Active. */
+export const ShardMove = Type.Object({
+  collection: Type.String({ maxLength: 255 }),
+  shard: Count(),
+  from: Type.Number(),
+  to: Type.Number(),
+})
+export type ShardMove = Static<typeof ShardMove>
+
+/** Progress of the work on shards; carried over from report to report. */
+export const ShardsResult = Type.Object({
+  startedAt: Timestamp(),
+  /** The current step, for people: `docs/3: replicating from node 1 to node 4 (62 %)`. */
+  step: Type.Optional(Type.String({ maxLength: 512 })),
+  /** What the current steps are for. */
+  why: Type.Optional(Type.String({ maxLength: 32 })),
+  /** Steps completed by this Job. */
+  stepsDone: Count(),
+  /** Steps that are planned, as far as they can be foreseen. */
+  stepsLeft: Count(),
+  bytesMoved: Count(),
+  bytesLeft: Count(),
+  bytesPerSecond: Type.Optional(Count()),
+  secondsLeft: Type.Optional(Count()),
+  /** Number of nodes over which the shards were balanced last. */
+  balancedNodes: Type.Optional(Count()),
+  /** Unfinished moves, from which the next pod or Job continues. */
+  moves: Type.Array(ShardMove, { maxItems: 64 }),
+  /** The Job ended to let others work on the cluster; steps are left. */
+  isYielded: Type.Optional(Type.Boolean()),
+})
+export type ShardsResult = Static<typeof ShardsResult>

@@ -1,0 +1,106 @@
+/**
+ * One view of a cluster's nodes and shards, combined from what every node reports (observe.ts), and
+ * the desired state that it is compared with (plan.ts).
+ */
+
+/** Where a replica can be repaired from, and what is known about it. */
+export type ReplicaState =
+  | 'Active'
+  /** The target of a transfer, or in recovery: the engine is working on it. */
+  | 'InTransfer'
+  /** Repaired by the engine from an Active replica, usually. */
+  | 'Dead'
+  /** Never repaired by the engine: Partial, Initializing, ManualRecovery and states that are not known here. */
+  | 'Incomplete'
+  /** Reported as Active, but its node cannot read it. */
+  | 'Unreadable'
+
+export interface ReplicaView {
+  /** Peer id of the node that holds it. */
+  peer: number
+  /** `Active` only if every node that answered reports it as Active. */
+  state: ReplicaState
+}
+
+export interface ShardView {
+  id: number
+  key?: string | number
+  /** Estimated size of one replica in bytes; at least 1. */
+  bytes: number
+  replicas: ReplicaView[]
+}
+
+export interface CollectionView {
+  name: string
+  /** Number of replicas that each shard should have. */
+  factor: number
+  shards: ShardView[]
+}
+
+export interface PeerView {
+  id: number
+  /** Ordinal of the pod at the peer's address; absent if its address is not that of a pod. */
+  ordinal?: number
+  /** The pod at this ordinal answered, with this peer id. */
+  isMember: boolean
+  /** Topology zone of its pod, if known. */
+  zone?: string
+  /** Free bytes on its data volume, if known. */
+  freeBytes?: number
+}
+
+export interface TransferView {
+  collection: string
+  shard: number
+  from: number
+  to: number
+  /** The engine's own description of its progress. */
+  comment?: string
+}
+
+/** A reason and a message for the status: why nothing can be done now. */
+export interface Obstruction {
+  reason: string
+  message: string
+}
+
+export interface ClusterView {
+  /** Every peer that a member lists, sorted by id. */
+  peers: PeerView[]
+  /** Number of pods of the StatefulSet. */
+  nodes: number
+  collections: CollectionView[]
+  transfers: TransferView[]
+  /**
+   * The nodes report different states, which is usual for seconds after a change: nothing is
+   * planned until they agree.
+   */
+  unsettled?: string
+  /** Planning is not possible: the cluster is split, or most of its nodes do not answer. */
+  broken?: Obstruction
+}
+
+/** A move that this operator started: the source is dropped once the target is Active. */
+export interface Move {
+  collection: string
+  shard: number
+  from: number
+  to: number
+}
+
+export interface DesiredShards {
+  /** Pods with this ordinal or a higher one are drained and removed. */
+  nodes: number
+  /** Whether missing and defective replicas are created again. */
+  repair: boolean
+  /** Whether replicas are moved to nodes with less data. */
+  balance: boolean
+  /** Peers whose data is lost: their replicas are dropped, and they are removed. */
+  lost: readonly number[]
+  /** Transfers at the same time. */
+  maxTransfers: number
+  /** Unfinished moves of an earlier attempt. */
+  moves: readonly Move[]
+  /** How long replicas have been Dead: the engine gets time to repair them by itself. */
+  deadSeconds: number
+}
