@@ -30,7 +30,7 @@ export const JOB_ENV = {
 export const EXIT = { done: 0, failed: 1, crash: 75 } as const
 
 /** A risk that a user accepts by annotation. */
-export const Risk = Enum(['shard-loss', 'version-skip', 'downgrade'])
+export const Risk = Enum(['shard-loss', 'fewer-replicas', 'version-skip', 'downgrade'])
 export type Risk = Static<typeof Risk>
 
 /** The release that a successful helm run applied; a run is due if and only if it differs from the desired one. */

@@ -17,7 +17,7 @@ export const ANNOTATIONS = {
   lastAppliedSpec: `${API_GROUP}/last-applied-spec`,
   /** The service sets it on each VecCluster after startup: requests one helm run. */
   restartedAt: `${API_GROUP}/restarted-at`,
-  /** Comma-separated list of accepted risks: shard-loss, version-skip, downgrade. */
+  /** Comma-separated list of accepted risks: shard-loss, fewer-replicas, version-skip, downgrade. */
   acceptRisk: `${API_GROUP}/accept-risk`,
   /** On a CRD: the release of the operator it belongs to. */
   version: `${API_GROUP}/version`,

@@ -24,6 +24,8 @@ export const ShardsPlan = Type.Object({
   zones: Type.Record(Type.String(), Type.String()),
   /** Capacity of each data volume in bytes. */
   volumeBytes: Type.Optional(Type.Integer({ minimum: 1 })),
+  /** Whether nodes may be removed although shards then have fewer replicas. */
+  allowsFewerReplicas: Type.Boolean(),
   /** What happens to the volume of a removed pod. */
   onScaleIn: Type.Union([Type.Literal('Delete'), Type.Literal('Keep')]),
 })
@@ -41,10 +43,10 @@ export type ShardMove = Static<typeof ShardMove>
 /** Progress of the work on shards; carried over from report to report. */
 export const ShardsResult = Type.Object({
   startedAt: Timestamp(),
-  /** The current step, for people: `docs/3: replicating from node 1 to node 4 (62 %)`. */
+  /** The current step, for users: `docs/3: replicating from node 1 to node 4 (62 %)`. */
   step: Type.Optional(Type.String({ maxLength: 512 })),
   /** What the current steps are for. */
-  why: Type.Optional(Type.String({ maxLength: 32 })),
+  purpose: Type.Optional(Type.String({ maxLength: 32 })),
   /** Steps completed by this Job. */
   stepsDone: Count(),
   /** Steps that are planned, as far as they can be foreseen. */

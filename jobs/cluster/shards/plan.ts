@@ -1,31 +1,64 @@
 /**
  * The next step from what a cluster is to what it should be: a pure function, used by the Job, by
  * the service to decide whether a Job is due, and by the command line to show the steps.
+ *
+ * Two rules hold for every step. A replica is dropped only while another replica of its shard is
+ * Active on a node that answers. An Active replica is dropped only if enough Active ones remain:
+ * the replication factor, or as many as there are nodes.
  */
-import type { ClusterView, DesiredShards, Move } from './view.ts'
+import { bestMove } from './balance.ts'
+import { drainNodes } from './drain.ts'
+import {
+  absentNode,
+  activeElsewhere,
+  activeHolders,
+  findShard,
+  hasTransfer,
+  holds,
+  requiredReplicas,
+} from './queries.ts'
+import { repairReplicas, replaceLostNodes } from './repair.ts'
+import { dropOf, planned, transferInProgress, type Plan } from './step.ts'
+import type { ClusterView, DesiredShards } from './view.ts'
 
-export type Step =
-  /** Creates a replica on a node that has none. With `move`, that on `move.from` is dropped later. */
-  | { do: 'replicate'; collection: string; shard: number; from: number; to: number; move?: Move }
-  /** Copies an Active replica over a defective one. */
-  | { do: 'repair'; collection: string; shard: number; from: number; to: number }
-  | { do: 'drop'; collection: string; shard: number; peer: number }
-  /** Removes a peer that holds no shard. */
-  | { do: 'removePeer'; peer: number; ordinal?: number }
-  /** Lowers the StatefulSet to this number of pods. */
-  | { do: 'scaleDown'; nodes: number }
-
-export type Why = 'lost node' | 'repair' | 'scale-in' | 'balance'
-
-export type Plan =
-  /** The cluster is as desired. */
-  | { is: 'done' }
-  | { is: 'step'; step: Step; why: Why; bytes: number }
-  /** Something is in progress; the next observation decides. */
-  | { is: 'waiting'; why: Why | 'transfer' | 'agreement'; message: string }
-  /** A user has to act. */
-  | { is: 'refused'; reason: string; message: string }
-
+/** In order of priority: what protects data comes before what saves space. */
 export function planShards(view: ClusterView, desired: DesiredShards): Plan {
-  throw new Error(`not written yet: ${view.peers.length} ${desired.nodes}`)
+  if (view.broken !== undefined) return { is: 'refused', ...view.broken }
+  if (view.unsettled !== undefined) {
+    return { is: 'waiting', purpose: 'agreement', message: view.unsettled }
+  }
+  const lost = replaceLostNodes(view, desired)
+  if (lost?.is === 'step') return lost
+  const moved = finishMoves(view, desired)
+  if (moved !== undefined) return moved
+  const repaired = desired.repair ? repairReplicas(view, desired) : undefined
+  if (repaired?.is === 'step' || repaired?.is === 'waiting') return repaired
+  if (lost !== undefined) return lost
+  const drained = drainNodes(view, desired)
+  if (drained !== undefined) return drained
+  // A defect that cannot be repaired must not keep a node from being removed.
+  if (repaired !== undefined) return repaired
+  return balance(view, desired) ?? transferInProgress(view) ?? { is: 'done' }
+}
+
+/** A move that was begun ends, whatever else is due: until then the shard has a replica too many. */
+function finishMoves(view: ClusterView, { moves, nodes }: DesiredShards): Plan | undefined {
+  for (const move of moves) {
+    const shard = findShard(view, move)
+    if (shard === undefined || hasTransfer(view, shard) || !holds(shard, move.from)) continue
+    if (!activeHolders(view, shard).includes(move.to)) continue
+    const remaining = activeElsewhere(view, shard, move.from)
+    if (remaining.length < requiredReplicas(view, shard, nodes)) continue
+    return planned('balance', dropOf(shard, move.from))
+  }
+  return undefined
+}
+
+function balance(view: ClusterView, desired: DesiredShards): Plan | undefined {
+  if (!desired.balance || absentNode(view, desired) !== undefined) return undefined
+  const move = bestMove(view, desired)
+  if (move === undefined) return undefined
+  const shard = findShard(view, move)
+  if (shard === undefined) return undefined
+  return planned('balance', { do: 'replicate', ...move, move }, shard.bytes)
 }

@@ -6,11 +6,11 @@
 /** Where a replica can be repaired from, and what is known about it. */
 export type ReplicaState =
   | 'Active'
-  /** The target of a transfer, or in recovery: the engine is working on it. */
+  /** The target of a transfer that is listed: the engine is working on it. */
   | 'InTransfer'
   /** Repaired by the engine from an Active replica, usually. */
   | 'Dead'
-  /** Never repaired by the engine: Partial, Initializing, ManualRecovery and states that are not known here. */
+  /** Any other state without a transfer, which the engine does not repair: Partial, Initializing, ManualRecovery. */
   | 'Incomplete'
   /** Reported as Active, but its node cannot read it. */
   | 'Unreadable'
@@ -93,6 +93,8 @@ export interface DesiredShards {
   nodes: number
   /** Whether missing and defective replicas are created again. */
   repair: boolean
+  /** Whether nodes may be removed although shards then have fewer replicas than their factor. */
+  allowsFewerReplicas: boolean
   /** Whether replicas are moved to nodes with less data. */
   balance: boolean
   /** Peers whose data is lost: their replicas are dropped, and they are removed. */
@@ -101,6 +103,6 @@ export interface DesiredShards {
   maxTransfers: number
   /** Unfinished moves of an earlier attempt. */
   moves: readonly Move[]
-  /** How long replicas have been Dead: the engine gets time to repair them by itself. */
+  /** How long replicas have not been as they should be: the engine gets time to repair them by itself. */
   deadSeconds: number
 }

@@ -1,0 +1,82 @@
+/** Which replica to move next so that the nodes hold about the same number of bytes. */
+import {
+  activeHolders,
+  bytesByPeer,
+  hasSpace,
+  hasTransfer,
+  shardsOf,
+  remainingMembers,
+  zonesOf,
+  type Shard,
+} from './queries.ts'
+import type { ClusterView, DesiredShards, Move, PeerView } from './view.ts'
+
+/**
+ * A move must reduce the difference between two nodes by more than this part of the shard:
+ * otherwise growing shards would be moved back and forth.
+ */
+const MIN_GAIN = 0.2
+
+interface Candidate {
+  move: Move
+  /** Two replicas in one zone become replicas in two. */
+  separatesZones: boolean
+  /** Decrease of the sum of squares: positive, so that a sequence of moves ends. */
+  gain: number
+}
+
+/** Undefined if no move improves the placement. */
+export function bestMove(view: ClusterView, desired: DesiredShards): Move | undefined {
+  if (view.transfers.length >= desired.maxTransfers) return undefined
+  const load = bytesByPeer(view, desired)
+  const peers = remainingMembers(view, desired)
+  let best: Candidate | undefined
+  for (const shard of shardsOf(view)) {
+    if (hasTransfer(view, shard) || !isComplete(view, shard)) continue
+    for (const source of peers) {
+      if (!shard.replicas.some(({ peer }) => peer === source.id)) continue
+      for (const target of peers) {
+        const candidate = candidateOf(view, { shard, source, target, load })
+        if (candidate !== undefined && isBetter(candidate, best)) best = candidate
+      }
+    }
+  }
+  return best?.move
+}
+
+/** A shard is moved only if each of its replicas is Active on a node that answers. */
+function isComplete(view: ClusterView, shard: Shard): boolean {
+  return shard.replicas.length === activeHolders(view, shard).length
+}
+
+interface PossibleMove {
+  shard: Shard
+  source: PeerView
+  target: PeerView
+  load: ReadonlyMap<number, number>
+}
+
+function candidateOf(
+  view: ClusterView,
+  { shard, source, target, load }: PossibleMove,
+): Candidate | undefined {
+  const isHolder = shard.replicas.some(({ peer }) => peer === target.id)
+  if (isHolder || !hasSpace(target, shard)) return undefined
+  const otherZones = zonesOf(view, shard, source.id)
+  const isShared = (zone: string | undefined) => zone !== undefined && otherZones.includes(zone)
+  if (isShared(target.zone) && !isShared(source.zone)) return undefined
+  const separatesZones = isShared(source.zone) && !isShared(target.zone)
+  const difference = (load.get(source.id) ?? 0) - (load.get(target.id) ?? 0)
+  if (!separatesZones && difference <= shard.bytes * (1 + MIN_GAIN)) return undefined
+  return {
+    move: { collection: shard.collection, shard: shard.id, from: source.id, to: target.id },
+    separatesZones,
+    gain: 2 * shard.bytes * (difference - shard.bytes),
+  }
+}
+
+function isBetter(candidate: Candidate, best: Candidate | undefined): boolean {
+  if (best === undefined) return true
+  if (candidate.separatesZones !== best.separatesZones) return candidate.separatesZones
+  return candidate.gain > best.gain
+}

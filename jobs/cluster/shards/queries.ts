@@ -1,0 +1,178 @@
+/** Questions that the planner asks about a view: who holds what, and where a replica can go. */
+import type { ClusterView, DesiredShards, Move, PeerView, ShardView } from './view.ts'
+
+/** A shard with the collection that it belongs to. */
+export interface Shard extends ShardView {
+  collection: string
+  /** Replication factor of the collection. */
+  factor: number
+}
+
+/** A transfer needs space for the data and for what the optimizer writes while it receives it. */
+const SPACE_FACTOR = 1.5
+
+export function shardsOf({ collections }: ClusterView): Shard[] {
+  return collections.flatMap(({ name, factor, shards }) =>
+    shards.map((shard) => ({ ...shard, collection: name, factor })),
+  )
+}
+
+export function isRemaining(
+  { ordinal }: PeerView,
+  { nodes }: Pick<DesiredShards, 'nodes'>,
+): boolean {
+  return ordinal !== undefined && ordinal < nodes
+}
+
+/** Nodes that answer and are not to be removed: the possible targets. */
+export function remainingMembers(view: ClusterView, desired: DesiredShards): PeerView[] {
+  return view.peers.filter((peer) => peer.isMember && isRemaining(peer, desired))
+}
+
+/** Peers of the pods that are to be removed, whether they answer or not. */
+export function leavingPeers(view: ClusterView, desired: DesiredShards): PeerView[] {
+  return view.peers.filter((peer) => peer.ordinal !== undefined && !isRemaining(peer, desired))
+}
+
+/**
+ * Replicas that a shard needs: the replication factor, or one on each node if there are fewer nodes.
+ */
+export function requiredReplicas(view: ClusterView, { factor }: Shard, nodes: number): number {
+  return Math.max(1, Math.min(factor, nodes, view.nodes))
+}
+
+/** Peers with an Active replica that answer: what others say about a silent node proves nothing. */
+export function activeHolders(view: ClusterView, { replicas }: ShardView): number[] {
+  const members = new Set(view.peers.filter(({ isMember }) => isMember).map(({ id }) => id))
+  return replicas
+    .filter(({ peer, state }) => state === 'Active' && members.has(peer))
+    .map(({ peer }) => peer)
+}
+
+export function activeElsewhere(view: ClusterView, shard: ShardView, peer: number): number[] {
+  return activeHolders(view, shard).filter((holder) => holder !== peer)
+}
+
+/** Whether a transfer of this shard is in progress: nothing else is done with it meanwhile. */
+export function hasTransfer(
+  { transfers }: ClusterView,
+  { collection, id, replicas }: Pick<Shard, 'collection' | 'id' | 'replicas'>,
+): boolean {
+  return (
+    transfers.some((transfer) => transfer.collection === collection && transfer.shard === id) ||
+    replicas.some(({ state }) => state === 'InTransfer')
+  )
+}
+
+/** The node to copy from: the one that takes part in the fewest transfers. */
+export function copySource(view: ClusterView, shard: ShardView): number | undefined {
+  const load = (peer: number) =>
+    view.transfers.filter(({ from, to }) => from === peer || to === peer).length
+  return activeHolders(view, shard).toSorted((a, b) => load(a) - load(b) || a - b)[0]
+}
+
+/**
+ * The node that gets a new replica: in a zone without one if possible, then the node with the least
+ * data. Undefined if every node has one or none has enough space.
+ */
+export function freeTarget(
+  view: ClusterView,
+  shard: Shard,
+  desired: DesiredShards,
+): number | undefined {
+  const load = bytesByPeer(view, desired)
+  const usedZones = new Set(zonesOf(view, shard))
+  const [target] = remainingMembers(view, desired)
+    .filter(({ id }) => !shard.replicas.some(({ peer }) => peer === id))
+    .filter((peer) => hasSpace(peer, shard))
+    .toSorted(
+      (a, b) =>
+        Number(isUsed(usedZones, a)) - Number(isUsed(usedZones, b)) ||
+        (load.get(a.id) ?? 0) - (load.get(b.id) ?? 0) ||
+        (a.ordinal ?? 0) - (b.ordinal ?? 0),
+    )
+  return target?.id
+}
+
+function isUsed(zones: ReadonlySet<string>, { zone }: PeerView): boolean {
+  return zone !== undefined && zones.has(zone)
+}
+
+export function hasSpace({ freeBytes }: PeerView, { bytes }: ShardView): boolean {
+  return freeBytes === undefined || freeBytes >= bytes * SPACE_FACTOR
+}
+
+/** Zones of the nodes with a replica, apart from that of one peer. */
+export function zonesOf(view: ClusterView, { replicas }: ShardView, except?: number): string[] {
+  return replicas.flatMap(({ peer }) => {
+    const zone = view.peers.find(({ id }) => id === peer)?.zone
+    return zone === undefined || peer === except ? [] : [zone]
+  })
+}
+
+/** Bytes on each peer, once the unfinished moves have ended. */
+export function bytesByPeer(view: ClusterView, { moves }: DesiredShards): Map<number, number> {
+  const load = new Map(view.peers.map(({ id }) => [id, 0]))
+  for (const { collection, id, bytes, replicas } of shardsOf(view)) {
+    for (const { peer } of replicas) {
+      const isMoving = moves.some(
+        (move) =>
+          move.collection === collection &&
+          move.shard === id &&
+          move.from === peer &&
+          replicas.some((replica) => replica.peer === move.to),
+      )
+      if (!isMoving) load.set(peer, (load.get(peer) ?? 0) + bytes)
+    }
+  }
+  return load
+}
+
+export function nodeName({ id, ordinal }: Pick<PeerView, 'id' | 'ordinal'>): string {
+  return ordinal === undefined ? `peer ${id}` : `node ${ordinal}`
+}
+
+export function describeShard({ collection, id }: Shard): string {
+  return `${collection}/${id}`
+}
+
+export function holds({ replicas }: Shard, peer: number): boolean {
+  return replicas.some((replica) => replica.peer === peer)
+}
+
+export function findShard(
+  view: ClusterView,
+  { collection, shard }: Pick<Move, 'collection' | 'shard'>,
+) {
+  return shardsOf(view).find((entry) => entry.collection === collection && entry.id === shard)
+}
+
+export function peerName(view: ClusterView, id: number): string {
+  return nodeName(view.peers.find((peer) => peer.id === id) ?? { id })
+}
+
+const MAX_LISTED = 5
+
+export function formatList(items: string[]): string {
+  const unlisted = items.length - MAX_LISTED
+  const listed = items.slice(0, MAX_LISTED).join(', ')
+  return unlisted > 0 ? `${listed} and ${unlisted} more` : listed
+}
+
+/** A pod that should be a node and is no member, for example because its new volume is empty. */
+export function absentNode(view: ClusterView, { nodes }: DesiredShards): string | undefined {
+  for (let ordinal = 0; ordinal < Math.min(nodes, view.nodes); ordinal += 1) {
+    if (!view.peers.some((peer) => peer.isMember && peer.ordinal === ordinal)) {
+      return `node ${ordinal}`
+    }
+  }
+  return undefined
+}
+
+/** Moves that still have a replica too many; others have ended or never began. */
+export function unfinishedMoves(view: ClusterView, moves: readonly Move[]): Move[] {
+  return moves.filter((move) => {
+    const shard = findShard(view, move)
+    return shard !== undefined && holds(shard, move.from) && holds(shard, move.to)
+  })
+}

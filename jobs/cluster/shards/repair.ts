@@ -1,0 +1,131 @@
+/** Replaces lost nodes, and replicas that are missing or defective. */
+import {
+  absentNode,
+  activeElsewhere,
+  describeShard,
+  formatList,
+  hasTransfer,
+  holds,
+  nodeName,
+  peerName,
+  requiredReplicas,
+  shardsOf,
+  type Shard,
+} from './queries.ts'
+import {
+  addReplica,
+  dropOf,
+  planned,
+  refused,
+  removalOf,
+  shardRef,
+  startTransfer,
+  type Plan,
+  type Refused,
+} from './step.ts'
+import type { ClusterView, DesiredShards, ReplicaView } from './view.ts'
+
+/** How long the engine gets to repair Dead replicas by itself, and a new node to join. */
+export const SELF_REPAIR_SECONDS = 600
+
+/** A collection that is being created has replicas that are not Active yet. */
+export const DEFECT_SECONDS = 30
+
+/** Peers whose volume is lost hold nothing: once they are removed, their pods join as new peers. */
+export function replaceLostNodes(view: ClusterView, desired: DesiredShards): Plan | undefined {
+  const purpose = 'lost node'
+  const lastReplicas: string[] = []
+  for (const peer of view.peers) {
+    if (peer.isMember || !desired.lost.includes(peer.id)) continue
+    const held = shardsOf(view).filter((shard) => holds(shard, peer.id))
+    for (const shard of held) {
+      if (activeElsewhere(view, shard, peer.id).length === 0) {
+        lastReplicas.push(`${describeShard(shard)} on ${nodeName(peer)}`)
+      } else if (!hasTransfer(view, shard)) {
+        return planned(purpose, dropOf(shard, peer.id))
+      }
+    }
+    if (held.length === 0) return planned(purpose, removalOf(peer))
+  }
+  if (lastReplicas.length === 0) return removeFormerPeers(view, desired)
+  return refused(
+    'LastReplicaLost',
+    `no other node has an Active replica of ${formatList(lastReplicas)}: restore these shards from a backup, or delete their collections`,
+  )
+}
+
+/**
+ * Peers of pods that were removed earlier without their peers. What only they hold stays listed: a
+ * user accepted that loss when the pods were removed.
+ */
+function removeFormerPeers(view: ClusterView, { nodes }: DesiredShards): Plan | undefined {
+  const purpose = 'lost node'
+  for (const peer of view.peers) {
+    const isFormer = peer.ordinal !== undefined && peer.ordinal >= Math.max(nodes, view.nodes)
+    if (!isFormer || peer.isMember) continue
+    const held = shardsOf(view).filter((shard) => holds(shard, peer.id))
+    const dispensable = held.find(
+      (shard) => !hasTransfer(view, shard) && activeElsewhere(view, shard, peer.id).length > 0,
+    )
+    if (dispensable !== undefined) return planned(purpose, dropOf(dispensable, peer.id))
+    if (held.length === 0) return planned(purpose, removalOf(peer))
+  }
+  return undefined
+}
+
+export function repairReplicas(view: ClusterView, desired: DesiredShards): Plan | undefined {
+  let rejection: Refused | undefined
+  let waiting: Plan | undefined
+  for (const shard of shardsOf(view)) {
+    if (hasTransfer(view, shard)) continue
+    const plan = repairShard(view, shard, desired)
+    if (plan?.is === 'step') return plan
+    if (plan?.is === 'waiting') waiting ??= plan
+    if (plan?.is === 'refused') rejection ??= plan
+  }
+  return waiting ?? rejection
+}
+
+function repairShard(view: ClusterView, shard: Shard, desired: DesiredShards): Plan | undefined {
+  const purpose = 'repair'
+  for (const replica of shard.replicas) {
+    if (!isDefective(view, replica)) continue
+    const isDead = replica.state === 'Dead'
+    if (desired.deadSeconds < (isDead ? SELF_REPAIR_SECONDS : DEFECT_SECONDS)) {
+      const text = `${describeShard(shard)} on ${peerName(view, replica.peer)} is ${replica.state}`
+      const message = isDead ? `${text}; the engine usually repairs it` : text
+      return { is: 'waiting', purpose, message }
+    }
+    if (activeElsewhere(view, shard, replica.peer).length === 0) {
+      return refused(
+        'NoActiveReplica',
+        `${describeShard(shard)} has no Active replica to repair that on ${peerName(view, replica.peer)} from: restore the collection from a backup`,
+      )
+    }
+    // A transfer onto a replica that is called Active would fail, or remove it.
+    if (replica.state === 'Unreadable') return planned(purpose, dropOf(shard, replica.peer))
+    return startTransfer(view, desired, purpose, shard, (from) => ({
+      do: 'repair',
+      ...shardRef(shard),
+      from,
+      to: replica.peer,
+    }))
+  }
+  const present = shard.replicas.filter(({ peer }) => !isLost(view, peer, desired))
+  if (present.length >= requiredReplicas(view, shard, desired.nodes)) return undefined
+  const absent = absentNode(view, desired)
+  if (absent !== undefined && desired.deadSeconds < SELF_REPAIR_SECONDS) {
+    return { is: 'waiting', purpose, message: `${absent} has not joined the cluster yet` }
+  }
+  return addReplica(view, desired, purpose, shard)
+}
+
+/** Nodes that are not members are left alone: they may be restarting. */
+function isDefective(view: ClusterView, { peer, state }: ReplicaView): boolean {
+  if (view.peers.find(({ id }) => id === peer)?.isMember !== true) return false
+  return state === 'Dead' || state === 'Incomplete' || state === 'Unreadable'
+}
+
+function isLost(view: ClusterView, peer: number, { lost }: DesiredShards): boolean {
+  return lost.includes(peer) && view.peers.find(({ id }) => id === peer)?.isMember !== true
+}

@@ -1,0 +1,111 @@
+/** The steps of a plan, and how they are made. */
+import {
+  copySource,
+  describeShard,
+  freeTarget,
+  holds,
+  peerName,
+  remainingMembers,
+  type Shard,
+} from './queries.ts'
+import type { ClusterView, DesiredShards, Move, PeerView } from './view.ts'
+
+export type Step =
+  /** Creates a replica on a node that has none. With `move`, that on `move.from` is dropped later. */
+  | { do: 'replicate'; collection: string; shard: number; from: number; to: number; move?: Move }
+  /** Copies an Active replica over a defective one. */
+  | { do: 'repair'; collection: string; shard: number; from: number; to: number }
+  | { do: 'drop'; collection: string; shard: number; peer: number }
+  /** Removes a peer that holds no shard. */
+  | { do: 'removePeer'; peer: number; ordinal?: number }
+  /** Lowers the StatefulSet to this number of pods. */
+  | { do: 'scaleDown'; nodes: number }
+
+/** What a step is for. */
+export type Purpose = 'lost node' | 'repair' | 'scale-in' | 'balance'
+
+export type Plan =
+  /** The cluster is as desired. */
+  | { is: 'done' }
+  | { is: 'step'; step: Step; purpose: Purpose; bytes: number }
+  /** Something is in progress; the next observation decides. */
+  | { is: 'waiting'; purpose: Purpose | 'transfer' | 'agreement'; message: string }
+  /** A user has to act. */
+  | { is: 'refused'; reason: string; message: string }
+
+export type Refused = Extract<Plan, { is: 'refused' }>
+
+/** A new replica on the best node that has none. */
+export function addReplica(
+  view: ClusterView,
+  desired: DesiredShards,
+  purpose: Purpose,
+  shard: Shard,
+): Plan {
+  const target = freeTarget(view, shard, desired)
+  if (target === undefined) {
+    const hasNode = remainingMembers(view, desired).some(({ id }) => !holds(shard, id))
+    return refused(
+      'NoCapacity',
+      hasNode
+        ? `no node has space for another replica of ${describeShard(shard)}, about ${shard.bytes} bytes: enlarge the volumes or delete data`
+        : `every node that answers has a replica of ${describeShard(shard)} already: another one needs another node`,
+    )
+  }
+  return startTransfer(view, desired, purpose, shard, (from) => ({
+    do: 'replicate',
+    ...shardRef(shard),
+    from,
+    to: target,
+  }))
+}
+
+export function startTransfer(
+  view: ClusterView,
+  { maxTransfers }: DesiredShards,
+  purpose: Purpose,
+  shard: Shard,
+  toStep: (from: number) => Step,
+): Plan {
+  const from = copySource(view, shard)
+  if (from === undefined) {
+    return refused(
+      'NoActiveReplica',
+      `${describeShard(shard)} has no Active replica on a node that answers`,
+    )
+  }
+  if (view.transfers.length >= maxTransfers) return transferInProgress(view) ?? { is: 'done' }
+  return planned(purpose, toStep(from), shard.bytes)
+}
+
+export function transferInProgress(view: ClusterView): Plan | undefined {
+  const [transfer] = view.transfers
+  if (transfer === undefined) return undefined
+  const { collection, shard, from, to, comment } = transfer
+  const text = `${collection}/${shard} is copied from ${peerName(view, from)} to ${peerName(view, to)}`
+  return {
+    is: 'waiting',
+    purpose: 'transfer',
+    message: comment === undefined ? text : `${text} (${comment})`,
+  }
+}
+
+export function planned(purpose: Purpose, next: Step, bytes = 0): Extract<Plan, { is: 'step' }> {
+  return { is: 'step', step: next, purpose, bytes }
+}
+
+export function refused(reason: string, message: string): Refused {
+  return { is: 'refused', reason, message }
+}
+
+export function shardRef({ collection, id }: Shard) {
+  return { collection, shard: id }
+}
+
+export function dropOf(shard: Shard, peer: number): Step {
+  return { do: 'drop', ...shardRef(shard), peer }
+}
+
+export function removalOf({ id, ordinal }: PeerView): Step {
+  return { do: 'removePeer', peer: id, ...(ordinal !== undefined && { ordinal }) }
+}
