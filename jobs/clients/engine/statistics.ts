@@ -166,7 +166,7 @@ function ignoreEngineError(error: unknown): undefined {
 }
 
 const NullableBytes = Type.Optional(Type.Union([Type.Number({ minimum: 0 }), Type.Null()]))
-const LocalShard = Type.Object({
+export const LocalShard = Type.Object({
   vectors_size_bytes: NullableBytes,
   payloads_size_bytes: NullableBytes,
   num_points: NullableBytes,
@@ -227,7 +227,12 @@ export async function shardBytes(engine: Engine, signal?: AbortSignal): Promise<
   return bytesByCollection
 }
 
-function estimateBytes({ vectors_size_bytes, payloads_size_bytes, num_points }: LocalShardSizes) {
+/** Undefined if the engine reports no sizes. */
+export function estimateBytes({
+  vectors_size_bytes,
+  payloads_size_bytes,
+  num_points,
+}: LocalShardSizes): number | undefined {
   if (vectors_size_bytes == null || payloads_size_bytes == null) return undefined
   return vectors_size_bytes + payloads_size_bytes + (num_points ?? 0) * OVERHEAD_BYTES_PER_POINT
 }

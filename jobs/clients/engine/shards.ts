@@ -1,0 +1,212 @@
+/**
+ * The engine's endpoints for the work on shards: what a node reports about the cluster, its
+ * replicas and their sizes, and the changes of replicas and peers.
+ */
+import { Type, type Static } from '@sinclair/typebox'
+import { EngineError } from '../../../crds/contract/errors.ts'
+import { CREATE_TIMEOUT_SECONDS } from '../../../crds/contract/limits.ts'
+import type { Engine } from './client.ts'
+import { BooleanResult } from './responses.ts'
+import { estimateBytes, LocalShard } from './statistics.ts'
+import { collectionPath } from './transport.ts'
+
+/** Limit for a read: a node that takes longer does not answer. */
+const READ_MS = 10_000
+const TELEMETRY_SECONDS = 10
+/** The engine answers when its own limit expires; the client must still be waiting then. */
+const CONSENSUS_CALL_MS = (CREATE_TIMEOUT_SECONDS + 5) * 1000
+
+const ShardsClusterStatus = Type.Union([
+  Type.Object({ status: Type.Literal('disabled') }),
+  Type.Object({
+    status: Type.Literal('enabled'),
+    peer_id: Type.Number(),
+    peers: Type.Record(Type.String(), Type.Object({ uri: Type.String() })),
+    raft_info: Type.Object({
+      commit: Type.Number(),
+      pending_operations: Type.Number(),
+      leader: Type.Optional(Type.Union([Type.Number(), Type.Null()])),
+    }),
+    consensus_thread_status: Type.Object({
+      consensus_thread_status: Type.String(),
+      err: Type.Optional(Type.String()),
+    }),
+  }),
+])
+export type ShardsClusterStatus = Static<typeof ShardsClusterStatus>
+/** A node in distributed mode. */
+export type NodeStatus = Extract<ShardsClusterStatus, { status: 'enabled' }>
+
+const shardFields = {
+  shard_id: Type.Integer(),
+  shard_key: Type.Optional(Type.Union([Type.String(), Type.Integer(), Type.Null()])),
+  state: Type.String(),
+}
+
+/** `GET /collections/{c}/cluster`: every replica that this node knows. */
+const ShardPlacement = Type.Object({
+  peer_id: Type.Number(),
+  local_shards: Type.Array(Type.Object({ ...shardFields, points_count: Type.Integer() })),
+  remote_shards: Type.Array(Type.Object({ ...shardFields, peer_id: Type.Number() })),
+  shard_transfers: Type.Array(
+    Type.Object({
+      shard_id: Type.Integer(),
+      from: Type.Number(),
+      to: Type.Number(),
+      /** Only on the source and on the target. */
+      comment: Type.Optional(Type.Union([Type.String(), Type.Null()])),
+    }),
+  ),
+  resharding_operations: Type.Optional(Type.Union([Type.Array(Type.Unknown()), Type.Null()])),
+})
+export type ShardPlacement = Static<typeof ShardPlacement>
+
+/** `GET /telemetry?details_level=3`, the first level that lists shards. */
+const ShardTelemetry = Type.Object({
+  collections: Type.Object({
+    collections: Type.Optional(
+      Type.Array(
+        Type.Object({
+          id: Type.String(),
+          config: Type.Optional(
+            Type.Object({
+              params: Type.Object({
+                replication_factor: Type.Optional(
+                  Type.Union([Type.Integer({ minimum: 1 }), Type.Null()]),
+                ),
+              }),
+            }),
+          ),
+          shards: Type.Optional(
+            Type.Union([
+              Type.Array(
+                Type.Object({
+                  id: Type.Integer(),
+                  local: Type.Optional(Type.Union([LocalShard, Type.Null()])),
+                }),
+              ),
+              Type.Null(),
+            ]),
+          ),
+        }),
+      ),
+    ),
+  }),
+})
+
+/** What a node knows about a collection without asking the other nodes. */
+export interface CollectionFacts {
+  factor: number | undefined
+  /** Estimated bytes of the replicas on this node, by shard. */
+  bytes: Map<number, number>
+}
+
+/** A replica to copy, or a transfer in progress; with peer ids. */
+export interface ShardTransfer {
+  collection: string
+  shard: number
+  from: number
+  to: number
+}
+
+const Count = Type.Object({ count: Type.Integer({ minimum: 0 }) })
+
+export class EngineShards {
+  readonly #engine: Engine
+
+  constructor(engine: Engine) {
+    this.#engine = engine
+  }
+
+  get node(): string {
+    return this.#engine.node
+  }
+
+  cluster(signal?: AbortSignal): Promise<ShardsClusterStatus> {
+    return this.#engine.call('GET', '/cluster', ShardsClusterStatus, { signal, timeoutMs: READ_MS })
+  }
+
+  collections(signal?: AbortSignal): Promise<string[]> {
+    return this.#engine.collections(signal)
+  }
+
+  /** Undefined if the collection does not exist on this node. */
+  async placement(collection: string, signal?: AbortSignal): Promise<ShardPlacement | undefined> {
+    const path = `${collectionPath(collection)}/cluster`
+    try {
+      return await this.#engine.call('GET', path, ShardPlacement, { signal, timeoutMs: READ_MS })
+    } catch (error) {
+      if (error instanceof EngineError && error.status === 404) return undefined
+      throw error
+    }
+  }
+
+  /**
+   * Configuration and sizes by collection. Unlike `GET /collections/{c}`, telemetry does not ask
+   * other nodes, so it is answered while some of them are down.
+   */
+  async facts(signal?: AbortSignal): Promise<Map<string, CollectionFacts>> {
+    const path = `/telemetry?details_level=3&timeout=${TELEMETRY_SECONDS}`
+    const options = { timeoutMs: (TELEMETRY_SECONDS + 5) * 1000, signal }
+    const { collections } = await this.#engine.call('GET', path, ShardTelemetry, options)
+    return new Map(
+      (collections.collections ?? []).map(({ id: name, config, shards }) => {
+        const bytes = new Map<number, number>()
+        for (const { id, local } of shards ?? []) {
+          const estimated = local == null ? undefined : estimateBytes(local)
+          if (estimated !== undefined) bytes.set(id, estimated)
+        }
+        return [name, { factor: config?.params.replication_factor ?? undefined, bytes }]
+      }),
+    )
+  }
+
+  /** Whether the replica of this shard on this node can be read. */
+  async isReadable(collection: string, shard: number, signal?: AbortSignal): Promise<boolean> {
+    const path = `${collectionPath(collection)}/shards/${shard}/points/count`
+    const options = { body: { exact: false }, signal, timeoutMs: READ_MS }
+    try {
+      await this.#engine.call('POST', path, Count, options)
+      return true
+    } catch (error) {
+      if (error instanceof EngineError && error.status === 500) return false
+      throw error
+    }
+  }
+
+  /**
+   * Starts a transfer; `placement` reports its progress. The engine chooses the method: since 1.18
+   * a snapshot, so that the target gets a built index.
+   */
+  async replicate({ collection, shard, from, to }: ShardTransfer, signal?: AbortSignal) {
+    const transfer = { shard_id: shard, from_peer_id: from, to_peer_id: to }
+    await this.#update(collection, { replicate_shard: transfer }, signal)
+  }
+
+  /** The target of the transfer becomes Dead. */
+  async abort({ collection, shard, from, to }: ShardTransfer, signal?: AbortSignal) {
+    const transfer = { shard_id: shard, from_peer_id: from, to_peer_id: to }
+    await this.#update(collection, { abort_transfer: transfer }, signal)
+  }
+
+  /** Rejected for the last Active replica. */
+  async drop(collection: string, shard: number, peer: number, signal?: AbortSignal) {
+    await this.#update(collection, { drop_replica: { shard_id: shard, peer_id: peer } }, signal)
+  }
+
+  /**
+   * Rejected while the peer holds shards, as the answering node sees it. A peer that does not exist
+   * is accepted.
+   */
+  async removePeer(peer: number, signal?: AbortSignal): Promise<void> {
+    const path = `/cluster/peer/${peer}?timeout=${CREATE_TIMEOUT_SECONDS}`
+    const options = { timeoutMs: CONSENSUS_CALL_MS, signal }
+    await this.#engine.call('DELETE', path, BooleanResult, options)
+  }
+
+  async #update(collection: string, body: object, signal: AbortSignal | undefined): Promise<void> {
+    const path = `${collectionPath(collection)}/cluster?timeout=${CREATE_TIMEOUT_SECONDS}`
+    const options = { body, timeoutMs: CONSENSUS_CALL_MS, signal }
+    await this.#engine.call('POST', path, BooleanResult, options)
+  }
+}

@@ -1,0 +1,261 @@
+/** Combines what the members report about one collection. */
+import { EngineError } from '../../../crds/contract/errors.ts'
+import type { CollectionFacts, EngineShards, ShardPlacement } from '../../clients/engine/shards.ts'
+import type { CollectionView, ReplicaState, ReplicaView, ShardView, TransferView } from './view.ts'
+
+/** A member and what it reports; undefined while it does not answer. */
+export interface Report {
+  ordinal: number
+  engine: Pick<EngineShards, 'isReadable'>
+  status: { peer_id: number }
+  collections: Map<string, ShardPlacement> | undefined
+}
+
+interface Context {
+  /** By ordinal. */
+  facts: ReadonlyMap<number, ReadonlyMap<string, CollectionFacts>>
+  /** Replicas that looked unreadable in the observation before. */
+  suspects: ReadonlySet<string>
+  signal: AbortSignal
+}
+
+export interface Combined {
+  view: CollectionView
+  transfers: TransferView[]
+  /** What members report differently. */
+  disagreements: string[]
+  /** Replicas that look unreadable. */
+  suspects: string[]
+}
+
+/** From this number of points on another replica, a replica without any has lost them. */
+const MANY_POINTS = 1000
+
+export async function combineCollection(
+  name: string,
+  nodes: readonly Report[],
+  { facts, suspects, signal }: Context,
+): Promise<Combined> {
+  const reports = nodes.flatMap(({ ordinal, engine, status, collections }) => {
+    const placement = collections?.get(name)
+    return placement === undefined ? [] : [{ ordinal, engine, peer: status.peer_id, placement }]
+  })
+  const transfers = combineTransfers(name, reports)
+  const disagreements = resharding(name, reports)
+  const found: string[] = []
+  const shards: ShardView[] = []
+  for (const id of shardIds(reports)) {
+    const replicas = reportedReplicas(id, reports)
+    disagreements.push(...shardDisagreements(name, { id, replicas, reports }))
+    const states = replicas.map((replica): ReplicaView => {
+      return { peer: replica.peer, state: combinedState(replica, { id, transfers }) }
+    })
+    const looksUnreadable = await findUnreadable(name, { id, replicas: states, reports, signal })
+    const views = states.map((replica): ReplicaView => {
+      const key = `${name}/${id}/${replica.peer}`
+      if (!looksUnreadable.has(replica.peer)) return replica
+      found.push(key)
+      return suspects.has(key) ? { ...replica, state: 'Unreadable' } : replica
+    })
+    const key = shardKey(id, reports)
+    shards.push({
+      id,
+      ...(key !== undefined && { key }),
+      bytes: shardBytes(name, id, facts),
+      replicas: views.toSorted((a, b) => a.peer - b.peer),
+    })
+  }
+  const factor = replicationFactor(name, facts)
+  if (factor === undefined) disagreements.push(`no node reports the configuration of ${name}`)
+  return {
+    view: { name, factor: factor ?? 1, shards },
+    transfers,
+    disagreements,
+    suspects: found,
+  }
+}
+
+interface NodeView {
+  ordinal: number
+  engine: Pick<EngineShards, 'isReadable'>
+  peer: number
+  placement: ShardPlacement
+}
+
+/** A replica and the state that each reporting node gives it, by ordinal. */
+interface ReportedReplica {
+  peer: number
+  states: Map<number, string>
+}
+
+function shardIds(reports: NodeView[]): number[] {
+  const ids = reports.flatMap(({ placement }) =>
+    [...placement.local_shards, ...placement.remote_shards].map(({ shard_id }) => shard_id),
+  )
+  return [...new Set(ids)].toSorted((a, b) => a - b)
+}
+
+function shardKey(id: number, reports: NodeView[]): string | number | undefined {
+  for (const { placement } of reports) {
+    const found = [...placement.local_shards, ...placement.remote_shards].find(
+      ({ shard_id }) => shard_id === id,
+    )
+    if (found?.shard_key != null) return found.shard_key
+  }
+  return undefined
+}
+
+function reportedReplicas(id: number, reports: NodeView[]): ReportedReplica[] {
+  const byPeer = new Map<number, Map<number, string>>()
+  const add = (peer: number, ordinal: number, state: string) => {
+    const states = byPeer.get(peer) ?? new Map<number, string>()
+    byPeer.set(peer, states.set(ordinal, state))
+  }
+  for (const { ordinal, peer, placement } of reports) {
+    for (const shard of placement.local_shards) {
+      if (shard.shard_id === id) add(peer, ordinal, shard.state)
+    }
+    for (const shard of placement.remote_shards) {
+      if (shard.shard_id === id) add(shard.peer_id, ordinal, shard.state)
+    }
+  }
+  return [...byPeer].map(([peer, states]) => ({ peer, states }))
+}
+
+interface Shard {
+  id: number
+  replicas: ReportedReplica[]
+  reports: NodeView[]
+}
+
+/**
+ * A node that does not list its own replica is no disagreement that passes: `findUnreadable` handles
+ * it.
+ */
+function shardDisagreements(name: string, { id, replicas, reports }: Shard): string[] {
+  return replicas.flatMap(({ peer, states }) => {
+    const others = reports.filter((report) => report.peer !== peer)
+    const owner = reports.find((report) => report.peer === peer)
+    const reporting = owner !== undefined && states.has(owner.ordinal) ? [...others, owner] : others
+    const silent = reporting.find(({ ordinal }) => !states.has(ordinal))
+    if (silent !== undefined) {
+      return [`node ${silent.ordinal} does not list the replica of ${name}/${id} on peer ${peer}`]
+    }
+    const distinct = new Set(reporting.map(({ ordinal }) => states.get(ordinal)))
+    if (distinct.size <= 1) return []
+    return [`the nodes report different states of ${name}/${id} on peer ${peer}`]
+  })
+}
+
+function combinedState(
+  { peer, states }: ReportedReplica,
+  { id, transfers }: { id: number; transfers: TransferView[] },
+): ReplicaState {
+  const isTarget = transfers.some(({ shard, to }) => shard === id && to === peer)
+  const reported = [...new Set([...states.values()])].map((state) => replicaState(state, isTarget))
+  const worst = SEVERITY.findLast((state) => reported.includes(state))
+  return worst ?? 'Incomplete'
+}
+
+/** From best to worst. */
+const SEVERITY: readonly ReplicaState[] = [
+  'Active',
+  'InTransfer',
+  'Incomplete',
+  'Dead',
+  'Unreadable',
+]
+
+/** See docs/engine-notes.md, "Transfers of shards". */
+function replicaState(state: string, isTarget: boolean): ReplicaState {
+  switch (state) {
+    case 'Active':
+      return isTarget ? 'InTransfer' : 'Active'
+    case 'Recovery':
+    case 'PartialSnapshot':
+    case 'Resharding':
+    case 'ReshardingScaleDown':
+      return 'InTransfer'
+    case 'Dead':
+      return isTarget ? 'InTransfer' : 'Dead'
+    default:
+      return isTarget ? 'InTransfer' : 'Incomplete'
+  }
+}
+
+interface ReadableShard {
+  id: number
+  replicas: ReplicaView[]
+  reports: NodeView[]
+  signal: AbortSignal
+}
+
+/**
+ * Peers whose replica is reported as Active but cannot be read by its own node, or has lost all its
+ * points. A node counts the points of its replicas for every report, and 0 stands for an error too:
+ * only those are asked again.
+ */
+async function findUnreadable(
+  name: string,
+  { id, replicas, reports, signal }: ReadableShard,
+): Promise<Set<number>> {
+  const active = replicas.filter(({ state }) => state === 'Active').map(({ peer }) => peer)
+  const points = (report: NodeView) =>
+    report.placement.local_shards.find(({ shard_id }) => shard_id === id)?.points_count
+  const owners = reports.filter(({ peer }) => active.includes(peer))
+  const most = Math.max(0, ...owners.map((owner) => points(owner) ?? 0))
+  const unreadable = new Set<number>()
+  for (const owner of owners) {
+    const count = points(owner)
+    if (count === undefined) unreadable.add(owner.peer)
+    else if (count === 0) {
+      const isReadable = await owner.engine.isReadable(name, id, signal).catch(ignoreEngineError)
+      if (isReadable === false || most >= MANY_POINTS) unreadable.add(owner.peer)
+    }
+  }
+  return unreadable
+}
+
+/** No answer: nothing is known about the replica. */
+function ignoreEngineError(error: unknown): undefined {
+  if (!(error instanceof EngineError)) throw error
+}
+
+function combineTransfers(name: string, reports: NodeView[]): TransferView[] {
+  const transfers = new Map<string, TransferView>()
+  for (const { peer, placement } of reports) {
+    for (const { shard_id: shard, from, to, comment } of placement.shard_transfers) {
+      const key = `${shard}/${from}/${to}`
+      const known = transfers.get(key)
+      // Source and target describe their own part; the stages of the target are the finer ones.
+      const isBetter = comment != null && (known?.comment === undefined || peer === to)
+      const current = isBetter ? comment : known?.comment
+      transfers.set(key, {
+        ...{ collection: name, shard, from, to },
+        ...(current !== undefined && { comment: current }),
+      })
+    }
+  }
+  return [...transfers.values()]
+}
+
+function resharding(name: string, reports: NodeView[]): string[] {
+  const running = reports.some(
+    ({ placement }) => (placement.resharding_operations ?? []).length > 0,
+  )
+  return running ? [`${name} is being resharded`] : []
+}
+
+function replicationFactor(name: string, facts: Context['facts']): number | undefined {
+  for (const byName of facts.values()) {
+    const factor = byName.get(name)?.factor
+    if (factor !== undefined) return factor
+  }
+  return undefined
+}
+
+/** The largest of the replicas: one that is being transferred is smaller. */
+function shardBytes(name: string, id: number, facts: Context['facts']): number {
+  const sizes = [...facts.values()].map((byName) => byName.get(name)?.bytes.get(id) ?? 0)
+  return Math.max(1, ...sizes)
+}

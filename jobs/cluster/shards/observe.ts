@@ -1,0 +1,294 @@
+/**
+ * Observes a cluster's nodes and shards: asks every pod and combines the answers into one view.
+ * The engine answers from the state that a node has applied, so nodes differ for moments after
+ * each change (docs/engine-notes.md, "Transfers of shards"). The view says so, and nothing is
+ * planned from it then.
+ */
+import { EngineError } from '../../../crds/contract/errors.ts'
+import type { Engine } from '../../clients/engine/client.ts'
+import {
+  EngineShards,
+  type CollectionFacts,
+  type NodeStatus,
+  type ShardPlacement,
+} from '../../clients/engine/shards.ts'
+import { combineCollection } from './combine.ts'
+import { findMembers, ordinalFromUri, type PodStatus } from './membership.ts'
+import type { ClusterView, CollectionView, Obstruction, PeerView, TransferView } from './view.ts'
+
+export interface ObserveOptions {
+  /** Number of pods of the StatefulSet. */
+  nodes: number
+  /** Topology zone of each pod, by ordinal. */
+  zones?: Readonly<Record<string, string>>
+  /** Capacity of each data volume in bytes. */
+  volumeBytes?: number | undefined
+  /** What earlier observations of this cluster found; updated by each. */
+  memory?: ObservationMemory
+}
+
+/** What an observation leaves for the next one. */
+export interface ObservationMemory {
+  /** Replicas that looked unreadable: they are if they still do in the next observation. */
+  suspects: Set<string>
+  /** By ordinal. */
+  facts: Map<number, Map<string, CollectionFacts>>
+  /** Observations since `facts` were read. */
+  factsAge: number
+}
+
+/** More collections are not observed: each costs a call to every node. */
+const MAX_COLLECTIONS = 1000
+/** Calls to one node at the same time. */
+const CONCURRENCY = 4
+/** Telemetry is read again after this many observations. */
+const MAX_FACTS_AGE = 15
+
+export function newObservationMemory(): ObservationMemory {
+  return { suspects: new Set(), facts: new Map(), factsAge: 0 }
+}
+
+export async function observeShards(
+  options: ObserveOptions,
+  engineForPod: (ordinal: number) => Engine,
+  signal: AbortSignal,
+): Promise<ClusterView> {
+  const memory = options.memory ?? newObservationMemory()
+  const engines = ordinals(options.nodes).map((ordinal) => new EngineShards(engineForPod(ordinal)))
+  const pods = await readStatuses(engines, signal)
+  const standalone = pods.find(({ status }) => status.status === 'disabled')
+  if (standalone !== undefined) {
+    const message = `node ${standalone.ordinal} has distributed mode disabled`
+    return emptyView(options, { reason: 'EngineNotReady', message })
+  }
+  const found = findMembers(pods as PodStatus[], options.nodes)
+  if ('reason' in found) return emptyView(options, found)
+  const members = found.map((pod) => ({ ...pod, engine: required(engines, pod.ordinal) }))
+  const nodes = await Promise.all(members.map((member) => readNode(member, signal)))
+  const after = await readStatuses(engines, signal)
+  await refreshFacts(memory, nodes, signal)
+  return combine(options, nodes, { after: after as PodStatus[], memory, signal })
+}
+
+/** A member and what it reports. */
+export interface NodeReport {
+  ordinal: number
+  engine: EngineShards
+  status: NodeStatus
+  /** Undefined while it does not answer all calls. */
+  collections: Map<string, ShardPlacement> | undefined
+  /** Why it does not. */
+  failure?: string
+}
+
+/** Pods that do not answer are left out. */
+async function readStatuses(engines: EngineShards[], signal: AbortSignal) {
+  const answers = await Promise.all(
+    engines.map(async (engine, ordinal) => {
+      const status = await engine.cluster(signal).catch(unlessEngineError)
+      return status === undefined ? [] : [{ ordinal, status }]
+    }),
+  )
+  return answers.flat()
+}
+
+async function readNode(
+  { ordinal, engine, status }: PodStatus & { engine: EngineShards },
+  signal: AbortSignal,
+): Promise<NodeReport> {
+  const base = { ordinal, engine, status }
+  try {
+    const names = await engine.collections(signal)
+    if (names.length > MAX_COLLECTIONS) {
+      const failure = `node ${ordinal} has more than ${MAX_COLLECTIONS} collections`
+      return { ...base, collections: undefined, failure }
+    }
+    const placements = await mapConcurrently(names, async (name) => {
+      return [name, await engine.placement(name, signal)] as const
+    })
+    const present = placements.flatMap(([name, placement]) =>
+      placement === undefined ? [] : [[name, placement] as const],
+    )
+    return { ...base, collections: new Map(present) }
+  } catch (error) {
+    if (!(error instanceof EngineError)) throw error
+    return { ...base, collections: undefined, failure: error.message }
+  }
+}
+
+/** Telemetry costs more than the other calls and changes slowly. */
+async function refreshFacts(
+  memory: ObservationMemory,
+  nodes: NodeReport[],
+  signal: AbortSignal,
+): Promise<void> {
+  memory.factsAge += 1
+  const isComplete = nodes.every(({ ordinal, collections }) => {
+    const known = memory.facts.get(ordinal)
+    return known !== undefined && [...(collections?.keys() ?? [])].every((name) => known.has(name))
+  })
+  if (isComplete && memory.factsAge < MAX_FACTS_AGE) return
+  memory.factsAge = 0
+  await Promise.all(
+    nodes.map(async ({ ordinal, engine }) => {
+      const facts = await engine.facts(signal).catch(unlessEngineError)
+      if (facts !== undefined) memory.facts.set(ordinal, facts)
+    }),
+  )
+}
+
+interface CombineOptions {
+  /** The statuses after everything else was read. */
+  after: PodStatus[]
+  memory: ObservationMemory
+  signal: AbortSignal
+}
+
+async function combine(
+  options: ObserveOptions,
+  nodes: NodeReport[],
+  { after, memory, signal }: CombineOptions,
+): Promise<ClusterView> {
+  const names = [...new Set(nodes.flatMap(({ collections }) => [...(collections?.keys() ?? [])]))]
+  const suspects = new Set<string>()
+  const collections: CollectionView[] = []
+  const transfers: TransferView[] = []
+  const disagreements: string[] = []
+  const settling = findUnsettled(nodes, after)
+  for (const name of names.toSorted()) {
+    const combined = await combineCollection(name, nodes, {
+      facts: memory.facts,
+      suspects: memory.suspects,
+      signal,
+    })
+    collections.push(combined.view)
+    transfers.push(...combined.transfers)
+    disagreements.push(...combined.disagreements)
+    for (const suspect of combined.suspects) suspects.add(suspect)
+  }
+  // A view of nodes that have not applied the same changes proves nothing about a replica.
+  memory.suspects = settling === undefined ? suspects : new Set()
+  const unsettled = settling ?? disagreements[0]
+  return {
+    peers: peerViews(options, nodes, collections),
+    nodes: options.nodes,
+    collections,
+    transfers,
+    ...(unsettled !== undefined && { unsettled }),
+  }
+}
+
+/** Why the members have not applied the same changes. */
+function findUnsettled(nodes: NodeReport[], after: PodStatus[]): string | undefined {
+  const silent = nodes.find(({ failure }) => failure !== undefined)
+  if (silent !== undefined)
+    return `node ${silent.ordinal} does not report its shards: ${silent.failure ?? ''}`
+  const later = new Map(after.map(({ ordinal, status }) => [ordinal, status]))
+  const [first] = nodes
+  for (const { ordinal, status } of nodes) {
+    const { err, consensus_thread_status: thread } = status.consensus_thread_status
+    if (thread !== 'working')
+      return `consensus is ${thread} on node ${ordinal}: ${err ?? 'no reason given'}`
+    const pending = status.raft_info.pending_operations
+    if (pending > 0) return `node ${ordinal} has ${pending} changes to apply`
+    const commit = first?.status.raft_info.commit
+    if (status.raft_info.commit !== commit) {
+      return `nodes ${first?.ordinal} and ${ordinal} have not applied the same changes`
+    }
+    if (status.raft_info.leader !== first?.status.raft_info.leader) {
+      return `nodes ${first?.ordinal} and ${ordinal} follow different leaders`
+    }
+    if (later.get(ordinal)?.raft_info.commit !== commit)
+      return 'the cluster changed while it was read'
+    const missing = nodes.find((other) => !(String(other.status.peer_id) in status.peers))
+    if (missing !== undefined) return `node ${ordinal} does not list node ${missing.ordinal}`
+    const extra = Object.keys(first?.status.peers ?? {}).find((id) => !(id in status.peers))
+    if (extra !== undefined) return `node ${ordinal} does not list peer ${extra}`
+  }
+  return findCollectionMismatch(nodes)
+}
+
+function findCollectionMismatch(nodes: NodeReport[]): string | undefined {
+  const [first] = nodes
+  for (const { ordinal, collections } of nodes) {
+    const [a, b] = [
+      first?.collections ?? new Map<string, unknown>(),
+      collections ?? new Map<string, unknown>(),
+    ]
+    const missing = [...a.keys()].find((name) => !b.has(name))
+    if (missing !== undefined) return `node ${ordinal} does not list collection ${missing}`
+    const extra = [...b.keys()].find((name) => !a.has(name))
+    if (extra !== undefined) return `node ${first?.ordinal} does not list collection ${extra}`
+  }
+  return undefined
+}
+
+function peerViews(
+  { nodes: pods, zones = {}, volumeBytes }: ObserveOptions,
+  nodes: NodeReport[],
+  collections: CollectionView[],
+): PeerView[] {
+  const memberOrdinals = new Map(nodes.map(({ ordinal, status }) => [status.peer_id, ordinal]))
+  const uris = new Map(
+    nodes.flatMap(({ status }) =>
+      Object.entries(status.peers).map(([id, { uri }]) => [Number(id), uri] as const),
+    ),
+  )
+  const used = usedBytes(collections)
+  return [...uris]
+    .map(([id, uri]): PeerView => {
+      const ordinal = memberOrdinals.get(id) ?? ordinalFromUri(uri)
+      const zone = ordinal === undefined ? undefined : zones[String(ordinal)]
+      const isPod = ordinal !== undefined && ordinal < pods
+      return {
+        id,
+        ...(ordinal !== undefined && { ordinal }),
+        isMember: memberOrdinals.has(id),
+        ...(zone !== undefined && { zone }),
+        ...(volumeBytes !== undefined &&
+          isPod && { freeBytes: Math.max(0, volumeBytes - (used.get(id) ?? 0)) }),
+      }
+    })
+    .toSorted((a, b) => a.id - b.id)
+}
+
+/** The engine reports the capacity of its disks but not what is free on the data volume. */
+function usedBytes(collections: CollectionView[]): Map<number, number> {
+  const used = new Map<number, number>()
+  for (const { bytes, replicas } of collections.flatMap(({ shards }) => shards)) {
+    for (const { peer } of replicas) used.set(peer, (used.get(peer) ?? 0) + bytes)
+  }
+  return used
+}
+
+function emptyView({ nodes }: ObserveOptions, broken: Obstruction): ClusterView {
+  return { peers: [], nodes, collections: [], transfers: [], broken }
+}
+
+function ordinals(nodes: number): number[] {
+  return Array.from({ length: nodes }, (_, ordinal) => ordinal)
+}
+
+function required(engines: EngineShards[], ordinal: number): EngineShards {
+  const engine = engines[ordinal]
+  if (engine === undefined) throw new Error(`there is no pod ${ordinal}`)
+  return engine
+}
+
+function unlessEngineError(error: unknown): undefined {
+  if (!(error instanceof EngineError)) throw error
+}
+
+/** Results in the order of the items. */
+async function mapConcurrently<Item, Result>(
+  items: readonly Item[],
+  call: (item: Item) => Promise<Result>,
+): Promise<Result[]> {
+  const results: Result[] = []
+  const queue = items.entries()
+  const worker = async () => {
+    for (const [index, item] of queue) results[index] = await call(item)
+  }
+  await Promise.all(Array.from({ length: Math.min(CONCURRENCY, items.length) }, worker))
+  return results
+}
