@@ -4,6 +4,7 @@ import {
   bytesByPeer,
   hasSpace,
   hasTransfer,
+  requiredReplicas,
   shardsOf,
   remainingMembers,
   zonesOf,
@@ -32,7 +33,7 @@ export function bestMove(view: ClusterView, desired: DesiredShards): Move | unde
   const peers = remainingMembers(view, desired)
   let best: Candidate | undefined
   for (const shard of shardsOf(view)) {
-    if (hasTransfer(view, shard) || !isComplete(view, shard)) continue
+    if (hasTransfer(view, shard) || !isComplete(view, shard, desired)) continue
     for (const source of peers) {
       if (!shard.replicas.some(({ peer }) => peer === source.id)) continue
       for (const target of peers) {
@@ -44,9 +45,13 @@ export function bestMove(view: ClusterView, desired: DesiredShards): Move | unde
   return best?.move
 }
 
-/** A shard is moved only if each of its replicas is Active on a node that answers. */
-function isComplete(view: ClusterView, shard: Shard): boolean {
-  return shard.replicas.length === activeHolders(view, shard).length
+/**
+ * A shard is moved only if each of its replicas is Active on a node that answers, and none is
+ * missing: otherwise the source would have to stay.
+ */
+function isComplete(view: ClusterView, shard: Shard, { nodes }: DesiredShards): boolean {
+  const { length } = activeHolders(view, shard)
+  return shard.replicas.length === length && length >= requiredReplicas(view, shard, nodes)
 }
 
 interface PossibleMove {

@@ -1,0 +1,279 @@
+/**
+ * Every state that small clusters can reach, with every order of steps, transfers, failures of
+ * transfers and of nodes, collections that clients create, and crashes of the Job between them.
+ */
+import t from 'tap'
+import type { Step } from '../../../../jobs/cluster/shards/step.ts'
+import type { DesiredShards } from '../../../../jobs/cluster/shards/view.ts'
+import {
+  abortTransfer,
+  activeCounts,
+  apply,
+  DESIRED,
+  finishTransfer,
+  nextPlan,
+  start,
+  stop,
+  type Model,
+} from './model.ts'
+
+interface World {
+  title: string
+  model: Model
+  desired: DesiredShards
+  /** Failures on one path. */
+  failures: number
+  /** Where every path ends that has no more failures. */
+  end: 'done' | 'refused'
+}
+
+/** More than any of these worlds needs. */
+const MAX_STEPS = 200
+
+const peers = (count: number) =>
+  Object.fromEntries(
+    Array.from({ length: count }, (_, ordinal) => [ordinal + 1, { ordinal, isUp: true }]),
+  )
+
+const WORLDS: World[] = [
+  {
+    title: 'scale-in from three nodes to two',
+    model: {
+      pods: 3,
+      peers: peers(3),
+      shards: { 'docs/0': { 1: 'Active', 3: 'Active' }, 'docs/1': { 2: 'Active', 3: 'Active' } },
+      transfers: {},
+      factor: 2,
+      moves: [],
+    },
+    desired: { ...DESIRED, nodes: 2 },
+    failures: 3,
+    end: 'done',
+  },
+  {
+    title: 'scale-in by two nodes with single replicas',
+    model: {
+      pods: 3,
+      peers: peers(3),
+      shards: { 'docs/0': { 2: 'Active' }, 'docs/1': { 3: 'Active' }, 'docs/2': { 1: 'Active' } },
+      transfers: {},
+      factor: 1,
+      moves: [],
+    },
+    desired: { ...DESIRED, nodes: 1, maxTransfers: 2 },
+    failures: 3,
+    end: 'done',
+  },
+  {
+    title: 'scale-in that would leave too few nodes',
+    model: {
+      pods: 2,
+      peers: peers(2),
+      shards: { 'docs/0': { 1: 'Active', 2: 'Active' } },
+      transfers: {},
+      factor: 2,
+      moves: [],
+    },
+    desired: { ...DESIRED, nodes: 1 },
+    failures: 1,
+    end: 'refused',
+  },
+  {
+    title: 'scale-in that a user accepts although replicas are lost',
+    model: {
+      pods: 2,
+      peers: peers(2),
+      shards: { 'docs/0': { 1: 'Active', 2: 'Active' } },
+      transfers: {},
+      factor: 2,
+      moves: [],
+    },
+    desired: { ...DESIRED, nodes: 1, allowsFewerReplicas: true },
+    failures: 1,
+    end: 'done',
+  },
+  {
+    title: 'scale-out with balance',
+    model: {
+      pods: 3,
+      peers: peers(3),
+      shards: {
+        'docs/0': { 1: 'Active', 2: 'Active' },
+        'docs/1': { 1: 'Active', 2: 'Active' },
+        'docs/2': { 1: 'Active', 2: 'Active' },
+      },
+      transfers: {},
+      factor: 2,
+      moves: [],
+    },
+    desired: { ...DESIRED, balance: true, maxTransfers: 2 },
+    failures: 1,
+    end: 'done',
+  },
+  {
+    title: 'replicas that are missing, Dead, Incomplete and Unreadable',
+    model: {
+      pods: 3,
+      peers: peers(3),
+      shards: {
+        'docs/0': { 1: 'Active' },
+        'docs/1': { 1: 'Dead', 2: 'Active' },
+        'docs/2': { 2: 'Incomplete', 3: 'Active' },
+        'docs/3': { 3: 'Unreadable', 1: 'Active' },
+      },
+      transfers: {},
+      factor: 2,
+      moves: [],
+    },
+    desired: DESIRED,
+    failures: 1,
+    end: 'done',
+  },
+  {
+    title: 'a lost node whose replicas are Active elsewhere',
+    model: {
+      pods: 3,
+      peers: { ...peers(2), 3: { ordinal: 2, isUp: false }, 4: { ordinal: 2, isUp: true } },
+      shards: { 'docs/0': { 1: 'Active', 3: 'Active' }, 'docs/1': { 2: 'Active', 3: 'Active' } },
+      transfers: {},
+      factor: 2,
+      moves: [],
+    },
+    desired: { ...DESIRED, lost: [3] },
+    failures: 1,
+    end: 'done',
+  },
+  {
+    title: 'a lost node with the last replica of a shard',
+    model: {
+      pods: 3,
+      peers: { ...peers(2), 3: { ordinal: 2, isUp: false }, 4: { ordinal: 2, isUp: true } },
+      shards: { 'docs/0': { 1: 'Active', 3: 'Active' }, 'docs/1': { 3: 'Active' } },
+      transfers: {},
+      factor: 2,
+      moves: [],
+    },
+    desired: { ...DESIRED, lost: [3] },
+    failures: 1,
+    end: 'refused',
+  },
+]
+
+for (const world of WORLDS) {
+  t.test(`no step takes an Active replica that is needed: ${world.title}`, (t) => {
+    const { states, ends } = explore(world)
+    t.ok(states > 3, `${states} states`)
+    t.strictSame([...ends], [world.end], 'where paths without further failures end')
+    t.end()
+  })
+}
+
+interface State {
+  model: Model
+  failures: number
+}
+
+/** Breadth first over every state, once each. */
+function explore({ model, desired, failures, end }: World) {
+  const ends = new Set<string>()
+  const visited = new Set<string>()
+  let frontier: State[] = [{ model, failures }]
+  while (frontier.length > 0) {
+    const next: State[] = []
+    for (const state of frontier) {
+      const key = JSON.stringify(state)
+      if (visited.has(key)) continue
+      visited.add(key)
+      ends.add(endOf(state.model, desired, end))
+      next.push(...successors(state, desired))
+    }
+    frontier = next
+  }
+  return { states: visited.size, ends }
+}
+
+function successors({ model, failures }: State, desired: DesiredShards): State[] {
+  const plan = nextPlan(model, desired)
+  const stepped = plan.is === 'step' ? [checkedStep(model, plan.step, desired)] : []
+  // The pod of the Job is killed after it has written its moves and before the step.
+  const unsent =
+    plan.is === 'step' && plan.step.do === 'replicate' && plan.step.move !== undefined
+      ? [{ ...model, moves: [plan.step.move] }]
+      : []
+  const transfers = Object.keys(model.transfers)
+  const harmless = [...stepped, ...transfers.map((shard) => finishTransfer(model, shard))]
+  const starts = downPeers(model, desired).map((peer) => start(model, peer))
+  if (failures === 0) return [...harmless, ...starts].map((next) => ({ model: next, failures }))
+  const harmful = [
+    ...unsent,
+    ...created(model),
+    ...transfers.map((shard) => abortTransfer(model, shard)),
+    ...upPeers(model).map((peer) => stop(model, peer)),
+  ]
+  return [
+    ...[...harmless, ...starts].map((next) => ({ model: next, failures })),
+    ...harmful.map((next) => ({ model: next, failures: failures - 1 })),
+  ]
+}
+
+/** A client creates a collection: its shard is placed on the node that the Job may be removing. */
+function created(model: Model): Model[] {
+  const peer = upPeers(model).at(-1)
+  if (peer === undefined || 'new/0' in model.shards) return []
+  const next = structuredClone(model)
+  next.shards['new/0'] = { [peer]: 'Active' }
+  return [next]
+}
+
+/** Throws if the engine refuses the step, or if it takes a replica that is needed. */
+function checkedStep(model: Model, step: Step, desired: DesiredShards): Model {
+  const next = apply(model, step)
+  const [before, after] = [activeCounts(model), activeCounts(next)]
+  for (const [shard, count] of Object.entries(before)) {
+    const left = after[shard] ?? 0
+    const needed = Math.min(model.factor, desired.nodes, model.pods)
+    if (left < count && (left < 1 || left < needed)) {
+      throw new Error(`${JSON.stringify(step)} leaves ${left} of ${count} replicas of ${shard}`)
+    }
+  }
+  return next
+}
+
+/** Without further failures: every transfer succeeds and every node comes back. */
+function endOf(model: Model, desired: DesiredShards, expected: string): string {
+  let current = model
+  for (const peer of downPeers(model, desired)) current = start(current, peer)
+  for (let steps = 0; steps < MAX_STEPS; steps += 1) {
+    for (const shard of Object.keys(current.transfers)) current = finishTransfer(current, shard)
+    const plan = nextPlan(current, desired)
+    if (plan.is === 'done') return complete(current, desired) ? 'done' : 'done, but not as desired'
+    if (plan.is === 'refused') return plan.is
+    if (plan.is === 'waiting') return `${expected}, but waiting: ${plan.message}`
+    current = checkedStep(current, plan.step, desired)
+  }
+  return 'no end'
+}
+
+/** As desired: the number of pods, and each shard with its replicas, all of them Active. */
+function complete(model: Model, { nodes, lost }: DesiredShards): boolean {
+  const required = Math.min(model.factor, nodes)
+  return (
+    model.pods === nodes &&
+    lost.every((peer) => model.peers[peer] === undefined) &&
+    Object.values(model.shards).every(
+      (replicas) =>
+        Object.values(replicas).every((state) => state === 'Active') &&
+        Object.keys(replicas).length >= required,
+    )
+  )
+}
+
+function upPeers(model: Model): number[] {
+  return Object.entries(model.peers).flatMap(([id, { isUp }]) => (isUp ? [Number(id)] : []))
+}
+
+function downPeers(model: Model, { lost }: DesiredShards): number[] {
+  return Object.entries(model.peers).flatMap(([id, { isUp }]) =>
+    isUp || lost.includes(Number(id)) ? [] : [Number(id)],
+  )
+}

@@ -1,0 +1,193 @@
+/**
+ * A small model of an engine cluster: what a step of the planner does to it, and what can happen
+ * besides. It is written against docs/engine-notes.md, not against the planner.
+ */
+import { planShards } from '../../../../jobs/cluster/shards/plan.ts'
+import type { Step } from '../../../../jobs/cluster/shards/step.ts'
+import type {
+  ClusterView,
+  DesiredShards,
+  Move,
+  ReplicaState,
+  TransferView,
+} from '../../../../jobs/cluster/shards/view.ts'
+
+export interface ModelPeer {
+  ordinal: number
+  isUp: boolean
+  zone?: string
+}
+
+export interface Model {
+  /** Pods of the StatefulSet. */
+  pods: number
+  /** By peer id. */
+  peers: Record<number, ModelPeer>
+  /** State of each replica by peer, of each shard by `collection/id`. */
+  shards: Record<string, Record<number, ReplicaState>>
+  /** Target by shard, of transfers in progress. */
+  transfers: Record<string, { from: number; to: number; isNew: boolean }>
+  factor: number
+  /** What the Job has written into its report. */
+  moves: Move[]
+}
+
+export const DESIRED: DesiredShards = {
+  nodes: 3,
+  repair: true,
+  allowsFewerReplicas: false,
+  balance: false,
+  lost: [],
+  maxTransfers: 1,
+  moves: [],
+  deadSeconds: 3600,
+}
+
+export function viewOf(model: Model, bytes: (shard: string) => number = () => 100): ClusterView {
+  return {
+    nodes: model.pods,
+    peers: Object.entries(model.peers).map(([id, { ordinal, isUp, zone }]) => ({
+      id: Number(id),
+      ordinal,
+      isMember: isUp,
+      ...(zone !== undefined && { zone }),
+    })),
+    collections: [...new Set(Object.keys(model.shards).map(collectionOf))].map((name) => ({
+      name,
+      factor: model.factor,
+      shards: Object.entries(model.shards)
+        .filter(([shard]) => collectionOf(shard) === name)
+        .map(([shard, replicas]) => ({
+          id: idOf(shard),
+          bytes: bytes(shard),
+          replicas: Object.entries(replicas).map(([peer, state]) => ({
+            peer: Number(peer),
+            state,
+          })),
+        })),
+    })),
+    transfers: Object.entries(model.transfers).map(([shard, { from, to }]): TransferView => ({
+      collection: collectionOf(shard),
+      shard: idOf(shard),
+      from,
+      to,
+    })),
+  }
+}
+
+export function nextPlan(model: Model, desired: DesiredShards) {
+  return planShards(viewOf(model), { ...desired, moves: model.moves })
+}
+
+/** What the engine and Kubernetes do when the Job makes a step. Throws where they refuse it. */
+export function apply(model: Model, step: Step): Model {
+  const next = structuredClone(model)
+  switch (step.do) {
+    case 'replicate':
+    case 'repair': {
+      const shard = `${step.collection}/${step.shard}`
+      const replicas = next.shards[shard] ?? {}
+      if (replicas[step.from] !== 'Active') throw new Error(`${shard}: the source is not Active`)
+      if (!isUp(next, step.from) || !isUp(next, step.to))
+        throw new Error(`${shard}: a peer is down`)
+      if (next.transfers[shard] !== undefined) throw new Error(`${shard}: in a transfer already`)
+      if (replicas[step.to] === 'Active') throw new Error(`${shard}: onto an Active replica`)
+      if (step.do === 'replicate' && step.to in replicas) throw new Error(`${shard}: onto a holder`)
+      const isNew = !(step.to in replicas)
+      next.transfers[shard] = { from: step.from, to: step.to, isNew }
+      next.shards[shard] = { ...replicas, [step.to]: 'InTransfer' }
+      if (step.do === 'replicate' && step.move !== undefined) next.moves.push(step.move)
+      return next
+    }
+    case 'drop': {
+      const shard = `${step.collection}/${step.shard}`
+      const { [step.peer]: dropped, ...others } = next.shards[shard] ?? {}
+      if (dropped === undefined) throw new Error(`${shard}: no replica on ${step.peer}`)
+      if (!Object.values(others).includes('Active')) throw new Error(`${shard}: the last replica`)
+      next.shards[shard] = others
+      next.moves = next.moves.filter((move) => `${move.collection}/${move.shard}` !== shard)
+      return next
+    }
+    case 'removePeer': {
+      if (Object.values(next.shards).some((replicas) => step.peer in replicas)) {
+        throw new Error(`peer ${step.peer} holds shards`)
+      }
+      const { [step.peer]: removed, ...peers } = next.peers
+      if (removed === undefined) throw new Error(`no peer ${step.peer}`)
+      next.peers = peers
+      return next
+    }
+    case 'scaleDown': {
+      if (step.nodes !== next.pods - 1) throw new Error(`${next.pods} -> ${step.nodes} pods`)
+      const gone = Object.entries(next.peers).filter(([, { ordinal }]) => ordinal >= step.nodes)
+      if (gone.length > 0) throw new Error(`pod ${step.nodes} is still a peer`)
+      next.pods = step.nodes
+      return next
+    }
+  }
+}
+
+export function finishTransfer(model: Model, shard: string): Model {
+  const next = structuredClone(model)
+  const transfer = next.transfers[shard]
+  if (transfer === undefined) return next
+  next.shards[shard] = { ...next.shards[shard], [transfer.to]: 'Active' }
+  next.transfers = withoutKey(next.transfers, shard)
+  return next
+}
+
+/** The engine keeps the target as Dead. */
+export function abortTransfer(model: Model, shard: string): Model {
+  const next = structuredClone(model)
+  const transfer = next.transfers[shard]
+  if (transfer === undefined) return next
+  next.shards[shard] = { ...next.shards[shard], [transfer.to]: 'Dead' }
+  next.transfers = withoutKey(next.transfers, shard)
+  return next
+}
+
+/** A node stops: its transfers are aborted, and its replicas stay Active in the view of the others. */
+export function stop(model: Model, peer: number): Model {
+  let next = structuredClone(model)
+  for (const [shard, { from, to }] of Object.entries(model.transfers)) {
+    if (from === peer || to === peer) next = abortTransfer(next, shard)
+  }
+  const stopped = next.peers[peer]
+  if (stopped !== undefined) stopped.isUp = false
+  return next
+}
+
+export function start(model: Model, peer: number): Model {
+  const next = structuredClone(model)
+  const started = next.peers[peer]
+  if (started !== undefined) started.isUp = true
+  return next
+}
+
+/** Active replicas on nodes that answer, of each shard. */
+export function activeCounts(model: Model): Record<string, number> {
+  return Object.fromEntries(
+    Object.entries(model.shards).map(([shard, replicas]) => [
+      shard,
+      Object.entries(replicas).filter(
+        ([peer, state]) => state === 'Active' && isUp(model, Number(peer)),
+      ).length,
+    ]),
+  )
+}
+
+function isUp(model: Model, peer: number): boolean {
+  return model.peers[peer]?.isUp === true
+}
+
+function collectionOf(shard: string): string {
+  return shard.slice(0, shard.lastIndexOf('/'))
+}
+
+function idOf(shard: string): number {
+  return Number(shard.slice(shard.lastIndexOf('/') + 1))
+}
+
+function withoutKey<Value>(record: Record<string, Value>, key: string): Record<string, Value> {
+  return Object.fromEntries(Object.entries(record).filter(([name]) => name !== key))
+}

@@ -1,0 +1,380 @@
+/** The next step for clusters that need one, and the message for those that cannot get one. */
+import t from 'tap'
+import { planShards } from '../../../../jobs/cluster/shards/plan.ts'
+import { planAll } from '../../../../jobs/cluster/shards/simulate.ts'
+import type { Plan } from '../../../../jobs/cluster/shards/step.ts'
+import type { ClusterView, DesiredShards } from '../../../../jobs/cluster/shards/view.ts'
+import { DESIRED, viewOf, type Model } from './model.ts'
+
+const MODEL: Model = {
+  pods: 3,
+  peers: {
+    1: { ordinal: 0, isUp: true },
+    2: { ordinal: 1, isUp: true },
+    3: { ordinal: 2, isUp: true },
+  },
+  shards: { 'docs/0': { 1: 'Active', 2: 'Active' }, 'docs/1': { 2: 'Active', 3: 'Active' } },
+  transfers: {},
+  factor: 2,
+  moves: [],
+}
+
+interface Case {
+  title: string
+  model?: Partial<Model>
+  view?: Partial<ClusterView>
+  desired?: Partial<DesiredShards>
+  plan: Plan
+}
+
+const CASES: Case[] = [
+  { title: 'a cluster with all replicas needs nothing', plan: { is: 'done' } },
+  {
+    title: 'a missing replica goes to the node with the least data',
+    model: { shards: { 'docs/0': { 1: 'Active' }, 'docs/1': { 2: 'Active', 1: 'Active' } } },
+    plan: {
+      is: 'step',
+      purpose: 'repair',
+      bytes: 100,
+      step: { do: 'replicate', collection: 'docs', shard: 0, from: 1, to: 3 },
+    },
+  },
+  {
+    title: 'a missing replica stays missing if repair is off',
+    model: { shards: { 'docs/0': { 1: 'Active' } } },
+    desired: { repair: false },
+    plan: { is: 'done' },
+  },
+  {
+    title: 'a missing replica goes to a zone without one',
+    model: {
+      peers: {
+        1: { ordinal: 0, isUp: true, zone: 'a' },
+        2: { ordinal: 1, isUp: true, zone: 'a' },
+        3: { ordinal: 2, isUp: true, zone: 'b' },
+      },
+      shards: { 'docs/0': { 1: 'Active' }, 'docs/1': { 3: 'Active', 1: 'Active' } },
+    },
+    plan: {
+      is: 'step',
+      purpose: 'repair',
+      bytes: 100,
+      step: { do: 'replicate', collection: 'docs', shard: 0, from: 1, to: 3 },
+    },
+  },
+  {
+    title: 'the engine gets ten minutes to repair a Dead replica',
+    model: { shards: { 'docs/0': { 1: 'Active', 2: 'Dead' } } },
+    desired: { deadSeconds: 599 },
+    plan: {
+      is: 'waiting',
+      purpose: 'repair',
+      message: 'docs/0 on node 1 is Dead; the engine usually repairs it',
+    },
+  },
+  {
+    title: 'a Dead replica is copied again after ten minutes',
+    model: { shards: { 'docs/0': { 1: 'Active', 2: 'Dead' } } },
+    desired: { deadSeconds: 600 },
+    plan: {
+      is: 'step',
+      purpose: 'repair',
+      bytes: 100,
+      step: { do: 'repair', collection: 'docs', shard: 0, from: 1, to: 2 },
+    },
+  },
+  {
+    title: 'an Incomplete replica is copied again after half a minute',
+    model: { shards: { 'docs/0': { 1: 'Active', 2: 'Incomplete' } } },
+    desired: { deadSeconds: 30 },
+    plan: {
+      is: 'step',
+      purpose: 'repair',
+      bytes: 100,
+      step: { do: 'repair', collection: 'docs', shard: 0, from: 1, to: 2 },
+    },
+  },
+  {
+    title: 'an Unreadable replica is dropped, and replaced later',
+    model: { shards: { 'docs/0': { 1: 'Active', 2: 'Unreadable' } } },
+    plan: {
+      is: 'step',
+      purpose: 'repair',
+      bytes: 0,
+      step: { do: 'drop', collection: 'docs', shard: 0, peer: 2 },
+    },
+  },
+  {
+    title: 'a defective replica on a node that does not answer is left alone',
+    model: {
+      peers: { ...MODEL.peers, 2: { ordinal: 1, isUp: false } },
+      shards: { 'docs/0': { 1: 'Active', 2: 'Dead' } },
+    },
+    plan: { is: 'done' },
+  },
+  {
+    title: 'a shard without any Active replica is named',
+    model: { shards: { 'docs/0': { 1: 'Dead', 2: 'Dead' } } },
+    plan: {
+      is: 'refused',
+      reason: 'NoActiveReplica',
+      message:
+        'docs/0 has no Active replica to repair that on node 0 from: restore the collection from a backup',
+    },
+  },
+  {
+    title: 'no second transfer begins above the limit',
+    model: {
+      shards: {
+        'docs/0': { 1: 'Active', 3: 'InTransfer' },
+        'docs/1': { 2: 'Active' },
+      },
+      transfers: { 'docs/0': { from: 1, to: 3, isNew: true } },
+    },
+    plan: {
+      is: 'waiting',
+      purpose: 'transfer',
+      message: 'docs/0 is copied from node 0 to node 2',
+    },
+  },
+  {
+    title: 'a node to remove first loses the replicas that others have as well',
+    model: { shards: { 'docs/0': { 1: 'Active', 2: 'Active', 3: 'Active' } } },
+    desired: { nodes: 2 },
+    plan: {
+      is: 'step',
+      purpose: 'scale-in',
+      bytes: 0,
+      step: { do: 'drop', collection: 'docs', shard: 0, peer: 3 },
+    },
+  },
+  {
+    title: 'a node to remove is copied from before it loses a replica that is needed',
+    desired: { nodes: 2 },
+    plan: {
+      is: 'step',
+      purpose: 'scale-in',
+      bytes: 100,
+      step: { do: 'replicate', collection: 'docs', shard: 1, from: 2, to: 1 },
+    },
+  },
+  {
+    title: 'an empty node to remove is removed from the consensus',
+    model: { shards: { 'docs/0': { 1: 'Active', 2: 'Active' } } },
+    desired: { nodes: 2 },
+    plan: {
+      is: 'step',
+      purpose: 'scale-in',
+      bytes: 0,
+      step: { do: 'removePeer', peer: 3, ordinal: 2 },
+    },
+  },
+  {
+    title: 'a pod without a peer is removed',
+    model: {
+      peers: { 1: { ordinal: 0, isUp: true }, 2: { ordinal: 1, isUp: true } },
+      shards: { 'docs/0': { 1: 'Active', 2: 'Active' } },
+    },
+    desired: { nodes: 2 },
+    plan: { is: 'step', purpose: 'scale-in', bytes: 0, step: { do: 'scaleDown', nodes: 2 } },
+  },
+  {
+    title: 'fewer nodes than replicas are rejected with the collections',
+    desired: { nodes: 1 },
+    plan: {
+      is: 'refused',
+      reason: 'NotEnoughNodes',
+      message:
+        'spec.replicas: 3 -> 1: "docs" has replication factor 2; lower the factor of the collections, keep more nodes, or accept fewer replicas with the annotation vec-operator.dev/accept-risk: fewer-replicas',
+    },
+  },
+  {
+    title: 'nodes without space get nothing',
+    view: {
+      peers: [
+        { id: 1, ordinal: 0, isMember: true },
+        { id: 2, ordinal: 1, isMember: true, freeBytes: 149 },
+        { id: 3, ordinal: 2, isMember: true },
+      ],
+    },
+    model: { shards: { 'docs/0': { 3: 'Active' }, 'docs/1': { 1: 'Active' } }, factor: 1 },
+    desired: { nodes: 2, moves: [] },
+    plan: {
+      is: 'step',
+      purpose: 'scale-in',
+      bytes: 100,
+      step: { do: 'replicate', collection: 'docs', shard: 0, from: 3, to: 1 },
+    },
+  },
+  {
+    title: 'a drain stops with the number of bytes if no node has space',
+    view: {
+      peers: [
+        { id: 1, ordinal: 0, isMember: true, freeBytes: 149 },
+        { id: 2, ordinal: 1, isMember: true },
+      ],
+      nodes: 2,
+    },
+    model: { shards: { 'docs/0': { 2: 'Active' } }, factor: 1 },
+    desired: { nodes: 1 },
+    plan: {
+      is: 'refused',
+      reason: 'NoCapacity',
+      message:
+        'no node has space for another replica of docs/0, about 100 bytes: enlarge the volumes or delete data',
+    },
+  },
+  {
+    title: 'a drain waits for a node that does not answer',
+    model: { peers: { ...MODEL.peers, 1: { ordinal: 0, isUp: false } } },
+    desired: { nodes: 2 },
+    plan: { is: 'waiting', purpose: 'scale-in', message: 'node 0 does not answer' },
+  },
+  {
+    title: 'a lost node loses its replicas',
+    model: { peers: { ...MODEL.peers, 3: { ordinal: 2, isUp: false } } },
+    desired: { lost: [3] },
+    plan: {
+      is: 'step',
+      purpose: 'lost node',
+      bytes: 0,
+      step: { do: 'drop', collection: 'docs', shard: 1, peer: 3 },
+    },
+  },
+  {
+    title: 'a node that answers is not lost, whatever was said about it',
+    desired: { lost: [3] },
+    plan: { is: 'done' },
+  },
+  {
+    title: 'a lost node without replicas is removed from the consensus',
+    model: {
+      peers: { ...MODEL.peers, 3: { ordinal: 2, isUp: false } },
+      shards: { 'docs/0': { 1: 'Active', 2: 'Active' } },
+    },
+    desired: { lost: [3] },
+    plan: {
+      is: 'step',
+      purpose: 'lost node',
+      bytes: 0,
+      step: { do: 'removePeer', peer: 3, ordinal: 2 },
+    },
+  },
+  {
+    title: 'the last replica of a lost node is kept and named',
+    model: {
+      peers: { ...MODEL.peers, 3: { ordinal: 2, isUp: false } },
+      shards: { 'docs/0': { 1: 'Active', 2: 'Active' }, 'docs/1': { 3: 'Active' } },
+      factor: 1,
+    },
+    desired: { lost: [3] },
+    plan: {
+      is: 'refused',
+      reason: 'LastReplicaLost',
+      message:
+        'no other node has an Active replica of docs/1 on node 2: restore these shards from a backup, or delete their collections',
+    },
+  },
+  {
+    title: 'a replaced node gets ten minutes to join before its replicas go elsewhere',
+    model: {
+      peers: { 1: { ordinal: 0, isUp: true }, 2: { ordinal: 1, isUp: true } },
+      shards: { 'docs/0': { 1: 'Active' } },
+    },
+    desired: { deadSeconds: 599 },
+    plan: {
+      is: 'waiting',
+      purpose: 'repair',
+      message: 'node 2 has not joined the cluster yet',
+    },
+  },
+  {
+    title: 'peers of pods that are long gone are removed once they hold nothing',
+    model: { peers: { ...MODEL.peers, 4: { ordinal: 3, isUp: false } } },
+    plan: {
+      is: 'step',
+      purpose: 'lost node',
+      bytes: 0,
+      step: { do: 'removePeer', peer: 4, ordinal: 3 },
+    },
+  },
+  {
+    title: 'a new node gets a replica of the fullest one',
+    model: {
+      shards: {
+        'docs/0': { 1: 'Active', 2: 'Active' },
+        'docs/1': { 1: 'Active', 2: 'Active' },
+      },
+    },
+    desired: { balance: true },
+    plan: {
+      is: 'step',
+      purpose: 'balance',
+      bytes: 100,
+      step: {
+        do: 'replicate',
+        collection: 'docs',
+        shard: 0,
+        from: 1,
+        to: 3,
+        move: { collection: 'docs', shard: 0, from: 1, to: 3 },
+      },
+    },
+  },
+  {
+    title: 'a move ends with the drop of its source',
+    model: { shards: { 'docs/0': { 1: 'Active', 2: 'Active', 3: 'Active' } } },
+    desired: { moves: [{ collection: 'docs', shard: 0, from: 1, to: 3 }] },
+    plan: {
+      is: 'step',
+      purpose: 'balance',
+      bytes: 0,
+      step: { do: 'drop', collection: 'docs', shard: 0, peer: 1 },
+    },
+  },
+  {
+    title: 'a move keeps its source while its target is not Active',
+    model: { shards: { 'docs/0': { 1: 'Active', 2: 'Active', 3: 'Dead' } } },
+    desired: { moves: [{ collection: 'docs', shard: 0, from: 1, to: 3 }], deadSeconds: 0 },
+    plan: {
+      is: 'waiting',
+      purpose: 'repair',
+      message: 'docs/0 on node 2 is Dead; the engine usually repairs it',
+    },
+  },
+  {
+    title: 'a replica that a user created in addition stays',
+    model: { shards: { 'docs/0': { 1: 'Active', 2: 'Active', 3: 'Active' } } },
+    plan: { is: 'done' },
+  },
+]
+
+for (const { title, model, view, desired, plan } of CASES) {
+  t.test(title, (t) => {
+    const observed = { ...viewOf({ ...MODEL, ...model }), ...view }
+    t.strictSame(planShards(observed, { ...DESIRED, ...desired }), plan)
+    t.end()
+  })
+}
+
+t.test('a whole plan lists every step and the bytes it copies', (t) => {
+  const view = viewOf({ ...MODEL, shards: { 'docs/0': { 3: 'Active', 1: 'Active' } } })
+  t.strictSame(planAll(view, { ...DESIRED, nodes: 2 }), {
+    steps: [
+      {
+        step: { do: 'replicate', collection: 'docs', shard: 0, from: 1, to: 2 },
+        purpose: 'scale-in',
+        bytes: 100,
+      },
+      {
+        step: { do: 'drop', collection: 'docs', shard: 0, peer: 3 },
+        purpose: 'scale-in',
+        bytes: 0,
+      },
+      { step: { do: 'removePeer', peer: 3, ordinal: 2 }, purpose: 'scale-in', bytes: 0 },
+      { step: { do: 'scaleDown', nodes: 2 }, purpose: 'scale-in', bytes: 0 },
+    ],
+    end: { is: 'done' },
+  })
+  t.end()
+})
