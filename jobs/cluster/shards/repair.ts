@@ -80,8 +80,8 @@ export function repairReplicas(view: ClusterView, desired: DesiredShards): Plan 
     if (hasTransfer(view, shard)) continue
     const plan = repairShard(view, shard, desired)
     if (plan?.is === 'step') return plan
-    if (plan?.is === 'waiting') waiting ??= plan
     if (plan?.is === 'refused') rejection ??= plan
+    else waiting ??= plan
   }
   return waiting ?? rejection
 }

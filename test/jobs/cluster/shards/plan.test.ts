@@ -299,6 +299,86 @@ const CASES: Case[] = [
     },
   },
   {
+    title: 'peers of pods that are long gone lose replicas that are Active elsewhere',
+    model: {
+      peers: { ...MODEL.peers, 4: { ordinal: 3, isUp: false } },
+      shards: { 'docs/0': { 4: 'Active' }, 'docs/1': { 1: 'Active', 2: 'Active', 4: 'Dead' } },
+      factor: 1,
+    },
+    plan: {
+      is: 'step',
+      purpose: 'lost node',
+      bytes: 0,
+      step: { do: 'drop', collection: 'docs', shard: 1, peer: 4 },
+    },
+  },
+  {
+    title: 'peers of pods that are long gone keep the last replica of a shard',
+    model: {
+      peers: { ...MODEL.peers, 4: { ordinal: 3, isUp: false } },
+      shards: { 'docs/0': { 4: 'Active' } },
+      factor: 1,
+    },
+    plan: { is: 'done' },
+  },
+  {
+    title: 'the source of a transfer is the node with the fewest transfers',
+    model: {
+      shards: {
+        'docs/0': { 1: 'Active', 2: 'InTransfer' },
+        'docs/1': { 1: 'Active', 3: 'Active', 2: 'Incomplete' },
+      },
+      transfers: { 'docs/0': { from: 1, to: 2, isNew: true } },
+    },
+    desired: { maxTransfers: 2 },
+    plan: {
+      is: 'step',
+      purpose: 'repair',
+      bytes: 100,
+      step: { do: 'repair', collection: 'docs', shard: 1, from: 3, to: 2 },
+    },
+  },
+  {
+    title: 'a shard that cannot be moved away does not keep others on a node to remove',
+    view: {
+      peers: [
+        { id: 1, ordinal: 0, isMember: true, freeBytes: 149 },
+        { id: 2, ordinal: 1, isMember: true },
+      ],
+      nodes: 2,
+    },
+    model: {
+      shards: { 'docs/0': { 2: 'Active' }, 'docs/1': { 1: 'Active', 2: 'Active' } },
+      factor: 1,
+    },
+    desired: { nodes: 1 },
+    plan: {
+      is: 'step',
+      purpose: 'scale-in',
+      bytes: 0,
+      step: { do: 'drop', collection: 'docs', shard: 1, peer: 2 },
+    },
+  },
+  {
+    title: 'a move of a collection that was deleted is forgotten',
+    desired: { moves: [{ collection: 'gone', shard: 0, from: 1, to: 3 }] },
+    plan: { is: 'done' },
+  },
+  {
+    title: 'a shard is not moved for a gain of a fifth of its size',
+    model: {
+      shards: {
+        'docs/0': { 1: 'Active' },
+        'docs/1': { 2: 'Active' },
+        'docs/2': { 3: 'Active' },
+        'docs/3': { 1: 'Active' },
+      },
+      factor: 1,
+    },
+    desired: { balance: true },
+    plan: { is: 'done' },
+  },
+  {
     title: 'a new node gets a replica of the fullest one',
     model: {
       shards: {
@@ -375,6 +455,40 @@ t.test('a whole plan lists every step and the bytes it copies', (t) => {
       { step: { do: 'scaleDown', nodes: 2 }, purpose: 'scale-in', bytes: 0 },
     ],
     end: { is: 'done' },
+  })
+  t.end()
+})
+
+t.test('a whole plan repairs each defective replica once', (t) => {
+  const shards = {
+    'docs/0': { 1: 'Active' as const, 2: 'Dead' as const, 3: 'Incomplete' as const },
+  }
+  const { steps, end } = planAll(viewOf({ ...MODEL, shards }), DESIRED)
+  t.strictSame(
+    steps.map(({ step }) => step),
+    [
+      { do: 'repair', collection: 'docs', shard: 0, from: 1, to: 2 },
+      { do: 'repair', collection: 'docs', shard: 0, from: 1, to: 3 },
+    ],
+  )
+  t.strictSame(end, { is: 'done' })
+  t.end()
+})
+
+t.test('a difference of exactly 1.2 times a shard is accepted', (t) => {
+  const view = viewOf(
+    {
+      ...MODEL,
+      pods: 2,
+      peers: { 1: { ordinal: 0, isUp: true }, 2: { ordinal: 1, isUp: true } },
+      shards: { 'docs/0': { 1: 'Active' }, 'docs/1': { 1: 'Active' } },
+      factor: 1,
+    },
+    (shard) => (shard === 'docs/0' ? 100 : 20),
+  )
+  const desired = { ...DESIRED, nodes: 2, balance: true }
+  t.match(planShards(view, desired), {
+    step: { do: 'replicate', collection: 'docs', shard: 1, from: 1, to: 2 },
   })
   t.end()
 })
