@@ -28,6 +28,12 @@ export const image = Type.Object(
       default: 'IfNotPresent',
       description: 'When the image is pulled.',
     }),
+    unprivileged: Type.Optional(
+      Type.Boolean({
+        description:
+          "Whether the image whose tag ends in -unprivileged is used. Its pods satisfy the Pod Security Standard restricted; volumes must already belong to the image's user.",
+      }),
+    ),
   },
   { default: {}, description: 'Image of the engine.' },
 )
@@ -249,4 +255,21 @@ export const healing = Type.Object(
     }),
   },
   { default: {}, description: 'Repair of replicas and replacement of nodes.' },
+)
+
+export const podDisruptionBudget = Type.Object(
+  {
+    enabled: Type.Optional(
+      Type.Boolean({
+        description: 'Whether there is a PodDisruptionBudget; default: from three nodes on.',
+      }),
+    ),
+    maxUnavailable: Type.Integer({
+      default: 1,
+      minimum: 1,
+      maximum: 1000,
+      description: 'Nodes that may be evicted at the same time.',
+    }),
+  },
+  { default: {}, description: 'Limit for voluntary evictions, such as draining Kubernetes nodes.' },
 )

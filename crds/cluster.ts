@@ -7,6 +7,7 @@ import {
   image,
   metrics,
   persistence,
+  podDisruptionBudget,
   readOnlyApiKey,
   resources,
   service,
@@ -19,6 +20,7 @@ import {
   AGE_COLUMN,
   Count,
   Enum,
+  ObjectName,
   StringMap,
   PassThrough,
   defineResource,
@@ -62,6 +64,31 @@ const spec = Type.Object(
       Type.Array(PassThrough(), { maxItems: 64, description: 'Passed through to the pods.' }),
     ),
     affinity: Type.Optional(PassThrough({ description: 'Passed through to the pods.' })),
+    topologySpreadConstraints: Type.Optional(
+      Type.Array(PassThrough(), { maxItems: 16, description: 'Passed through to the pods.' }),
+    ),
+    priorityClassName: Type.Optional(ObjectName({ description: 'PriorityClass of the pods.' })),
+    terminationGracePeriodSeconds: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: 3600,
+        description: 'How long a node may take to stop; default: 30 s.',
+      }),
+    ),
+    minReadySeconds: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        maximum: 3600,
+        description: 'How long a node must be ready before the next one is restarted.',
+      }),
+    ),
+    imagePullSecrets: Type.Optional(
+      Type.Array(Type.Object({ name: ObjectName({ description: 'Name of the Secret.' }) }), {
+        maxItems: 16,
+        description: 'Secrets with which the image is pulled.',
+      }),
+    ),
+    podDisruptionBudget,
     config: PassThrough({
       default: {},
       description: "Merged over the operator's entries in the engine's configuration file.",

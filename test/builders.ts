@@ -54,6 +54,7 @@ export function clusterSpec(spec: Partial<Spec> = {}): Spec {
     resources: {},
     persistence: { size: '10Gi', accessModes: ['ReadWriteOnce'], onScaleIn: 'Delete' },
     shards: { balance: 'OnScale', maxTransfers: 1 },
+    podDisruptionBudget: { maxUnavailable: 1 },
     healing: { replicas: true, lostNodes: 'Manual' },
     snapshotPersistence: { enabled: false, size: '10Gi' },
     cluster: { enabled: true, p2p: { port: 6335, enableTls: false } },

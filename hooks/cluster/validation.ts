@@ -93,8 +93,13 @@ function valueAt(config: unknown, path: string): unknown {
 }
 
 /** The chart evaluates templates in these fields with helm's permissions: a user could read any Secret. */
-function templateError({ config, affinity }: ClusterSpec): string | undefined {
-  for (const [field, value] of Object.entries({ config, affinity })) {
+function templateError({
+  config,
+  affinity,
+  topologySpreadConstraints,
+}: ClusterSpec): string | undefined {
+  const templated = { config, affinity, topologySpreadConstraints }
+  for (const [field, value] of Object.entries(templated)) {
     if (JSON.stringify(value ?? {}).includes('{{')) {
       return `spec.${field} contains "{{", which the chart would evaluate as a template: remove it`
     }

@@ -17,9 +17,9 @@ export function chartValues({ metadata, spec }: VecCluster, certificate: Certifi
     // Without it the chart appends its own name to the name of every object.
     fullnameOverride: releaseName(metadata.name),
     replicaCount: spec.replicas,
-    image: spec.image,
+    image: image(spec.image),
     resources: spec.resources,
-    persistence: spec.persistence,
+    persistence: persistence(spec.persistence),
     snapshotPersistence: spec.snapshotPersistence,
     service: spec.service,
     apiKey: apiKeyValue(spec.apiKey),
@@ -28,8 +28,59 @@ export function chartValues({ metadata, spec }: VecCluster, certificate: Certifi
     ...(spec.nodeSelector !== undefined && { nodeSelector: spec.nodeSelector }),
     ...(spec.tolerations !== undefined && { tolerations: spec.tolerations }),
     ...(spec.affinity !== undefined && { affinity: spec.affinity }),
+    ...passedThrough(spec),
+    ...(spec.image.unprivileged === true && RESTRICTED),
+    ...disruptionBudget(spec),
     ...tlsMount(spec.tls),
     config: deepMerge(operatorConfig(spec, certificate), spec.config),
+  }
+}
+
+/** What the chart's security contexts lack for the Pod Security Standard `restricted`. */
+const RESTRICTED = {
+  podSecurityContext: { seccompProfile: { type: 'RuntimeDefault' } },
+  containerSecurityContext: { capabilities: { drop: ['ALL'] } },
+}
+
+/** With the unprivileged image the chart has no container that runs as root. */
+function image({ unprivileged, ...rest }: ClusterSpec['image']): Values {
+  return unprivileged === true ? { ...rest, useUnprivilegedImage: true } : rest
+}
+
+/** `onScaleIn` is carried out by the operator: it must not change the values of existing releases. */
+function persistence({ onScaleIn: _, ...rest }: ClusterSpec['persistence']): Values {
+  return rest
+}
+
+const PASSED_THROUGH = [
+  'topologySpreadConstraints',
+  'priorityClassName',
+  'terminationGracePeriodSeconds',
+  'minReadySeconds',
+  'imagePullSecrets',
+] as const
+
+function passedThrough(spec: ClusterSpec): Values {
+  return Object.fromEntries(
+    PASSED_THROUGH.flatMap((field) => (spec[field] === undefined ? [] : [[field, spec[field]]])),
+  )
+}
+
+/** A majority of three nodes remains if one is evicted; of fewer, none may be missing. */
+const DISRUPTION_BUDGET_NODES = 3
+
+function disruptionBudget({ replicas, podDisruptionBudget }: ClusterSpec): Values {
+  // An object that an older CRD stored has no such section.
+  const { enabled, maxUnavailable = 1 }: Partial<ClusterSpec['podDisruptionBudget']> =
+    podDisruptionBudget ?? {}
+  if (!(enabled ?? replicas >= DISRUPTION_BUDGET_NODES)) return {}
+  return {
+    // A node that is not ready must not keep a Kubernetes node from being drained.
+    podDisruptionBudget: {
+      enabled: true,
+      maxUnavailable,
+      unhealthyPodEvictionPolicy: 'AlwaysAllow',
+    },
   }
 }
 

@@ -16,6 +16,41 @@ export const CASES: readonly Case[] = [
   { name: 'defaults', spec: {} },
   { name: 'replicas', spec: { replicas: 3 } },
   {
+    name: 'podDisruptionBudget',
+    spec: { replicas: 5, podDisruptionBudget: { maxUnavailable: 2 } },
+  },
+  {
+    name: 'podDisruptionBudget off',
+    spec: { replicas: 3, podDisruptionBudget: { enabled: false, maxUnavailable: 1 } },
+  },
+  {
+    name: 'image.unprivileged',
+    spec: {
+      image: {
+        repository: 'docker.io/qdrant/qdrant',
+        pullPolicy: 'IfNotPresent',
+        unprivileged: true,
+      },
+    },
+  },
+  {
+    name: 'what is passed through to the pods',
+    spec: {
+      topologySpreadConstraints: [
+        {
+          maxSkew: 1,
+          topologyKey: 'topology.kubernetes.io/zone',
+          whenUnsatisfiable: 'ScheduleAnyway',
+          labelSelector: { matchLabels: { 'app.kubernetes.io/instance': 'vec-a' } },
+        },
+      ],
+      priorityClassName: 'databases',
+      terminationGracePeriodSeconds: 120,
+      minReadySeconds: 10,
+      imagePullSecrets: [{ name: 'registry' }],
+    },
+  },
+  {
     name: 'image',
     spec: { image: { repository: 'registry.example/engine', pullPolicy: 'Always' } },
   },

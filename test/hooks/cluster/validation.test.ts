@@ -107,6 +107,17 @@ t.test('config is evaluated by the chart: template text stops helm', async (t) =
   )
 })
 
+t.test(
+  'topologySpreadConstraints are evaluated by the chart: template text stops helm',
+  async (t) => {
+    const topologySpreadConstraints = [{ topologyKey: '{{ lookup "v1" "Secret" "ns" "key" }}' }]
+    t.equal(
+      validateSpec(cluster({ spec: { topologySpreadConstraints } }), undefined),
+      'spec.topologySpreadConstraints contains "{{", which the chart would evaluate as a template: remove it',
+    )
+  },
+)
+
 t.test('an image that YAML would read as more than an image stops helm', async (t) => {
   const refused = ['x:1"\n      hostPID: true', 'a b', 'repo:tag-1', 'a@sha256:0', '', '-a', 'a//b']
   for (const repository of refused) {

@@ -43,7 +43,62 @@ const tlsConfig = {
 
 const rows: Row[] = [
   { title: 'nothing but version: chart defaults and the name', spec: {}, values: {} },
-  { title: 'replicas is replicaCount', spec: { replicas: 3 }, values: { replicaCount: 3 } },
+  { title: 'replicas is replicaCount', spec: { replicas: 2 }, values: { replicaCount: 2 } },
+  {
+    title: 'from three nodes on there is a PodDisruptionBudget',
+    spec: { replicas: 3 },
+    values: {
+      replicaCount: 3,
+      podDisruptionBudget: {
+        enabled: true,
+        maxUnavailable: 1,
+        unhealthyPodEvictionPolicy: 'AlwaysAllow',
+      },
+    },
+  },
+  {
+    title: 'podDisruptionBudget.enabled and .maxUnavailable take precedence',
+    spec: { replicas: 2, podDisruptionBudget: { enabled: true, maxUnavailable: 2 } },
+    values: {
+      replicaCount: 2,
+      podDisruptionBudget: {
+        enabled: true,
+        maxUnavailable: 2,
+        unhealthyPodEvictionPolicy: 'AlwaysAllow',
+      },
+    },
+  },
+  {
+    title: 'podDisruptionBudget.enabled: false is no value',
+    spec: { replicas: 3, podDisruptionBudget: { enabled: false, maxUnavailable: 1 } },
+    values: { replicaCount: 3 },
+  },
+  {
+    title: 'image.unprivileged is image.useUnprivilegedImage and what restricted asks for',
+    spec: { image: { repository: 'a/b', pullPolicy: 'Always', unprivileged: true } },
+    values: {
+      image: { repository: 'a/b', pullPolicy: 'Always', useUnprivilegedImage: true },
+      podSecurityContext: { seccompProfile: { type: 'RuntimeDefault' } },
+      containerSecurityContext: { capabilities: { drop: ['ALL'] } },
+    },
+  },
+  {
+    title: 'what is passed through to the pods keeps its name',
+    spec: {
+      topologySpreadConstraints: [{ maxSkew: 1 }],
+      priorityClassName: 'databases',
+      terminationGracePeriodSeconds: 120,
+      minReadySeconds: 10,
+      imagePullSecrets: [{ name: 'registry' }],
+    },
+    values: {
+      topologySpreadConstraints: [{ maxSkew: 1 }],
+      priorityClassName: 'databases',
+      terminationGracePeriodSeconds: 120,
+      minReadySeconds: 10,
+      imagePullSecrets: [{ name: 'registry' }],
+    },
+  },
   {
     title: 'image.repository and image.pullPolicy keep their names; no image.tag is set',
     spec: { image: { repository: 'mirror/engine', pullPolicy: 'Never' } },
