@@ -36,7 +36,7 @@ export function chartValues({ metadata, spec }: VecCluster, certificate: Certifi
   }
 }
 
-/** What the chart's security contexts lack for the Pod Security Standard `restricted`. */
+/** Added to the chart's security contexts for the Pod Security Standard `restricted`. */
 const RESTRICTED = {
   podSecurityContext: { seccompProfile: { type: 'RuntimeDefault' } },
   containerSecurityContext: { capabilities: { drop: ['ALL'] } },

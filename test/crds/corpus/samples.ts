@@ -30,9 +30,16 @@ const mapping = { collections: ['docs'], collectionMapping: { docs: 'documents' 
 const cluster = {
   version: 'v1.16.0',
   replicas: 3,
-  image: { repository: 'registry.example.com/engine', pullPolicy: 'Always' },
+  image: { repository: 'registry.example.com/engine', pullPolicy: 'Always', unprivileged: true },
   resources: { requests: amounts, limits: amounts },
-  persistence: { size: '20Gi', storageClassName: 'fast', accessModes: ['ReadWriteOncePod'] },
+  persistence: {
+    size: '20Gi',
+    storageClassName: 'fast',
+    accessModes: ['ReadWriteOncePod'],
+    onScaleIn: 'Keep',
+  },
+  shards: { balance: 'Always', maxTransfers: 4 },
+  healing: { replicas: false, lostNodes: 'WhenSafe' },
   snapshotPersistence: { enabled: true, size: '5Gi', storageClassName: 'slow' },
   cluster: { enabled: true, p2p: { port: 6400, enableTls: true } },
   service: { type: 'NodePort', annotations: { a: 'b' } },
@@ -46,6 +53,14 @@ const cluster = {
   nodeSelector: { disk: 'ssd' },
   tolerations: [{ key: 'engine', operator: 'Exists', effect: 'NoSchedule' }],
   affinity: { podAntiAffinity: { preferredDuringSchedulingIgnoredDuringExecution: [] } },
+  topologySpreadConstraints: [
+    { maxSkew: 1, topologyKey: 'zone', whenUnsatisfiable: 'DoNotSchedule' },
+  ],
+  priorityClassName: 'databases',
+  terminationGracePeriodSeconds: 60,
+  minReadySeconds: 10,
+  imagePullSecrets: [{ name: 'registry' }],
+  podDisruptionBudget: { enabled: true, maxUnavailable: 2 },
   config: { storage: { performance: { max_search_threads: 4 } }, log_level: null },
 }
 
