@@ -136,13 +136,14 @@ const spec = Type.Object(
 )
 
 /** What identifies a node: a new peer or volume means that its data is lost. */
-const NodeStatus = Type.Object({
+export const NodeStatus = Type.Object({
   ordinal: Type.Integer({ description: 'Number of the pod.' }),
   peer: Type.Integer({ format: 'int64', description: 'Id of the peer in the consensus.' }),
   volume: Type.Optional(Type.String({ description: 'uid of the PersistentVolumeClaim.' })),
   zone: Type.Optional(Type.String({ description: 'Topology zone of its Kubernetes node.' })),
   node: Type.Optional(Type.String({ description: 'Kubernetes node.' })),
 })
+export type NodeStatus = Static<typeof NodeStatus>
 
 const status = Type.Object({
   phase: Type.Optional(

@@ -119,9 +119,10 @@ const ContainerStatus = Type.Object({
 })
 export type ContainerStatus = Static<typeof ContainerStatus>
 
-/** The fields of a pod that say why it is not ready. */
+/** The fields of a pod that say where it runs and why it is not ready. */
 export const Pod = Type.Object({
   ...AnyObject.properties,
+  spec: Type.Optional(Type.Object({ nodeName: Type.Optional(Type.String()) })),
   status: Type.Optional(
     Type.Object({
       conditions: Type.Optional(

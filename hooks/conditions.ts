@@ -65,7 +65,9 @@ type KstatusType = (typeof KSTATUS_TYPES)[number]
 /** Reasons that only a user's change resolves; the operator retries every other reason. */
 const USER_ACTION_REASONS = new Set([
   ...['InvalidSpec', 'InvalidSecret', 'ShardsWouldBeLost', 'VersionDowngraded', 'VersionSkipped'],
-  ...['SplitBrain', 'ConsensusStopped'],
+  ...['SplitBrain', 'ConsensusStopped', 'VolumeKept'],
+  // Why nodes cannot be removed, and nodes that a user decides about.
+  ...['NotEnoughNodes', 'NoCapacity', 'NoActiveReplica', 'LastReplicaLost', 'LostNode'],
   ...['ApiKeyMissing', 'JwtRbacDisabled', 'InvalidSchedule', 'HistoryTooLarge'],
 ])
 
@@ -108,6 +110,8 @@ function clusterState(status: KstatusFields): Partial<Record<KstatusType, Condit
   const consensus = findCondition(status, 'Consensus', 'False')
   if (consensus !== undefined && USER_ACTION_REASONS.has(consensus.reason))
     return { Stalled: consensus }
+  const placed = findCondition(status, 'ShardsPlaced', 'False')
+  if (placed?.reason === 'LostNode') return { Stalled: placed }
   const pending = findCondition(status, 'Applied', 'False')
   if (pending !== undefined) {
     return USER_ACTION_REASONS.has(pending.reason) ? { Stalled: pending } : { Reconciling: pending }

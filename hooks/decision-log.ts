@@ -48,9 +48,10 @@ const MAX_REMEMBERED = 10_000
 /** The status and the Job's log have the full text. */
 const MAX_ERROR = 4096
 /** Messages of these reasons count progress: only the first one is logged. */
-const PROGRESS = /Running$|^Purging$/
+const PROGRESS = /Running$|^(Purging|Draining|Repairing|ReplacingNode|Balancing)$/
 /** Reasons of work in progress: nothing blocks it. */
-const IN_PROGRESS = /(Running|Starting)$|^(HelmReleaseApplied|Purging|Reconciling|Uninstalling)$/
+const IN_PROGRESS =
+  /(Running|Starting)$|^(HelmReleaseApplied|Purging|Reconciling|Uninstalling|Draining|Repairing|ReplacingNode|Balancing)$/
 /** Children whose creation starts work. */
 const WORK_KINDS = new Set(['Job', 'VecBackup'])
 

@@ -1,6 +1,7 @@
 /**
  * Leases: which resource may work on a cluster. Each VecCluster has two in its namespace, owned by
- * it: `write` (a restore) and `backup` (a backup, a restore or a helm run). A holder keeps a Lease
+ * it: `write` (a restore, the work on shards) and `backup` (a backup, a restore, a helm run or the work
+ * on shards). A holder keeps a Lease
  * while it has an unfinished Job; only a resource that is deleted, and its Jobs with it, releases
  * its Leases explicitly. A Lease whose holder started no Job expires after LEASE_DURATION_SECONDS,
  * and the holder is placed behind the waiters (lease-queue.ts).
@@ -126,7 +127,7 @@ export interface ClaimContext {
   cluster: LeasedCluster
   now: Date
   /**
-   * Run number of a helm run. Jobs of earlier runs of the VecCluster do not belong to this hold.
+   * Run number of a Job of a VecCluster. Jobs of earlier runs of the VecCluster do not belong to this hold.
    */
   run?: number
   /** Leases that no other resource may hold either, and that are not acquired. */
@@ -287,10 +288,10 @@ export function secondsSinceAcquired(observed: ObservedLease[], now: Date): numb
   return Math.min(...observed.map(({ lease }) => leaseAge(lease, now)))
 }
 
-/** The holder as messages name it. */
+/** The holder as messages name it: a VecCluster holds a Lease for a helm run or for its shards. */
 export function formatHolderName({ kind, namespace, name }: LeaseHolder): string {
   const holder = `${kind} ${namespace}/${name}`
-  return kind === 'VecCluster' ? `the helm run of ${holder}` : holder
+  return kind === 'VecCluster' ? `the work on ${holder}` : holder
 }
 
 /** Seconds since the Lease was acquired. */

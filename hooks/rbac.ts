@@ -1,6 +1,6 @@
 /**
  * RBAC of a Job: its own ServiceAccount, a Role to read and patch the one resource that it reports
- * on, and for helm a RoleBinding to the chart's ClusterRole. A Job must not start before it has
+ * on, and for helm and for the work on shards a RoleBinding to a ClusterRole of the chart. A Job must not start before it has
  * permission to report.
  */
 import type { AnyObject } from '../crds/kubernetes.ts'
@@ -9,6 +9,7 @@ import {
   HELM_CLUSTER_ROLE,
   LABELS,
   MANAGED_BY,
+  SHARDS_CLUSTER_ROLE,
   shortHash,
 } from '../crds/contract/names.ts'
 import type { Child } from './protocol.ts'
@@ -22,6 +23,7 @@ export const JOB_CHILD_KINDS = [
 ] as const
 
 const HELM_SUFFIX = '-helm'
+const SHARDS_SUFFIX = '-shards'
 
 interface Parent {
   kind: string
@@ -34,12 +36,17 @@ export interface RbacOptions {
   plural: string
   /** Also permits what the engine's chart renders, in this namespace. */
   helm: boolean
+  /** Also permits what the removal of a node needs, in this namespace; with an account of its own. */
+  shards?: boolean
 }
 
 export type JobRbac = [account: Child, ...Child[]]
 
 /** The four (or three) objects, in order of creation. */
-export function jobRbac(parent: Parent, { kind, plural, helm }: RbacOptions): JobRbac {
+export function jobRbac(
+  parent: Parent,
+  { kind, plural, helm, shards = false }: RbacOptions,
+): JobRbac {
   const rules = [
     {
       apiGroups: [API_GROUP],
@@ -50,7 +57,7 @@ export function jobRbac(parent: Parent, { kind, plural, helm }: RbacOptions): Jo
   ]
   // The rules are part of the name: RBAC objects are never updated in place; a new release creates
   // new ones.
-  const name = rbacName(parent, kind, JSON.stringify({ rules, helm }))
+  const name = rbacName(parent, kind, JSON.stringify({ rules, helm, ...(shards && { shards }) }))
   const labels = { [LABELS.managedBy]: MANAGED_BY, [LABELS.component]: 'job' }
   const metadata = { name, namespace: parent.metadata.namespace, labels }
   const subjects = [{ kind: 'ServiceAccount', name, namespace: parent.metadata.namespace }]
@@ -66,6 +73,7 @@ export function jobRbac(parent: Parent, { kind, plural, helm }: RbacOptions): Jo
     { apiVersion: 'rbac.authorization.k8s.io/v1', kind: 'Role', metadata, rules },
     roleBinding(name, 'Role', name),
     ...(helm ? [roleBinding(`${name}${HELM_SUFFIX}`, 'ClusterRole', HELM_CLUSTER_ROLE)] : []),
+    ...(shards ? [roleBinding(`${name}${SHARDS_SUFFIX}`, 'ClusterRole', SHARDS_CLUSTER_ROLE)] : []),
   ]
 }
 

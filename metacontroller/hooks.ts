@@ -25,7 +25,8 @@ import {
 import { collectionPorts, InFlightWrites } from './ports/collection.ts'
 import { imagePullSecretPorts } from './ports/common.ts'
 import { migrationPorts } from './ports/migration.ts'
-import { restorePorts } from './ports/restore.ts'
+import { othersAt, restorePorts } from './ports/restore.ts'
+import { shardPorts } from './ports/shards.ts'
 import { delay, type Timers } from './timers.ts'
 
 export interface KindHooksDependencies {
@@ -78,6 +79,8 @@ export function createKindHooks(dependencies: KindHooksDependencies): KindHooks[
         ...shared,
         jobKeys: dependencies.jobKeys,
         consensus: consensusPort(engineDependencies),
+        shards: shardPorts(engineDependencies),
+        conflictingWork: othersAt({ kubernetes, namespaces, inFlightWrites }),
       }),
     ),
     collectionHooks(

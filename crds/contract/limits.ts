@@ -61,6 +61,13 @@ export const STALE_REPORT_SECONDS = 600
 export const JOB_CACHE_TIMEOUT_SECONDS = 120
 /** How long to wait after a Job's end for its final report. */
 export const FINAL_REPORT_TIMEOUT_SECONDS = 30
+/** Delay before the work on shards is tried again after a failure. */
+export const SHARDS_RETRY_SECONDS = 300
+/** The least time between two Jobs on shards with the same plan, unless the first ended early for others. */
+export const SHARDS_REPEAT_SECONDS = 60
+/** The nodes are asked for their shards at most this often, and less often if there are many collections. */
+export const SHARDS_CHECK_SECONDS = 60
+export const MAX_SHARDS_CHECK_SECONDS = 600
 /** Delay before a Job is retried that refused because of the engine's state. */
 export const REFUSED_RETRY_SECONDS = 600
 /** A Job gives up reporting, and its attempt, after its reports are refused for this long. */

@@ -10,6 +10,9 @@ export const API_VERSION = `${API_GROUP}/v1alpha1`
 /** The chart's ClusterRole that allows a helm Job to manage the objects of the engine's chart. */
 export const HELM_CLUSTER_ROLE = 'vec-operator-helm'
 
+/** The chart's ClusterRole that allows a Job to remove the node of a lowered StatefulSet. */
+export const SHARDS_CLUSTER_ROLE = 'vec-operator-shards'
+
 export const ANNOTATIONS = {
   /** Report of a Job (crds/contract/job.ts). */
   progress: `${API_GROUP}/progress`,
@@ -19,6 +22,8 @@ export const ANNOTATIONS = {
   restartedAt: `${API_GROUP}/restarted-at`,
   /** Comma-separated list of accepted risks: shard-loss, fewer-replicas, version-skip, downgrade. */
   acceptRisk: `${API_GROUP}/accept-risk`,
+  /** Comma-separated ordinals of nodes whose data is lost: they are replaced. */
+  replace: `${API_GROUP}/replace`,
   /** On a CRD: the release of the operator it belongs to. */
   version: `${API_GROUP}/version`,
   /** On a Job: hash of its plan at creation. */
@@ -67,6 +72,8 @@ export const LABELS = {
   /** On a Job and its pods: the Helm release it works on. */
   release: `${API_GROUP}/release`,
   schedule: `${API_GROUP}/schedule`,
+  /** On the kept volume of a node that was drained and removed: its ordinal. */
+  removedPeer: `${API_GROUP}/removed-peer`,
   managedBy: 'app.kubernetes.io/managed-by',
   component: 'app.kubernetes.io/component',
 } as const

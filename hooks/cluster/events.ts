@@ -6,22 +6,40 @@ import type { Condition } from '../../crds/schema.ts'
 import { getCondition } from '../conditions.ts'
 import { newEvent } from '../events.ts'
 import { isFailureReason } from './helm-result.ts'
+import type { Observed } from './observed.ts'
+import { withoutProgress } from './shards.ts'
+import { isWorkReason } from './shards-status.ts'
 
 /** Length of the minute prefix of a timestamp: `2026-11-21T16:22`. */
 const MINUTE_PREFIX_LENGTH = 16
 
 export function eventsOf(
-  cluster: VecCluster,
-  { conditions = [] }: ClusterStatus,
+  { cluster, progress }: Pick<Observed, 'cluster' | 'progress'>,
+  { conditions = [], shards }: ClusterStatus,
   now: Date,
 ): KubernetesEvent[] {
-  return conditions
+  const changes = conditions
     .filter((condition) => isNewEvent(cluster, condition))
     .map((condition) => {
       const { reason, message } = condition
       const type = isWarning(condition) ? 'Warning' : 'Normal'
       return newEvent(cluster, { type, reason, message, transition: transitionOf(condition) }, now)
     })
+  const step = stepEvent(cluster, shards?.step, { run: progress?.run, now })
+  return step === undefined ? changes : [...changes, step]
+}
+
+/** One Event for each step on the shards, without the share of it that is done. */
+function stepEvent(
+  cluster: VecCluster,
+  step: string | undefined,
+  { run = 0, now }: { run: number | undefined; now: Date },
+): KubernetesEvent | undefined {
+  if (step === undefined) return undefined
+  const message = withoutProgress(step)
+  if (withoutProgress(cluster.status?.shards?.step ?? '') === message) return undefined
+  const transition = shortHash(String(run), message)
+  return newEvent(cluster, { type: 'Normal', reason: 'ShardStep', message, transition }, now)
 }
 
 function isNewEvent(cluster: VecCluster, { type, status, reason, message }: Condition): boolean {
@@ -36,6 +54,11 @@ function isNewEvent(cluster: VecCluster, { type, status, reason, message }: Cond
       // Emit one Event per run, regardless of what the Job reports later.
       if (reason === 'HelmRunning') return previous?.reason !== reason
       return status === 'False' && isFailureReason(reason)
+    case 'ShardsPlaced':
+      // A Job is one Event, and a cluster whose shards were always placed has none.
+      if (previous === undefined && status === 'True') return false
+      if (status === 'Unknown' || isWorkReason(reason)) return previous?.reason !== reason
+      return status === 'False' || previous?.status !== 'True'
     case 'Ready':
       // A new cluster is never Ready at first; that is not worth an Event.
       return previous !== undefined && previous.status !== status
@@ -46,6 +69,7 @@ function isNewEvent(cluster: VecCluster, { type, status, reason, message }: Cond
 
 function isWarning({ type, status, reason }: Condition): boolean {
   if (type === 'Applied') return isFailureReason(reason)
+  if (type === 'ShardsPlaced' && isWorkReason(reason)) return false
   return type !== 'Progressing' && status !== 'True'
 }
 

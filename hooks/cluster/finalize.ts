@@ -15,6 +15,7 @@ import { allObserved } from '../rbac.ts'
 import { lastFailure } from './helm-result.ts'
 import { clusterRbac, uninstallJob, uninstallRun } from './job.ts'
 import type { Observed } from './observed.ts'
+import { isShardsJob } from './shards-result.ts'
 import { clusterStatus } from './status.ts'
 
 const UNINSTALL_CHECK_SECONDS = 10
@@ -26,7 +27,7 @@ export function finalize(observed: Observed, context: Context): Desired<ClusterS
 
   if (upgrades.length > 0) {
     return {
-      ...uninstalling(observed, context, 'waiting for the helm run to stop'),
+      ...uninstalling(observed, context, stopMessage(upgrades)),
       deleteJobs: jobsToDelete(upgrades),
     }
   }
@@ -99,6 +100,13 @@ function wasNeverInstalled(observed: Observed): boolean {
     cluster.status?.helmRelease === undefined &&
     jobs.length + liveJobs.length === 0
   )
+}
+
+/** Names what is stopped: a helm run, or the work on the shards. */
+function stopMessage(jobs: Job[]): string {
+  return jobs.every(isShardsJob)
+    ? 'waiting for the work on the shards to stop'
+    : 'waiting for the helm run to stop'
 }
 
 function isUninstall({ metadata }: Job): boolean {

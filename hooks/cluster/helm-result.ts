@@ -3,6 +3,7 @@ import type { Progress } from '../../crds/contract/job.ts'
 import type { VecCluster } from '../../crds/cluster.ts'
 import { finishedCondition, type Job } from '../../crds/kubernetes.ts'
 import { FINAL_REPORT_TIMEOUT_SECONDS } from '../../crds/contract/limits.ts'
+import { LABELS } from '../../crds/contract/names.ts'
 import type { ConditionReason } from '../../crds/schema.ts'
 import { getCondition, secondsSince } from '../conditions.ts'
 import { latestJob, planHash, runNumber } from '../job.ts'
@@ -23,22 +24,34 @@ const IN_PROGRESS_REASONS = new Set([
   'HelmStarting',
   'HelmConcurrencyLimit',
   'ClusterBusy',
+  'Draining',
+  'ShardsRunning',
   // Stored by the previous release for the two above. Remove with the next release.
   'WaitingForTurn',
 ])
 
 /** Reasons that each sync checks before it starts a run: once it starts one, they no longer apply. */
-const CHECKED_REASONS = new Set(['InvalidSpec', 'InvalidSecret'])
+const CHECKED_REASONS = new Set([
+  ...['InvalidSpec', 'InvalidSecret', 'VolumeKept'],
+  // Why nodes cannot be drained.
+  ...['NotEnoughNodes', 'NoCapacity', 'NoActiveReplica', 'LastReplicaLost', 'TransferFailed'],
+])
 
 /** How the last run failed; `unknown` while its report may still arrive; undefined if it did not fail. */
 export function lastFailure(
-  { jobs, progress }: Observed,
+  { cluster, jobs, progress }: Observed,
   { now }: Context,
 ): Failure | 'unknown' | undefined {
-  const latest = latestJob(jobs)
+  const latest = latestJob(helmJobs(jobs))
   const finished = latest && finishedCondition(latest)
-  if (latest === undefined || finished === undefined || reportsEndOf(progress, latest)) {
-    return reportedFailure(progress)
+  const report = progress?.verb === 'shards' ? undefined : progress
+  if (latest === undefined || finished === undefined) return reportedFailure(report)
+  if (reportsEndOf(progress, latest)) {
+    if (report !== undefined) return reportedFailure(report)
+    // Work on the shards has replaced the report of this run.
+    return finished.type === 'Complete'
+      ? undefined
+      : replacedFailure(cluster, latest, finished.lastTransitionTime ?? '')
   }
   const failedAt = finished.lastTransitionTime ?? ''
   if (secondsSince(failedAt, now) < FINAL_REPORT_TIMEOUT_SECONDS) return 'unknown'
@@ -49,6 +62,28 @@ export function lastFailure(
     plan: planHash(latest),
     failedAt,
     rejected: false,
+  }
+}
+
+/** The Jobs that run helm: the others of a VecCluster work on its shards. */
+export function helmJobs(jobs: Job[]): Job[] {
+  return jobs.filter(({ metadata }) => metadata.labels?.[LABELS.verb] !== 'shards')
+}
+
+/** Reasons of a helm Job that rejects its plan. */
+const REJECTED_REASONS = new Set(['ShardsWouldBeLost', 'VersionSkipped', 'VersionDowngraded'])
+
+/** The failure of a run whose report was replaced: the status still has its reason. */
+function replacedFailure(cluster: VecCluster, job: Job, failedAt: string): Failure {
+  const recorded = previousFailure(cluster) ?? {
+    reason: 'HelmFailed',
+    message: 'the helm run failed',
+  }
+  return {
+    ...recorded,
+    plan: planHash(job),
+    failedAt,
+    rejected: REJECTED_REASONS.has(recorded.reason),
   }
 }
 

@@ -1,7 +1,7 @@
 /** The hooks of VecCluster: observe, decide, act. The StatefulSet is the only related object. */
 import { VecCluster } from '../../crds/cluster.ts'
-import { READINESS_CHECK_SECONDS } from '../../crds/contract/limits.ts'
-import { releaseName } from '../../crds/contract/names.ts'
+import { READINESS_CHECK_SECONDS, SHARDS_CHECK_SECONDS } from '../../crds/contract/limits.ts'
+import { LABELS, releaseName } from '../../crds/contract/names.ts'
 import { BackgroundTasks } from '../background-task.ts'
 import { kindHooks, type KindHooks } from '../kind-hooks.ts'
 import { writeLeases } from '../lease.ts'
@@ -12,7 +12,9 @@ import { writeFormation } from './formation.ts'
 import { HelmConcurrency } from './helm-concurrency.ts'
 import { observe, observeDeletion } from './observe.ts'
 import type { ClusterPorts, PodConsensus } from './observed.ts'
-import { sync, type Decision } from './sync.ts'
+import type { ShardsSummary } from './shards-summary.ts'
+import type { Decision } from './desired-state.ts'
+import { sync } from './sync.ts'
 
 /** Querying consensus twice within one readiness check would return the same result. */
 const CONSENSUS_MAX_AGE_SECONDS = READINESS_CHECK_SECONDS / 2
@@ -23,6 +25,7 @@ export function clusterHooks(ports: ClusterPorts): KindHooks {
     ports,
     helmConcurrency,
     consensus: new BackgroundTasks<PodConsensus[]>(CONSENSUS_MAX_AGE_SECONDS),
+    shards: new BackgroundTasks<ShardsSummary>(SHARDS_CHECK_SECONDS),
   }
   const applied = async <T>(desired: Desired<T>) => {
     await applyDecision(desired, ports)
@@ -36,7 +39,8 @@ export function clusterHooks(ports: ClusterPorts): KindHooks {
     async sync(request, context) {
       const observed = await observe(request, dependencies, context)
       const desired = sync(observed, context)
-      if (createsJob(desired)) helmConcurrency.markStarted(request.parent.metadata.uid, context.now)
+      if (createsHelmJob(desired))
+        helmConcurrency.markStarted(request.parent.metadata.uid, context.now)
       return applied(desired)
     },
     async finalize(request, context) {
@@ -45,8 +49,11 @@ export function clusterHooks(ports: ClusterPorts): KindHooks {
   })
 }
 
-function createsJob({ children }: Desired<unknown>): boolean {
-  return children.some((child) => child.kind === 'Job' && child['spec'] !== undefined)
+function createsHelmJob({ children }: Desired<unknown>): boolean {
+  return children.some(
+    ({ kind, metadata, spec }) =>
+      kind === 'Job' && spec !== undefined && metadata.labels?.[LABELS.component] === 'helm',
+  )
 }
 
 /** The order matters: a Job is deleted before another lease holder may start. */

@@ -55,18 +55,21 @@ function planTarget({ metadata: { namespace, name, uid } }: VecCluster) {
   return { resource: 'vecclusters', namespace, name, uid }
 }
 
-function acceptedRisks({ metadata }: VecCluster): Risk[] {
+export function acceptedRisks({ metadata }: VecCluster): Risk[] {
   const risks = (metadata.annotations?.[ANNOTATIONS.acceptRisk] ?? '').split(',')
   return risks.map((risk) => risk.trim()).filter((risk) => Value.Check(Risk, risk))
 }
 
 /**
- * The run that is due: none while a Job is unfinished, otherwise the desired run if and only if it
- * differs from the run that was applied last. The hash covers the values, the generation, the Secrets,
+ * The run that is due: none while a Job is unfinished. The hash covers the values, the generation, the Secrets,
  * the start mark and the accepted risks.
  */
 export function findPendingRun(observed: Observed, settings: Settings): DesiredRun | undefined {
-  if (observed.jobs.some(isUnfinished)) return undefined
+  return observed.jobs.some(isUnfinished) ? undefined : unappliedRun(observed, settings)
+}
+
+/** The desired run, if and only if it differs from the run that was applied last. */
+export function unappliedRun(observed: Observed, settings: Settings): DesiredRun | undefined {
   const desired = desiredRun(observed, settings)
   return observed.progress?.applied?.planHash === desired.hash ? undefined : desired
 }

@@ -19,23 +19,28 @@ import { objectsOf, observedJobs, refreshProgress } from '../request.ts'
 import { isWaitingForSlot, type HelmConcurrency } from './helm-concurrency.ts'
 import { reportsEndOf } from './helm-result.ts'
 import { findPendingRun } from './job.ts'
+import { canQueryShards, observeShards } from './observe-shards.ts'
 import type { ClusterPorts, Observed, PodConsensus } from './observed.ts'
-import { canQueryPods, hasUnreadyPods } from './status.ts'
+import { canQueryPods, hasUnreadyPods } from './rollout.ts'
+import { nextShardStep } from './shards.ts'
+import type { ShardsSummary } from './shards-summary.ts'
+import { claimName, dataClaimTemplate } from './volumes.ts'
 import { referencedSecrets } from './validation.ts'
 
 export interface Dependencies {
   ports: ClusterPorts
   consensus: BackgroundTasks<PodConsensus[]>
+  shards: BackgroundTasks<ShardsSummary>
   helmConcurrency: HelmConcurrency
 }
 
 export async function observe(
   request: HookRequest<VecCluster>,
-  { ports, consensus, helmConcurrency }: Dependencies,
+  { ports, consensus, shards, helmConcurrency }: Dependencies,
   context: Context,
 ): Promise<Observed> {
   const cluster = request.parent
-  const { namespace, uid } = cluster.metadata
+  const { uid } = cluster.metadata
   const statefulSet = relatedStatefulSet(request)
   const observed: Observed = {
     cluster,
@@ -62,22 +67,55 @@ export async function observe(
     }
   }
   const pendingRun = findPendingRun(observed, context.settings)
-  if (pendingRun === undefined) {
+  if (pendingRun !== undefined) observed.pendingRun = pendingRun
+  if (canQueryShards(observed, context)) {
+    Object.assign(observed, await observeShards(observed, { ports, tasks: shards }, context))
+  } else if (observed.jobs.some(isUnfinished)) {
+    // What was planned before the Job started is outdated.
+    await shards.abort(uid)
+  }
+  const shardStep = nextShardStep(observed, context)
+  if (pendingRun === undefined && shardStep.is !== 'due') {
     return hasUnreportedJob(observed)
       ? { ...observed, leases: await readLeases(cluster, ports, context) }
       : observed
   }
+  if (shardStep.is === 'due') {
+    const rules = blockingRules(cluster, context)
+    observed.conflictingWork = await ports.conflictingWork(cluster.metadata, rules)
+  }
+  if (pendingRun === undefined) return { ...observed, ...(await readWork(cluster, ports, context)) }
+  observed.keptVolumes = await readKeptVolumes(observed, ports)
   const unfinishedHelmJobs =
     (await ports.unfinishedHelmJobs()) + helmConcurrency.othersStarting(uid, context.now)
   const isLimitReached = unfinishedHelmJobs >= context.settings.maxHelmJobs
-  if (isLimitReached && isWaitingForSlot(cluster, context.settings)) {
-    return { ...observed, pendingRun, unfinishedHelmJobs }
+  if (isLimitReached && shardStep.is !== 'due' && isWaitingForSlot(cluster, context.settings)) {
+    return { ...observed, unfinishedHelmJobs }
   }
+  return { ...observed, unfinishedHelmJobs, ...(await readWork(cluster, ports, context)) }
+}
+
+/** The Jobs of the cluster and the holders of its Leases, read live before a Job is created. */
+async function readWork(cluster: VecCluster, ports: ClusterPorts, context: Context) {
+  const { namespace, uid } = cluster.metadata
   const [liveJobs, leases] = await Promise.all([
     ports.jobsOf(namespace, uid),
     readLeases(cluster, ports, context),
   ])
-  return { ...observed, pendingRun, liveJobs, unfinishedHelmJobs, leases }
+  return { liveJobs, leases }
+}
+
+/** Claims of the nodes that a helm run would add, if they were kept when nodes were removed. */
+async function readKeptVolumes(
+  { cluster, statefulSet }: Observed,
+  ports: ClusterPorts,
+): Promise<string[]> {
+  const { namespace, name } = cluster.metadata
+  const present = statefulSet?.spec.replicas ?? 0
+  const added = Array.from({ length: Math.max(cluster.spec.replicas - present, 0) }, (_, index) =>
+    claimName(dataClaimTemplate(statefulSet), releaseName(name), present + index),
+  )
+  return added.length === 0 ? [] : ports.keptVolumes(namespace, added)
 }
 
 /** A Job that has not reported may have started so late that another holder has the Lease. */
@@ -98,10 +136,10 @@ async function readLeases(cluster: VecCluster, ports: ClusterPorts, context: Con
 /** For finalize: the request contains no related objects, so the StatefulSet is read through a port. */
 export async function observeDeletion(
   request: HookRequest<VecCluster>,
-  { ports, consensus }: Dependencies,
+  { ports, consensus, shards }: Dependencies,
 ): Promise<Observed> {
   const { namespace, name, uid } = request.parent.metadata
-  await consensus.abort(uid)
+  await Promise.all([consensus.abort(uid), shards.abort(uid)])
   const [statefulSet, liveJobs, isNamespaceTerminating] = await Promise.all([
     ports.statefulSet(namespace, releaseName(name)),
     ports.jobsOf(namespace, uid),

@@ -10,8 +10,11 @@ import type {
   Secret,
   StatefulSet,
 } from '../../crds/kubernetes.ts'
+import type { NamespacedName } from '../../crds/schema.ts'
+import type { BlockingRules } from '../cross-namespace.ts'
 import type { LeasePorts, ObservedLease } from '../lease.ts'
 import type { ObservedJobs } from '../request.ts'
+import type { ShardPorts, ShardsSummary } from './shards-summary.ts'
 
 export interface Observed extends ObservedJobs {
   cluster: VecCluster
@@ -25,13 +28,22 @@ export interface Observed extends ObservedJobs {
   /** Why the latest query failed. */
   consensusFailure?: { error: unknown }
   consensusResyncSeconds?: number
+  /** Shards and nodes as last observed, and what is planned for them; absent before the first answer. */
+  shards?: ShardsSummary
+  /** Why the latest query for them failed. */
+  shardsFailure?: { error: unknown }
+  shardsResyncSeconds?: number
+  /** Claims of removed nodes that the spec would use again; read only if a helm run would add nodes. */
+  keptVolumes?: string[]
+  /** Work on the cluster without a Lease; read only if work on the shards is due. */
+  conflictingWork?: string[]
   /** The helm run that is due; absent if the applied state is the desired state. */
   pendingRun?: DesiredRun
-  /** Read live; set only if a run is due. */
+  /** Read live; set only if a run or work on the shards is due. */
   liveJobs?: Job[]
   /** Number of unfinished helm Jobs of all clusters; set only if a run is due. */
   unfinishedHelmJobs?: number
-  /** Read live; set only if a run is due or its Job has not reported yet. */
+  /** Read live; set only if a run or work on the shards is due, or its Job has not reported yet. */
   leases?: { write: ObservedLease; backup: ObservedLease }
   /** The namespace is being deleted; set only in finalize. */
   isNamespaceTerminating?: boolean
@@ -65,7 +77,9 @@ export interface FormationPorts {
   writeConfigMap(configMap: ConfigMap): Promise<boolean>
 }
 
-export interface ClusterPorts extends LeasePorts, FormationPorts {
+export interface ClusterPorts extends LeasePorts, FormationPorts, ShardPorts {
+  /** Work on a cluster without a Lease, as messages name it: migrations, and writes to its collections. */
+  conflictingWork(cluster: NamespacedName, rules: BlockingRules): Promise<string[]>
   /** A Secret, at most 60 s old; undefined if it does not exist. */
   secret(namespace: string, name: string): Promise<Secret | undefined>
   /** Number of unfinished helm Jobs in all namespaces, at most 5 s old. */

@@ -10,21 +10,30 @@ import type { Context } from '../protocol.ts'
 import { consensusCondition, isConsensusLost } from './consensus.ts'
 import { formedNodes } from './formation.ts'
 import type { Observed } from './observed.ts'
+import { isNewlyApplied, isRolledOut, isRollingOut, isServingPhase } from './rollout.ts'
+import { isDraining, shardsCondition, shardsStatus } from './shards-status.ts'
 
-/** The whole status. `notApplied` becomes the condition Applied. */
+/**
+ * The whole status. `notApplied` becomes the condition Applied, and `shardWork` the condition
+ * ShardsPlaced.
+ */
 export function clusterStatus(
   observed: Observed,
   notApplied: ConditionReason | undefined,
-  { now }: Context,
+  context: Context,
+  shardWork?: ConditionReason,
 ): ClusterStatus {
+  const { now } = context
   const { cluster, progress } = observed
   const applied = progress?.applied
   const phase = phaseOf(observed)
   const consensus = consensusCondition(observed)
+  const shards = shardsCondition(observed, shardWork, context)
   const nodes = formedNodes(observed, isRolledOut(observed))
   const findings = [
     ...(applied === undefined ? [] : [progressingCondition(observed), readyCondition(observed)]),
     ...(consensus === undefined ? [] : [consensus]),
+    ...(shards === undefined ? [] : [shards]),
     appliedCondition(cluster.metadata.generation, notApplied),
   ]
   return {
@@ -39,6 +48,7 @@ export function clusterStatus(
       appliedRun: applied.run,
     }),
     ...(nodes !== undefined && { formedNodes: nodes }),
+    ...shardsStatus(observed),
     ...jobNameField(observed),
     conditions: setConditions(cluster, findings, now).map((condition) =>
       withGeneration(condition, rolledOutGeneration(observed)),
@@ -68,69 +78,24 @@ function rolledOutGeneration(observed: Observed): number | undefined {
   return previous
 }
 
-/** The status does not show the last reported helm run yet. */
-export function isNewlyApplied({ cluster, progress }: Observed): boolean {
-  return progress?.applied !== undefined && progress.applied.run !== cluster.status?.appliedRun
-}
-
 function phaseOf(observed: Observed): ClusterStatus['phase'] {
   const { cluster, progress } = observed
   const previousPhase = cluster.status?.phase
   if (progress?.applied === undefined) return previousPhase ?? 'Pending'
-  const wasRunning = previousPhase === 'Running' || previousPhase === 'Upgrading'
+  const wasRunning = isServingPhase(previousPhase) || previousPhase === 'Upgrading'
   if (isNewlyApplied(observed)) return wasRunning ? 'Upgrading' : 'Pending'
+  if (wasRunning && isDraining(observed)) return 'Draining'
   if (isRolledOut(observed) && !isConsensusLost(observed)) return 'Running'
   // If a pod is lost later, the phase remains Running and the condition Ready reports it.
-  if (previousPhase === 'Running' && !isRollingOut(observed)) return 'Running'
+  if (isServingPhase(previousPhase) && !isRollingOut(observed)) return 'Running'
   return wasRunning ? 'Upgrading' : 'Pending'
-}
-
-/** Every replica is ready, and the StatefulSet is current, not an older version from a lagging cache. */
-export function isRolledOut(observed: Observed): boolean {
-  const { statefulSet, progress } = observed
-  const desiredReplicas = statefulSet?.spec.replicas ?? 1
-  return (
-    statefulSet?.status !== undefined &&
-    progress?.applied !== undefined &&
-    !isRollingOut(observed) &&
-    desiredReplicas > 0 &&
-    (statefulSet.status.readyReplicas ?? 0) === desiredReplicas
-  )
-}
-
-/** Pods are missing or not ready, so they are read to find the cause. */
-export function hasUnreadyPods({ statefulSet, progress }: Observed): boolean {
-  if (statefulSet === undefined || progress?.applied === undefined) return false
-  return (statefulSet.status?.readyReplicas ?? 0) !== (statefulSet.spec.replicas ?? 1)
-}
-
-/** All pods have the same revision. If a Running cluster has lost pods, the remaining ones are queried. */
-export function canQueryPods(observed: Observed): boolean {
-  if (isRolledOut(observed)) return true
-  const { statefulSet, cluster } = observed
-  const isServing = (statefulSet?.status?.readyReplicas ?? 0) > 0
-  return isServing && cluster.status?.phase === 'Running' && !isRollingOut(observed)
-}
-
-/** The StatefulSet controller has not rolled out the applied release completely. */
-function isRollingOut({ statefulSet, progress }: Observed): boolean {
-  if (statefulSet === undefined) return false
-  const { metadata, spec, status = {} } = statefulSet
-  const generation = metadata.generation ?? 0
-  return (
-    generation < (progress?.applied?.statefulSetGeneration ?? 0) ||
-    (status.observedGeneration ?? 0) < generation ||
-    status.currentRevision !== status.updateRevision ||
-    // Fewer replicas mean lost pods, not a rollout.
-    (status.replicas ?? 0) > (spec.replicas ?? 1)
-  )
 }
 
 function progressingCondition(observed: Observed): ConditionUpdate {
   const { cluster, progress } = observed
   const run = progress?.applied?.run ?? 0
   const release = releaseName(cluster.metadata.name)
-  return phaseOf(observed) === 'Running'
+  return isServingPhase(phaseOf(observed))
     ? {
         type: 'Progressing',
         status: 'False',

@@ -1,5 +1,4 @@
 /** The desired children and status of a VecCluster: which Job runs, and when. */
-import type { ClusterStatus, VecCluster } from '../../crds/cluster.ts'
 import { Rejected } from '../../crds/contract/errors.ts'
 import {
   FIRST_READINESS_CHECK_SECONDS,
@@ -8,64 +7,80 @@ import {
   REQUEUE_SOON_SECONDS,
   RETRY_SECONDS,
 } from '../../crds/contract/limits.ts'
-import type { AnyObject, ConfigMap, Job, LeaseHolder } from '../../crds/kubernetes.ts'
+import type { AnyObject, Job } from '../../crds/kubernetes.ts'
 import type { ConditionReason } from '../../crds/schema.ts'
 import { getCondition, secondsSince } from '../conditions.ts'
 import { hasReported, restartReason, silenceReason } from '../job-watch.ts'
-import {
-  childrenAfter,
-  expiredJobs,
-  isUnfinished,
-  latestJob,
-  nextRunNumber,
-  runNumber,
-} from '../job.ts'
-import {
-  claim,
-  formatHolderName,
-  holderOf,
-  leaseReleases,
-  type Claim,
-  type LeaseWrite,
-} from '../lease.ts'
-import type { Child, Context, Desired } from '../protocol.ts'
+import { isUnfinished, nextRunNumber, runNumber } from '../job.ts'
+import { claim, formatHolderName, type Claim } from '../lease.ts'
+import type { Child, Context } from '../protocol.ts'
 import { allObserved, isHelmBinding } from '../rbac.ts'
-import { eventsOf } from './events.ts'
-import { formationRecord } from './formation.ts'
+import {
+  desiredState,
+  hasLostLease,
+  leaseHolder,
+  releaseLeases,
+  type Decision,
+} from './desired-state.ts'
 import { limitMessage, slotRetrySeconds } from './helm-concurrency.ts'
 import { lastFailure, previousFailure } from './helm-result.ts'
 import { clusterRbac, desiredRun, upgradeJob } from './job.ts'
 import type { DesiredRun, Observed } from './observed.ts'
-import { clusterStatus, isNewlyApplied } from './status.ts'
+import { isNewlyApplied } from './rollout.ts'
+import { nextShardStep } from './shards.ts'
+import { shardsRbac } from './shards-job.ts'
+import { isShardsEndUnknown, isShardsJob } from './shards-result.ts'
+import { isWorkReason } from './shards-status.ts'
+import { shardsInProgress, startShards } from './shards-sync.ts'
 import { referencedSecrets, validateSecrets, validateSpec } from './validation.ts'
-
-/** A decision: the hook response and the objects to write. */
-export interface Decision extends Desired<ClusterStatus> {
-  leases?: LeaseWrite[]
-  /** Records that the cluster was formed. */
-  formation?: ConfigMap
-}
 
 export function sync(observed: Observed, context: Context): Decision {
   const { jobs, pendingRun } = observed
 
   // A running Job ignores changes made since it started.
   const running = jobs.find(isUnfinished)
-  if (running !== undefined) return runInProgress(observed, running, context)
+  if (running !== undefined) {
+    return isShardsJob(running)
+      ? shardsInProgress(observed, running, context)
+      : runInProgress(observed, running, context)
+  }
 
   const failure = lastFailure(observed, context)
   // The Job finished without reporting its outcome: its last report may still arrive.
-  if (failure === 'unknown')
+  if (failure === 'unknown' || isShardsEndUnknown(observed, context))
     return desiredState(observed, context, { resyncAfterSeconds: REQUEUE_SOON_SECONDS })
+
+  const shardStep = nextShardStep(observed, context)
+  // Repairs and balance; nodes are removed only once the spec is known to be valid.
+  if (shardStep.is === 'due' && (pendingRun === undefined || shardStep.work.goal !== 'drain')) {
+    return startShards(observed, shardStep.work, context)
+  }
   if (pendingRun === undefined) return upToDate(observed, context)
 
   const specError = validateSpec(observed.cluster, observed.statefulSet)
   if (specError !== undefined) {
-    return releaseLease(observed, blocked(observed, context, 'InvalidSpec', specError))
+    return releaseLeases(observed, blocked(observed, context, 'InvalidSpec', specError))
   }
   const secretError = validateSecrets(referencedSecrets(observed.cluster.spec), observed.secrets)
   if (secretError !== undefined) {
-    return releaseLease(observed, blocked(observed, context, 'InvalidSecret', secretError))
+    return releaseLeases(observed, blocked(observed, context, 'InvalidSecret', secretError))
+  }
+
+  const [keptVolume] = observed.keptVolumes ?? []
+  if (keptVolume !== undefined) {
+    const message = `spec.replicas would start a node with the volume of a removed one: delete PersistentVolumeClaim ${keptVolume}, and the node starts empty`
+    return releaseLeases(observed, blocked(observed, context, 'VolumeKept', message))
+  }
+  if (shardStep.is === 'due') return startShards(observed, shardStep.work, context)
+  if (shardStep.is === 'held') {
+    const { notApplied } = shardStep
+    return releaseLeases(
+      observed,
+      desiredState(observed, context, {
+        notApplied,
+        resyncAfterSeconds: shardsResync(observed, RETRY_SECONDS),
+      }),
+    )
   }
 
   // The same plan is retried after a back-off, a different plan immediately.
@@ -110,7 +125,7 @@ function start(
     )
   }
   if (unfinishedHelmJobs >= context.settings.maxHelmJobs) {
-    return releaseLease(observed, {
+    return releaseLeases(observed, {
       ...pending('HelmConcurrencyLimit', limitMessage(context.settings)),
       resyncAfterSeconds: slotRetrySeconds(cluster),
     })
@@ -160,26 +175,6 @@ function isFirstInstall({ cluster, statefulSet, progress }: Observed): boolean {
   )
 }
 
-export function leaseHolder({ metadata: { namespace, name, uid } }: VecCluster): LeaseHolder {
-  return { kind: 'VecCluster', namespace, name, uid }
-}
-
-/** A cluster that does not start a Job must not block other lease holders. */
-function releaseLease({ cluster, leases }: Observed, desired: Decision): Decision {
-  const writes = leases === undefined ? [] : leaseReleases([leases.backup], leaseHolder(cluster))
-  return writes.length === 0 ? desired : { ...desired, leases: writes }
-}
-
-/** The Job appeared after its Lease had expired, and another holder may be working. */
-function lostLease(observed: Observed, { now }: Context): boolean {
-  const { cluster, leases } = observed
-  if (leases === undefined || isFirstInstall(observed)) return false
-  return [leases.write, leases.backup].some((lease) => {
-    const holder = holderOf(lease, now)
-    return holder !== undefined && holder.uid !== cluster.metadata.uid
-  })
-}
-
 function runInProgress(observed: Observed, job: Job, context: Context): Decision {
   const { cluster, progress } = observed
   const { namespace = '', name, uid = '' } = job.metadata
@@ -190,7 +185,7 @@ function runInProgress(observed: Observed, job: Job, context: Context): Decision
         job,
         {
           desiredHash: desiredRun(observed, context.settings).hash,
-          lostLease: lostLease(observed, context),
+          lostLease: !isFirstInstall(observed) && hasLostLease(observed, context),
         },
         context,
       )
@@ -231,59 +226,27 @@ function upToDate(observed: Observed, context: Context): Decision {
   const isApplied = getCondition(observed.cluster, 'Applied')?.status === 'True'
   return desiredState(observed, context, {
     resyncAfterSeconds: Math.min(
-      resyncAfterSeconds,
+      shardsResync(observed, resyncAfterSeconds),
       observed.consensusResyncSeconds ?? resyncAfterSeconds,
     ),
     ...(isApplied && { unused: unusedRbac(observed) }),
   })
 }
 
-/** The helm binding and RBAC objects of earlier operator versions, whose names depend on the rules. */
+/** While the nodes are being asked for their shards, the answer is awaited. */
+function shardsResync({ shardsResyncSeconds }: Observed, seconds: number): number {
+  return Math.min(seconds, shardsResyncSeconds ?? seconds)
+}
+
+/** The helm binding, RBAC objects of the work on shards, and those of earlier operator versions, whose names depend on the rules. */
 function unusedRbac({ cluster, children }: Observed): AnyObject[] {
-  const current = new Set(
-    clusterRbac(cluster).map(({ kind, metadata }) => `${kind}/${metadata.name}`),
-  )
+  // The cache may not show the Job yet that the status announces.
+  const isShardWorkDue = isWorkReason(getCondition(cluster, 'ShardsPlaced')?.reason)
+  const currentRbac = [...clusterRbac(cluster), ...(isShardWorkDue ? shardsRbac(cluster) : [])]
+  const current = new Set(currentRbac.map(({ kind, metadata }) => `${kind}/${metadata.name}`))
   return children.filter(
     (child) =>
       isHelmBinding(child) ||
       (child.kind !== 'Job' && !current.has(`${child.kind}/${child.metadata.name}`)),
   )
-}
-
-interface StateOptions {
-  notApplied?: ConditionReason
-  resyncAfterSeconds: number
-  /** Children in addition to the observed ones. */
-  more?: Child[]
-  /** RBAC objects that only a helm run needs; any user who can create pods in the namespace could use them. */
-  unused?: AnyObject[]
-}
-
-/** Returns every observed child except expired Jobs and unused RBAC objects. */
-function desiredState(
-  observed: Observed,
-  context: Context,
-  { notApplied, resyncAfterSeconds, more = [], unused = [] }: StateOptions,
-): Decision {
-  const { cluster, jobs, children } = observed
-  const latest = latestJob(jobs)
-  const reportedRun = cluster.status?.appliedRun ?? 0
-  // The Job is the only record of a run that the status does not show yet.
-  const isRecorded = (job: Job) => job !== latest || runNumber(job) <= reportedRun
-  const reason = 'no helm run is due'
-  const pruned = [
-    ...expiredJobs(jobs, isRecorded, context),
-    ...unused.map(({ kind, metadata: { name } }) => ({ kind, name, reason })),
-  ]
-  const status = clusterStatus(observed, notApplied, context)
-  const formation = formationRecord(cluster, status)
-  return {
-    status,
-    children: childrenAfter(children, { created: more, pruned }),
-    ...(pruned.length > 0 && { pruned }),
-    resyncAfterSeconds,
-    events: eventsOf(cluster, status, context.now),
-    ...(formation !== undefined && { formation }),
-    ...(observed.consensusFailure !== undefined && { failure: observed.consensusFailure }),
-  }
 }

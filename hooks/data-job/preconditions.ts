@@ -49,10 +49,12 @@ export function clusterBlocker(
   }
   const phase = cluster.status?.phase ?? 'not installed'
   const consensus = cluster.status?.conditions?.find(({ type }) => type === 'Consensus')
-  if (phase === 'Running' && consensus?.status === 'False') {
+  // While nodes are drained, the Leases decide: the work on the shards gives way to other work.
+  const isServing = phase === 'Running' || phase === 'Draining'
+  if (isServing && consensus?.status === 'False') {
     return { reason: 'ClusterNotReady', message: `${label}: ${consensus.message}` }
   }
-  if (phase === 'Running') return undefined
+  if (isServing) return undefined
   return { reason: 'ClusterNotReady', message: `${label} is ${phase}, not Running` }
 }
 

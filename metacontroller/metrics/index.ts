@@ -34,7 +34,7 @@ const CLIENT_CALL_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5
 
 /** Verbs of the Jobs of each kind; any other value in a label or report is counted as `other`. */
 const JOB_VERBS: Record<string, readonly string[]> = {
-  VecCluster: ['upgrade', 'uninstall'],
+  VecCluster: ['upgrade', 'uninstall', 'shards'],
   VecBackup: ['run'],
   VecRestore: ['run'],
   VecMigration: ['run'],
@@ -147,7 +147,7 @@ function jobCounters(registry: Registry): ConstructorParameters<typeof JobResult
   })
   const bytes = new Counter({
     name: 'vec_operator_transferred_bytes_total',
-    help: 'Bytes of snapshots that Jobs reported as moved, by kind of the resource.',
+    help: 'Bytes of snapshots, and of replicas of shards, that Jobs reported as moved, by kind of the resource.',
     labelNames: ['kind'],
     registers,
   })
@@ -163,7 +163,7 @@ function jobCounters(registry: Registry): ConstructorParameters<typeof JobResult
       for (const outcome of OUTCOMES) runs.inc({ kind, verb, outcome }, 0)
     }
   }
-  for (const kind of ['VecBackup', 'VecRestore']) bytes.inc({ kind }, 0)
+  for (const kind of ['VecBackup', 'VecRestore', 'VecCluster']) bytes.inc({ kind }, 0)
   points.inc({ kind: 'VecMigration' }, 0)
   return {
     jobEnded: (run) => {

@@ -112,9 +112,12 @@ export class JobResults {
 
 const JOB_CHILD_KIND = 'Job.batch/v1'
 
-function progressTotals({ backup, restore, migration }: Progress): {
+function progressTotals({ backup, restore, migration, shards }: Progress): {
   bytes: number
   points: number
 } {
-  return { bytes: backup?.bytes ?? restore?.bytes ?? 0, points: migration?.pointsCopied ?? 0 }
+  return {
+    bytes: backup?.bytes ?? restore?.bytes ?? shards?.bytesMoved ?? 0,
+    points: migration?.pointsCopied ?? 0,
+  }
 }

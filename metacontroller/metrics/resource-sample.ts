@@ -6,6 +6,7 @@ import { Rejected } from '../../crds/contract/errors.ts'
 import type { Condition } from '../../crds/schema.ts'
 import { BACKUP_CHILD_KIND } from '../../hooks/backup-schedule/backups.ts'
 import { parseCron } from '../../hooks/backup-schedule/slots.ts'
+import { isWorkReason } from '../../hooks/cluster/shards-status.ts'
 import type { AnyParent } from '../../hooks/kind-hooks.ts'
 import type { HookAnswer, HookRequest } from '../../hooks/protocol.ts'
 
@@ -71,13 +72,13 @@ export function sampleOf(
 }
 
 /** Conditions that are critical when False, for any kind. */
-const REQUIRED_CONDITIONS = new Set(['Consensus', 'Replicated', 'HistoryBounded'])
+const REQUIRED_CONDITIONS = new Set(['Consensus', 'Replicated', 'HistoryBounded', 'ShardsPlaced'])
 
 function criticalConditions({ conditions = [] }: Status): CriticalCondition[] {
   return conditions
     .filter(
       ({ type, status, reason }) =>
-        (REQUIRED_CONDITIONS.has(type) && status === 'False') ||
+        (REQUIRED_CONDITIONS.has(type) && status === 'False' && !isWorkReason(reason)) ||
         (type === 'Stalled' && status === 'True') ||
         (type === 'Reconciling' && reason === 'JobSilent'),
     )

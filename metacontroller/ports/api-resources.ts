@@ -12,6 +12,8 @@ export type ApiResourceFn = (namespace?: string) => ApiResource
 
 export const namespaces = apiResource('v1', 'namespaces')
 export const pods = apiResource('v1', 'pods')
+export const persistentVolumeClaims = apiResource('v1', 'persistentvolumeclaims')
+export const kubernetesNodes = apiResource('v1', 'nodes')
 export const services = apiResource('v1', 'services')
 export const configMaps = apiResource('v1', 'configmaps')
 export const secrets = apiResource('v1', 'secrets')

@@ -11,6 +11,7 @@ import { ANNOTATIONS, LABELS, readAnnotation, releaseName } from '../../crds/con
 import { AnyObject, ConfigMap, Pod, Secret, type Job } from '../../crds/kubernetes.ts'
 import type { AccessKeyPorts } from '../../hooks/access-key/observe.ts'
 import type { ClusterPorts, PodConsensus } from '../../hooks/cluster/observed.ts'
+import type { ShardPorts } from '../../hooks/cluster/shards-summary.ts'
 import { secondsSince } from '../../hooks/conditions.ts'
 import { isSigned } from '../../hooks/job-signature.ts'
 import type { ClusterStatus } from '../../jobs/clients/engine/responses.ts'
@@ -26,6 +27,8 @@ export interface ClusterDependencies {
   kubernetes: Kubernetes
   secret: ClusterPorts['secret']
   consensus: ClusterPorts['consensus']
+  shards: ShardPorts
+  conflictingWork: ClusterPorts['conflictingWork']
   /** Namespaces that the service may read; an empty list means all. */
   namespaces: string[]
   /** Keys that sign the Jobs of this installation (hooks/job-signature.ts). */
@@ -59,6 +62,8 @@ export function clusterPorts(dependencies: ClusterDependencies): ClusterPorts {
     ...commonPorts(dependencies),
     secret: dependencies.secret,
     consensus: dependencies.consensus,
+    ...dependencies.shards,
+    conflictingWork: dependencies.conflictingWork,
     pods: (namespace, release) => listPods(dependencies, namespace, release),
     ...leases,
     configMap: (namespace, name) => kubernetes.get(configMaps(namespace), name, ConfigMap),
@@ -91,7 +96,7 @@ function cannotStart({ metadata, status }: Job, now: Date): boolean {
 }
 
 export function accessKeyPorts(
-  dependencies: Omit<ClusterDependencies, 'consensus' | 'jobKeys'>,
+  dependencies: Omit<ClusterDependencies, 'consensus' | 'shards' | 'conflictingWork' | 'jobKeys'>,
 ): AccessKeyPorts {
   return {
     secret: dependencies.secret,

@@ -11,6 +11,7 @@ import type { AccessKeyPorts } from '../../hooks/access-key/observe.ts'
 import type { BackupSchedulePorts } from '../../hooks/backup-schedule/observe.ts'
 import type { BackupPorts } from '../../hooks/backup/observe.ts'
 import type { ClusterPorts } from '../../hooks/cluster/observed.ts'
+import type { ShardsQuery } from '../../hooks/cluster/shards-summary.ts'
 import type { CollectionPorts } from '../../hooks/collection/ports.ts'
 import type { DataJobPorts } from '../../hooks/data-job/observe.ts'
 import type { MigrationPorts } from '../../hooks/migration/observe.ts'
@@ -30,7 +31,8 @@ import {
 import { collectionPorts, InFlightWrites } from '../../metacontroller/ports/collection.ts'
 import { serviceReader } from '../../metacontroller/ports/engine-client.ts'
 import { migrationPorts } from '../../metacontroller/ports/migration.ts'
-import { restorePorts } from '../../metacontroller/ports/restore.ts'
+import { othersAt, restorePorts } from '../../metacontroller/ports/restore.ts'
+import { shardPorts } from '../../metacontroller/ports/shards.ts'
 import { systemTimers } from '../../metacontroller/timers.ts'
 import { allAllowed } from '../builders.ts'
 import { embeddedApi, installCrds } from './embedded.ts'
@@ -74,6 +76,19 @@ const record: ConfigMap = {
   data: { nodes: '3' },
 }
 
+const SHARDS_QUERY: ShardsQuery = {
+  connection: { namespace: 'ns', name: 'a', replicas: 1, tls: false },
+  claimTemplate: 'qdrant-storage',
+  recorded: [{ ordinal: 0, peer: 1, node: 'worker' }],
+  moves: [],
+  targets: () => ({
+    repair: {
+      ...{ nodes: 1, repair: true, balance: false, lost: [], maxTransfers: 1 },
+      ...{ allowsFewerReplicas: false, deadSeconds: 0 },
+    },
+  }),
+}
+
 const ofCluster: Uses<ClusterPorts> = {
   secret: (ports) => ports.secret('ns', 'a'),
   jobsOf: (ports) => ports.jobsOf('ns', 'uid'),
@@ -92,6 +107,10 @@ const ofCluster: Uses<ClusterPorts> = {
   pods: (ports) => ports.pods('ns', 'vec-a'),
   isNamespaceTerminating: (ports) => ports.isNamespaceTerminating('ns'),
   consensus: () => 'asks the engine',
+  // Nothing answers at the address of the engine: there is nothing to repair from, so backups are listed.
+  shards: (ports) => ports.shards(SHARDS_QUERY, signal),
+  keptVolumes: (ports) => ports.keptVolumes('ns', ['qdrant-storage-vec-a-1']),
+  conflictingWork: (ports) => ports.conflictingWork(NAME, allAllowed),
   deleteJob: (ports) => ports.deleteJob(IDENTITY),
   writeEvent: (ports) => ports.writeEvent(event),
 }
@@ -202,8 +221,12 @@ t.test(
     const secret = cachedSecretReader(kubernetes, now)
     const common = { kubernetes, secret, namespaces: [], now, log: pino({ level: 'silent' }) }
     const engines = { connections, route: 'direct' as const, freshSecret: secret }
-    const tools = { ...common, jobKeys: () => [], consensus: async () => [] }
     const writes = new InFlightWrites()
+    const tools = {
+      ...{ ...common, jobKeys: () => [], consensus: async () => [] },
+      shards: shardPorts({ ...common, ...engines }),
+      conflictingWork: othersAt({ kubernetes, namespaces: [], inFlightWrites: writes }),
+    }
     await serviceReader(kubernetes, now)('ns', 'vec-a')
     await use(clusterPorts(tools), ofCluster)
     await use(

@@ -10,6 +10,7 @@ import type { BackupSchedulePorts } from '../../hooks/backup-schedule/observe.ts
 import type { ClusterPorts } from '../../hooks/cluster/observed.ts'
 import type { MigrationPorts } from '../../hooks/migration/observe.ts'
 import type { RestorePorts } from '../../hooks/restore/observe.ts'
+import { placedShards } from '../hooks/cluster/shards.ts'
 import { withoutLease } from './others.ts'
 import {
   beginEnd,
@@ -115,6 +116,8 @@ export function portsOver(world: SmallWorld): AllPorts {
       if (world.live[`Job/${name}`]?.metadata.uid === uid) beginEnd(world, `Job/${name}`)
     },
     conflictingWork: async () => withoutLease(world),
+    shards: async (query) => placedShards(query),
+    keptVolumes: async () => [],
     isReady: async () => world.engine.isReady,
     pods: async () => [],
     consensus: async () => [{ ordinal: 0, state: world.engine.isReady ? 'working' : 'stopped' }],

@@ -222,7 +222,7 @@ t.test(
     }
     const held = sync(ready({ leases: { write: { kind: 'write' }, backup: run } }), context)
     t.strictSame(statusSummary(held), [
-      ...['Pending', 'ClusterBusy', 'waiting for the helm run of VecCluster ns/a'],
+      ...['Pending', 'ClusterBusy', 'waiting for the work on VecCluster ns/a'],
     ])
     const first = sync(ready({ helmJobs: ['helm Job cluster-upgrade-1'] }), context)
     t.strictSame(statusSummary(first), [

@@ -2,6 +2,7 @@
 import t from 'tap'
 import { ANNOTATIONS } from '../../../crds/contract/names.ts'
 import { BackgroundTasks } from '../../../hooks/background-task.ts'
+import type { ShardsSummary } from '../../../hooks/cluster/shards-summary.ts'
 import { HelmConcurrency } from '../../../hooks/cluster/helm-concurrency.ts'
 import { clusterRbac, desiredRun } from '../../../hooks/cluster/job.ts'
 import { observe, observeDeletion } from '../../../hooks/cluster/observe.ts'
@@ -27,7 +28,9 @@ const INLINE_MS = 1
 
 function dependenciesOf(answers: Partial<ClusterPorts> = {}) {
   const consensus = new BackgroundTasks<PodConsensus[]>(15, INLINE_MS)
-  return { ports: fakePorts(answers).ports, helmConcurrency: new HelmConcurrency(), consensus }
+  const shards = new BackgroundTasks<ShardsSummary>(60, INLINE_MS)
+  const { ports } = fakePorts(answers)
+  return { ports, helmConcurrency: new HelmConcurrency(), consensus, shards }
 }
 
 /** A cluster with the report that its desired run was applied. */

@@ -1,6 +1,7 @@
 /** Ports of the VecCluster hooks over plain data, and a record of what was written through them. */
 import type { ConfigMap, KubernetesEvent } from '../../../crds/kubernetes.ts'
 import type { ClusterPorts } from '../../../hooks/cluster/observed.ts'
+import { placedShards } from './shards.ts'
 
 export interface RecordedWrites {
   events: KubernetesEvent[]
@@ -29,6 +30,9 @@ export function fakePorts(overrides: Partial<ClusterPorts> = {}): {
     pods: async () => [],
     isNamespaceTerminating: async () => false,
     consensus: async () => [{ ordinal: 0, state: 'working' }],
+    shards: async (query) => placedShards(query),
+    keptVolumes: async () => [],
+    conflictingWork: async () => [],
     deleteJob: async ({ name }) => void writes.deleted.push(name),
     writeEvent: async (event) => void writes.events.push(event),
     ...overrides,

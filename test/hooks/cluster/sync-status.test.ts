@@ -223,6 +223,7 @@ t.test('the whole status of a cluster that runs', async (t) => {
     endpoint: 'http://vec-a.ns.svc.cluster.local:6333',
     appliedGeneration: 1,
     appliedRun: 1,
+    selector: 'app.kubernetes.io/instance=vec-a',
     conditions: [
       {
         ...{ type: 'Progressing', status: 'False', reason: 'RolloutComplete' },

@@ -1,7 +1,7 @@
 /** When a helm run of a VecCluster starts, and how its Job ends. */
 import t from 'tap'
 import { clusterRbac, desiredRun, findPendingRun } from '../../../hooks/cluster/job.ts'
-import type { Decision } from '../../../hooks/cluster/sync.ts'
+import type { Decision } from '../../../hooks/cluster/desired-state.ts'
 import { ago, cluster, context, helmJob, observed, progress, settings } from '../../builders.ts'
 import { createdJob } from '../decisions.ts'
 import { condition, rbac, ready, running, sync, upgradePlan } from './decisions.ts'

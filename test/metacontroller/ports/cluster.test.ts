@@ -15,6 +15,7 @@ import {
   toPodConsensus,
 } from '../../../metacontroller/ports/cluster.ts'
 import { clusterSpec, settings } from '../../builders.ts'
+import { shardPorts } from '../../../metacontroller/ports/shards.ts'
 import { embeddedApi, installCrds } from '../embedded.ts'
 
 const log = pino({ level: 'silent' })
@@ -27,6 +28,10 @@ async function ports(t: Test, namespaces: string[] = []) {
   const secret = cachedSecretReader(kubernetes, now)
   const connections = new EngineConnections()
   t.teardown(() => connections.close())
+  const engines = {
+    ...{ kubernetes, connections, route: 'proxy' as const, secret, log },
+    freshSecret: secret,
+  }
   return {
     ...embedded,
     connections,
@@ -34,10 +39,9 @@ async function ports(t: Test, namespaces: string[] = []) {
     ports: clusterPorts({
       kubernetes,
       secret,
-      consensus: consensusPort({
-        ...{ kubernetes, connections, route: 'proxy', secret, log },
-        freshSecret: secret,
-      }),
+      consensus: consensusPort(engines),
+      shards: shardPorts({ ...engines, now }),
+      conflictingWork: async () => [],
       namespaces,
       jobKeys: () => settings.jobKeys,
       now,

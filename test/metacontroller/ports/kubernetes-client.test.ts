@@ -21,7 +21,8 @@ import { collectionPorts, InFlightWrites } from '../../../metacontroller/ports/c
 import { leasePorts } from '../../../metacontroller/ports/common.ts'
 import { ServiceKubernetes } from '../../../metacontroller/ports/kubernetes-client.ts'
 import { migrationPorts } from '../../../metacontroller/ports/migration.ts'
-import { restorePorts } from '../../../metacontroller/ports/restore.ts'
+import { othersAt, restorePorts } from '../../../metacontroller/ports/restore.ts'
+import { shardPorts } from '../../../metacontroller/ports/shards.ts'
 import { systemTimers } from '../../../metacontroller/timers.ts'
 import { allAllowed, cluster, context } from '../../builders.ts'
 import { backup } from '../../hooks/backup/objects.ts'
@@ -53,7 +54,11 @@ async function stage(t: Test) {
   const engines = { ...common, connections, route: 'direct' as const, freshSecret: secret }
   const writes = new InFlightWrites()
   const ports = {
-    cluster: clusterPorts({ ...common, jobKeys: () => [], consensus: async () => [] }),
+    cluster: clusterPorts({
+      ...{ ...common, jobKeys: () => [], consensus: async () => [] },
+      shards: shardPorts(engines),
+      conflictingWork: othersAt({ ...common, inFlightWrites: writes }),
+    }),
     backup: backupPorts({ ...common, clock: systemClock }),
     restore: restorePorts({ ...common, inFlightWrites: writes }),
     migration: migrationPorts(engines),

@@ -1,0 +1,91 @@
+/** A decision about a VecCluster as data: the status, the children that stay, and what is written. */
+import type { ClusterStatus } from '../../crds/cluster.ts'
+import type { AnyObject, ConfigMap, Job, LeaseHolder } from '../../crds/kubernetes.ts'
+import type { VecCluster } from '../../crds/cluster.ts'
+import type { ConditionReason } from '../../crds/schema.ts'
+import { childrenAfter, expiredJobs, latestJob, runNumber } from '../job.ts'
+import { holderOf, leaseReleases, type LeaseWrite, type ObservedLease } from '../lease.ts'
+import type { Child, Context, Desired } from '../protocol.ts'
+import { eventsOf } from './events.ts'
+import { formationRecord } from './formation.ts'
+import { helmJobs } from './helm-result.ts'
+import type { Observed } from './observed.ts'
+import { clusterStatus } from './status.ts'
+
+/** A decision: the hook response and the objects to write. */
+export interface Decision extends Desired<ClusterStatus> {
+  leases?: LeaseWrite[]
+  /** Records that the cluster was formed. */
+  formation?: ConfigMap
+}
+
+export interface StateOptions {
+  notApplied?: ConditionReason | undefined
+  /** Work on the shards that is about to start. */
+  shardWork?: ConditionReason
+  resyncAfterSeconds: number
+  /** Children in addition to the observed ones. */
+  more?: Child[]
+  /** RBAC objects that only a Job needs; any user who can create pods in the namespace could use them. */
+  unused?: AnyObject[]
+}
+
+/** Returns every observed child except expired Jobs and unused RBAC objects. */
+export function desiredState(
+  observed: Observed,
+  context: Context,
+  { notApplied, shardWork, resyncAfterSeconds, more = [], unused = [] }: StateOptions,
+): Decision {
+  const { cluster, jobs, children } = observed
+  const latest = latestJob(helmJobs(jobs))
+  const reportedRun = cluster.status?.appliedRun ?? 0
+  // The Job is the only record of a run that the status does not show yet.
+  const isRecorded = (job: Job) => job !== latest || runNumber(job) <= reportedRun
+  const reason = 'no Job that needs it is due'
+  const pruned = [
+    ...expiredJobs(jobs, isRecorded, context),
+    ...unused.map(({ kind, metadata: { name } }) => ({ kind, name, reason })),
+  ]
+  const status = clusterStatus(observed, notApplied, context, shardWork)
+  const formation = formationRecord(cluster, status)
+  const failure = observed.consensusFailure ?? observed.shardsFailure
+  return {
+    status,
+    children: childrenAfter(children, { created: more, pruned }),
+    ...(pruned.length > 0 && { pruned }),
+    resyncAfterSeconds,
+    events: eventsOf(observed, status, context.now),
+    ...(formation !== undefined && { formation }),
+    ...(failure !== undefined && { failure }),
+  }
+}
+
+export function leaseHolder({ metadata: { namespace, name, uid } }: VecCluster): LeaseHolder {
+  return { kind: 'VecCluster', namespace, name, uid }
+}
+
+/**
+ * In the order of acquisition: all compete for the first one, so two claimants never hold one each.
+ */
+export function inAcquireOrder({
+  write,
+  backup,
+}: NonNullable<Observed['leases']>): ObservedLease[] {
+  return [backup, write]
+}
+
+/** A cluster that does not start a Job must not block other lease holders. */
+export function releaseLeases({ cluster, leases }: Observed, desired: Decision): Decision {
+  if (leases === undefined) return desired
+  const writes = leaseReleases(inAcquireOrder(leases), leaseHolder(cluster))
+  return writes.length === 0 ? desired : { ...desired, leases: writes }
+}
+
+/** The Job appeared after its Lease had expired, and another holder may be working. */
+export function hasLostLease({ cluster, leases }: Observed, { now }: Context): boolean {
+  if (leases === undefined) return false
+  return inAcquireOrder(leases).some((lease) => {
+    const holder = holderOf(lease, now)
+    return holder !== undefined && holder.uid !== cluster.metadata.uid
+  })
+}

@@ -1,0 +1,34 @@
+/** What a user reads about nodes that have lost their data: what can be done, and at what price. */
+import { ANNOTATIONS } from '../../crds/contract/names.ts'
+import type { LostNode } from './nodes.ts'
+import type { ShardsSummary } from './shards-summary.ts'
+
+const MAX_LISTED = 5
+
+export function lostNodeMessage(
+  nodes: LostNode[],
+  { onlyOn, backups }: Pick<ShardsSummary, 'onlyOn' | 'backups'>,
+): string {
+  return nodes
+    .map(({ ordinal, peer, evidence }) => {
+      const shards = onlyOn.filter((entry) => entry.peer === peer).flatMap((entry) => entry.shards)
+      const ending = shards.length === 0 ? safeEnding(ordinal) : unsafeEnding(shards, backups)
+      return `node ${ordinal} has lost its data (${evidence}): ${ending}`
+    })
+    .join('; ')
+}
+
+function safeEnding(ordinal: number): string {
+  return `every shard on it has an Active replica on another node, so it can be replaced: annotate the VecCluster with ${ANNOTATIONS.replace}="${ordinal}"`
+}
+
+function unsafeEnding(shards: string[], backups: string[]): string {
+  const unlisted = shards.length - MAX_LISTED
+  const names =
+    shards.slice(0, MAX_LISTED).join(', ') + (unlisted > 0 ? ` and ${unlisted} more` : '')
+  const source =
+    backups.length === 0
+      ? 'no Completed VecBackup of the cluster exists'
+      : `the newest Completed backups: ${backups.join(', ')}`
+  return `no other node has an Active replica of ${names}: restore them from a backup, or delete their collections; ${source}`
+}

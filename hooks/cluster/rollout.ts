@@ -1,0 +1,54 @@
+/** Whether the pods of a VecCluster are as the last helm run and the StatefulSet say. */
+import type { ClusterStatus } from '../../crds/cluster.ts'
+import type { Observed } from './observed.ts'
+
+/** The status does not show the last reported helm run yet. */
+export function isNewlyApplied({ cluster, progress }: Observed): boolean {
+  return progress?.applied !== undefined && progress.applied.run !== cluster.status?.appliedRun
+}
+
+/** All pods were ready, and the nodes have been serving since. */
+export function isServingPhase(phase: ClusterStatus['phase']): boolean {
+  return phase === 'Running' || phase === 'Draining'
+}
+
+/** Every replica is ready, and the StatefulSet is current, not an older version from a lagging cache. */
+export function isRolledOut(observed: Observed): boolean {
+  const { statefulSet, progress } = observed
+  const desiredReplicas = statefulSet?.spec.replicas ?? 1
+  return (
+    statefulSet?.status !== undefined &&
+    progress?.applied !== undefined &&
+    !isRollingOut(observed) &&
+    desiredReplicas > 0 &&
+    (statefulSet.status.readyReplicas ?? 0) === desiredReplicas
+  )
+}
+
+/** Pods are missing or not ready, so they are read to find the cause. */
+export function hasUnreadyPods({ statefulSet, progress }: Observed): boolean {
+  if (statefulSet === undefined || progress?.applied === undefined) return false
+  return (statefulSet.status?.readyReplicas ?? 0) !== (statefulSet.spec.replicas ?? 1)
+}
+
+/** All pods have the same revision. If a Running cluster has lost pods, the remaining ones are queried. */
+export function canQueryPods(observed: Observed): boolean {
+  if (isRolledOut(observed)) return true
+  const { statefulSet, cluster } = observed
+  const isServing = (statefulSet?.status?.readyReplicas ?? 0) > 0
+  return isServing && isServingPhase(cluster.status?.phase) && !isRollingOut(observed)
+}
+
+/** The StatefulSet controller has not rolled out the applied release completely. */
+export function isRollingOut({ statefulSet, progress }: Observed): boolean {
+  if (statefulSet === undefined) return false
+  const { metadata, spec, status = {} } = statefulSet
+  const generation = metadata.generation ?? 0
+  return (
+    generation < (progress?.applied?.statefulSetGeneration ?? 0) ||
+    (status.observedGeneration ?? 0) < generation ||
+    status.currentRevision !== status.updateRevision ||
+    // Fewer replicas mean lost pods, not a rollout.
+    (status.replicas ?? 0) > (spec.replicas ?? 1)
+  )
+}

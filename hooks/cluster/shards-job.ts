@@ -1,0 +1,80 @@
+/** The Job on the shards of a VecCluster: its plan, its RBAC and the Job itself. */
+import { clusterConnection } from '../../crds/contract/connection.ts'
+import { apiKeySecretName, releaseName, shortHash } from '../../crds/contract/names.ts'
+import type { ShardsPlan } from '../../crds/contract/shards-job.ts'
+import type { VecCluster } from '../../crds/cluster.ts'
+import { parseQuantity } from '../../crds/units.ts'
+import { newJob } from '../job.ts'
+import type { Child, Settings } from '../protocol.ts'
+import { jobRbac, type JobRbac } from '../rbac.ts'
+import type { Observed } from './observed.ts'
+import type { ShardsSummary, ShardsTarget } from './shards-summary.ts'
+
+/** With an account of its own: it may remove pods and volumes, and a helm Job may not. */
+export function shardsRbac(cluster: VecCluster): JobRbac {
+  return jobRbac(cluster, { kind: 'cluster', plural: 'vecclusters', helm: false, shards: true })
+}
+
+/**
+ * The hash covers what the Job is to achieve: not the clock, and not where the pods run at the
+ * moment.
+ */
+export function shardsPlan(
+  { cluster, statefulSet }: Pick<Observed, 'cluster' | 'statefulSet'>,
+  { target, summary }: { target: ShardsTarget; summary: Pick<ShardsSummary, 'nodes'> },
+  run: number,
+): ShardsPlan {
+  const { namespace, name, uid } = cluster.metadata
+  const connection = clusterConnection(cluster)
+  const { deadSeconds, ...goal } = target
+  const content = {
+    release: releaseName(name),
+    cluster: { ...connection, replicas: statefulSet?.spec.replicas ?? connection.replicas },
+    ...goal,
+    onScaleIn: cluster.spec.persistence.onScaleIn,
+  }
+  const volumeBytes = volumeBytesOf(cluster)
+  return {
+    ...{ resource: 'vecclusters', namespace, name, uid, run },
+    hash: shortHash('shards', JSON.stringify(content)),
+    ...content,
+    deadSeconds,
+    zones: zonesOf(summary),
+    ...(volumeBytes !== undefined && { volumeBytes }),
+  }
+}
+
+/** Capacity of each data volume; undefined if the spec of an older CRD has no valid size. */
+export function volumeBytesOf({ spec }: VecCluster): number | undefined {
+  const bytes = Math.floor(parseQuantity(spec.persistence.size))
+  return Number.isSafeInteger(bytes) && bytes > 0 ? bytes : undefined
+}
+
+export function shardsJob(
+  { metadata, spec }: VecCluster,
+  plan: ShardsPlan,
+  [account]: JobRbac,
+  settings: Settings,
+): Child {
+  return newJob(
+    {
+      kind: 'cluster',
+      verb: 'shards',
+      plan,
+      largeField: 'spec.replicas',
+      serviceAccount: account.metadata.name,
+      resources: settings.jobResources.helm,
+      credentials: {
+        engine: apiKeySecretName(metadata.name),
+        ...(spec.tls.enabled && spec.tls.secretRef && { tls: spec.tls.secretRef.name }),
+      },
+    },
+    settings,
+  )
+}
+
+function zonesOf({ nodes }: Pick<ShardsSummary, 'nodes'>): Record<string, string> {
+  return Object.fromEntries(
+    nodes.flatMap(({ ordinal, zone }) => (zone === undefined ? [] : [[String(ordinal), zone]])),
+  )
+}

@@ -1,0 +1,95 @@
+/** How the last Job on the shards ended, and how long to wait before the same one is tried again. */
+import { finishedCondition, type Job } from '../../crds/kubernetes.ts'
+import {
+  FINAL_REPORT_TIMEOUT_SECONDS,
+  REFUSED_RETRY_SECONDS,
+  SHARDS_REPEAT_SECONDS,
+  SHARDS_RETRY_SECONDS,
+} from '../../crds/contract/limits.ts'
+import { LABELS } from '../../crds/contract/names.ts'
+import type { Progress } from '../../crds/contract/job.ts'
+import type { ConditionReason } from '../../crds/schema.ts'
+import { getCondition, secondsSince } from '../conditions.ts'
+import { latestJob, planHash } from '../job.ts'
+import type { Context } from '../protocol.ts'
+import { reportsEndOf } from './helm-result.ts'
+import type { Observed } from './observed.ts'
+
+export interface ShardsRun {
+  /** Hash of its plan. */
+  plan: string | undefined
+  /** Undefined if it did what it was asked to do, or ended to let other work take place. */
+  failure?: ConditionReason
+  /** Seconds until the same plan may be tried again. */
+  restSeconds: number
+}
+
+export function isShardsJob({ metadata }: Pick<Job, 'metadata'>): boolean {
+  return metadata.labels?.[LABELS.verb] === 'shards'
+}
+
+/** Jobs of the two tasks of a VecCluster: what one of them reports says nothing about the other. */
+export function shardsJobs(jobs: Job[]): Job[] {
+  return jobs.filter(isShardsJob)
+}
+
+/** The last Job has finished, and its last report may still arrive. */
+export function isShardsEndUnknown(
+  { jobs, progress }: Pick<Observed, 'jobs' | 'progress'>,
+  { now }: Pick<Context, 'now'>,
+): boolean {
+  const latest = latestJob(shardsJobs(jobs))
+  const finished = latest && finishedCondition(latest)
+  if (latest === undefined || finished === undefined || reportsEndOf(progress, latest)) return false
+  return secondsSince(finished.lastTransitionTime ?? '', now) < FINAL_REPORT_TIMEOUT_SECONDS
+}
+
+/** Undefined if no Job has ended, as far as is known. */
+export function lastShardsRun(
+  { cluster, jobs, progress }: Observed,
+  { now }: Pick<Context, 'now'>,
+): ShardsRun | undefined {
+  const latest = latestJob(shardsJobs(jobs))
+  if (progress?.verb === 'shards' && progress.state !== 'Started') {
+    if (latest === undefined || reportsEndOf(progress, latest)) return reportedRun(progress, now)
+  }
+  const finished = latest && finishedCondition(latest)
+  if (latest === undefined || finished === undefined) return undefined
+  const age = secondsSince(finished.lastTransitionTime ?? '', now)
+  const plan = planHash(latest)
+  // A later helm run has replaced the report.
+  if (finished.type === 'Complete') return { plan, restSeconds: SHARDS_REPEAT_SECONDS - age }
+  const crashes = latest.status?.failed ?? 1
+  return {
+    plan,
+    failure: recordedFailure(cluster) ?? {
+      reason: 'JobCrashed',
+      message: `Job crashed ${crashes} times`,
+    },
+    restSeconds: SHARDS_RETRY_SECONDS - age,
+  }
+}
+
+function reportedRun({ state, at, plan, shards, reason, message }: Progress, now: Date): ShardsRun {
+  const age = secondsSince(at, now)
+  if (state === 'Done') {
+    return { plan, restSeconds: shards?.isYielded === true ? 0 : SHARDS_REPEAT_SECONDS - age }
+  }
+  return {
+    plan,
+    failure: {
+      reason: reason ?? 'TransferFailed',
+      message: message ?? 'the work on the shards failed',
+    },
+    restSeconds: (state === 'Refused' ? REFUSED_RETRY_SECONDS : SHARDS_RETRY_SECONDS) - age,
+  }
+}
+
+/** Reasons of ShardsPlaced that only the report of a Job gives. */
+const REPORTED_REASONS = new Set(['TransferFailed', 'JobCrashed'])
+
+function recordedFailure(cluster: Observed['cluster']): ConditionReason | undefined {
+  const placed = getCondition(cluster, 'ShardsPlaced')
+  if (placed?.status !== 'False' || !REPORTED_REASONS.has(placed.reason)) return undefined
+  return { reason: placed.reason, message: placed.message }
+}

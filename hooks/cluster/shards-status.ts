@@ -1,0 +1,200 @@
+/** What the status of a VecCluster says about its shards and nodes. */
+import type { ClusterStatus } from '../../crds/cluster.ts'
+import { releaseName } from '../../crds/contract/names.ts'
+import type { ConditionReason } from '../../crds/schema.ts'
+import { errorMessage } from '../background-task.ts'
+import { getCondition, type ConditionUpdate } from '../conditions.ts'
+import { hasReported, silenceReason } from '../job-watch.ts'
+import { isUnfinished } from '../job.ts'
+import type { Context } from '../protocol.ts'
+import { lostNodes, nodeRecord } from './nodes.ts'
+import type { Observed } from './observed.ts'
+import { balancedNodes, drainTarget, withoutProgress } from './shards.ts'
+import { isShardsJob, lastShardsRun } from './shards-result.ts'
+import type { PlanOutcome, Purpose, ShardsSummary } from './shards-summary.ts'
+import { lostNodeMessage } from './lost-node-message.ts'
+
+const MAX_MESSAGE = 1000
+
+/** Reasons of ShardsPlaced while a Job works, by what its steps are for. */
+const WORK_REASONS = {
+  'lost node': 'ReplacingNode',
+  repair: 'Repairing',
+  'scale-in': 'Draining',
+  balance: 'Balancing',
+} as const satisfies Record<Purpose, string>
+
+export function workReason(purpose: Purpose): (typeof WORK_REASONS)[Purpose] {
+  return WORK_REASONS[purpose]
+}
+
+/** Whether a reason says that the operator works on the shards, or is about to. */
+export function isWorkReason(reason: string | undefined): boolean {
+  return Object.values<string | undefined>(WORK_REASONS).includes(reason)
+}
+
+/** Nodes are being removed, and nothing that a user has to change keeps it from going on. */
+export function isDraining(observed: Observed): boolean {
+  const { cluster, statefulSet, jobs, shards } = observed
+  if (drainTarget(cluster, statefulSet) === undefined) return false
+  if (jobs.some((job) => isShardsJob(job) && isUnfinished(job))) return true
+  const plan = shards?.plans.drain
+  if (plan === undefined) return cluster.status?.phase === 'Draining'
+  return plan.is === 'step' || plan.is === 'waiting'
+}
+
+/** The fields of the status that describe nodes and shards. */
+export function shardsStatus(observed: Observed): Partial<ClusterStatus> {
+  const { cluster, progress, shards: summary } = observed
+  if (!cluster.spec.cluster.enabled || progress?.applied === undefined) return {}
+  const nodes =
+    summary === undefined ? cluster.status?.nodes : nodeRecord(cluster.status?.nodes, summary)
+  const balanced = balancedNodes(observed)
+  const shards = { ...replicaCounts(observed), ...stepFields(observed) }
+  return {
+    ...(nodes !== undefined && { nodes }),
+    ...(balanced !== undefined && { balancedNodes: balanced }),
+    ...(Object.keys(shards).length > 0 && { shards }),
+    selector: `app.kubernetes.io/instance=${releaseName(cluster.metadata.name)}`,
+  }
+}
+
+function replicaCounts({
+  cluster,
+  shards: summary,
+}: Observed): NonNullable<ClusterStatus['shards']> {
+  if (summary !== undefined && !isUnsettled(summary)) {
+    const { replicas, activeReplicas } = summary
+    return { replicas, activeReplicas }
+  }
+  const { replicas, activeReplicas } = cluster.status?.shards ?? {}
+  return {
+    ...(replicas !== undefined && { replicas }),
+    ...(activeReplicas !== undefined && { activeReplicas }),
+  }
+}
+
+/** Of the Job in progress, as it reports them. */
+function stepFields(observed: Observed): NonNullable<ClusterStatus['shards']> {
+  const { jobs, progress } = observed
+  const job = jobs.find((candidate) => isShardsJob(candidate) && isUnfinished(candidate))
+  if (job === undefined || !hasReported(observed, job) || progress?.shards === undefined) return {}
+  const { step, stepsDone, stepsLeft, bytesMoved, bytesLeft, bytesPerSecond, secondsLeft } =
+    progress.shards
+  return {
+    ...(step !== undefined && { step }),
+    ...{ stepsDone, stepsLeft, bytesMoved, bytesLeft },
+    ...(bytesPerSecond !== undefined && { bytesPerSecond }),
+    ...(secondsLeft !== undefined && { secondsLeft }),
+  }
+}
+
+/**
+ * The condition ShardsPlaced. Undefined while nothing is known; the previous one while the nodes do
+ * not agree, which is usual for seconds after a change. `work` is what the operator is about to do.
+ */
+export function shardsCondition(
+  observed: Observed,
+  work: ConditionReason | undefined,
+  context: Context,
+): ConditionUpdate | undefined {
+  const { cluster, progress, shards: summary, shardsFailure } = observed
+  if (!cluster.spec.cluster.enabled || progress?.applied === undefined) return undefined
+  const previous = getCondition(cluster, 'ShardsPlaced')
+  const reason = work ?? jobReason(observed, context)
+  if (reason !== undefined) return notPlaced(reason)
+  if (summary === undefined) {
+    if (shardsFailure === undefined) return previous
+    const message = `querying the shards failed: ${errorMessage(shardsFailure.error)}`
+    return update('Unknown', { reason: 'ShardsUnknown', message })
+  }
+  const unplaced =
+    lostNodeReason(observed, summary) ??
+    failedRun(observed, context) ??
+    unplacedReason(observed, summary)
+  if (unplaced !== undefined) return notPlaced(unplaced)
+  if (isUnsettled(summary)) return previous
+  return update('True', { reason: 'Placed', message: countMessage(summary) })
+}
+
+/** What a Job in progress does. The message stays the same until it ends, so it causes one Event. */
+function jobReason(observed: Observed, context: Context): ConditionReason | undefined {
+  const { cluster, jobs, progress } = observed
+  const job = jobs.find((candidate) => isShardsJob(candidate) && isUnfinished(candidate))
+  if (job === undefined) return undefined
+  const silence = silenceReason(job, progress, context)
+  if (silence !== undefined) return silence
+  const purpose = hasReported(observed, job) ? progress?.shards?.purpose : undefined
+  const previous = getCondition(cluster, 'ShardsPlaced')?.reason
+  const reason = isPurpose(purpose)
+    ? WORK_REASONS[purpose]
+    : (Object.values(WORK_REASONS).find((known) => known === previous) ?? 'Repairing')
+  return { reason, message: `Job ${job.metadata.name} is in progress` }
+}
+
+function isPurpose(purpose: string | undefined): purpose is Purpose {
+  return purpose !== undefined && purpose in WORK_REASONS
+}
+
+/** A lost node that no Job is to replace: a user decides. */
+function lostNodeReason(
+  { cluster }: Observed,
+  summary: ShardsSummary,
+): ConditionReason | undefined {
+  const undecided = lostNodes(cluster, summary).filter(
+    ({ peer }) => !summary.targets.repair.lost.includes(peer),
+  )
+  if (undecided.length === 0) return undefined
+  return { reason: 'LostNode', message: lostNodeMessage(undecided, summary) }
+}
+
+/** The last Job failed, and what it was to do is still due. */
+function failedRun(observed: Observed, context: Context): ConditionReason | undefined {
+  const plans = Object.values(observed.shards?.plans ?? {})
+  if (!plans.some(({ is }) => is === 'step')) return undefined
+  return lastShardsRun(observed, context)?.failure
+}
+
+function unplacedReason(
+  { cluster }: Observed,
+  summary: ShardsSummary,
+): ConditionReason | undefined {
+  const plans = [summary.plans.repair, summary.plans.drain, summary.plans.balance]
+  const refused = plans.find((plan) => plan?.is === 'refused')
+  if (refused?.is === 'refused') {
+    const { reason, message } = refused
+    return { reason, message: `${message}${backupsNote(reason, summary)}` }
+  }
+  if (summary.activeReplicas >= summary.replicas || isUnsettled(summary)) return undefined
+  const cause = defectCause(summary.plans.repair, cluster.spec.healing.replicas)
+  return { reason: 'ReplicasNotActive', message: `${countMessage(summary)}${cause}` }
+}
+
+function defectCause(repair: PlanOutcome, isRepaired: boolean): string {
+  if (repair.is === 'waiting') return `: ${withoutProgress(repair.message)}`
+  return isRepaired ? '' : '; spec.healing.replicas is false, so they are not repaired'
+}
+
+/** Shards without an Active replica can be restored only from a backup. */
+function backupsNote(reason: string, { backups }: ShardsSummary): string {
+  if (reason !== 'LastReplicaLost' && reason !== 'NoActiveReplica') return ''
+  return backups.length === 0
+    ? '; no Completed VecBackup of the cluster exists'
+    : `; the newest Completed backups: ${backups.join(', ')}`
+}
+
+function countMessage({ replicas, activeReplicas }: ShardsSummary): string {
+  return `${activeReplicas} of ${replicas} replicas are Active`
+}
+
+function isUnsettled({ plans }: ShardsSummary): boolean {
+  return plans.repair.is === 'waiting' && plans.repair.purpose === 'agreement'
+}
+
+function notPlaced({ reason, message }: ConditionReason): ConditionUpdate {
+  return update('False', { reason, message: message.slice(0, MAX_MESSAGE) })
+}
+
+function update(status: ConditionUpdate['status'], reason: ConditionReason): ConditionUpdate {
+  return { type: 'ShardsPlaced', status, ...reason }
+}

@@ -1,0 +1,100 @@
+/** What is known about the shards and nodes of a cluster when a decision is made. */
+import type { NodeStatus } from '../../crds/cluster.ts'
+import type { Connection } from '../../crds/contract/connection.ts'
+import type { ShardMove, ShardsPlan } from '../../crds/contract/shards-job.ts'
+
+/** What a Job on the shards would be asked to do. */
+export type ShardsTarget = Pick<
+  ShardsPlan,
+  'nodes' | 'repair' | 'balance' | 'lost' | 'maxTransfers' | 'allowsFewerReplicas' | 'deadSeconds'
+>
+
+/**
+ * The targets that may be due, in order of priority: repairs and lost nodes, then the removal of
+ * nodes, then balance.
+ */
+export interface ShardTargets {
+  repair: ShardsTarget
+  drain?: ShardsTarget
+  balance?: ShardsTarget
+}
+export type Goal = keyof ShardTargets
+
+/** What a step is for, as the planner and the report of a Job name it. */
+export type Purpose = 'lost node' | 'repair' | 'scale-in' | 'balance'
+
+/** The planner's answer about one target, without the step itself. */
+export type PlanOutcome =
+  | { is: 'done' }
+  | { is: 'step'; purpose: Purpose }
+  /** Something is in progress. */
+  | { is: 'waiting'; purpose: Purpose | 'transfer' | 'agreement'; message: string }
+  /** A user has to act. */
+  | { is: 'refused'; reason: string; message: string }
+
+/** What Kubernetes knows about the node of one ordinal. */
+export interface NodeFacts {
+  ordinal: number
+  /** uid of its data volume's claim; absent if it is not known. */
+  volume?: string
+  /** The claim does not exist. */
+  isVolumeMissing?: true
+  /** Kubernetes node and its topology zone. */
+  node?: string
+  zone?: string
+  /** The Kubernetes node on which it ran last does not exist any more. */
+  isNodeGone?: true
+  /** The scheduler finds no node for the pod. */
+  isUnschedulable?: true
+}
+
+/** A peer that a member of the cluster lists. */
+export interface PeerFacts {
+  id: number
+  /** Ordinal of the pod at its address. */
+  ordinal?: number
+  /** That pod answered with this id. */
+  isMember: boolean
+}
+
+export interface ShardFacts {
+  /** By ordinal, one of each pod of the StatefulSet. */
+  nodes: NodeFacts[]
+  peers: PeerFacts[]
+}
+
+export interface ShardsSummary extends ShardFacts {
+  /** When the nodes were asked. */
+  at: string
+  collections: number
+  /** Replicas that all shards should have on the present nodes, and those of them that are Active. */
+  replicas: number
+  activeReplicas: number
+  targets: ShardTargets
+  plans: { repair: PlanOutcome; drain?: PlanOutcome; balance?: PlanOutcome }
+  /** Shards without an Active replica on a node that answers, by the silent peer that holds one. */
+  onlyOn: { peer: number; shards: string[] }[]
+  /** Completed backups of the cluster, the newest first; read only if a shard has no Active replica. */
+  backups: string[]
+}
+
+export interface ShardsQuery {
+  /** `replicas` is the number of pods of the StatefulSet. */
+  connection: Connection
+  /** Name of the volume claim template of the data volume. */
+  claimTemplate: string
+  /** Capacity of each data volume in bytes. */
+  volumeBytes?: number
+  /** The nodes as recorded when all of them were members. */
+  recorded: NodeStatus[]
+  /** Unfinished moves of the last Job. */
+  moves: ShardMove[]
+  targets: (facts: ShardFacts) => ShardTargets
+}
+
+export interface ShardPorts {
+  /** Asks every pod for its shards, reads volumes and Kubernetes nodes, and plans each target. */
+  shards(query: ShardsQuery, signal: AbortSignal): Promise<ShardsSummary>
+  /** Names of those claims that a user must delete before nodes with these ordinals are added. */
+  keptVolumes(namespace: string, claims: string[]): Promise<string[]>
+}

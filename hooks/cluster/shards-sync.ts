@@ -1,0 +1,125 @@
+/** The Job on the shards of a VecCluster: from the decision that it is due until it ends. */
+import {
+  FIRST_READINESS_CHECK_SECONDS,
+  LEASE_RECHECK_SECONDS,
+  READINESS_CHECK_SECONDS,
+  REQUEUE_SOON_SECONDS,
+  RETRY_SECONDS,
+} from '../../crds/contract/limits.ts'
+import type { Job } from '../../crds/kubernetes.ts'
+import type { ConditionReason } from '../../crds/schema.ts'
+import { hasReported, restartReason } from '../job-watch.ts'
+import { isUnfinished, nextRunNumber } from '../job.ts'
+import { claim, formatHolderName, secondsSinceAcquired } from '../lease.ts'
+import type { Context } from '../protocol.ts'
+import { allObserved } from '../rbac.ts'
+import {
+  desiredState,
+  hasLostLease,
+  inAcquireOrder,
+  leaseHolder,
+  releaseLeases,
+  type Decision,
+  type StateOptions,
+} from './desired-state.ts'
+import { previousFailure } from './helm-result.ts'
+import { unappliedRun } from './job.ts'
+import type { Observed } from './observed.ts'
+import { drainTarget, type ShardWork } from './shards.ts'
+import { shardsJob, shardsPlan, shardsRbac } from './shards-job.ts'
+import { workReason } from './shards-status.ts'
+
+/** RBAC first, then both Leases, then the Job. Each step is observed before the next. */
+export function startShards(observed: Observed, work: ShardWork, context: Context): Decision {
+  const { cluster, jobs, liveJobs = [], leases, conflictingWork = [], progress } = observed
+  const { now, settings } = context
+  const rbac = shardsRbac(cluster)
+  const pending = (
+    message: string,
+    options: Partial<StateOptions> = { resyncAfterSeconds: REQUEUE_SOON_SECONDS },
+  ) =>
+    desiredState(observed, context, {
+      notApplied: notAppliedBehind(observed, context),
+      shardWork: { reason: workReason(work.purpose), message },
+      resyncAfterSeconds: REQUEUE_SOON_SECONDS,
+      ...options,
+    })
+
+  const active = liveJobs.find(isUnfinished)
+  if (active !== undefined) return pending(`Job ${active.metadata.name} is in progress`)
+  if (leases === undefined || !allObserved(rbac, observed.children)) {
+    // A Job must not start before it is permitted to report.
+    return pending('creating ServiceAccount, Role and RoleBindings of the Job', { more: rbac })
+  }
+  const [other] = conflictingWork
+  if (other !== undefined) {
+    const waiting = pending(`waiting for ${other}`, { resyncAfterSeconds: RETRY_SECONDS })
+    return releaseLeases(observed, waiting)
+  }
+  const run = nextRunNumber([...jobs, ...liveJobs], progress?.run)
+  const ownLeases = inAcquireOrder(leases)
+  const leaseClaim = claim(ownLeases, leaseHolder(cluster), { cluster, now, run })
+  if (leaseClaim.state === 'waiting') {
+    const message = `waiting for ${formatHolderName(leaseClaim.holder)}`
+    const waiting = pending(message, { resyncAfterSeconds: RETRY_SECONDS })
+    return { ...waiting, leases: leaseClaim.writes }
+  }
+  if (leaseClaim.state === 'taking') {
+    return { ...pending('acquiring the Leases of the cluster'), leases: leaseClaim.writes }
+  }
+  // Work that checked the Leases just before they were acquired is visible by then.
+  const remainingSeconds = LEASE_RECHECK_SECONDS - secondsSinceAcquired(ownLeases, now)
+  if (remainingSeconds > 0) {
+    const message =
+      'the Leases of the cluster are acquired; checking once more for other work on it'
+    return pending(message, { resyncAfterSeconds: Math.ceil(remainingSeconds) })
+  }
+  const plan = shardsPlan(observed, work, run)
+  const job = shardsJob(cluster, plan, rbac, settings)
+  return pending(`Job ${job.metadata.name} is in progress`, { more: [job] })
+}
+
+export function shardsInProgress(observed: Observed, job: Job, context: Context): Decision {
+  const { namespace = '', name, uid = '' } = job.metadata
+  const isReported = hasReported(observed, job)
+  const notApplied = notAppliedBehind(observed, context)
+  const restart = isReported
+    ? undefined
+    : restartReason(
+        job,
+        { desiredHash: undefined, lostLease: hasLostLease(observed, context) },
+        context,
+      )
+  if (restart !== undefined) {
+    const message = `Job ${name} ${restart}; recreating it`
+    return {
+      ...desiredState(observed, context, {
+        notApplied,
+        shardWork: { reason: 'JobNotStarted', message },
+        resyncAfterSeconds: REQUEUE_SOON_SECONDS,
+      }),
+      deleteJobs: [{ namespace, name, uid }],
+    }
+  }
+  return desiredState(observed, context, {
+    notApplied,
+    resyncAfterSeconds: isReported ? READINESS_CHECK_SECONDS : FIRST_READINESS_CHECK_SECONDS,
+  })
+}
+
+/** The condition Applied while a helm run is due that starts after the work on the shards. */
+function notAppliedBehind(observed: Observed, { settings }: Context): ConditionReason | undefined {
+  const { cluster, statefulSet } = observed
+  const drainTo = drainTarget(cluster, statefulSet)
+  if (drainTo !== undefined) {
+    const message = `spec.replicas: ${statefulSet?.spec.replicas ?? 1} -> ${drainTo} is applied node by node, once the shards of each removed node are on other nodes`
+    return { reason: 'Draining', message }
+  }
+  if (unappliedRun(observed, settings) === undefined) return undefined
+  return (
+    previousFailure(cluster) ?? {
+      reason: 'ShardsRunning',
+      message: 'helm runs once the work on the shards has ended',
+    }
+  )
+}

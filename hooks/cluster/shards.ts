@@ -1,0 +1,214 @@
+/**
+ * Which work on the shards of a cluster is due, and whether a helm run has to wait for it. In order:
+ * lost nodes and repairs, the removal of nodes, a helm run, balance. A helm run never waits for work
+ * that a user has to unblock, except that it does not remove nodes that were not drained.
+ */
+import { isDeepStrictEqual } from 'node:util'
+import type { VecCluster } from '../../crds/cluster.ts'
+import type { StatefulSet } from '../../crds/kubernetes.ts'
+import type { ConditionReason } from '../../crds/schema.ts'
+import { errorMessage } from '../background-task.ts'
+import { getCondition, secondsSince } from '../conditions.ts'
+import { shardsPlan } from './shards-job.ts'
+import type { Context } from '../protocol.ts'
+import { isConsensusLost } from './consensus.ts'
+import { acceptedRisks } from './job.ts'
+import { lostNodes } from './nodes.ts'
+import { lastFailure } from './helm-result.ts'
+import type { DesiredRun, Observed } from './observed.ts'
+import { lastShardsRun } from './shards-result.ts'
+import type {
+  Goal,
+  Purpose,
+  ShardFacts,
+  ShardsSummary,
+  ShardsTarget,
+  ShardTargets,
+} from './shards-summary.ts'
+import { isRolledOut } from './rollout.ts'
+
+export interface ShardWork {
+  goal: Goal
+  purpose: Purpose
+  target: ShardsTarget
+  summary: ShardsSummary
+}
+
+export type ShardStep =
+  | { is: 'none' }
+  /** A Job is due now. */
+  | { is: 'due'; work: ShardWork }
+  /** The spec removes nodes that are not drained: helm has to wait. */
+  | { is: 'held'; notApplied: ConditionReason }
+
+export function nextShardStep(observed: Observed, context: Context): ShardStep {
+  const { cluster, statefulSet, progress, pendingRun } = observed
+  if (!cluster.spec.cluster.enabled || statefulSet === undefined) return { is: 'none' }
+  if (progress?.applied === undefined) return { is: 'none' }
+  if (pendingRun === undefined || mayPrecedeHelm(observed, pendingRun, context)) {
+    const repair = dueWork(observed, 'repair', context)
+    if (repair !== undefined) return { is: 'due', work: repair }
+  }
+  if (drainTarget(cluster, statefulSet) !== undefined) return drainStep(observed, context)
+  if (pendingRun !== undefined) return { is: 'none' }
+  const balance = dueWork(observed, 'balance', context)
+  return balance === undefined ? { is: 'none' } : { is: 'due', work: balance }
+}
+
+/**
+ * The desired number of nodes, if it is lower than that of the StatefulSet and its shards are not to
+ * be lost.
+ */
+export function drainTarget(
+  cluster: VecCluster,
+  statefulSet: StatefulSet | undefined,
+): number | undefined {
+  const { replicas, cluster: distribution } = cluster.spec
+  if (!distribution.enabled || replicas >= (statefulSet?.spec.replicas ?? 0)) return undefined
+  return acceptedRisks(cluster).includes('shard-loss') ? undefined : replicas
+}
+
+/** What Jobs would be asked to do about these nodes, if it turns out to be due. */
+export function shardTargets(
+  { cluster, statefulSet, progress }: Pick<Observed, 'cluster' | 'statefulSet' | 'progress'>,
+  facts: ShardFacts,
+  { now }: Pick<Context, 'now'>,
+): ShardTargets {
+  const { healing, shards, replicas } = cluster.spec
+  const nodes = statefulSet?.spec.replicas ?? 1
+  const repair: ShardsTarget = {
+    nodes,
+    repair: healing.replicas,
+    balance: false,
+    lost: lostNodes(cluster, facts)
+      .filter(({ isConfirmed }) => isConfirmed || healing.lostNodes === 'WhenSafe')
+      .map(({ peer }) => peer),
+    maxTransfers: shards.maxTransfers,
+    allowsFewerReplicas: acceptedRisks(cluster).includes('fewer-replicas'),
+    deadSeconds: deadSeconds(cluster, now),
+  }
+  const drainTo = drainTarget(cluster, statefulSet)
+  if (drainTo !== undefined) return { repair, drain: { ...repair, nodes: drainTo } }
+  return replicas === nodes && isBalanceDue(cluster, progress, nodes)
+    ? { repair, balance: { ...repair, balance: true } }
+    : { repair }
+}
+
+/** The summary answers the questions that are asked now. */
+export function isCurrent(summary: ShardsSummary, targets: ShardTargets): boolean {
+  return isDeepStrictEqual(withoutClock(summary.targets), withoutClock(targets))
+}
+
+function withoutClock({ repair, drain, balance }: ShardTargets) {
+  const fixed = (target: ShardsTarget | undefined) => target && { ...target, deadSeconds: 0 }
+  return { repair: fixed(repair), drain: fixed(drain), balance: fixed(balance) }
+}
+
+/** The number of nodes over which the shards are known to be balanced. */
+export function balancedNodes(observed: Observed): number | undefined {
+  const { cluster, statefulSet, progress, shards } = observed
+  const nodes = statefulSet?.spec.replicas ?? 1
+  if (shards?.plans.balance?.is === 'done') return nodes
+  if (progress?.shards?.balancedNodes === nodes) return nodes
+  // A cluster of an earlier release, or a new one: moves of a user are not undone.
+  return cluster.status?.balancedNodes ?? (shards === undefined ? undefined : nodes)
+}
+
+function isBalanceDue(cluster: VecCluster, progress: Observed['progress'], nodes: number): boolean {
+  switch (cluster.spec.shards.balance) {
+    case 'Always':
+      return true
+    case 'Never':
+      return false
+    case 'OnScale': {
+      if (progress?.shards?.balancedNodes === nodes) return false
+      const { balancedNodes: balanced } = cluster.status ?? {}
+      return balanced !== undefined && balanced !== nodes
+    }
+  }
+}
+
+/** Reasons of ShardsPlaced that say that a replica is not Active. */
+const DEFECT_REASONS = new Set([
+  'ReplicasNotActive',
+  'Repairing',
+  'NoActiveReplica',
+  'NoCapacity',
+  'LostNode',
+  'ReplacingNode',
+  'LastReplicaLost',
+])
+
+/** For how long the condition has reported that replicas are not Active. */
+function deadSeconds(cluster: VecCluster, now: Date): number {
+  const placed = getCondition(cluster, 'ShardsPlaced')
+  if (placed?.status !== 'False' || !DEFECT_REASONS.has(placed.reason)) return 0
+  return Math.max(0, Math.floor(secondsSince(placed.lastTransitionTime, now)))
+}
+
+/**
+ * Repairs do not go before a helm run that may bring pods back, unless that run has failed: it fails
+ * for as long as the pod of a lost node is not ready. Nor do they go before a run that waited for the
+ * last Job to end, or while other work keeps them from starting.
+ */
+function mayPrecedeHelm(observed: Observed, pendingRun: DesiredRun, context: Context): boolean {
+  const { progress, conflictingWork = [] } = observed
+  const hasYielded = progress?.verb === 'shards' && progress.shards?.isYielded === true
+  if (hasYielded || conflictingWork.length > 0) return false
+  if (isRolledOut(observed)) return true
+  const failure = lastFailure(observed, context)
+  return failure !== undefined && failure !== 'unknown' && failure.plan === pendingRun.hash
+}
+
+function dueWork(observed: Observed, goal: Goal, context: Context): ShardWork | undefined {
+  const { shards: summary } = observed
+  const outcome = summary?.plans[goal]
+  const target = summary?.targets[goal]
+  if (summary === undefined || target === undefined || outcome?.is !== 'step') return undefined
+  if (isConsensusLost(observed)) return undefined
+  const work = { goal, purpose: outcome.purpose, target, summary }
+  return isResting(observed, work, context) ? undefined : work
+}
+
+/** The last Job had the same plan, and ended too short a time ago to try again. */
+function isResting(observed: Observed, work: ShardWork, context: Context): boolean {
+  const last = lastShardsRun(observed, context)
+  const { hash } = shardsPlan(observed, work, 1)
+  return last !== undefined && last.plan === hash && last.restSeconds > 0
+}
+
+function drainStep(observed: Observed, context: Context): ShardStep {
+  const { shards, shardsFailure, statefulSet, cluster } = observed
+  const work = dueWork(observed, 'drain', context)
+  if (work !== undefined) return { is: 'due', work }
+  const nodes = statefulSet?.spec.replicas ?? 1
+  const label = `spec.replicas: ${nodes} -> ${cluster.spec.replicas}`
+  const held = (reason: string, message: string): ShardStep => ({
+    is: 'held',
+    notApplied: { reason, message },
+  })
+  const outcome = shards?.plans.drain
+  if (outcome === undefined) {
+    const cause = shardsFailure === undefined ? '' : `: ${errorMessage(shardsFailure.error)}`
+    return held('Draining', `${label} waits until the nodes report their shards${cause}`)
+  }
+  switch (outcome.is) {
+    case 'done':
+      return { is: 'none' }
+    case 'waiting':
+      return held('Draining', `${label} waits: ${withoutProgress(outcome.message)}`)
+    case 'refused':
+      return held(outcome.reason, outcome.message)
+    case 'step': {
+      const failure = lastShardsRun(observed, context)?.failure
+      return failure === undefined
+        ? held('Draining', `${label} waits until consensus works`)
+        : held(failure.reason, failure.message)
+    }
+  }
+}
+
+/** Without the engine's description of a transfer, which changes all the time. */
+export function withoutProgress(message: string): string {
+  return message.replace(/ \(.*\)$/s, '')
+}

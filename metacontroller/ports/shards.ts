@@ -1,0 +1,279 @@
+/**
+ * Implements the shard ports of VecCluster: what the nodes report, what Kubernetes knows about their
+ * volumes and nodes, and the planner's answer to each target.
+ */
+import { VecBackup } from '../../crds/backup.ts'
+import type { Connection } from '../../crds/contract/connection.ts'
+import { KubernetesError } from '../../crds/contract/errors.ts'
+import { LABELS, releaseName } from '../../crds/contract/names.ts'
+import { AnyObject, Pod } from '../../crds/kubernetes.ts'
+import type {
+  NodeFacts,
+  PlanOutcome,
+  ShardPorts,
+  ShardsQuery,
+  ShardsSummary,
+  ShardsTarget,
+} from '../../hooks/cluster/shards-summary.ts'
+import { claimName } from '../../hooks/cluster/volumes.ts'
+import { lenientSchema } from '../../hooks/lenient-schema.ts'
+import {
+  newObservationMemory,
+  observeShards,
+  type ObservationMemory,
+} from '../../jobs/cluster/shards/observe.ts'
+import { planShards } from '../../jobs/cluster/shards/plan.ts'
+import {
+  activeHolders,
+  describeShard,
+  requiredReplicas,
+  shardsOf,
+} from '../../jobs/cluster/shards/queries.ts'
+import type { ClusterView } from '../../jobs/cluster/shards/view.ts'
+import type { Kubernetes } from '../../jobs/clients/kubernetes/client.ts'
+import { backups, kubernetesNodes, persistentVolumeClaims, pods } from './api-resources.ts'
+import { hasStatus, listOrEmpty } from './common.ts'
+import { engineClient, type EngineDependencies } from './engine-client.ts'
+import { ttlCache } from './ttl-cache.ts'
+
+export interface ShardDependencies extends EngineDependencies {
+  now: () => Date
+}
+
+const ZONE_LABEL = 'topology.kubernetes.io/zone'
+const NODE_TTL_SECONDS = 300
+/** Clusters whose last observation is remembered; beyond it the oldest is forgotten. */
+const MAX_REMEMBERED = 1000
+const MAX_BACKUPS = 3
+/** Calls to the API server at the same time. */
+const CONCURRENCY = 10
+
+export function shardPorts(dependencies: ShardDependencies): ShardPorts {
+  const { kubernetes, now } = dependencies
+  const memories = new Map<string, ObservationMemory>()
+  const readNode = ttlCache(
+    (name: string) => readKubernetesNode(kubernetes, name),
+    NODE_TTL_SECONDS,
+    now,
+  )
+  return {
+    async shards(query, signal) {
+      const nodes = await readNodes(query, kubernetes, readNode)
+      const view = await observe(dependencies, { query, nodes, memories }, signal)
+      const summary = summaryOf(query, nodes, view, now())
+      const hasNoSource = summary.onlyOn.length > 0 || summary.plans.repair.is === 'refused'
+      return hasNoSource
+        ? { ...summary, backups: await completedBackups(kubernetes, query.connection) }
+        : summary
+    },
+    keptVolumes: (namespace, names) => keptVolumes(kubernetes, namespace, names),
+  }
+}
+
+interface Observation {
+  query: ShardsQuery
+  nodes: NodeFacts[]
+  memories: Map<string, ObservationMemory>
+}
+
+async function observe(
+  dependencies: ShardDependencies,
+  { query, nodes, memories }: Observation,
+  signal: AbortSignal,
+): Promise<ClusterView> {
+  const { connection, volumeBytes } = query
+  const key = `${connection.namespace}/${connection.name}`
+  const memory = memories.get(key) ?? newObservationMemory()
+  memories.delete(key)
+  memories.set(key, memory)
+  const [oldest] = memories.keys()
+  if (memories.size > MAX_REMEMBERED && oldest !== undefined) memories.delete(oldest)
+  const zones = Object.fromEntries(
+    nodes.flatMap(({ ordinal, zone }) => (zone === undefined ? [] : [[String(ordinal), zone]])),
+  )
+  const options = { nodes: connection.replicas, zones, volumeBytes, memory }
+  const engineForPod = (ordinal: number) => engineClient(dependencies, connection, ordinal)
+  return observeShards(options, engineForPod, signal)
+}
+
+/** What decisions need of a view, with a plan for each target. */
+export function summaryOf(
+  query: Pick<ShardsQuery, 'moves' | 'targets'>,
+  nodes: NodeFacts[],
+  view: ClusterView,
+  now: Date,
+): Omit<ShardsSummary, 'backups'> & { backups: string[] } {
+  const peers = view.peers.map(({ id, ordinal, isMember }) => ({
+    ...{ id, isMember },
+    ...(ordinal !== undefined && { ordinal }),
+  }))
+  const targets = query.targets({ nodes, peers })
+  const plan = (target: ShardsTarget) => outcomeOf(view, target, query.moves)
+  return {
+    at: now.toISOString(),
+    ...{ nodes, peers, targets },
+    collections: view.collections.length,
+    ...countReplicas(view),
+    plans: {
+      repair: plan(targets.repair),
+      ...(targets.drain && { drain: plan(targets.drain) }),
+      ...(targets.balance && { balance: plan(targets.balance) }),
+    },
+    onlyOn: shardsWithoutSource(view),
+    backups: [],
+  }
+}
+
+function outcomeOf(
+  view: ClusterView,
+  target: ShardsTarget,
+  moves: ShardsQuery['moves'],
+): PlanOutcome {
+  const plan = planShards(view, { ...target, moves })
+  return plan.is === 'step' ? { is: 'step', purpose: plan.purpose } : plan
+}
+
+function countReplicas(view: ClusterView): Pick<ShardsSummary, 'replicas' | 'activeReplicas'> {
+  let replicas = 0
+  let activeReplicas = 0
+  for (const shard of shardsOf(view)) {
+    const required = requiredReplicas(view, shard, view.nodes)
+    replicas += required
+    activeReplicas += Math.min(required, activeHolders(view, shard).length)
+  }
+  return { replicas, activeReplicas }
+}
+
+/** By silent peer: the shards of which no node that answers has an Active replica. */
+function shardsWithoutSource(view: ClusterView): ShardsSummary['onlyOn'] {
+  const found = new Map<number, string[]>()
+  for (const shard of shardsOf(view)) {
+    if (activeHolders(view, shard).length > 0) continue
+    for (const { peer } of shard.replicas) {
+      if (view.peers.some(({ id, isMember }) => id === peer && isMember)) continue
+      found.set(peer, [...(found.get(peer) ?? []), describeShard(shard)])
+    }
+  }
+  return [...found].map(([peer, shards]) => ({ peer, shards }))
+}
+
+type NodeReader = (name: string) => Promise<KubernetesNode | undefined>
+
+/** What is known about a Kubernetes node: nothing if the service may not read nodes. */
+interface KubernetesNode {
+  isGone: boolean
+  zone?: string
+}
+
+/** The volume of each pod, and the Kubernetes node on which it runs or ran last. */
+async function readNodes(
+  { connection, claimTemplate, recorded }: ShardsQuery,
+  kubernetes: Kubernetes,
+  readNode: NodeReader,
+): Promise<NodeFacts[]> {
+  const { namespace, name, replicas } = connection
+  const release = releaseName(name)
+  const labelSelector = `app.kubernetes.io/instance=${release}`
+  const livePods = await kubernetes.list(pods(namespace), Pod, { labelSelector })
+  const ordinals = Array.from({ length: replicas }, (_, ordinal) => ordinal)
+  return mapConcurrently(ordinals, async (ordinal) => {
+    const pod = livePods.find(({ metadata }) => metadata.name === `${release}-${ordinal}`)
+    const claim = claimName(claimTemplate, release, ordinal)
+    const last = recorded.find((entry) => entry.ordinal === ordinal)?.node
+    const node = pod?.spec?.nodeName ?? last
+    const [volume, found] = await Promise.all([
+      readVolume(kubernetes, namespace, claim),
+      node === undefined ? undefined : readNode(node),
+    ])
+    const zone = found?.zone
+    return {
+      ...{ ordinal, ...volume },
+      ...(node !== undefined && { node }),
+      ...(zone !== undefined && { zone }),
+      ...(found?.isGone === true && { isNodeGone: true as const }),
+      ...(isUnschedulable(pod) && { isUnschedulable: true as const }),
+    }
+  })
+}
+
+function isUnschedulable(pod: Pod | undefined): boolean {
+  const scheduled = pod?.status?.conditions?.find(({ type }) => type === 'PodScheduled')
+  return scheduled?.status === 'False' && scheduled.reason === 'Unschedulable'
+}
+
+async function readVolume(
+  kubernetes: Kubernetes,
+  namespace: string,
+  name: string,
+): Promise<Pick<NodeFacts, 'volume' | 'isVolumeMissing'>> {
+  const claim = await kubernetes.get(persistentVolumeClaims(namespace), name, AnyObject)
+  if (claim === undefined) return { isVolumeMissing: true }
+  return claim.metadata.uid === undefined ? {} : { volume: claim.metadata.uid }
+}
+
+/** Undefined without the right to read nodes, which a namespaced installation does not have. */
+async function readKubernetesNode(
+  kubernetes: Kubernetes,
+  name: string,
+): Promise<KubernetesNode | undefined> {
+  try {
+    const node = await kubernetes.get(kubernetesNodes(), name, AnyObject)
+    const zone = node?.metadata.labels?.[ZONE_LABEL]
+    return { isGone: node === undefined, ...(zone !== undefined && { zone }) }
+  } catch (error) {
+    if (hasStatus(error, 403)) return undefined
+    throw error
+  }
+}
+
+async function keptVolumes(
+  kubernetes: Kubernetes,
+  namespace: string,
+  names: string[],
+): Promise<string[]> {
+  const found = await mapConcurrently(names, (name) =>
+    kubernetes.get(persistentVolumeClaims(namespace), name, AnyObject),
+  )
+  return found.flatMap((claim) =>
+    claim?.metadata.labels?.[LABELS.removedPeer] === undefined ? [] : [claim.metadata.name],
+  )
+}
+
+const LenientBackup = lenientSchema(VecBackup.schema) as typeof VecBackup.schema
+
+/** The newest Completed backups of a cluster in its namespace; none if they cannot be listed. */
+async function completedBackups(
+  kubernetes: Kubernetes,
+  { namespace, name }: Connection,
+): Promise<string[]> {
+  try {
+    const all = await listOrEmpty(kubernetes, [backups(namespace)], LenientBackup)
+    return all
+      .filter(({ spec, status }) => {
+        const { clusterRef } = spec
+        const target = clusterRef.namespace ?? namespace
+        return clusterRef.name === name && target === namespace && status?.phase === 'Completed'
+      })
+      .toSorted((a, b) => (completionOf(a) < completionOf(b) ? 1 : -1))
+      .slice(0, MAX_BACKUPS)
+      .map(({ metadata }) => `${metadata.namespace}/${metadata.name}`)
+  } catch (error) {
+    if (!(error instanceof KubernetesError)) throw error
+    return []
+  }
+}
+
+function completionOf({ status }: VecBackup): string {
+  return status?.completionTime ?? ''
+}
+
+async function mapConcurrently<Item, Result>(
+  items: readonly Item[],
+  task: (item: Item) => Promise<Result>,
+): Promise<Result[]> {
+  const results: Result[] = []
+  for (let start = 0; start < items.length; start += CONCURRENCY) {
+    results.push(...(await Promise.all(items.slice(start, start + CONCURRENCY).map(task))))
+  }
+  return results
+}
