@@ -19,6 +19,7 @@ import {
 } from '../crds/contract/job.ts'
 import { MigrationPlan } from '../crds/contract/migration-job.ts'
 import { RestorePlan } from '../crds/contract/restore-job.ts'
+import { ShardsPlan } from '../crds/contract/shards-job.ts'
 import { Engine } from './clients/engine/client.ts'
 import { KeyRotation, mountedEngineCredentials } from './clients/engine/credentials.ts'
 import {
@@ -68,6 +69,11 @@ const COMMANDS: Record<string, Command> = {
     'uninstall',
     UninstallPlan,
     async () => (await import('./cluster/uninstall.ts')).uninstall,
+  ),
+  'cluster shards': command(
+    'shards',
+    ShardsPlan,
+    async () => (await import('./cluster/shards/run.ts')).placeShards,
   ),
   'backup run': command('run', BackupPlan, async () => (await import('./backup/run.ts')).run),
   'restore run': command('run', RestorePlan, async () => (await import('./restore/run.ts')).run),

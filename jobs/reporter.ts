@@ -288,7 +288,7 @@ function carryOver({
   }
 }
 
-function isKubernetesError(error: unknown): error is KubernetesError {
+export function isKubernetesError(error: unknown): error is KubernetesError {
   return error instanceof KubernetesError
 }
 

@@ -72,7 +72,7 @@ export const LABELS = {
   /** On a Job and its pods: the Helm release it works on. */
   release: `${API_GROUP}/release`,
   schedule: `${API_GROUP}/schedule`,
-  /** On the kept volume of a node that was drained and removed: its ordinal. */
+  /** On a volume claim: the ordinal of a pod whose peer was removed; its data must not start again. */
   removedPeer: `${API_GROUP}/removed-peer`,
   managedBy: 'app.kubernetes.io/managed-by',
   component: 'app.kubernetes.io/component',

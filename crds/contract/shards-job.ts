@@ -59,6 +59,10 @@ export const ShardsResult = Type.Object({
   balancedNodes: Type.Optional(Count()),
   /** Unfinished moves, from which the next pod or Job continues. */
   moves: Type.Array(ShardMove, { maxItems: 64 }),
+  /** Transfers that were started and have not ended, as far as this Job knows. */
+  transfers: Type.Optional(Type.Array(ShardMove, { maxItems: 64 })),
+  /** Ordinal of a pod that is being removed; its volume claims are handled once it is gone. */
+  removedOrdinal: Type.Optional(Count()),
   /** The Job ended to let others work on the cluster; steps are left. */
   isYielded: Type.Optional(Type.Boolean()),
 })

@@ -33,6 +33,8 @@ export interface ApiResource {
   apiVersion: string
   plural: string
   namespace?: string
+  /** Part of an object, such as `scale`. */
+  subresource?: string
 }
 
 export interface ListSelector {
@@ -301,13 +303,14 @@ interface StreamOptions {
 
 /** Path of a resource type, or of one object of it. */
 export function resourcePath(
-  { apiVersion, plural, namespace }: ApiResource,
+  { apiVersion, plural, namespace, subresource }: ApiResource,
   name?: string,
 ): string {
   const root = apiVersion.includes('/') ? `/apis/${apiVersion}` : `/api/${apiVersion}`
   const scope = namespace === undefined ? '' : `/namespaces/${encodeURIComponent(namespace)}`
   const object = name === undefined ? '' : `/${encodeURIComponent(name)}`
-  return `${root}${scope}/${plural}${object}`
+  const part = subresource === undefined ? '' : `/${subresource}`
+  return `${root}${scope}/${plural}${object}${part}`
 }
 
 /** Where a list continues, and with how many objects. */

@@ -166,21 +166,10 @@ const SEVERITY: readonly ReplicaState[] = [
   'Unreadable',
 ]
 
-/** See docs/engine-notes.md, "Transfers of shards". */
+/** The target of a transfer is repaired by it; without one, the engine repairs only Dead replicas. */
 function replicaState(state: string, isTarget: boolean): ReplicaState {
-  switch (state) {
-    case 'Active':
-      return isTarget ? 'InTransfer' : 'Active'
-    case 'Recovery':
-    case 'PartialSnapshot':
-    case 'Resharding':
-    case 'ReshardingScaleDown':
-      return 'InTransfer'
-    case 'Dead':
-      return isTarget ? 'InTransfer' : 'Dead'
-    default:
-      return isTarget ? 'InTransfer' : 'Incomplete'
-  }
+  if (isTarget) return 'InTransfer'
+  return state === 'Active' || state === 'Dead' ? state : 'Incomplete'
 }
 
 interface ReadableShard {

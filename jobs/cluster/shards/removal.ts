@@ -1,0 +1,109 @@
+/**
+ * The Kubernetes side of removing a node: the StatefulSet is lowered by one pod at a time, and the
+ * volume of the removed pod is deleted or marked. The volume records a peer that the others have
+ * removed: a pod that starts with it serves old data and never joins again.
+ */
+import type { ShardsPlan } from '../../../crds/contract/shards-job.ts'
+import { LABELS } from '../../../crds/contract/names.ts'
+import { AnyObject, Pod, StatefulSet } from '../../../crds/kubernetes.ts'
+import type { Dependencies } from '../../dependencies.ts'
+
+export type RemovalPlan = Pick<ShardsPlan, 'namespace' | 'release' | 'onScaleIn'>
+
+export function readStatefulSet(
+  { namespace, release }: RemovalPlan,
+  { kubernetes }: Pick<Dependencies, 'kubernetes'>,
+): Promise<StatefulSet | undefined> {
+  return kubernetes.get({ ...STATEFUL_SETS, namespace }, release, StatefulSet)
+}
+
+/**
+ * Lowers the StatefulSet from one more pod to this number. The claims are marked first: if this
+ * process is killed afterwards, they cannot be used again by mistake.
+ */
+export async function scaleDown(
+  nodes: number,
+  plan: RemovalPlan,
+  tools: Pick<Dependencies, 'kubernetes' | 'log'>,
+): Promise<void> {
+  const set = await readStatefulSet(plan, tools)
+  // Never by more than one pod, and not if the number has changed since it was observed.
+  if (set?.spec.replicas !== nodes + 1) return
+  const { namespace, release } = plan
+  for (const name of claimNames(plan, set, nodes)) {
+    const claim = await tools.kubernetes.get({ ...CLAIMS, namespace }, name, AnyObject)
+    if (claim?.metadata.uid === undefined) continue
+    const metadata = {
+      uid: claim.metadata.uid,
+      labels: { [LABELS.removedPeer]: String(nodes) },
+    }
+    await tools.kubernetes.patch({ ...CLAIMS, namespace }, name, { metadata })
+  }
+  const { resourceVersion } = set.metadata
+  const scale = { ...STATEFUL_SETS, namespace, subresource: 'scale' }
+  const metadata = resourceVersion === undefined ? {} : { metadata: { resourceVersion } }
+  await tools.kubernetes.patch(scale, release, { ...metadata, spec: { replicas: nodes } })
+  tools.log.info({ statefulSet: release, replicas: nodes }, 'removed a node')
+}
+
+/** Returns false while the pod still exists. Its claims are deleted if the plan says so. */
+export async function finishRemoval(
+  ordinal: number,
+  plan: RemovalPlan,
+  tools: Pick<Dependencies, 'kubernetes' | 'log'>,
+): Promise<boolean> {
+  const { namespace } = plan
+  const set = await readStatefulSet(plan, tools)
+  // The pod is wanted again, or was not removed: its volume is in use.
+  if (set === undefined || (set.spec.replicas ?? 1) > ordinal) return true
+  const pods = { apiVersion: 'v1', plural: 'pods', namespace }
+  if ((await tools.kubernetes.get(pods, podName(plan, ordinal), AnyObject)) !== undefined) {
+    return false
+  }
+  if (plan.onScaleIn === 'Keep') return true
+  for (const name of claimNames(plan, set, ordinal)) {
+    const claim = await tools.kubernetes.get({ ...CLAIMS, namespace }, name, AnyObject)
+    const { uid, labels } = claim?.metadata ?? {}
+    // Only a claim that this operator has marked: any other one is not known to be of a removed node.
+    if (uid === undefined || labels?.[LABELS.removedPeer] !== String(ordinal)) continue
+    await tools.kubernetes.delete({ ...CLAIMS, namespace }, name, { uid })
+    tools.log.info({ claim: name }, 'deleted the volume claim of a removed node')
+  }
+  return true
+}
+
+/**
+ * The pod of a node whose peer was removed restarts at intervals of up to five minutes; a new pod
+ * joins at once. A pod that is ready is left alone.
+ */
+export async function restartFailedPod(
+  ordinal: number,
+  plan: RemovalPlan,
+  tools: Pick<Dependencies, 'kubernetes' | 'log'>,
+): Promise<void> {
+  const pods = { apiVersion: 'v1', plural: 'pods', namespace: plan.namespace }
+  const name = podName(plan, ordinal)
+  const pod = await tools.kubernetes.get(pods, name, Pod)
+  if (pod?.metadata.uid === undefined || isReady(pod)) return
+  tools.log.info({ pod: name }, 'deleting a pod that can join the cluster now')
+  await tools.kubernetes.delete(pods, name, { uid: pod.metadata.uid })
+}
+
+const STATEFUL_SETS = { apiVersion: 'apps/v1', plural: 'statefulsets' }
+const CLAIMS = { apiVersion: 'v1', plural: 'persistentvolumeclaims' }
+
+function podName({ release }: RemovalPlan, ordinal: number): string {
+  return `${release}-${ordinal}`
+}
+
+function claimNames({ release }: RemovalPlan, { spec }: StatefulSet, ordinal: number): string[] {
+  return (spec.volumeClaimTemplates ?? []).map(
+    ({ metadata }) => `${metadata.name}-${release}-${ordinal}`,
+  )
+}
+
+function isReady({ status }: Pod): boolean {
+  return (status?.conditions ?? []).some(
+    (condition) => condition.type === 'Ready' && condition.status === 'True',
+  )
+}

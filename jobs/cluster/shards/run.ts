@@ -1,0 +1,456 @@
+/**
+ * `cluster shards`: works on the shards of a VecCluster, one step at a time. Each step is planned
+ * from a new observation, so that a pod which is killed anywhere needs no more than its report to
+ * continue, and a change by a user or by the engine is never overlooked.
+ */
+import { Type } from '@sinclair/typebox'
+import { EngineError } from '../../../crds/contract/errors.ts'
+import { API_VERSION } from '../../../crds/contract/names.ts'
+import type { ShardsPlan, ShardsResult } from '../../../crds/contract/shards-job.ts'
+import { EngineShards, type ShardTransfer } from '../../clients/engine/shards.ts'
+import type { Dependencies, RunResult } from '../../dependencies.ts'
+import { isKubernetesError, type Report } from '../../reporter.ts'
+import { isTransient } from '../../retry.ts'
+import { newObservationMemory, observeShards } from './observe.ts'
+import { planShards } from './plan.ts'
+import { nodeName, peerName, unfinishedMoves } from './queries.ts'
+import { finishRemoval, readStatefulSet, restartFailedPod, scaleDown } from './removal.ts'
+import { planAll } from './simulate.ts'
+import type { Plan, Step } from './step.ts'
+import { Transfers } from './transfers.ts'
+import type { ClusterView, DesiredShards, Move } from './view.ts'
+
+/** The number of nodes that a user wants now. */
+const DesiredNodes = Type.Object({ spec: Type.Object({ replicas: Type.Integer() }) })
+
+const POLL_MS = 2_000
+/** A transfer that takes long is observed less often. */
+const MAX_POLL_MS = 10_000
+/** After this long, backups and helm runs that wait for the Lease get their turn. */
+const YIELD_MS = 600_000
+/** Pods that are being restarted may leave a cluster without a majority for a while. */
+const BROKEN_MS = 60_000
+/** The rest of the plan is counted again after this long. */
+const ESTIMATE_MS = 30_000
+const MAX_FAILURES = 3
+/** Limits of the report. */
+const MAX_STEP_TEXT = 512
+const MAX_MOVES = 64
+
+export async function placeShards(plan: ShardsPlan, tools: Dependencies): Promise<RunResult> {
+  const run = new ShardsRun(plan, tools)
+  const report = await run.execute()
+  if (report.state !== 'Done') tools.log.error(report, 'attempt failed')
+  await tools.reporter.finish(report)
+  return report.state
+}
+
+type FinalReport = Report & { state: RunResult }
+
+/** Why no further step is started, although steps are left. */
+type Pause = 'yield' | 'outdated'
+
+class ShardsRun {
+  readonly #plan: ShardsPlan
+  readonly #tools: Dependencies
+  readonly #memory = newObservationMemory()
+  readonly #transfers: Transfers
+  readonly #startedAt: Date
+  readonly #previousSteps: number
+  readonly #previousBytes: number
+  readonly #previousBalance: number | undefined
+  /** How often a step was rejected, by its description. */
+  readonly #rejections = new Map<string, number>()
+  #moves: Move[]
+  #removedOrdinal: number | undefined
+  #steps = 0
+  /** Since when replicas have not been as they should be, in milliseconds. */
+  #defectSince: number | undefined
+  #brokenSince: number | undefined
+  /** spec.replicas when this pod first read it. */
+  #replicas: number | undefined
+  #estimate = { at: -Infinity, steps: 0, bytes: 0 }
+  #purpose: string | undefined
+
+  constructor(plan: ShardsPlan, tools: Dependencies) {
+    this.#plan = plan
+    this.#tools = tools
+    const previous = tools.reporter.previous
+    const earlier = previous?.shards
+    // Another Job starts its own count; unfinished moves and removals are continued by any.
+    const isSameJob = previous?.run === plan.run
+    const now = tools.time.now()
+    this.#startedAt = isSameJob && earlier !== undefined ? new Date(earlier.startedAt) : now
+    this.#previousSteps = isSameJob ? (earlier?.stepsDone ?? 0) : 0
+    this.#previousBytes = isSameJob ? (earlier?.bytesMoved ?? 0) : 0
+    this.#previousBalance = earlier?.balancedNodes
+    this.#moves = earlier?.moves ?? []
+    this.#removedOrdinal = earlier?.removedOrdinal
+    this.#transfers = new Transfers(earlier?.transfers ?? [], now.getTime())
+    if (plan.deadSeconds > 0) this.#defectSince = now.getTime() - plan.deadSeconds * 1000
+  }
+
+  async execute(): Promise<FinalReport> {
+    const { time, signal } = this.#tools
+    for (let pauseMs = POLL_MS; ;) {
+      const result = await this.#round()
+      if (result === 'again') {
+        pauseMs = POLL_MS
+        continue
+      }
+      if (result !== 'wait') return result
+      await time.sleep(pauseMs, signal)
+      pauseMs = Math.min(pauseMs * 1.25, MAX_POLL_MS)
+    }
+  }
+
+  /** One observation and at most one step. */
+  async #round(): Promise<FinalReport | 'again' | 'wait'> {
+    const { time, log } = this.#tools
+    try {
+      if (!(await this.#finishRemoval())) return 'wait'
+      const set = await readStatefulSet(this.#plan, this.#tools)
+      if (set === undefined) {
+        return this.#ended('Refused', 'NotFound', `StatefulSet ${this.#plan.release} not found`)
+      }
+      const view = await this.#observe(set.spec.replicas ?? 1)
+      const failed = this.#transfers.observe(view, time.now().getTime())
+      for (const transfer of failed) {
+        const failure = this.#countFailure(transfer, view)
+        if (failure !== undefined) return failure
+      }
+      await this.#abortStalled(view)
+      this.#forgetMoves(view)
+      const desired = this.#desired(view)
+      const decision = planShards(view, desired)
+      this.#updateEstimate(view, desired, decision)
+      return await this.#act(view, decision)
+    } catch (error) {
+      if (error instanceof EngineError && isTransient(error)) {
+        log.info({ reason: error.message }, 'waiting for the engine')
+        return 'wait'
+      }
+      throw error
+    }
+  }
+
+  async #act(view: ClusterView, decision: Plan): Promise<FinalReport | 'again' | 'wait'> {
+    const pause = await this.#pauseReason()
+    switch (decision.is) {
+      case 'done':
+        return this.#done(view)
+      case 'refused':
+        if (this.#transfers.running.length > 0 || this.#mayRecover(view)) {
+          return this.#wait(decision.message)
+        }
+        return this.#ended('Refused', decision.reason, decision.message)
+      case 'waiting':
+        if (pause !== undefined && this.#transfers.running.length === 0) return this.#paused()
+        return this.#wait(decision.message)
+      case 'step': {
+        this.#brokenSince = undefined
+        if (pause !== undefined && !mustFollow(decision.step)) {
+          if (this.#transfers.running.length === 0) return this.#paused()
+          return this.#wait(this.#describeTransfers(view))
+        }
+        this.#purpose = decision.purpose
+        return this.#perform(view, decision.step, decision.bytes)
+      }
+    }
+  }
+
+  #observe(nodes: number): Promise<ClusterView> {
+    const { zones, volumeBytes, cluster } = this.#plan
+    const { engineForPod, signal } = this.#tools
+    return observeShards(
+      { nodes, zones, volumeBytes, memory: this.#memory },
+      (ordinal) => engineForPod({ ...cluster, replicas: nodes }, ordinal),
+      signal,
+    )
+  }
+
+  #desired(view: ClusterView): DesiredShards {
+    const { nodes, repair, balance, lost, maxTransfers, allowsFewerReplicas } = this.#plan
+    return {
+      ...{ nodes, repair, balance, lost, maxTransfers, allowsFewerReplicas },
+      moves: this.#moves,
+      deadSeconds: this.#defectSeconds(view),
+    }
+  }
+
+  #defectSeconds(view: ClusterView): number {
+    const now = this.#tools.time.now().getTime()
+    const isSettled = view.unsettled === undefined && view.broken === undefined
+    if (isSettled && !hasDefect(view)) this.#defectSince = undefined
+    else this.#defectSince ??= now
+    return this.#defectSince === undefined ? 0 : Math.floor((now - this.#defectSince) / 1000)
+  }
+
+  /** The move is complete, or its target is gone. */
+  #forgetMoves(view: ClusterView): void {
+    if (view.unsettled !== undefined || view.broken !== undefined) return
+    this.#moves = unfinishedMoves(view, this.#moves)
+  }
+
+  async #perform(
+    view: ClusterView,
+    step: Step,
+    bytes: number,
+  ): Promise<'again' | 'wait' | FinalReport> {
+    const { log, reporter, time } = this.#tools
+    const text = describeStep(view, step)
+    await reporter.verifyOwnership()
+    log.info({ step: text, purpose: this.#purpose, bytes }, 'step started')
+    try {
+      switch (step.do) {
+        case 'replicate':
+        case 'repair': {
+          // The next pod must know of the move: it drops the source, or knows that it must not.
+          if (step.do === 'replicate' && step.move !== undefined) this.#moves.push(step.move)
+          this.#transfers.start(step, bytes, time.now().getTime())
+          await reporter.checkpoint(text, { shards: this.#result(text) })
+          await this.#engine(view).replicate(step, this.#tools.signal)
+          return 'again'
+        }
+        case 'drop':
+          await this.#engine(view, step.peer).drop(
+            step.collection,
+            step.shard,
+            step.peer,
+            this.#tools.signal,
+          )
+          break
+        case 'removePeer':
+          await this.#removePeer(view, step)
+          break
+        case 'scaleDown':
+          this.#removedOrdinal = step.nodes
+          await reporter.checkpoint(text, { shards: this.#result(text) })
+          await scaleDown(step.nodes, this.#plan, this.#tools)
+          break
+      }
+      this.#steps += 1
+      this.#rejections.delete(text)
+      await reporter.progress(text, { shards: this.#result(text) })
+      return 'again'
+    } catch (error) {
+      return this.#rejected(view, { step, text, error })
+    }
+  }
+
+  /**
+   * The step was rejected, or its answer was lost. The next observation shows what is the case, so
+   * nothing is repeated blindly.
+   */
+  #rejected(
+    view: ClusterView,
+    { step, text, error }: { step: Step; text: string; error: unknown },
+  ): 'wait' | FinalReport {
+    const { log, signal } = this.#tools
+    signal.throwIfAborted()
+    if (!(error instanceof EngineError) && !isKubernetesError(error)) throw error
+    log.warn({ step: text, reason: error.message }, 'step failed')
+    const isRefusal = error.status !== undefined && error.status < 500
+    if (!isRefusal || ALREADY_RUNNING.test(error.message)) return 'wait'
+    if (step.do === 'replicate' || step.do === 'repair') {
+      return this.#countFailure(step, view, error.message) ?? 'wait'
+    }
+    const rejections = (this.#rejections.get(text) ?? 0) + 1
+    this.#rejections.set(text, rejections)
+    if (rejections < MAX_FAILURES) return 'wait'
+    return this.#ended('Failed', 'EngineFailed', `${text}: ${error.message}`)
+  }
+
+  async #removePeer(
+    view: ClusterView,
+    { peer, ordinal }: Extract<Step, { do: 'removePeer' }>,
+  ): Promise<void> {
+    await this.#engine(view, peer).removePeer(peer, this.#tools.signal)
+    const isReplaced = ordinal !== undefined && ordinal < this.#plan.nodes
+    if (isReplaced) await restartFailedPod(ordinal, this.#plan, this.#tools)
+  }
+
+  /** A member that answers, other than this peer. */
+  #engine(view: ClusterView, except?: number): EngineShards {
+    const peer = view.peers
+      .filter(({ id, isMember, ordinal }) => isMember && ordinal !== undefined && id !== except)
+      .toSorted((a, b) => (a.ordinal ?? 0) - (b.ordinal ?? 0))[0]
+    if (peer?.ordinal === undefined) throw new EngineError('no other node answers')
+    return new EngineShards(this.#tools.engineForPod(this.#plan.cluster, peer.ordinal))
+  }
+
+  async #finishRemoval(): Promise<boolean> {
+    const ordinal = this.#removedOrdinal
+    if (ordinal === undefined) return true
+    const text = `removing node ${ordinal}`
+    if (!(await finishRemoval(ordinal, this.#plan, this.#tools))) {
+      await this.#tools.reporter.progress(text, { shards: this.#result(text) })
+      return false
+    }
+    this.#removedOrdinal = undefined
+    await this.#tools.reporter.checkpoint(text, { shards: this.#result(text) })
+    return true
+  }
+
+  #countFailure(
+    transfer: ShardTransfer,
+    view: ClusterView,
+    reason = 'it ended without an Active replica',
+  ): FinalReport | undefined {
+    const failures = this.#transfers.fail(transfer)
+    const text = `${describeTransfer(view, transfer)} failed ${failures} times: ${reason}`
+    this.#tools.log.warn({ failures, reason }, `${describeTransfer(view, transfer)} failed`)
+    return failures < MAX_FAILURES ? undefined : this.#ended('Failed', 'TransferFailed', text)
+  }
+
+  async #abortStalled(view: ClusterView): Promise<void> {
+    const { log, signal, time } = this.#tools
+    for (const transfer of this.#transfers.stalled(view, time.now().getTime())) {
+      log.warn(transfer, 'aborting a transfer without progress')
+      await this.#engine(view)
+        .abort(transfer, signal)
+        .catch((error: unknown) => {
+          if (!(error instanceof EngineError)) throw error
+          // It may have ended by itself: the next observation shows that.
+          log.warn({ ...transfer, reason: error.message }, 'transfer not aborted')
+        })
+    }
+  }
+
+  /** Read before every step: a user may have changed the number of nodes meanwhile. */
+  async #pauseReason(): Promise<Pause | undefined> {
+    const { namespace, name, nodes, cluster } = this.#plan
+    const { kubernetes, time } = this.#tools
+    const resource = { apiVersion: API_VERSION, plural: this.#plan.resource, namespace }
+    const current = await kubernetes.get(resource, name, DesiredNodes)
+    const replicas = current?.spec.replicas
+    this.#replicas ??= replicas
+    const isDrain = nodes < cluster.replicas
+    if (replicas !== this.#replicas || (isDrain && replicas !== undefined && replicas > nodes)) {
+      return 'outdated'
+    }
+    return time.now().getTime() - this.#startedAt.getTime() >= YIELD_MS ? 'yield' : undefined
+  }
+
+  #mayRecover({ broken }: ClusterView): boolean {
+    const now = this.#tools.time.now().getTime()
+    this.#brokenSince = broken === undefined ? undefined : (this.#brokenSince ?? now)
+    return this.#brokenSince !== undefined && now - this.#brokenSince < BROKEN_MS
+  }
+
+  async #wait(message: string): Promise<'wait'> {
+    await this.#tools.reporter.progress(message, { shards: this.#result(message) })
+    return 'wait'
+  }
+
+  #done(view: ClusterView): FinalReport {
+    const { balance } = this.#plan
+    this.#estimate = { at: 0, steps: 0, bytes: 0 }
+    return {
+      state: 'Done',
+      shards: { ...this.#result(), ...(balance && { balancedNodes: view.nodes }) },
+    }
+  }
+
+  /** Steps are left for the next Job. */
+  #paused(): FinalReport {
+    return { state: 'Done', shards: { ...this.#result(), isYielded: true } }
+  }
+
+  #ended(state: 'Failed' | 'Refused', reason: string, message: string): FinalReport {
+    return { state, reason, message, shards: this.#result() }
+  }
+
+  /** Counting the whole plan costs more than planning one step. */
+  #updateEstimate(view: ClusterView, desired: DesiredShards, decision: Plan): void {
+    const now = this.#tools.time.now().getTime()
+    if (decision.is !== 'step' && now - this.#estimate.at < ESTIMATE_MS) return
+    const { steps } = planAll(afterTransfers(view), desired)
+    const bytes = steps.reduce((sum, step) => sum + step.bytes, 0)
+    this.#estimate = { at: now, steps: steps.length, bytes }
+  }
+
+  #describeTransfers(view: ClusterView): string {
+    return this.#transfers.running.map((transfer) => describeTransfer(view, transfer)).join(', ')
+  }
+
+  #result(step?: string): ShardsResult {
+    const rate = this.#transfers.bytesPerSecond
+    const bytesLeft = this.#estimate.bytes + this.#transfers.bytesRunning
+    const { running, completed, bytesMoved } = this.#transfers
+    return {
+      startedAt: this.#startedAt.toISOString(),
+      ...(step !== undefined && { step: step.slice(0, MAX_STEP_TEXT) }),
+      ...(step !== undefined && this.#purpose !== undefined && { purpose: this.#purpose }),
+      stepsDone: this.#previousSteps + this.#steps + completed,
+      stepsLeft: this.#estimate.steps + running.length,
+      bytesMoved: this.#previousBytes + bytesMoved,
+      bytesLeft,
+      ...(rate !== undefined && {
+        bytesPerSecond: rate,
+        secondsLeft: Math.ceil(bytesLeft / Math.max(1, rate)),
+      }),
+      ...(this.#previousBalance !== undefined && { balancedNodes: this.#previousBalance }),
+      moves: this.#moves.slice(-MAX_MOVES),
+      ...(running.length > 0 && { transfers: running.slice(-MAX_MOVES) }),
+      ...(this.#removedOrdinal !== undefined && { removedOrdinal: this.#removedOrdinal }),
+    }
+  }
+}
+
+const ALREADY_RUNNING = /is already involved in transfer/
+
+/**
+ * A node whose peer was removed serves nothing any more: its pod is removed even if the number of
+ * nodes was raised again meanwhile.
+ */
+function mustFollow(step: Step): boolean {
+  return step.do === 'scaleDown'
+}
+
+/** Replicas that are not as they should be on nodes that answer, or a pod that is no node. */
+function hasDefect({ peers, collections, nodes }: ClusterView): boolean {
+  const members = new Set(peers.filter(({ isMember }) => isMember).map(({ id }) => id))
+  const hasDefectiveReplica = collections.some(({ shards }) =>
+    shards.some(({ replicas }) =>
+      replicas.some(
+        ({ peer, state }) => members.has(peer) && state !== 'Active' && state !== 'InTransfer',
+      ),
+    ),
+  )
+  return hasDefectiveReplica || members.size < nodes
+}
+
+/** The view once the transfers that are in progress have succeeded. */
+function afterTransfers(view: ClusterView): ClusterView {
+  const collections = view.collections.map((collection) => ({
+    ...collection,
+    shards: collection.shards.map((shard) => ({
+      ...shard,
+      replicas: shard.replicas.map((replica) =>
+        replica.state === 'InTransfer' ? { ...replica, state: 'Active' as const } : replica,
+      ),
+    })),
+  }))
+  const { unsettled: _, ...rest } = view
+  return { ...rest, collections, transfers: [] }
+}
+
+function describeStep(view: ClusterView, step: Step): string {
+  switch (step.do) {
+    case 'replicate':
+      return describeTransfer(view, step)
+    case 'repair':
+      return `${step.collection}/${step.shard}: repairing the replica on ${peerName(view, step.to)} from ${peerName(view, step.from)}`
+    case 'drop':
+      return `${step.collection}/${step.shard}: dropping the replica on ${peerName(view, step.peer)}`
+    case 'removePeer':
+      return `removing ${nodeName({ id: step.peer, ...(step.ordinal !== undefined && { ordinal: step.ordinal }) })} from the cluster`
+    case 'scaleDown':
+      return `lowering the StatefulSet to ${step.nodes} pods`
+  }
+}
+
+function describeTransfer(view: ClusterView, { collection, shard, from, to }: ShardTransfer) {
+  return `${collection}/${shard}: replicating from ${peerName(view, from)} to ${peerName(view, to)}`
+}

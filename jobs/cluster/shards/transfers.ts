@@ -1,0 +1,139 @@
+/**
+ * The transfers that a Job has started: which have ended, how, and which make no progress. A
+ * transfer that fails leaves its target Dead and is not reported anywhere else.
+ */
+import type { ShardTransfer } from '../../clients/engine/shards.ts'
+import { longCallTimeoutMs } from '../../clients/http/request.ts'
+import { findShard } from './queries.ts'
+import type { ClusterView } from './view.ts'
+
+interface TrackedTransfer {
+  transfer: ShardTransfer
+  bytes: number
+  /** What the engine last reported about it, without its clock. */
+  progress: string
+  /** When that changed, in milliseconds. */
+  changedAt: number
+}
+
+/** Without progress for this long, a transfer of few bytes is stuck. */
+const STALL_MS = 1_800_000
+
+/**
+ * The engine reports no bytes of a snapshot that is downloaded: a stage may take as long as the
+ * transfer of the whole shard does at the lowest rate that is expected.
+ */
+function stallMs(bytes: number): number {
+  return STALL_MS + longCallTimeoutMs(bytes) - longCallTimeoutMs(0)
+}
+
+export class Transfers {
+  readonly #tracked = new Map<string, TrackedTransfer>()
+  readonly #failures = new Map<string, number>()
+  #bytesMoved = 0
+  #completed = 0
+  #activeMs = 0
+  #observedAt: number | undefined
+
+  /** Continues transfers of an earlier pod. */
+  constructor(started: readonly ShardTransfer[], now: number) {
+    for (const transfer of started) this.start(transfer, 0, now)
+  }
+
+  /** Transfers that have started and not ended. */
+  get running(): ShardTransfer[] {
+    return [...this.#tracked.values()].map(({ transfer }) => transfer)
+  }
+
+  get bytesRunning(): number {
+    return [...this.#tracked.values()].reduce((sum, { bytes }) => sum + bytes, 0)
+  }
+
+  get bytesMoved(): number {
+    return this.#bytesMoved
+  }
+
+  get completed(): number {
+    return this.#completed
+  }
+
+  /** Undefined before the first transfer has ended. */
+  get bytesPerSecond(): number | undefined {
+    return this.#activeMs === 0 || this.#bytesMoved === 0
+      ? undefined
+      : Math.round((this.#bytesMoved * 1000) / this.#activeMs)
+  }
+
+  start({ collection, shard, from, to }: ShardTransfer, bytes: number, now: number): void {
+    const transfer = { collection, shard, from, to }
+    this.#tracked.set(keyOf(transfer), { transfer, bytes, progress: '', changedAt: now })
+  }
+
+  /** A transfer that the engine did not start. Returns how often it has failed. */
+  fail(transfer: ShardTransfer): number {
+    const key = keyOf(transfer)
+    this.#tracked.delete(key)
+    const failures = (this.#failures.get(key) ?? 0) + 1
+    this.#failures.set(key, failures)
+    return failures
+  }
+
+  /** Returns the transfers that have failed since the last observation. */
+  observe(view: ClusterView, now: number): ShardTransfer[] {
+    if (this.#observedAt !== undefined && this.#tracked.size > 0) {
+      this.#activeMs += now - this.#observedAt
+    }
+    this.#observedAt = now
+    if (view.broken !== undefined) return []
+    const reported = new Map(view.transfers.map((transfer) => [keyOf(transfer), transfer]))
+    const failed: ShardTransfer[] = []
+    for (const [key, tracked] of this.#tracked) {
+      const current = reported.get(key)
+      if (current !== undefined) updateProgress(tracked, current.comment ?? '', now)
+      // Nodes that have not applied the same changes may not list it yet, or not any more.
+      else if (view.unsettled === undefined) {
+        if (isComplete(view, tracked.transfer)) this.#complete(key, tracked)
+        else failed.push(tracked.transfer)
+      }
+    }
+    return failed
+  }
+
+  /** Transfers in which nothing has happened for too long. */
+  stalled(view: ClusterView, now: number): ShardTransfer[] {
+    return [...this.#tracked.values()]
+      .filter(({ transfer, changedAt }) => {
+        const bytes = findShard(view, transfer)?.bytes ?? 0
+        return now - changedAt >= stallMs(bytes)
+      })
+      .map(({ transfer }) => transfer)
+  }
+
+  #complete(key: string, { bytes }: TrackedTransfer): void {
+    this.#tracked.delete(key)
+    this.#failures.delete(key)
+    this.#bytesMoved += bytes
+    this.#completed += 1
+  }
+}
+
+function updateProgress(tracked: TrackedTransfer, comment: string, now: number): void {
+  const progress = withoutClock(comment)
+  if (progress === tracked.progress) return
+  tracked.progress = progress
+  tracked.changedAt = now
+}
+
+/** `downloading (12.30s)` and `recovering | Transferring records (5/9), ETA: 3.00s`. */
+function withoutClock(comment: string): string {
+  return comment.replaceAll(/\d+(\.\d+)?s\b/g, '')
+}
+
+function isComplete(view: ClusterView, transfer: ShardTransfer): boolean {
+  const replica = findShard(view, transfer)?.replicas.find(({ peer }) => peer === transfer.to)
+  return replica?.state === 'Active'
+}
+
+function keyOf({ collection, shard, from, to }: ShardTransfer): string {
+  return `${collection}/${shard}/${from}/${to}`
+}

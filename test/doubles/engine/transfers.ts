@@ -1,0 +1,49 @@
+/** Transfers of shards: what has ended since the last look is applied first. */
+import type { EngineCluster } from './cluster.ts'
+import type { Shard, Transfer } from './collection.ts'
+
+const NEVER = Number.MAX_SAFE_INTEGER
+
+/** Transfers in progress. */
+export function transfersOf(shard: Shard): Transfer[] {
+  const { arriving = [] } = shard
+  const now = Date.now()
+  const ended = arriving.filter(({ until }) => until <= now)
+  if (ended.length > 0) shard.arriving = arriving.filter(({ until }) => until > now)
+  for (const transfer of ended) {
+    if (transfer.fails === true) fail(shard, transfer)
+    else complete(shard, transfer)
+  }
+  return shard.arriving ?? []
+}
+
+export function startTransfer(
+  cluster: EngineCluster,
+  shard: Shard,
+  transfer: Pick<Transfer, 'from' | 'to' | 'state' | 'sync'>,
+): void {
+  const outcome = cluster.transferOutcome({ shard: shard.id, ...transfer })
+  const until = outcome === 'stall' ? NEVER : Date.now() + cluster.copyMs
+  if (!shard.peers.includes(transfer.to)) shard.peers = [...shard.peers, transfer.to]
+  const fails = outcome === 'fail'
+  shard.arriving = [...(shard.arriving ?? []), { ...transfer, until, fails }]
+  cluster.changes += 1
+}
+
+export function abortTransfer(cluster: EngineCluster, shard: Shard, transfer: Transfer): void {
+  shard.arriving = (shard.arriving ?? []).filter((other) => other !== transfer)
+  fail(shard, transfer)
+  cluster.changes += 1
+}
+
+/** The source of a move is dropped together with the end of its transfer. */
+function complete(shard: Shard, { from, to, sync }: Transfer): void {
+  delete shard.states?.[to]
+  if (!sync) shard.peers = shard.peers.filter((peer) => peer !== from)
+}
+
+/** The target of a move is removed; any other one becomes Dead. */
+function fail(shard: Shard, { to, sync }: Transfer): void {
+  if (sync) shard.states = { ...shard.states, [to]: 'Dead' }
+  else shard.peers = shard.peers.filter((peer) => peer !== to)
+}
