@@ -226,6 +226,11 @@ export const VecCluster = defineResource({
     { name: 'Desired Version', type: 'string', jsonPath: '.spec.version', priority: 1 },
     AGE_COLUMN,
   ],
+  scale: {
+    specReplicasPath: '.spec.replicas',
+    statusReplicasPath: '.status.replicas',
+    labelSelectorPath: '.status.selector',
+  },
   rules: rule(
     `self.metadata.name.size() <= ${MAX_CLUSTER_NAME} && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')`,
     `metadata.name must be a DNS label of at most ${MAX_CLUSTER_NAME} characters`,

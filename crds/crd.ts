@@ -61,7 +61,7 @@ export function customResourceDefinition(resource: Resource, version: string) {
           name: 'v1alpha1',
           served: true,
           storage: true,
-          subresources: { status: {} },
+          subresources: { status: {}, ...('scale' in resource && { scale: resource.scale }) },
           additionalPrinterColumns: columns,
           schema: { openAPIV3Schema: openApiSchema(resource) },
         },

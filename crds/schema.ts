@@ -264,6 +264,13 @@ export const AGE_COLUMN: Column = {
   jsonPath: '.metadata.creationTimestamp',
 }
 
+/** JSON paths of the subresource scale. */
+export interface ScaleSubresource {
+  specReplicasPath: string
+  statusReplicasPath: string
+  labelSelectorPath: string
+}
+
 interface ResourceDefinition<
   Kind extends string,
   Spec extends TProperties,
@@ -277,6 +284,8 @@ interface ResourceDefinition<
   spec: TObject<Spec>
   status: TObject<Status>
   columns: Column[]
+  /** The subresource scale: what `kubectl scale` and autoscalers read and write. */
+  scale?: ScaleSubresource
   /** Rules on the whole resource; apart from spec and status they can read only metadata.name. */
   rules?: SchemaOptions
 }

@@ -63,7 +63,7 @@ function replicaCounts({
   cluster,
   shards: summary,
 }: Observed): NonNullable<ClusterStatus['shards']> {
-  if (summary !== undefined && !isUnsettled(summary)) {
+  if (summary !== undefined && summary.obstruction === undefined && !isUnsettled(summary)) {
     const { replicas, activeReplicas } = summary
     return { replicas, activeReplicas }
   }
@@ -106,6 +106,10 @@ export function shardsCondition(
   if (summary === undefined) {
     if (shardsFailure === undefined) return previous
     const message = `querying the shards failed: ${errorMessage(shardsFailure.error)}`
+    return update('Unknown', { reason: 'ShardsUnknown', message })
+  }
+  if (summary.obstruction !== undefined) {
+    const { message } = summary.obstruction
     return update('Unknown', { reason: 'ShardsUnknown', message })
   }
   const unplaced =

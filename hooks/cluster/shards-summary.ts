@@ -2,6 +2,7 @@
 import type { NodeStatus } from '../../crds/cluster.ts'
 import type { Connection } from '../../crds/contract/connection.ts'
 import type { ShardMove, ShardsPlan } from '../../crds/contract/shards-job.ts'
+import type { ConditionReason } from '../../crds/schema.ts'
 
 /** What a Job on the shards would be asked to do. */
 export type ShardsTarget = Pick<
@@ -71,6 +72,8 @@ export interface ShardsSummary extends ShardFacts {
   replicas: number
   activeReplicas: number
   targets: ShardTargets
+  /** Nothing can be planned: the cluster is split, or most of its nodes do not answer. */
+  obstruction?: ConditionReason
   plans: { repair: PlanOutcome; drain?: PlanOutcome; balance?: PlanOutcome }
   /** Shards without an Active replica on a node that answers, by the silent peer that holds one. */
   onlyOn: { peer: number; shards: string[] }[]

@@ -197,8 +197,12 @@ function drainStep(observed: Observed, context: Context): ShardStep {
       return { is: 'none' }
     case 'waiting':
       return held('Draining', `${label} waits: ${withoutProgress(outcome.message)}`)
-    case 'refused':
+    case 'refused': {
+      // The condition Consensus says what to do about a split cluster.
+      if (shards?.obstruction !== undefined)
+        return held('Draining', `${label} waits: ${outcome.message}`)
       return held(outcome.reason, outcome.message)
+    }
     case 'step': {
       const failure = lastShardsRun(observed, context)?.failure
       return failure === undefined

@@ -61,8 +61,8 @@ export function shardPorts(dependencies: ShardDependencies): ShardPorts {
       const nodes = await readNodes(query, kubernetes, readNode)
       const view = await observe(dependencies, { query, nodes, memories }, signal)
       const summary = summaryOf(query, nodes, view, now())
-      const hasNoSource = summary.onlyOn.length > 0 || summary.plans.repair.is === 'refused'
-      return hasNoSource
+      const needsBackup = summary.onlyOn.length > 0 || summary.plans.repair.is === 'refused'
+      return needsBackup
         ? { ...summary, backups: await completedBackups(kubernetes, query.connection) }
         : summary
     },
@@ -102,7 +102,7 @@ export function summaryOf(
   nodes: NodeFacts[],
   view: ClusterView,
   now: Date,
-): Omit<ShardsSummary, 'backups'> & { backups: string[] } {
+): ShardsSummary {
   const peers = view.peers.map(({ id, ordinal, isMember }) => ({
     ...{ id, isMember },
     ...(ordinal !== undefined && { ordinal }),
@@ -114,6 +114,7 @@ export function summaryOf(
     ...{ nodes, peers, targets },
     collections: view.collections.length,
     ...countReplicas(view),
+    ...(view.broken !== undefined && { obstruction: view.broken }),
     plans: {
       repair: plan(targets.repair),
       ...(targets.drain && { drain: plan(targets.drain) }),

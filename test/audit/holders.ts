@@ -1,5 +1,5 @@
 /** The accounts of the operator on a cluster, with the permissions from the chart and the hooks. */
-import { API_GROUP, HELM_CLUSTER_ROLE } from '../../crds/contract/names.ts'
+import { API_GROUP, HELM_CLUSTER_ROLE, SHARDS_CLUSTER_ROLE } from '../../crds/contract/names.ts'
 import { RESOURCES } from '../../crds/crd.ts'
 import type { Holder, Rule } from './compare.ts'
 
@@ -20,6 +20,7 @@ export async function holders(
   { release, namespace }: { release: string; namespace: string },
 ): Promise<Holder[]> {
   const helm = await rules(HELM_CLUSTER_ROLE)
+  const shards = await rules(SHARDS_CLUSTER_ROLE)
   return [
     {
       name: 'the service',
@@ -45,12 +46,15 @@ export async function holders(
         [/^(create|delete) vecbackups\./, 'a schedule makes and prunes them, by the hour'],
       ],
     },
-    ...jobs(helm),
+    ...jobs([...helm, ...shards]),
   ]
 }
 
-/** The accounts of Jobs: each may read and patch the resource it works for, and helm what it renders. */
-function jobs(helm: Rule[]): Holder[] {
+/**
+ * The accounts of Jobs: each may read and patch the resource it works for. Those of a VecCluster may
+ * also do what the chart's ClusterRoles for helm and for the work on shards permit.
+ */
+function jobs(ofClusters: Rule[]): Holder[] {
   const working = RESOURCES.filter(({ kind }) =>
     /^Vec(Cluster|Backup|Restore|Migration)$/.test(kind),
   )
@@ -60,10 +64,16 @@ function jobs(helm: Rule[]): Holder[] {
     return {
       name: `Jobs of a ${kind}`,
       user: new RegExp(`${ACCOUNT}[^:]+:${word}-[0-9a-f]+$`),
-      rules: kind === 'VecCluster' ? [report, ...helm] : [report],
+      rules: kind === 'VecCluster' ? [report, ...ofClusters] : [report],
       rare: [
         [/ (poddisruptionbudgets|ingresses|servicemonitors)\./, RENDERED],
         [/^(list|get) pods$/, 'asked before a release that is stuck is healed'],
+        [/^delete pods$/, 'restarts the pod of a lost node that was replaced'],
+        [/^(get|patch) statefulsets\/scale\.apps$/, 'removes a node'],
+        [
+          /^(get|patch|delete) persistentvolumeclaims$/,
+          'removes or marks the volume of a removed node',
+        ],
         [/^patch (secrets|services|configmaps|serviceaccounts)$/, 'where an upgrade changes them'],
       ],
       vain: [

@@ -2,10 +2,16 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { parse } from 'yaml'
-import { ANNOTATIONS, API_GROUP, HELM_CLUSTER_ROLE } from '../../crds/contract/names.ts'
+import {
+  ANNOTATIONS,
+  API_GROUP,
+  HELM_CLUSTER_ROLE,
+  SHARDS_CLUSTER_ROLE,
+} from '../../crds/contract/names.ts'
 import { RESOURCES } from '../../crds/crd.ts'
 import { backupRbac } from '../../hooks/backup/job.ts'
 import { clusterRbac } from '../../hooks/cluster/job.ts'
+import { shardsRbac } from '../../hooks/cluster/shards-job.ts'
 import { PLURALS } from '../../metacontroller/controllers.ts'
 import { parseOptions, USAGE } from '../../metacontroller/options.ts'
 import { cluster } from '../builders.ts'
@@ -126,16 +132,21 @@ t.test('the policy of Jobs names their accounts and the annotations they report 
   const policy = text('chart/templates/jobs-policy.yaml')
   const [, pattern = ''] = /username\.matches\('([^']+)'\)/.exec(policy) ?? []
   const account = clusterRbac(cluster())[0].metadata.name
-  const accounts = [account, backupRbac(backup())[0].metadata.name]
+  const accounts = [
+    account,
+    shardsRbac(cluster())[0].metadata.name,
+    backupRbac(backup())[0].metadata.name,
+  ]
   for (const name of accounts) t.match(`system:serviceaccount:ns:${name}`, new RegExp(pattern))
   t.notMatch('system:serviceaccount:ns:cluster-admin', new RegExp(pattern))
   t.match(policy, `"['${ANNOTATIONS.progress}', '${ANNOTATIONS.lastAppliedSpec}']"`)
 })
 
-t.test('the ClusterRole of helm Jobs has the name the operator binds', async (t) => {
+t.test('the ClusterRoles of Jobs have the names the operator binds', async (t) => {
   t.match(text('chart/templates/rbac-helm.yaml'), `\n  name: ${HELM_CLUSTER_ROLE}\n`)
+  t.match(text('chart/templates/rbac-shards.yaml'), `\n  name: ${SHARDS_CLUSTER_ROLE}\n`)
   t.match(
     text('chart/templates/rbac-metacontroller.yaml'),
-    `    resourceNames: [${HELM_CLUSTER_ROLE}]\n    verbs: [bind]\n`,
+    `    resourceNames: [${HELM_CLUSTER_ROLE}, ${SHARDS_CLUSTER_ROLE}]\n    verbs: [bind]\n`,
   )
 })

@@ -32,15 +32,24 @@ t.test('kinds, short names and plurals are those of the specification', async (t
   ])
 })
 
-t.test('all kinds are namespaced, v1alpha1, with a status subresource', async (t) => {
-  for (const { spec, metadata } of definitions) {
-    const [version] = spec.versions
-    t.equal(spec.scope, 'Namespaced')
-    t.equal(version?.name, 'v1alpha1')
-    t.strictSame(version?.subresources, { status: {} })
-    t.strictSame(metadata.annotations, { 'vec-operator.dev/version': '1.2.3' })
-  }
-})
+t.test(
+  'all kinds are namespaced, v1alpha1, with a status subresource; VecCluster has a scale subresource too',
+  async (t) => {
+    const scale = {
+      specReplicasPath: '.spec.replicas',
+      statusReplicasPath: '.status.replicas',
+      labelSelectorPath: '.status.selector',
+    }
+    for (const { spec, metadata } of definitions) {
+      const [version] = spec.versions
+      t.equal(spec.scope, 'Namespaced')
+      t.equal(version?.name, 'v1alpha1')
+      const isScalable = spec.names.kind === 'VecCluster'
+      t.strictSame(version?.subresources, { status: {}, ...(isScalable && { scale }) })
+      t.strictSame(metadata.annotations, { 'vec-operator.dev/version': '1.2.3' })
+    }
+  },
+)
 
 t.test('print columns are those of the specification', async (t) => {
   const columns = definitions.map(({ spec }) =>
