@@ -202,6 +202,40 @@ t.test('generation rises with spec and deletion, not with metadata or status', a
   })
 })
 
+t.test(
+  'the scale of a StatefulSet changes its replicas, unless it was changed before',
+  async (t) => {
+    const { client } = await world(t)
+    const template = { metadata: { labels: { app: 'a' } }, spec: { containers: [] } }
+    const selector = { matchLabels: { app: 'a' } }
+    const set = { apiVersion: 'apps/v1', kind: 'StatefulSet', namespace: 'ns', name: 'set' }
+    await client.create({
+      ...{ apiVersion: 'apps/v1', kind: 'StatefulSet', metadata: { name: 'set', namespace: 'ns' } },
+      spec: { replicas: 3, serviceName: 'set', selector, template },
+    })
+    const before = await client.get(set)
+    const { resourceVersion } = before?.metadata ?? {}
+    const scale = { subresource: 'scale' } as const
+    t.match(
+      await client.patch(set, { metadata: { resourceVersion }, spec: { replicas: 2 } }, scale),
+      {
+        kind: 'Scale',
+        metadata: { name: 'set', uid: before?.metadata.uid },
+        spec: { replicas: 2 },
+      },
+    )
+    const stale = { metadata: { resourceVersion }, spec: { replicas: 1 } }
+    const caught = (error: unknown) => error
+    t.match(await client.patch(set, stale, scale).catch(caught), {
+      status: 409,
+      reason: 'Conflict',
+    })
+    t.match(await client.get(set), { metadata: { generation: 2 }, spec: { replicas: 2, template } })
+    await client.create(secret('a'))
+    t.match(await client.patch(at('a'), stale, scale).catch(caught), { status: 404 })
+  },
+)
+
 t.test('a finalizer holds a deleted object; the last one removed lets it go', async (t) => {
   const { client } = await world(t)
   const metadata = { name: 'a', namespace: 'ns', finalizers: ['example.dev/x'] }

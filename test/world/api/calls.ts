@@ -8,6 +8,7 @@ import { patched } from './patch.ts'
 import { badRequest, conflict, invalid, ApiFailure, unknownPath } from './failure.ts'
 import type { Part, Resources } from './resources.ts'
 import type { Route } from './routes.ts'
+import { answerScale } from './scale.ts'
 import { selectorOf } from './selectors.ts'
 import { watch } from './watch.ts'
 
@@ -49,6 +50,7 @@ export function answerTo(
 ): { code: number; value: object } {
   const { route, query, method, contentType, body } = question
   const { kind, namespace, name } = route
+  if (route.sub === 'scale') return { code: 200, value: answerScale(resources, route, question) }
   const part = partOf(route)
   if (query.has('dryRun')) throw badRequest('dryRun is not served here')
   const ok = (value: object) => ({ code: 200, value })
