@@ -16,11 +16,12 @@ import { CliError, EXIT_CODES, stringFlag, type CliCommand, type Invocation } fr
 import { doctor } from './doctor/index.ts'
 import { explain } from './explain.ts'
 import { commandHelp, completionCommand, PROGRAM, usageText } from './help.ts'
+import { plan } from './plan.ts'
 import { restorePlan } from './restore-plan.ts'
 import { status } from './status.ts'
 import { cliVersion } from './version.ts'
 
-const MAIN_COMMANDS = [status, doctor, explain, backupNow, backupVerify, restorePlan]
+const MAIN_COMMANDS = [status, plan, doctor, explain, backupNow, backupVerify, restorePlan]
 export const COMMANDS: readonly CliCommand[] = [...MAIN_COMMANDS, completionCommand(MAIN_COMMANDS)]
 
 export interface CliEnvironment {

@@ -14,6 +14,10 @@ export interface NodeStatus {
   pod: string
   ready: boolean
   version?: string
+  /** Topology zone of its Kubernetes node, as last recorded. */
+  zone?: string
+  /** Replicas of shards on it; absent if shards are omitted. */
+  replicas?: number
   peer?: number
   isLeader?: boolean
   consensus?: string
@@ -67,10 +71,28 @@ export async function readEngineStatus(
   const nodes = await Promise.all(
     pods.map(async (pod) => readNodeStatus(pod, engineFor(pod.ordinal), call.signal)),
   )
+  const zoned = nodes.map((node, index) => ({ ...node, ...zoneOf(cluster, pods[index]?.ordinal) }))
   const reachableIndex = nodes.findIndex(({ error }) => error === undefined)
   const ordinal = pods[reachableIndex]?.ordinal
-  if (ordinal === undefined) return { nodes, shards: [], notes: [] }
-  return { nodes, ...(await readShards(engineFor(ordinal), collection, call.signal)) }
+  if (ordinal === undefined) return { nodes: zoned, shards: [], notes: [] }
+  const listed = await readShards(engineFor(ordinal), collection, call.signal)
+  // A part of the shards, or those of one collection, would look like all that a node has.
+  const isComplete = collection === undefined && listed.notes.length === 0
+  return { nodes: isComplete ? withReplicas(zoned, listed.shards) : zoned, ...listed }
+}
+
+function zoneOf({ status }: VecCluster, ordinal: number | undefined): { zone?: string } {
+  const zone = status?.nodes?.find((node) => node.ordinal === ordinal)?.zone
+  return zone === undefined ? {} : { zone }
+}
+
+function withReplicas(nodes: NodeStatus[], shards: ShardReplicas[]): NodeStatus[] {
+  return nodes.map((node) => {
+    const { peer } = node
+    if (peer === undefined) return node
+    const replicas = shards.filter(({ copies }) => copies[peer] !== undefined).length
+    return { ...node, replicas }
+  })
 }
 
 interface PodStatus {

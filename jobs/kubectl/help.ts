@@ -114,7 +114,7 @@ function completionScript(commands: readonly CliCommand[]): string {
 
 function completionWords({ name, flags }: CliCommand): string[] {
   const kinds = RESOURCES.map(({ shortName }) => `${shortName}/`)
-  const operands = { status: kinds, completion: ['bash', 'zsh'] }[name] ?? []
+  const operands = { status: kinds, plan: kinds, completion: ['bash', 'zsh'] }[name] ?? []
   return [...operands, ...longFlags(flags)]
 }
 

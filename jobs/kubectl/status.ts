@@ -1,11 +1,12 @@
 /** `status`: lists the resources of a namespace, or shows one with its cluster, nodes, shards and Jobs. */
-import { VecCluster } from '../../crds/cluster.ts'
+import { VecCluster, type ClusterStatus } from '../../crds/cluster.ts'
 import { KubernetesError } from '../../crds/contract/errors.ts'
 import { parseProgress, type Progress } from '../../crds/contract/job.ts'
 import { ANNOTATIONS, API_VERSION, LABELS } from '../../crds/contract/names.ts'
 import { RESOURCES, type Resource } from '../../crds/crd.ts'
 import { finishedCondition, Job } from '../../crds/kubernetes.ts'
 import type { Condition } from '../../crds/schema.ts'
+import { formatBytes } from '../../crds/units.ts'
 import type { Kubernetes } from '../clients/kubernetes/client.ts'
 import {
   booleanFlag,
@@ -35,7 +36,7 @@ import {
   type StatusItem,
   type Summary,
 } from './resource.ts'
-import { formatAge, formatColumns, oneLine } from './table.ts'
+import { formatAge, formatColumns, formatSeconds, oneLine } from './table.ts'
 
 export const status: CliCommand = {
   name: 'status',
@@ -110,6 +111,7 @@ async function readStatusReport(
       ...(belongsToCluster && {
         cluster: { ...summarize(cluster), facts: statusDetails(cluster) },
       }),
+      ...(cluster.status?.shards !== undefined && { shards: cluster.status.shards }),
       engine: await readEngineStatus(kubernetes, { cluster, collection }, call),
     }),
     jobs,
@@ -192,7 +194,10 @@ export function formatList(summaries: Summary[], namespace: string | undefined, 
   return formatColumns([namespace === undefined ? ['NAMESPACE', ...head] : head, ...rows])
 }
 
-export function formatStatus({ resource, cluster, engine, jobs }: StatusReport, now: Date): string {
+export function formatStatus(
+  { resource, cluster, shards, engine, jobs }: StatusReport,
+  now: Date,
+): string {
   const conditions = resource.conditions.map(({ type, status, reason, message }) => [
     `${type}=${status}`,
     reason,
@@ -207,6 +212,7 @@ export function formatStatus({ resource, cluster, engine, jobs }: StatusReport, 
       resource.parts.map((part) => [part.name, part.status, oneLine(part.says)]),
     ),
     cluster === undefined ? '' : headline(cluster, now) + formatDetails(cluster.facts),
+    formatShardWork(shards),
     ...(engine === undefined ? [] : [formatNodes(engine), formatShards(engine)]),
     formatJobs(jobs, now),
   ]
@@ -230,16 +236,38 @@ function headline({ kind, namespace, name, phase, createdAt }: Summary, now: Dat
   return `${kind} ${namespace}/${name}  ${state}  (${formatAge(createdAt, now)} old)\n`
 }
 
+type ShardWork = NonNullable<ClusterStatus['shards']>
+
+/** The replicas, the step in progress, and how much of the work is done. */
+function formatShardWork(work: ShardWork = {}): string {
+  const { replicas, activeReplicas, step, stepsDone = 0, stepsLeft } = work
+  const counts =
+    replicas === undefined
+      ? ''
+      : `Shards: ${activeReplicas ?? 0} of ${replicas} replicas are Active\n`
+  if (step === undefined) return counts
+  const { bytesMoved = 0, bytesLeft = 0, bytesPerSecond, secondsLeft } = work
+  const parts = [
+    `${stepsDone} of ${stepsDone + (stepsLeft ?? 0)} steps done`,
+    `${formatBytes(bytesMoved)} of ${formatBytes(bytesMoved + bytesLeft)} copied`,
+    ...(bytesPerSecond === undefined ? [] : [`${formatBytes(bytesPerSecond)}/s`]),
+    ...(secondsLeft === undefined ? [] : [`about ${formatSeconds(secondsLeft)} left`]),
+  ]
+  return `${counts}  ${oneLine(step)}\n  ${parts.join(', ')}\n`
+}
+
 function formatNodes({ nodes }: EngineStatus): string {
   if (nodes.length === 0) return 'Nodes: none\n'
   const rows = nodes.map((node) => [
     node.pod,
     node.ready ? 'yes' : 'no',
     node.version ?? '-',
+    node.zone ?? '-',
+    node.replicas === undefined ? '-' : String(node.replicas),
     node.peer === undefined ? '-' : `${node.peer}${node.isLeader === true ? ' leader' : ''}`,
     node.error === undefined ? (node.consensus ?? '-') : oneLine(node.error),
   ])
-  return optionalTable(['NODE', 'READY', 'VERSION', 'PEER', 'CONSENSUS'], rows)
+  return optionalTable(['NODE', 'READY', 'VERSION', 'ZONE', 'REPLICAS', 'PEER', 'CONSENSUS'], rows)
 }
 
 /** A line per shard, a column per node. */
@@ -295,6 +323,8 @@ export interface StatusReport {
   }
   /** The cluster, if the resource is not the cluster itself. */
   cluster?: Summary & { facts: Record<string, string> }
+  /** Replicas of the cluster, and the work on them. */
+  shards?: ShardWork
   engine?: EngineStatus
   jobs: JobSummary[]
 }

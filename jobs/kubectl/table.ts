@@ -20,7 +20,11 @@ export function formatColumns(rows: readonly (readonly string[])[], indent = '')
 /** Age in the format of kubectl: 45s, 12m, 5h, 3d. */
 export function formatAge(since: string | undefined, now: Date): string {
   const seconds = Math.floor((now.getTime() - Date.parse(since ?? '')) / 1000)
-  if (Number.isNaN(seconds)) return '-'
+  return Number.isNaN(seconds) ? '-' : formatSeconds(seconds)
+}
+
+/** In the same format. */
+export function formatSeconds(seconds: number): string {
   if (seconds < 120) return `${Math.max(seconds, 0)}s`
   if (seconds < 7200) return `${Math.floor(seconds / 60)}m`
   if (seconds < 172_800) return `${Math.floor(seconds / 3600)}h`

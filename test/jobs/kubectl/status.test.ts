@@ -2,6 +2,7 @@
 import t from 'tap'
 import { API_VERSION } from '../../../crds/contract/names.ts'
 import { EXIT_CODES } from '../../../jobs/kubectl/command.ts'
+import { formatStatus, type StatusReport } from '../../../jobs/kubectl/status.ts'
 import { backupResource } from '../../scenarios/backup-parts.ts'
 import {
   clusterManifest,
@@ -89,9 +90,9 @@ for (const name of ['VecCluster/docs', 'vecclusters/docs', 'qc/docs', 'qc docs']
     t.equal(code, EXIT_CODES.success, err)
     t.match(out, new RegExp(`^VecCluster ${namespace}/docs {2}Running `))
     t.match(out, /\n {2}Applied=True +UpToDate +generation 1 is applied\n/)
-    t.match(out, /\nNODE +READY +VERSION +PEER +CONSENSUS\n/)
-    t.match(out, /\nvec-docs-0 +yes +1\.18\.3 +\d+ leader +working\n/)
-    t.match(out, /\nvec-docs-1 +yes +1\.18\.3 +\d+ +working\n/)
+    t.match(out, /\nNODE +READY +VERSION +ZONE +REPLICAS +PEER +CONSENSUS\n/)
+    t.match(out, /\nvec-docs-0 +yes +1\.18\.3 +- +[12] +\d+ leader +working\n/)
+    t.match(out, /\nvec-docs-1 +yes +1\.18\.3 +- +[012] +\d+ +working\n/)
     t.match(out, /\nCOLLECTION +SHARD +VEC-DOCS-0 +VEC-DOCS-1\nbooks +0 .*Active/)
     t.match(out, /\ndocs-upgrade-[0-9a-f]{5}-\d+ +upgrade +Complete +\S+ +Done/)
   })
@@ -105,6 +106,44 @@ t.test('status of a collection shows its cluster, and its own shards only', asyn
   t.match(out, /\n  pointsCount +0\n/)
   t.notMatch(out, /\nJOB/)
 })
+
+t.test(
+  'work on shards is shown with its step, rate and time left, and zones of nodes',
+  async (t) => {
+    const { out } = await type('status', 'qc/docs', '--json')
+    const report = JSON.parse(out) as StatusReport
+    const [first, second] = report.engine?.nodes ?? []
+    if (report.engine === undefined || first === undefined || second === undefined) {
+      throw new Error('the cluster has no nodes')
+    }
+    const engine = {
+      ...report.engine,
+      nodes: [
+        { ...first, zone: 'a' },
+        { ...second, zone: 'b' },
+      ],
+    }
+    const shards = {
+      ...{ replicas: 12, activeReplicas: 11, stepsDone: 4, stepsLeft: 6 },
+      step: 'docs/3: replicating from node 1 to node 4 (62 %)',
+      ...{ bytesMoved: 1024 ** 3, bytesLeft: 2 * 1024 ** 3 },
+      ...{ bytesPerSecond: 40 * 1024 ** 2, secondsLeft: 130 },
+    }
+    const resource = { ...report.resource, fixes: [] }
+    const text = formatStatus({ ...report, resource, shards, engine }, new Date())
+    t.match(
+      text,
+      '\nShards: 11 of 12 replicas are Active\n' +
+        '  docs/3: replicating from node 1 to node 4 (62 %)\n' +
+        '  4 of 10 steps done, 1 GiB of 3 GiB copied, 40 MiB/s, about 2m left\n',
+    )
+    t.match(text, /\nvec-docs-0 +yes +1\.18\.3 +a +\d /)
+    t.match(text, /\nvec-docs-1 +yes +1\.18\.3 +b +\d /)
+    const { step: _, ...counts } = shards
+    const idle = formatStatus({ ...report, resource, shards: counts }, new Date())
+    t.match(idle, '\nShards: 11 of 12 replicas are Active\n\nNODE ')
+  },
+)
 
 t.test('status --json is what the drawing is created from', async (t) => {
   const { out } = await type('status', 'qc/docs', '--json')
@@ -152,7 +191,7 @@ t.test(
     await world.client.delete(secret)
     const { code, out } = await type('status', 'qc/docs')
     t.equal(code, EXIT_CODES.success)
-    t.match(out, /\nvec-docs-1 +yes +- +- +GET \/cluster on vec-docs-1\.\S+ answered 401: /)
+    t.match(out, /\nvec-docs-1 +yes +- +- +- +- +GET \/cluster on vec-docs-1\.\S+ answered 401: /)
     t.notMatch(out, /COLLECTION/)
   },
 )

@@ -1,0 +1,305 @@
+/**
+ * `plan <cluster>`: shows what the operator does with the shards of a cluster, without doing it. It asks
+ * every node as the Job does, and plans with the same function.
+ */
+import { VecCluster } from '../../crds/cluster.ts'
+import { clusterConnection } from '../../crds/contract/connection.ts'
+import { KubernetesError } from '../../crds/contract/errors.ts'
+import { parseProgress } from '../../crds/contract/job.ts'
+import { ANNOTATIONS, API_VERSION, releaseName } from '../../crds/contract/names.ts'
+import { AnyObject, StatefulSet } from '../../crds/kubernetes.ts'
+import { formatBytes, parseQuantity } from '../../crds/units.ts'
+import type { Kubernetes } from '../clients/kubernetes/client.ts'
+import { newObservationMemory, observeShards } from '../cluster/shards/observe.ts'
+import { peerName } from '../cluster/shards/queries.ts'
+import { planAll, viewAfter, type WholePlan } from '../cluster/shards/simulate.ts'
+import type { Step } from '../cluster/shards/step.ts'
+import type { ClusterView, DesiredShards, PeerView } from '../cluster/shards/view.ts'
+import {
+  booleanFlag,
+  CliError,
+  CLUSTER_FLAGS,
+  engineClients,
+  EXIT_CODES,
+  JSON_FLAG,
+  stringFlag,
+  type CliCommand,
+  type Invocation,
+} from './command.ts'
+import { parseKind } from './resource.ts'
+import { formatColumns } from './table.ts'
+
+export const plan: CliCommand = {
+  name: 'plan',
+  operands: '<kind>/<name>',
+  operandCount: { min: 1, max: 2 },
+  summary: 'show the next steps for the shards of a VecCluster, without changing anything',
+  details: [
+    'Asks every node for its shards and plans as the operator does: nodes that have lost their data, missing and defective replicas, nodes to remove, and balance. Each step assumes that the ones before it have succeeded. Replicas that are Dead are shown as repaired; the operator gives the engine ten minutes to do so.',
+    'With --replicas it plans for another number of nodes; new nodes are empty. Fails if the operator would refuse the work.',
+  ],
+  flags: {
+    ...CLUSTER_FLAGS,
+    replicas: {
+      type: 'string',
+      value: 'NUMBER',
+      description: 'number of nodes to plan for; default: spec.replicas',
+    },
+    replace: {
+      type: 'string',
+      value: 'NODES',
+      description: 'nodes whose data is lost, separated by commas',
+    },
+    ...JSON_FLAG,
+  },
+  run: showPlan,
+}
+
+/** Nodes that have just changed differ for a moment. */
+const MAX_OBSERVATIONS = 4
+const OBSERVATION_PAUSE_MS = 1_000
+const MAX_NODES = 1000
+
+/** The plan as it is printed. */
+interface PlanReport {
+  cluster: { namespace: string; name: string }
+  /** Number of pods of the StatefulSet, and the number that is planned for. */
+  nodes: number
+  plannedNodes: number
+  /** Desired number of replicas, and how many are Active. */
+  replicas: number
+  activeReplicas: number
+  steps: { step: Step; purpose: string; description: string; bytes: number }[]
+  bytes: number
+  end: WholePlan['end']
+}
+
+async function showPlan(call: Invocation): Promise<number> {
+  const [kind = '', name] = call.operands.flatMap((operand) => operand.split('/'))
+  if (parseKind(kind).kind !== VecCluster.kind || name === undefined || name === '') {
+    throw new CliError('plan: name a VecCluster, such as qc/docs', EXIT_CODES.usage)
+  }
+  const flags = readFlags(call)
+  const { kubernetes, namespace } = await call.connect()
+  const cluster = await readCluster(kubernetes, namespace, name)
+  const view = await observe(kubernetes, cluster, call)
+  const plannedNodes = flags.replicas ?? cluster.spec.replicas
+  const lost = new Set(await lostPeers(kubernetes, cluster, view))
+  for (const { id, ordinal, isMember } of view.peers) {
+    if (!isMember && ordinal !== undefined && flags.replaced.has(ordinal)) lost.add(id)
+  }
+  const desired = desiredShards(cluster, plannedNodes, [...lost])
+  const start = withNewNodes(view, cluster, plannedNodes)
+  const report = planReport(cluster, view.nodes, { start, desired })
+  call.print(
+    booleanFlag(call, 'json') ? `${JSON.stringify(report, null, 2)}\n` : formatReport(report),
+  )
+  return report.end.is === 'refused' ? EXIT_CODES.failure : EXIT_CODES.success
+}
+
+function readFlags(call: Invocation): { replicas: number | undefined; replaced: Set<number> } {
+  const text = stringFlag(call, 'replicas')
+  const replicas = text === undefined ? undefined : Number(text)
+  const isNumber = replicas === undefined || /^[0-9]{1,4}$/.test(text ?? '')
+  if (!isNumber || replicas === 0 || (replicas ?? 1) > MAX_NODES) {
+    throw new CliError(
+      `plan: --replicas ${text ?? ''}: must be a number from 1 to ${MAX_NODES}`,
+      EXIT_CODES.usage,
+    )
+  }
+  const names = stringFlag(call, 'replace')?.split(',') ?? []
+  const wrong = names.find((name) => !/^[0-9]{1,4}$/.test(name))
+  if (wrong !== undefined) {
+    throw new CliError(
+      `plan: --replace ${wrong}: must be numbers of nodes, such as 2`,
+      EXIT_CODES.usage,
+    )
+  }
+  return { replicas, replaced: new Set(names.map(Number)) }
+}
+
+async function readCluster(
+  kubernetes: Kubernetes,
+  namespace: string,
+  name: string,
+): Promise<VecCluster> {
+  const clusters = { apiVersion: API_VERSION, plural: VecCluster.plural, namespace }
+  const cluster = await kubernetes.get(clusters, name, VecCluster.schema)
+  if (cluster === undefined) throw new CliError(`VecCluster ${namespace}/${name} not found`)
+  if (!cluster.spec.cluster.enabled) {
+    throw new CliError(
+      `VecCluster ${namespace}/${name} has spec.cluster.enabled false: it has one node, and no shard can be moved`,
+    )
+  }
+  return cluster
+}
+
+/** Repeats the observation while the nodes differ, or while a replica only looks unreadable. */
+async function observe(
+  kubernetes: Kubernetes,
+  cluster: VecCluster,
+  call: Invocation,
+): Promise<ClusterView> {
+  const { namespace, name } = cluster.metadata
+  const statefulSets = { apiVersion: 'apps/v1', plural: 'statefulsets', namespace }
+  const statefulSet = await kubernetes.get(statefulSets, releaseName(name), StatefulSet)
+  if (statefulSet === undefined) {
+    throw new CliError(
+      `VecCluster ${namespace}/${name} is not installed yet: it has no StatefulSet`,
+    )
+  }
+  const zones = (cluster.status?.nodes ?? []).flatMap(({ ordinal, zone }) =>
+    zone === undefined ? [] : [[String(ordinal), zone] as const],
+  )
+  const memory = newObservationMemory()
+  const options = {
+    nodes: statefulSet.spec.replicas ?? 1,
+    zones: Object.fromEntries(zones),
+    volumeBytes: volumeBytes(cluster),
+    memory,
+  }
+  const engineForPod = engineClients(kubernetes, clusterConnection(cluster), call)
+  for (let count = 1; ; count += 1) {
+    const view = await observeShards(options, engineForPod, call.signal)
+    const isClear = view.unsettled === undefined && memory.suspects.size === 0
+    if (isClear || view.broken !== undefined || count === MAX_OBSERVATIONS) return view
+    await call.time.sleep(OBSERVATION_PAUSE_MS, call.signal)
+  }
+}
+
+function volumeBytes({ spec }: VecCluster): number {
+  return parseQuantity(spec.persistence.size)
+}
+
+/** Peers of nodes whose volume is not the one that the status records, and that are not members. */
+async function lostPeers(
+  kubernetes: Kubernetes,
+  { metadata, status }: VecCluster,
+  { peers }: ClusterView,
+): Promise<number[]> {
+  const { namespace, name } = metadata
+  const recorded = status?.nodes ?? []
+  const suspected = recorded.filter(({ peer, volume }) => {
+    return volume !== undefined && peers.some(({ id, isMember }) => id === peer && !isMember)
+  })
+  if (suspected.length === 0) return []
+  const claims = { apiVersion: 'v1', plural: 'persistentvolumeclaims', namespace }
+  const isClaim = new RegExp(`-${releaseName(name)}-[0-9]+$`)
+  try {
+    const found = await kubernetes.list(claims, AnyObject)
+    const volumes = new Set(
+      found.flatMap(({ metadata }) => (isClaim.test(metadata.name) ? [metadata.uid] : [])),
+    )
+    return suspected.filter(({ volume }) => !volumes.has(volume)).map(({ peer }) => peer)
+  } catch (error) {
+    // Users who may not read claims name the nodes with --replace.
+    if (error instanceof KubernetesError && error.status === 403) return []
+    throw error
+  }
+}
+
+/** As the hook decides it: balance is due after the number of nodes has changed, unless it is always due. */
+function desiredShards(
+  { metadata, spec, status }: VecCluster,
+  nodes: number,
+  lost: number[],
+): DesiredShards {
+  const { annotations, uid = '' } = metadata
+  const accepted = annotations?.[ANNOTATIONS.acceptRisk]?.split(',').map((risk) => risk.trim())
+  const progress = parseProgress(annotations?.[ANNOTATIONS.progress], uid)
+  const { balance, maxTransfers } = spec.shards
+  const isRescaled = nodes !== (status?.balancedNodes ?? nodes) || nodes !== spec.replicas
+  return {
+    nodes,
+    repair: spec.healing.replicas,
+    allowsFewerReplicas: accepted?.includes('fewer-replicas') === true,
+    balance: balance === 'Always' || (balance === 'OnScale' && isRescaled),
+    lost,
+    maxTransfers,
+    moves: progress?.shards?.moves ?? [],
+    deadSeconds: Number.MAX_SAFE_INTEGER,
+  }
+}
+
+/** Nodes that do not exist yet: members without a shard. Their ids are negative: no peer has one. */
+function withNewNodes(view: ClusterView, cluster: VecCluster, nodes: number): ClusterView {
+  const added = Array.from({ length: Math.max(0, nodes - view.nodes) }, (_, index): PeerView => {
+    const ordinal = view.nodes + index
+    const freeBytes = volumeBytes(cluster)
+    return { id: -1 - ordinal, ordinal, isMember: true, freeBytes }
+  })
+  return { ...view, nodes: view.nodes + added.length, peers: [...view.peers, ...added] }
+}
+
+function planReport(
+  { metadata: { namespace, name } }: VecCluster,
+  nodes: number,
+  { start, desired }: { start: ClusterView; desired: DesiredShards },
+): PlanReport {
+  const { steps, end } = planAll(start, desired)
+  let view = start
+  const described = steps.map(({ step, purpose, bytes }) => {
+    const description = describeStep(view, step)
+    view = viewAfter(view, step)
+    return { step, purpose, description, bytes }
+  })
+  const shards = start.collections.flatMap(({ factor, shards: all }) =>
+    all.map(({ replicas }) => ({ factor, replicas })),
+  )
+  const isActive = ({ state }: { state: string }) => state === 'Active'
+  return {
+    cluster: { namespace, name },
+    nodes,
+    plannedNodes: desired.nodes,
+    replicas: shards.reduce((sum, { factor }) => sum + Math.min(factor, desired.nodes), 0),
+    activeReplicas: shards.reduce((sum, { replicas }) => sum + replicas.filter(isActive).length, 0),
+    steps: described,
+    bytes: steps.reduce((sum, { bytes }) => sum + bytes, 0),
+    end,
+  }
+}
+
+function describeStep(view: ClusterView, step: Step): string {
+  switch (step.do) {
+    case 'replicate':
+      return `copy ${step.collection}/${step.shard} from ${peerName(view, step.from)} to ${peerName(view, step.to)}`
+    case 'repair':
+      return `repair ${step.collection}/${step.shard} on ${peerName(view, step.to)} from ${peerName(view, step.from)}`
+    case 'drop':
+      return `drop ${step.collection}/${step.shard} on ${peerName(view, step.peer)}`
+    case 'removePeer':
+      return `remove ${peerName(view, step.peer)} from the cluster`
+    case 'scaleDown':
+      return `lower the StatefulSet to ${step.nodes} pods`
+  }
+}
+
+function formatReport(report: PlanReport): string {
+  const { cluster, nodes, plannedNodes, replicas, activeReplicas, steps, bytes } = report
+  const target = nodes === plannedNodes ? '' : ` -> ${plannedNodes}`
+  const rows = steps.map(({ purpose, description, bytes: size }, index) => [
+    String(index + 1),
+    purpose,
+    size === 0 ? '-' : formatBytes(size),
+    description,
+  ])
+  const copies = steps.filter((step) => step.bytes > 0).length
+  return [
+    `cluster ${cluster.namespace}/${cluster.name}, nodes: ${nodes}${target}, ${activeReplicas} Active replicas of ${replicas}\n\n`,
+    rows.length === 0 ? '' : formatColumns([['STEP', 'PURPOSE', 'SIZE', 'ACTION'], ...rows]) + '\n',
+    formatEnd(report),
+    `${steps.length} steps, ${copies} copies of ${formatBytes(bytes)} in total; nothing was changed\n`,
+  ].join('')
+}
+
+function formatEnd({ end, steps }: PlanReport): string {
+  const then = steps.length === 0 ? '' : 'then '
+  switch (end.is) {
+    case 'done':
+      return steps.length === 0 ? 'nothing is due\n' : ''
+    case 'waiting':
+      return `${then}waiting: ${end.message}\n`
+    case 'refused':
+      return `${then}refused: ${end.reason}: ${end.message}\n`
+  }
+}
