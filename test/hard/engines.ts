@@ -74,8 +74,13 @@ export class RealEngines {
 
   async start(pod: Pod, sandbox: Sandbox): Promise<Running> {
     const [, set = pod.metadata.name, ordinal = '0'] = /^(.+)-(\d+)$/.exec(pod.metadata.name) ?? []
-    const node = await this.#clusterOf(set).node(Number(ordinal))
+    const node = await this.prepare(set, Number(ordinal))
     return node.run(pod.metadata.uid ?? '', sandbox)
+  }
+
+  /** The node at an ordinal, with its links, before it runs. */
+  prepare(set: string, ordinal: number): Promise<RealNode> {
+    return this.#clusterOf(set).node(ordinal)
   }
 
   node(set: string, ordinal: number): RealNode {
@@ -168,6 +173,8 @@ export class RealNode {
   readonly uri: string
   /** Node 0 starts a new cluster unless it is given a peer to join. */
   bootstrap: string | undefined
+  /** What the container runs instead of the engine's command line, which it ends with. */
+  command: (engine: string[]) => [string, ...string[]] = ([bin = '', ...args]) => [bin, ...args]
   readonly #options: NodeOptions
   #fronts: Link[] = []
   /** For the world: it can be cut. */
@@ -297,7 +304,8 @@ export class RealNode {
     const joins = this.bootstrap === undefined ? [] : ['--bootstrap', this.bootstrap]
     const args = ['--config-path', file, '--disable-telemetry', '--uri', this.uri, ...joins]
     const env = { ...process.env, QDRANT_INIT_FILE_PATH: join(folder, 'initialized') }
-    const child = spawn(bin, args, { cwd: folder, env, stdio: ['ignore', log, log] })
+    const [program, ...rest] = this.command([bin, ...args])
+    const child = spawn(program, rest, { cwd: folder, env, stdio: ['ignore', log, log] })
     closeSync(log)
     // A binary that is missing shows as a node that never answers.
     child.on('error', () => undefined)

@@ -22,6 +22,7 @@ const FIRST_KEYS = ['alpha', 'beta']
 const BATCH = 20
 const PAUSE_MS = 20
 const WRITE_MS = 8_000
+const RETRY_MS = 500
 const CHURN_MS = 1_500
 const REWRITE_ATTEMPTS = 20
 const REWRITE_PAUSE_MS = 500
@@ -41,11 +42,15 @@ export interface TrafficOptions {
   urls: () => readonly string[]
   replicas: number
   shards: number
+  /** How often a read that failed, or that found another value, is repeated. */
+  retries?: number
 }
 
 export class Traffic {
   /** Reads that found the acknowledged point, that failed, and that found another value. */
   readonly reads = { good: 0, failed: 0, wrong: 0 }
+  /** Reads that never found the acknowledged point, with all their retries: the last outcome of each. */
+  readonly unserved: string[] = []
   readonly writes = { good: 0, failed: 0 }
   readonly #options: TrafficOptions
   #areas: Area[] = []
@@ -176,6 +181,21 @@ export class Traffic {
   }
 
   async #readOne(area: Area, id: number): Promise<void> {
+    const { retries = 0 } = this.#options
+    for (let attempt = 0; ; attempt += 1) {
+      const { outcome, detail } = await this.#tryRead(area, id)
+      if (attempt === 0) this.reads[outcome] += 1
+      // A collection or a shard key that is deleted meanwhile takes its points with it.
+      if (outcome === 'good' || this.#over || !this.#areas.includes(area)) return
+      if (attempt === retries) {
+        if (retries > 0) this.unserved.push(`${area.collection}/${id}: ${outcome}: ${detail}`)
+        return
+      }
+      await pause(RETRY_MS)
+    }
+  }
+
+  async #tryRead(area: Area, id: number) {
     const { ledger } = this.#options
     const from = ledger.now()
     const body = { ids: [id], with_payload: true, with_vector: true, ...keyOf(area) }
@@ -185,9 +205,10 @@ export class Traffic {
       const name = { collection: area.collection, ...keyed(area), id }
       const allowed = ledger.allowed(name, from, ledger.now())
       const found = point === undefined ? null : (versionOf(point) ?? -1)
-      this.reads[allowed.has(found) ? 'good' : 'wrong'] += 1
-    } catch {
-      this.reads.failed += 1
+      const detail = `found ${found ?? 'nothing'}, allowed is ${[...allowed].join(' or ')}`
+      return { outcome: allowed.has(found) ? ('good' as const) : ('wrong' as const), detail }
+    } catch (error) {
+      return { outcome: 'failed' as const, detail: String(error) }
     }
   }
 

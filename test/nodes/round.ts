@@ -1,0 +1,278 @@
+/**
+ * One round: a cluster that grows, shrinks, loses every volume once and is killed at random, under one writer
+ * and one reader, and the verdict of the oracle on each node's own replicas.
+ */
+import { Dice } from '../faults/machine/dice.ts'
+import { Ledger } from '../hard/ledger.ts'
+import { compare, comparisons, textOf } from '../hard/oracle.ts'
+import { ask } from '../hard/ask.ts'
+import { readReplicas, unsettled } from '../hard/replicas.ts'
+import { COLLECTIONS, Traffic } from '../hard/traffic.ts'
+import { ShardJobs, type Ended } from './job.ts'
+import type { Plan, Stage, Strike } from './plan.ts'
+import { Strikes } from './strikes.ts'
+import { missingReplicas, replicasByPeer, Watch, type Sample } from './watch.ts'
+import { NodesWorld } from './world.ts'
+
+export interface RoundOptions {
+  bin: string
+  octet: number
+  /** Without the operator: the StatefulSet is scaled, volumes are lost, and nothing else is done. */
+  isControl: boolean
+}
+
+export interface Result {
+  findings: string[]
+  /** What was done and how it ended, in order. */
+  log: string[]
+  samples: readonly Sample[]
+  struck: ReadonlyMap<Strike, number>
+  /** Points compared, each on each node. */
+  compared: number
+  /** Points whose replicas differ and whose last write failed: the client has to repeat it. */
+  uncertain: number
+  volumesLost: number
+  jobs: number
+  processes: number
+  reads: Traffic['reads']
+  unserved: readonly string[]
+  writes: Traffic['writes']
+}
+
+const COPIES = 2
+const FIRST_NODES = 3
+/** A stage without faults takes about a minute. */
+const WORK_MS = 480_000
+/** What the chart alone gets: nothing changes afterwards. */
+const CONTROL_MS = 30_000
+const WHOLE_MS = 120_000
+const START_MS = 60_000
+const POLL_MS = 500
+/** A read is repeated every half second. */
+const READ_RETRIES = 60
+const MAX_PRINTED = 6
+
+export async function runRound(plan: Plan, options: RoundOptions): Promise<Result> {
+  const { bin, octet, isControl } = options
+  const world = await NodesWorld.start({ bin, octet, nodes: FIRST_NODES, hasGuard: !isControl })
+  const round = new Round(world, plan, isControl)
+  try {
+    await round.run()
+  } finally {
+    await round.stop()
+    if (process.env['NODES_KEEP'] !== '1' || round.result().findings.length === 0) {
+      await world.close()
+    } else {
+      console.error(`kept: ${world.folder}`)
+      await world.close({ keepsFolder: true })
+    }
+  }
+  return round.result()
+}
+
+class Round {
+  readonly #world: NodesWorld
+  readonly #plan: Plan
+  readonly #isControl: boolean
+  readonly #ledger = new Ledger()
+  readonly #traffic: Traffic
+  readonly #watch: Watch
+  readonly #jobs: ShardJobs
+  readonly #strikes: Strikes
+  readonly #findings: string[] = []
+  readonly #log: string[] = []
+  readonly #counts = { compared: 0, uncertain: 0, volumesLost: 0, jobs: 0, processes: 0 }
+
+  constructor(world: NodesWorld, plan: Plan, isControl: boolean) {
+    this.#world = world
+    this.#plan = plan
+    this.#isControl = isControl
+    this.#traffic = new Traffic({
+      ledger: this.#ledger,
+      dice: new Dice(plan.seed + 1),
+      urls: () => world.service(),
+      replicas: COPIES,
+      shards: plan.shards,
+      retries: READ_RETRIES,
+    })
+    this.#watch = new Watch(world)
+    this.#jobs = new ShardJobs(world)
+    const targets = { world, jobs: this.#jobs, watch: this.#watch }
+    this.#strikes = new Strikes(targets, new Dice(plan.seed + 2), plan.strikeMs)
+  }
+
+  async run(): Promise<void> {
+    const members = async () => (await this.#watch.peerIds()).size === FIRST_NODES
+    if (!(await until(members, START_MS))) throw new Error('the first nodes do not start')
+    this.#world.recordFormation(FIRST_NODES)
+    await this.#traffic.fill(this.#plan.points)
+    this.#traffic.start({ churns: true })
+    for (const stage of this.#plan.stages) await this.#stage(stage)
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all([this.#strikes.stop(), this.#traffic.stop()])
+    await this.#watch.stop()
+  }
+
+  result(): Result {
+    const { reads, writes, unserved } = this.#traffic
+    const reading = unserved
+      .slice(0, MAX_PRINTED)
+      .map((detail) => `a read never succeeded: ${detail}`)
+    return {
+      findings: [...this.#findings, ...this.#watch.findings, ...reading],
+      log: this.#log,
+      samples: this.#watch.samples,
+      struck: this.#strikes.struck,
+      ...this.#counts,
+      ...{ reads, writes, unserved },
+    }
+  }
+
+  async #stage({ nodes, lost }: Stage): Promise<void> {
+    const before = this.#world.replicas
+    await this.#world.setSpec(nodes)
+    if (nodes > before || this.#isControl) await this.#world.scale(nodes)
+    await this.#work(`${before} -> ${nodes} nodes`, nodes, [])
+    this.#world.recordFormation(nodes)
+    await this.#judge(`with ${nodes} nodes`)
+    for (const victim of lost) {
+      const leader = (await this.#watch.leader()) ?? 0
+      const ordinal = victim === 'leader' ? leader : victim
+      const peer = (await this.#watch.peerIds()).get(ordinal)
+      await this.#world.loseVolume(ordinal)
+      this.#counts.volumesLost += 1
+      const what = `volume of node ${ordinal}${ordinal === leader ? ', the leader,' : ''} lost`
+      await this.#work(what, nodes, peer === undefined ? [] : [peer])
+      await this.#judge(`after the loss of volume ${ordinal}`)
+    }
+  }
+
+  /** The operator's work, or the time that the chart alone gets; then everything must be whole. */
+  async #work(what: string, nodes: number, lost: number[]): Promise<void> {
+    const started = Date.now()
+    say(what)
+    this.#strikes.start()
+    const { zones } = this.#plan
+    const ended = this.#isControl
+      ? await pause(CONTROL_MS)
+      : await this.#jobs.until({ nodes, lost, zones }, WORK_MS)
+    await this.#strikes.stop()
+    const why = await this.#incomplete(nodes)
+    const took = `${Math.round((Date.now() - started) / 1000)} s`
+    this.#log.push(`${what}: ${took}${describe(ended)}; ${await this.#placement()}`)
+    say(this.#log.at(-1) ?? '')
+    if (ended !== undefined) {
+      this.#counts.jobs += ended.jobs
+      this.#counts.processes += ended.processes
+      if (ended.state === undefined) {
+        this.#findings.push(`${what}: no end in time: ${ended.reason} ${ended.message}`)
+      }
+    }
+    if (why !== undefined) this.#findings.push(`${what}: ${why}`)
+  }
+
+  /** Why the cluster is not as it should be; undefined once it is. */
+  async #incomplete(nodes: number): Promise<string | undefined> {
+    let why: string | undefined
+    const isWhole = async () => {
+      why = await this.#defect(nodes)
+      return why === undefined
+    }
+    await until(isWhole, this.#isControl ? 0 : WHOLE_MS)
+    return why
+  }
+
+  async #defect(nodes: number): Promise<string | undefined> {
+    const world = this.#world
+    const ordinals = world.ordinals()
+    if (ordinals.length !== nodes) return `${ordinals.length} pods instead of ${nodes}`
+    const unready = ordinals.filter((ordinal) => !world.isReady(ordinal))
+    if (unready.length > 0) return `not ready: node ${unready.join(', ')}`
+    const peers = await this.#watch.peerIds()
+    for (const ordinal of ordinals) {
+      const { url } = world.node(ordinal)
+      const known = (await ask(url, 'GET', '/cluster')) as { peers: object }
+      const ids = Object.keys(known.peers)
+      const isSame =
+        ids.length === peers.size && [...peers.values()].every((id) => ids.includes(String(id)))
+      if (!isSame) return `node ${ordinal} lists ${ids.length} peers, ${peers.size} answer`
+    }
+    for (const collection of COLLECTIONS) {
+      const view = await unsettled(world.urls(), collection)
+      if (view !== undefined && view !== 'no collection') return `${collection}: ${view}`
+    }
+    const [url = ''] = world.urls()
+    return (await missingReplicas(url, Math.min(COPIES, nodes)))[0]
+  }
+
+  async #placement(): Promise<string> {
+    try {
+      const peers = await this.#watch.peerIds()
+      const [url = ''] = this.#world.service()
+      const held = await replicasByPeer(url)
+      const counts = [...peers].map(([, id]) => held.get(id)?.length ?? 0)
+      return `replicas by node: ${counts.join(', ')}`
+    } catch {
+      return 'no node answers'
+    }
+  }
+
+  /** Each node's own replicas against what was acknowledged. Traffic rests while the oracle reads. */
+  async #judge(when: string): Promise<void> {
+    await this.#traffic.stop()
+    const urls = this.#isControl ? this.#world.service() : this.#world.urls()
+    for (const collection of COLLECTIONS) {
+      try {
+        await until(async () => (await unsettled(urls, collection)) === undefined, POLL_MS * 20)
+        const replicas = await readReplicas(urls, collection)
+        this.#counts.compared += comparisons(replicas)
+        const now = this.#ledger.now()
+        const expected = { ledger: this.#ledger, collection, from: now, to: now }
+        const found = compare(expected, replicas).filter((finding) => {
+          const { id, key } = finding
+          const name = { collection, id, ...(key !== undefined && { key }) }
+          const isOpen = finding.kind === 'replicas differ' && this.#ledger.isUncertain(name)
+          if (isOpen) this.#counts.uncertain += 1
+          return !isOpen
+        })
+        if (found.length === 0) continue
+        const listed = found.slice(0, MAX_PRINTED).map((finding) => `  ${textOf(finding)}`)
+        this.#findings.push(`${collection} ${when}: ${found.length} findings`, ...listed)
+      } catch (error) {
+        this.#findings.push(`${collection} ${when} cannot be read: ${String(error)}`)
+      }
+    }
+    this.#traffic.start({ churns: true })
+  }
+}
+
+function describe(ended: Ended | undefined): string {
+  if (ended === undefined) return ''
+  const { state, jobs, processes } = ended
+  return `, ${state ?? 'no end'}, ${jobs} Jobs, ${processes} processes`
+}
+
+async function until(met: () => Promise<boolean>, ms: number): Promise<boolean> {
+  const end = Date.now() + ms
+  for (;;) {
+    try {
+      if (await met()) return true
+    } catch {
+      // A node that does not answer yet.
+    }
+    if (Date.now() > end) return false
+    await pause(POLL_MS)
+  }
+}
+
+function pause(ms: number): Promise<undefined> {
+  return new Promise((resolve) => setTimeout(() => resolve(undefined), ms))
+}
+
+function say(line: string): void {
+  if (process.env['NODES_VERBOSE'] === '1') {
+    console.error(new Date().toISOString().slice(11, 23), line)
+  }
+}

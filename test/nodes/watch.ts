@@ -1,0 +1,181 @@
+/**
+ * Looks at the cluster all the time: Active replicas of each shard, and the groups of nodes that know each
+ * other. What it finds wrong is a finding of the round.
+ */
+import { ask, pathOf } from '../hard/ask.ts'
+import { viewOf } from '../hard/replicas.ts'
+import type { NodesWorld } from './world.ts'
+
+export interface Sample {
+  /** Milliseconds since the start of the round. */
+  at: number
+  pods: number
+  /** Number of clusters that the answering nodes form. */
+  clusters: number
+  /** Active replicas by `collection/shard`, as the node with the newest consensus state reports them. */
+  active: Record<string, number>
+}
+
+interface Peers {
+  peer_id: number
+  peers: Record<string, { uri: string }>
+  raft_info: { commit: number; leader: number | null }
+}
+
+const PAUSE_MS = 500
+const CALL_MS = 2_000
+/** A shard whose last Active replica restarts is reported as Active; none for so many samples is a finding. */
+const MOST_EMPTY = 3
+
+export class Watch {
+  readonly samples: Sample[] = []
+  readonly findings: string[] = []
+  readonly #world: NodesWorld
+  readonly #started = Date.now()
+  readonly #empty = new Map<string, number>()
+  #over = false
+  readonly #work: Promise<void>
+
+  constructor(world: NodesWorld) {
+    this.#world = world
+    this.#work = this.#run()
+  }
+
+  async stop(): Promise<void> {
+    this.#over = true
+    await this.#work
+  }
+
+  /** Ordinal of the leader; undefined while there is none. */
+  async leader(): Promise<number | undefined> {
+    for (const { ordinal, peers } of await this.#peers()) {
+      if (peers.raft_info.leader === peers.peer_id) return ordinal
+    }
+    return undefined
+  }
+
+  /** Id of each answering node, by ordinal. */
+  async peerIds(): Promise<Map<number, number>> {
+    const found = await this.#peers()
+    return new Map(found.map(({ ordinal, peers }) => [ordinal, peers.peer_id]))
+  }
+
+  async #run(): Promise<void> {
+    while (!this.#over) {
+      try {
+        await this.#sample()
+      } catch {
+        // No node answers at this moment.
+      }
+      await new Promise((resolve) => setTimeout(resolve, PAUSE_MS))
+    }
+  }
+
+  async #sample(): Promise<void> {
+    const found = await this.#peers()
+    const newest = found.toSorted(
+      (one, other) => other.peers.raft_info.commit - one.peers.raft_info.commit,
+    )[0]
+    if (newest === undefined) return
+    const active = await activeReplicas(newest.url)
+    const sample = {
+      at: Date.now() - this.#started,
+      pods: this.#world.ordinals().length,
+      clusters: groups(found.map(({ peers }) => peers)),
+      active,
+    }
+    this.#judge(sample)
+    this.samples.push(sample)
+  }
+
+  #judge({ clusters, active, at }: Sample): void {
+    if (clusters > 1) this.#find(`${clusters} clusters answer`, at)
+    for (const [shard, count] of Object.entries(active)) {
+      const wasActive = this.samples.some((sample) => (sample.active[shard] ?? 0) > 0)
+      const empty = count === 0 && wasActive ? (this.#empty.get(shard) ?? 0) + 1 : 0
+      this.#empty.set(shard, empty)
+      if (empty === MOST_EMPTY) this.#find(`${shard} has no Active replica`, at)
+    }
+  }
+
+  #find(text: string, at: number): void {
+    if (this.findings.some((found) => found.startsWith(text))) return
+    this.findings.push(`${text} after ${Math.round(at / 1000)} s`)
+  }
+
+  async #peers(): Promise<{ ordinal: number; url: string; peers: Peers }[]> {
+    const found = await Promise.all(
+      this.#world.ordinals().map(async (ordinal) => {
+        if (!this.#world.isReady(ordinal)) return []
+        const { url } = this.#world.node(ordinal)
+        try {
+          const peers = (await ask(url, 'GET', '/cluster', undefined, CALL_MS)) as Peers
+          return [{ ordinal, url, peers }]
+        } catch {
+          return []
+        }
+      }),
+    )
+    return found.flat()
+  }
+}
+
+/** Nodes that list each other are one cluster. */
+function groups(nodes: readonly Peers[]): number {
+  const left = new Set(nodes)
+  let count = 0
+  for (const node of left) {
+    count += 1
+    for (const other of left) {
+      const isOne = String(other.peer_id) in node.peers || String(node.peer_id) in other.peers
+      if (other === node || isOne) left.delete(other)
+    }
+  }
+  return count
+}
+
+export async function activeReplicas(url: string): Promise<Record<string, number>> {
+  const active: Record<string, number> = {}
+  const { collections } = (await ask(url, 'GET', '/collections', undefined, CALL_MS)) as {
+    collections: { name: string }[]
+  }
+  for (const { name } of collections.toSorted((one, other) => (one.name < other.name ? -1 : 1))) {
+    const view = await viewOf(url, name)
+    for (const { shard_id: shard, state } of [
+      ...(view?.local_shards ?? []),
+      ...(view?.remote_shards ?? []),
+    ]) {
+      const key = `${name}/${shard}`
+      active[key] = (active[key] ?? 0) + (state === 'Active' ? 1 : 0)
+    }
+  }
+  return active
+}
+
+/** Replicas that a shard should have: two, or one on a single node. */
+export async function missingReplicas(url: string, replicas: number): Promise<string[]> {
+  const active = await activeReplicas(url)
+  return Object.entries(active).flatMap(([shard, count]) =>
+    count === replicas ? [] : [`${shard} has ${count} Active replicas instead of ${replicas}`],
+  )
+}
+
+/** Replicas of all collections on each node, by the id of its peer. */
+export async function replicasByPeer(url: string): Promise<Map<number, string[]>> {
+  const held = new Map<number, string[]>()
+  const { collections } = (await ask(url, 'GET', '/collections')) as {
+    collections: { name: string }[]
+  }
+  for (const { name } of collections) {
+    const view = await viewOf(url, name)
+    if (view === undefined) continue
+    const all = [
+      ...view.local_shards.map((shard) => ({ ...shard, peer_id: view.peer_id })),
+      ...view.remote_shards,
+    ]
+    for (const { shard_id: shard, peer_id: peer } of all) {
+      held.set(peer, [...(held.get(peer) ?? []), `${pathOf(name)}/${shard}`])
+    }
+  }
+  return held
+}
