@@ -55,7 +55,12 @@ function finishMoves(view: ClusterView, { moves, nodes }: DesiredShards): Plan |
 }
 
 function balance(view: ClusterView, desired: DesiredShards): Plan | undefined {
-  if (!desired.balance || absentNode(view, desired) !== undefined) return undefined
+  if (!desired.balance) return undefined
+  const absent = absentNode(view, desired)
+  // Done would mean that the shards are balanced over all nodes.
+  if (absent !== undefined) {
+    return { is: 'waiting', purpose: 'balance', message: `${absent} does not answer` }
+  }
   const move = bestMove(view, desired)
   if (move === undefined) return undefined
   const shard = findShard(view, move)

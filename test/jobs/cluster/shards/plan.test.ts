@@ -379,6 +379,18 @@ const CASES: Case[] = [
     plan: { is: 'done' },
   },
   {
+    title: 'shards are not balanced while a node does not answer',
+    model: {
+      peers: {
+        1: { ordinal: 0, isUp: true },
+        2: { ordinal: 1, isUp: true },
+        3: { ordinal: 2, isUp: false },
+      },
+    },
+    desired: { balance: true },
+    plan: { is: 'waiting', purpose: 'balance', message: 'node 2 does not answer' },
+  },
+  {
     title: 'a new node gets a replica of the fullest one',
     model: {
       shards: {
