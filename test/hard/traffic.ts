@@ -44,6 +44,8 @@ export interface TrafficOptions {
   shards: number
   /** How often a read that failed, or that found another value, is repeated. */
   retries?: number
+  /** Time between two changes of shard keys, the alias and the collection. */
+  churnMs?: number
 }
 
 export class Traffic {
@@ -152,12 +154,12 @@ export class Traffic {
 
   /** One call at a time: nothing is written into a collection that is being deleted. */
   async #write(): Promise<void> {
-    const { dice } = this.#options
-    let nextChurn = Date.now() + CHURN_MS
+    const { dice, churnMs = CHURN_MS } = this.#options
+    let nextChurn = Date.now() + churnMs
     while (!this.#over) {
       if (this.#churns && Date.now() > nextChurn) {
         await this.#churn()
-        nextChurn = Date.now() + CHURN_MS
+        nextChurn = Date.now() + churnMs
       }
       const area = this.#areas[dice.between(0, Math.max(0, this.#areas.length - 1))]
       if (area !== undefined) {

@@ -109,7 +109,7 @@ export class ShardJobs {
       VEC_CREDENTIALS: credentials,
       VEC_ENGINE_ROUTE: 'proxy',
       LOG_FORMAT: 'text',
-      LOG_LEVEL: process.env['NODES_VERBOSE'] === '1' ? 'DEBUG' : 'INFO',
+      LOG_LEVEL: process.env['NODES_DEBUG'] === '1' ? 'DEBUG' : 'INFO',
     }
   }
 

@@ -98,6 +98,7 @@ function printResult({ seed }: Plan, result: Result, took: number): void {
       `${result.volumesLost} volumes lost, ${result.writes.good}/${result.writes.failed} writes, ` +
       `${result.reads.good}/${result.reads.failed}/${result.reads.wrong} reads, ` +
       `${result.unserved.length} reads never served` +
+      (result.hung > 0 ? `, ${result.hung} hung nodes killed` : '') +
       (uncertain > 0 ? `, ${uncertain} differ whose write failed` : ''),
   )
   for (const line of log) print(`  ${line}`)

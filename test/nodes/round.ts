@@ -32,6 +32,8 @@ export interface Result {
   /** Points whose replicas differ and whose last write failed: the client has to repeat it. */
   uncertain: number
   volumesLost: number
+  /** Nodes that stopped applying consensus entries and were killed. */
+  hung: number
   jobs: number
   processes: number
   reads: Traffic['reads']
@@ -50,6 +52,8 @@ const START_MS = 60_000
 const POLL_MS = 500
 /** A read is repeated every half second. */
 const READ_RETRIES = 60
+/** Each change goes through consensus, which a loaded machine slows down. */
+const CHURN_MS = 6_000
 const MAX_PRINTED = 6
 
 export async function runRound(plan: Plan, options: RoundOptions): Promise<Result> {
@@ -94,6 +98,7 @@ class Round {
       replicas: COPIES,
       shards: plan.shards,
       retries: READ_RETRIES,
+      churnMs: CHURN_MS,
     })
     this.#watch = new Watch(world)
     this.#jobs = new ShardJobs(world)
@@ -126,6 +131,7 @@ class Round {
       samples: this.#watch.samples,
       struck: this.#strikes.struck,
       ...this.#counts,
+      hung: this.#watch.hung,
       ...{ reads, writes, unserved },
     }
   }

@@ -26,13 +26,22 @@ const PAUSE_MS = 500
 const CALL_MS = 2_000
 /** A shard whose last Active replica restarts is reported as Active; none for so many samples is a finding. */
 const MOST_EMPTY = 3
+/**
+ * The engine can block its consensus thread for good when a shard key changes during a transfer that is
+ * retried (seen with 1.18.3 on a machine under heavy load). A user restarts the pod; so does this suite.
+ */
+const HUNG_MS = 60_000
 
 export class Watch {
   readonly samples: Sample[] = []
   readonly findings: string[] = []
+  /** Nodes that were killed because they applied no consensus entry any more. */
+  hung = 0
   readonly #world: NodesWorld
   readonly #started = Date.now()
   readonly #empty = new Map<string, number>()
+  /** Since when each node has had the same commit, lower than that of another node. */
+  readonly #behind = new Map<number, { commit: number; since: number }>()
   #over = false
   readonly #work: Promise<void>
 
@@ -77,6 +86,7 @@ export class Watch {
       (one, other) => other.peers.raft_info.commit - one.peers.raft_info.commit,
     )[0]
     if (newest === undefined) return
+    this.#killHung(found, newest.peers.raft_info.commit)
     const active = await activeReplicas(newest.url)
     const sample = {
       at: Date.now() - this.#started,
@@ -86,6 +96,21 @@ export class Watch {
     }
     this.#judge(sample)
     this.samples.push(sample)
+  }
+
+  #killHung(found: { ordinal: number; peers: Peers }[], newest: number): void {
+    const now = Date.now()
+    for (const { ordinal, peers } of found) {
+      const { commit } = peers.raft_info
+      const before = this.#behind.get(ordinal)
+      if (commit >= newest) this.#behind.delete(ordinal)
+      else if (before?.commit !== commit) this.#behind.set(ordinal, { commit, since: now })
+      else if (now - before.since > HUNG_MS) {
+        this.hung += 1
+        this.#behind.delete(ordinal)
+        this.#world.node(ordinal).signal('SIGKILL')
+      }
+    }
   }
 
   #judge({ clusters, active, at }: Sample): void {
