@@ -211,6 +211,7 @@ export function newJob(
 export function applied(overrides: Partial<AppliedRelease> = {}): AppliedRelease {
   return {
     planHash: 'other',
+    defaultAffinity: true,
     generation: 1,
     secretFingerprints: {},
     version: '1.18.3',

@@ -43,6 +43,8 @@ export const AppliedRelease = Type.Object({
   /** Number of the run that applied it. */
   run: Type.Integer({ minimum: 0 }),
   at: Timestamp(),
+  /** The pods prefer different Kubernetes nodes if the spec has no affinity. */
+  defaultAffinity: Type.Optional(Type.Boolean()),
   /** metadata.generation of the StatefulSet after the run: a cached object with a lower one is stale. */
   statefulSetGeneration: Type.Optional(Type.Integer({ minimum: 0 })),
 })
@@ -60,6 +62,8 @@ export const UpgradePlan = Type.Object({
   /** Chart version: spec.version without a leading v. */
   version: Type.String(),
   values: PassThrough(),
+  /** To be recorded with the release. */
+  defaultAffinity: Type.Optional(Type.Boolean()),
   /** For the annotation last-applied-spec. */
   spec: VecCluster.spec,
   acceptedRisks: Type.Array(Risk),

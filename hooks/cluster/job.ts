@@ -19,10 +19,12 @@ import { chartValues } from './values.ts'
 
 export function desiredRun(observed: Observed, settings: Settings): DesiredRun {
   const { cluster, secrets } = observed
+  const defaultAffinity = hasDefaultAffinity(observed)
   const { metadata, spec } = cluster
   const startMark = readAnnotation(metadata.annotations, ANNOTATIONS.restartedAt)
   const values = chartValues(cluster, {
     hasCaCertificate: secrets.get(spec.tls.secretRef?.name ?? '')?.data?.['ca.crt'] !== undefined,
+    defaultAffinity,
   })
   const target = {
     ...planTarget(cluster),
@@ -38,11 +40,22 @@ export function desiredRun(observed: Observed, settings: Settings): DesiredRun {
   return {
     ...target,
     values: withBootstrapGuard(values, cluster),
+    ...(defaultAffinity && { defaultAffinity }),
     generation: metadata.generation,
     ...(startMark !== undefined && { startMark }),
     spec,
     hash: shortHash(JSON.stringify({ ...target, generation: metadata.generation, startMark })),
   }
+}
+
+/**
+ * Only clusters that were installed with the default affinity have it: others would be restarted
+ * for it.
+ */
+function hasDefaultAffinity({ cluster, progress }: Observed): boolean {
+  const { applied } = progress ?? {}
+  if (applied !== undefined) return applied.defaultAffinity === true
+  return cluster.status?.helmRelease === undefined
 }
 
 /** The uninstall run of a release; its hash does not depend on what was applied. */

@@ -6,13 +6,16 @@ type Values = Record<string, unknown>
 
 const TLS_DIRECTORY = '/qdrant/tls'
 
-/** The facts about the TLS Secret that the values depend on. */
-export interface Certificate {
+/** What the values depend on besides the resource. */
+export interface ValueOptions {
+  /** Whether the TLS Secret has a `ca.crt`. */
   hasCaCertificate: boolean
+  /** Whether the pods prefer different Kubernetes nodes if the spec has no affinity. */
+  defaultAffinity?: boolean
 }
 
 /** The values of one release; values that are not set keep the chart's default for that version. */
-export function chartValues({ metadata, spec }: VecCluster, certificate: Certificate): Values {
+export function chartValues({ metadata, spec }: VecCluster, options: ValueOptions): Values {
   return {
     // Without it the chart appends its own name to the name of every object.
     fullnameOverride: releaseName(metadata.name),
@@ -27,12 +30,12 @@ export function chartValues({ metadata, spec }: VecCluster, certificate: Certifi
     metrics: { serviceMonitor: serviceMonitor(spec.metrics) },
     ...(spec.nodeSelector !== undefined && { nodeSelector: spec.nodeSelector }),
     ...(spec.tolerations !== undefined && { tolerations: spec.tolerations }),
-    ...(spec.affinity !== undefined && { affinity: spec.affinity }),
+    ...affinity(spec.affinity, releaseName(metadata.name), options),
     ...passedThrough(spec),
     ...(spec.image.unprivileged === true && RESTRICTED),
     ...disruptionBudget(spec),
     ...tlsMount(spec.tls),
-    config: deepMerge(operatorConfig(spec, certificate), spec.config),
+    config: deepMerge(operatorConfig(spec, options), spec.config),
   }
 }
 
@@ -64,6 +67,36 @@ function passedThrough(spec: ClusterSpec): Values {
   return Object.fromEntries(
     PASSED_THROUGH.flatMap((field) => (spec[field] === undefined ? [] : [[field, spec[field]]])),
   )
+}
+
+const HOST_WEIGHT = 100
+const ZONE_WEIGHT = 50
+
+/**
+ * Two nodes on one Kubernetes node, or in one zone, are lost together. A preference only: a small
+ * Kubernetes cluster runs them all the same.
+ */
+function affinity(
+  specified: ClusterSpec['affinity'],
+  release: string,
+  { defaultAffinity = false }: ValueOptions,
+): Values {
+  if (specified !== undefined) return { affinity: specified }
+  if (!defaultAffinity) return {}
+  const preference = (weight: number, topologyKey: string) => ({
+    weight,
+    podAffinityTerm: {
+      topologyKey,
+      labelSelector: { matchLabels: { 'app.kubernetes.io/instance': release } },
+    },
+  })
+  const preferences = [
+    preference(HOST_WEIGHT, 'kubernetes.io/hostname'),
+    preference(ZONE_WEIGHT, 'topology.kubernetes.io/zone'),
+  ]
+  return {
+    affinity: { podAntiAffinity: { preferredDuringSchedulingIgnoredDuringExecution: preferences } },
+  }
 }
 
 /** A majority of three nodes remains if one is evicted; of fewer, none may be missing. */
@@ -111,7 +144,7 @@ function tlsMount({ enabled, secretRef }: ClusterSpec['tls']): Values {
 /** The operator's own entries in the engine's configuration file. */
 function operatorConfig(
   { cluster, apiKey, tls }: ClusterSpec,
-  { hasCaCertificate }: Certificate,
+  { hasCaCertificate }: ValueOptions,
 ): Values {
   const service = {
     ...(tls.enabled && { enable_tls: true }),

@@ -59,6 +59,7 @@ async function readApplied(plan: UpgradePlan, tools: Dependencies): Promise<Appl
     secretFingerprints: plan.secretFingerprints,
     ...(plan.startMark !== undefined && { startMark: plan.startMark }),
     version: plan.spec.version,
+    ...(plan.defaultAffinity !== undefined && { defaultAffinity: plan.defaultAffinity }),
     run: plan.run,
     at: tools.time.now().toISOString(),
     ...(generation !== undefined && { statefulSetGeneration: generation }),

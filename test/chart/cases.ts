@@ -4,6 +4,8 @@ import type { ClusterSpec } from '../../crds/cluster.ts'
 export interface Case {
   name: string
   spec: Partial<ClusterSpec>
+  /** The cluster is new. */
+  defaultAffinity?: boolean
   /** The TLS Secret holds ca.crt. */
   hasAuthority?: boolean
 }
@@ -15,6 +17,7 @@ const secretRef = (name: string) => ({ autoGenerate: false, secretRef: { name, k
 export const CASES: readonly Case[] = [
   { name: 'defaults', spec: {} },
   { name: 'replicas', spec: { replicas: 3 } },
+  { name: 'default affinity', spec: {}, defaultAffinity: true },
   {
     name: 'podDisruptionBudget',
     spec: { replicas: 5, podDisruptionBudget: { maxUnavailable: 2 } },

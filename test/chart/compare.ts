@@ -59,8 +59,9 @@ export function recordedCases(): Renderings {
 }
 
 /** Values of one case, as the operator hands them to helm. */
-export function valuesFor({ spec, hasAuthority = false }: Case): object {
-  return chartValues(cluster({ name: 'a', spec }), { hasCaCertificate: hasAuthority })
+export function valuesFor({ spec, hasAuthority = false, defaultAffinity = false }: Case): object {
+  const options = { hasCaCertificate: hasAuthority, defaultAffinity }
+  return chartValues(cluster({ name: 'a', spec }), options)
 }
 
 async function helmTemplate(helm: string, chart: string, values: object): Promise<string> {

@@ -2,7 +2,16 @@
 import t from 'tap'
 import { ANNOTATIONS } from '../../../crds/contract/names.ts'
 import { uninstallRun, desiredRun } from '../../../hooks/cluster/job.ts'
-import { cluster, observed, secret, settings, type ClusterOverrides } from '../../builders.ts'
+import type { Observed } from '../../../hooks/cluster/observed.ts'
+import {
+  applied,
+  cluster,
+  observed,
+  progress,
+  secret,
+  settings,
+  type ClusterOverrides,
+} from '../../builders.ts'
 
 function planOf(parts: ClusterOverrides, data: Record<string, string> = {}) {
   const secrets = new Map([['cert', secret(data, 'kubernetes.io/tls')]])
@@ -48,4 +57,19 @@ t.test('every plan names its resource; that of an uninstall needs no more', asyn
   t.strictSame(plan, { ...named, release: 'vec-a' })
   t.not(hash, uninstallRun(cluster({ name: 'b' })).hash)
   t.equal(hash, uninstallRun(cluster({ generation: 2 })).hash)
+})
+
+t.test('a cluster that was installed without the default affinity never gets it', async (t) => {
+  const of = (parts: Partial<Observed>) =>
+    desiredRun(observed({ cluster: cluster(), ...parts }), settings)
+  const installed = { helmRelease: 'vec-a' }
+  t.match(of({}), { defaultAffinity: true, values: { affinity: Object } }, 'first install')
+  const { defaultAffinity: _, ...release } = applied()
+  const former = of({ progress: progress({ applied: release }) })
+  t.notOk('affinity' in former.values || 'defaultAffinity' in former, 'of an earlier release')
+  const recorded = of({ progress: progress({ applied: applied() }) })
+  t.match(recorded, { defaultAffinity: true, values: { affinity: Object } }, 'recorded')
+  t.equal(recorded.hash, of({}).hash, 'the first install is not repeated')
+  const unknown = of({ cluster: cluster({ status: installed }) })
+  t.notOk('affinity' in unknown.values, 'installed, and its report is gone')
 })

@@ -281,3 +281,27 @@ t.test('a certificate that is named but not enabled is not mounted', async (t) =
     t.notOk('additionalVolumes' in values)
   }
 })
+
+t.test(
+  'the pods of a new cluster prefer different nodes and zones, unless the spec says otherwise',
+  async (t) => {
+    const options = { hasCaCertificate: false, defaultAffinity: true }
+    const term = (topologyKey: string) => ({
+      topologyKey,
+      labelSelector: { matchLabels: { 'app.kubernetes.io/instance': 'vec-a' } },
+    })
+    t.strictSame(chartValues(cluster(), options), {
+      ...defaults,
+      affinity: {
+        podAntiAffinity: {
+          preferredDuringSchedulingIgnoredDuringExecution: [
+            { weight: 100, podAffinityTerm: term('kubernetes.io/hostname') },
+            { weight: 50, podAffinityTerm: term('topology.kubernetes.io/zone') },
+          ],
+        },
+      },
+    })
+    const affinity = { nodeAffinity: {} }
+    t.strictSame(chartValues(cluster({ spec: { affinity } }), options), { ...defaults, affinity })
+  },
+)
