@@ -25,7 +25,10 @@ export function ready(overrides: Partial<Observed> = {}): Observed {
 /** Applied and rolled out, unless the parts override it. */
 export function running(overrides: Partial<Observed> = {}): Observed {
   const observed = overrides.cluster ?? cluster({ status: { phase: 'Running', appliedRun: 1 } })
-  const planHash = desiredRun(ready({ ...overrides, cluster: observed }), settings).hash
+  const planHash = desiredRun(
+    ready({ progress: progress({ applied: applied() }), ...overrides, cluster: observed }),
+    settings,
+  ).hash
   return ready({
     statefulSet: statefulSet(),
     progress: progress({ applied: applied({ planHash }) }),
