@@ -41,6 +41,8 @@ export interface TrafficOptions {
   urls: () => readonly string[]
   replicas: number
   shards: number
+  /** The id of the first point; 1 if it is not set. */
+  firstId?: number
 }
 
 export class Traffic {
@@ -50,7 +52,7 @@ export class Traffic {
   readonly #options: TrafficOptions
   #areas: Area[] = []
   #version = 0
-  #nextId = 1
+  #nextId: number
   #nextKey = 1
   #over = true
   #churns = false
@@ -58,6 +60,7 @@ export class Traffic {
 
   constructor(options: TrafficOptions) {
     this.#options = options
+    this.#nextId = options.firstId ?? 1
   }
 
   /** Creates the collections and writes the first points. */
