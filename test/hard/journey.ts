@@ -507,10 +507,10 @@ async function areReady(urls: readonly string[]): Promise<boolean> {
 }
 
 /** The replicas with these points only. */
-function pointsWhere(replicas: readonly Replica[], isWanted: (id: number) => boolean): Replica[] {
+function pointsWhere(replicas: readonly Replica[], isIncluded: (id: number) => boolean): Replica[] {
   return replicas.map((replica) => ({
     ...replica,
-    points: new Map([...replica.points].filter(([id]) => isWanted(id))),
+    points: new Map([...replica.points].filter(([id]) => isIncluded(id))),
   }))
 }
 
