@@ -18,8 +18,7 @@ import type { RestorePorts } from '../../hooks/restore/observe.ts'
 import { EngineConnections } from '../../jobs/clients/engine/transport.ts'
 import { Kubernetes } from '../../jobs/clients/kubernetes/client.ts'
 import { systemClock } from '../../jobs/clock.ts'
-import { backupSchedulePorts } from '../../metacontroller/ports/backup-schedule.ts'
-import { backupPorts } from '../../metacontroller/ports/backup.ts'
+import { backupSchedulePorts, backupPorts } from '../../metacontroller/ports/backup.ts'
 import {
   accessKeyPorts,
   cachedSecretReader,
@@ -31,7 +30,7 @@ import { collectionPorts, InFlightWrites } from '../../metacontroller/ports/coll
 import { serviceReader } from '../../metacontroller/ports/engine-client.ts'
 import { migrationPorts } from '../../metacontroller/ports/migration.ts'
 import { restorePorts } from '../../metacontroller/ports/restore.ts'
-import { systemTimers } from '../../metacontroller/timers.ts'
+import { systemTimers } from '../../metacontroller/runtime.ts'
 import { allAllowed } from '../builders.ts'
 import { embeddedApi, installCrds } from './embedded.ts'
 
