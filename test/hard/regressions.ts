@@ -85,6 +85,29 @@ export const REGRESSIONS: readonly Regression[] = [
     },
   },
   {
+    title: 'a source that loses a volume during a migration keeps its collections',
+    plan: {
+      seed: 1844781012,
+      nodes: 3,
+      targetNodes: 1,
+      journey: 'migration',
+      into: 'over',
+      points: 503,
+      afterwardsMs: 6000,
+      strikes: [
+        {
+          fault: 'volume lost',
+          during: 'migration',
+          afterCalls: 43,
+          afterMs: 183,
+          seconds: 5,
+          node: 1,
+          other: 0,
+        },
+      ],
+    },
+  },
+  {
     title: 'a replica that falls behind during a backup by node is not backed up',
     plan: {
       seed: 11,
