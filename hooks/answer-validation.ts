@@ -6,8 +6,13 @@
 import { TypeCompiler, type TypeCheck } from '@sinclair/typebox/compiler'
 import type { TSchema } from '@sinclair/typebox'
 import type { AnyObject } from '../crds/kubernetes.ts'
-import { lenientSchema } from './lenient-schema.ts'
-import type { Desired, HookAnswer, HookRequest, Observations } from './protocol.ts'
+import {
+  lenientSchema,
+  type Desired,
+  type HookAnswer,
+  type HookRequest,
+  type Observations,
+} from './protocol.ts'
 import type { AnyParent, KindHooks } from './kind-hooks.ts'
 
 /** The hooks of a kind returned an invalid answer: a defect of the operator, never a user error. */

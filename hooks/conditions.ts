@@ -4,6 +4,7 @@
  * in progress, `Stalled` while a user must act, and on backups, restores and migrations `Failed`.
  * Each of these exists only while it is True.
  */
+import { shortHash } from '../crds/contract/names.ts'
 import type { Condition, ConditionReason } from '../crds/schema.ts'
 
 export interface ConditionUpdate extends ConditionReason {
@@ -40,6 +41,14 @@ export function getCondition(parent: Parent, type: string): Condition | undefine
 /** Formats an instant as Kubernetes writes it: whole seconds. */
 export function timestamp(instant: Date): string {
   return instant.toISOString().replace(/\.\d{3}Z$/, 'Z')
+}
+
+/**
+ * A number from 0 to 1, constant per resource: spreads the reconciles of a thousand collections that
+ * were first observed at the same time.
+ */
+export function jitterOf(uid: string): number {
+  return Number.parseInt(shortHash(uid).slice(0, 8), 16) / 2 ** 32
 }
 
 /** Seconds from one instant to another; negative if it is in the future. */

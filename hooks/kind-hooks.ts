@@ -1,14 +1,15 @@
 /** The hooks of one kind, as the server sees them: without the types of the kind. */
 import { Type, type Static, type TObject, type TSchema } from '@sinclair/typebox'
-import { lenientSchema, lenientFields } from './lenient-schema.ts'
-import { ObjectMeta, type Condition } from '../crds/schema.ts'
 import {
+  lenientSchema,
+  lenientFields,
   SyncRequest,
   type Context,
   type Desired,
   type HookRequest,
   type RelatedRule,
 } from './protocol.ts'
+import { ObjectMeta, type Condition } from '../crds/schema.ts'
 
 /** The parts of crds/<kind>.ts that the hooks of a kind are built on. */
 interface KindDefinition<Parent extends TSchema> {

@@ -2,11 +2,10 @@
  * The hook protocol: what Metacontroller sends, what the hooks of a kind decide, and the JSON that
  * is returned. The hooks of a kind never see HTTP.
  */
-import { Type, type TObject, type TSchema } from '@sinclair/typebox'
+import { Type, type TObject, type TSchema, Kind, OptionalKind } from '@sinclair/typebox'
 import { VecBackup } from '../crds/backup.ts'
 import { VecCluster } from '../crds/cluster.ts'
 import { AnyObject, Job, Secret, StatefulSet, type KubernetesEvent } from '../crds/kubernetes.ts'
-import { lenientSchema } from './lenient-schema.ts'
 import { API_VERSION } from '../crds/contract/names.ts'
 
 /** The status may come from another release: only an unusable one is rejected. */
@@ -167,4 +166,65 @@ export class RetryLater extends Error {
     super(message)
     this.seconds = seconds
   }
+}
+
+/**
+ * The same fields and types, with any value: for resources that an older or another schema
+ * admitted.
+ */
+export function lenientSchema(schema: TSchema): TSchema {
+  const { properties, items, patternProperties } = schema as TSchema & CompositeSchema
+  switch (schema[Kind]) {
+    case 'Object':
+      return Type.Object(
+        Object.fromEntries(
+          Object.entries(properties).map(([name, field]) => [name, lenientField(field)]),
+        ),
+      )
+    case 'Array':
+      return Type.Array(lenientSchema(items))
+    case 'Record':
+      return lenientRecord(Object.values(patternProperties)[0] ?? Type.Unknown())
+    case 'Integer':
+    case 'Number':
+      return Type.Number()
+    case 'String':
+    case 'Literal':
+      return Type.String()
+    case 'Boolean':
+      return Type.Boolean()
+    case 'Union':
+      return schema['x-kubernetes-int-or-string'] === true
+        ? Type.Union([Type.Number(), Type.String()])
+        : Type.String()
+    default:
+      return Type.Unknown()
+  }
+}
+
+/** Only the named fields are checked: the others may have any type or be missing. */
+export function lenientFields({ properties }: TObject, names: readonly string[]): TObject {
+  return Type.Object(
+    Object.fromEntries(
+      names.flatMap((name) => {
+        const field = properties[name]
+        return field === undefined ? [] : [[name, lenientField(field)]]
+      }),
+    ),
+  )
+}
+
+interface CompositeSchema {
+  properties: Record<string, TSchema>
+  items: TSchema
+  patternProperties: Record<string, TSchema>
+}
+
+function lenientField(field: TSchema): TSchema {
+  return OptionalKind in field ? Type.Optional(lenientSchema(field)) : lenientSchema(field)
+}
+
+/** With any key, even one with line breaks. */
+function lenientRecord(values: TSchema): TSchema {
+  return Type.Record(Type.String({ pattern: '^[^]*$' }), lenientSchema(values))
 }

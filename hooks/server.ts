@@ -2,7 +2,6 @@
  * The hook service: routes, authentication and limits. It decides nothing about resources: the
  * hooks of each kind do, and every answer is validated before it is sent.
  */
-import { timingSafeEqual } from 'node:crypto'
 import { TypeBoxValidatorCompiler, type TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import { Type } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
@@ -15,7 +14,7 @@ import fastify, {
   type FastifyRequest,
 } from 'fastify'
 import { MAX_REQUEST_BYTES } from '../crds/contract/limits.ts'
-import { ConnectionLimiter, TIME_LIMITS } from './connection-limits.ts'
+import { authenticate, ConnectionLimiter, TIME_LIMITS } from './authentication.ts'
 import { hookCaller, DecisionLog } from './decision-log.ts'
 import { errorResponse, failedCaller } from './error-response.ts'
 import { InvalidAnswer, answerValidator } from './answer-validation.ts'
@@ -287,25 +286,6 @@ async function withDeadline<T>(
 /** The decision exceeded its deadline; Metacontroller retries. */
 class DeadlineExceeded extends Error {
   readonly statusCode = 503
-}
-
-class Unauthorized extends Error {
-  readonly statusCode = 401
-}
-
-function authenticate(request: FastifyRequest, reply: FastifyReply, tokens: string[]): void {
-  if (tokens.length === 0) return
-  const received = Buffer.from(request.headers.authorization ?? '')
-  const matches = tokens.map((token) => constantTimeEqual(received, Buffer.from(`Bearer ${token}`)))
-  if (matches.includes(true)) return
-  // Do not read the body.
-  void reply.header('connection', 'close')
-  throw new Unauthorized('the bearer token is missing or wrong')
-}
-
-/** Takes the same time for any token of the right length; the length of ours is no secret. */
-function constantTimeEqual(received: Buffer, expected: Buffer): boolean {
-  return received.length === expected.length && timingSafeEqual(received, expected)
 }
 
 function requireCurrentCrd(plural: string, { outdatedCrd }: ServerOptions): void {

@@ -1,6 +1,7 @@
 /**
  * Validates a manifest: its schema, its completeness, its checksum, and that no shard is listed in
- * place of another.
+ * place of another. Also the types of a manifest as a restore reads it: one of this operator or of
+ * another program.
  */
 import { hash } from 'node:crypto'
 import { Type, type Static, type TSchema } from '@sinclair/typebox'
@@ -18,6 +19,7 @@ import {
   type ShardCollection,
   type ShardKey,
   type ShardSnapshot,
+  type NodeSnapshot,
 } from '../crds/contract/manifest.ts'
 
 const NEWEST_VERSION = Math.max(...Object.values(MANIFEST_VERSION))
@@ -212,4 +214,53 @@ function canonicalJson(value: unknown, depth = 0): string {
     .filter(([, field]) => field !== undefined)
     .sort(([a], [b]) => (a < b ? -1 : 1))
   return `{${fields.map(([name, field]) => `${JSON.stringify(name)}:${canonicalJson(field, depth + 1)}`).join(',')}}`
+}
+
+/** The manifest of another program may omit the checksum. */
+export type SourceNodeSnapshot = Omit<NodeSnapshot, 'sha256'> &
+  Partial<Pick<NodeSnapshot, 'sha256'>>
+
+/** A collection of a backup by node, written by this operator or by another program. */
+export interface SourceNodeCollection extends Omit<NodeCollection, 'snapshots'> {
+  snapshots: SourceNodeSnapshot[]
+}
+
+/** Manifest of the source, with everything that a restore needs. */
+export type SourceManifest =
+  | ShardManifest
+  | (Omit<NodeManifest, 'collections' | 'engineVersion' | 'uid'> &
+      Partial<Pick<NodeManifest, 'engineVersion' | 'uid'>> & {
+        collections: SourceNodeCollection[]
+      })
+
+export type SourceSnapshot = SourceManifest['collections'][number]['snapshots'][number]
+
+/** One collection to restore. */
+export type RestoreItem = NodeItem | ShardItem
+
+/** A collection with one snapshot per node. */
+export interface NodeItem {
+  method: 'Node'
+  /** The collection in the backup. */
+  source: SourceNodeCollection
+  /** Name at the target. */
+  name: string
+}
+
+/** A collection with one snapshot per shard. */
+export interface ShardItem {
+  method: 'Shard'
+  source: ShardCollection
+  name: string
+  /** Number of nodes of the source. */
+  nodeCount: number
+}
+
+/** Total size of the snapshots in bytes. */
+export function snapshotBytes({
+  snapshots,
+}: {
+  snapshots: readonly { sizeBytes: number }[]
+}): number {
+  return snapshots.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0)
 }

@@ -5,8 +5,7 @@
  */
 import type { AnyObject } from '../crds/kubernetes.ts'
 import { crdName, outdatedCrdReason } from '../crds/crd.ts'
-import type { Log } from './startup-upgrades.ts'
-import type { Timers } from './timers.ts'
+import type { Log, Timers } from './runtime.ts'
 
 export interface CrdVersionOptions {
   /** Release of the operator. */

@@ -13,8 +13,7 @@ import type { EngineConnections } from '../jobs/clients/engine/transport.ts'
 import { AddressGuard, type AddressRules } from '../jobs/clients/http/address-guard.ts'
 import type { Kubernetes } from '../jobs/clients/kubernetes/client.ts'
 import type { ClientCall, ServiceMetrics } from './metrics/index.ts'
-import { backupSchedulePorts } from './ports/backup-schedule.ts'
-import { backupPorts } from './ports/backup.ts'
+import { backupSchedulePorts, backupPorts } from './ports/backup.ts'
 import {
   accessKeyPorts,
   cachedSecretReader,
@@ -27,7 +26,7 @@ import { imagePullSecretPorts } from './ports/common.ts'
 import { migrationPorts } from './ports/migration.ts'
 import { othersAt, restorePorts } from './ports/restore.ts'
 import { shardPorts } from './ports/shards.ts'
-import { delay, type Timers } from './timers.ts'
+import { delay, type Timers } from './runtime.ts'
 
 export interface KindHooksDependencies {
   kubernetes: Kubernetes

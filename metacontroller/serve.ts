@@ -20,7 +20,7 @@ import { patchCluster, readCrd, listClusters } from './ports/cluster.ts'
 import { createKindHooks } from './hooks.ts'
 import { ServiceKubernetes } from './ports/kubernetes-client.ts'
 import { markClustersOnStartup } from './startup-upgrades.ts'
-import { systemTimers, type Timers } from './timers.ts'
+import { systemTimers, type Timers } from './runtime.ts'
 
 export interface ServiceOptions extends Omit<Options, 'insecureHooks'> {
   insecureHooks?: boolean

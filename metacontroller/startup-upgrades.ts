@@ -8,7 +8,7 @@
 import { KubernetesError } from '../crds/contract/errors.ts'
 import type { AnyObject } from '../crds/kubernetes.ts'
 import { ANNOTATIONS, readAnnotation } from '../crds/contract/names.ts'
-import type { Timers } from './timers.ts'
+import type { Log, Timers } from './runtime.ts'
 
 /** Identifies one start of the service. */
 export interface ServiceStart {
@@ -27,13 +27,6 @@ export interface StartupMarkOptions<Cluster> extends ServiceStart {
   patch(cluster: Cluster, patch: object): Promise<boolean>
   timers: Timers
   log: Log
-}
-
-/** The methods of the service's logger that are used here. */
-export interface Log {
-  debug(fields: object, message: string): void
-  info(fields: object, message: string): void
-  warn(fields: object, message: string): void
 }
 
 const STABLE_AFTER_MS = 60_000

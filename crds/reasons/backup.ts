@@ -1,5 +1,12 @@
-/** Reasons of a VecBackup's conditions and Events. */
-import { dataJobReasons, NOT_COMPLETE, NOTHING_TO_DO, type Reason } from './reason.ts'
+/** Reasons of a VecBackup's conditions and Events, and the texts of its `status.error`. */
+import {
+  JOB_CRASHED,
+  dataJobReasons,
+  NOT_COMPLETE,
+  NOTHING_TO_DO,
+  type Reason,
+  type KnownFailure,
+} from './reason.ts'
 
 const NOT_PURGED = { type: 'Purged', status: 'False' } as const
 
@@ -154,4 +161,119 @@ export const BACKUP_REASONS: readonly Reason[] = [
     cause: 'The Secret was deleted before the backup.',
     fix: 'Delete the objects with a tool of the store.',
   },
+]
+
+/** Texts of `status.error`. */
+export const BACKUP_FAILURES: readonly KnownFailure[] = [
+  {
+    patterns: ['403 ...', 'check the credentials, the bucket policy, ...'],
+    cause: 'the store does not know the key, or denies access',
+    fix: 'correct the keys in the Secret; allow list, read, write and delete below the prefix',
+  },
+  {
+    patterns: ['NoSuchBucket'],
+    cause: 'the endpoint has no bucket with this name',
+    fix: 'create the bucket, or correct `endpoint` and `forcePathStyle`',
+  },
+  {
+    patterns: ['the bucket is in region ...', 'AuthorizationHeaderMalformed'],
+    cause: '`region` is not the region of the bucket',
+    fix: 'correct `region`',
+  },
+  {
+    patterns: ['the store is full'],
+    cause: 'the storage of the bucket is full',
+    fix: 'free space or raise the quota',
+  },
+  {
+    patterns: ['got no answer'],
+    cause: 'the store is unreachable, or its certificate is not trusted',
+    fix: 'check network policies; put the CA certificate into the key `ca.crt` of the Secret',
+  },
+  {
+    patterns: ['prefix holds another backup'],
+    cause: 'the prefix has objects of another client',
+    fix: 'use another name or prefix',
+  },
+  {
+    patterns: ['is inside the folder of', 'contains the folder of another backup'],
+    cause: 'the prefix of one backup is the folder of another',
+    fix: 'use another name or prefix',
+  },
+  {
+    patterns: ['there is no collection ...'],
+    cause: '`collections` names a missing collection, or an alias',
+    fix: 'name the collection itself',
+  },
+  {
+    patterns: ['shard ... on node ... is Dead', 'is being transferred'],
+    cause: 'a replica did not become Active in time',
+    fix: 'repair the cluster first: a restore would recover the broken replica',
+  },
+  {
+    patterns: ['needs parts of ...', 'stores take 5 TiB as one object'],
+    cause: 'the snapshot is larger than the Job, or any store, can handle',
+    fix: 'follow the message',
+  },
+  {
+    patterns: ['no space left', 'enable snapshotPersistence or grow the data volume'],
+    cause: 'the snapshot does not fit on the node',
+    fix: 'enable `snapshotPersistence` or use a larger data volume',
+  },
+  {
+    patterns: ['has the SHA-256 ..., but the engine reported ...'],
+    cause: 'the data was corrupted in transit',
+    fix: 'check the disk and memory of the node',
+  },
+  {
+    patterns: ['stream of shard ... ended early', 'broke off'],
+    cause: 'three retries failed as well',
+    fix: 'check the log of that pod; for `took nothing for ... s`, the speed of the store',
+  },
+  {
+    patterns: ['did not stay Active until the end of its stream'],
+    cause: 'writes to that replica failed during the stream',
+    fix: 'repair the cluster first',
+  },
+  {
+    patterns: ['the nodes do not see one cluster', 'do not list the same collections'],
+    cause: 'a node lost its volume or its connection to the others, and forms a separate cluster',
+    fix: 'repair the cluster first: a backup of one part would not contain the data of the others',
+  },
+  {
+    patterns: ['knows of no leader', 'follow different leaders', 'consensus is ... on node'],
+    cause: 'the nodes have lost consensus',
+    fix: 'check the logs of the pods and the network between them; restart the named pod',
+  },
+  {
+    patterns: ['the nodes do not hold the same collection'],
+    cause: 'a node did not apply that the collection was deleted and recreated',
+    fix: 'repair that node, as after the loss of its volume',
+  },
+  {
+    patterns: ['the nodes run different versions'],
+    cause: 'an upgrade was still in progress after ten minutes',
+    fix: 'wait for the upgrade, then create another VecBackup',
+  },
+  {
+    patterns: ['created no snapshot of ...: see its log'],
+    cause: 'the engine accepted the snapshot and could not write it',
+    fix: 'check the log of that pod, and the free space on its data volume',
+  },
+  {
+    patterns: ['did not complete the snapshot of ... in', 'other snapshots of'],
+    cause: 'the node writes less than 1 MiB/s, or creates snapshots for other clients',
+    fix: 'check its disk; delete unused snapshots',
+  },
+  {
+    patterns: ['was discarded: ...'],
+    cause: 'a replica did not stay Active during its snapshot, four times',
+    fix: 'repair the cluster first: a restore would recover the incomplete replica',
+  },
+  {
+    patterns: ['changed 3 times while it was backed up'],
+    cause: 'the collection was recreated or changed, its shards were moved, or nodes were upgraded',
+    fix: 'back it up while no client changes it',
+  },
+  JOB_CRASHED,
 ]

@@ -6,12 +6,12 @@ import { RESOURCES, type Resource } from '../crd.ts'
 import { escapeMarkdown, markdownTable } from '../field-reference.ts'
 import { ACCESS_KEY_REASONS } from './access-key.ts'
 import { BACKUP_SCHEDULE_REASONS } from './backup-schedule.ts'
-import { BACKUP_REASONS } from './backup.ts'
+import { BACKUP_FAILURES, BACKUP_REASONS } from './backup.ts'
 import { CLUSTER_REASONS } from './cluster.ts'
 import { COLLECTION_REASONS } from './collection.ts'
-import { MIGRATION_REASONS } from './migration.ts'
-import type { Reason } from './reason.ts'
-import { RESTORE_REASONS } from './restore.ts'
+import { MIGRATION_FAILURES, MIGRATION_REASONS } from './migration.ts'
+import type { KnownFailure, Reason } from './reason.ts'
+import { RESTORE_FAILURES, RESTORE_REASONS } from './restore.ts'
 
 export const REASONS: Readonly<Record<Resource['kind'], readonly Reason[]>> = {
   VecCluster: CLUSTER_REASONS,
@@ -21,6 +21,12 @@ export const REASONS: Readonly<Record<Resource['kind'], readonly Reason[]>> = {
   VecBackupSchedule: BACKUP_SCHEDULE_REASONS,
   VecRestore: RESTORE_REASONS,
   VecMigration: MIGRATION_REASONS,
+}
+
+export const FAILURES: Readonly<Partial<Record<Resource['kind'], readonly KnownFailure[]>>> = {
+  VecBackup: BACKUP_FAILURES,
+  VecRestore: RESTORE_FAILURES,
+  VecMigration: MIGRATION_FAILURES,
 }
 
 /** Text of docs/reasons.md. */

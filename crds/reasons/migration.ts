@@ -1,5 +1,12 @@
-/** Reasons of a VecMigration's conditions and Events. */
-import { dataJobReasons, NOT_COMPLETE, NOTHING_TO_DO, type Reason } from './reason.ts'
+/** Reasons of a VecMigration's conditions and Events, and the texts of its `status.error`. */
+import {
+  JOB_CRASHED,
+  dataJobReasons,
+  NOT_COMPLETE,
+  NOTHING_TO_DO,
+  type Reason,
+  type KnownFailure,
+} from './reason.ts'
 
 export const MIGRATION_REASONS: readonly Reason[] = [
   {
@@ -83,3 +90,98 @@ function withTargetMessages(reason: Reason): Reason {
     ],
   }
 }
+
+/** Texts of `status.error`. */
+export const MIGRATION_FAILURES: readonly KnownFailure[] = [
+  {
+    patterns: ['Collections not present in source: ...'],
+    cause: '`collections` names a collection that the source does not have, or an alias',
+    fix: 'name the collection itself',
+  },
+  {
+    patterns: ['Collection missing on target and createMissing is false'],
+    cause: 'the collection or one of its shard keys is missing on the target',
+    fix: 'create it, or set `createMissing: true`',
+  },
+  {
+    patterns: ['answered 401', 'answered 403'],
+    cause: 'wrong or missing key, or a token without read access',
+    fix: 'correct the key in the Secret',
+  },
+  {
+    patterns: ['got no answer', 'certificate'],
+    cause: 'the source is unreachable, or its certificate is not trusted',
+    fix: 'check network policies; set `caSecretRef`',
+  },
+  {
+    patterns: ['does not fit: dimension error: ...'],
+    cause: 'the target collection has another vector size',
+    fix: 'use `collectionMapping`, or delete the collection',
+  },
+  {
+    patterns: ['does not fit: ...'],
+    cause: 'names of vectors, distance, datatype or sharding differ',
+    fix: 'use `collectionMapping`, or delete the collection',
+  },
+  {
+    patterns: ['... is an alias of ... on the target'],
+    cause: 'points would go into another collection',
+    fix: 'use `collectionMapping`',
+  },
+  {
+    patterns: ['both ... and ... would be copied to ...'],
+    cause: 'two collections under one name',
+    fix: 'use `collectionMapping`',
+  },
+  {
+    patterns: ['n missing on the target', 'n different on the target'],
+    cause: 'clients wrote points faster than the migration could copy them again',
+    fix: 'stop writing, and create another VecMigration',
+  },
+  {
+    patterns: ['n on the target only', 'shard keys on the target only'],
+    cause: 'deleted on the source during the migration, or written to the target',
+    fix: 'delete them on the target',
+  },
+  {
+    patterns: ['shard keys not compared: ...'],
+    cause: 'the source keeps creating shard keys',
+    fix: 'create another VecMigration',
+  },
+  {
+    patterns: ['n of about m points of ... cannot be read'],
+    cause: 'deferred until they are indexed (`prevent_unoptimized`)',
+    fix: 'stop writing until the collection is green',
+  },
+  {
+    patterns: ['the source counts about n points and shows m'],
+    cause: 'hidden until they are indexed, or being resharded',
+    fix: 'wait until it is green and resharding has finished',
+  },
+  {
+    patterns: ['... was created on the source while others ...'],
+    cause: 'the source keeps creating collections',
+    fix: 'create another VecMigration',
+  },
+  {
+    patterns: ['the source has n collections, and one VecMigration copies ...'],
+    cause: 'its report cannot hold more',
+    fix: 'distribute them over the `spec.collections` of several VecMigrations',
+  },
+  {
+    patterns: ['indexing_threshold of ... 0 on the target: set it to n'],
+    cause: 'no pod could restore the setting: the target did not respond, or pods crashed',
+    fix: 'set it to n with a PATCH of the collection',
+  },
+  {
+    patterns: ['collection ... was deleted at the ...'],
+    cause: 'a client deleted it; the other collections are copied',
+    fix: 'create another VecMigration',
+  },
+  {
+    patterns: ['the point ... has n bytes, more than the target takes'],
+    cause: '`service.max_request_size_mb` of the target is smaller',
+    fix: 'raise it in the `config` of the VecCluster',
+  },
+  JOB_CRASHED,
+]

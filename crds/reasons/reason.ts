@@ -12,6 +12,23 @@ export interface Reason {
   fix: string
 }
 
+/**
+ * A text of `status.error` of a Failed backup, restore or migration. The page of each kind has the
+ * same table; `vec-operator explain` finds the row by its patterns.
+ */
+export interface KnownFailure {
+  /** Fixed parts of the text; `...`, and a single letter instead of a number, are variable parts. */
+  patterns: readonly string[]
+  cause: string
+  fix: string
+}
+
+export const JOB_CRASHED: KnownFailure = {
+  patterns: ['Job crashed n times'],
+  cause: 'pods of the Job crashed: out of memory, or a lost node',
+  fix: 'check `kubectl describe` and `kubectl logs` of its pods',
+}
+
 /** The fix of reasons that need none: the state is normal, or the operator continues by itself. */
 export const NOTHING_TO_DO = 'Nothing.'
 
@@ -31,6 +48,19 @@ export function matchScore(template: string, text: string): number {
 
 function escapeRegExp(text: string): string {
   return text.replaceAll(/[\\^$.*+?()[\]{}|]/g, '\\$&')
+}
+
+/** The number of letters of the fixed parts that are in the text; 0 without a match. */
+export function failureMatchScore({ patterns }: KnownFailure, text: string): number {
+  const matching = patterns.filter((pattern) =>
+    new RegExp(toRegExpSource(pattern), 'su').test(text),
+  )
+  return Math.max(0, ...matching.map((pattern) => pattern.replaceAll(/\P{L}/gu, '').length))
+}
+
+function toRegExpSource(pattern: string): string {
+  const parts = pattern.split(/\.\.\.|\b[nmk]\b/u)
+  return parts.map((part) => part.replaceAll(/[\\^$.*+?()[\]{}|/]/g, '\\$&')).join('.+?')
 }
 
 export const NOT_COMPLETE = { type: 'Complete', status: 'False' } as const

@@ -1,5 +1,12 @@
-/** Reasons of a VecRestore's conditions and Events. */
-import { dataJobReasons, NOT_COMPLETE, NOTHING_TO_DO, type Reason } from './reason.ts'
+/** Reasons of a VecRestore's conditions and Events, and the texts of its `status.error`. */
+import {
+  JOB_CRASHED,
+  dataJobReasons,
+  NOT_COMPLETE,
+  NOTHING_TO_DO,
+  type Reason,
+  type KnownFailure,
+} from './reason.ts'
 
 export const RESTORE_REASONS: readonly Reason[] = [
   {
@@ -98,3 +105,161 @@ function withBackupMessages(reason: Reason): Reason {
     fix: 'Add this namespace to the annotation of the VecCluster or VecBackup; the restore then starts automatically. A Job that was running is stopped, and another one continues.',
   }
 }
+
+/** Texts of `status.error`. */
+export const RESTORE_FAILURES: readonly KnownFailure[] = [
+  {
+    patterns: ['Backup was taken from n nodes but target cluster has m; ...'],
+    cause: 'each node gets the snapshot of the node with its ordinal',
+    fix: 'use a cluster of n replicas, or a backup by shard',
+  },
+  {
+    patterns: ['manifest.json: collection ... shard ...'],
+    cause: 'a shard is missing, listed twice, or has the key of another one',
+    fix: 'check `manifest.json`; use another backup',
+  },
+  {
+    patterns: ['shard n of ... has m points on node i, but its snapshot holds k'],
+    cause: 'points are missing, or clients deleted some at the target; the rest is there',
+    fix: 'stop clients and restore again, or use another backup',
+  },
+  {
+    patterns: ['shard n of ... has m points on node i, but k on node j'],
+    cause: 'its replicas differ; the data is restored',
+    fix: 'stop clients and restore again',
+  },
+  {
+    patterns: ['shard n of ... is on no node'],
+    cause: 'another client removed it during the restore',
+    fix: 'restore again while no client changes the collection',
+  },
+  {
+    patterns: ['... is empty after the restore, but n points were counted ...'],
+    cause: 'the backup contains none of its points',
+    fix: 'use another backup',
+  },
+  {
+    patterns: ['the points are restored, but not all of the aliases ...'],
+    cause: 'the engine rejected them; its message is at the end',
+    fix: 'create the aliases yourself',
+  },
+  {
+    patterns: ['shard n of ... is no longer on node m'],
+    cause: 'another client moved it during the restore',
+    fix: 'restore again while no client moves shards',
+  },
+  {
+    patterns: ['node n has disks of ..., but ... to go there'],
+    cause: 'the data does not fit',
+    fix: 'add nodes, or use larger volumes',
+  },
+  {
+    patterns: ['Collections not present in backup: ...'],
+    cause: 'they failed in the backup, or never existed',
+    fix: 'check `manifest.json`',
+  },
+  {
+    patterns: ['collectionMapping ...'],
+    cause: 'a name that is not restored, or two sources for one target',
+    fix: 'correct the mapping',
+  },
+  {
+    patterns: ['Backup was taken by engine ... but the target runs ...'],
+    cause: 'only the same minor version and the next one can read a snapshot',
+    fix: 'restore into a cluster of that version, then upgrade it',
+  },
+  {
+    patterns: ['... is at the target with other ... than in the backup'],
+    cause: 'vectors, shards or shard keys differ',
+    fix: 'use `collectionMapping`, or delete the collection',
+  },
+  {
+    patterns: ['n shard ids of ... are no longer in use ...'],
+    cause: 'by node every id must be equal, and there are too many old ids to skip',
+    fix: 'use a backup with `method: Shard`; for keys with several shards, a VecMigration',
+  },
+  {
+    patterns: ['shards ... of shard key ... are not consecutive'],
+    cause: 'the key was resharded: the engine cannot create these ids',
+    fix: 'restore over a collection that has them, or use a VecMigration',
+  },
+  {
+    patterns: ['... is an alias of collection ... at the target'],
+    cause: 'a collection cannot have the name of an alias',
+    fix: 'use `collectionMapping`, or delete the alias',
+  },
+  {
+    patterns: ['priority ... is refused'],
+    cause: 'it would stop consensus for good, or leave replicas that differ',
+    fix: 'use `priority: snapshot`',
+  },
+  {
+    patterns: ['manifest.json has no manifestVersion: ...'],
+    cause: 'another program wrote it to the folder of a VecBackup',
+    fix: 'set the folder as `spec.source`',
+  },
+  {
+    patterns: [
+      'shard n of ... was Dead on node m when ...',
+      'no node has a snapshot of shard ...',
+      '... have different configurations ...',
+    ],
+    cause:
+      'the other program backed up a collection that was incomplete, or changed during the backup',
+    fix: 'use another backup',
+  },
+  {
+    patterns: [
+      '... it is no snapshot of a collection ...',
+      'has no tar header ...',
+      'ends at byte ...',
+    ],
+    cause: 'the object is not a complete snapshot of a node',
+    fix: 'use another backup',
+  },
+  {
+    patterns: ['s3://... is missing', 'has n bytes, not the m of the manifest'],
+    cause: 'the object was deleted or truncated',
+    fix: 'use another backup',
+  },
+  {
+    patterns: [
+      'the nodes do not see one cluster',
+      'do not list the same collections',
+      'the nodes know of n peers, ...',
+    ],
+    cause:
+      'a node lost its volume or its connection to the others, or a removed node is still a peer, after a wait of ten minutes',
+    fix: 'repair the cluster; remove peers that have no pod',
+  },
+  {
+    patterns: ['a restore into several nodes needs 1.17.1'],
+    cause: 'the target runs an older engine',
+    fix: 'upgrade the target',
+  },
+  {
+    patterns: ['consensus is ... on node n'],
+    cause: 'the cluster accepts no changes any more',
+    fix: 'check its condition Consensus; restore into a new cluster',
+  },
+  {
+    patterns: ['... is red: ...'],
+    cause: 'an optimizer of the engine failed, often because the disk is full',
+    fix: 'use a larger volume; the data is restored',
+  },
+  {
+    patterns: ['Collection did not turn green in time'],
+    cause: 'indexing took more than an hour; the data is restored',
+    fix: 'wait, or set `waitForIndexing: false`',
+  },
+  {
+    patterns: [
+      'node n did not respond whether ...',
+      'node n has been recovering ...',
+      'an earlier release of the operator started ...',
+    ],
+    cause: 'a node may still run a recovery whose client has disconnected',
+    fix: 'restart the pod, which ends the recovery, and restore again',
+  },
+  JOB_CRASHED,
+]

@@ -5,7 +5,7 @@
 import { VecBackup } from '../../crds/backup.ts'
 import { VecCluster } from '../../crds/cluster.ts'
 import { BackgroundTasks } from '../background-task.ts'
-import { isFinished } from '../data-job/outcome.ts'
+import { isFinished } from '../data-job/status.ts'
 import { kindHooks, type KindHooks } from '../kind-hooks.ts'
 import { release } from '../lease.ts'
 import type { RelatedRule } from '../protocol.ts'

@@ -14,23 +14,22 @@ import { secondsSince } from '../conditions.ts'
 import { blockingRules, type CrossNamespace } from '../cross-namespace.ts'
 import {
   readCopySources,
-  readIfFinished,
+  readJobState,
   readSecrets,
   type DataJobPorts,
   type DataJobSecrets,
   type ObservedDataJob,
 } from '../data-job/observe.ts'
-import { isFinished, needsLiveProgress, outcomeOf } from '../data-job/outcome.ts'
+import { isFinished } from '../data-job/status.ts'
 import {
   CLUSTER_CREDENTIALS,
   clusterCopySources,
   type ClusterCredential,
   type CopySource,
 } from '../data-job/secret-copies.ts'
-import { activeJob, hasReported } from '../job-watch.ts'
 import { readLease, type ObservedLease } from '../lease.ts'
 import type { Context, HookRequest } from '../protocol.ts'
-import { observedJobs, refreshProgress, relatedClusters } from '../request.ts'
+import { observedJobs, relatedClusters } from '../request.ts'
 import type { SchedulePolicy } from './deletion-policy.ts'
 
 type RequestedState = Pick<Observed, 'backup' | 'children' | 'jobs' | 'progress' | 'cluster'>
@@ -42,20 +41,16 @@ export async function observe(
 ): Promise<Observed> {
   const requested = fromRequest(request)
   if (isFinished(requested.backup)) return readExpiry(requested, ports, context)
-  if (needsLiveProgress(requested, context)) {
-    await refreshProgress(requested, requested.backup, (...args) => ports.backup(...args))
+  const { backup } = requested
+  const state = await readJobState(requested, backup, (...args) => ports.backup(...args), context)
+  switch (state.is) {
+    case 'finished':
+      return { ...requested, backup: state.resource, secrets: {} }
+    case 'working':
+      return { ...requested, ...(await copySourcesFor(requested, state.job, ports)) }
+    case 'starting':
+      return readLive(requested, { running: state.job, context }, ports)
   }
-  const running = activeJob(requested)
-  if (running === undefined) {
-    // Live reads are worthwhile only if a Job may be due.
-    if (outcomeOf(requested, context) !== undefined) return { ...requested, secrets: {} }
-    const backup = await readIfFinished(requested.backup, (...args) => ports.backup(...args))
-    if (backup !== undefined) return { ...requested, backup, secrets: {} }
-  } else if (hasReported(requested, running)) {
-    // A Job that has reported is not affected by what changes after that.
-    return { ...requested, ...(await copySourcesFor(requested, running, ports)) }
-  }
-  return readLive(requested, { running, context }, ports)
 }
 
 /** An expired backup is deleted with its objects: a single wrong clock must not cause that. */

@@ -11,11 +11,11 @@ import type { KubernetesEvent } from '../../crds/kubernetes.ts'
 import type { ConditionReason } from '../../crds/schema.ts'
 import { formatBytes } from '../../crds/units.ts'
 import { secondsSince, setConditions, timestamp } from '../conditions.ts'
-import type { Outcome } from '../data-job/outcome.ts'
 import {
+  type Outcome,
   completionFields,
   dataJobEvents,
-  finishedCondition,
+  outcomeCondition,
   formatStartTime,
   unfinishedCondition,
   unlistedFields,
@@ -57,7 +57,7 @@ export function finishedStatus(
   const { backup, progress } = inputs
   const { phase, at } = outcome
   const { completed: completedCount = 0, total = 0 } = progress?.backup ?? {}
-  const update = finishedCondition(outcome, {
+  const update = outcomeCondition(outcome, {
     reason: phase === 'Completed' ? 'BackupCompleted' : 'BackupFailed',
     message: `Backed up ${completedCount}/${total} collections`,
   })

@@ -4,8 +4,7 @@
  * until it must be visible.
  */
 import type { VecCluster } from '../../crds/cluster.ts'
-import { getCondition } from '../conditions.ts'
-import { jitterOf } from '../jitter.ts'
+import { getCondition, jitterOf } from '../conditions.ts'
 import type { Settings } from '../protocol.ts'
 
 const VISIBLE_AFTER_MS = 15_000

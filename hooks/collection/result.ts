@@ -10,8 +10,7 @@ import {
 import type { CollectionInfo } from '../../crds/engine/collections.ts'
 import type { ConditionReason } from '../../crds/schema.ts'
 import { errorMessage } from '../background-task.ts'
-import { getCondition, type ConditionUpdate } from '../conditions.ts'
-import { jitterOf } from '../jitter.ts'
+import { getCondition, type ConditionUpdate, jitterOf } from '../conditions.ts'
 import { collectionNameOf } from './ownership.ts'
 
 export interface ReconcileResult extends ConditionReason {

@@ -21,7 +21,7 @@ import { formatHolderName, type Claim, type LeaseWrite } from '../lease.ts'
 import type { Child, Context } from '../protocol.ts'
 import type { Unfinished } from './decision.ts'
 import type { ObservedDataJob } from './observe.ts'
-import { outcomeOf, type Outcome } from './outcome.ts'
+import { outcomeOf, type Outcome } from './status.ts'
 import type { Blocker } from './preconditions.ts'
 import { secretCopiesToWrite, secretCopyRefs, type CopySource } from './secret-copies.ts'
 

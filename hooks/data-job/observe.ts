@@ -3,9 +3,16 @@ import type { VecCluster } from '../../crds/cluster.ts'
 import { clusterConnection } from '../../crds/contract/connection.ts'
 import { apiKeySecretName } from '../../crds/contract/names.ts'
 import type { Job, KubernetesEvent, Secret } from '../../crds/kubernetes.ts'
-import type { NamespacedObject, ObservedJobs } from '../request.ts'
+import { activeJob, hasReported } from '../job-watch.ts'
+import type { Context } from '../protocol.ts'
+import {
+  refreshProgress,
+  type NamespacedObject,
+  type ObservedJobs,
+  type ProgressOwner,
+} from '../request.ts'
 import type { SideEffectPorts } from './decision.ts'
-import { isFinished } from './outcome.ts'
+import { isFinished, needsLiveProgress, outcomeOf } from './status.ts'
 import { readSecretCopies, type SecretCopies, type SecretCopyPorts } from './secret-copies.ts'
 
 export interface ObservedDataJob extends ObservedJobs {
@@ -22,18 +29,36 @@ export interface DataJobSecrets {
   tls?: Secret
 }
 
+/** What else an unfinished resource needs to be read. */
+export type JobState<Resource> =
+  /** Its outcome is known: nothing. */
+  | { is: 'finished'; resource: Resource }
+  /** Its Job has reported, and is not affected by what changes after that: the secret copies. */
+  | { is: 'working'; job: Job }
+  /** Its Job has not reported, or there is none: everything, live. */
+  | { is: 'starting'; job?: Job }
+
 /**
- * Returns the live resource if it has finished: the cache may not have its outcome yet, and the
- * cause of its failure may be gone by now.
+ * The state of the Job of an unfinished resource. Reads the live resource only if its report or its
+ * status may be newer than the cache; the report becomes that of `observed`.
  */
-export async function readIfFinished<
+export async function readJobState<
   Resource extends NamespacedObject & Parameters<typeof isFinished>[0],
 >(
-  { metadata: { namespace, name, uid } }: Resource,
-  read: (namespace: string, name: string) => Promise<Resource | undefined>,
-): Promise<Resource | undefined> {
+  observed: ObservedJobs,
+  resource: Resource,
+  read: (namespace: string, name: string) => Promise<(Resource & ProgressOwner) | undefined>,
+  context: Context,
+): Promise<JobState<Resource>> {
+  if (needsLiveProgress(observed, context)) await refreshProgress(observed, resource, read)
+  if (outcomeOf(observed, context) !== undefined) return { is: 'finished', resource }
+  const job = activeJob(observed)
+  if (job !== undefined) return { is: hasReported(observed, job) ? 'working' : 'starting', job }
+  // The cache may not have its outcome yet, and the cause of its failure may be gone by now.
+  const { namespace, name, uid } = resource.metadata
   const live = await read(namespace, name)
-  return live?.metadata.uid === uid && isFinished(live) ? live : undefined
+  const isLiveFinished = live?.metadata.uid === uid && isFinished(live)
+  return isLiveFinished ? { is: 'finished', resource: live } : { is: 'starting' }
 }
 
 /** For a running Job: its secret copies, and the Secrets that they are made from. */

@@ -11,11 +11,11 @@ import type { NamespacedName } from '../../crds/schema.ts'
 import { blockingRules, type CrossNamespace } from '../cross-namespace.ts'
 import {
   readCopySources,
-  readIfFinished,
+  readJobState,
   type DataJobPorts,
   type ObservedDataJob,
 } from '../data-job/observe.ts'
-import { isFinished, needsLiveProgress, outcomeOf } from '../data-job/outcome.ts'
+import { isFinished } from '../data-job/status.ts'
 import {
   clusterBlocker,
   copyBlocker,
@@ -23,10 +23,9 @@ import {
   selectBlocker,
   type Blocker,
 } from '../data-job/preconditions.ts'
-import { activeJob, hasReported } from '../job-watch.ts'
 import { readLease, type ObservedLease } from '../lease.ts'
 import type { Context, HookRequest } from '../protocol.ts'
-import { observedJobs, refreshProgress, relatedClusters } from '../request.ts'
+import { observedJobs, relatedClusters } from '../request.ts'
 import {
   allCredentials,
   copiedCredentials,
@@ -44,22 +43,25 @@ export async function observe(
 ): Promise<Observed> {
   const requested = fromRequest(request)
   if (isFinished(requested.migration)) return requested
-  if (needsLiveProgress(requested, context)) {
-    await refreshProgress(requested, requested.migration, (...args) => ports.migration(...args))
+  const { migration } = requested
+  const read = (namespace: string, name: string) => ports.migration(namespace, name)
+  const state = await readJobState(requested, migration, read, context)
+  switch (state.is) {
+    case 'finished':
+      return { ...requested, migration: state.resource }
+    case 'working':
+      return { ...requested, ...(await copySourcesFor(requested, state.job, ports)) }
+    case 'starting':
+      return readStarting(requested, { running: state.job, context }, ports)
   }
-  if (outcomeOf(requested, context) !== undefined) return requested
-  const running = activeJob(requested)
-  if (running === undefined) {
-    const migration = await readIfFinished(requested.migration, (...args) =>
-      ports.migration(...args),
-    )
-    if (migration !== undefined) return { ...requested, migration }
-  } else if (hasReported(requested, running)) {
-    // A Job that has reported is not affected by what changes after that.
-    return { ...requested, ...(await copySourcesFor(requested, running, ports)) }
-  }
-  const clusters = await readClusters(requested.migration, ports)
-  const withClusters = { ...requested, clusters }
+}
+
+async function readStarting(
+  requested: Observed,
+  { running, context }: { running: Job | undefined; context: Context },
+  ports: MigrationPorts,
+): Promise<Observed> {
+  const withClusters = { ...requested, clusters: await readClusters(requested.migration, ports) }
   if (running !== undefined)
     return { ...withClusters, ...(await copySourcesFor(withClusters, running, ports)) }
   return readLive(withClusters, ports, context)

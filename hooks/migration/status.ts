@@ -5,11 +5,11 @@ import type { KubernetesEvent } from '../../crds/kubernetes.ts'
 import type { MigrationStatus, VecMigration } from '../../crds/migration.ts'
 import type { ConditionReason } from '../../crds/schema.ts'
 import { setConditions } from '../conditions.ts'
-import type { Outcome } from '../data-job/outcome.ts'
 import {
+  type Outcome,
   completionFields,
   dataJobEvents,
-  finishedCondition,
+  outcomeCondition,
   formatStartTime,
   unfinishedCondition,
   unfinishedPercentage,
@@ -51,7 +51,7 @@ export function finishedStatus(
   const { phase } = outcome
   const isComplete = phase === 'Completed'
   const { completed = 0, total = 0 } = report?.migration ?? {}
-  const update = finishedCondition(outcome, {
+  const update = outcomeCondition(outcome, {
     reason: isComplete ? 'MigrationCompleted' : 'MigrationFailed',
     message: `Copied ${completed}/${total}`,
   })

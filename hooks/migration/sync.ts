@@ -14,7 +14,7 @@ import {
   starting,
   type JobFacts,
 } from '../data-job/next-step.ts'
-import { isFinished, type Outcome } from '../data-job/outcome.ts'
+import { isFinished, type Outcome } from '../data-job/status.ts'
 import { formatHolderName, holderOf } from '../lease.ts'
 import { jobNameField } from '../job.ts'
 import type { Context } from '../protocol.ts'

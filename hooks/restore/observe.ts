@@ -25,22 +25,21 @@ import {
 } from '../cross-namespace.ts'
 import {
   readCopySources,
-  readIfFinished,
+  readJobState,
   readSecrets,
   type DataJobPorts,
   type DataJobSecrets,
   type ObservedDataJob,
 } from '../data-job/observe.ts'
-import { isFinished, needsLiveProgress, outcomeOf } from '../data-job/outcome.ts'
+import { isFinished } from '../data-job/status.ts'
 import {
   CLUSTER_CREDENTIALS,
   clusterCopySources,
   type CopySource,
 } from '../data-job/secret-copies.ts'
-import { activeJob, hasReported } from '../job-watch.ts'
 import { readLease, type ObservedLease } from '../lease.ts'
 import type { Context, HookRequest } from '../protocol.ts'
-import { observedJobs, refreshProgress, relatedBackups, relatedClusters } from '../request.ts'
+import { observedJobs, relatedBackups, relatedClusters } from '../request.ts'
 
 type RequestedState = Pick<
   Observed,
@@ -54,19 +53,16 @@ export async function observe(
 ): Promise<Observed> {
   const requested = fromRequest(request)
   if (isFinished(requested.restore)) return { ...requested, secrets: {} }
-  if (needsLiveProgress(requested, context)) {
-    await refreshProgress(requested, requested.restore, (...args) => ports.restore(...args))
+  const { restore } = requested
+  const state = await readJobState(requested, restore, (...args) => ports.restore(...args), context)
+  switch (state.is) {
+    case 'finished':
+      return { ...requested, restore: state.resource, secrets: {} }
+    case 'working':
+      return { ...requested, ...(await copySourcesFor(requested, state.job, ports)) }
+    case 'starting':
+      return readLive(requested, { running: state.job, context }, ports)
   }
-  if (outcomeOf(requested, context) !== undefined) return { ...requested, secrets: {} }
-  const running = activeJob(requested)
-  if (running === undefined) {
-    const restore = await readIfFinished(requested.restore, (...args) => ports.restore(...args))
-    if (restore !== undefined) return { ...requested, restore, secrets: {} }
-  } else if (hasReported(requested, running)) {
-    // A Job that has reported is not affected by what changes after that.
-    return { ...requested, ...(await copySourcesFor(requested, running, ports)) }
-  }
-  return readLive(requested, { running, context }, ports)
 }
 
 export function fromRequest(request: HookRequest<VecRestore>): RequestedState {

@@ -6,11 +6,11 @@ import { formatRestoreSource, type RestoreStatus, type VecRestore } from '../../
 import type { ConditionReason } from '../../crds/schema.ts'
 import { formatBytes } from '../../crds/units.ts'
 import { setConditions } from '../conditions.ts'
-import type { Outcome } from '../data-job/outcome.ts'
 import {
+  type Outcome,
   completionFields,
   dataJobEvents,
-  finishedCondition,
+  outcomeCondition,
   formatStartTime,
   unfinishedCondition,
   unfinishedPercentage,
@@ -50,7 +50,7 @@ export function finishedStatus(
   const { phase } = outcome
   const isComplete = phase === 'Completed'
   const { completed = 0, total = 0 } = report?.restore ?? {}
-  const update = finishedCondition(outcome, {
+  const update = outcomeCondition(outcome, {
     reason: isComplete ? 'RestoreCompleted' : 'RestoreFailed',
     message: `Restored ${completed}/${total}`,
   })

@@ -25,7 +25,7 @@ import {
   starting,
   type JobFacts,
 } from '../data-job/next-step.ts'
-import { isFinished, type Outcome } from '../data-job/outcome.ts'
+import { isFinished, type Outcome } from '../data-job/status.ts'
 import {
   apiKeyBlocker,
   bucketBlocker,

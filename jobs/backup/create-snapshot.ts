@@ -6,7 +6,8 @@
  * in order to get the reason.
  */
 import { EngineError } from '../../crds/contract/errors.ts'
-import { snapshotTimeoutMs, type Snapshot } from '../clients/engine/snapshots.ts'
+import type { Snapshot } from '../clients/engine/responses.ts'
+import { snapshotTimeoutMs } from '../clients/engine/snapshots.ts'
 import { isTransient, poll } from '../retry.ts'
 import { writeCheckpoint, type Pending, type SnapshotRef } from './checkpoint.ts'
 import { snapshotsForPod, type RunContext } from './context.ts'

@@ -30,6 +30,8 @@ export interface ActiveReader {
 
 /** Further concurrent restores of one backup are not checked. */
 const MAX_READERS = 100
+/** A record has at most about 500 bytes; a larger object is not one and is not read. */
+const MAX_READER_BYTES = 4096
 
 /** A restore that reads the backup in this folder; undefined if there is none. */
 export async function findActiveReader(
@@ -39,7 +41,9 @@ export async function findActiveReader(
   signal?: AbortSignal,
 ): Promise<ActiveReader | undefined> {
   const { objects } = await bucket.list(readersFolder(folder), { max: MAX_READERS, signal })
-  for (const { key } of objects) {
+  for (const { key, sizeBytes } of objects) {
+    // The objects of a collection named `readers` are in this folder too.
+    if (sizeBytes > MAX_READER_BYTES) continue
     const found = await readReader(bucket, key, signal)
     if (found === undefined) continue
     const at = Date.parse(found.at)

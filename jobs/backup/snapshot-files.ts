@@ -4,7 +4,8 @@
  * this backup are deleted: users may create snapshots at any time.
  */
 import { EngineError } from '../../crds/contract/errors.ts'
-import type { EngineSnapshots, Snapshot } from '../clients/engine/snapshots.ts'
+import type { Snapshot } from '../clients/engine/responses.ts'
+import type { EngineSnapshots } from '../clients/engine/snapshots.ts'
 import { poll, retry } from '../retry.ts'
 import type { Checkpoint, Pending, SnapshotRef } from './checkpoint.ts'
 import { recordUndeletedSnapshot, snapshotsForPod, type RunContext } from './context.ts'

@@ -8,17 +8,19 @@ import type { Logger } from 'pino'
 import { Rejected, StorageError } from '../../crds/contract/errors.ts'
 import { manifestKey, ownerKey } from '../../crds/contract/backup-keys.ts'
 import { MANIFEST_VERSION, isShardManifest } from '../../crds/contract/manifest.ts'
-import { parseManifest, parseForeignManifest, isForeignManifest } from '../manifest-check.ts'
+import {
+  parseManifest,
+  parseForeignManifest,
+  isForeignManifest,
+  type SourceNodeCollection,
+  type SourceManifest,
+  type SourceSnapshot,
+} from '../manifest-check.ts'
 import { formatBytes } from '../../crds/units.ts'
 import { readOwner, type Owner } from '../backup/owner.ts'
 import { errorMessage } from '../clients/http/request.ts'
 import type { Bucket } from '../clients/s3/bucket.ts'
 import { collectionFromSnapshots } from '../restore/snapshot-metadata.ts'
-import type {
-  SourceNodeCollection,
-  SourceManifest,
-  SourceSnapshot,
-} from '../restore/restore-item.ts'
 import {
   CliError,
   EXIT_CODES,

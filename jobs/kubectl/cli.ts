@@ -12,14 +12,20 @@ import type { Clock } from '../clock.ts'
 import { escapeUnprintable } from '../log.ts'
 import { backupNow } from './backup-now.ts'
 import { backupVerify } from './backup-verify.ts'
-import { CliError, EXIT_CODES, stringFlag, type CliCommand, type Invocation } from './command.ts'
+import {
+  CliError,
+  EXIT_CODES,
+  stringFlag,
+  type CliCommand,
+  type Invocation,
+  cliVersion,
+} from './command.ts'
 import { doctor } from './doctor/index.ts'
 import { explain } from './explain.ts'
 import { commandHelp, completionCommand, PROGRAM, usageText } from './help.ts'
 import { plan } from './plan.ts'
 import { restorePlan } from './restore-plan.ts'
 import { status } from './status.ts'
-import { cliVersion } from './version.ts'
 
 const MAIN_COMMANDS = [status, plan, doctor, explain, backupNow, backupVerify, restorePlan]
 export const COMMANDS: readonly CliCommand[] = [...MAIN_COMMANDS, completionCommand(MAIN_COMMANDS)]

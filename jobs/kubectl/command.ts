@@ -1,4 +1,4 @@
-/** The shape of a CLI command, its exit codes, and the connection to a Kubernetes cluster. */
+/** The shape of a CLI command, its exit codes, its release, and its access to a Kubernetes cluster. */
 import type { ParseArgsOptionDescriptor } from 'node:util'
 import type { Logger } from 'pino'
 import type { Connection } from '../../crds/contract/connection.ts'
@@ -10,6 +10,7 @@ import { apiProxyTransport } from '../clients/engine/transport.ts'
 import type { Kubernetes } from '../clients/kubernetes/client.ts'
 import type { Bucket } from '../clients/s3/bucket.ts'
 import type { Clock } from '../clock.ts'
+import packageJson from '../../package.json' with { type: 'json' }
 
 /** Exit codes of the CLI. */
 export const EXIT_CODES = {
@@ -141,4 +142,9 @@ export async function openBucketClient(
   }
   const credentials = () => credentialsFrom(target.credentialsSecretRef, value)
   return new Bucket({ target, credentials, time, log })
+}
+
+/** Release of this program: the CRDs and the hook service are compared with it. */
+export function cliVersion(): string {
+  return packageJson.version
 }

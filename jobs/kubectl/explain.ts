@@ -1,7 +1,6 @@
 /** `explain <message>`: what a reason or a message of a resource means, and what to do about it. */
-import { failureMatchScore, FAILURES } from '../../crds/reasons/errors.ts'
-import { reasonLocation, REASONS } from '../../crds/reasons/index.ts'
-import { matchScore, type Reason } from '../../crds/reasons/reason.ts'
+import { FAILURES, reasonLocation, REASONS } from '../../crds/reasons/index.ts'
+import { failureMatchScore, matchScore, type Reason } from '../../crds/reasons/reason.ts'
 import type { Condition } from '../../crds/schema.ts'
 import { booleanFlag, EXIT_CODES, JSON_FLAG, type CliCommand, type Invocation } from './command.ts'
 

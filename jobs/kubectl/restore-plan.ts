@@ -16,7 +16,7 @@ import {
   type Placement,
   type ShardView,
 } from '../restore/placement.ts'
-import { snapshotBytes, type RestoreItem } from '../restore/restore-item.ts'
+import { snapshotBytes, type RestoreItem } from '../manifest-check.ts'
 import { withTargetIds } from '../restore/shard-ids.ts'
 import {
   checkNodeCapacity,

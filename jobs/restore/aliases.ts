@@ -6,7 +6,7 @@
 import { EngineError } from '../../crds/contract/errors.ts'
 import { retryTransient } from '../retry.ts'
 import { collectionsOn, engineOn, type RunContext } from './context.ts'
-import type { SourceManifest, RestoreItem } from './restore-item.ts'
+import type { SourceManifest, RestoreItem } from '../manifest-check.ts'
 
 interface Alias {
   alias: string

@@ -3,7 +3,7 @@
  * next pod continues from it. Also counts the restored bytes.
  */
 import type { RestoredCollection, RestoreResult } from '../../crds/contract/restore-job.ts'
-import type { RestoreItem, SourceSnapshot } from './restore-item.ts'
+import type { RestoreItem, SourceSnapshot } from '../manifest-check.ts'
 
 export type CurrentCollection = NonNullable<RestoreResult['current']>
 

@@ -5,7 +5,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { EngineError, Rejected } from '../../crds/contract/errors.ts'
 import { isPlainObject, ownValue, type PlainObject } from '../../crds/engine/plain-object.ts'
-import type { RestoreCollectionInfo } from '../clients/engine/recovery-responses.ts'
+import type { RestoreCollectionInfo } from '../clients/engine/responses.ts'
 import { retryTransient, runGroupsConcurrently } from '../retry.ts'
 import { collectionsOn, engineOn, recoveryOn, type PreflightContext } from './context.ts'
 import {
@@ -14,7 +14,7 @@ import {
   type ReplicaStates,
   type ShardView,
 } from './placement.ts'
-import type { RestoreItem } from './restore-item.ts'
+import type { RestoreItem } from '../manifest-check.ts'
 import { checkShardIds, withTargetIds } from './shard-ids.ts'
 import { tryReadShardView } from './wait-for-shards.ts'
 

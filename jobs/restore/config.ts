@@ -12,10 +12,10 @@ import {
   ownValue,
   type PlainObject,
 } from '../../crds/engine/plain-object.ts'
-import type { RestoreCollectionInfo } from '../clients/engine/recovery-responses.ts'
+import type { RestoreCollectionInfo } from '../clients/engine/responses.ts'
 import { retryTransient } from '../retry.ts'
 import { collectionsOn, recoveryOn, type RunContext } from './context.ts'
-import type { RestoreItem } from './restore-item.ts'
+import type { RestoreItem } from '../manifest-check.ts'
 
 /** Configuration as the engine returns it. The parts other than `params` are read one by one. */
 export type Config = ManifestCollection['config'] & PlainObject

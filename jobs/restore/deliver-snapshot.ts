@@ -16,7 +16,7 @@ import {
   type RecoveryTarget,
 } from '../clients/engine/recovery.ts'
 import type { Recovery } from './checkpoint.ts'
-import type { SourceSnapshot } from './restore-item.ts'
+import type { SourceSnapshot } from '../manifest-check.ts'
 import { ordinals, recoveryOn, snapshotsOn, type RunContext } from './context.ts'
 
 type DeliveryMode = 'fetch' | 'upload'

@@ -5,13 +5,19 @@
 import { Rejected } from '../../crds/contract/errors.ts'
 import { manifestKey } from '../../crds/contract/backup-keys.ts'
 import { MANIFEST_VERSION, isShardManifest } from '../../crds/contract/manifest.ts'
-import { parseManifest, parseForeignManifest, isForeignManifest } from '../manifest-check.ts'
+import {
+  parseManifest,
+  parseForeignManifest,
+  isForeignManifest,
+  type SourceManifest,
+  type SourceSnapshot,
+  type RestoreItem,
+} from '../manifest-check.ts'
 import type { RestorePlan } from '../../crds/contract/restore-job.ts'
 import type { RestoreSpec } from '../../crds/restore.ts'
 import { formatBytes } from '../../crds/units.ts'
 import type { Bucket } from '../clients/s3/bucket.ts'
 import { collectionFromSnapshots } from './snapshot-metadata.ts'
-import type { SourceManifest, SourceSnapshot, RestoreItem } from './restore-item.ts'
 
 /**
  * The Job has 512 MiB of memory; the manifest of a thousand collections with a thousand shards each

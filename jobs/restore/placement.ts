@@ -5,8 +5,8 @@
  * agree.
  */
 import { Rejected } from '../../crds/contract/errors.ts'
-import type { ConsensusStatus, RestoreClusterInfo } from '../clients/engine/recovery-responses.ts'
-import type { RestoreItem } from './restore-item.ts'
+import type { ConsensusStatus, RestoreClusterInfo } from '../clients/engine/responses.ts'
+import type { RestoreItem } from '../manifest-check.ts'
 
 /**
  * Nodes of each shard, by ordinal: the first one takes the snapshot, the others get replicas of it.

@@ -13,7 +13,7 @@ import {
 } from '../clients/engine/statistics.ts'
 import { poll, retryTransient, runGroupsConcurrently } from '../retry.ts'
 import { engineOn, ordinals, recoveryOn, type RunContext } from './context.ts'
-import type { RestoreItem } from './restore-item.ts'
+import type { RestoreItem } from '../manifest-check.ts'
 
 /**
  * Pauses between counts. A count reflects one moment and can lag behind the state that the nodes

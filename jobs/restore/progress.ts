@@ -22,7 +22,7 @@ import {
   type CurrentCollection,
   type Recovery,
 } from './checkpoint.ts'
-import { snapshotBytes, type RestoreItem, type SourceSnapshot } from './restore-item.ts'
+import { snapshotBytes, type RestoreItem, type SourceSnapshot } from '../manifest-check.ts'
 
 /** What a user must see first comes first. */
 const REPORT_ORDER = ['Failed', 'Restoring', 'Completed', 'Pending'] as const

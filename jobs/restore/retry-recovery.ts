@@ -3,7 +3,7 @@ import { EngineError } from '../../crds/contract/errors.ts'
 import { longCallTimeoutMs } from '../clients/http/request.ts'
 import { isTransient, poll, retry, retryTransient } from '../retry.ts'
 import type { Checkpoint, Recovery } from './checkpoint.ts'
-import { snapshotBytes, type RestoreItem } from './restore-item.ts'
+import { snapshotBytes, type RestoreItem } from '../manifest-check.ts'
 import { ordinals, recoveryOn, type RunContext } from './context.ts'
 
 /** A restarted node needs about this long until it serves requests again. */

@@ -28,7 +28,7 @@ import {
 } from './prepare-collection.ts'
 import { Progress } from './progress.ts'
 import { recoverNodes, recoverShards } from './recover.ts'
-import type { RestoreItem, SourceManifest } from './restore-item.ts'
+import type { RestoreItem, SourceManifest } from '../manifest-check.ts'
 import { waitForEarlierRecoveries } from './retry-recovery.ts'
 import { withTargetIds } from './shard-ids.ts'
 import { moveShards, replicateShards } from './shard-transfers.ts'

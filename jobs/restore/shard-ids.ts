@@ -9,7 +9,7 @@
 import { Rejected } from '../../crds/contract/errors.ts'
 import type { ManifestCollection, ShardKey } from '../../crds/contract/manifest.ts'
 import type { ShardView } from './placement.ts'
-import type { RestoreItem } from './restore-item.ts'
+import type { RestoreItem } from '../manifest-check.ts'
 
 /** Each skipped id costs a shard that is created and deleted again, some hundredths of a second. */
 export const MAX_SKIPPED = 10_000

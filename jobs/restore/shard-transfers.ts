@@ -16,7 +16,7 @@ import {
   type ShardView,
 } from './placement.ts'
 import { forgetLoweredFactor } from './prepare-collection.ts'
-import type { RestoreItem, ShardItem } from './restore-item.ts'
+import type { RestoreItem, ShardItem } from '../manifest-check.ts'
 import { waitForShards } from './wait-for-shards.ts'
 
 /** Cheap if the collection was just created: its shards are empty. */

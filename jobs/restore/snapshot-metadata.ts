@@ -23,7 +23,7 @@ import {
   parseHeader,
   type TarHeader,
 } from '../tar.ts'
-import type { SourceNodeCollection } from './restore-item.ts'
+import type { SourceNodeCollection } from '../manifest-check.ts'
 
 const COLLECTION_FILES = {
   config: 'config.json',

@@ -8,7 +8,7 @@ import { readConsistentState } from '../cluster-consistency.ts'
 import { retryTransient } from '../retry.ts'
 import { engineOn, ordinals, recoveryOn, type PreflightContext } from './context.ts'
 import type { Placement } from './placement.ts'
-import type { NodeItem, RestoreItem, ShardItem, SourceManifest } from './restore-item.ts'
+import type { NodeItem, RestoreItem, ShardItem, SourceManifest } from '../manifest-check.ts'
 
 type CheckContext = Pick<PreflightContext, 'plan' | 'tools' | 'retryBudget'>
 

@@ -4,13 +4,13 @@
  */
 import { EngineError } from '../../crds/contract/errors.ts'
 import { GREEN_POLL_SECONDS, GREEN_TIMEOUT_SECONDS } from '../../crds/contract/limits.ts'
-import type { RestoreCollectionInfo } from '../clients/engine/recovery-responses.ts'
+import type { RestoreCollectionInfo } from '../clients/engine/responses.ts'
 import { fanOutBody } from '../recreate-collection.ts'
 import { isReportable, poll, retryTransient } from '../retry.ts'
 import { noteDifferences } from './config.ts'
 import { collectionsOn, recoveryOn, type RunContext } from './context.ts'
 import { verifyPointCount, type CountResult } from './point-count.ts'
-import type { RestoreItem } from './restore-item.ts'
+import type { RestoreItem } from '../manifest-check.ts'
 
 /**
  * Most collections are green at once or almost at once; a full pause would be the longest part of

@@ -4,7 +4,7 @@
  */
 import { readFileSync } from 'node:fs'
 import type { Server } from 'node:https'
-import type { Timers } from '../timers.ts'
+import type { Timers } from '../runtime.ts'
 import { HookIdentity, type IdentityDependencies, type IdentityOptions } from './identity.ts'
 
 export interface HookCredentialsOptions {

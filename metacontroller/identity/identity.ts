@@ -4,8 +4,7 @@
  */
 import type { Server } from 'node:https'
 import type { Kubernetes } from '../../jobs/clients/kubernetes/client.ts'
-import type { Log } from '../startup-upgrades.ts'
-import type { Timers } from '../timers.ts'
+import type { Log, Timers } from '../runtime.ts'
 import { newCertificate, type KeyPair } from './certificates.ts'
 import { connectControllers } from './connect-controllers.ts'
 import {

@@ -8,7 +8,7 @@ import { KubernetesError } from '../../crds/contract/errors.ts'
 import { Secret } from '../../crds/kubernetes.ts'
 import type { Kubernetes } from '../../jobs/clients/kubernetes/client.ts'
 import { secrets } from '../ports/api-resources.ts'
-import { createOrReplace } from '../ports/conditional-writes.ts'
+import { createOrReplace } from '../ports/common.ts'
 import { newAuthority, type KeyPair } from './certificates.ts'
 
 /** Decoded content of the Secret. */

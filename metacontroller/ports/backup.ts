@@ -1,13 +1,13 @@
 /**
- * Implements the ports of VecBackup with the real clients of jobs/clients, including the bucket
- * client that a purge uses.
+ * Implements the ports of VecBackup and of VecBackupSchedule with the real clients of jobs/clients,
+ * including the bucket client that a purge uses. All reads of a schedule are live.
  */
 import { Type, type Static } from '@sinclair/typebox'
 import type { Logger } from 'pino'
 import { backupFolder } from '../../crds/contract/backup-keys.ts'
 import { KubernetesError } from '../../crds/contract/errors.ts'
 import type { Progress } from '../../crds/contract/job.ts'
-import { ANNOTATIONS, trimTrailing } from '../../crds/contract/names.ts'
+import { ANNOTATIONS, trimTrailing, LABELS } from '../../crds/contract/names.ts'
 import { AnyObject, type Secret } from '../../crds/kubernetes.ts'
 import type { S3Target } from '../../crds/storage.ts'
 import type { NamespacedName } from '../../crds/schema.ts'
@@ -21,8 +21,18 @@ import type { Clock } from '../../jobs/clock.ts'
 import type { OnCall } from '../metrics/instrumented-clients.ts'
 import { backups, backupSchedules, inNamespaces, namespaces, restores } from './api-resources.ts'
 import { purge } from './backup-purge.ts'
-import { dataJobPorts, hasStatus, listOrEmpty } from './common.ts'
+import {
+  dataJobPorts,
+  hasStatus,
+  listOrEmpty,
+  LenientBackup,
+  commonPorts,
+  type CommonDependencies,
+} from './common.ts'
 import { activeHelmJobs } from './restore.ts'
+import type { VecBackup } from '../../crds/backup.ts'
+import { VecBackupSchedule } from '../../crds/backup-schedule.ts'
+import type { BackupSchedulePorts } from '../../hooks/backup-schedule/observe.ts'
 
 export interface BackupDependencies extends BucketDependencies {
   kubernetes: Kubernetes
@@ -208,4 +218,30 @@ function objectIdentity({
   metadata: { namespace = '', name, uid = '' },
 }: RestoreSource): ObjectIdentity {
   return { namespace, name, uid }
+}
+
+export function backupSchedulePorts(dependencies: CommonDependencies): BackupSchedulePorts {
+  const { kubernetes } = dependencies
+  const { backup, writeEvent } = commonPorts(dependencies)
+  return {
+    schedule: (namespace, name) =>
+      kubernetes.get(backupSchedules(namespace), name, VecBackupSchedule.schema),
+    backupsOf: ({ namespace, name, uid }) => listBackups(kubernetes, { namespace, name, uid }),
+    backup,
+    writeEvent,
+  }
+}
+
+async function listBackups(
+  kubernetes: Kubernetes,
+  { namespace, name, uid }: { namespace: string; name: string; uid: string },
+): Promise<VecBackup[]> {
+  const labeled = await listOrEmpty(kubernetes, [backups(namespace)], LenientBackup, {
+    labelSelector: `${LABELS.schedule}=${name}`,
+  })
+  // Users can set the label, and backups of a deleted schedule of the same name have it too. Check
+  // the owner reference.
+  return labeled.filter(({ metadata: { ownerReferences = [] } }) =>
+    ownerReferences.some((owner) => owner.controller === true && owner.uid === uid),
+  )
 }

@@ -9,7 +9,7 @@ import type { CollectionEngine, CollectionPorts } from '../../hooks/collection/p
 import { currentHolder } from '../../hooks/lease.ts'
 import { EngineCollections } from '../../jobs/clients/engine/collections.ts'
 import type { Kubernetes } from '../../jobs/clients/kubernetes/client.ts'
-import { delay, type Timers } from '../timers.ts'
+import { delay, type Timers } from '../runtime.ts'
 import { clusters, collections, inNamespaces } from './api-resources.ts'
 import { commonPorts, leasePorts, LenientCluster } from './common.ts'
 import { engineClient, type EngineDependencies } from './engine-client.ts'

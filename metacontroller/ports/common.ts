@@ -1,6 +1,7 @@
 /**
  * Ports that several kinds implement in the same way: live reads, Events, Leases, copies of Secrets
- * and image pull Secrets.
+ * and image pull Secrets. Also their conditional writes, by resourceVersion, uid or a new name: of
+ * several concurrent ones only the first succeeds.
  */
 import type { Static, TSchema } from '@sinclair/typebox'
 import { VecBackup } from '../../crds/backup.ts'
@@ -20,9 +21,13 @@ import type { DataJobPorts } from '../../hooks/data-job/observe.ts'
 import type { SecretCopyPorts } from '../../hooks/data-job/secret-copies.ts'
 import type { ImagePullSecretPorts } from '../../hooks/image-pull-secrets.ts'
 import type { LeasePorts } from '../../hooks/lease.ts'
-import { lenientSchema } from '../../hooks/lenient-schema.ts'
-import type { ApiResource, Kubernetes } from '../../jobs/clients/kubernetes/client.ts'
-import type { Log } from '../startup-upgrades.ts'
+import { lenientSchema } from '../../hooks/protocol.ts'
+import {
+  type ApiResource,
+  type Kubernetes,
+  resourcePath,
+} from '../../jobs/clients/kubernetes/client.ts'
+import type { Log } from '../runtime.ts'
 import {
   backups,
   clusters,
@@ -33,7 +38,6 @@ import {
   statefulSets,
   type ApiResourceFn,
 } from './api-resources.ts'
-import { createOrReplace, deleteExact } from './conditional-writes.ts'
 import { eventWriter } from './events.ts'
 
 export interface CommonDependencies {
@@ -184,4 +188,55 @@ export function imagePullSecretPorts(
     pullSecret: (name) => secret(ownNamespace, name),
     warn: (err, message) => log.warn({ err }, message),
   }
+}
+
+interface VersionedObject {
+  metadata: {
+    name: string
+    uid?: string | undefined
+    resourceVersion?: string | undefined
+  }
+}
+
+/**
+ * Creates the object, or replaces the version given by its resourceVersion. False on a conflict.
+ */
+export function createOrReplace(
+  kubernetes: Kubernetes,
+  resource: ApiResource,
+  object: VersionedObject,
+): Promise<boolean> {
+  const { name, resourceVersion } = object.metadata
+  return resourceVersion === undefined
+    ? succeeds(kubernetes, 'POST', resourcePath(resource), object)
+    : succeeds(kubernetes, 'PUT', resourcePath(resource, name), object)
+}
+
+/** Deletes the object with exactly this uid and resourceVersion. False on a conflict. */
+export function deleteExact(
+  kubernetes: Kubernetes,
+  resource: ApiResource,
+  object: VersionedObject,
+): Promise<boolean> {
+  const { name, uid, resourceVersion } = object.metadata
+  return succeeds(kubernetes, 'DELETE', resourcePath(resource, name), {
+    kind: 'DeleteOptions',
+    apiVersion: 'v1',
+    preconditions: { uid, resourceVersion },
+  })
+}
+
+/** False if another writer was first: the object has changed, exists already, or is gone. */
+async function succeeds(
+  kubernetes: Kubernetes,
+  method: 'POST' | 'PUT' | 'DELETE',
+  path: string,
+  body: object,
+): Promise<boolean> {
+  const { status, text } = await kubernetes.call(method, path, { body })
+  if (status < 400) return true
+  if (status === 404 || status === 409) return false
+  throw new KubernetesError(`${method} ${path} answered ${status}: ${text.slice(0, 300)}`, {
+    status,
+  })
 }

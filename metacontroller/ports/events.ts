@@ -5,7 +5,7 @@ import type { KubernetesEvent } from '../../crds/kubernetes.ts'
 import { MANAGED_BY } from '../../crds/contract/names.ts'
 import type { Kubernetes } from '../../jobs/clients/kubernetes/client.ts'
 import { events } from './api-resources.ts'
-import type { Log } from '../startup-upgrades.ts'
+import type { Log } from '../runtime.ts'
 
 /** Per resource. Two spec changes fit: each starts a Job, is applied, rolls out and completes. */
 export const MAX_EVENTS_PER_MINUTE = 10

@@ -16,7 +16,7 @@ import type {
   ShardsTarget,
 } from '../../hooks/cluster/shards-summary.ts'
 import { claimName } from '../../hooks/cluster/volumes.ts'
-import { lenientSchema } from '../../hooks/lenient-schema.ts'
+import { lenientSchema } from '../../hooks/protocol.ts'
 import {
   newObservationMemory,
   observeShards,

@@ -32,6 +32,14 @@ t.test('a plan can be carried out', async (t) => {
   t.strictSame(bad, [])
 })
 
+t.test('half of the migrations go into a target that has points of its own', async (t) => {
+  const plans = SEEDS.map((seed) => draw(seed))
+  const filled = plans.filter(({ targetHolds }) => targetHolds !== undefined)
+  t.ok(filled.every(({ journey, targetHolds = 0 }) => journey === 'migration' && targetHolds > 0))
+  const migrations = plans.filter(({ journey }) => journey === 'migration')
+  t.ok(filled.length > migrations.length / 4 && filled.length < (3 * migrations.length) / 4)
+})
+
 t.test('the number of nodes can be asked for', async (t) => {
   t.ok(SEEDS.every((seed) => draw(seed, { nodes: 5 }).nodes === 5))
 })

@@ -29,6 +29,7 @@ export const FAULTS = [
   'recoveries are slow',
   'collections are yellow',
   'collections are grey',
+  'store refuses deletions',
 ] as const
 export type Fault = (typeof FAULTS)[number]
 
@@ -58,6 +59,11 @@ export interface Plan {
   afterwardsMs: number
   /** True: no shard keys, aliases and collections are created or deleted; only points are written. */
   calm?: boolean
+  /**
+   * Points that each target collection of a migration has before it starts. Such a target is compared by the
+   * ids of the source, because its other points are its own.
+   */
+  targetHolds?: number
   strikes: Strike[]
 }
 
@@ -122,8 +128,10 @@ export function draw(seed: number, { nodes, short = false }: DrawOptions = {}): 
     }
   })
   const afterwardsMs = short ? SHORT_AFTERWARDS_MS : AFTERWARDS_MS
+  const isTargetFilled = journey === 'migration' && dice.oneOf([true, false])
   return {
     ...{ seed, nodes: size, targetNodes, journey, into, points, afterwardsMs },
+    ...(isTargetFilled && { targetHolds: points }),
     strikes: plausible(strikes),
   }
 }

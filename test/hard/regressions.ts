@@ -1,8 +1,11 @@
-/** Plans that once found a defect: they run first. */
+/**
+ * Plans that run first: seeds that failed, and plans that reach what few seeds reach: replicas that
+ * differ, a migration into a target with points of its own, deletions that the store refuses.
+ */
 import type { Plan } from './plan.ts'
 
 export interface Regression {
-  /** What went wrong. */
+  /** What went wrong, or what is covered. */
   title: string
   plan: Plan
 }
@@ -82,6 +85,29 @@ export const REGRESSIONS: readonly Regression[] = [
     },
   },
   {
+    title: 'a source that loses a volume during a migration keeps its collections',
+    plan: {
+      seed: 1844781012,
+      nodes: 3,
+      targetNodes: 1,
+      journey: 'migration',
+      into: 'over',
+      points: 503,
+      afterwardsMs: 6000,
+      strikes: [
+        {
+          fault: 'volume lost',
+          during: 'migration',
+          afterCalls: 43,
+          afterMs: 183,
+          seconds: 5,
+          node: 1,
+          other: 0,
+        },
+      ],
+    },
+  },
+  {
     title: 'a replica that falls behind during a backup by node is not backed up',
     plan: {
       seed: 11,
@@ -123,4 +149,49 @@ export const REGRESSIONS: readonly Regression[] = [
       ],
     },
   },
+  {
+    title: 'a migration into collections with points of their own leaves those as they are',
+    plan: {
+      seed: 12,
+      nodes: 3,
+      targetNodes: 3,
+      journey: 'migration',
+      into: 'other cluster',
+      points: 200,
+      targetHolds: 200,
+      afterwardsMs: 500,
+      strikes: [
+        {
+          fault: 'Job killed',
+          during: 'migration',
+          afterCalls: 40,
+          afterMs: 0,
+          seconds: 2,
+          node: 0,
+          other: 1,
+        },
+      ],
+    },
+  },
+  ...(['backup by node', 'backup by shard'] as const).map((journey) => ({
+    title: `${journey}: a store that refuses some deletions deletes them later`,
+    plan: {
+      seed: 13,
+      nodes: 3 as const,
+      targetNodes: 3,
+      journey,
+      into: 'beside' as const,
+      points: 60,
+      afterwardsMs: 500,
+      strikes: (['backup', 'restore'] as const).map((during) => ({
+        fault: 'store refuses deletions' as const,
+        during,
+        afterCalls: 0,
+        afterMs: 0,
+        seconds: 5,
+        node: 0,
+        other: 1,
+      })),
+    },
+  })),
 ]

@@ -7,7 +7,7 @@ import { settle } from './replicas.ts'
 import type { Fault, Phase, Plan, Strike } from './plan.ts'
 import { repair } from './repair.ts'
 import { COLLECTIONS } from './traffic.ts'
-import { NAMESPACE, STORE_TAGS, type HardWorld } from './world.ts'
+import { BUCKET, NAMESPACE, STORE_TAGS, type HardWorld } from './world.ts'
 
 /** Ends the fault. */
 type Undo = () => Promise<void> | void
@@ -141,6 +141,8 @@ export class Strikes {
       case 'store fails':
         bucket.misbehave(failing())
         return () => bucket.misbehave()
+      case 'store refuses deletions':
+        return refusesDeletions(world)
       case 'Job killed':
         return ofJobs(world, (name) => world.controllers.kubelet.kill(NAMESPACE, name))
       case 'Job drained':
@@ -281,6 +283,18 @@ function failing() {
       default:
         return undefined
     }
+  }
+}
+
+/** Of the keys of each deletion, some are deleted and some are refused. */
+function refusesDeletions({ bucket }: HardWorld): Undo | undefined {
+  const store = bucket.buckets.get(BUCKET)
+  if (store === undefined) return undefined
+  const codes = ['AccessDenied', undefined, 'InternalError', undefined]
+  let keys = 0
+  store.refuseDeletion = () => codes[keys++ % codes.length]
+  return () => {
+    store.refuseDeletion = undefined
   }
 }
 

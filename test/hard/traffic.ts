@@ -46,6 +46,8 @@ export interface TrafficOptions {
   retries?: number
   /** Time between two changes of shard keys, the alias and the collection. */
   churnMs?: number
+  /** The id of the first point; 1 if it is not set. */
+  firstId?: number
 }
 
 export class Traffic {
@@ -57,7 +59,7 @@ export class Traffic {
   readonly #options: TrafficOptions
   #areas: Area[] = []
   #version = 0
-  #nextId = 1
+  #nextId: number
   #nextKey = 1
   #over = true
   #churns = false
@@ -65,6 +67,7 @@ export class Traffic {
 
   constructor(options: TrafficOptions) {
     this.#options = options
+    this.#nextId = options.firstId ?? 1
   }
 
   /** Creates the collections and writes the first points. */

@@ -19,8 +19,7 @@ import type { RestorePorts } from '../../hooks/restore/observe.ts'
 import { EngineConnections } from '../../jobs/clients/engine/transport.ts'
 import { Kubernetes } from '../../jobs/clients/kubernetes/client.ts'
 import { systemClock } from '../../jobs/clock.ts'
-import { backupSchedulePorts } from '../../metacontroller/ports/backup-schedule.ts'
-import { backupPorts } from '../../metacontroller/ports/backup.ts'
+import { backupSchedulePorts, backupPorts } from '../../metacontroller/ports/backup.ts'
 import {
   accessKeyPorts,
   cachedSecretReader,
@@ -33,7 +32,7 @@ import { serviceReader } from '../../metacontroller/ports/engine-client.ts'
 import { migrationPorts } from '../../metacontroller/ports/migration.ts'
 import { othersAt, restorePorts } from '../../metacontroller/ports/restore.ts'
 import { shardPorts } from '../../metacontroller/ports/shards.ts'
-import { systemTimers } from '../../metacontroller/timers.ts'
+import { systemTimers } from '../../metacontroller/runtime.ts'
 import { allAllowed } from '../builders.ts'
 import { embeddedApi, installCrds } from './embedded.ts'
 

@@ -6,7 +6,7 @@ export const ROOT = new URL('../..', import.meta.url).pathname
 
 /** They reach out, declare types only, or write files. */
 const NOT_PURE =
-  /(^hooks\/(server|lenient-schema)|\/(ports|index|kind-hooks|protocol|generate|kubernetes|events)\.ts$)/
+  /(^hooks\/server|\/(ports|index|kind-hooks|protocol|generate|kubernetes|events)\.ts$)/
 /** Tables of words: a change in a sentence is no change in what is done. */
 const WORDS = /^crds\/(reasons\/|contract\/|[a-z-]*\.ts$)/
 const RULED = /^crds\/(units|crd|contract\/(names|backup-keys|connection|manifest))\.ts$/

@@ -6,7 +6,7 @@ import { dirname, join, normalize } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { USAGE } from '../../metacontroller/options.ts'
-import { cliVersion } from '../../jobs/kubectl/version.ts'
+import { cliVersion } from '../../jobs/kubectl/command.ts'
 import { program } from '../program.ts'
 
 const ENTRIES = ['jobs/main.js', 'metacontroller/serve.js', 'metacontroller/uninstall-check.js']

@@ -7,6 +7,7 @@ import { createHash } from 'node:crypto'
 import { Type, type Static } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import {
+  isWrittenByBackup,
   shardCheckpointKey,
   shardFolderPrefix,
   shardSnapshotKey,
@@ -120,7 +121,10 @@ function checkpointKey({ collection, shardId }: ShardRef, { folder }: RunContext
   return shardCheckpointKey(folder, collection, shardId)
 }
 
-/** Removes objects of shards that are no longer in the collection, and objects of other pods. */
+/**
+ * Removes objects of shards that are no longer in the collection, and objects of other pods. Objects
+ * that no backup writes stay: others may have write access to the bucket.
+ */
 export async function deleteStaleObjects(
   collection: string,
   snapshots: { shardId: number; key: string }[],
@@ -131,7 +135,7 @@ export async function deleteStaleObjects(
   )
   const staleKeys: string[] = []
   for await (const { key } of bucket.listAll(shardFolderPrefix(folder, collection), tools.signal)) {
-    if (!expectedKeys.has(key)) staleKeys.push(key)
+    if (isWrittenByBackup(folder, key) && !expectedKeys.has(key)) staleKeys.push(key)
   }
   await bucket.delete(staleKeys, tools.signal)
 }

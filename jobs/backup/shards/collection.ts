@@ -27,14 +27,15 @@ import {
   type Topology,
 } from '../topology.ts'
 import { deleteStaleObjects, readUploaded } from './checkpoint.ts'
-import { ShardScheduler, type Assignment } from './scheduler.ts'
 import {
+  ShardScheduler,
+  type Assignment,
   activeReplicas,
   listShards,
   readShardView,
   shardExists,
   type ShardView,
-} from './shard-view.ts'
+} from './scheduler.ts'
 import { streamShard } from './stream-shard.ts'
 
 export async function backUpByShard(name: string, context: RunContext): Promise<ShardCollection> {

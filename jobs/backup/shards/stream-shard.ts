@@ -11,7 +11,7 @@ import { BLOCK, continuesSparseMap, isZeroBlock, paddedSize, parseHeader } from 
 import { snapshotsForPod, type RunContext } from '../context.ts'
 import { requireKeyLength, withStreamErrors } from '../objects.ts'
 import { markUploaded, prepareUpload } from './checkpoint.ts'
-import { activeReplicas, pointCount, readShardView, type ShardView } from './shard-view.ts'
+import { activeReplicas, pointCount, readShardView, type ShardView } from './scheduler.ts'
 
 /** The engine silently closes a stream whose client reads nothing for this long. */
 const ENGINE_STALL_LIMIT_MS = 300_000

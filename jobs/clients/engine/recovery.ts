@@ -10,14 +10,14 @@ import type { ShardKey } from '../../../crds/contract/manifest.ts'
 import type { IndexBody } from '../../../crds/engine/collections.ts'
 import { trimTrailing } from '../../../crds/contract/names.ts'
 import { longCallTimeoutMs } from '../http/request.ts'
-import { BooleanResult } from './responses.ts'
 import {
+  BooleanResult,
   AnyObject,
   RestoreCollectionInfo,
   RestoreClusterInfo,
   ConsensusStatus,
   NodeTelemetry,
-} from './recovery-responses.ts'
+} from './responses.ts'
 import type { Engine } from './client.ts'
 import { collectionPath } from './transport.ts'
 import { fileFormBody } from '../http/body.ts'

@@ -3,12 +3,20 @@
  * collection.
  */
 import type { Readable } from 'node:stream'
-import { Type, type Static, type TSchema } from '@sinclair/typebox'
+import { Type } from '@sinclair/typebox'
 import { EngineError } from '../../../crds/contract/errors.ts'
 import { LONG_CALL_TIMEOUT_SECONDS } from '../../../crds/contract/limits.ts'
 import type { ShardKey } from '../../../crds/contract/manifest.ts'
 import { MAX_TIMER_MS, longCallTimeoutMs } from '../http/request.ts'
-import { CollectionClusterInfo } from './responses.ts'
+import {
+  AliasList,
+  BackupClusterInfo,
+  BackupCollectionInfo,
+  CountResult,
+  Snapshot,
+  SnapshotList,
+  SnapshotTelemetry,
+} from './responses.ts'
 import type { Engine } from './client.ts'
 import { collectionPath, encodeSegment } from './transport.ts'
 
@@ -17,81 +25,6 @@ const LONG_CALL_MS = LONG_CALL_TIMEOUT_SECONDS * 1000
 const TELEMETRY_MS = 65_000
 /** Used if the engine does not report the number of bytes. */
 const UNKNOWN_SIZE_MS = 24 * LONG_CALL_MS
-
-export const Snapshot = Type.Object({
-  name: Type.String({ minLength: 1 }),
-  size: Type.Integer({ minimum: 0 }),
-  /** Hex SHA-256; absent if the engine keeps snapshots in a store of its own. */
-  checksum: Type.Optional(Type.Union([Type.String(), Type.Null()])),
-})
-export type Snapshot = Static<typeof Snapshot>
-const SnapshotList = Type.Array(Snapshot)
-
-const AnyObject = Type.Record(Type.String(), Type.Unknown())
-
-/** Everything in `GET /collections/{c}` that defines the collection. */
-export const BackupCollectionInfo = Type.Object({
-  points_count: Type.Optional(Type.Union([Type.Integer(), Type.Null()])),
-  config: Type.Object({ params: AnyObject }, { additionalProperties: true }),
-  payload_schema: Type.Record(
-    Type.String(),
-    Type.Object({
-      data_type: Type.String(),
-      params: Type.Optional(Type.Union([AnyObject, Type.Null()])),
-    }),
-  ),
-})
-export type BackupCollectionInfo = Static<typeof BackupCollectionInfo>
-
-/** Where shards are, and whether their number is being changed. */
-export const BackupClusterInfo = Type.Composite([
-  CollectionClusterInfo,
-  Type.Object({ resharding_operations: Type.Optional(Type.Array(Type.Unknown())) }),
-])
-export type BackupClusterInfo = Static<typeof BackupClusterInfo>
-
-const CountResult = Type.Object({ count: Type.Integer({ minimum: 0 }) })
-
-const Nullable = <Schema extends TSchema>(schema: Schema) =>
-  Type.Optional(Type.Union([schema, Type.Null()]))
-const Bytes = Nullable(Type.Number({ minimum: 0 }))
-
-/**
- * `GET /telemetry?details_level=3`, the first level that lists shards; releases differ in what they
- * omit.
- */
-const SnapshotTelemetry = Type.Object({
-  app: Type.Object({ startup: Nullable(Type.String()) }),
-  collections: Type.Object({
-    collections: Nullable(
-      Type.Array(
-        Type.Object({
-          id: Type.String(),
-          config: Nullable(Type.Object({ uuid: Nullable(Type.String()) })),
-          shards: Nullable(
-            Type.Array(
-              Type.Object({
-                local: Nullable(
-                  Type.Object({ vectors_size_bytes: Bytes, payloads_size_bytes: Bytes }),
-                ),
-              }),
-            ),
-          ),
-        }),
-      ),
-    ),
-    snapshots: Nullable(
-      Type.Array(
-        Type.Object({
-          id: Type.String(),
-          running_snapshots: Nullable(Type.Integer({ minimum: 0 })),
-          total_snapshot_creations: Nullable(Type.Integer({ minimum: 0 })),
-        }),
-      ),
-    ),
-  }),
-})
-type SnapshotTelemetry = Static<typeof SnapshotTelemetry>
 
 /** Snapshots of a collection that were requested from a node. */
 export interface SnapshotCreations {
@@ -115,8 +48,6 @@ export interface CollectionIdentity {
   /** Since 1.16. */
   creations: SnapshotCreations | undefined
 }
-
-const AliasList = Type.Object({ aliases: Type.Array(Type.Object({ alias_name: Type.String() })) })
 
 export class EngineSnapshots {
   readonly #engine: Engine

@@ -153,7 +153,7 @@ export class Bucket {
   /** A URL that lets anyone read this object for an hour: it must never be shown. */
   async presignedUrl(key: string, signal?: AbortSignal): Promise<string> {
     // Loaded on demand: only a restore needs it.
-    const presign = await import('./presign.ts')
+    const presign = await import('./connection.ts')
     return presign.presignedUrl(this.#connection, key, signal)
   }
 

@@ -5,7 +5,7 @@
  */
 import { Readable } from 'node:stream'
 import { getCACertificates } from 'node:tls'
-import { S3Client } from '@aws-sdk/client-s3'
+import { S3Client, GetObjectCommand } from '@aws-sdk/client-s3'
 import type { Logger } from 'pino'
 import { StorageError } from '../../../crds/contract/errors.ts'
 import type { S3Target } from '../../../crds/storage.ts'
@@ -16,6 +16,8 @@ import { limitBytes } from '../http/body.ts'
 import { deadline } from '../http/request.ts'
 import type { BucketCredentials } from './credentials.ts'
 import { isForbidden, isTransient, toStorageError } from './errors.ts'
+import { getSignedUrl } from '@aws-sdk/s3-request-presigner'
+import { PRESIGNED_URL_SECONDS } from '../../../crds/contract/limits.ts'
 
 /** The location of a bucket. */
 export type BucketTarget = Pick<S3Target, 'bucket' | 'region' | 'endpoint' | 'forcePathStyle'>
@@ -240,4 +242,16 @@ function limitBody<Args extends object, Output extends { response: unknown }>(
     }
     return output
   }
+}
+
+/** A URL that lets anyone read one object for a limited time: it is a credential. */
+export function presignedUrl(
+  connection: S3Connection,
+  key: string,
+  signal?: AbortSignal,
+): Promise<string> {
+  const command = new GetObjectCommand({ Bucket: connection.target.bucket, Key: key })
+  return connection.call('PRESIGN', { key, signal }, (client) =>
+    getSignedUrl(client, command, { expiresIn: PRESIGNED_URL_SECONDS }),
+  )
 }

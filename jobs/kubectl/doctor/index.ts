@@ -7,9 +7,9 @@ import {
   stringFlag,
   type CliCommand,
   type Invocation,
+  cliVersion,
 } from '../command.ts'
 import { formatColumns } from '../table.ts'
-import { cliVersion } from '../version.ts'
 import { checkApi, checkCrds, checkPermissions } from './api-server.ts'
 import type { Check, CheckContext, CheckResult } from './check.ts'
 import { checkControllers, checkMetacontroller, checkService } from './installation.ts'

@@ -193,7 +193,7 @@ function deleteObjects(store: BucketStore, { headers, body }: S3Call): S3Answer 
   const keys = valuesOf(body.toString(), 'Key')
   if (keys.length > PAGE) throw new S3Error(400, 'MalformedXML', 'Too many keys')
   const errors = keys.map((key) => {
-    const code = store.undeletable.get(key)
+    const code = store.undeletable.get(key) ?? store.refuseDeletion?.(key)
     if (code === undefined) store.objects.delete(key)
     return code === undefined ? '' : elements('Error', { Key: key, Code: code, Message: code })
   })

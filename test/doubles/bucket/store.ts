@@ -31,6 +31,8 @@ export class BucketStore {
   wantsEqualParts = false
   /** Objects that cannot be deleted, with the code a deletion of theirs is refused with. */
   readonly undeletable = new Map<string, string>()
+  /** Called for every key of a deletion: the code with which the store refuses it. */
+  refuseDeletion: ((key: string) => string | undefined) | undefined
   /** Entries on a page of a listing. */
   pageSize = 1000
   /** Some stores ignore If-None-Match: the later of two writes wins. */

@@ -1,7 +1,7 @@
 /** When a VecCollection is due for a pass. */
+import { jitterOf } from '../../../hooks/conditions.ts'
 import t from 'tap'
 import type { CollectionStatus } from '../../../crds/collection.ts'
-import { jitterOf } from '../../../hooks/jitter.ts'
 import { nextReconcileAt, isCurrent, type LastReconcile } from '../../../hooks/collection/result.ts'
 import { NOW, ago } from '../../builders.ts'
 import { collection } from './stage.ts'

@@ -1,7 +1,7 @@
 /** What a pass ends with: when it is checked again, what is seen, and whether all copies are there. */
+import { jitterOf } from '../../../hooks/conditions.ts'
 import t from 'tap'
 import { EngineError } from '../../../crds/contract/errors.ts'
-import { jitterOf } from '../../../hooks/jitter.ts'
 import {
   retryDelaySeconds,
   observedFields,

@@ -12,7 +12,7 @@ import {
 import { afterFinished } from '../../../hooks/data-job/decision.ts'
 import { nextStep, type JobFacts } from '../../../hooks/data-job/next-step.ts'
 import type { ObservedDataJob } from '../../../hooks/data-job/observe.ts'
-import { needsLiveProgress } from '../../../hooks/data-job/outcome.ts'
+import { needsLiveProgress } from '../../../hooks/data-job/status.ts'
 import { ago, context, NOW, secret } from '../../builders.ts'
 import { progressReport, dataJobOf, leaseOf } from './fixtures.ts'
 

@@ -124,7 +124,7 @@ t.test('403 during an upload fails that collection and aborts the upload', async
   t.match((await world.progress())?.backup, {
     completed: 1,
     failed: 1,
-    error: /PUT PART 1 s3:\/\/backups\/nightly\/b\/a\/node-0\/.* answered 403 AccessDenied/,
+    error: /PUT PART [1-3] s3:\/\/backups\/nightly\/b\/a\/node-0\/.* answered 403 AccessDenied/,
   })
   t.strictSame(
     manifest().collections.map(({ name }) => name),
@@ -208,17 +208,43 @@ t.test(
   },
 )
 
+const OTHER_OWNER = {
+  uid: 'other',
+  namespace: 'elsewhere',
+  name: 'b',
+  cluster: { namespace: 'x', name: 'y' },
+  startedAt: '2030-01-01T00:00:00Z',
+  collections: [],
+}
+
+// In a store that ignores If-None-Match the later of two owners replaces the earlier one.
+for (const [moment, file, hasManifest] of [
+  ['before', 'collection.json', false],
+  ['while', 'manifest.json', true],
+] as const) {
+  t.test(
+    `a backup whose owner.json is replaced ${moment} it writes its manifest fails`,
+    async (t) => {
+      const { world, store, s3 } = await backupFixture(t, { nodes: 1 })
+      s3.misbehave(({ operation, key }) => {
+        if (operation === 'PutObject' && key.endsWith(`/${file}`))
+          store().put('nightly/b/owner.json', Buffer.from(JSON.stringify(OTHER_OWNER)))
+        return undefined
+      })
+      const { code, log } = await world.run()
+      t.equal(code, EXIT.failed, log)
+      t.match(
+        (await world.progress())?.message,
+        /prefix holds another backup \(VecBackup elsewhere\/b\)/,
+      )
+      t.equal(store().keys().includes('nightly/b/manifest.json'), hasManifest)
+    },
+  )
+}
+
 t.test('a prefix with another backup, or with other objects, is not changed', async (t) => {
   const { world, store } = await backupFixture(t)
-  const owner = {
-    uid: 'other',
-    namespace: 'elsewhere',
-    name: 'b',
-    cluster: { namespace: 'x', name: 'y' },
-    startedAt: '2030-01-01T00:00:00Z',
-    collections: [],
-  }
-  store().put('nightly/b/owner.json', Buffer.from(JSON.stringify(owner)))
+  store().put('nightly/b/owner.json', Buffer.from(JSON.stringify(OTHER_OWNER)))
   t.equal((await world.run()).code, EXIT.failed)
   t.match(
     (await world.progress())?.message,

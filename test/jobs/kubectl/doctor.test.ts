@@ -1,8 +1,7 @@
 /** `doctor`: what it finds in a cluster where everything is there, and in one where something is not. */
 import t from 'tap'
 import { API_VERSION, LABELS, MANAGED_BY, leaseName } from '../../../crds/contract/names.ts'
-import { EXIT_CODES } from '../../../jobs/kubectl/command.ts'
-import { cliVersion } from '../../../jobs/kubectl/version.ts'
+import { EXIT_CODES, cliVersion } from '../../../jobs/kubectl/command.ts'
 import { PLURALS } from '../../../metacontroller/controllers.ts'
 import { startBucketServer } from '../../doubles/bucket/server.ts'
 import { referenceOf, type ApiObject } from '../../world/client.ts'

@@ -10,7 +10,7 @@ import {
   type ReplicaStates,
   type ShardView,
 } from '../../../jobs/restore/placement.ts'
-import type { ShardItem } from '../../../jobs/restore/restore-item.ts'
+import type { ShardItem } from '../../../jobs/manifest-check.ts'
 import { firstMisplaced, plannedMoves } from '../../../jobs/restore/shard-transfers.ts'
 import { rejectOverCapacity } from '../../../jobs/restore/target-checks.ts'
 import { runGroupsConcurrently } from '../../../jobs/retry.ts'

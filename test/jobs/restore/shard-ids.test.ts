@@ -8,7 +8,7 @@ import {
   checkShardIds,
   type KeyStep,
 } from '../../../jobs/restore/shard-ids.ts'
-import type { RestoreItem } from '../../../jobs/restore/restore-item.ts'
+import type { RestoreItem } from '../../../jobs/manifest-check.ts'
 
 type Recorded = [ShardKey, ...number[]][]
 

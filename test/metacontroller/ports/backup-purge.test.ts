@@ -184,6 +184,20 @@ t.test('a restore that recorded itself holds the purge until half an hour after'
   }
 })
 
+t.test('objects of a collection named `readers` are no records of restores', async (t) => {
+  const { s3, bucket, store, put } = await bucketOf(t)
+  put('a/owner.json', OWNER)
+  put('a/manifest.json')
+  put('a/readers/collection.json', { uid: 'u', collection: 'x'.repeat(100_000) })
+  put('a/readers/node-0/1.snapshot', 'x'.repeat(100_000))
+  t.match(await purge(bucket, { prefix: '', name: 'a', uid: 'u' }), { done: true })
+  t.strictSame(store.keys(), [])
+  const read = s3.calls.filter(
+    ({ operation, key }) => operation === 'GetObject' && key !== undefined,
+  )
+  t.strictSame([...new Set(read.map(({ key }) => key))], ['a/owner.json'])
+})
+
 t.test('a restore that comes while the purge begins is seen, or finds no manifest', async (t) => {
   const { s3, bucket, store, put } = await bucketOf(t)
   put('a/owner.json', OWNER)

@@ -23,7 +23,7 @@ import { ServiceKubernetes } from '../../../metacontroller/ports/kubernetes-clie
 import { migrationPorts } from '../../../metacontroller/ports/migration.ts'
 import { othersAt, restorePorts } from '../../../metacontroller/ports/restore.ts'
 import { shardPorts } from '../../../metacontroller/ports/shards.ts'
-import { systemTimers } from '../../../metacontroller/timers.ts'
+import { systemTimers } from '../../../metacontroller/runtime.ts'
 import { allAllowed, cluster, context } from '../../builders.ts'
 import { backup } from '../../hooks/backup/objects.ts'
 import { collection } from '../../hooks/collection/stage.ts'

@@ -151,6 +151,22 @@ t.test('under custom sharding the manifest has keys, ids and points of each key'
   })
 })
 
+t.test('an object of another program that appears in the folder is not deleted', async (t) => {
+  const { world, store, s3, keys } = await shardFixture(t, { nodes: 1, snapshotBytes: 9 * MIB })
+  const [foreign, stale] = ['shard-notes.txt', 'shard-9/docs-9-00000000.snapshot'].map(
+    (name) => `nightly/b/docs/${name}`,
+  )
+  s3.misbehave(({ operation }) => {
+    if (operation === 'CreateMultipartUpload')
+      for (const key of [foreign, stale]) store().put(key ?? '', Buffer.from('x'))
+    return undefined
+  })
+  const { code, log } = await world.run()
+  t.equal(code, EXIT.done, log)
+  t.ok(keys().includes(foreign ?? ''), 'it stays')
+  t.notOk(keys().includes(stale ?? ''), 'an object of a shard that is gone does not')
+})
+
 t.test('a killed Job skips the shards that are whole', async (t) => {
   const scene = await shardFixture(t, {
     nodes: 2,

@@ -1,9 +1,11 @@
 /**
- * Limits of the hook port. Clients that have not presented the token yet get few connections and
+ * Authentication of hook requests, and the limits of their connections. Clients that have not presented the token yet get few connections and
  * little time, so that they can neither exhaust the memory of the process nor block Metacontroller.
  */
+import { timingSafeEqual } from 'node:crypto'
 import type { Server } from 'node:http'
 import type { Socket } from 'node:net'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 
 /** Maximum connections of one server, with or without TLS. */
 type ListeningServer = Pick<Server, 'on'> & { maxConnections: number }
@@ -21,6 +23,17 @@ export const TIME_LIMITS = {
   headersTimeout: 10_000,
   /** How often both are checked. */
   connectionsCheckingInterval: 5_000,
+}
+
+/** Rejects a request without one of the tokens; with an empty list, every request is accepted. */
+export function authenticate(request: FastifyRequest, reply: FastifyReply, tokens: string[]): void {
+  if (tokens.length === 0) return
+  const received = Buffer.from(request.headers.authorization ?? '')
+  const matches = tokens.map((token) => constantTimeEqual(received, Buffer.from(`Bearer ${token}`)))
+  if (matches.includes(true)) return
+  // Do not read the body.
+  void reply.header('connection', 'close')
+  throw new Unauthorized('the bearer token is missing or wrong')
 }
 
 export class ConnectionLimiter {
@@ -66,4 +79,13 @@ function clientAddress({
   remotePort,
 }: Pick<Socket, 'remoteAddress' | 'remotePort'>) {
   return `${remoteAddress ?? ''} ${remotePort ?? 0}`
+}
+
+class Unauthorized extends Error {
+  readonly statusCode = 401
+}
+
+/** Takes the same time for any token of the right length; the length of ours is no secret. */
+function constantTimeEqual(received: Buffer, expected: Buffer): boolean {
+  return received.length === expected.length && timingSafeEqual(received, expected)
 }

@@ -1,4 +1,11 @@
-/** Timers of the process; tests replace them with simulated ones. */
+/** What the parts of the service process are given: its log, and timers that tests simulate. */
+
+/** The methods of the service's logger that are used here. */
+export interface Log {
+  debug(fields: object, message: string): void
+  info(fields: object, message: string): void
+  warn(fields: object, message: string): void
+}
 
 export interface Timers {
   /** Runs a function once after this many milliseconds; the returned function cancels it. */

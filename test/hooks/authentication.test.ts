@@ -4,7 +4,7 @@ import { Agent, request, type IncomingMessage } from 'node:http'
 import { connect, type AddressInfo, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { pino } from 'pino'
-import { ConnectionLimiter } from '../../hooks/connection-limits.ts'
+import { ConnectionLimiter } from '../../hooks/authentication.ts'
 import { buildServer } from '../../hooks/server.ts'
 import { NOW, settings } from '../builders.ts'
 
