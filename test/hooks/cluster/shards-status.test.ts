@@ -84,7 +84,7 @@ t.test('nodes that do not agree for a moment change nothing', async (t) => {
 
 t.test('nodes that could not be asked: Unknown', async (t) => {
   const { shards: _, ...unknown } = observedShards()
-  const error = new EngineError('no answer', { node: 'vec-a-0' })
+  const error = new EngineError('no answer')
   const decision = sync({ ...unknown, shardsFailure: { error } }, context)
   t.strictSame(condition(decision, 'ShardsPlaced'), [
     ...['Unknown', 'ShardsUnknown', 'querying the shards failed: no answer'],
