@@ -40,6 +40,17 @@ t.test(
   },
 )
 
+t.test('work on the shards is stopped before the uninstall, too', async (t) => {
+  const jobs = [helmJob({ verb: 'shards' })]
+  const desired = finalize(deleting({ jobs, liveJobs: jobs }), context)
+  t.equal(desired.deleteJobs?.length, 1)
+  t.equal(desired.children.filter((child) => child['spec'] !== undefined).length, 0)
+  t.strictSame(appliedCondition(desired), [
+    'Uninstalling',
+    'waiting for the work on the shards to stop',
+  ])
+})
+
 t.test('delete: helm uninstall runs once nothing else does', async (t) => {
   const desired = finalize(deleting(), context)
   const job = desired.children.find(({ kind }) => kind === 'Job')

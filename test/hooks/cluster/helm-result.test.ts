@@ -114,3 +114,35 @@ t.test('a spec or a Secret that was wrong is no failure of a run', async (t) => 
   t.equal(withReason('InvalidSecret'), undefined)
   t.equal(withReason('InvalidSpec'), undefined)
 })
+
+t.test('a report of the work on shards is no failure of helm', async (t) => {
+  const report = progress({ verb: 'shards', run: 2, state: 'Failed', reason: 'TransferFailed' })
+  t.equal(lastFailure(observed({ progress: report }), context), undefined)
+  const jobs = [helmJob({ ended: ['Complete', 90] }), helmJob({ verb: 'shards', run: 2 })]
+  t.equal(lastFailure(observed({ jobs, progress: report }), context), undefined)
+})
+
+t.test('a failure of helm stays known after work on shards has replaced its report', async (t) => {
+  const report = progress({ verb: 'shards', run: 2 })
+  const jobs = [
+    helmJob({ ended: ['Failed', 90], plan: 'p' }),
+    helmJob({ verb: 'shards', run: 2, ended: ['Complete', 5] }),
+  ]
+  const failure = { plan: 'p', failedAt: ago(90) }
+  t.strictSame(lastFailure(observed({ jobs, progress: report }), context), {
+    ...{ reason: 'HelmFailed', message: 'the helm run failed', ...failure, rejected: false },
+  })
+  const condition = {
+    ...{ type: 'Applied', status: 'False' as const, reason: 'VersionSkipped', message: 'no' },
+    ...{ lastTransitionTime: ago(90), observedGeneration: 1 },
+  }
+  const recorded = cluster({ status: { conditions: [condition] } })
+  t.strictSame(lastFailure(observed({ cluster: recorded, jobs, progress: report }), context), {
+    ...{ reason: 'VersionSkipped', message: 'no', ...failure, rejected: true },
+  })
+})
+
+t.test('a Job on shards that crashed is no failure of helm', async (t) => {
+  const jobs = [helmJob(), helmJob({ verb: 'shards', run: 2, ended: ['Failed', 90] })].slice(1)
+  t.equal(lastFailure(observed({ jobs, progress: progress() }), context), undefined)
+})

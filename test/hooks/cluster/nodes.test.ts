@@ -1,0 +1,85 @@
+/** The record of the nodes, and which of them have lost their data. */
+import t from 'tap'
+import { ANNOTATIONS } from '../../../crds/contract/names.ts'
+import { lostNodes, nodeRecord } from '../../../hooks/cluster/nodes.ts'
+import type { NodeFacts, PeerFacts } from '../../../hooks/cluster/shards-summary.ts'
+import { member, recordedNodes, threeNodes } from './shards.ts'
+
+const PEERS: PeerFacts[] = [member(0), member(1), { ...member(2), isMember: false }]
+const NODES: NodeFacts[] = [0, 1, 2].map((ordinal) => ({ ordinal, volume: `volume-${ordinal}` }))
+
+/** The lost nodes if this is what is known about node 2, whose pod is not a member. */
+function lostWith(node: Partial<NodeFacts>, peers = PEERS, annotations = {}) {
+  const nodes = [...NODES.slice(0, 2), { ordinal: 2, ...node }]
+  return lostNodes(threeNodes({ annotations }), { nodes, peers })
+}
+
+t.test('a node that is only not ready has lost nothing', async (t) => {
+  t.strictSame(lostWith({ volume: 'volume-2' }), [])
+  t.strictSame(lostWith({ volume: 'volume-2', isUnschedulable: true }), [])
+  t.strictSame(lostWith({ volume: 'volume-2', isNodeGone: true }), [], 'its pod can run elsewhere')
+  t.strictSame(lostWith({}), [], 'nothing is known about its volume')
+})
+
+t.test('a node with another volume, or without one, has lost its data', async (t) => {
+  const lost = { ordinal: 2, peer: 102, isConfirmed: false }
+  t.strictSame(lostWith({ volume: 'other' }), [{ ...lost, evidence: 'its volume is a new one' }])
+  t.strictSame(lostWith({ isVolumeMissing: true }), [
+    { ...lost, evidence: 'its volume was deleted' },
+  ])
+})
+
+t.test('a local volume is lost with its Kubernetes node', async (t) => {
+  const { cluster, node } = {
+    cluster: threeNodes({
+      status: { nodes: recordedNodes(3).map((entry) => ({ ...entry, node: 'worker-2' })) },
+    }),
+    node: { ordinal: 2, volume: 'volume-2', isNodeGone: true, isUnschedulable: true } as const,
+  }
+  t.strictSame(lostNodes(cluster, { nodes: [...NODES.slice(0, 2), node], peers: PEERS }), [
+    {
+      ...{ ordinal: 2, peer: 102, isConfirmed: false },
+      evidence: 'the Kubernetes node worker-2 with its volume does not exist any more',
+    },
+  ])
+})
+
+t.test(
+  'a node with a new volume that joined, or whose peer was removed, is not lost',
+  async (t) => {
+    t.strictSame(lostWith({ volume: 'other' }, [member(0), member(1), member(2)]), [])
+    t.strictSame(lostWith({ volume: 'other' }, [member(0), member(1)]), [], 'its peer is gone')
+    const joined = { id: 7, ordinal: 2, isMember: true }
+    t.strictSame(lostWith({ volume: 'other' }, [...PEERS, joined]), [], 'its pod is a new member')
+  },
+)
+
+t.test('the annotation names a lost node, unless its pod is a member', async (t) => {
+  const replace = (ordinals: string) => ({ [ANNOTATIONS.replace]: ordinals })
+  const confirmed = [
+    {
+      ...{ ordinal: 2, peer: 102, isConfirmed: true },
+      evidence: 'the annotation vec-operator.dev/replace names it',
+    },
+  ]
+  t.strictSame(lostWith({ volume: 'volume-2' }, PEERS, replace('2')), confirmed)
+  t.strictSame(lostWith({ volume: 'volume-2' }, PEERS, replace('0, 2')), confirmed)
+  t.strictSame(lostWith({ volume: 'volume-2' }, PEERS, replace('1')), [], 'node 1 is a member')
+  t.strictSame(lostWith({ volume: 'volume-2' }, PEERS, replace('two')), [])
+  t.match(lostWith({ volume: 'other' }, PEERS, replace('2')), [
+    { isConfirmed: true, evidence: 'its volume is a new one' },
+  ])
+})
+
+t.test('the nodes are recorded only while all of them are members', async (t) => {
+  const before = recordedNodes(3)
+  t.strictSame(nodeRecord(undefined, { nodes: NODES, peers: PEERS }), undefined)
+  t.strictSame(nodeRecord(before, { nodes: NODES, peers: PEERS }), before)
+  const nodes = [{ ordinal: 0, volume: 'v', zone: 'a', node: 'worker' }, { ordinal: 1 }]
+  t.strictSame(nodeRecord(before, { nodes, peers: [member(0), member(1)] }), [
+    { ordinal: 0, peer: 100, volume: 'v', zone: 'a', node: 'worker' },
+    { ordinal: 1, peer: 101 },
+  ])
+  const twice = [member(0), member(1), { id: 7, ordinal: 1, isMember: true }]
+  t.strictSame(nodeRecord(before, { nodes, peers: twice }), before, 'two peers at one address')
+})

@@ -1,0 +1,177 @@
+/** When the nodes of a VecCluster are asked for their shards, and what is read before a Job. */
+import t from 'tap'
+import { ANNOTATIONS } from '../../../crds/contract/names.ts'
+import { BackgroundTasks } from '../../../hooks/background-task.ts'
+import { HelmConcurrency } from '../../../hooks/cluster/helm-concurrency.ts'
+import { desiredRun } from '../../../hooks/cluster/job.ts'
+import { observe } from '../../../hooks/cluster/observe.ts'
+import type { ClusterPorts, PodConsensus } from '../../../hooks/cluster/observed.ts'
+import type { ShardsQuery, ShardsSummary } from '../../../hooks/cluster/shards-summary.ts'
+import type { Job, StatefulSet } from '../../../crds/kubernetes.ts'
+import {
+  applied,
+  cluster,
+  context,
+  helmJob,
+  NOW,
+  observed,
+  progress,
+  settings,
+  statefulSet,
+  type ClusterOverrides,
+} from '../../builders.ts'
+import { hookRequest } from '../request.ts'
+import { fakePorts } from './ports.ts'
+import { placedShards, recordedNodes } from './shards.ts'
+
+const STATUS = { phase: 'Running' as const, balancedNodes: 3, nodes: recordedNodes(3) }
+
+function dependenciesOf(answers: Partial<ClusterPorts> = {}) {
+  const asked: ShardsQuery[] = []
+  const { ports } = fakePorts({
+    async shards(query) {
+      asked.push(query)
+      return placedShards(query)
+    },
+    ...answers,
+  })
+  return {
+    asked,
+    ...{ ports, helmConcurrency: new HelmConcurrency() },
+    consensus: new BackgroundTasks<PodConsensus[]>(15),
+    shards: new BackgroundTasks<ShardsSummary>(60),
+  }
+}
+
+/** Three nodes whose desired run was applied, unless a run is due. */
+function requestOf(
+  parts: ClusterOverrides = {},
+  {
+    jobs = [],
+    set = statefulSet(3),
+    isRunDue = false,
+  }: { jobs?: Job[]; set?: StatefulSet; isRunDue?: boolean } = {},
+) {
+  const overrides = { ...parts, spec: { replicas: 3, ...parts.spec }, status: STATUS }
+  const { hash } = desiredRun(observed({ cluster: cluster(overrides) }), settings)
+  const report = progress({ applied: applied({ planHash: isRunDue ? 'other' : hash }) })
+  const annotations = { ...parts.annotations, [ANNOTATIONS.progress]: JSON.stringify(report) }
+  return hookRequest(cluster({ ...overrides, annotations }), jobs, [set])
+}
+
+function at(seconds: number) {
+  return { ...context, now: new Date(NOW.getTime() + seconds * 1000) }
+}
+
+t.test('the existing pods are asked, with what is recorded about them', async (t) => {
+  const reach = dependenciesOf()
+  const found = await observe(requestOf({ spec: { replicas: 4 } }), reach, context)
+  t.match(reach.asked, [
+    {
+      connection: { namespace: 'ns', name: 'a', replicas: 3 },
+      claimTemplate: 'qdrant-storage',
+      volumeBytes: 10 * 2 ** 30,
+      recorded: recordedNodes(3),
+      moves: [],
+    },
+  ])
+  t.match(found.shards, { replicas: 12, plans: { repair: { is: 'done' } } })
+})
+
+t.test('they are asked once a minute, and less often if there are many collections', async (t) => {
+  const few = dependenciesOf()
+  for (const seconds of [0, 59, 60]) await observe(requestOf(), few, at(seconds))
+  t.equal(few.asked.length, 2)
+  const many = dependenciesOf({
+    async shards(query) {
+      many.asked.push(query)
+      return placedShards(query, { collections: 300 })
+    },
+  })
+  for (const seconds of [0, 60, 299, 300]) await observe(requestOf(), many, at(seconds))
+  t.equal(many.asked.length, 2)
+})
+
+t.test('they are asked again at once if the spec asks for something else', async (t) => {
+  const reach = dependenciesOf()
+  await observe(requestOf(), reach, context)
+  const smaller = await observe(requestOf({ spec: { replicas: 2 } }), reach, at(1))
+  t.equal(reach.asked.length, 2)
+  t.match(smaller.shards?.targets, { drain: { nodes: 2 } })
+})
+
+t.test('nobody is asked while a Job is unfinished, and former plans are forgotten', async (t) => {
+  const reach = dependenciesOf()
+  await observe(requestOf(), reach, context)
+  const jobs = [helmJob({ verb: 'shards', run: 2 })]
+  const busy = await observe(requestOf({}, { jobs }), reach, at(1))
+  t.equal(busy.shards, undefined)
+  const after = await observe(requestOf(), reach, at(2))
+  t.equal(reach.asked.length, 2)
+  t.type(after.shards, 'object')
+})
+
+for (const [why, parts, set] of [
+  ['it runs without consensus', { spec: { replicas: 1, cluster: { enabled: false, p2p: { port: 6335, enableTls: false } } } }, statefulSet(1)], // prettier-ignore
+  ['its pods are being replaced', {}, statefulSet(3, { updateRevision: 'r2', readyReplicas: 2 })],
+  ['no pod is ready', {}, statefulSet(3, { readyReplicas: 0 })],
+] as const) {
+  t.test(`a cluster is not asked for its shards while ${why}`, async (t) => {
+    const reach = dependenciesOf()
+    const found = await observe(requestOf(parts, { set }), reach, context)
+    t.strictSame([reach.asked, found.shards], [[], undefined])
+  })
+}
+
+t.test('a failure is reported, and the last answer stays', async (t) => {
+  let isUp = true
+  const reach = dependenciesOf({
+    async shards(query) {
+      if (!isUp) throw new Error('no answer')
+      return placedShards(query)
+    },
+  })
+  await observe(requestOf(), reach, context)
+  isUp = false
+  const found = await observe(requestOf(), reach, at(60))
+  t.match(found.shardsFailure, { error: { message: 'no answer' } })
+  t.equal(found.shards?.replicas, 12)
+})
+
+t.test('Jobs, Leases and other work are read once work is due', async (t) => {
+  const reads: string[] = []
+  const repair = { is: 'step', purpose: 'repair' } as const
+  const reach = dependenciesOf({
+    shards: async (query) => placedShards(query, { plans: { repair } }),
+    jobsOf: async () => {
+      reads.push('jobs')
+      return []
+    },
+    lease: async (_, name) => {
+      reads.push(name)
+      return undefined
+    },
+    conflictingWork: async () => ['VecMigration ns/m'],
+  })
+  const found = await observe(requestOf(), reach, context)
+  t.strictSame(reads.toSorted(), ['jobs', 'vec-a-backup', 'vec-a-write'])
+  t.strictSame(found.conflictingWork, ['VecMigration ns/m'])
+  t.strictSame(found.liveJobs, [])
+  reads.length = 0
+  await observe(requestOf(), dependenciesOf(), context)
+  t.strictSame(reads, [], 'and only then')
+})
+
+t.test('the volumes of nodes that helm would add are looked at', async (t) => {
+  const asked: string[][] = []
+  const keptVolumes = async (_: string, claims: string[]) => {
+    asked.push(claims)
+    return claims.slice(1)
+  }
+  const reach = dependenciesOf({ keptVolumes })
+  const wider = requestOf({ spec: { replicas: 5 } }, { isRunDue: true })
+  t.strictSame((await observe(wider, reach, context)).keptVolumes, ['qdrant-storage-vec-a-4'])
+  t.strictSame(asked, [['qdrant-storage-vec-a-3', 'qdrant-storage-vec-a-4']])
+  t.strictSame((await observe(requestOf({}, { isRunDue: true }), reach, context)).keptVolumes, [])
+  t.equal(asked.length, 1, 'no node is added')
+})

@@ -1,0 +1,298 @@
+/** The Job on the shards of a VecCluster: how it starts, runs and ends. */
+import t from 'tap'
+import { ANNOTATIONS } from '../../../crds/contract/names.ts'
+import { ShardsPlan } from '../../../crds/contract/shards-job.ts'
+import { clusterRbac } from '../../../hooks/cluster/job.ts'
+import { lastShardsRun } from '../../../hooks/cluster/shards-result.ts'
+import { shardsRbac } from '../../../hooks/cluster/shards-job.ts'
+import { nextShardStep } from '../../../hooks/cluster/shards.ts'
+import { unchanged } from '../../../hooks/job.ts'
+import type { Observed } from '../../../hooks/cluster/observed.ts'
+import type { ShardsSummary } from '../../../hooks/cluster/shards-summary.ts'
+import { ago, applied, context, helmJob, progress, settings, statefulSet } from '../../builders.ts'
+import { createdJob, jobPlan, jobPod } from '../decisions.ts'
+import { leaseOf } from '../data-job/fixtures.ts'
+import { condition, rbac, sync } from './decisions.ts'
+import { heldLeases, observedShards, threeNodes } from './shards.ts'
+
+const REPAIR_DUE: Partial<ShardsSummary> = {
+  activeReplicas: 11,
+  plans: { repair: { is: 'step', purpose: 'repair' } },
+}
+
+const RESULT = {
+  ...{ startedAt: ago(60), stepsDone: 3, stepsLeft: 9, bytesMoved: 300, bytesLeft: 900 },
+  moves: [],
+}
+
+function repairDue(parts: Partial<Observed> = {}, summary: Partial<ShardsSummary> = REPAIR_DUE) {
+  return observedShards(parts, summary)
+}
+
+t.test('RBAC first, with an account of its own that is bound to vec-operator-shards', async (t) => {
+  const decision = sync(repairDue({ children: rbac }), context)
+  const created = decision.children.slice(rbac.length)
+  t.strictSame(created, shardsRbac(threeNodes()))
+  t.match(created[3], { kind: 'RoleBinding', roleRef: { name: 'vec-operator-shards' } })
+  t.not(created[0]?.metadata.name, clusterRbac(threeNodes())[0].metadata.name)
+  t.strictSame(condition(decision, 'ShardsPlaced'), [
+    ...['False', 'Repairing', 'creating ServiceAccount, Role and RoleBindings of the Job'],
+  ])
+  t.equal(decision.resyncAfterSeconds, 2)
+})
+
+t.test('then both Leases, backup first, for the number of the Job', async (t) => {
+  const leases = { write: { kind: 'write' }, backup: { kind: 'backup' } } as const
+  const decision = sync(repairDue({ leases }), context)
+  t.equal(createdJob(decision), undefined)
+  t.match(decision.leases, [
+    { action: 'take', lease: { metadata: { name: 'vec-a-backup' } } },
+    { action: 'take', lease: { metadata: { name: 'vec-a-write' } } },
+  ])
+  for (const { lease } of decision.leases ?? []) {
+    t.equal(lease.spec?.holderIdentity, 'VecCluster/ns/a/uid-a')
+    t.equal(lease.metadata.annotations?.[ANNOTATIONS.run], '2')
+  }
+  t.strictSame(condition(decision, 'ShardsPlaced')?.slice(1), [
+    ...['Repairing', 'acquiring the Leases of the cluster'],
+  ])
+})
+
+t.test(
+  'a backup and a restore are waited for, and Leases held meanwhile are released',
+  async (t) => {
+    const { write, backup } = heldLeases(2)
+    const other = {
+      kind: 'backup' as const,
+      lease: leaseOf('backup', 'VecBackup/ns/b/uid-b'),
+      jobs: [],
+    }
+    const decision = sync(repairDue({ leases: { write, backup: other } }), context)
+    t.equal(createdJob(decision), undefined)
+    t.strictSame(condition(decision, 'ShardsPlaced')?.slice(1), [
+      ...['Repairing', 'waiting for VecBackup ns/b'],
+    ])
+    t.match(decision.leases, [
+      { action: 'drop', lease: { metadata: { name: 'vec-a-write' } } },
+      { action: 'take', lease: { metadata: { name: 'vec-a-backup' } } },
+    ])
+    t.equal(decision.resyncAfterSeconds, 30)
+    const writes = {
+      kind: 'write' as const,
+      lease: leaseOf('write', 'VecRestore/ns/r/uid-r'),
+      jobs: [],
+    }
+    const restored = sync(repairDue({ leases: { write: writes, backup } }), context)
+    t.strictSame(condition(restored, 'ShardsPlaced')?.[2], 'waiting for VecRestore ns/r')
+  },
+)
+
+t.test('15 s after the Leases were acquired, work that began before them is visible', async (t) => {
+  const held = heldLeases(2)
+  const fresh = {
+    ...held,
+    write: {
+      ...held.write,
+      lease: {
+        ...leaseOf('write', 'VecCluster/ns/a/uid-a', 5),
+        metadata: held.write.lease?.metadata ?? { name: 'vec-a-write' },
+      },
+    },
+  }
+  const decision = sync(repairDue({ leases: fresh }), context)
+  t.equal(createdJob(decision), undefined)
+  t.equal(decision.resyncAfterSeconds, 10)
+})
+
+t.test('then the Job, with what it is to achieve as its plan', async (t) => {
+  const zoned = [
+    { ordinal: 0, volume: 'volume-0', zone: 'a' },
+    { ordinal: 1, volume: 'volume-1', zone: 'b' },
+    { ordinal: 2, volume: 'volume-2' },
+  ]
+  const decision = sync(repairDue({}, { ...REPAIR_DUE, nodes: zoned }), context)
+  const job = createdJob(decision)
+  const { hash, ...plan } = jobPlan(decision, ShardsPlan)
+  t.match(job?.metadata.name, /^a-shards-[0-9a-f]{5}-2$/)
+  t.match(hash, /^[0-9a-f]{12}$/)
+  t.strictSame(plan, {
+    ...{ resource: 'vecclusters', namespace: 'ns', name: 'a', uid: 'uid-a', run: 2 },
+    release: 'vec-a',
+    cluster: { namespace: 'ns', name: 'a', replicas: 3, tls: false },
+    ...{ nodes: 3, repair: true, balance: false, lost: [], maxTransfers: 1 },
+    ...{ allowsFewerReplicas: false, onScaleIn: 'Delete', deadSeconds: 0 },
+    zones: { 0: 'a', 1: 'b' },
+    volumeBytes: 10 * 2 ** 30,
+  })
+  t.strictSame(jobPod(decision).container.args, ['jobs/main.js', 'cluster', 'shards', 'ns/a'])
+  t.strictSame(condition(decision, 'ShardsPlaced'), [
+    ...['False', 'Repairing', `Job ${job?.metadata.name ?? ''} is in progress`],
+  ])
+  t.strictSame(condition(decision, 'Applied'), ['True', 'UpToDate', 'generation 1 is applied'])
+})
+
+t.test('a Job that only the live list shows is waited for', async (t) => {
+  const liveJobs = [helmJob({ verb: 'shards', run: 2 })]
+  const decision = sync(repairDue({ liveJobs }), context)
+  t.equal(createdJob(decision), undefined)
+  t.equal(decision.leases, undefined)
+})
+
+t.test('the hash of the plan is that of the goal, not of the clock or of the zones', async (t) => {
+  const hashOf = (parts: Partial<Observed>, summary: Partial<ShardsSummary> = {}) =>
+    jobPlan(sync(repairDue(parts, { ...REPAIR_DUE, ...summary }), context), ShardsPlan).hash
+  const placed = {
+    ...{ type: 'ShardsPlaced', status: 'False' as const, reason: 'ReplicasNotActive' },
+    ...{ message: 'x', lastTransitionTime: ago(700), observedGeneration: 1 },
+  }
+  const waited = threeNodes({ status: { conditions: [placed] } })
+  const plan = jobPlan(sync(repairDue({ cluster: waited }), context), ShardsPlan)
+  t.equal(plan.deadSeconds, 700)
+  t.equal(hashOf({ cluster: waited }), hashOf({}))
+  t.equal(
+    hashOf({}, { nodes: [{ ordinal: 0, zone: 'a' }, { ordinal: 1 }, { ordinal: 2 }] }),
+    hashOf({}),
+  )
+  const wider = threeNodes({ spec: { shards: { balance: 'OnScale', maxTransfers: 4 } } })
+  t.not(hashOf({ cluster: wider }), hashOf({}))
+})
+
+t.test('while the Job runs, the status shows what it reports', async (t) => {
+  const jobs = [helmJob({ verb: 'shards', run: 2 })]
+  const reported = progress({
+    ...{ verb: 'shards', run: 2, state: 'Started', applied: applied() },
+    shards: { ...RESULT, step: 'docs/3: 62 %', purpose: 'scale-in', secondsLeft: 90 },
+  })
+  const cluster = threeNodes({ status: { shards: { replicas: 12, activeReplicas: 11 } } })
+  const { shards: _, ...observed } = observedShards({ cluster, jobs, progress: reported })
+  const decision = sync(observed, context)
+  t.strictSame(decision.status.shards, {
+    ...{ replicas: 12, activeReplicas: 11, step: 'docs/3: 62 %', stepsDone: 3, stepsLeft: 9 },
+    ...{ bytesMoved: 300, bytesLeft: 900, secondsLeft: 90 },
+  })
+  t.strictSame(condition(decision, 'ShardsPlaced'), [
+    ...['False', 'Draining', `Job ${jobs[0]?.metadata.name ?? ''} is in progress`],
+  ])
+  t.equal(decision.resyncAfterSeconds, 30)
+  t.match(decision.events?.slice(1), [
+    { reason: 'Draining', type: 'Normal' },
+    { reason: 'ShardStep', message: 'docs/3: 62 %' },
+  ])
+  const silent = { ...reported, at: ago(700) }
+  t.strictSame(
+    condition(sync({ ...observed, progress: silent }, context), 'ShardsPlaced')?.[1],
+    'JobSilent',
+  )
+})
+
+t.test('each step is one Event, whatever share of it is done', async (t) => {
+  const jobs = [helmJob({ verb: 'shards', run: 2 })]
+  const eventsAt = (before: string, now: string) => {
+    const status = { shards: { step: before }, conditions: [] }
+    const report = progress({ verb: 'shards', run: 2, state: 'Started', applied: applied() })
+    const reported = { ...report, shards: { ...RESULT, step: now } }
+    const cluster = threeNodes({ status })
+    const { events = [] } = sync(observedShards({ cluster, jobs, progress: reported }), context)
+    return events.filter(({ reason }) => reason === 'ShardStep').map(({ message }) => message)
+  }
+  t.strictSame(eventsAt('docs/3: a copy (10 %)', 'docs/3: a copy (62 %)'), [])
+  t.strictSame(eventsAt('docs/3: a copy (10 %)', 'docs/4: a copy (1 %)'), ['docs/4: a copy'])
+})
+
+t.test('a Job that does not start, or has lost its Leases, is recreated', async (t) => {
+  const silent = [helmJob({ verb: 'shards', run: 2, createdAgo: 601 })]
+  const decision = sync(observedShards({ jobs: silent }), context)
+  t.strictSame(decision.deleteJobs, [
+    { namespace: 'ns', name: silent[0]?.metadata.name, uid: 'job-2' },
+  ])
+  t.equal(condition(decision, 'ShardsPlaced')?.[1], 'JobNotStarted')
+  t.equal(condition(decision, 'Applied')?.[0], 'True', 'it is no helm run')
+  const jobs = [helmJob({ verb: 'shards', run: 2 })]
+  t.equal(sync(observedShards({ jobs }), context).deleteJobs, undefined)
+  const { backup } = heldLeases(2)
+  const write = {
+    kind: 'write' as const,
+    lease: leaseOf('write', 'VecRestore/ns/r/uid-r'),
+    jobs: [],
+  }
+  t.equal(sync(observedShards({ jobs, leases: { write, backup } }), context).deleteJobs?.length, 1)
+})
+
+t.test(
+  'the same plan rests for a minute after it was done, and five after it failed',
+  async (t) => {
+    const { hash: plan } = jobPlan(sync(repairDue(), context), ShardsPlan)
+    const stepAfter = (report: Parameters<typeof progress>[0]) => {
+      const observed = repairDue({
+        progress: progress({ verb: 'shards', plan, applied: applied(), ...report }),
+      })
+      return nextShardStep(observed, context).is
+    }
+    t.equal(stepAfter({ at: ago(59) }), 'none')
+    t.equal(stepAfter({ at: ago(60) }), 'due')
+    t.equal(stepAfter({ at: ago(1), shards: { ...RESULT, isYielded: true } }), 'due')
+    t.equal(stepAfter({ at: ago(299), state: 'Failed' }), 'none')
+    t.equal(stepAfter({ at: ago(300), state: 'Failed' }), 'due')
+    t.equal(stepAfter({ at: ago(599), state: 'Refused' }), 'none')
+    t.equal(stepAfter({ at: ago(1), state: 'Failed', plan: 'other' }), 'due', 'another plan')
+  },
+)
+
+t.test('a failure rests even if a later helm run has replaced its report', async (t) => {
+  const { hash: plan } = jobPlan(sync(repairDue(), context), ShardsPlan)
+  const jobs = [helmJob({ verb: 'shards', run: 2, ended: ['Failed', 100], plan, failed: 7 })]
+  const observed = repairDue({ jobs, progress: progress({ run: 3, applied: applied() }) })
+  t.strictSame(lastShardsRun(observed, context), {
+    plan,
+    failure: { reason: 'JobCrashed', message: 'Job crashed 7 times' },
+    restSeconds: 200,
+  })
+  t.equal(nextShardStep(observed, context).is, 'none')
+})
+
+t.test('the last report of a Job that has ended is awaited', async (t) => {
+  const jobs = [helmJob({ verb: 'shards', run: 2, ended: ['Complete', 5] })]
+  const started = progress({ verb: 'shards', run: 2, state: 'Started', applied: applied() })
+  const decision = sync(repairDue({ jobs, progress: started }), context)
+  t.equal(createdJob(decision), undefined)
+  t.equal(decision.resyncAfterSeconds, 2)
+})
+
+t.test('rights of the Job are deleted once the status does not announce one', async (t) => {
+  const own = shardsRbac(threeNodes())
+  const gone = (cluster: Observed['cluster']) => {
+    const { pruned = [] } = sync(observedShards({ cluster }), context)
+    return own.filter(({ kind, metadata }) =>
+      pruned.some((entry) => entry.kind === kind && entry.name === metadata.name),
+    ).length
+  }
+  const recorded = (reason: string) => {
+    const { status } = sync(observedShards(), context)
+    const conditions = (status.conditions ?? []).map((entry) =>
+      entry.type === 'ShardsPlaced' ? { ...entry, status: 'False' as const, reason } : entry,
+    )
+    return threeNodes({ status: { ...status, conditions } })
+  }
+  t.equal(gone(recorded('Repairing')), 0, 'the cache may not have a Job that was just created')
+  t.equal(gone(recorded('ReplicasNotActive')), 4)
+})
+
+t.test(
+  'a cluster in the middle of a drain is not asked to drain while it is not known how',
+  async (t) => {
+    const cluster = threeNodes({ spec: { replicas: 2 }, status: { phase: 'Draining' } })
+    const { shards: _, ...observed } = observedShards({ cluster, statefulSet: statefulSet(3) })
+    const decision = sync({ ...observed, progress: progress({ applied: applied() }) }, context)
+    t.equal(decision.status.phase, 'Draining')
+    t.equal(createdJob(decision), undefined)
+    t.strictSame(
+      decision.children.map(({ kind }) => kind),
+      observed.children.map(unchanged).map(({ kind }) => kind),
+    )
+  },
+)
+
+t.test('settings of helm Jobs apply to it', async (t) => {
+  const { container } = jobPod(sync(repairDue(), context))
+  t.strictSame(container.resources, settings.jobResources.helm)
+})
