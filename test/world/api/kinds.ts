@@ -36,6 +36,7 @@ const BUILT_IN: Record<string, Record<string, Row>> = {
     Pod: { plural: 'pods', short: 'po', status: true },
     Event: { plural: 'events', short: 'ev' },
     PersistentVolumeClaim: { plural: 'persistentvolumeclaims', short: 'pvc', status: true },
+    Node: { plural: 'nodes', short: 'no', cluster: true, status: true },
   },
   'apps/v1': {
     Deployment: { plural: 'deployments', short: 'deploy', generation: true, status: true },

@@ -1,0 +1,220 @@
+/** What the service reads about shards, volumes and Kubernetes nodes, and how it plans. */
+import { pino } from 'pino'
+import t from 'tap'
+import type { Test } from 'tap'
+import { API_VERSION, LABELS } from '../../../crds/contract/names.ts'
+import type {
+  ShardFacts,
+  ShardsQuery,
+  ShardsTarget,
+} from '../../../hooks/cluster/shards-summary.ts'
+import { EngineConnections } from '../../../jobs/clients/engine/transport.ts'
+import { Kubernetes } from '../../../jobs/clients/kubernetes/client.ts'
+import type { ClusterView } from '../../../jobs/cluster/shards/view.ts'
+import { cachedSecretReader } from '../../../metacontroller/ports/cluster.ts'
+import { shardPorts, summaryOf } from '../../../metacontroller/ports/shards.ts'
+import { NOW } from '../../builders.ts'
+import { embeddedApi, installCrds } from '../embedded.ts'
+
+const TARGET: ShardsTarget = {
+  ...{ nodes: 3, repair: true, balance: false, lost: [], maxTransfers: 1 },
+  ...{ allowsFewerReplicas: false, deadSeconds: 3600 },
+}
+
+/** Three nodes, of which the last does not answer; docs/1 has its only replica there. */
+const VIEW: ClusterView = {
+  nodes: 3,
+  peers: [
+    { id: 1, ordinal: 0, isMember: true },
+    { id: 2, ordinal: 1, isMember: true },
+    { id: 3, ordinal: 2, isMember: false },
+  ],
+  collections: [
+    {
+      name: 'docs',
+      factor: 2,
+      shards: [
+        { id: 0, bytes: 10, replicas: [1, 2].map((peer) => ({ peer, state: 'Active' as const })) },
+        { id: 1, bytes: 10, replicas: [{ peer: 3, state: 'Active' }] },
+        {
+          id: 2,
+          bytes: 10,
+          replicas: [
+            { peer: 1, state: 'Active' },
+            { peer: 2, state: 'Dead' },
+          ],
+        },
+      ],
+    },
+  ],
+  transfers: [],
+}
+
+t.test('a summary has a plan for each target, and counts what should be Active', async (t) => {
+  const nodes = [0, 1, 2].map((ordinal) => ({ ordinal, volume: `v-${ordinal}` }))
+  const seen: ShardFacts[] = []
+  const targets = {
+    repair: { ...TARGET, repair: false },
+    drain: { ...TARGET, nodes: 1 },
+    balance: { ...TARGET, balance: true },
+  }
+  const query = {
+    moves: [],
+    targets: (facts: ShardFacts) => {
+      seen.push(facts)
+      return targets
+    },
+  }
+  t.strictSame(summaryOf(query, nodes, VIEW, NOW), {
+    at: NOW.toISOString(),
+    nodes,
+    peers: VIEW.peers,
+    targets,
+    collections: 1,
+    ...{ replicas: 6, activeReplicas: 3 },
+    plans: {
+      repair: { is: 'done' },
+      drain: { is: 'step', purpose: 'repair' },
+      balance: { is: 'step', purpose: 'repair' },
+    },
+    onlyOn: [{ peer: 3, shards: ['docs/1'] }],
+    backups: [],
+  })
+  t.strictSame(seen, [{ nodes, peers: VIEW.peers }], 'targets depend on nodes and peers alone')
+})
+
+t.test(
+  'replicas that a shard has beyond its factor, or that fit on no node, are not counted',
+  async (t) => {
+    const [docs] = VIEW.collections
+    const count = (factor: number) => {
+      const shards = docs?.shards.slice(0, 1) ?? []
+      const view = { ...VIEW, collections: [{ name: 'docs', factor, shards }] }
+      const { replicas, activeReplicas } = summaryOf(QUERY, [], view, NOW)
+      return [replicas, activeReplicas]
+    }
+    t.strictSame(count(1), [1, 1])
+    t.strictSame(count(2), [2, 2])
+    t.strictSame(count(5), [3, 2])
+  },
+)
+
+const QUERY: ShardsQuery = {
+  connection: { namespace: 'ns', name: 'a', replicas: 3, tls: false },
+  claimTemplate: 'qdrant-storage',
+  recorded: [],
+  moves: [],
+  targets: () => ({ repair: TARGET }),
+}
+
+/** With the rights of the whole cluster, or with those of an installation for one namespace. */
+async function portsOn(t: Test, isNamespaced = false) {
+  const embedded = await embeddedApi(t)
+  const { clock, api, server, url } = embedded
+  await installCrds(api)
+  const authorization = `Bearer ${isNamespaced ? server.admit('ns') : server.token}`
+  const authorize = async () => ({ headers: { authorization }, dispatcher: undefined })
+  const kubernetes = new Kubernetes({ server: url, authorize }, pino({ level: 'silent' }))
+  const connections = new EngineConnections()
+  t.teardown(() => connections.close())
+  const now = () => clock.now()
+  const secret = cachedSecretReader(kubernetes, now)
+  const log = pino({ level: 'silent' })
+  const engines = { kubernetes, connections, route: 'proxy' as const, secret, log }
+  const ports = shardPorts({ ...engines, freshSecret: secret, now })
+  await api.create({
+    ...{ apiVersion: 'v1', kind: 'ServiceAccount' },
+    metadata: { name: 'default', namespace: 'ns' },
+  })
+  return { ...embedded, ports }
+}
+
+const claim = (name: string, labels: Record<string, string> = {}) => ({
+  ...{ apiVersion: 'v1', kind: 'PersistentVolumeClaim' },
+  metadata: { name, namespace: 'ns', labels },
+  spec: { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '1Gi' } } },
+})
+
+const pod = (ordinal: number, nodeName?: string) => ({
+  ...{ apiVersion: 'v1', kind: 'Pod' },
+  metadata: {
+    ...{ name: `vec-a-${ordinal}`, namespace: 'ns' },
+    labels: { 'app.kubernetes.io/instance': 'vec-a' },
+  },
+  spec: { containers: [{ name: 'a', image: 'b' }], ...(nodeName !== undefined && { nodeName }) },
+})
+
+const unschedulable = {
+  conditions: [{ type: 'PodScheduled', status: 'False', reason: 'Unschedulable' }],
+}
+
+t.test('volumes and zones of the pods are read, and the node that a pod ran on last', async (t) => {
+  const { api, ports } = await portsOn(t)
+  const zone = { 'topology.kubernetes.io/zone': 'z1' }
+  await api.create({ apiVersion: 'v1', kind: 'Node', metadata: { name: 'w-0', labels: zone } })
+  const volume = await api.create(claim('qdrant-storage-vec-a-0'))
+  const second = await api.create(claim('qdrant-storage-vec-a-1'))
+  await api.create(pod(0, 'w-0'))
+  const pending = await api.create(pod(1))
+  await api.replaceStatus({ ...pending, status: unschedulable })
+  const recorded = [{ ordinal: 1, peer: 7, node: 'w-1' }]
+  const summary = await ports.shards({ ...QUERY, recorded }, new AbortController().signal)
+  t.strictSame(summary.nodes, [
+    { ordinal: 0, volume: volume.metadata.uid, node: 'w-0', zone: 'z1' },
+    {
+      ...{ ordinal: 1, volume: second.metadata.uid, node: 'w-1' },
+      ...{ isNodeGone: true, isUnschedulable: true },
+    },
+    { ordinal: 2, isVolumeMissing: true },
+  ])
+  t.match(summary.obstruction, { reason: 'EngineNotReady' }, 'no engine answers')
+})
+
+t.test('without the right to read nodes there are no zones, and everything else', async (t) => {
+  const { api, ports } = await portsOn(t, true)
+  const volume = await api.create(claim('qdrant-storage-vec-a-0'))
+  await api.create(pod(0, 'w-0'))
+  const connection = { ...QUERY.connection, replicas: 1 }
+  const { nodes } = await ports.shards({ ...QUERY, connection }, new AbortController().signal)
+  t.strictSame(nodes, [{ ordinal: 0, volume: volume.metadata.uid, node: 'w-0' }])
+})
+
+t.test(
+  'the newest Completed backups of the cluster are named if nothing can be planned',
+  async (t) => {
+    const { api, ports } = await portsOn(t)
+    for (const [name, cluster, phase, hour] of [
+      ['b1', 'a', 'Completed', 1],
+      ['b2', 'a', 'Completed', 4],
+      ['b3', 'a', 'Completed', 3],
+      ['b4', 'a', 'Completed', 2],
+      ['failed', 'a', 'Failed', 5],
+      ['other', 'b', 'Completed', 5],
+    ] as const) {
+      const storage = {
+        ...{ bucket: 'store', endpoint: 'http://s3.example', region: 'r' },
+        credentialsSecretRef: { name: 's3' },
+      }
+      const spec = { clusterRef: { name: cluster }, storage: { s3: storage } }
+      const metadata = { name, namespace: 'ns' }
+      const created = await api.create({
+        apiVersion: API_VERSION,
+        kind: 'VecBackup',
+        metadata,
+        spec,
+      })
+      const completionTime = `2026-03-01T0${hour}:00:00Z`
+      await api.replaceStatus({ ...created, status: { phase, completionTime } })
+    }
+    const { backups } = await ports.shards(QUERY, new AbortController().signal)
+    t.strictSame(backups, ['ns/b2', 'ns/b3', 'ns/b4'])
+  },
+)
+
+t.test('claims that a removed node left behind are found by their label', async (t) => {
+  const { api, ports } = await portsOn(t)
+  const names = [3, 4, 5].map((ordinal) => `qdrant-storage-vec-a-${ordinal}`)
+  await api.create(claim(names[0] ?? ''))
+  await api.create(claim(names[1] ?? '', { [LABELS.removedPeer]: '4' }))
+  t.strictSame(await ports.keptVolumes('ns', names), [names[1]])
+})
