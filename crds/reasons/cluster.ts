@@ -293,7 +293,7 @@ export const CLUSTER_REASONS: readonly Reason[] = [
       'spec.replicas: <n> -> <n> waits: <what is waited for>',
     ],
     cause:
-      'spec.replicas was lowered. A Job moves the shards of the last node to others, removes the node, and goes on with the next one. The condition Applied has the same reason meanwhile.',
+      'spec.replicas was lowered. A Job moves the shards of the last node to others, removes the node, and continues with the next one. The condition Applied has the same reason meanwhile.',
     fix: 'Nothing; status.shards has the current step and the time left. Raising spec.replicas again stops it after the current step.',
   },
   {
@@ -368,7 +368,7 @@ export const CLUSTER_REASONS: readonly Reason[] = [
     ],
     cause:
       'Fewer nodes would remain than a collection has replicas of each shard. No node is removed, and the condition Applied has this reason too.',
-    fix: 'Do what the message says. The plan is made again every minute.',
+    fix: 'Do what the message says. The plan is computed again every minute.',
   },
   {
     reason: 'TransferFailed',

@@ -12,17 +12,17 @@ export function lostNodeMessage(
   return nodes
     .map(({ ordinal, peer, evidence }) => {
       const shards = onlyOn.filter((entry) => entry.peer === peer).flatMap((entry) => entry.shards)
-      const ending = shards.length === 0 ? safeEnding(ordinal) : unsafeEnding(shards, backups)
+      const ending = shards.length === 0 ? safeAdvice(ordinal) : unsafeAdvice(shards, backups)
       return `node ${ordinal} has lost its data (${evidence}): ${ending}`
     })
     .join('; ')
 }
 
-function safeEnding(ordinal: number): string {
+function safeAdvice(ordinal: number): string {
   return `every shard on it has an Active replica on another node, so it can be replaced: annotate the VecCluster with ${ANNOTATIONS.replace}="${ordinal}"`
 }
 
-function unsafeEnding(shards: string[], backups: string[]): string {
+function unsafeAdvice(shards: string[], backups: string[]): string {
   const unlisted = shards.length - MAX_LISTED
   const names =
     shards.slice(0, MAX_LISTED).join(', ') + (unlisted > 0 ? ` and ${unlisted} more` : '')

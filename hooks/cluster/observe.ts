@@ -85,7 +85,7 @@ export async function observe(
     observed.conflictingWork = await ports.conflictingWork(cluster.metadata, rules)
   }
   if (pendingRun === undefined) return { ...observed, ...(await readWork(cluster, ports, context)) }
-  observed.keptVolumes = await readKeptVolumes(observed, ports)
+  observed.retainedVolumes = await readRetainedVolumes(observed, ports)
   const unfinishedHelmJobs =
     (await ports.unfinishedHelmJobs()) + helmConcurrency.othersStarting(uid, context.now)
   const isLimitReached = unfinishedHelmJobs >= context.settings.maxHelmJobs
@@ -106,7 +106,7 @@ async function readWork(cluster: VecCluster, ports: ClusterPorts, context: Conte
 }
 
 /** Claims of the nodes that a helm run would add, if they were kept when nodes were removed. */
-async function readKeptVolumes(
+async function readRetainedVolumes(
   { cluster, statefulSet }: Observed,
   ports: ClusterPorts,
 ): Promise<string[]> {
@@ -115,7 +115,7 @@ async function readKeptVolumes(
   const added = Array.from({ length: Math.max(cluster.spec.replicas - present, 0) }, (_, index) =>
     claimName(dataClaimTemplate(statefulSet), releaseName(name), present + index),
   )
-  return added.length === 0 ? [] : ports.keptVolumes(namespace, added)
+  return added.length === 0 ? [] : ports.retainedVolumes(namespace, added)
 }
 
 /** A Job that has not reported may have started so late that another holder has the Lease. */

@@ -34,7 +34,7 @@ export interface Observed extends ObservedJobs {
   shardsFailure?: { error: unknown }
   shardsResyncSeconds?: number
   /** Claims of removed nodes that the spec would use again; read only if a helm run would add nodes. */
-  keptVolumes?: string[]
+  retainedVolumes?: string[]
   /** Work on the cluster without a Lease; read only if work on the shards is due. */
   conflictingWork?: string[]
   /** The helm run that is due; absent if the applied state is the desired state. */

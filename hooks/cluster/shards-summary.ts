@@ -99,5 +99,5 @@ export interface ShardPorts {
   /** Asks every pod for its shards, reads volumes and Kubernetes nodes, and plans each target. */
   shards(query: ShardsQuery, signal: AbortSignal): Promise<ShardsSummary>
   /** Names of those claims that a user must delete before nodes with these ordinals are added. */
-  keptVolumes(namespace: string, claims: string[]): Promise<string[]>
+  retainedVolumes(namespace: string, claims: string[]): Promise<string[]>
 }

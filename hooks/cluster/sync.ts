@@ -66,9 +66,9 @@ export function sync(observed: Observed, context: Context): Decision {
     return releaseLeases(observed, blocked(observed, context, 'InvalidSecret', secretError))
   }
 
-  const [keptVolume] = observed.keptVolumes ?? []
-  if (keptVolume !== undefined) {
-    const message = `spec.replicas would start a node with the volume of a removed one: delete PersistentVolumeClaim ${keptVolume}, and the node starts empty`
+  const [retainedVolume] = observed.retainedVolumes ?? []
+  if (retainedVolume !== undefined) {
+    const message = `spec.replicas would start a node with the volume of a removed one: delete PersistentVolumeClaim ${retainedVolume}, and the node starts empty`
     return releaseLeases(observed, blocked(observed, context, 'VolumeKept', message))
   }
   if (shardStep.is === 'due') return startShards(observed, shardStep.work, context)

@@ -128,7 +128,7 @@ const GAUGES: readonly GaugeDefinition[] = [
   },
   {
     name: 'vec_operator_resource_danger',
-    help: '1 for each dangerous condition of a resource: Consensus or Replicated False, Stalled, a silent Job; 100 resources of each kind.',
+    help: '1 for each dangerous condition of a resource: Consensus, Replicated or ShardsPlaced False, Stalled, a silent Job; 100 resources of each kind.',
     labels: ['kind', ...NAME_LABELS, 'type', 'reason'],
     samples: (inventory) =>
       inventory.critical().flatMap(({ kind, namespace, name, dangers }) =>

@@ -66,7 +66,7 @@ export function shardPorts(dependencies: ShardDependencies): ShardPorts {
         ? { ...summary, backups: await completedBackups(kubernetes, query.connection) }
         : summary
     },
-    keptVolumes: (namespace, names) => keptVolumes(kubernetes, namespace, names),
+    retainedVolumes: (namespace, names) => retainedVolumes(kubernetes, namespace, names),
   }
 }
 
@@ -227,7 +227,7 @@ async function readKubernetesNode(
   }
 }
 
-async function keptVolumes(
+async function retainedVolumes(
   kubernetes: Kubernetes,
   namespace: string,
   names: string[],

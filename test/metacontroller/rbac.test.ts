@@ -108,7 +108,7 @@ const ofCluster: Uses<ClusterPorts> = {
   consensus: () => 'asks the engine',
   // Nothing answers at the address of the engine: there is nothing to repair from, so backups are listed.
   shards: (ports) => ports.shards(SHARDS_QUERY, signal),
-  keptVolumes: (ports) => ports.keptVolumes('ns', ['qdrant-storage-vec-a-1']),
+  retainedVolumes: (ports) => ports.retainedVolumes('ns', ['qdrant-storage-vec-a-1']),
   conflictingWork: (ports) => ports.conflictingWork(NAME, allAllowed),
   deleteJob: (ports) => ports.deleteJob(IDENTITY),
   writeEvent: (ports) => ports.writeEvent(event),

@@ -117,7 +117,7 @@ export function portsOver(world: SmallWorld): AllPorts {
     },
     conflictingWork: async () => withoutLease(world),
     shards: async (query) => placedShards(query),
-    keptVolumes: async () => [],
+    retainedVolumes: async () => [],
     isReady: async () => world.engine.isReady,
     pods: async () => [],
     consensus: async () => [{ ordinal: 0, state: world.engine.isReady ? 'working' : 'stopped' }],

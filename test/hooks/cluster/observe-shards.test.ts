@@ -100,7 +100,7 @@ t.test('they are asked again at once if the spec asks for something else', async
   t.match(smaller.shards?.targets, { drain: { nodes: 2 } })
 })
 
-t.test('nobody is asked while a Job is unfinished, and former plans are forgotten', async (t) => {
+t.test('no node is asked while a Job is unfinished, and former plans are forgotten', async (t) => {
   const reach = dependenciesOf()
   await observe(requestOf(), reach, context)
   const jobs = [helmJob({ verb: 'shards', run: 2 })]
@@ -164,14 +164,17 @@ t.test('Jobs, Leases and other work are read once work is due', async (t) => {
 
 t.test('the volumes of nodes that helm would add are looked at', async (t) => {
   const asked: string[][] = []
-  const keptVolumes = async (_: string, claims: string[]) => {
+  const retainedVolumes = async (_: string, claims: string[]) => {
     asked.push(claims)
     return claims.slice(1)
   }
-  const reach = dependenciesOf({ keptVolumes })
+  const reach = dependenciesOf({ retainedVolumes })
   const wider = requestOf({ spec: { replicas: 5 } }, { isRunDue: true })
-  t.strictSame((await observe(wider, reach, context)).keptVolumes, ['qdrant-storage-vec-a-4'])
+  t.strictSame((await observe(wider, reach, context)).retainedVolumes, ['qdrant-storage-vec-a-4'])
   t.strictSame(asked, [['qdrant-storage-vec-a-3', 'qdrant-storage-vec-a-4']])
-  t.strictSame((await observe(requestOf({}, { isRunDue: true }), reach, context)).keptVolumes, [])
+  t.strictSame(
+    (await observe(requestOf({}, { isRunDue: true }), reach, context)).retainedVolumes,
+    [],
+  )
   t.equal(asked.length, 1, 'no node is added')
 })

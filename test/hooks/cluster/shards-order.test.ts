@@ -204,10 +204,10 @@ t.test('a spec that is not valid does not drain nodes, and does not stop repairs
   t.match(jobPlan(sync(observed, context), ShardsPlan), { nodes: 3 })
 })
 
-t.test('a node is not added over the kept volume of a removed one', async (t) => {
+t.test('H22: a node is not added over the kept volume of a removed one', async (t) => {
   const cluster = threeNodes({ spec: { replicas: 4 } })
-  const keptVolumes = ['qdrant-storage-vec-a-3']
-  const decision = sync(observedShards({ cluster, ...RUN_DUE, keptVolumes }), context)
+  const retainedVolumes = ['qdrant-storage-vec-a-3']
+  const decision = sync(observedShards({ cluster, ...RUN_DUE, retainedVolumes }), context)
   t.equal(createdJob(decision), undefined)
   t.strictSame(condition(decision, 'Applied'), [
     ...['False', 'VolumeKept'],

@@ -136,7 +136,7 @@ t.test('a lost node with the last replica of a shard: which one, and the backups
   t.equal(message({}), `${start}no Completed VecBackup of the cluster exists`)
 })
 
-t.test('the annotation, or WhenSafe, gives the lost peer to the Job', async (t) => {
+t.test('H21: the annotation, or WhenSafe, gives the lost peer to the Job', async (t) => {
   const plans = { repair: { is: 'step', purpose: 'lost node' } } as const
   for (const lost of [
     threeNodes({ annotations: { [ANNOTATIONS.replace]: '2' } }),
@@ -252,7 +252,7 @@ t.test(
       accessModes: ['ReadWriteOnce' as const],
       onScaleIn: 'Keep' as const,
     }
-    t.equal(hashOf({ spec: { persistence: kept } }), hashOf({}))
+    t.equal(hashOf({ spec: { persistence: retained } }), hashOf({}))
   },
 )
 

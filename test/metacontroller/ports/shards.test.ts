@@ -216,5 +216,5 @@ t.test('claims that a removed node left behind are found by their label', async 
   const names = [3, 4, 5].map((ordinal) => `qdrant-storage-vec-a-${ordinal}`)
   await api.create(claim(names[0] ?? ''))
   await api.create(claim(names[1] ?? '', { [LABELS.removedPeer]: '4' }))
-  t.strictSame(await ports.keptVolumes('ns', names), [names[1]])
+  t.strictSame(await ports.retainedVolumes('ns', names), [names[1]])
 })
