@@ -12,8 +12,8 @@ export function lostNodeMessage(
   return nodes
     .map(({ ordinal, peer, evidence }) => {
       const shards = onlyOn.filter((entry) => entry.peer === peer).flatMap((entry) => entry.shards)
-      const ending = shards.length === 0 ? safeAdvice(ordinal) : unsafeAdvice(shards, backups)
-      return `node ${ordinal} has lost its data (${evidence}): ${ending}`
+      const advice = shards.length === 0 ? safeAdvice(ordinal) : unsafeAdvice(shards, backups)
+      return `node ${ordinal} has lost its data (${evidence}): ${advice}`
     })
     .join('; ')
 }

@@ -247,7 +247,7 @@ t.test(
     t.equal(hashOf({}), HASH_OF_THE_PREVIOUS_RELEASE)
     t.equal(hashOf({ spec: { shards: { balance: 'Always', maxTransfers: 4 } } }), hashOf({}))
     t.equal(hashOf({ spec: { healing: { replicas: false, lostNodes: 'WhenSafe' } } }), hashOf({}))
-    const kept = {
+    const retained = {
       size: '10Gi',
       accessModes: ['ReadWriteOnce' as const],
       onScaleIn: 'Keep' as const,
