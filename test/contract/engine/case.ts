@@ -11,6 +11,8 @@ export interface Case {
   sizes?: readonly Size[]
   /** The `service` part of the configuration. */
   service?: Service
+  /** It removes a node: no other case can be played on the same engine. */
+  changesPeers?: boolean
   play(stage: Stage): Promise<void>
 }
 

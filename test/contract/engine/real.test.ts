@@ -4,7 +4,7 @@
  */
 import t from 'tap'
 import { CASES } from './cases/all.ts'
-import { play, record, recording, settingOf, sizesOf } from './case.ts'
+import { play, record, recording, settingOf, sizesOf, type Case } from './case.ts'
 import { realSubject } from './real.ts'
 import { SIZES, type Subject } from './subject.ts'
 
@@ -19,26 +19,32 @@ if (bin === undefined) {
   t.setTimeout(900_000)
   const cases = CASES.filter(({ title }) => chosen.test(title))
   const services = [...new Set(cases.map(({ service = {} }) => JSON.stringify(service)))]
+  const groupsOf = (all: Case[]) => {
+    const shared = all.filter(({ changesPeers }) => changesPeers !== true)
+    return [shared, ...all.filter((played) => !shared.includes(played)).map((played) => [played])]
+  }
   for (const size of SIZES) {
     for (const service of services) {
-      const group = cases.filter(
+      const all = cases.filter(
         (played) =>
           sizesOf(played).includes(size) && JSON.stringify(played.service ?? {}) === service,
       )
-      if (group.length === 0) continue
-      t.test(`${size}, with ${service}`, { timeout: 600_000 }, async (t) => {
-        const subject = await realSubject(bin, { size, service: group[0]?.service ?? {} })
-        t.teardown(() => subject.close())
-        const version = await versionOf(subject)
-        t.comment(`engine ${version}`)
-        for (const played of group) {
-          await t.test(played.title, async (t) => {
-            const notes = await play(subject, settingOf(played, size), played)
-            if (recorded) record(played, size, version, notes)
-            t.strictSame(notes, recording(played)[size])
-          })
-        }
-      })
+      for (const group of groupsOf(all)) {
+        if (group.length === 0) continue
+        t.test(`${size}, with ${service}`, { timeout: 600_000 }, async (t) => {
+          const subject = await realSubject(bin, { size, service: group[0]?.service ?? {} })
+          t.teardown(() => subject.close())
+          const version = await versionOf(subject)
+          t.comment(`engine ${version}`)
+          for (const played of group) {
+            await t.test(played.title, async (t) => {
+              const notes = await play(subject, settingOf(played, size), played)
+              if (recorded) record(played, size, version, notes)
+              t.strictSame(notes, recording(played)[size])
+            })
+          }
+        })
+      }
     }
   }
 }

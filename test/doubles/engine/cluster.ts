@@ -38,10 +38,15 @@ interface State {
   aliases?: Record<string, string>
 }
 
+/** What becomes of a transfer: `stall` never ends. */
+export type TransferOutcome = 'complete' | 'fail' | 'stall'
+
 /** As measured on idle collections: see docs/engine-notes.md. */
 const STALE_MS = 5
 /** Normally it is less than 0.2 s (facts 6.4). */
 const SETTLE_MS = 20
+/** Time until a replica of a small shard is copied. */
+const COPY_MS = 30
 
 export class EngineCluster {
   readonly name: string
@@ -57,8 +62,22 @@ export class EngineCluster {
   newStatus: Unfinished | undefined
   /** A write with `wait=true` is applied when it is answered, another one this much later. */
   applyMs = 0
+  /** How long a transfer takes. */
+  copyMs = COPY_MS
+  /** Decides when a transfer starts. */
+  transferOutcome: (transfer: { shard: number; from: number; to: number }) => TransferOutcome =
+    () => 'complete'
+  /** By how many changes a node is behind the others, by its ordinal. */
+  readonly lag = new Map<number, number>()
+  /** Peers that a node does not list, by its ordinal. */
+  readonly unlisted = new Map<number, number[]>()
+  /** Changes of replicas and peers that were agreed on. */
+  changes = 0
   readonly now: () => Date
   readonly #peers: Map<number, Peer>
+  /** Peers that were removed and whose nodes still have their old volume, by ordinal. */
+  readonly #removed = new Map<number, Peer>()
+  #volumes = 0
   /** Ordinals whose consensus thread is dead, with its last words. */
   readonly #stopped = new Map<number, string>()
 
@@ -79,7 +98,7 @@ export class EngineCluster {
 
   /** A node that returns is the same peer; one that leaves remains a peer. */
   join(ordinal: number, uri = this.#uriOf(ordinal)): Peer {
-    const known = this.#peers.get(ordinal)
+    const known = this.#peers.get(ordinal) ?? this.#removed.get(ordinal)
     if (known !== undefined) return known
     const peer = { id: peerId(this.name, ordinal), ordinal, uri }
     this.#peers.set(ordinal, peer)
@@ -92,6 +111,42 @@ export class EngineCluster {
 
   peer(ordinal: number): Peer {
     return this.join(ordinal)
+  }
+
+  /** Whether the others have removed the peer of this node: it goes on serving by itself. */
+  isRemoved(ordinal: number): boolean {
+    return this.#removed.has(ordinal)
+  }
+
+  hasShards(peer: number): boolean {
+    return [...this.collections.values()].some(({ shards }) =>
+      shards.some(({ peers }) => peers.includes(peer)),
+    )
+  }
+
+  /** Accepts a peer that does not exist, as the engine does. */
+  removePeer(id: number): void {
+    const peer = this.peers().find((one) => one.id === id)
+    if (peer === undefined) return
+    this.#peers.delete(peer.ordinal)
+    this.#removed.set(peer.ordinal, peer)
+    this.changes += 1
+  }
+
+  /**
+   * The node starts with an empty volume: it becomes another peer, unless the address still belongs
+   * to a peer with shards. Returns whether it could join.
+   */
+  rejoinEmpty(ordinal: number): boolean {
+    const former = this.#peers.get(ordinal)
+    if (former !== undefined && this.hasShards(former.id)) return false
+    this.#peers.delete(ordinal)
+    this.#removed.delete(ordinal)
+    this.#volumes += 1
+    const id = peerId(`${this.name}/${this.#volumes}`, ordinal)
+    this.#peers.set(ordinal, { id, ordinal, uri: this.#uriOf(ordinal) })
+    this.changes += 1
+    return true
   }
 
   /** The node's consensus thread dies; the node still serves, but no metadata write passes it. */

@@ -12,8 +12,8 @@ export interface Shard {
   peers: number[]
   /** Of copies that are not Active. */
   states?: Record<number, string>
-  /** A replica in transfer, and until when (milliseconds). */
-  arriving?: { from: number; to: number; until: number }[]
+  /** Transfers in progress. */
+  arriving?: Transfer[]
   /** Replicas that only some nodes know, by the ordinal of the node. */
   phantoms?: Record<number, number[]>
   /** Ordinals of nodes that have lost their own copy, which the others go on counting. */
@@ -24,8 +24,23 @@ export interface Shard {
   vectorBytes?: number
   /** How many points a replica is missing, by the ordinal of its node. */
   lost?: Record<number, number>
+  /** Ordinals of nodes that cannot read their replica, which is reported as Active. */
+  unreadableOn?: number[]
   /** Replica states that only some nodes report: by ordinal of the reporting node, then by peer. */
   reportedStates?: Record<number, Record<number, string>>
+}
+
+export interface Transfer {
+  from: number
+  to: number
+  /** In milliseconds. */
+  until: number
+  /** State of the target meanwhile. */
+  state: string
+  /** Default: the target becomes Active. */
+  fails?: boolean
+  /** The source keeps its replica. */
+  sync: boolean
 }
 
 export type ShardKey = string | number

@@ -10,6 +10,7 @@ import { PATCHES } from './patch.ts'
 import { PLACING } from './placing.ts'
 import { POINTS_CASES } from './points.ts'
 import { RECOVERY } from './recovery.ts'
+import { REPLICAS } from './replicas.ts'
 import { ROLE_CASES } from './roles.ts'
 import { SERVICE } from './service.ts'
 import { SHARD_KEYS } from './shard-keys.ts'
@@ -29,6 +30,7 @@ export const CASES: Case[] = [
   ...MIGRATION,
   ...SHARD_KEYS,
   ...RECOVERY,
+  ...REPLICAS,
   ...SHARD_RECOVERY,
   ...SHARD_STREAMS,
   ...SNAPSHOTS,

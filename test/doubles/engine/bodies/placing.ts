@@ -41,6 +41,16 @@ export const RecoverSnapshot = struct(
 
 const shardMove = struct(
   'MoveShard',
+  {
+    shard_id: integer('u32'),
+    from_peer_id: integer('u64'),
+    to_peer_id: integer('u64'),
+    method: oneOf('stream_records', 'snapshot', 'wal_delta', 'resharding_stream_records'),
+  },
+  { required: ['shard_id', 'from_peer_id', 'to_peer_id'] },
+)
+const transfer = struct(
+  'AbortShardTransfer',
   { shard_id: integer('u32'), from_peer_id: integer('u64'), to_peer_id: integer('u64') },
   { required: ['shard_id', 'from_peer_id', 'to_peer_id'] },
 )
@@ -50,11 +60,12 @@ const replica = struct(
   { required: ['shard_id', 'peer_id'] },
 )
 
-/** Body of `POST /collections/{c}/cluster`, as far as restores go. */
+/** Body of `POST /collections/{c}/cluster`, without resharding. */
 export const ChangeCluster = untagged<Fields>(
   'ClusterOperations',
   struct('Replicate', { replicate_shard: shardMove }, { required: ['replicate_shard'] }),
   struct('Move', { move_shard: shardMove }, { required: ['move_shard'] }),
+  struct('Abort', { abort_transfer: transfer }, { required: ['abort_transfer'] }),
   struct('Drop', { drop_replica: replica }, { required: ['drop_replica'] }),
 )
 

@@ -1,5 +1,5 @@
-/** GET /cluster: the peers, and the state of this node's consensus thread. */
-import { ok, type EngineAnswer, type EngineRequest } from '../answers.ts'
+/** GET /cluster: the peers, and the state of this node's consensus thread. DELETE of a peer. */
+import { ok, refuse, type EngineAnswer, type EngineRequest } from '../answers.ts'
 import type { Collection } from '../collection.ts'
 import type { EngineCluster } from '../cluster.ts'
 
@@ -8,8 +8,20 @@ export function clusterRoutes(
   cluster: EngineCluster,
   ordinal: number,
 ): EngineAnswer | undefined {
+  const [root, part, id] = path
+  if (method === 'DELETE' && root === 'cluster' && part === 'peer' && path.length === 3) {
+    return remove(cluster, Number(id))
+  }
   if (method !== 'GET' || path.join('/') !== 'cluster') return undefined
   return ok(cluster.enabled ? view(cluster, ordinal) : { status: 'disabled' })
+}
+
+function remove(cluster: EngineCluster, peer: number): EngineAnswer {
+  if (cluster.hasShards(peer)) {
+    refuse(400, `Bad request: Cannot remove peer ${peer} as there are shards on it`)
+  }
+  cluster.removePeer(peer)
+  return ok(true)
 }
 
 function isUnsettled({ unsettledUntil = 0 }: Collection): boolean {
@@ -19,21 +31,29 @@ function isUnsettled({ unsettledUntil = 0 }: Collection): boolean {
 function view(cluster: EngineCluster, ordinal: number): object {
   const error = cluster.consensusError(ordinal)
   const [leader] = cluster.peers()
-  const { id } = cluster.peer(ordinal)
+  const self = cluster.peer(ordinal)
+  const { id } = self
+  const isRemoved = cluster.isRemoved(ordinal)
+  const unlisted = cluster.unlisted.get(ordinal) ?? []
+  // A removed node lists itself alone, and goes on naming the leader that it followed.
+  const listed = isRemoved ? [self] : cluster.peers().filter((peer) => !unlisted.includes(peer.id))
+  const commit = cluster.peers().length + cluster.collections.size + cluster.changes
+  const isPending = isRemoved || [...cluster.collections.values()].some(isUnsettled)
   return {
     status: 'enabled',
     peer_id: id,
-    peers: Object.fromEntries(cluster.peers().map((peer) => [peer.id, { uri: peer.uri }])),
+    peers: Object.fromEntries(listed.map((peer) => [peer.id, { uri: peer.uri }])),
     raft_info: {
       term: 1,
-      commit: cluster.peers().length + cluster.collections.size,
-      pending_operations: [...cluster.collections.values()].some(isUnsettled) ? 1 : 0,
+      commit: commit - (cluster.lag.get(ordinal) ?? 0),
+      pending_operations: isPending ? 1 : 0,
       leader: leader?.id ?? null,
       role: leader?.id === id ? 'Leader' : 'Follower',
-      is_voter: true,
+      is_voter: !isRemoved,
     },
-    consensus_thread_status:
-      error === undefined
+    consensus_thread_status: isRemoved
+      ? { consensus_thread_status: 'stopped' }
+      : error === undefined
         ? { consensus_thread_status: 'working', last_update: new Date().toISOString() }
         : { consensus_thread_status: 'stopped_with_err', err: error },
     message_send_failures: {},

@@ -16,6 +16,7 @@ import type { EngineCluster } from '../cluster.ts'
 import { readBody } from '../read.ts'
 import { deleteLater, isHeld } from '../running.ts'
 import { endGrey, pointsOn } from '../shard-points.ts'
+import { transfersOf } from '../transfers.ts'
 
 const DEFAULT_TIMEOUT_SECONDS = 10
 
@@ -138,12 +139,8 @@ async function patch(
 function stateOf(shard: Shard, peer: number, ordinal: number): string {
   const reported = shard.reportedStates?.[ordinal]?.[peer]
   if (reported !== undefined) return reported
-  if (onTheirWay(shard).some(({ to }) => to === peer)) return 'Partial'
-  return shard.states?.[peer] ?? 'Active'
-}
-
-function onTheirWay({ arriving = [] }: Shard) {
-  return arriving.filter(({ until }) => until > Date.now())
+  const transfer = transfersOf(shard).find(({ to }) => to === peer)
+  return transfer?.state ?? shard.states?.[peer] ?? 'Active'
 }
 
 /** Applied, and yet the call may wait for something that never comes (facts 3.1). */
@@ -172,6 +169,10 @@ function checkName(name: string): void {
   if (wrong) refuse(422, `Validation error in path parameters: [collection_name: ${wrong}]`)
 }
 
+export function isUnreadable({ unreadableOn = [] }: Shard, ordinal: number): boolean {
+  return unreadableOn.includes(ordinal)
+}
+
 function placement(cluster: EngineCluster, collection: Collection, ordinal: number): object {
   const { shards } = collection
   const { id } = cluster.peer(ordinal)
@@ -182,7 +183,8 @@ function placement(cluster: EngineCluster, collection: Collection, ordinal: numb
     return [...known, ...(phantoms[ordinal] ?? [])].map((peer_id) => ({
       peer_id,
       copy: { ...shard, state: stateOf(each, peer_id, ordinal) },
-      points_count: pointsOn(collection, each, ordinal).length,
+      // An error is counted as no points.
+      points_count: isUnreadable(each, ordinal) ? 0 : pointsOn(collection, each, ordinal).length,
     }))
   })
   const isHere = ({ peer_id }: { peer_id: number }) => !cluster.enabled || peer_id === id
@@ -196,7 +198,12 @@ function placement(cluster: EngineCluster, collection: Collection, ordinal: numb
       .filter((each) => !isHere(each))
       .map(({ peer_id, copy }) => ({ ...copy, peer_id })),
     shard_transfers: shards.flatMap((each) =>
-      onTheirWay(each).map(({ from, to }) => ({ shard_id: each.id, from, to, sync: true })),
+      transfersOf(each).map(({ from, to, sync, state }) => ({
+        ...{ shard_id: each.id, from, to, sync },
+        // Only the two nodes that take part describe what they do.
+        ...((from === id || to === id) && { comment: from === id ? 'recovering' : 'downloading' }),
+        method: state === 'Partial' ? 'stream_records' : 'snapshot',
+      })),
     ),
   }
 }

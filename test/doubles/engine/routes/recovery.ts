@@ -1,17 +1,13 @@
 /** Taking snapshots by address or as a form, and copies of shards. */
-import { failed, ok, refuse, type EngineAnswer, type EngineRequest } from '../answers.ts'
-import { ChangeCluster, RecoverSnapshot } from '../bodies/placing.ts'
+import { failed, ok, type EngineAnswer, type EngineRequest } from '../answers.ts'
+import { RecoverSnapshot } from '../bodies/placing.ts'
 import type { EngineCluster } from '../cluster.ts'
-import type { Shard } from '../collection.ts'
 import { readBody } from '../read.ts'
 import { checkedContent, takeSnapshot, type Priority } from '../recovery.ts'
 import { counted, holding, stage } from '../running.ts'
 import { takeShardSnapshot } from '../shard-recovery.ts'
 import { snapshotFiles } from '../snapshots.ts'
-import { found, timeoutOf } from './collections.ts'
-
-/** Time until a replica of a small shard is copied. */
-const COPY_MS = 30
+import { changeReplicas } from './replicas.ts'
 
 export async function recoveryRoutes(
   request: EngineRequest,
@@ -27,7 +23,7 @@ export async function recoveryRoutes(
     case 'POST 4 collections snapshots upload':
       return awaited(request, upload(request, cluster, { ordinal, name }))
     case 'POST 3 collections cluster':
-      return change(request, cluster, name)
+      return changeReplicas(request, cluster, name)
     default:
       return undefined
   }
@@ -178,42 +174,4 @@ async function upload(
   const taking = { ...target, bytes: content, priority: priority as Priority, checksum }
   await counted(cluster, stageOf(target), () => apply(cluster, taking))
   return ok(true)
-}
-
-function change(request: EngineRequest, cluster: EngineCluster, name: string): EngineAnswer {
-  timeoutOf(request)
-  const { shards } = found(cluster, name)
-  const body = readBody(ChangeCluster, request.body) as Record<string, Record<string, number>>
-  const { replicate_shard: copy, move_shard: move, drop_replica: drop } = body
-  const { shard_id: id = -1 } = copy ?? move ?? drop ?? {}
-  const shard =
-    shards.find((one) => one.id === id) ?? refuse(400, `Bad request: Shard ${id} does not exist`)
-  const way = copy ?? move
-  if (way !== undefined) {
-    const { from_peer_id: from = 0, to_peer_id: to = 0 } = way
-    for (const peer of [from, to]) checkPeer(cluster, peer)
-    shard.peers = [...shard.peers.filter((peer) => copy !== undefined || peer !== from), to]
-    shard.arriving = [...(shard.arriving ?? []), { from, to, until: Date.now() + COPY_MS }]
-  } else dropReplica(shard, drop?.['peer_id'] ?? 0)
-  return ok(true)
-}
-
-function checkPeer(cluster: EngineCluster, peer: number): void {
-  if (cluster.peers().some(({ id }) => id === peer)) return
-  refuse(400, `Bad request: Peer ${peer} does not exist`)
-}
-
-function dropReplica(shard: Shard, peer: number): void {
-  if (Object.values(shard.phantoms ?? {}).some((peers) => peers.includes(peer))) {
-    delete shard.phantoms
-    return
-  }
-  if (!shard.peers.includes(peer)) {
-    refuse(400, `Bad request: Peer ${peer} has no replica of shard ${shard.id}`)
-  }
-  if (shard.peers.length === 1) {
-    const words = `Shard ${shard.id} must have at least one active replica after removing ${peer}`
-    refuse(400, `Bad request: ${words}`)
-  }
-  shard.peers = shard.peers.filter((other) => other !== peer)
 }

@@ -3,7 +3,7 @@ import { ok, refuse, type EngineAnswer, type EngineRequest } from '../answers.ts
 import type { EngineCluster } from '../cluster.ts'
 import { pointsOn } from '../shard-points.ts'
 import { checkExact, checkTimeout } from '../strict.ts'
-import { found } from './collections.ts'
+import { found, isUnreadable } from './collections.ts'
 import { pageOf, type Selection } from './points.ts'
 
 const VERBS = ['count', 'scroll']
@@ -25,6 +25,9 @@ export function shardPointRoutes(
     refuse(404, `Not found: shard ${id} not found`)
   if (cluster.enabled && !shard.peers.includes(cluster.peer(ordinal).id)) {
     refuse(500, `Service internal error: Local shard ${id} not found`)
+  }
+  if (isUnreadable(shard, ordinal)) {
+    refuse(500, `Service internal error: Failed to ${verb},  Local shard ${id} is not loaded`)
   }
   const held = pointsOn(collection, shard, ordinal)
   return ok(verb === 'count' ? { count: held.length } : pageOf(collection, held, selection))

@@ -4,6 +4,7 @@ import type { EngineCluster } from '../cluster.ts'
 import { snapshotTelemetry } from '../running.ts'
 import { pointsIn } from '../shard-points.ts'
 import { startOf, vectorBytes } from '../snapshots.ts'
+import { isUnreadable } from './collections.ts'
 
 const DISK_KIB = 100 * 1024 * 1024
 
@@ -52,9 +53,12 @@ function collection(
           cluster.enabled && !shard.peers.includes(peer)
             ? null
             : {
-                num_points: pointsIn(found, shard).length,
-                vectors_size_bytes: shard.vectorBytes ?? vectorBytes(cluster),
-                payloads_size_bytes: 0,
+                // A replica that cannot be read has no sizes.
+                ...(!isUnreadable(shard, ordinal) && {
+                  num_points: pointsIn(found, shard).length,
+                  vectors_size_bytes: shard.vectorBytes ?? vectorBytes(cluster),
+                  payloads_size_bytes: 0,
+                }),
                 update_queue: { length: 0, op_num: shard.operations ?? 0 },
               },
         remote: [],

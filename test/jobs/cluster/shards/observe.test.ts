@@ -1,0 +1,313 @@
+/** What an observation makes of nodes that agree, differ, or do not form one cluster. */
+import t, { type Test } from 'tap'
+import { Engine } from '../../../../jobs/clients/engine/client.ts'
+import { EngineConnections, urlTransport } from '../../../../jobs/clients/engine/transport.ts'
+import {
+  newObservationMemory,
+  observeShards,
+  type ObserveOptions,
+} from '../../../../jobs/cluster/shards/observe.ts'
+import { jobLog } from '../../../../jobs/log.ts'
+import { EngineCluster } from '../../../doubles/engine/cluster.ts'
+import { startEngineNode, type EngineNode } from '../../../doubles/engine/node.ts'
+
+const SILENT = jobLog({}, { write: () => undefined })
+
+/** Three nodes with one collection of two shards, each with replicas on two nodes. */
+async function world(t: Test, factor = 2) {
+  const engine = new EngineCluster({ name: 'vec-a', staleMs: 0 })
+  const connections = new EngineConnections()
+  t.teardown(() => connections.close())
+  const nodes: EngineNode[] = []
+  const start = async (ordinal: number, cluster = engine) => {
+    const node = await startEngineNode({ ordinal, cluster })
+    nodes[ordinal] = node
+    t.teardown(() => node.close())
+  }
+  for (const ordinal of [0, 1, 2]) await start(ordinal)
+  engine.createCollection('docs', 2, factor)
+  const peer = (ordinal: number) => engine.peer(ordinal).id
+  const observe = (options: Partial<ObserveOptions> = {}) =>
+    observeShards(
+      { nodes: 3, ...options },
+      (ordinal) => {
+        const transport = urlTransport(`http://127.0.0.1:${nodes[ordinal]?.port ?? 1}`, connections)
+        return new Engine({ transport, credentials: async () => ({}), log: SILENT })
+      },
+      new AbortController().signal,
+    )
+  const shard = (id: number) => {
+    const found = engine.find('docs')?.shards.find((one) => one.id === id)
+    if (found === undefined) throw new Error(`there is no shard ${id}`)
+    return found
+  }
+  return { engine, nodes, start, peer, observe, shard }
+}
+
+t.test('nodes that agree give peers, shards, sizes and zones', async (t) => {
+  const { engine, observe, peer, shard } = await world(t)
+  shard(0).vectorBytes = 500
+  const active = (...ordinals: number[]) =>
+    ordinals
+      .map((ordinal) => ({ peer: peer(ordinal), state: 'Active' }))
+      .toSorted((a, b) => a.peer - b.peer)
+  const zones = { 0: 'a', 1: 'b', 2: 'b' }
+  const used = (ordinal: number) => (ordinal === 2 ? 1 : ordinal === 0 ? 500 : 501)
+  t.strictSame(await observe({ zones, volumeBytes: 10_000 }), {
+    peers: [0, 1, 2]
+      .map((ordinal) => ({
+        id: peer(ordinal),
+        ordinal,
+        isMember: true,
+        zone: ordinal === 0 ? 'a' : 'b',
+        freeBytes: 10_000 - used(ordinal),
+      }))
+      .toSorted((a, b) => a.id - b.id),
+    nodes: 3,
+    collections: [
+      {
+        name: 'docs',
+        factor: 2,
+        shards: [
+          { id: 0, bytes: 500, replicas: active(0, 1) },
+          { id: 1, bytes: 1, replicas: active(1, 2) },
+        ],
+      },
+    ],
+    transfers: [],
+  })
+  t.equal(engine.peers().length, 3)
+})
+
+t.test('a pod that does not answer is no member, and the others still are', async (t) => {
+  const { nodes, observe, peer } = await world(t)
+  await nodes[2]?.close()
+  const { peers, collections, unsettled, broken } = await observe()
+  t.strictSame(peers.map(({ ordinal, isMember }) => [ordinal, isMember]).toSorted(), [
+    [0, true],
+    [1, true],
+    [2, false],
+  ])
+  // The others go on reporting its replicas.
+  const replicas = collections[0]?.shards[1]?.replicas ?? []
+  t.strictSame(replicas.find((replica) => replica.peer === peer(2))?.state, 'Active')
+  t.strictSame([unsettled, broken], [undefined, undefined])
+})
+
+t.test('a transfer has its target in transfer, and the comment of the target', async (t) => {
+  const { engine, observe, peer, shard } = await world(t, 1)
+  const state = 'Recovery'
+  shard(0).peers.push(peer(2))
+  shard(0).arriving = [
+    { from: peer(0), to: peer(2), until: Date.now() + 60_000, state, sync: true },
+  ]
+  const { transfers, collections, unsettled } = await observe()
+  t.strictSame(transfers, [
+    { collection: 'docs', shard: 0, from: peer(0), to: peer(2), comment: 'downloading' },
+  ])
+  t.strictSame(
+    collections[0]?.shards[0]?.replicas.find((replica) => replica.peer === peer(2))?.state,
+    'InTransfer',
+  )
+  t.equal(unsettled, undefined)
+  t.equal(engine.find('docs')?.shards.length, 2)
+})
+
+t.test('without a transfer, Dead is Dead and any other state is incomplete', async (t) => {
+  const { observe, peer, shard } = await world(t)
+  shard(0).states = { [peer(0)]: 'Dead', [peer(1)]: 'Partial' }
+  shard(1).states = { [peer(1)]: 'ManualRecovery', [peer(2)]: 'Recovery' }
+  const { collections } = await observe()
+  const states = (index: number) =>
+    Object.fromEntries(
+      (collections[0]?.shards[index]?.replicas ?? []).map((replica) => [
+        [0, 1, 2].find((ordinal) => peer(ordinal) === replica.peer),
+        replica.state,
+      ]),
+    )
+  t.strictSame(
+    [states(0), states(1)],
+    [
+      { 0: 'Dead', 1: 'Incomplete' },
+      { 1: 'Incomplete', 2: 'Incomplete' },
+    ],
+  )
+})
+
+const DISAGREEMENTS: {
+  title: string
+  change: (given: Awaited<ReturnType<typeof world>>) => unknown
+  unsettled: RegExp
+}[] = [
+  {
+    title: 'a node that is behind',
+    change: ({ engine }) => engine.lag.set(1, 2),
+    unsettled: /^nodes 0 and 1 have not applied the same changes$/,
+  },
+  {
+    title: 'a node that does not list another',
+    change: ({ engine, peer }) => engine.unlisted.set(0, [peer(2)]),
+    unsettled: /^node 0 does not list node 2$/,
+  },
+  {
+    title: 'different states of a replica',
+    change: ({ peer, shard }) => {
+      shard(0).reportedStates = { 2: { [peer(0)]: 'Dead' } }
+    },
+    unsettled: /^the nodes report different states of docs\/0 on peer \d+$/,
+  },
+  {
+    title: 'a replica that only some nodes list',
+    change: ({ peer, shard }) => {
+      shard(0).phantoms = { 1: [peer(2)] }
+    },
+    unsettled: /^node 0 does not list the replica of docs\/0 on peer \d+$/,
+  },
+  {
+    title: 'consensus that is stopped on a node',
+    change: ({ engine }) => engine.stopConsensus(1, 'disk full'),
+    unsettled: /^consensus is stopped_with_err on node 1: disk full$/,
+  },
+  {
+    title: 'a change that a node has not applied',
+    change: ({ engine }) => {
+      const docs = engine.find('docs')
+      if (docs) docs.unsettledUntil = Date.now() + 60_000
+    },
+    unsettled: /^node 0 has 1 changes to apply$/,
+  },
+  {
+    title: 'a node that does not answer all calls',
+    change: ({ nodes }) =>
+      nodes[1]?.misbehave(({ path }) =>
+        path[0] === 'collections' ? { cut: 'before' } : undefined,
+      ),
+    unsettled: /^node 1 does not report its shards: /,
+  },
+]
+for (const { title, change, unsettled } of DISAGREEMENTS) {
+  t.test(`${title} keeps the view unsettled`, async (t) => {
+    const given = await world(t)
+    change(given)
+    const view = await given.observe()
+    t.match(view.unsettled, unsettled)
+    t.equal(view.broken, undefined)
+  })
+}
+
+t.test('a change while the nodes are read keeps the view unsettled', async (t) => {
+  const { engine, nodes, observe } = await world(t)
+  nodes[2]?.misbehave(({ path }) => {
+    if (path.join('/') === 'collections/docs/cluster') engine.changes += 1
+    return undefined
+  })
+  t.equal((await observe()).unsettled, 'the cluster changed while it was read')
+})
+
+t.test('a replica that its node cannot read is unreadable once that is seen twice', async (t) => {
+  const { observe, peer, shard } = await world(t)
+  shard(0).unreadableOn = [1]
+  const memory = newObservationMemory()
+  const state = async () => {
+    const { collections } = await observe({ memory })
+    return collections[0]?.shards[0]?.replicas.find((replica) => replica.peer === peer(1))?.state
+  }
+  t.strictSame(
+    [await state(), await state(), await state()],
+    ['Active', 'Unreadable', 'Unreadable'],
+  )
+  shard(0).unreadableOn = []
+  t.equal(await state(), 'Active')
+})
+
+t.test('a replica that its node does not list is unreadable once that is seen twice', async (t) => {
+  const { observe, peer, shard } = await world(t)
+  shard(0).forgottenBy = [1]
+  const memory = newObservationMemory()
+  const views = [await observe({ memory }), await observe({ memory })]
+  const states = views.map(
+    ({ collections }) =>
+      collections[0]?.shards[0]?.replicas.find((replica) => replica.peer === peer(1))?.state,
+  )
+  t.strictSame(states, ['Active', 'Unreadable'])
+  t.strictSame(
+    views.map(({ unsettled }) => unsettled),
+    [undefined, undefined],
+  )
+})
+
+t.test(
+  'a replica without points is unreadable if others have many, and not if they have few',
+  async (t) => {
+    const { engine, observe, peer, shard } = await world(t)
+    const points = (count: number) =>
+      Array.from({ length: count }, (_, id) => ({ id, vector: [], shard: 0 }))
+    const states = async (count: number) => {
+      const docs = engine.find('docs')
+      if (docs) docs.points = points(count)
+      shard(0).lost = { 1: count }
+      const memory = newObservationMemory()
+      await observe({ memory })
+      const { collections } = await observe({ memory })
+      return collections[0]?.shards[0]?.replicas.find((replica) => replica.peer === peer(1))?.state
+    }
+    t.equal(await states(999), 'Active')
+    t.equal(await states(1000), 'Unreadable')
+  },
+)
+
+t.test('a node that was removed and still runs is no member of the cluster', async (t) => {
+  const { engine, observe, peer } = await world(t, 1)
+  const removed = peer(2)
+  for (const shard of engine.find('docs')?.shards ?? []) {
+    shard.peers = shard.peers.filter((holder) => holder !== removed)
+  }
+  engine.removePeer(removed)
+  const { peers, unsettled, broken } = await observe()
+  t.strictSame(peers.map(({ ordinal }) => ordinal).toSorted(), [0, 1])
+  t.strictSame([unsettled, broken], [undefined, undefined])
+})
+
+t.test('two clusters behind one name are a split, whichever is larger', async (t) => {
+  const { start, observe, nodes } = await world(t)
+  await nodes[0]?.close()
+  await start(0, new EngineCluster({ name: 'vec-other' }))
+  t.strictSame(await observe(), {
+    ...{ peers: [], nodes: 3, collections: [], transfers: [] },
+    broken: {
+      reason: 'SplitBrain',
+      message: 'the pods form 2 separate clusters: nodes 1, 2; node 0',
+    },
+  })
+})
+
+t.test('without a majority, a leader or an answer nothing is planned', async (t) => {
+  const { nodes, observe, engine } = await world(t)
+  for (const ordinal of [0, 1, 2]) engine.stopConsensus(ordinal, 'disk full')
+  t.strictSame((await observe()).broken, {
+    reason: 'ConsensusStopped',
+    message: 'consensus is stopped on nodes 0, 1, 2',
+  })
+  for (const ordinal of [0, 1, 2]) engine.resumeConsensus(ordinal)
+  await nodes[1]?.close()
+  await nodes[2]?.close()
+  t.strictSame((await observe()).broken, {
+    reason: 'NoLeader',
+    message: '1 of 3 peers answer, which is no majority',
+  })
+  await nodes[0]?.close()
+  t.strictSame((await observe()).broken, {
+    reason: 'EngineNotReady',
+    message: 'none of the 3 nodes answers',
+  })
+})
+
+t.test('a node without distributed mode has no peers to place shards on', async (t) => {
+  const alone = new EngineCluster({ name: 'vec-b', enabled: false })
+  const { start, observe } = await world(t)
+  await start(0, alone)
+  t.strictSame((await observe({ nodes: 1 })).broken, {
+    reason: 'EngineNotReady',
+    message: 'node 0 has distributed mode disabled',
+  })
+})

@@ -1,0 +1,277 @@
+/** `cluster shards`, through the real CLI, an API server and engine doubles. */
+import t from 'tap'
+import { EXIT } from '../../../../crds/contract/job.ts'
+import { START } from '../../job-fixture.ts'
+import { shardsWorld } from './shards-world.ts'
+
+t.test('a new node gets its part of the shards', async (t) => {
+  const world = await shardsWorld(t, { nodes: 3, spread: 2, shards: 6, factor: 1 })
+  const { code, log } = await world.run({ balance: true })
+  t.equal(code, EXIT.done, log)
+  const { shards, ...rest } = await world.state()
+  const held = Object.values(shards).flat()
+  t.strictSame(Object.groupBy(held, String), {
+    '0 Active': ['0 Active', '0 Active'],
+    '1 Active': ['1 Active', '1 Active'],
+    '2 Active': ['2 Active', '2 Active'],
+  })
+  t.strictSame(rest, {
+    peers: [0, 1, 2],
+    replicas: 3,
+    pods: ['vec-a-0', 'vec-a-1', 'vec-a-2'],
+    claims: {
+      'qdrant-storage-vec-a-0': 'in use',
+      'qdrant-storage-vec-a-1': 'in use',
+      'qdrant-storage-vec-a-2': 'in use',
+    },
+  })
+  const progress = await world.progress()
+  t.match(progress, { state: 'Done', verb: 'shards' })
+  const { bytesPerSecond, ...result } = progress?.shards ?? {}
+  t.ok((bytesPerSecond ?? 0) > 0)
+  t.strictSame(result, {
+    startedAt: START.toISOString(),
+    // Two transfers, and a drop after each.
+    stepsDone: 4,
+    stepsLeft: 0,
+    bytesMoved: 2000,
+    bytesLeft: 0,
+    secondsLeft: 0,
+    balancedNodes: 3,
+    moves: [],
+  })
+})
+
+t.test('a balanced cluster is left as it is', async (t) => {
+  const world = await shardsWorld(t, { nodes: 3, shards: 3 })
+  const before = await world.state()
+  const { code, log } = await world.run({ balance: true })
+  t.equal(code, EXIT.done, log)
+  t.strictSame(await world.state(), before)
+  t.strictSame((await world.progress())?.shards, {
+    startedAt: START.toISOString(),
+    ...{ stepsDone: 0, stepsLeft: 0, bytesMoved: 0, bytesLeft: 0, balancedNodes: 3, moves: [] },
+  })
+})
+
+t.test(
+  'a node is drained, its peer and its pod are removed, and its volume is deleted',
+  async (t) => {
+    const world = await shardsWorld(t, { nodes: 3, shards: 3 })
+    const { code, log } = await world.run({ nodes: 2 })
+    t.equal(code, EXIT.done, log)
+    t.strictSame(await world.state(), {
+      shards: {
+        0: ['0 Active', '1 Active'],
+        1: ['0 Active', '1 Active'],
+        2: ['0 Active', '1 Active'],
+      },
+      peers: [0, 1],
+      replicas: 2,
+      pods: ['vec-a-0', 'vec-a-1'],
+      claims: { 'qdrant-storage-vec-a-0': 'in use', 'qdrant-storage-vec-a-1': 'in use' },
+    })
+    t.match(await world.progress(), { state: 'Done', shards: { moves: [] } })
+    t.notOk('removedOrdinal' in ((await world.progress())?.shards ?? {}))
+  },
+)
+
+t.test('nodes are removed one by one, and their volumes are kept and marked', async (t) => {
+  const world = await shardsWorld(t, { nodes: 3, shards: 3, factor: 1 })
+  const { code, log } = await world.run({ nodes: 1, onScaleIn: 'Keep' })
+  t.equal(code, EXIT.done, log)
+  t.strictSame(await world.state(), {
+    shards: { 0: ['0 Active'], 1: ['0 Active'], 2: ['0 Active'] },
+    peers: [0],
+    replicas: 1,
+    pods: ['vec-a-0'],
+    claims: {
+      'qdrant-storage-vec-a-0': 'in use',
+      'qdrant-storage-vec-a-1': '1',
+      'qdrant-storage-vec-a-2': '2',
+    },
+  })
+  const scales = [...log.matchAll(/api call method=PATCH path=\S+\/scale status=200/g)]
+  t.equal(scales.length, 2)
+})
+
+t.test('a drain that leaves too few nodes is refused, and nothing changes', async (t) => {
+  const world = await shardsWorld(t, { nodes: 3, shards: 3 })
+  const before = await world.state()
+  const { code, log } = await world.run({ nodes: 1 })
+  t.equal(code, EXIT.failed, log)
+  t.strictSame(await world.state(), before)
+  t.match(await world.progress(), {
+    state: 'Refused',
+    reason: 'NotEnoughNodes',
+    message: /"docs" has replication factor 2/,
+  })
+})
+
+t.test('missing, dead, incomplete and unreadable replicas are created again', async (t) => {
+  const world = await shardsWorld(t, { nodes: 3, shards: 4 })
+  const [missing, dead, incomplete, unreadable] = [0, 1, 2, 3].map((id) => world.shard(id))
+  if (!missing || !dead || !incomplete || !unreadable) throw new Error('there are four shards')
+  missing.peers = missing.peers.slice(0, 1)
+  dead.states = { [dead.peers[0] ?? 0]: 'Dead' }
+  incomplete.states = { [incomplete.peers[1] ?? 0]: 'Partial' }
+  const ordinals = new Map(world.engine.peers().map(({ id, ordinal }) => [id, ordinal]))
+  unreadable.unreadableOn = [ordinals.get(unreadable.peers[0] ?? 0) ?? 0]
+  const { code, log } = await world.run({ deadSeconds: 600 })
+  t.equal(code, EXIT.done, log)
+  const { shards } = await world.state()
+  for (const replicas of Object.values(shards)) {
+    t.match(replicas, [/ Active$/, / Active$/])
+    t.equal(replicas.length, 2)
+  }
+  for (const { unreadableOn = [] } of [missing, dead, incomplete, unreadable]) {
+    t.strictSame(unreadableOn, [])
+  }
+})
+
+t.test('a dead replica is left to the engine at first', async (t) => {
+  const world = await shardsWorld(t, { nodes: 3, shards: 1 })
+  const shard = world.shard(0)
+  const [peer = 0] = shard.peers
+  shard.states = { [peer]: 'Dead' }
+  let waits = 0
+  const onSleep = () => {
+    waits += 1
+    if (waits === 3) delete shard.states
+  }
+  const { code, log } = await world.run({}, { onSleep })
+  t.equal(code, EXIT.done, log)
+  t.notMatch(log, /step started/)
+  t.match(await world.progress(), { state: 'Done', shards: { stepsDone: 0 } })
+})
+
+t.test('a lost node is replaced, and its pod is restarted once', async (t) => {
+  const world = await shardsWorld(t, { nodes: 3, shards: 3 })
+  const former = world.peer(2)
+  await world.loseVolume(2)
+  const { code, log } = await world.run({ lost: [former] })
+  t.equal(code, EXIT.done, log)
+  const { shards, ...rest } = await world.state()
+  t.not(world.peer(2), former)
+  for (const replicas of Object.values(shards)) {
+    t.equal(replicas.length, 2)
+    t.match(replicas, [/ Active$/, / Active$/])
+  }
+  t.strictSame(rest, {
+    peers: [0, 1, 2],
+    replicas: 3,
+    pods: ['vec-a-0', 'vec-a-1', 'vec-a-2'],
+    claims: {
+      'qdrant-storage-vec-a-0': 'in use',
+      'qdrant-storage-vec-a-1': 'in use',
+      'qdrant-storage-vec-a-2': 'in use',
+    },
+  })
+  t.equal([...log.matchAll(/deleting a pod that can join the cluster now/g)].length, 1)
+})
+
+t.test('a lost node with the last replica of a shard is refused', async (t) => {
+  const world = await shardsWorld(t, { nodes: 3, shards: 3, factor: 1 })
+  await world.loseVolume(2)
+  const before = await world.state()
+  const { code, log } = await world.run({ lost: [world.peer(2)] })
+  t.equal(code, EXIT.failed, log)
+  t.strictSame(await world.state(), before)
+  t.match(await world.progress(), {
+    state: 'Refused',
+    reason: 'LastReplicaLost',
+    message: /docs\/\d on node 2/,
+  })
+})
+
+t.test('after ten minutes the Job ends, and the next one continues', async (t) => {
+  const world = await shardsWorld(t, { nodes: 3, spread: 2, shards: 6, factor: 1 })
+  world.engine.copyMs = 200
+  // Hours pass within one transfer.
+  const first = await world.run({ balance: true }, { speed: 400 })
+  t.equal(first.code, EXIT.done, first.log)
+  t.match(await world.progress(), {
+    state: 'Done',
+    shards: { isYielded: true, moves: [{ collection: 'docs' }] },
+  })
+  t.notOk('balancedNodes' in ((await world.progress())?.shards ?? {}))
+  const started = [...first.log.matchAll(/step started .*replicating/g)].length
+  t.equal(started, 1)
+  world.engine.copyMs = 5
+  const second = await world.run({ balance: true, run: 2, hash: 'hash-2' }, { pod: 'pod-2' })
+  t.equal(second.code, EXIT.done, second.log)
+  const { shards } = await world.state()
+  const held = Object.values(Object.groupBy(Object.values(shards).flat(), String))
+  t.strictSame(
+    held.map((replicas) => replicas?.length),
+    [2, 2, 2],
+  )
+  const progress = await world.progress()
+  t.match(progress, { state: 'Done', shards: { balancedNodes: 3, moves: [] } })
+  t.notOk('isYielded' in (progress?.shards ?? {}))
+})
+
+t.test('a drain stops after the current step when the node is wanted again', async (t) => {
+  const world = await shardsWorld(t, { nodes: 3, shards: 6 })
+  let isRaised = false
+  const { code, log } = await world.run(
+    { nodes: 2 },
+    {
+      onSleep: async () => {
+        if (isRaised) return
+        isRaised = true
+        await world.setReplicas(3)
+      },
+    },
+  )
+  t.equal(code, EXIT.done, log)
+  const { shards: _, ...rest } = await world.state()
+  t.strictSame([rest.peers, rest.replicas, rest.pods.length], [[0, 1, 2], 3, 3])
+  t.match(await world.progress(), { state: 'Done', shards: { isYielded: true } })
+  t.equal([...log.matchAll(/step started/g)].length, 1)
+})
+
+t.test('a transfer that makes no progress is aborted after half an hour', async (t) => {
+  const world = await shardsWorld(t, { nodes: 3, spread: 2, shards: 6, factor: 1 })
+  world.engine.transferOutcome = () => 'stall'
+  const { code, log } = await world.run({ balance: true }, { speed: 10 })
+  t.equal(code, EXIT.done, log)
+  const times = [...log.matchAll(/^(\S+) \w+ (step started|aborting a transfer)/gm)]
+  const [started, aborted] = times.map(([, at = '']) => Date.parse(at))
+  t.equal(times.length, 2)
+  t.ok(started !== undefined && aborted !== undefined)
+  t.match(log, /aborting a transfer without progress collection=docs shard=\d from=\d+ to=\d+/)
+  t.match(log, /replicating from node \d to node 2 failed failures=1/)
+  t.match(await world.progress(), { state: 'Done', shards: { isYielded: true, bytesMoved: 0 } })
+})
+
+t.test('a transfer that is rejected three times ends the Job', async (t) => {
+  const world = await shardsWorld(t, { nodes: 3, spread: 2, shards: 6, factor: 1 })
+  const before = await world.state()
+  for (const node of world.nodes.values()) {
+    node.misbehave(({ method, path }) =>
+      method === 'POST' && path[2] === 'cluster'
+        ? { status: 400, body: '{"status":{"error":"Bad request: not today"},"time":0}' }
+        : undefined,
+    )
+  }
+  const { code, log } = await world.run({ balance: true })
+  t.equal(code, EXIT.failed, log)
+  t.strictSame(await world.state(), before)
+  t.match(await world.progress(), {
+    state: 'Failed',
+    reason: 'TransferFailed',
+    message: /^docs\/\d: replicating from node \d to node 2 failed 3 times: .*not today/,
+  })
+})
+
+t.test('a missing StatefulSet is refused', async (t) => {
+  const world = await shardsWorld(t, { nodes: 1, shards: 1, factor: 1 })
+  const { code } = await world.run({ release: 'vec-b' })
+  t.equal(code, EXIT.failed)
+  t.match(await world.progress(), {
+    state: 'Refused',
+    reason: 'NotFound',
+    message: 'StatefulSet vec-b not found',
+  })
+})

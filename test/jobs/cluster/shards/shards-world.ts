@@ -1,0 +1,282 @@
+/**
+ * A cluster of engine doubles with the StatefulSet, pods and claims that it has in Kubernetes, and
+ * runs of `cluster shards` on it. Pods follow the StatefulSet whenever the command waits.
+ */
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Test } from 'tap'
+import { VecCluster } from '../../../../crds/cluster.ts'
+import { encodePlan, JOB_ENV, parseProgress } from '../../../../crds/contract/job.ts'
+import { ANNOTATIONS, API_VERSION, LABELS } from '../../../../crds/contract/names.ts'
+import type { ShardsPlan } from '../../../../crds/contract/shards-job.ts'
+import { EngineCluster } from '../../../doubles/engine/cluster.ts'
+import type { Shard } from '../../../doubles/engine/collection.ts'
+import { startEngineNode, type EngineNode } from '../../../doubles/engine/node.ts'
+import { transfersOf } from '../../../doubles/engine/transfers.ts'
+import { openApi, openNamespace, podEnv, START } from '../../job-fixture.ts'
+import { podOf, runJob, type RunOptions } from '../../job-world.ts'
+import type { Clock } from '../../../../jobs/clock.ts'
+
+export interface WorldOptions {
+  nodes: number
+  /** Nodes over which the collection is spread first; default: all. */
+  spread?: number
+  shards?: number
+  factor?: number
+}
+
+interface ShardsRunOptions {
+  /** Another pod of the same Job, or a pod of another Job. */
+  pod?: string
+  signal?: AbortSignal
+  onLine?: (line: string) => void
+  /** Seconds that pass for each second that the command sleeps. */
+  speed?: number
+  onSleep?: () => unknown
+}
+
+const CLAIM = 'qdrant-storage'
+
+/** Nodes behind the pods of the cluster. */
+interface Pods {
+  /** Loopback port, while it runs. */
+  port(ordinal: number): number | undefined
+  /** Returns false if the node cannot start. */
+  start(ordinal: number): Promise<boolean>
+  stop(ordinal: number): Promise<void>
+}
+
+export type ShardsWorld = Awaited<ReturnType<typeof shardsWorld>>
+
+/** The objects of a cluster with this many pods, all running, and runs of the command on it. */
+export async function openCluster(t: Test, count: number, pods: Pods) {
+  const folder = t.testdir({})
+  const ordinalOf = (pod: string) => Number(pod.slice('vec-a-'.length))
+  const { server, api } = await openApi(t, (pod) => pods.port(ordinalOf(pod)))
+  await openNamespace(api, VecCluster)
+  const parent = await api.create({
+    apiVersion: API_VERSION,
+    kind: 'VecCluster',
+    metadata: { name: 'a', namespace: 'ns' },
+    spec: { version: '1.18.3', replicas: count },
+  })
+  await api.create(statefulSetOf(count))
+  const uid = parent.metadata.uid ?? ''
+  const reference = (apiVersion: string, kind: string, name: string) => {
+    return { apiVersion, kind, namespace: 'ns', name }
+  }
+  const setReady = async (ordinal: number, isReady: boolean) => {
+    const pod = await api.get(reference('v1', 'Pod', `vec-a-${ordinal}`))
+    const condition = { type: 'Ready', status: isReady ? 'True' : 'False' }
+    await api.replaceStatus({ ...pod, status: { phase: 'Running', conditions: [condition] } })
+  }
+  const createPod = async (ordinal: number, isReady: boolean) => {
+    await api.create(podOf(`vec-a-${ordinal}`))
+    await setReady(ordinal, isReady)
+  }
+  for (let ordinal = 0; ordinal < count; ordinal += 1) {
+    await api.create(claimOf(`${CLAIM}-vec-a-${ordinal}`))
+    await createPod(ordinal, true)
+  }
+
+  const podNames = async () => {
+    const { items } = await api.list('v1', 'Pod', { namespace: 'ns' })
+    return items.map(({ metadata }) => metadata.name).toSorted()
+  }
+  const replicas = async () => {
+    const set = await api.get(reference('apps/v1', 'StatefulSet', 'vec-a'))
+    return (set?.spec as { replicas: number }).replicas
+  }
+
+  /** What the StatefulSet controller and the kubelets do. */
+  const settle = async () => {
+    const wanted = await replicas()
+    const names = new Set(await podNames())
+    for (const name of names) {
+      const pod = await api.get(reference('v1', 'Pod', name))
+      const isDeleted = pod?.metadata.deletionTimestamp !== undefined
+      if (ordinalOf(name) < wanted && !isDeleted) continue
+      await pods.stop(ordinalOf(name))
+      const body = { kind: 'DeleteOptions', apiVersion: 'v1', gracePeriodSeconds: 0 }
+      await api.raw('DELETE', await api.path(reference('v1', 'Pod', name)), body)
+      names.delete(name)
+    }
+    for (let ordinal = 0; ordinal < wanted; ordinal += 1) {
+      if (!names.has(`vec-a-${ordinal}`)) await createPod(ordinal, await pods.start(ordinal))
+    }
+  }
+
+  const plan = (parts: Partial<ShardsPlan> = {}): ShardsPlan => ({
+    ...{ resource: 'vecclusters', namespace: 'ns', name: 'a', uid, run: 1, hash: 'hash-1' },
+    release: 'vec-a',
+    cluster: { namespace: 'ns', name: 'a', replicas: count, tls: false },
+    ...{ nodes: count, repair: true, balance: false, maxTransfers: 1, lost: [], deadSeconds: 0 },
+    ...{ zones: {}, allowsFewerReplicas: false, onScaleIn: 'Delete' },
+    ...parts,
+  })
+
+  return {
+    settle,
+    setReady,
+    setReplicas: (wanted: number) =>
+      api.patch(reference(API_VERSION, 'VecCluster', 'a'), { spec: { replicas: wanted } }),
+    async run(
+      parts: Partial<ShardsPlan>,
+      { pod = 'pod-1', ...options }: RunOptions & { pod?: string },
+    ) {
+      const env = {
+        ...podEnv(folder, server),
+        [JOB_ENV.podUid]: pod,
+        [JOB_ENV.plan]: encodePlan(plan(parts), 'spec'),
+      }
+      return runJob(['cluster', 'shards', 'ns/a'], env, options)
+    },
+    async progress() {
+      const cluster = await api.get(reference(API_VERSION, 'VecCluster', 'a'))
+      return parseProgress(cluster?.metadata.annotations?.[ANNOTATIONS.progress], uid)
+    },
+    /** StatefulSet, pods, and claims with the mark of a removed node. */
+    async objects() {
+      const claims = await api.list('v1', 'PersistentVolumeClaim', { namespace: 'ns' })
+      return {
+        replicas: await replicas(),
+        pods: await podNames(),
+        claims: Object.fromEntries(
+          claims.items.map(({ metadata }) => [
+            metadata.name,
+            metadata.labels?.[LABELS.removedPeer] ?? 'in use',
+          ]),
+        ),
+      }
+    },
+  }
+}
+
+export async function shardsWorld(
+  t: Test,
+  { nodes: count, spread = count, shards = 4, factor = 2 }: WorldOptions,
+) {
+  const engine = new EngineCluster({ name: 'vec-a', staleMs: 0 })
+  engine.copyMs = 5
+  const nodes = new Map<number, EngineNode>()
+  const lostVolumes = new Set<number>()
+  const stop = async (ordinal: number) => {
+    await nodes.get(ordinal)?.close()
+    nodes.delete(ordinal)
+  }
+  const cluster = await openCluster(t, count, {
+    port: (ordinal) => nodes.get(ordinal)?.port,
+    async start(ordinal) {
+      // A pod with an empty volume joins only if its former peer has no shards left.
+      if (lostVolumes.has(ordinal) && !engine.rejoinEmpty(ordinal)) return false
+      lostVolumes.delete(ordinal)
+      nodes.set(ordinal, await startEngineNode({ ordinal, cluster: engine }))
+      return true
+    },
+    stop,
+  })
+  t.teardown(() => Promise.all([...nodes.values()].map((node) => node.close())))
+  for (let ordinal = 0; ordinal < count; ordinal += 1) {
+    if (ordinal === spread) engine.createCollection('docs', shards, factor)
+    nodes.set(ordinal, await startEngineNode({ ordinal, cluster: engine }))
+  }
+  if (spread === count) engine.createCollection('docs', shards, factor)
+  for (const shard of engine.find('docs')?.shards ?? []) shard.vectorBytes = 1000
+
+  return {
+    ...cluster,
+    engine,
+    nodes,
+    peer: (ordinal: number) => engine.peer(ordinal).id,
+    shard: (id: number): Shard => {
+      const shard = engine.find('docs')?.shards.find((one) => one.id === id)
+      if (shard === undefined) throw new Error(`there is no shard ${id}`)
+      return shard
+    },
+    /** The node of this pod has lost its volume and cannot start. */
+    async loseVolume(ordinal: number) {
+      lostVolumes.add(ordinal)
+      await stop(ordinal)
+      await cluster.setReady(ordinal, false)
+    },
+    run(parts: Partial<ShardsPlan> = {}, options: ShardsRunOptions = {}) {
+      const { speed, onSleep, ...rest } = options
+      const time = simulatedClock(async () => {
+        await cluster.settle()
+        await onSleep?.()
+        await delay(1)
+      }, speed)
+      return cluster.run(parts, { time, ...rest })
+    },
+    /** The whole cluster: replicas by shard, peers by ordinal, and the objects in Kubernetes. */
+    async state() {
+      const ordinals = new Map(engine.peers().map(({ id, ordinal }) => [id, ordinal]))
+      return {
+        shards: Object.fromEntries(
+          (engine.find('docs')?.shards ?? []).map((shard) => [
+            shard.id,
+            shard.peers
+              .map((peer) => `${ordinals.get(peer) ?? peer} ${stateOf(shard, peer)}`)
+              .toSorted(),
+          ]),
+        ),
+        peers: engine.peers().map(({ ordinal }) => ordinal),
+        ...(await cluster.objects()),
+      }
+    },
+  }
+}
+
+function stateOf(shard: Shard, peer: number): string {
+  const transfer = transfersOf(shard).find(({ to }) => to === peer)
+  return transfer?.state ?? shard.states?.[peer] ?? 'Active'
+}
+
+/** Time passes only in waits, which are short in reality. */
+function simulatedClock(onSleep: () => Promise<unknown>, speed = 1): Clock {
+  let now = START.getTime()
+  return {
+    now: () => new Date(now),
+    async sleep(ms, signal) {
+      signal?.throwIfAborted()
+      now += ms * speed
+      await onSleep()
+      signal?.throwIfAborted()
+    },
+  }
+}
+
+function statefulSetOf(replicas: number) {
+  const labels = { app: 'qdrant' }
+  return {
+    apiVersion: 'apps/v1',
+    kind: 'StatefulSet',
+    metadata: { name: 'vec-a', namespace: 'ns' },
+    spec: {
+      replicas,
+      serviceName: 'vec-a-headless',
+      selector: { matchLabels: labels },
+      template: {
+        metadata: { labels },
+        spec: { containers: [{ name: 'qdrant', image: 'qdrant' }] },
+      },
+      volumeClaimTemplates: [
+        {
+          metadata: { name: CLAIM },
+          spec: {
+            accessModes: ['ReadWriteOnce'],
+            resources: { requests: { storage: '10Gi' } },
+          },
+        },
+      ],
+    },
+  }
+}
+
+function claimOf(name: string) {
+  return {
+    apiVersion: 'v1',
+    kind: 'PersistentVolumeClaim',
+    metadata: { name, namespace: 'ns' },
+    spec: { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '10Gi' } } },
+  }
+}
