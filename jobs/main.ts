@@ -73,7 +73,7 @@ const COMMANDS: Record<string, Command> = {
   'cluster shards': command(
     'shards',
     ShardsPlan,
-    async () => (await import('./cluster/shards/run.ts')).placeShards,
+    async () => (await import('./cluster/shards/run.ts')).manageShards,
   ),
   'backup run': command('run', BackupPlan, async () => (await import('./backup/run.ts')).run),
   'restore run': command('run', RestorePlan, async () => (await import('./restore/run.ts')).run),

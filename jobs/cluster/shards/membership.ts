@@ -1,5 +1,5 @@
 /**
- * Which pods form the cluster. A pod that founded a cluster of its own is told apart from one that
+ * Which pods form the cluster. A pod that founded a cluster of its own is distinguished from one that
  * was removed or has not joined yet: only the first has a leader among the peers that it lists.
  */
 import type { NodeStatus } from '../../clients/engine/shards.ts'

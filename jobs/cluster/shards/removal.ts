@@ -54,7 +54,7 @@ export async function finishRemoval(
 ): Promise<boolean> {
   const { namespace } = plan
   const set = await readStatefulSet(plan, tools)
-  // The pod is wanted again, or was not removed: its volume is in use.
+  // The pod is required again, or was not removed: its volume is in use.
   if (set === undefined || (set.spec.replicas ?? 1) > ordinal) return true
   const pods = { apiVersion: 'v1', plural: 'pods', namespace }
   if ((await tools.kubernetes.get(pods, podName(plan, ordinal), AnyObject)) !== undefined) {

@@ -37,7 +37,7 @@ const MAX_FAILURES = 3
 const MAX_STEP_TEXT = 512
 const MAX_MOVES = 64
 
-export async function placeShards(plan: ShardsPlan, tools: Dependencies): Promise<RunResult> {
+export async function manageShards(plan: ShardsPlan, tools: Dependencies): Promise<RunResult> {
   const run = new ShardsRun(plan, tools)
   const report = await run.execute()
   if (report.state !== 'Done') tools.log.error(report, 'attempt failed')
@@ -180,8 +180,8 @@ class ShardsRun {
 
   #defectSeconds(view: ClusterView): number {
     const now = this.#tools.time.now().getTime()
-    const isSettled = view.unsettled === undefined && view.broken === undefined
-    if (isSettled && !hasDefect(view)) this.#defectSince = undefined
+    const isAgreed = view.unsettled === undefined && view.broken === undefined
+    if (isAgreed && !hasDefect(view)) this.#defectSince = undefined
     else this.#defectSince ??= now
     return this.#defectSince === undefined ? 0 : Math.floor((now - this.#defectSince) / 1000)
   }
@@ -250,8 +250,8 @@ class ShardsRun {
     signal.throwIfAborted()
     if (!(error instanceof EngineError) && !isKubernetesError(error)) throw error
     log.warn({ step: text, reason: error.message }, 'step failed')
-    const isRefusal = error.status !== undefined && error.status < 500
-    if (!isRefusal || ALREADY_RUNNING.test(error.message)) return 'wait'
+    const isRejection = error.status !== undefined && error.status < 500
+    if (!isRejection || ALREADY_RUNNING.test(error.message)) return 'wait'
     if (step.do === 'replicate' || step.do === 'repair') {
       return this.#countFailure(step, view, error.message) ?? 'wait'
     }

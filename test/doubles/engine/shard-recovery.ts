@@ -39,5 +39,8 @@ function hold(cluster: EngineCluster, shard: Shard, ordinal: number): void {
   const others = shard.peers.filter((peer) => peer !== from)
   shard.peers = [...others, from]
   const until = Date.now() + SYNC_MS
-  shard.arriving = [...(shard.arriving ?? []), ...others.map((to) => ({ from, to, until }))]
+  shard.arriving = [
+    ...(shard.arriving ?? []),
+    ...others.map((to) => ({ from, to, until, state: 'Partial', sync: true })),
+  ]
 }

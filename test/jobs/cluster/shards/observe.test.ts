@@ -241,7 +241,7 @@ t.test(
   async (t) => {
     const { engine, observe, peer, shard } = await world(t)
     const points = (count: number) =>
-      Array.from({ length: count }, (_, id) => ({ id, vector: [], shard: 0 }))
+      Array.from({ length: count }, (_, id) => ({ id, vector: [], payload: {}, shard: 0 }))
     const states = async (count: number) => {
       const docs = engine.find('docs')
       if (docs) docs.points = points(count)

@@ -50,6 +50,7 @@ if (bin === undefined) {
         await systemClock.sleep(ms, signal)
       },
     }
+    await world.setReplicas(2)
     const { code, log } = await world.run({ nodes: 2 }, { time })
     const { written, failures } = await writer.stop()
     t.equal(code, EXIT.done, log)

@@ -2,7 +2,6 @@
  * A cluster of engine doubles with the StatefulSet, pods and claims that it has in Kubernetes, and
  * runs of `cluster shards` on it. Pods follow the StatefulSet whenever the command waits.
  */
-import { setTimeout as delay } from 'node:timers/promises'
 import type { Test } from 'tap'
 import { VecCluster } from '../../../../crds/cluster.ts'
 import { encodePlan, JOB_ENV, parseProgress } from '../../../../crds/contract/job.ts'
@@ -31,9 +30,11 @@ interface ShardsRunOptions {
   onLine?: (line: string) => void
   /** Seconds that pass for each second that the command sleeps. */
   speed?: number
-  onSleep?: () => unknown
+  /** Called during each sleep with the seconds that have passed; default: transfers end. */
+  onSleep?: (seconds: number) => unknown
 }
 
+const HOUR_MS = 3_600_000
 const CLAIM = 'qdrant-storage'
 
 /** Nodes behind the pods of the cluster. */
@@ -89,18 +90,18 @@ export async function openCluster(t: Test, count: number, pods: Pods) {
 
   /** What the StatefulSet controller and the kubelets do. */
   const settle = async () => {
-    const wanted = await replicas()
+    const desired = await replicas()
     const names = new Set(await podNames())
     for (const name of names) {
       const pod = await api.get(reference('v1', 'Pod', name))
       const isDeleted = pod?.metadata.deletionTimestamp !== undefined
-      if (ordinalOf(name) < wanted && !isDeleted) continue
+      if (ordinalOf(name) < desired && !isDeleted) continue
       await pods.stop(ordinalOf(name))
       const body = { kind: 'DeleteOptions', apiVersion: 'v1', gracePeriodSeconds: 0 }
       await api.raw('DELETE', await api.path(reference('v1', 'Pod', name)), body)
       names.delete(name)
     }
-    for (let ordinal = 0; ordinal < wanted; ordinal += 1) {
+    for (let ordinal = 0; ordinal < desired; ordinal += 1) {
       if (!names.has(`vec-a-${ordinal}`)) await createPod(ordinal, await pods.start(ordinal))
     }
   }
@@ -117,8 +118,8 @@ export async function openCluster(t: Test, count: number, pods: Pods) {
   return {
     settle,
     setReady,
-    setReplicas: (wanted: number) =>
-      api.patch(reference(API_VERSION, 'VecCluster', 'a'), { spec: { replicas: wanted } }),
+    setReplicas: (desired: number) =>
+      api.patch(reference(API_VERSION, 'VecCluster', 'a'), { spec: { replicas: desired } }),
     async run(
       parts: Partial<ShardsPlan>,
       { pod = 'pod-1', ...options }: RunOptions & { pod?: string },
@@ -156,7 +157,8 @@ export async function shardsWorld(
   { nodes: count, spread = count, shards = 4, factor = 2 }: WorldOptions,
 ) {
   const engine = new EngineCluster({ name: 'vec-a', staleMs: 0 })
-  engine.copyMs = 5
+  // They end when the command waits, so that each test knows what is in progress.
+  engine.copyMs = HOUR_MS
   const nodes = new Map<number, EngineNode>()
   const lostVolumes = new Set<number>()
   const stop = async (ordinal: number) => {
@@ -182,10 +184,20 @@ export async function shardsWorld(
   if (spread === count) engine.createCollection('docs', shards, factor)
   for (const shard of engine.find('docs')?.shards ?? []) shard.vectorBytes = 1000
 
+  /** Those that stall never end. */
+  const finishTransfers = () => {
+    for (const { shards } of engine.collections.values()) {
+      for (const transfer of shards.flatMap(({ arriving = [] }) => arriving)) {
+        if (transfer.until <= Date.now() + HOUR_MS) transfer.until = 0
+      }
+    }
+  }
+
   return {
     ...cluster,
     engine,
     nodes,
+    finishTransfers,
     peer: (ordinal: number) => engine.peer(ordinal).id,
     shard: (id: number): Shard => {
       const shard = engine.find('docs')?.shards.find((one) => one.id === id)
@@ -199,11 +211,10 @@ export async function shardsWorld(
       await cluster.setReady(ordinal, false)
     },
     run(parts: Partial<ShardsPlan> = {}, options: ShardsRunOptions = {}) {
-      const { speed, onSleep, ...rest } = options
-      const time = simulatedClock(async () => {
+      const { speed, onSleep = finishTransfers, ...rest } = options
+      const time = simulatedClock(async (seconds) => {
         await cluster.settle()
-        await onSleep?.()
-        await delay(1)
+        await onSleep(seconds)
       }, speed)
       return cluster.run(parts, { time, ...rest })
     },
@@ -232,14 +243,14 @@ function stateOf(shard: Shard, peer: number): string {
 }
 
 /** Time passes only in waits, which are short in reality. */
-function simulatedClock(onSleep: () => Promise<unknown>, speed = 1): Clock {
+function simulatedClock(onSleep: (seconds: number) => Promise<unknown>, speed = 1): Clock {
   let now = START.getTime()
   return {
     now: () => new Date(now),
     async sleep(ms, signal) {
       signal?.throwIfAborted()
       now += ms * speed
-      await onSleep()
+      await onSleep((now - START.getTime()) / 1000)
       signal?.throwIfAborted()
     },
   }
