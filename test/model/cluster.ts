@@ -1,10 +1,12 @@
 /** The life of a VecCluster: its helm Jobs install a release with a StatefulSet, whose pods start and fail. */
 import { decodePlan, JOB_ENV, UpgradePlan } from '../../crds/contract/job.ts'
+import { ShardsPlan } from '../../crds/contract/shards-job.ts'
 import type { Job, StatefulSet } from '../../crds/kubernetes.ts'
 import { LABELS, releaseName } from '../../crds/contract/names.ts'
 import { clusterHooks } from '../../hooks/cluster/index.ts'
 import { planHash, runNumber } from '../../hooks/job.ts'
 import { statefulSet } from '../builders.ts'
+import type { Static, TSchema } from '@sinclair/typebox'
 import type { Step } from './explore.ts'
 import type { Work } from './jobs.ts'
 import type { Life } from './life.ts'
@@ -31,7 +33,7 @@ export function clusters(): Record<string, Life> {
     hooks: (world) => clusterHooks(portsOver(world)),
     rest: ['Running'],
     work: helmWork,
-    wrong: releaseIsLeft,
+    wrong: (before, after) => [...releaseIsLeft(before, after), ...undrained(before, after)],
     more: (world) => [...podsCome(world), ...more(world)],
   })
   return {
@@ -50,6 +52,13 @@ export function clusters(): Record<string, Life> {
     ]),
     'its pods fail': life({ pods: 1 }, podsFail),
     'its Secret comes late': life({ losses: 1 }, secretSteps, KEY_SPEC),
+    'a replica is lost': life({ defects: 1, failures: 1 }, defects),
+    'a node is removed': life({ changes: 1 }, removals, { replicas: 2 }),
+    'a node is removed, and a backup is in progress': life(
+      { changes: 1, starts: 1 },
+      (world) => [...anotherWith(['backup'], 'VecBackup')(world), ...removals(world)],
+      { replicas: 2 },
+    ),
     'its namespace ends': life({ ends: 1 }, (world) => namespaceEnds(world, PARENT)),
   }
 }
@@ -87,8 +96,45 @@ function changes(world: SmallWorld): Step<SmallWorld>[] {
   )
 }
 
+/** A replica is not Active any more: the Job on the shards repairs it. */
+function defects(world: SmallWorld): Step<SmallWorld>[] {
+  if (!(SET in world.live) || world.engine.isDefective === true) return []
+  const take = async (to: SmallWorld) => void (to.engine.isDefective = true)
+  return striking(world, 'defects', { name: 'a replica is lost', take })
+}
+
+function removals(world: SmallWorld): Step<SmallWorld>[] {
+  if (world.live[PARENT] === undefined) return []
+  return striking(
+    world,
+    'changes',
+    edited('replicas becomes one', PARENT, { spec: { replicas: 1 } }),
+  )
+}
+
+/** The Job on the shards repairs replicas, and removes the nodes that its plan does not have. */
+function shardsWork(world: SmallWorld, job: Job, state: Parameters<Work>[2]): ReturnType<Work> {
+  const shards = {
+    ...{ startedAt: at(world), stepsDone: 1, stepsLeft: 0, bytesMoved: 0, bytesLeft: 0 },
+    moves: [],
+  }
+  if (state === 'Failed') return { reason: 'TransferFailed', message: 'no copy', shards }
+  if (state === 'Refused') return { reason: 'NoCapacity', message: 'no space', shards }
+  if (state === 'Started') return { shards }
+  const { nodes } = planIn(job, ShardsPlan)
+  const before = world.live[SET] as unknown as StatefulSet | undefined
+  world.engine.isDefective = false
+  if (before !== undefined && nodes < (before.spec.replicas ?? 1)) {
+    const generation = (before.metadata.generation ?? 0) + 1
+    const annotations = { ...before.metadata.annotations, drained: String(nodes) }
+    edit(world, SET, () => merged(before, setOf(nodes, generation, annotations)))
+  }
+  return { shards }
+}
+
 /** helm creates or deletes the StatefulSet, and the report says what was applied. */
 function helmWork(...[world, job, state]: Parameters<Work>): ReturnType<Work> {
+  if (job.metadata.labels?.[LABELS.verb] === 'shards') return shardsWork(world, job, state)
   const isUninstall = job.metadata.labels?.[LABELS.verb] === 'uninstall'
   switch (state) {
     case 'Started':
@@ -110,10 +156,11 @@ function uninstalled(world: SmallWorld): ReturnType<Work> {
 }
 
 function upgraded(world: SmallWorld, job: Job): ReturnType<Work> {
-  const plan = planIn(job)
+  const plan = planIn(job, UpgradePlan)
   const { replicas } = plan.spec
-  const annotations = { version: plan.version }
   const before = world.live[SET] as unknown as StatefulSet | undefined
+  const { drained } = before?.metadata.annotations ?? {}
+  const annotations = { version: plan.version, ...(drained !== undefined && { drained }) }
   const isSame =
     before?.spec.replicas === replicas && before.metadata.annotations?.['version'] === plan.version
   const generation = (before?.metadata.generation ?? 0) + (isSame ? 0 : 1)
@@ -124,6 +171,7 @@ function upgraded(world: SmallWorld, job: Job): ReturnType<Work> {
       planHash: planHash(job) ?? '',
       generation: plan.generation,
       secretFingerprints: plan.secretFingerprints,
+      ...(plan.defaultAffinity !== undefined && { defaultAffinity: plan.defaultAffinity }),
       version: plan.version,
       run: runNumber(job),
       at: at(world),
@@ -132,10 +180,10 @@ function upgraded(world: SmallWorld, job: Job): ReturnType<Work> {
   }
 }
 
-function planIn(job: Job) {
+function planIn<Schema extends TSchema>(job: Job, schema: Schema): Static<Schema> {
   const { containers } = job.spec?.template.spec ?? { containers: [] }
   const [{ env = [] } = {}] = containers as { env?: { name: string; value?: string }[] }[]
-  return decodePlan(UpgradePlan, env.find(({ name }) => name === JOB_ENV.plan)?.value ?? '')
+  return decodePlan(schema, env.find(({ name }) => name === JOB_ENV.plan)?.value ?? '')
 }
 
 /** The StatefulSet as helm writes it, before its controller has observed it. */
@@ -175,6 +223,16 @@ function podsFail(world: SmallWorld): Step<SmallWorld>[] {
       ? striking(world, 'pods', consensus('consensus stops'))
       : [consensus('consensus works again')]),
   ]
+}
+
+/** No node is removed by helm: the Job on the shards has removed it before. */
+function undrained(before: SmallWorld, after: SmallWorld): string[] {
+  const replicasIn = ({ live }: SmallWorld) =>
+    (live[SET] as unknown as StatefulSet | undefined)?.spec.replicas
+  const [from, to] = [replicasIn(before), replicasIn(after)]
+  if (from === undefined || to === undefined || to >= from) return []
+  const isDrained = after.live[SET]?.metadata.annotations?.['drained'] === String(to)
+  return isDrained ? [] : ['a node was removed that was not drained']
 }
 
 /** The release is deleted before the resource, unless the whole namespace is deleted. */

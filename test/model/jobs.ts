@@ -91,6 +91,7 @@ function report(world: SmallWorld, { parent, job, state, work }: JobReport): voi
   const before = progressIn(found)
   const progress: Progress = {
     ...(before?.applied !== undefined && { applied: before.applied }),
+    ...(before?.shards !== undefined && { shards: before.shards }),
     uid: found.metadata.uid ?? '',
     verb: job.metadata.labels?.[LABELS.verb] ?? '',
     run: runNumber(job),

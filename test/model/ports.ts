@@ -116,7 +116,13 @@ export function portsOver(world: SmallWorld): AllPorts {
       if (world.live[`Job/${name}`]?.metadata.uid === uid) beginEnd(world, `Job/${name}`)
     },
     conflictingWork: async () => withoutLease(world),
-    shards: async (query) => placedShards(query),
+    shards: async (query) => {
+      const isDefective = world.engine.isDefective === true
+      return placedShards(query, {
+        at: new Date(world.now).toISOString(),
+        plans: { repair: isDefective ? { is: 'step', purpose: 'repair' } : { is: 'done' } },
+      })
+    },
     retainedVolumes: async () => [],
     isReady: async () => world.engine.isReady,
     pods: async () => [],

@@ -47,6 +47,8 @@ export interface SmallEngine {
   /** Collection by alias. */
   aliasTargets: Map<string, string>
   isReady: boolean
+  /** A replica of a shard is not Active. */
+  isDefective?: boolean
   holder?: string
 }
 

@@ -5,7 +5,7 @@
 import type { Job } from '../../crds/kubernetes.ts'
 import { isDeepStrictEqual } from 'node:util'
 import { VecBackup } from '../../crds/backup.ts'
-import { ANNOTATIONS } from '../../crds/contract/names.ts'
+import { ANNOTATIONS, LABELS } from '../../crds/contract/names.ts'
 import { isFailureReason } from '../../hooks/cluster/helm-result.ts'
 import { jobImage, isUnfinished } from '../../hooks/job.ts'
 import type { Small, SmallWorld } from './small-world.ts'
@@ -142,7 +142,10 @@ export function summaryOf(object: Small): Summary {
   const uids: string[] = []
   const times: Summary['times'] = []
   const runs: number[] = []
-  const isRestores = JSON.stringify(object.spec ?? {}).includes('VecRestore/')
+  const holder = JSON.stringify(object.spec ?? {})
+  // A cluster holds the Lease `write` only for its shards, and looks for other work again like a restore.
+  const isOfShards = object.metadata.name.endsWith('-write') && holder.includes('VecCluster/')
+  const isRestores = holder.includes('VecRestore/') || isOfShards
   const text = JSON.stringify(whatMatters(object), (key, value: unknown) => {
     if (typeof value !== 'string' || !TIME.test(value)) return value
     const limits = LIMITS[key === 'acquireTime' && isRestores ? 'acquiredByRestore' : key]
@@ -174,7 +177,7 @@ export function summaryOf(object: Small): Summary {
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$/
 /** A run number in the name of a Job, a report, a status, a Lease or a message. */
 const RUN =
-  /((?:run|upgrade|uninstall)-[0-9a-f]{12}-|"(?:run|appliedRun)":|dev\/run":"|\brun )(\d+)/g
+  /((?:run|upgrade|uninstall|shards)-[0-9a-f]{12}-|"(?:run|appliedRun)":|dev\/run":"|\brun )(\d+)/g
 /** The slot of a schedule of ten minutes; its age in slots matters. */
 const SLOT = /(\d{4})(\d\d)(\d\d)-(\d\d)(\d\d)(\d\d)/g
 const SLOTS = [600, 1200, 1800]
@@ -194,6 +197,11 @@ const LIMITS: Record<string, number[]> = {
   /** A helm run: it is retried. */
   failedAt: [30],
   refusedAt: [600],
+  /** Work on shards: the same plan is tried again. */
+  shardsDoneAt: [60],
+  shardsFailedAt: [300],
+  shardsRefusedAt: [600],
+  shardsEndedAt: [30, 60, 300, 86_400],
   /** A backup in a terminating namespace: its purge is abandoned. */
   deletionTimestamp: [600],
   expiresAt: [0],
@@ -247,7 +255,20 @@ function whatMatters(object: Small): object {
     annotations: reportIn(annotations, kind),
     ...(job && { spec: jobImage(job) }),
     ...(data && { data: withoutToken(data) }),
-    status: job ? job.status : whatMattersOf(object),
+    status: job ? jobStatus(job) : whatMattersOf(object),
+  }
+}
+
+/** After the end of a Job on shards, the same plan rests. */
+function jobStatus(job: Job): unknown {
+  if (job.metadata.labels?.[LABELS.verb] !== 'shards') return job.status
+  const { conditions = [], ...status } = job.status ?? {}
+  return {
+    ...status,
+    conditions: conditions.map(({ lastTransitionTime, ...rest }) => ({
+      ...rest,
+      shardsEndedAt: lastTransitionTime,
+    })),
   }
 }
 
@@ -267,15 +288,18 @@ function reportIn(annotations: Record<string, string>, kind: string): object {
     }),
   }
   if (progress === undefined) return { ...others, run: 0 }
-  const { at, applied, ...all } = JSON.parse(progress) as Record<string, unknown>
-  const report = { ...all, startedAt: undefined }
-  const { state } = all
+  const { at, applied, shards, ...all } = JSON.parse(progress) as Record<string, unknown>
+  const report = { ...all, startedAt: undefined, hasShards: shards !== undefined }
+  const { state, verb } = all
+  const isHelm = kind === 'VecCluster' && verb !== 'shards'
+  const isShards = kind === 'VecCluster' && verb === 'shards'
   return {
     ...others,
     progress: {
       ...report,
-      ...(kind === 'VecCluster' && state === 'Failed' && { failedAt: at }),
-      ...(kind === 'VecCluster' && state === 'Refused' && { refusedAt: at }),
+      ...(isHelm && state === 'Failed' && { failedAt: at }),
+      ...(isHelm && state === 'Refused' && { refusedAt: at }),
+      ...(isShards && typeof state === 'string' && { [`shards${state}At`]: at }),
       reportedAt: at,
       ...(applied !== undefined && { applied: { ...(applied as object), at: undefined } }),
     },
@@ -296,9 +320,11 @@ function whatMattersOf({ kind, status }: Small): unknown {
   const generations = conditions.map(({ observedGeneration }) => observedGeneration)
   switch (kind) {
     case 'VecCluster': {
-      const { appliedRun, helmRelease } = rest
+      const { appliedRun, helmRelease, balancedNodes } = rest
       const read = conditions.filter(({ type }) => type === 'Applied' || type === 'Consensus')
-      return { phase, appliedRun, helmRelease, generations, read: read.map(withoutTime) }
+      const placed = conditions.find(({ type }) => type === 'ShardsPlaced')?.reason
+      const conditionsRead = read.map(withoutTime)
+      return { phase, appliedRun, helmRelease, balancedNodes, placed, generations, conditionsRead }
     }
     case 'VecCollection':
       return { ...rest, phase, conditions: conditions.map(withoutTime) }

@@ -155,11 +155,12 @@ function planOf(job: ApiObject): UpgradePlan {
 }
 
 function appliedBy(stage: Stage, job: ApiObject): object {
-  const { generation, secretFingerprints, startMark, version } = planOf(job)
+  const { generation, secretFingerprints, startMark, version, defaultAffinity } = planOf(job)
   return {
     planHash: job.metadata.annotations?.[ANNOTATIONS.plan],
     ...{ generation, secretFingerprints, version },
     ...(startMark !== undefined && { startMark }),
+    ...(defaultAffinity !== undefined && { defaultAffinity }),
     run: Number(job.metadata.name.split('-').at(-1)),
     at: stage.clock.now().toISOString(),
     statefulSetGeneration: 1,
