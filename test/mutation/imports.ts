@@ -27,7 +27,8 @@ function importersOf(from: readonly string[], root: string): Map<string, string[
   return importers
 }
 
-function importsOf(file: string, root: string): string[] {
+/** Paths from the root of what the file loads from this project. */
+export function importsOf(file: string, root: string): string[] {
   const text = readFileSync(join(root, file), 'utf8')
   return [...text.matchAll(IMPORT)].map(([, plain, dynamic]) =>
     join(file, '..', plain ?? dynamic ?? ''),
