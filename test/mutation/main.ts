@@ -66,6 +66,8 @@ function main(): void {
   process.stdout.write(
     `${count}: ${all.killed} of ${all.counted} noticed, ${all.explained} explained: ${all.percent} %\n`,
   )
+  // A change that no test detects and no explanation covers fails the run.
+  if (all.killed + all.explained < all.counted) process.exitCode = 1
   if (values.json) process.stdout.write(`${JSON.stringify({ files: scores.length, ...all })}\n`)
 }
 
