@@ -51,8 +51,8 @@ t.test('the committed page has every claim in its order', async (t) => {
 t.test('the result of a part is the last result that it printed', async (t) => {
   const said = (name: string, output: string) =>
     PARTS.find((one) => one.name === name)?.said(output)
-  const seeds = '500 seeds, 1804 faults struck, 0 failed, in 7 s'
-  t.equal(said('faults', `1 seeds, 1 faults\n    3  kill\n${seeds}\n`), seeds)
+  const seeds = '500 seeds from 7 on, 1804 faults struck, 0 failed, in 7 s'
+  t.equal(said('faults', `1 seeds from 1 on, 1 faults\n    3  kill\n${seeds}\n`), seeds)
   for (const { name } of PARTS) t.equal(said(name, 'it crashed'), undefined, name)
   const line = {
     seed: 7,
