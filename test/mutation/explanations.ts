@@ -308,6 +308,16 @@ export const EXPLAINED: Explained[] = [
     why: 'only logged',
   },
   {
+    ...{ file: 'jobs/restore/deliver-snapshot.ts', to: '""' },
+    line: "deliveryModes.set(node, 'upload')",
+    why: 'every mode but fetch uploads',
+  },
+  {
+    ...{ file: 'jobs/restore/point-count.ts', mutator: 'BooleanLiteral' },
+    line: 'if (isResolved) return { isBeingWritten: false }',
+    why: 'asked only where a loss is left',
+  },
+  {
     ...{ file: 'jobs/restore/recover.ts', from: 'true' },
     line: 'const heldShards = snapshot.localShards.filter(({ shardId }) => before?.has(shardId) ?? true)',
     why: 'the points of the node were counted before the recovery whose outcome is unknown',
