@@ -37,6 +37,11 @@ export const backup: Part = {
 ENGINE_BIN names the engine, S3_BIN a versitygw; without them the bytes are generated and thrown away.
 S3_CLIENT names an ordinary client with the command line of \`aws\` (pip install awscli, in a venv of its
 own, or the Debian package); without it nothing stands beside the Job.`,
+  needs: [
+    { variable: 'ENGINE_BIN', rows: 'the rows "real"' },
+    { variable: 'S3_BIN', rows: 'the rows "real"' },
+    { variable: 'S3_CLIENT', rows: 'ratios and targets beside curl | S3 client' },
+  ],
   measure,
 }
 

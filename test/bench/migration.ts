@@ -26,12 +26,13 @@ export const migration: Part = {
   usage: `
 ENGINE_BIN names the engine; without it nothing is measured. MIGRATION_TOOL names a built
 github.com/qdrant/migration; without it nothing stands beside the Job.`,
+  needs: [
+    { variable: 'ENGINE_BIN', rows: 'every row' },
+    { variable: 'MIGRATION_TOOL', rows: 'ratios and targets beside qdrant/migration' },
+  ],
   measure: async (plan) => {
     const engine = process.env['ENGINE_BIN']
-    if (engine === undefined) {
-      process.stdout.write('migration: ENGINE_BIN names no engine: not measured\n')
-      return []
-    }
+    if (engine === undefined) return []
     await build()
     return withEngines(engine, async (engines) => [
       ...(await compare(plan, engines)),

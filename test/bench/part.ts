@@ -9,6 +9,11 @@ export interface Plan extends Schedule {
   profile: boolean
 }
 
+export interface Need {
+  variable: string
+  rows: string
+}
+
 export interface Part {
   /** The name for `--only`. */
   name: string
@@ -17,5 +22,7 @@ export interface Part {
   columns: [measured: string, yardstick: string]
   /** Requirements, for --help. */
   usage?: string
+  /** Variables of the environment without which some rows are not measured, and which rows those are. */
+  needs?: readonly Need[]
   measure: (plan: Plan) => Promise<Figure[]>
 }

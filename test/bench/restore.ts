@@ -36,12 +36,13 @@ export const restore: Part = {
   usage: `
 restore: ENGINE_BIN names the engine, S3_BIN a versitygw; without them nothing is measured. Needs 45 GiB
 of disk.`,
+  needs: [
+    { variable: 'ENGINE_BIN', rows: 'every row' },
+    { variable: 'S3_BIN', rows: 'every row' },
+  ],
   measure: async ({ pairs }: Plan) => {
     const { ENGINE_BIN: engine, S3_BIN: store } = process.env
-    if (engine === undefined || store === undefined) {
-      process.stdout.write('restore: ENGINE_BIN and S3_BIN do not name both: not measured\n')
-      return []
-    }
+    if (engine === undefined || store === undefined) return []
     await build()
     const folder = mkdtempSync(join(tmpdir(), 'vec-bench-'))
     const nodes = await threeNodes({ engine, store }, folder)

@@ -49,10 +49,15 @@ export function print(
 }
 
 /** Rates must be reached; times and sizes stay below, counts at most at their target. */
-function signOf(unit: string, target: number): string {
-  if (unit.endsWith('/s') || unit === 'x') return '>='
+export function signOf(unit: string, target: number): string {
+  if (isBetterWhenMore(unit)) return '>='
   if (unit !== '') return '<'
   return target === 0 ? '=' : '<='
+}
+
+/** Rates and factors. */
+export function isBetterWhenMore(unit: string): boolean {
+  return unit.endsWith('/s') || unit === 'x'
 }
 
 function short(value: number): string {

@@ -8,7 +8,13 @@ import { buildDoubleImage, buildEngineImage, buildOperatorImage } from './images
 import type { LocalCluster } from './local.ts'
 import type { Log, Tools } from './tools.ts'
 
-export const ENGINE_VERSIONS = { older: '1.18.2', newer: '1.18.3' } as const
+const { ENGINE_OLDER, ENGINE_NEWER } = process.env
+
+/** An upgrade goes from one to the other; other versions can be named where their images and charts can be had. */
+export const ENGINE_VERSIONS = {
+  older: ENGINE_OLDER || '1.18.2',
+  newer: ENGINE_NEWER || '1.18.3',
+} as const
 
 export interface Images {
   readonly operator: Image

@@ -142,6 +142,11 @@ function check(t: Test, command: string[]): void {
     case 'helm':
       helm(t, args, said)
       break
+    case '.ci/kind': {
+      const verbs = /^([a-z |]+)\) "\$1" ;;$/m.exec(readFileSync(`${ROOT}.ci/kind`, 'utf8'))?.[1]
+      t.ok(verbs?.split(' | ').includes(args[0] ?? ''), said)
+      break
+    }
     default:
       t.ok(OTHERS.has(program), said)
   }

@@ -3,6 +3,7 @@
  * reproduce them, and how often each fault has struck.
  */
 import { parseArgs } from 'node:util'
+import { newSeed } from '../fuzz/run.ts'
 import { openMachine } from './computer.ts'
 import type { Strike } from './faults.ts'
 import { simulate, type Run } from './simulate.ts'
@@ -10,7 +11,8 @@ import { simulate, type Run } from './simulate.ts'
 const { values } = parseArgs({
   options: {
     seeds: { type: 'string', default: '500' },
-    from: { type: 'string', default: '1' },
+    /** The first seed; default: random. */
+    from: { type: 'string' },
     /** Strikes as JSON, instead of those that the seed draws. */
     strikes: { type: 'string' },
     verbose: { type: 'boolean', default: false },
@@ -28,9 +30,10 @@ for (const line of calm.broken) print(`without any fault: ${line}`)
 
 const counts = new Map<string, number>()
 let failed = calm.broken.length > 0 ? 1 : 0
-const first = Number(values.from)
+const first = values.from === undefined ? newSeed() : Number(values.from)
 const last = first + Number(values.seeds) - 1
 const strikes = values.strikes === undefined ? undefined : (JSON.parse(values.strikes) as Strike[])
+print(`seeds from ${first} on: --from ${first} repeats them`)
 // On SIGUSR2 the run stops after the current seed and prints its summary.
 const enough = new AbortController()
 process.once('SIGUSR2', () => enough.abort())
@@ -54,7 +57,7 @@ for (const [fault, count] of [...counts].sort(([, one], [, other]) => other - on
 }
 const struck = [...counts.values()].reduce((sum, count) => sum + count, 0)
 const seconds = Math.round((now() - started) / 1000)
-print(`${seeds} seeds, ${struck} faults struck, ${failed} failed, in ${seconds} s`)
+print(`${seeds} seeds from ${first} on, ${struck} faults struck, ${failed} failed, in ${seconds} s`)
 process.exit(failed === 0 ? 0 : 1)
 
 function printRun({ seed, trace, broken, struck: happened, world }: Run): void {

@@ -55,10 +55,16 @@ function slicesOf({ count, seed, ...part }: Part): Part[] {
   }))
 }
 
-/** A process that ends without a word is run once more: a defect ends the same cases again, a starved machine does not. */
+/**
+ * A process that ends without a result is run once more, and said to be: a defect ends the same cases again, a
+ * machine without memory does not.
+ */
 async function fuzzApart(part: Part, enough: AbortSignal): Promise<Fuzzed> {
   let come = await inProcess(part, enough)
-  if (typeof come === 'string' && !enough.aborted) come = await inProcess(part, enough)
+  if (typeof come === 'string' && !enough.aborted) {
+    process.stderr.write(`fuzz: ${come}; its cases run once more\n`)
+    come = await inProcess(part, enough)
+  }
   if (typeof come !== 'string') return come
   return { ...merged([]), failures: [{ case: undefined, why: come }] }
 }

@@ -17,8 +17,12 @@ export function explained(file: string, mutant: Mutant): string | undefined {
       (one.mutator ?? mutant.mutatorName) === mutant.mutatorName &&
       isLike(one.from, from) &&
       (one.to ?? mutant.replacement) === mutant.replacement &&
-      (one.line?.test(line) ?? true),
+      isOn(one.line, line),
   )?.why
+}
+
+function isOn(pattern: string | RegExp | undefined, line: string): boolean {
+  return pattern instanceof RegExp ? pattern.test(line) : (pattern ?? line.trim()) === line.trim()
 }
 
 function isLike(pattern: string | RegExp | undefined, text: string): boolean {

@@ -8,8 +8,8 @@ export interface Explained {
   /** The original and the replacement, if they distinguish changes. */
   from?: string | RegExp
   to?: string
-  /** What the line holds that the change begins on. */
-  line?: RegExp
+  /** The line that the change begins on, without its indent; or what it holds. */
+  line?: RegExp | string
   why: string
 }
 
@@ -296,4 +296,30 @@ export const EXPLAINED: Explained[] = [
     why: 'where nothing is missing the others were read',
   },
   { file: 'hooks/restore/sync.ts', line: /const isRead = /, why: REPORTED },
+
+  {
+    ...{ file: 'jobs/backup/create-snapshot.ts', mutator: 'BooleanLiteral' },
+    line: "signal.addEventListener('abort', abort, { once: true })",
+    why: 'a signal aborts once',
+  },
+  {
+    ...{ file: 'jobs/backup/shards/collection.ts', mutator: 'ObjectLiteral' },
+    line: 'const fields = { collection, parallelism: maxStreams, streams, memory }',
+    why: 'only logged',
+  },
+  {
+    ...{ file: 'jobs/restore/deliver-snapshot.ts', to: '""' },
+    line: "deliveryModes.set(node, 'upload')",
+    why: 'every mode but fetch uploads',
+  },
+  {
+    ...{ file: 'jobs/restore/point-count.ts', mutator: 'BooleanLiteral' },
+    line: 'if (isResolved) return { isBeingWritten: false }',
+    why: 'asked only where a loss is left',
+  },
+  {
+    ...{ file: 'jobs/restore/recover.ts', from: 'true' },
+    line: 'const heldShards = snapshot.localShards.filter(({ shardId }) => before?.has(shardId) ?? true)',
+    why: 'the points of the node were counted before the recovery whose outcome is unknown',
+  },
 ]

@@ -9,7 +9,15 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { PURE, ROOT, testsOf } from './files.ts'
 import { digestOf, keep, stored } from './stored-scores.ts'
-import { scoredFrom, scoreOf, print, type Mutant, type Report, type Scored } from './score.ts'
+import {
+  isComplete,
+  scoredFrom,
+  scoreOf,
+  print,
+  type Mutant,
+  type Report,
+  type Scored,
+} from './score.ts'
 
 const FOLDER = join(ROOT, 'dist', 'mutation')
 const CONFIG = join(ROOT, '.ci', 'stryker.config.json')
@@ -66,6 +74,8 @@ function main(): void {
   process.stdout.write(
     `${count}: ${all.killed} of ${all.counted} noticed, ${all.explained} explained: ${all.percent} %\n`,
   )
+  // A change that no test detects and no explanation covers fails the run.
+  if (!isComplete(all)) process.exitCode = 1
   if (values.json) process.stdout.write(`${JSON.stringify({ files: scores.length, ...all })}\n`)
 }
 

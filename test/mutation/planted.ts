@@ -25,14 +25,14 @@ process.exitCode = survivors.length === 0 && chosen.length > 0 ? 0 : 1
 async function noticed({ file, original, replacement, test }: Defect): Promise<string | undefined> {
   const text = readFileSync(join(ROOT, file), 'utf8')
   if (text.split(original).length !== 2) return 'CANNOT BE PLANTED'
-  const passes = baselines.get(test) ?? (await run(folder, test)) === 'passed'
+  const passes = baselines.get(test) ?? (await run(folder, test)).is === 'passed'
   baselines.set(test, passes)
   if (!passes) return 'FAILS WITHOUT IT'
   writeFileSync(
     join(folder, file),
     text.replace(original, () => replacement),
   )
-  const outcome = await run(folder, test)
+  const { is } = await run(folder, test)
   writeFileSync(join(folder, file), text)
-  return outcome === 'passed' ? 'SURVIVES' : undefined
+  return is === 'passed' ? 'SURVIVES' : undefined
 }

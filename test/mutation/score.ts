@@ -61,6 +61,11 @@ export function scoreOf(scored: Scored[]): Score {
   return { killed, explained: explainedOnes.length, counted, percent }
 }
 
+/** Whether a test detects each change that is not explained. */
+export function isComplete({ killed, explained: known, counted }: Score): boolean {
+  return killed + known === counted
+}
+
 /** The score of a file, and each survivor with why it may live, where that is known. */
 export function print(scored: Scored): void {
   const { file, missed } = scored

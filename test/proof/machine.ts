@@ -10,8 +10,14 @@ export function machine(root: string): string {
     cwd: root,
     encoding: 'utf8',
   })
+  // Results of sources that no commit has are marked as such; this page itself may differ.
+  const local = execFileSync('git', ['status', '--porcelain', '--', '.', ':!docs/proof.md'], {
+    cwd: root,
+    encoding: 'utf8',
+  })
+  const changes = local === '' ? '' : ' with local changes'
   const model = cpus()[0]?.model ?? 'unknown processor'
   const memory = Math.round(totalmem() / GIB)
   const day = new Date().toISOString().slice(0, 10)
-  return `${day}, commit ${commit.trim()}, ${availableParallelism()} cores of ${model}, ${memory} GiB, Node ${process.version}`
+  return `${day}, commit ${commit.trim()}${changes}, ${availableParallelism()} cores of ${model}, ${memory} GiB, Node ${process.version}`
 }

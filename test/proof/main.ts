@@ -44,18 +44,16 @@ async function main(): Promise<void> {
   process.exitCode = proved.every(({ holds }) => holds) ? 0 : 1
 }
 
-async function prove(
-  { name, title, command, short, said }: Part,
-  isShort: boolean,
-): Promise<Proved> {
+async function prove(part: Part, isShort: boolean): Promise<Proved> {
+  const { name, title, scope, fails, said } = part
+  const command = [...part.command, ...(isShort ? part.short : [])]
   process.stdout.write(`\n=== ${title}\n`)
-  const { code, output } = await run([...command, ...(isShort ? short : [])], ROOT)
+  const { code, output } = await run(command, ROOT)
   const words = said(output)
   return {
-    name,
-    title,
+    ...{ name, title, scope, fails, command: `node ${command.join(' ')}` },
     holds: code === 0 && words !== undefined,
-    words: words ?? `ended with ${code}`,
+    words: words ?? `The command ended with ${code} and printed no result.`,
   }
 }
 

@@ -18,6 +18,7 @@ interface Job {
   'runs-on'?: string
   'timeout-minutes'?: number
   permissions?: Record<string, string>
+  strategy?: { matrix?: { include?: Record<string, unknown>[] } }
   outputs?: Record<string, string>
   steps?: Step[]
 }
@@ -35,7 +36,9 @@ interface Workflow {
 }
 
 /** Other commands with which a line of a step may begin. */
-const FOUND_ON_A_RUNNER = ['docker', 'helm', 'gh', 'jq', 'git', 'node', 'npm', 'npx', 'grep']
+const FOUND_ON_A_RUNNER = [
+  ...['docker', 'helm', 'gh', 'jq', 'git', 'go', 'node', 'npm', 'npx', 'grep'],
+]
 /** What a checkout does not have: a step before makes it. */
 const MADE = 'dist-release'
 
@@ -51,7 +54,9 @@ for (const file of globSync(`${FOLDER}/*`, { cwd: ROOT })) {
     t.ok(name !== undefined && on !== undefined && all.length > 0)
     t.strictSame(permissions, {}, 'no right but those that a job names')
     for (const [job, { needs = [], ...rest }] of all) {
-      t.match(rest['runs-on'], /^ubuntu-\d\d\.\d\d$/, `${job} runs on a version, not on the latest`)
+      for (const runner of runnersOf(rest)) {
+        t.match(runner, /^ubuntu-\d\d\.\d\d(-arm)?$/, `${job} runs on a version, not on the latest`)
+      }
       t.ok(rest.permissions, `${job} names its rights`)
       for (const before of [needs].flat()) t.ok(jobs[before], `${job} needs ${before}`)
     }
@@ -111,4 +116,10 @@ for (const file of globSync(`${FOLDER}/*`, { cwd: ROOT })) {
       t.equal(status, 0, stderr)
     }
   })
+}
+
+/** A job with a matrix may have several. */
+function runnersOf({ 'runs-on': runner, strategy }: Job): unknown[] {
+  if (runner !== '${{ matrix.runner }}') return [runner]
+  return strategy?.matrix?.include?.map((entry) => entry['runner']) ?? []
 }

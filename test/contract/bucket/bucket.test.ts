@@ -272,7 +272,8 @@ t.test('the bucket double over TLS', async (t) => {
 })
 
 const bin = process.env['S3_BIN']
-if (bin !== undefined) {
+if (bin === undefined) t.pass('S3_BIN names no store: nothing to examine', { skip: true })
+else {
   t.test('a real S3 server', async (t) => examine(t, await real(t, bin)))
   t.test('a real S3 server with Object Lock', async (t) => examineLocked(t, await real(t, bin)))
   t.test('a real S3 server over TLS', async (t) => {

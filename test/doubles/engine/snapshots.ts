@@ -17,6 +17,8 @@ export interface SnapshotFile {
 
 /** How nodes create snapshots: for how long, and with what result. Only a call that waits gets the error. */
 export interface Making {
+  /** What an accepted request waits for before it is counted; default: nothing. */
+  starts?: (ordinal: number, collection: string) => Promise<unknown>
   /** Default: immediately. */
   until?: (ordinal: number, collection: string) => Promise<unknown> | undefined
   /** The vector size in telemetry, if it differs from the size of the files. */
@@ -109,6 +111,7 @@ export async function beginSnapshot(
   collection: string,
 ): Promise<SnapshotFile | { failure: string }> {
   const { making, creations } = shelfOf(cluster)
+  if (making.starts !== undefined) await making.starts(ordinal, collection)
   const counts = creationsOf(cluster, ordinal, collection)
   counts.running_snapshots += 1
   counts.total_snapshot_creations += 1

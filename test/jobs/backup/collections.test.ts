@@ -15,18 +15,18 @@ import { backupFixture } from './fixture.ts'
 const numbered = (count: number) =>
   Array.from({ length: count }, (_, index) => `collection-${String(index).padStart(4, '0')}`)
 
-t.test('300 collections are backed up one after another', async (t) => {
+t.test('100 collections are backed up one after another', async (t) => {
   const { engine, world, manifest, result } = await backupFixture(t, {
-    engineCollections: numbered(300),
+    engineCollections: numbered(100),
     nodes: 1,
   })
   const { code, log } = await world.run()
   t.equal(code, EXIT.done, log.slice(-2000))
   t.strictSame(
     parseManifest(manifest()).collections.map(({ name }) => name),
-    numbered(300),
+    numbered(100),
   )
-  t.match(await result(), { total: 300, completed: 300, failed: 0 })
+  t.match(await result(), { total: 100, completed: 100, failed: 0 })
   t.equal(snapshotFiles(engine).size, 0)
 })
 

@@ -6,6 +6,7 @@ import { ownerKey, nodeCheckpointKey } from '../../../crds/contract/backup-keys.
 import { addSeal } from '../../../jobs/backup/objects.ts'
 import { systemClock } from '../../../jobs/clock.ts'
 import { filesOf, makeSnapshot, setMaking, snapshotFiles } from '../../doubles/engine/snapshots.ts'
+import { UNAVAILABLE } from '../../doubles/engine/misbehaviour.ts'
 import { JOB } from '../job-fixture.ts'
 import { instantClock } from '../job-world.ts'
 import { backupFixture, type BackupFixture } from './fixture.ts'
@@ -75,6 +76,64 @@ t.test('a node that creates no file is asked for the reason', async (t) => {
     error: /No space left on device .*grow the data volume/,
   })
   t.match(log, /node 1 created no snapshot of docs: see its log/)
+  t.equal(snapshotFiles(scene.engine).size, 0)
+})
+
+t.test('a node that counts an accepted snapshot late is given time to start it', async (t) => {
+  const scene = await backupFixture(t, { nodes: 1 })
+  const started = Promise.withResolvers<undefined>()
+  setMaking(scene.engine, { starts: () => started.promise })
+  let requests = 0
+  let polls = 0
+  scene.nodes[0]?.misbehave(({ method, path }) => {
+    const isOfSnapshots = path[2] === 'snapshots'
+    if (method === 'POST' && isOfSnapshots) requests += 1
+    if (requests === 1 && method === 'GET' && isOfSnapshots) polls += 1
+    if (polls === 5) started.resolve(undefined)
+    return undefined
+  })
+  const { code, log } = await scene.world.run()
+  t.equal(code, EXIT.done, log.slice(-2000))
+  t.ok(polls >= 5, `${polls} polls`)
+  t.equal(requests, 1, 'the snapshot was requested once')
+  t.notMatch(log, /created no snapshot/)
+  t.equal(snapshotFiles(scene.engine).size, 0)
+})
+
+t.test('a node that never starts an accepted snapshot is asked for the reason', async (t) => {
+  const scene = await backupFixture(t, { nodes: 1 })
+  let requests = 0
+  setMaking(scene.engine, {
+    starts: async () => {
+      requests += 1
+      if (requests === 1) await Promise.withResolvers<undefined>().promise
+    },
+  })
+  const { code, log } = await scene.world.run()
+  t.equal(code, EXIT.done, log.slice(-2000))
+  t.match(log, /node 0 created no snapshot of docs: see its log/)
+  t.equal(requests, 2)
+  t.equal(snapshotFiles(scene.engine).size, 0)
+})
+
+t.test('a node that does not answer while it creates a snapshot is asked again', async (t) => {
+  const scene = await backupFixture(t, { nodes: 1 })
+  const made = Promise.withResolvers<undefined>()
+  setMaking(scene.engine, { until: () => made.promise })
+  let requests = 0
+  let failed = 0
+  scene.nodes[0]?.misbehave(({ method, path }) => {
+    const isCreation = method === 'POST' && path[2] === 'snapshots'
+    if (isCreation) requests += 1
+    if (requests === 0 || isCreation || failed === 20) return undefined
+    failed += 1
+    if (failed === 20) made.resolve(undefined)
+    return UNAVAILABLE
+  })
+  const { code, log } = await scene.world.run()
+  t.equal(code, EXIT.done, log.slice(-2000))
+  t.equal(failed, 20)
+  t.equal(requests, 1, 'the snapshot was requested once')
   t.equal(snapshotFiles(scene.engine).size, 0)
 })
 

@@ -196,3 +196,45 @@ t.test('what is no owner.json of a backup, or cannot be read, owns no folder', a
   const asked = s3.calls.filter(({ key }) => key === ownerKey('secret/'))
   t.equal(asked.length, 1, 'a folder that must not be read is asked for once')
 })
+
+t.test('a running backup whose owner.json is gone stops', async (t) => {
+  const { store, claimOf } = await stage(t)
+  const claim = claimOf('p', 'a')
+  await claim.take()
+  store.objects.delete('p/a/owner.json')
+  await t.rejects(claim.confirm(), {
+    code: 'Rejected',
+    message: 'prefix holds another backup: s3://backups/p/a/',
+  })
+  t.strictSame(store.keys(), [], 'and does not write it again')
+})
+
+t.test('a running backup stops once an enclosing folder has another owner', async (t) => {
+  const { claimOf, put } = await stage(t)
+  const claim = claimOf('p/q', 'a')
+  await claim.take()
+  put('p/owner.json', JSON.stringify(ownerNamed('p', 'uid-a')))
+  t.match(await claim.confirm(), { name: 'a' }, 'its own uid')
+  put('p/owner.json', JSON.stringify(ownerNamed('p', 'uid-p')))
+  await t.rejects(claim.confirm(), {
+    code: 'Rejected',
+    message:
+      's3://backups/p/q/a/ is inside the folder of another backup (VecBackup ns/p, s3://backups/p/): use another prefix or name',
+  })
+})
+
+t.test('an error of the store does not count as a folder without owner', async (t) => {
+  const { s3, claimOf, put, store } = await stage(t)
+  put('docs/nightly/owner.json', JSON.stringify(ownerNamed('nightly', 'uid-nightly')))
+  const keys = store.keys()
+  for (const key of ['docs/nightly/owner.json', 'docs/owner.json']) {
+    s3.misbehave((call) =>
+      call.operation === 'GetObject' && call.key === key
+        ? { status: 400, code: 'InvalidRequest' }
+        : undefined,
+    )
+    await t.rejects(claimOf('', 'docs').take(), { message: /InvalidRequest/ })
+    await t.rejects(claimOf('docs/nightly', 'deep').take(), { message: /InvalidRequest/ })
+    t.strictSame(store.keys(), keys, 'nothing was written')
+  }
+})

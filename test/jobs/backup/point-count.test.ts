@@ -158,3 +158,21 @@ t.test('aliases that were created or deleted meanwhile are named', async (t) => 
   t.strictSame(aliasChanges([one], []), ['alias a of docs was deleted'])
   t.strictSame(aliasChanges([], [one]), ['alias a was created on docs'])
 })
+
+t.test('the aliases of all collections are listed by name', async (t) => {
+  const { engine, world, manifest } = await backupFixture(t, { engineCollections: ['v1', 'v2'] })
+  for (const [alias, to] of [
+    ['b', 'v1'],
+    ['c', 'v2'],
+    ['a', 'v2'],
+  ] as const) {
+    engine.aliases.set(alias, to)
+  }
+  const { code, log } = await world.run()
+  t.equal(code, EXIT.done, log)
+  t.strictSame(manifest().aliases, [
+    { alias: 'a', collection: 'v2' },
+    { alias: 'b', collection: 'v1' },
+    { alias: 'c', collection: 'v2' },
+  ])
+})

@@ -209,3 +209,40 @@ t.test('on a terminal a progress bar replaces the lines', async (t) => {
   ])
   t.strictSame(log, [])
 })
+
+t.test('a collection whose transfer has not begun has its position only', async (t) => {
+  const { progress } = newProgress(['a', 'docs'])
+  t.equal(progress.statusLine(), '2 collections')
+  progress.startCollection('docs')
+  t.equal(progress.statusLine(), 'collection 2 of 2 (docs)')
+  t.strictSame(progress.result().current, {
+    ...{ collection: 'docs', number: 2, bytes: 0, bytesTotal: 0 },
+  })
+  progress.finish()
+  t.equal(progress.statusLine(), '2 collections')
+  t.notOk('current' in progress.result())
+})
+
+t.test('credentials that are renewed are reported, and nothing while none are', async (t) => {
+  const { progress, said } = newProgress(['docs'])
+  progress.reportCredentials(undefined)
+  await progress.flush()
+  t.strictSame(said, [])
+  progress.reportCredentials(new Error('expired'))
+  await progress.flush()
+  progress.reportCredentials(undefined)
+  await progress.flush()
+  t.strictSame(said, ['1 collections; waiting for renewed credentials: expired', '1 collections'])
+})
+
+t.test('by shard the progress bar shows the share of shards that are complete', async (t) => {
+  const fractions: number[] = []
+  const bar = { show: (_: unknown, fraction: number) => fractions.push(fraction) }
+  const { progress } = newProgress(['docs'], [], bar as unknown as ProgressBar)
+  progress.startCollection('docs')
+  progress.startShards(4)
+  progress.shardTransferred(0, 10)
+  progress.shardCompleted(shard(0))
+  progress.shardTransferred(1, 10)
+  t.strictSame(fractions, [0, 0.25])
+})

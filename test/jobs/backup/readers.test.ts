@@ -89,3 +89,41 @@ t.test('read-only credentials are enough, and the log says what is missing', asy
     { words: 'cannot remove the record of this restore from the bucket' },
   ])
 })
+
+t.test('of many records no more than a hundred are read', async (t) => {
+  const { s3, bucket, store } = await stage(t)
+  const stale = JSON.stringify({ ...RESTORE, at: '2029-01-01T00:00:00.000Z' })
+  for (let number = 0; number < 101; number += 1) {
+    store.put(`p/a/readers/uid-${number}.json`, Buffer.from(stale))
+  }
+  const now = new Date('2030-01-01T00:00:00Z')
+  t.equal(await findActiveReader(bucket, 'p/a/', now), undefined)
+  t.equal(s3.calls.filter(({ operation }) => operation === 'GetObject').length, 100)
+})
+
+t.test('a record counts for the time of its renewal, before and after it', async (t) => {
+  const { bucket, store } = await stage(t)
+  const at = Date.parse('2030-01-01T00:00:00Z')
+  const record = { ...RESTORE, at: new Date(at).toISOString() }
+  store.put(KEY, Buffer.from(JSON.stringify(record)))
+  const active = { namespace: 'far', name: 'drill', until: '2030-01-01T00:30:00.000Z' }
+  const found = (ms: number) => findActiveReader(bucket, 'p/a/', new Date(at + ms))
+  t.strictSame(await found(0), active)
+  t.strictSame(await found(1_799_999), active)
+  t.equal(await found(1_800_000), undefined)
+  t.strictSame(await found(-1_799_999), active, 'the clock of the restore is ahead')
+  t.equal(await found(-1_800_000), undefined)
+})
+
+t.test('what is no record of a restore is passed over; an error of the store is not', async (t) => {
+  const { s3, bucket, store } = await stage(t)
+  const at = '2030-01-01T00:00:00.000Z'
+  store.put('p/a/readers/a.json', Buffer.from('not JSON'))
+  store.put('p/a/readers/b.json', Buffer.from(JSON.stringify({ at })))
+  store.put(KEY, Buffer.from(JSON.stringify({ ...RESTORE, at })))
+  t.match(await findActiveReader(bucket, 'p/a/', new Date(at)), { name: 'drill' })
+  s3.misbehave(({ operation }) =>
+    operation === 'GetObject' ? { status: 403, code: 'AccessDenied' } : undefined,
+  )
+  await t.rejects(findActiveReader(bucket, 'p/a/', new Date(at)), { message: /AccessDenied/ })
+})

@@ -99,6 +99,31 @@ t.test('a pod of a drained node cleans up in time, and the next pod resumes', as
   await assertComplete(t, fixture)
 })
 
+for (const [what, damage] of [
+  ['is gone', (objects: Map<string, unknown>, key: string) => objects.delete(key)],
+  ['has another size', (_: unknown, key: string, put: (key: string) => void) => put(key)],
+] as const) {
+  t.test(`a snapshot whose object in the bucket ${what} is recreated`, async (t) => {
+    const fixture = await backupFixture(t)
+    const { s3, store, world } = fixture
+    const killed = new AbortController()
+    s3.misbehave(({ operation, key }) => {
+      const isSecond = operation === 'PutObject' && /node-1\/.*\.snapshot$/.test(key)
+      if (isSecond) killed.abort(new Error('SIGTERM'))
+      return undefined
+    })
+    t.equal((await world.run({}, { signal: killed.signal })).code, EXIT.crash)
+    s3.misbehave()
+    const [first = ''] = fixture.keys().filter((key) => /node-0\/.*\.snapshot$/.test(key))
+    t.not(first, '')
+    damage(store().objects, first, (key) => void store().put(key, Buffer.from('short')))
+    const { code, log } = await world.run({}, { pod: 'pod-2', time: systemClock })
+    t.equal(code, EXIT.done, log.slice(-2000))
+    t.notMatch(log, /already in the bucket/)
+    await assertComplete(t, fixture)
+  })
+}
+
 for (const [when, isThere] of [
   ['made', isSnapshotCreation],
   ['streamed', isSnapshotDownload],

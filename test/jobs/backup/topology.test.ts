@@ -2,6 +2,8 @@
 import t, { type Test } from 'tap'
 import { EXIT } from '../../../crds/contract/job.ts'
 import { ownerKey } from '../../../crds/contract/backup-keys.ts'
+import { requireSameVersion } from '../../../jobs/backup/source-cluster.ts'
+import { shardsOnNode, type Topology } from '../../../jobs/backup/topology.ts'
 import type { EngineRequest } from '../../doubles/engine/answers.ts'
 import { newConfig } from '../../doubles/engine/collection.ts'
 import { setMaking, snapshotFiles } from '../../doubles/engine/snapshots.ts'
@@ -356,3 +358,28 @@ for (const [what, asked, listed, taken] of OWNERS) {
     t.equal(fixture.manifest().collections.length, taken.length)
   })
 }
+
+t.test('the shards of a node keep their shard keys', async (t) => {
+  const shards = [
+    { shardId: 0, shardKey: 'a', nodes: [0, 1] },
+    { shardId: 1, shardKey: 7, nodes: [1] },
+    { shardId: 2, nodes: [1] },
+  ]
+  const onNode = (ordinal: number) => shardsOnNode({ shards } as unknown as Topology, ordinal)
+  t.strictSame(onNode(0), [{ shardId: 0, shardKey: 'a' }])
+  t.strictSame(onNode(1), [
+    { shardId: 0, shardKey: 'a' },
+    { shardId: 1, shardKey: 7 },
+    { shardId: 2 },
+  ])
+})
+
+t.test('nodes of different versions are named with their versions', async (t) => {
+  const views = (...versions: string[]) => versions.map((version, node) => ({ node, version }))
+  t.equal(requireSameVersion(views('1.18.3', '1.18.3')), '1.18.3')
+  t.throws(() => requireSameVersion(views('1.18.3', '1.18.2', '1.18.3')), {
+    code: 'EngineError',
+    message:
+      'the nodes run different versions: node 0 runs 1.18.3, node 1 runs 1.18.2, node 2 runs 1.18.3',
+  })
+})

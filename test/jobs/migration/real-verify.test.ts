@@ -14,6 +14,7 @@ import {
   samePoints,
   type TestEngine,
   runToDone,
+  zeroIfAbsent,
 } from './engine-pair.ts'
 
 const bin = process.env['ENGINE_BIN'] ?? ''
@@ -56,7 +57,7 @@ async function infoOf({ call }: Side): Promise<Info> {
 
 async function countOf({ call }: Side): Promise<number> {
   const counted = call('POST', '/collections/docs/points/count', { exact: true })
-  return ((await counted.catch(() => ({ count: 0 }))) as { count: number }).count
+  return ((await counted.catch(zeroIfAbsent)) as { count: number }).count
 }
 
 async function equal(t: Test, { source, target }: Record<'source' | 'target', Side>) {

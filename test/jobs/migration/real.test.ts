@@ -17,6 +17,7 @@ import {
   samePoints,
   type TestEngine,
   runToDone,
+  zeroIfAbsent,
 } from './engine-pair.ts'
 
 const bin = process.env['ENGINE_BIN']
@@ -212,7 +213,7 @@ async function described({ call }: Side): Promise<Described> {
 
 async function countOf({ call }: Side): Promise<number> {
   const counted = call('POST', '/collections/docs/points/count', { exact: true })
-  return ((await counted.catch(() => ({ count: 0 }))) as { count: number }).count
+  return ((await counted.catch(zeroIfAbsent)) as { count: number }).count
 }
 
 if (bin === undefined) t.pass('ENGINE_BIN names no engine: nothing to examine', { skip: true })

@@ -1,7 +1,13 @@
 /** Failures of nodes and of the store during a restore. */
 import t from 'tap'
 import { EXIT } from '../../../crds/contract/job.ts'
-import { run, runToDone, restoreFixture, isRecovery } from './restore-fixture.ts'
+import {
+  createKeyedCollection,
+  run,
+  runToDone,
+  restoreFixture,
+  isRecovery,
+} from './restore-fixture.ts'
 
 const JSON_TYPE = { 'content-type': 'application/json' }
 
@@ -152,5 +158,28 @@ t.test(
     t.match(await restore.result(), {
       error: 'consensus is stopped_with_err on node 2: Failed to handle committed entries',
     })
+  },
+)
+
+t.test(
+  'a shard key whose creation was not confirmed is looked for, and not created twice',
+  async (t) => {
+    const fixture = await restoreFixture(t, { prepare: createKeyedCollection })
+    fixture.deleteCollections('keyed')
+    const created: unknown[] = []
+    for (const node of fixture.nodes) {
+      node.misbehave(({ method, path, body }) => {
+        if (method !== 'PUT' || path.join('/') !== 'collections/keyed/shards') return undefined
+        const { shard_key: key } = body as { shard_key: unknown }
+        const isFirst = !created.includes(key)
+        created.push(key)
+        // Created, and the answer is lost.
+        return isFirst ? { cut: 'after' } : undefined
+      })
+    }
+    await runToDone(t, await fixture.world.restore())
+    t.not(created.length, 0)
+    t.equal(new Set(created).size, created.length)
+    await fixture.assertRestored('keyed')
   },
 )

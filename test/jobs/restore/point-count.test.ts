@@ -161,6 +161,28 @@ t.test('two replicas that differ are a failure, also without a recorded count', 
   t.match(result, { error: /^shard 1 of docs has 0 points on node 1, but \d on node \d$/ })
 })
 
+t.test(
+  'a replica whose first count lags is counted once more, alone, and is no loss',
+  async (t) => {
+    const counted: string[] = []
+    const { code, result } = await restored(t, (stood) =>
+      onNodes(stood, (request, node) => {
+        if (!isExactCount(request)) return undefined
+        const [, , , shard = ''] = request.path
+        counted.push(shard)
+        const isFirst = counted.filter((one) => one === '1').length === 1
+        if (shard !== '1' || !isFirst) return undefined
+        return { status: 200, body: '{"result":{"count":0},"status":"ok"}', headers: JSON_TYPE }
+      }),
+    )
+    t.equal(code, EXIT.done)
+    t.notOk(result.error)
+    t.notOk(result.notes)
+    const times = (shard: string) => counted.filter((one) => one === shard).length
+    t.strictSame(['0', '1', '2'].map(times), [2, 4, 2], 'two replicas of each shard')
+  },
+)
+
 t.test('replicas may differ while a client writes', async (t) => {
   const { code, result } = await restored(t, (stood) => {
     let ids = 100

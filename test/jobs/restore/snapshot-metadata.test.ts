@@ -45,6 +45,30 @@ t.test('what the snapshots of all nodes say of a collection', async (t) => {
   })
 })
 
+/** The same archive with another name for one of its files. */
+function renameFile(bytes: Buffer, from: string, to: string): Buffer {
+  const renamed = Buffer.from(bytes)
+  const at = renamed.indexOf(`\0${from}\0`) + 1
+  renamed.write(to.padEnd(from.length, '\0'), at)
+  const header = renamed.subarray(at, at + 512)
+  header.fill(' ', 148, 156)
+  const sum = header.reduce((all, byte) => all + byte, 0)
+  header.write(`${sum.toString(8).padStart(6, '0')}\0 `, 148, 'latin1')
+  return renamed
+}
+
+t.test('a snapshot without indexes and shard keys has none of them', async (t) => {
+  const { read } = backedUp((bytes) =>
+    renameFile(renameFile(bytes, 'payload_index.json', 'x'), 'shard_key_mapping.json', 'y'),
+  )
+  t.match(await read(), { payloadIndexes: {}, shardKeys: [], shards: [{}, {}, {}] })
+})
+
+t.test('a snapshot without a configuration is rejected', async (t) => {
+  const { read } = backedUp((bytes) => renameFile(bytes, 'config.json', 'z'))
+  await t.rejects(read(), { code: 'Rejected', message: /^0: it has no config.json: it is no snap/ })
+})
+
 t.test('large files are skipped, and long names and folders are supported', async (t) => {
   const long = 'x'.repeat(150)
   const { read, reads } = backedUp((bytes) => {

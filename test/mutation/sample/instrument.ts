@@ -8,12 +8,21 @@ import { isLogged, loggedIn } from './logged.ts'
 export interface Mutant {
   /** What `__STRYKER_ACTIVE_MUTANT__` switches on. */
   id: string
+  /** Its file and its number there: the same in each copy while the file is the same. */
+  key: string
   file: string
   line: number
+  location: Location
   mutator: string
   /** The source that is replaced. */
   original: string
   replacement: string
+}
+
+/** Lines and columns count from 1; the end is that after the last column. */
+interface Location {
+  start: Position
+  end: Position
 }
 
 export interface Copy {
@@ -64,14 +73,20 @@ export async function instrumentedCopy(
   const result = await new Instrumenter(SILENT).instrument(sources, options)
   for (const { name, content } of result.files) writeFileSync(join(folder, name), content)
   const logged = new Map([...texts].map(([name, text]) => [name, loggedIn(text)]))
+  const counts = new Map<string, number>()
   const mutants = result.mutants.flatMap(({ id, fileName, location, mutatorName, replacement }) => {
     const text = texts.get(fileName) ?? ''
+    const count = (counts.get(fileName) ?? 0) + 1
+    counts.set(fileName, count)
     const [from, to] = [offsetOf(text, location.start), offsetOf(text, location.end)]
     // Text that is only logged is for users.
     if (isLogged(logged.get(fileName) ?? [], from, to)) return []
     const original = text.slice(from, to)
-    const line = location.start.line + 1
-    return [{ id, file: fileName, line, mutator: mutatorName, original, replacement }]
+    return {
+      ...{ id, key: `${fileName} ${count}`, file: fileName, line: location.start.line + 1 },
+      location: { start: fromOne(location.start), end: fromOne(location.end) },
+      ...{ mutator: mutatorName, original, replacement },
+    }
   })
   return { folder, mutants }
 }
@@ -90,7 +105,11 @@ interface Position {
   column: number
 }
 
-/** Lines count from 0. */
+function fromOne({ line, column }: Position): Position {
+  return { line: line + 1, column: column + 1 }
+}
+
+/** Lines and columns count from 0. */
 function offsetOf(text: string, { line, column }: Position): number {
   let offset = 0
   for (let at = 0; at < line; at += 1) offset = text.indexOf('\n', offset) + 1

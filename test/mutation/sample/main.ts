@@ -2,15 +2,21 @@
  * `npm run test:mutation:sample`: draws mutants of whole folders at random and looks whether any test that
  * comes past them fails. For what the in-process runner cannot judge: code that reaches out.
  */
-import { globSync } from 'node:fs'
+import { globSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { randomInt } from 'node:crypto'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { Dice } from '../../faults/machine/dice.ts'
+import { explained } from '../explained.ts'
 import { ROOT } from '../files.ts'
 import { reachedBy } from '../imports.ts'
+import { Baselines } from './baselines.ts'
+import { gate } from './gate.ts'
 import { instrumentedCopy, type Mutant } from './instrument.ts'
-import { baseline, judge, type TestFile, type Outcome } from './judge.ts'
+import { Judge, type TestFile, type Outcome } from './judge.ts'
+
+/** All of them are instrumented each time: then what a test comes past can be remembered. */
+const FOLDERS = 'jobs/{backup,restore,migration,clients}/**/*.ts'
 
 const { values } = parseArgs({
   options: {
@@ -24,6 +30,8 @@ const { values } = parseArgs({
     workers: { type: 'string', default: '2' },
     /** No further mutant is begun after so long. */
     minutes: { type: 'string', default: 'Infinity' },
+    /** Only tests in the folder of the mutant's file judge it; the score can only be lower so. */
+    own: { type: 'boolean', default: false },
   },
 })
 
@@ -34,38 +42,102 @@ const files = values.in
   .flatMap((path) => (path.endsWith('.ts') ? [path] : globSync(`${path}/**/*.ts`, { cwd: ROOT })))
   .toSorted()
 const seed = Number(values.seed ?? randomInt(1, 2 ** 31))
-const { folder, mutants } = await instrumentedCopy(ROOT, join(ROOT, 'dist/mutation/sample'), files)
+const all = [...new Set([...files, ...globSync(FOLDERS, { cwd: ROOT })])].toSorted()
+mkdirSync(join(ROOT, 'dist/mutation'), { recursive: true })
+const folder = mkdtempSync(join(ROOT, 'dist/mutation/sample-'))
+process.on('exit', () => rmSync(folder, { recursive: true, force: true }))
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(130))
+const copy = await instrumentedCopy(ROOT, folder, all)
+const mutants = copy.mutants.filter(({ file }) => files.includes(file))
 const size = Math.min(Number(values.size), mutants.length)
+const scope = { files: files.length, lines: linesOf(files), mutants: mutants.length }
 print(
-  `${files.length} files, ${mutants.length} mutants outside log lines; ${size} of them, seed ${seed}`,
+  `${scope.files} files of ${scope.lines} lines, ${scope.mutants} mutants outside log lines; ` +
+    `${size} of them, seed ${seed}`,
 )
 const drawn = sample(mutants, size, new Dice(seed))
-const tests = await baselines()
+const baselines = new Baselines(ROOT, copy, join(ROOT, 'dist/mutation/baselines'))
+const judge = new Judge(copy.folder)
+const reaching = testsReaching(drawn)
 const verdicts = new Map<Mutant, Outcome>()
-await inParallel(drawn, async (mutant) => {
-  if (Date.now() - started > Number(values.minutes) * 60_000) return
-  const outcome = await judge(folder, mutant, tests)
-  verdicts.set(mutant, outcome)
-  if (outcome.is === 'survived' || outcome.is === 'not covered') print(describe(mutant, outcome))
-})
-process.exitCode = summary() ? 0 : 1
 
-/** Those tests that reach one of the files and pass as they are. */
-async function baselines(): Promise<TestFile[]> {
-  const all = globSync('test/{jobs,hooks,crds,metacontroller}/**/*.test.ts', { cwd: ROOT })
-  const drawnFiles = [...new Set(drawn.map(({ file }) => file))]
-  const reaching = new Set(drawnFiles.flatMap((file) => [...reachedBy(file, all, ROOT)]))
-  const found: TestFile[] = []
-  await inParallel(
-    all.filter((file) => reaching.has(file)),
-    async (file) => {
-      const test = await baseline(folder, file)
-      if (test === undefined) print(`${file} fails without a change: it judges nothing`)
-      else found.push(test)
-    },
+await judgeAll(drawn, isOwnTest)
+// The tests of other folders are asked only for what those of its own leave.
+const left = drawn.filter((mutant) => isSurvivor(verdicts.get(mutant)))
+if (!values.own) await judgeAll(left, (mutant, test) => !isOwnTest(mutant, test))
+
+const survivors = drawn.filter((mutant) => isSurvivor(verdicts.get(mutant)))
+const explanations = survivors.map((mutant) => explanationOf(mutant))
+for (const [index, mutant] of survivors.entries()) {
+  print(describe(mutant, verdicts.get(mutant)?.is ?? '', explanations[index]))
+}
+const { passes, says } = gate({
+  outcomes: [...verdicts.values()].map(({ is }) => is),
+  explained: explanations.filter((why) => why !== undefined).length,
+  ...{ drawn: size, scope, least: Number(values.least) },
+})
+print(`${says}; seed ${seed}, ${seconds()} s`)
+process.exitCode = passes ? 0 : 1
+
+/** With those tests that reach its file, may judge it, and pass as they are. */
+async function judgeAll(
+  chosen: readonly Mutant[],
+  mayJudge: (mutant: Mutant, test: string) => boolean,
+): Promise<void> {
+  if (isOver()) return
+  const began = Date.now()
+  const testsOf = (mutant: Mutant) =>
+    [...(reaching.get(mutant.file) ?? [])].filter((test) => mayJudge(mutant, test))
+  const needed = [...new Set(chosen.flatMap(testsOf))].toSorted()
+  const known = new Map<string, TestFile | undefined>()
+  await inParallel(needed, async (test) => {
+    const found = await baselines.of(test)
+    known.set(test, found)
+    if (found === undefined) print(`${test} fails without a change: it judges nothing`)
+  })
+  print(
+    `${chosen.length} mutants, ${needed.length} test files in ${Math.round((Date.now() - began) / 1000)} s`,
   )
-  print(`${found.length} test files, ${seconds()} s`)
-  return found
+  await inParallel(chosen, async (mutant) => {
+    if (isOver()) return
+    const outcome = await judge.judge(
+      mutant,
+      testsOf(mutant).flatMap((test) => known.get(test) ?? []),
+    )
+    if (!isKill(outcome) && mayJudge === isOwnTest) {
+      print(`own tests: ${describe(mutant, outcome.is, explanationOf(mutant))}`)
+    }
+    const former = verdicts.get(mutant)
+    verdicts.set(mutant, former?.is === 'survived' && !isKill(outcome) ? former : outcome)
+  })
+}
+
+/** By source file: the test files that load it. */
+function testsReaching(chosen: readonly Mutant[]): Map<string, Set<string>> {
+  const tests = globSync('test/{jobs,hooks,crds,metacontroller}/**/*.test.ts', { cwd: ROOT })
+  const sources = [...new Set(chosen.map(({ file }) => file))]
+  return new Map(
+    sources.map((file) => {
+      const reached = reachedBy(file, tests, ROOT)
+      return [file, new Set(tests.filter((test) => reached.has(test)))]
+    }),
+  )
+}
+
+function isOwnTest({ file }: Mutant, test: string): boolean {
+  return test.startsWith(`test/${dirname(file).split('/').slice(0, 2).join('/')}/`)
+}
+
+function isKill({ is }: Outcome): boolean {
+  return is === 'killed' || is === 'timeout'
+}
+
+function isSurvivor(outcome: Outcome | undefined): boolean {
+  return outcome !== undefined && !isKill(outcome)
+}
+
+function explanationOf({ file, mutator, replacement, location }: Mutant): string | undefined {
+  return explained(file, { mutatorName: mutator, replacement, status: 'Survived', location })
 }
 
 async function inParallel<Item>(
@@ -80,30 +152,31 @@ async function inParallel<Item>(
 }
 
 /** Without repetition. */
-function sample(all: readonly Mutant[], count: number, dice: Dice): Mutant[] {
-  const left = [...all]
+function sample(from: readonly Mutant[], count: number, dice: Dice): Mutant[] {
+  const rest = [...from]
   return Array.from({ length: count }, () => {
-    const [one] = left.splice(dice.between(0, left.length - 1), 1)
+    const [one] = rest.splice(dice.between(0, rest.length - 1), 1)
     if (one === undefined) throw new Error('fewer mutants than are to be drawn')
     return one
   })
 }
 
-function describe({ file, line, mutator, original, replacement }: Mutant, { is }: Outcome): string {
+function describe(mutant: Mutant, is: string, why: string | undefined): string {
+  const { file, line, mutator, original, replacement } = mutant
   const short = (text: string) => text.replaceAll(/\s+/g, ' ').slice(0, 80)
-  return `${is}: ${file}:${line} ${mutator}: ${short(original)} -> ${short(replacement)}`
+  const change = `${file}:${line} ${mutator}: ${short(original)} -> ${short(replacement)}`
+  return `${is}: ${change}${why === undefined ? '' : ` (${why})`}`
 }
 
-function summary(): boolean {
-  const count = (is: Outcome['is']) => [...verdicts.values()].filter((one) => one.is === is).length
-  const killed = count('killed') + count('timeout')
-  const percent = verdicts.size === 0 ? 0 : (100 * killed) / verdicts.size
-  print(
-    `${verdicts.size} of ${mutants.length} mutants in ${files.length} files judged: ${killed} killed ` +
-      `(${count('timeout')} by time-out), ${count('survived')} survived, ${count('not covered')} not covered: ` +
-      `${percent.toFixed(1)} %, at least ${values.least} % are required; seed ${seed}, ${seconds()} s`,
+function linesOf(paths: readonly string[]): number {
+  return paths.reduce(
+    (sum, path) => sum + readFileSync(join(ROOT, path), 'utf8').split('\n').length - 1,
+    0,
   )
-  return percent >= Number(values.least) && verdicts.size === size
+}
+
+function isOver(): boolean {
+  return Date.now() - started > Number(values.minutes) * 60_000
 }
 
 function seconds(): number {

@@ -1,12 +1,23 @@
 /** The sampler: which mutants it creates, and that it distinguishes a detected one from a survivor. */
-import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
-import { execFileSync } from 'node:child_process'
+import {
+  appendFileSync,
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { ROOT } from '../files.ts'
-import { instrumentedCopy } from './instrument.ts'
-import { baseline, judge } from './judge.ts'
+import { instrumentedCopy, type Mutant } from './instrument.ts'
+import { Baselines } from './baselines.ts'
+import { gate, type Sample } from './gate.ts'
+import { baseline, Judge, type TestFile } from './judge.ts'
 import { isLogged, loggedIn } from './logged.ts'
 
 t.test('arguments of log calls are found, and nothing else', async (t) => {
@@ -26,11 +37,7 @@ t.test(
     const { folder, mutants } = await instrumentedCopy(root, join(root, 'dist'), ['sum.ts'])
     const test = await baseline(folder, 'sum.test.ts')
     if (test === undefined) throw new Error('the test fails without a change')
-    const verdicts = new Map<string, string>()
-    for (const mutant of mutants) {
-      const { is } = await judge(folder, mutant, [test])
-      verdicts.set(`${mutant.line} ${mutant.original} -> ${mutant.replacement}`, is)
-    }
+    const verdicts = await verdictsOf(folder, mutants, test)
     t.match(Object.fromEntries(verdicts), {
       '2 a + b -> a - b': 'killed',
       '5 a * b -> a / b': 'survived',
@@ -39,6 +46,101 @@ t.test(
     t.equal([...verdicts.keys()].filter((name) => name.startsWith('11 ')).length, 0, 'only logged')
   },
 )
+
+t.test('of a file only the tests that come past a mutant run', async (t) => {
+  const root = project(t)
+  writeFileSync(
+    join(root, 'sum.test.ts'),
+    [
+      "import { appendFileSync } from 'node:fs'",
+      "import t from 'tap'",
+      "import { difference, sum } from './sum.ts'",
+      'let shared = 0',
+      "const ran = (name: string) => appendFileSync('../ran', name)",
+      "t.test('sum', async (t) => { ran('s'); t.equal(sum(1, 2), 3); shared = 1 })",
+      "t.test('difference, and needs sum', async (t) => {",
+      "  ran('d'); difference(0, 0); t.equal(shared, 1)",
+      '})',
+    ].join('\n'),
+  )
+  const { folder, mutants } = await instrumentedCopy(root, join(root, 'dist'), ['sum.ts'])
+  const test = await baseline(folder, 'sum.test.ts')
+  if (test === undefined) throw new Error('the test fails without a change')
+  const ranFor = async (original: string, replacement: string) => {
+    const mutant = mutants.find(
+      (one) => one.original === original && one.replacement === replacement,
+    )
+    if (mutant === undefined) throw new Error('no such mutant')
+    writeFileSync(join(root, 'ran'), '')
+    const { is } = await new Judge(folder).judge(mutant, [test])
+    return [is, readFileSync(join(root, 'ran'), 'utf8')]
+  }
+  t.strictSame(await ranFor('a + b', 'a - b'), ['killed', 'ss'], 'once more without the mutant')
+  t.strictSame(
+    await ranFor('a - b', 'a + b'),
+    ['survived', 'ddsd'],
+    'it fails without the test before it, mutant or not: then all tests of the file run',
+  )
+})
+
+t.test('what a test comes past is remembered until something that it loads changes', async (t) => {
+  const root = project(t)
+  const recordedNow = async () => {
+    const copy = await instrumentedCopy(root, join(root, 'dist/copy'), ['sum.ts'])
+    const found = await new Baselines(root, copy, join(root, 'dist/memory')).of('sum.test.ts')
+    return found?.milliseconds
+  }
+  const first = await recordedNow()
+  t.type(first, 'number')
+  const memory = join(root, 'dist/memory/sum.test.ts.json')
+  const text = readFileSync(memory, 'utf8')
+  writeFileSync(memory, text.replace(`"milliseconds":${first}`, '"milliseconds":1234567'))
+  t.equal(await recordedNow(), 1234567, 'remembered')
+  appendFileSync(join(root, 'sum.ts'), '\n// changed\n')
+  t.not(await recordedNow(), 1234567, 'run again')
+  appendFileSync(join(root, 'sum.test.ts'), '\nthrow new Error("always")\n')
+  t.equal(await recordedNow(), undefined, 'fails')
+})
+
+t.test('the gate fails below the required share, and for a sample cut short', async (t) => {
+  const sample = (kills: number, survivors: number, more: Partial<Sample> = {}): Sample => ({
+    outcomes: [
+      ...Array<'killed'>(kills).fill('killed'),
+      ...Array<'survived'>(survivors).fill('survived'),
+    ],
+    explained: 0,
+    drawn: kills + survivors,
+    scope: { files: 3, lines: 400, mutants: 500 },
+    least: 85,
+    ...more,
+  })
+  t.strictSame(gate(sample(85, 15)), {
+    passes: true,
+    says:
+      'passed: 85 of 100 killed (0 by time-out): 85.0 %, at least 85 % are required; 15 survived and ' +
+      '0 not covered, 0 of them explained; 100 of 100 drawn judged, drawn from 500 mutants in 3 files of 400 lines',
+  })
+  t.equal(gate(sample(84, 16)).passes, false)
+  t.match(gate(sample(84, 16)).says, /^FAILED: 84 of 100 killed/)
+  t.equal(gate(sample(84, 16, { explained: 2 })).passes, true, '84 of 98')
+  t.equal(gate(sample(85, 15, { drawn: 101 })).passes, false, 'one was not judged')
+  t.equal(gate(sample(0, 0)).passes, false, 'nothing is no proof')
+  t.equal(gate(sample(0, 2, { explained: 2 })).passes, false, 'nothing was killed')
+})
+
+t.test('the command ends with 1 where the gate fails, and prints its scope', async (t) => {
+  const command = [
+    'test/mutation/sample/main.ts',
+    ...['--in', 'jobs/clients/s3/presign.ts', '--size', '2', '--minutes=-1'],
+  ]
+  const { status, stdout } = spawnSync(process.execPath, command, { cwd: ROOT, encoding: 'utf8' })
+  t.equal(status, 1)
+  t.match(stdout, /^1 files of \d+ lines, \d+ mutants outside log lines; 2 of them, seed \d+$/m)
+  t.match(
+    stdout,
+    /^FAILED: 0 of 0 killed .* 0 of 2 drawn judged, drawn from \d+ mutants in 1 files/m,
+  )
+})
 
 t.test('a test that fails without a change judges nothing', async (t) => {
   const root = project(t)
@@ -86,4 +188,18 @@ function project(t: Test): string {
   writeFileSync(join(root, '.gitignore'), 'node_modules\ndist\n')
   execFileSync('git', ['init', '-q'], { cwd: root })
   return root
+}
+
+async function verdictsOf(
+  folder: string,
+  mutants: readonly Mutant[],
+  test: TestFile,
+): Promise<Map<string, string>> {
+  const verdicts = new Map<string, string>()
+  const judge = new Judge(folder)
+  for (const mutant of mutants) {
+    const { is } = await judge.judge(mutant, [test])
+    verdicts.set(`${mutant.line} ${mutant.original} -> ${mutant.replacement}`, is)
+  }
+  return verdicts
 }

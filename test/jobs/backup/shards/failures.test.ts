@@ -1,7 +1,12 @@
 /** `backup run` by shard with failures: streams that break, replicas that die, shards that move, stores that stall. */
+import { Readable } from 'node:stream'
+import { pino } from 'pino'
 import t from 'tap'
+import { StorageError } from '../../../../crds/contract/errors.ts'
 import { EXIT } from '../../../../crds/contract/job.ts'
-import { verifiedBytes } from '../../../../jobs/backup/shards/stream-shard.ts'
+import type { RunContext } from '../../../../jobs/backup/context.ts'
+import { PARTS_EXHAUSTED } from '../../../../jobs/clients/s3/parts.ts'
+import { streamShard, verifiedBytes } from '../../../../jobs/backup/shards/stream-shard.ts'
 import type { Misbehaviour } from '../../../doubles/engine/misbehaviour.ts'
 import { tarOf } from '../../../doubles/engine/tar.ts'
 import { instantClock } from '../../job-world.ts'
@@ -238,3 +243,76 @@ t.test(
     await assertComplete(t, fixture)
   },
 )
+
+t.test(
+  'a node that does not know the collection does not end a backup that others know',
+  async (t) => {
+    const fixture = await shardFixture(t, { nodes: 2, replicationFactor: 2 })
+    let isStreaming = false
+    let unknown = 0
+    fixture.nodes[0]?.misbehave((request) => {
+      isStreaming ||= streamedShard(request) !== undefined
+      return undefined
+    })
+    // The node lags behind: it has not applied yet what the others have.
+    fixture.nodes[1]?.misbehave((request) => {
+      const { method, path } = request
+      isStreaming ||= streamedShard(request) !== undefined
+      const isOfShards = path.join('/') === 'collections/docs/cluster'
+      if (!isStreaming || method !== 'GET' || !isOfShards || unknown === 1) return undefined
+      unknown += 1
+      return {
+        ...{ status: 404, headers: { 'content-type': 'application/json' } },
+        body: '{"status":{"error":"Not found: Collection `docs` doesn\'t exist!"},"time":0}',
+      }
+    })
+    const { code, log } = await fixture.world.run({ parallelism: 1 })
+    t.equal(code, EXIT.done, log.slice(-2000))
+    t.equal(unknown, 1)
+    await assertComplete(t, fixture)
+  },
+)
+
+/** A shard whose stream fits in no upload of the planned parts. */
+function oversized(expectedBytes: number | undefined) {
+  const underestimated: string[] = []
+  const error = new StorageError('the object is larger', { reason: PARTS_EXHAUSTED })
+  const context = {
+    ...{ folder: 'nightly/b/', plan: { uid: 'uid-b', cluster: { replicas: 1 } } },
+    bucket: {
+      getJson: async () => undefined,
+      putJson: async () => true,
+      openUploads: async () => [],
+      delete: async () => undefined,
+      upload: async () => {
+        throw error
+      },
+    },
+    shardSizes: {
+      estimate: async () => expectedBytes,
+      markUnderestimated: (name: string, shard: number) => underestimated.push(`${name} ${shard}`),
+    },
+    tools: {
+      ...{ jobUid: 'job-1', podUid: 'pod-1', log: pino({ level: 'silent' }) },
+      time: { now: () => new Date(0) },
+      engineForPod: () => ({ open: async () => Readable.from([]) }),
+    },
+  }
+  const source = {
+    ...{ collection: 'docs', shard: { shardId: 1 }, node: 0, fingerprint: 'f' },
+    ...{ streams: 1, before: new Map() },
+  }
+  return { end: streamShard(source, context as unknown as RunContext), underestimated }
+}
+
+t.test('a shard larger than its estimate is streamed again in larger parts', async (t) => {
+  const { end, underestimated } = oversized(10)
+  await t.rejects(end, { code: 'EngineError', message: /docs.shard-1.*the object is larger/ })
+  t.strictSame(underestimated, ['docs 1'])
+})
+
+t.test('a shard larger than the largest parts hold is rejected', async (t) => {
+  const { end, underestimated } = oversized(undefined)
+  await t.rejects(end, { code: 'Rejected', message: /docs.shard-1.*the object is larger/ })
+  t.strictSame(underestimated, [])
+})

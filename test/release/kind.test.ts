@@ -1,0 +1,184 @@
+/**
+ * The workflow of kind and its script. Here kind and the registries are stand-ins that record how they are
+ * called: what is checked is which commands run, in which order, and that a failure of one of them is one of
+ * the script. The workflow itself runs on GitHub only.
+ */
+import { execFile } from 'node:child_process'
+import { chmodSync, cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import t, { type Test } from 'tap'
+import { parse } from 'yaml'
+
+const ROOT = join(import.meta.dirname, '../..')
+const PROGRAMS = ['kind', 'kubectl', 'docker', 'helm', 'curl', 'npx', 'npm']
+const text = (path: string) => readFileSync(join(ROOT, path), 'utf8')
+
+interface Entry {
+  runner: string
+  kubernetes: string
+  node: string
+  before: string
+  engine: string
+  suite: boolean
+}
+
+t.test(
+  'the matrix has the engines 1.16 to 1.19, both ends of Kubernetes and both platforms',
+  async (t) => {
+    const { jobs } = parse(text('.github/workflows/kind.yaml')) as {
+      jobs: { kind: { strategy: { matrix: { include: Entry[] } } } }
+    }
+    const entries = jobs.kind.strategy.matrix.include
+    const minors = (of: (entry: Entry) => string) =>
+      [...new Set(entries.map((entry) => of(entry).split('.').slice(0, 2).join('.')))].toSorted()
+    t.strictSame(
+      minors(({ engine }) => engine),
+      ['1.16', '1.17', '1.18', '1.19'],
+    )
+    t.strictSame([...new Set(entries.map(({ runner }) => runner))].toSorted(), [
+      'ubuntu-24.04',
+      'ubuntu-24.04-arm',
+    ])
+    const [, oldest] = /^kubeVersion: \W*>= ?(\d+\.\d+)/m.exec(text('chart/Chart.yaml')) ?? []
+    t.equal(
+      minors(({ kubernetes }) => kubernetes)[0],
+      `v${oldest ?? ''}`,
+      'the oldest of the chart',
+    )
+    for (const { node, kubernetes, before, engine } of entries) {
+      t.match(node, new RegExp(`^kindest/node:${kubernetes}@sha256:[0-9a-f]{64}$`))
+      const [from, to] = [before, engine].map((version) => Number(version.split('.')[1]))
+      t.ok(from !== undefined && to !== undefined && to - from <= 1, `${before} -> ${engine}`)
+    }
+  },
+)
+
+interface Behaviour {
+  /** A call that begins so ends with 1. */
+  failing?: string
+  count?: number
+  engine?: string
+}
+
+/** Runs `.ci/kind` in a copy of the files that it reads; returns the calls of the stand-ins. */
+async function run(
+  t: Test,
+  verb: string,
+  { failing = 'none', count = 2, engine = '1.18.3' }: Behaviour = {},
+) {
+  const root = t.testdir({ bin: {}, '.ci': {}, docs: {} })
+  for (const path of ['.ci/kind', 'docs/quickstart.md', 'docs/quickstart', 'docs/samples']) {
+    cpSync(join(ROOT, path), join(root, path), { recursive: true })
+  }
+  const log = join(root, 'calls')
+  writeFileSync(log, '')
+  mkdirSync(join(root, 'tmp'))
+  const standIn = `#!/bin/bash
+call="\${0##*/} $*"
+settings=
+[ "$call" = 'npm run --silent test:cluster' ] &&
+  settings=" $IMAGE $ENGINE_OLDER $ENGINE_NEWER $S3_ENDPOINT $S3_ACCESS_KEY_ID $S3_SECRET_ACCESS_KEY"
+echo "$call$settings" >>'${log}'
+case $call in
+'${failing}'*) exit 1 ;;
+'docker network inspect'*) printf 'fc00:f853::1\\n172.18.0.1\\n' ;;
+'curl'*/points/count*) echo '{"result":{"count":${count}}}' ;;
+esac
+`
+  for (const program of PROGRAMS) {
+    writeFileSync(join(root, 'bin', program), standIn)
+    chmodSync(join(root, 'bin', program), 0o755)
+  }
+  const env = {
+    PATH: `${join(root, 'bin')}:${process.env['PATH'] ?? ''}`,
+    TMPDIR: join(root, 'tmp'),
+    ...{ NODE_IMAGE: 'kindest/node:v1.37.0', ENGINE_BEFORE: '1.18.2', ENGINE: engine },
+  }
+  const ended = await promisify(execFile)(join(root, '.ci/kind'), [verb], { env }).then(
+    () => 0,
+    (error: unknown) => (error as { code: number }).code,
+  )
+  const calls = readFileSync(log, 'utf8').split('\n').filter(Boolean)
+  return {
+    code: ended,
+    calls,
+    sample: readFileSync(join(root, 'docs/samples/cluster.yaml'), 'utf8'),
+  }
+}
+
+t.test('up creates the cluster and installs Metacontroller as the quickstart does', async (t) => {
+  const { code, calls } = await run(t, 'up')
+  t.equal(code, 0)
+  t.strictSame(
+    calls.map((call) => call.split(' ').slice(0, 3).join(' ')),
+    ['kind create cluster', 'kubectl apply -k', 'kubectl rollout status'],
+  )
+  t.match(calls[0], '--image kindest/node:v1.37.0')
+  const manifests = calls[1]?.replace('kubectl apply -k ', '') ?? ''
+  t.match(text('docs/quickstart.md'), `kubectl apply -k "${manifests}"`)
+  t.not((await run(t, 'up', { failing: 'kubectl rollout' })).code, 0)
+})
+
+t.test('quickstart runs the commands of the page in their order', async (t) => {
+  const { code, calls, sample } = await run(t, 'quickstart', { engine: '1.17.1' })
+  t.equal(code, 0)
+  const marks = [
+    ...['docker build', 'helm upgrade --install', 'npx vec-operator doctor'],
+    ...['kubectl apply -f docs/quickstart/s3.yaml', 'kubectl apply -f docs/samples/cluster.yaml'],
+    ...['kubectl apply -f docs/quickstart/backup.yaml', 'npx vec-operator backup verify'],
+    ...['kubectl delete qcol books', 'kubectl apply -f docs/quickstart/restore.yaml'],
+    ...['kubectl wait --for=condition=Complete qr/first-restore', 'helm uninstall vec-operator'],
+  ]
+  const places = marks.map((mark) => calls.findIndex((call) => call.startsWith(mark)))
+  t.notOk(places.includes(-1), marks[places.indexOf(-1)] ?? 'all of them ran')
+  t.strictSame(
+    places,
+    places.toSorted((one, other) => one - other),
+  )
+  t.notOk(calls.some((call) => call.startsWith('kind create') || call.startsWith('kind delete')))
+  t.match(sample, /^ {2}version: 1\.17\.1$/m)
+  t.match(sample, /^ {2}replicas: 3$/m)
+})
+
+t.test('before engine 1.17.1 the quickstart has one node', async (t) => {
+  const { code, sample } = await run(t, 'quickstart', { engine: '1.16.3' })
+  t.equal(code, 0)
+  t.match(sample, /^ {2}version: 1\.16\.3$/m)
+  t.match(sample, /^ {2}replicas: 1$/m)
+})
+
+t.test('the quickstart fails with each of its commands, and when points are missing', async (t) => {
+  const waits = ['kubectl wait --for=condition=Complete qb', 'npx vec-operator backup verify']
+  for (const failing of [...waits, 'kubectl wait --for=condition=Complete qr', 'curl --fail']) {
+    const { code, calls } = await run(t, 'quickstart', { failing })
+    t.not(code, 0, failing)
+    t.match(
+      calls.findLast((call) => !call.startsWith('kubectl port-forward')),
+      failing,
+    )
+  }
+  t.not((await run(t, 'quickstart', { count: 1 })).code, 0, 'one point was restored')
+})
+
+t.test('suite runs the cluster suite with a store that pods and the runner reach', async (t) => {
+  const { code, calls } = await run(t, 'suite')
+  t.equal(code, 0)
+  const [, image] = /image: (\S+)/.exec(text('docs/quickstart/s3.yaml')) ?? []
+  t.match(calls.at(-2), `${image ?? ''} --port :7071 posix /data`)
+  t.equal(
+    calls.at(-1),
+    'npm run --silent test:cluster vec-operator:dev 1.18.2 1.18.3 http://172.18.0.1:7071 suite suite-secret',
+  )
+  t.not((await run(t, 'suite', { failing: 'npm run' })).code, 0)
+})
+
+t.test('down deletes the cluster and the store, and nothing else is a verb', async (t) => {
+  t.strictSame((await run(t, 'down')).calls, [
+    'docker rm --force vec-operator-s3',
+    'kind delete cluster',
+  ])
+  const unknown = await run(t, 'destroy')
+  t.equal(unknown.code, 2)
+  t.strictSame(unknown.calls, [])
+})
