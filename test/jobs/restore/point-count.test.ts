@@ -166,7 +166,7 @@ t.test(
   async (t) => {
     const counted: string[] = []
     const { code, result } = await restored(t, (stood) =>
-      onNodes(stood, (request, node) => {
+      onNodes(stood, (request) => {
         if (!isExactCount(request)) return undefined
         const [, , , shard = ''] = request.path
         counted.push(shard)
