@@ -12,8 +12,8 @@ import {
 } from '../../../jobs/restore/placement.ts'
 import type { ShardItem } from '../../../jobs/manifest-check.ts'
 import { firstMisplaced, plannedMoves } from '../../../jobs/restore/shard-transfers.ts'
-import { rejectOverCapacity } from '../../../jobs/restore/target-checks.ts'
-import { runGroupsConcurrently } from '../../../jobs/retry.ts'
+import { nodeLoads, rejectOverCapacity } from '../../../jobs/restore/target-checks.ts'
+import { RetryBudget, runGroupsConcurrently } from '../../../jobs/retry.ts'
 
 const GIB = 2 ** 30
 
@@ -161,4 +161,38 @@ t.test('after a failure no task starts, and tasks in progress end', async (t) =>
   await t.rejects(work, { message: 'c failed' })
   t.strictSame(begun, ['a', 'c'])
   t.strictSame(ended, ['a'])
+})
+
+t.test('a node receives the bytes of the shards that are placed on it', async (t) => {
+  const context = {
+    plan: { cluster: { replicas: 3 } },
+    retryBudget: new RetryBudget(),
+    tools: {
+      signal: new AbortController().signal,
+      engineForPod: (_: unknown, node: number) => ({
+        call: async () => ({ app: { system: node === 2 ? {} : { disk_size: 1024 * (node + 1) } } }),
+      }),
+    },
+  } as unknown as Parameters<typeof nodeLoads>[2]
+  const docs = shardItem([
+    [5, [0]],
+    [2, [1]],
+  ])
+  const logs = { ...shardItem([[1, [0]]]), name: 'logs' }
+  const placements = new Map([
+    [
+      'docs',
+      new Map([
+        [0, [0, 1]],
+        [1, [1]],
+      ]),
+    ],
+    ['logs', new Map([[0, [0]]])],
+  ])
+  t.strictSame(await nodeLoads([docs, logs], placements, context), [
+    { node: 0, bytes: 6 * GIB, disk: 2 ** 20 },
+    { node: 1, bytes: 7 * GIB, disk: 2 * 2 ** 20 },
+    { node: 2, bytes: 0 },
+  ])
+  t.strictSame(await nodeLoads([], placements, context), [])
 })

@@ -109,6 +109,7 @@ async function judgeAll(
     }
     const former = verdicts.get(mutant)
     verdicts.set(mutant, former?.is === 'survived' && !isKill(outcome) ? former : outcome)
+    if (verdicts.size % 20 === 0) print(`${verdicts.size} of ${size} judged, ${seconds()} s`)
   })
 }
 
