@@ -204,7 +204,7 @@ function desiredShards(
   nodes: number,
   lost: number[],
 ): DesiredShards {
-  const { annotations, uid = '' } = metadata
+  const { annotations, uid } = metadata
   const accepted = annotations?.[ANNOTATIONS.acceptRisk]?.split(',').map((risk) => risk.trim())
   const progress = parseProgress(annotations?.[ANNOTATIONS.progress], uid)
   const { balance, maxTransfers } = spec.shards

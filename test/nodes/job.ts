@@ -10,7 +10,7 @@ import { program } from '../program.ts'
 import { CLUSTER, NAMESPACE, RELEASE, type NodesWorld } from './world.ts'
 
 /** The part of a plan that differs from run to run. */
-export type Work = Pick<ShardsPlan, 'nodes' | 'lost' | 'zones'>
+export type Work = Pick<ShardsPlan, 'nodes' | 'lost' | 'zones' | 'balance'>
 
 export interface Ended {
   /** Absent if no Job has reported an end in time. */
@@ -127,7 +127,6 @@ export class ShardJobs {
         replicas: this.#world.replicas,
       },
       repair: true,
-      balance: true,
       maxTransfers: MOST_TRANSFERS,
       // A single node has one replica of each shard.
       allowsFewerReplicas: true,

@@ -7,6 +7,7 @@ import { randomInt } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { inspect, parseArgs } from 'node:util'
 import { engineBin } from '../hard/seed.ts'
+import { picture } from './picture.ts'
 import { draw, type Plan } from './plan.ts'
 import { runRound, type Result } from './round.ts'
 
@@ -20,8 +21,8 @@ const { values } = parseArgs({
     'at-once': { type: 'string', default: '1' },
     /** The chart alone, without the operator. */
     control: { type: 'boolean', default: false },
-    /** Writes the samples of the first round as JSON. */
-    samples: { type: 'string' },
+    /** Writes a picture of the first round: Active replicas of each shard over time, as SVG. */
+    picture: { type: 'string' },
     /** A plan as JSON, instead of one drawn from a seed. */
     plan: { type: 'string' },
   },
@@ -69,8 +70,8 @@ async function runOne(plan: Plan, ownOctet: number): Promise<void> {
     const result = await runRound(plan, { bin: bin ?? '', octet: ownOctet, isControl })
     count(result)
     printResult(plan, result, Math.round((Date.now() - begun) / 1000))
-    if (values.samples !== undefined && total.rounds === 1) {
-      writeFileSync(values.samples, JSON.stringify(result.samples))
+    if (values.picture !== undefined && plan === plans[0]) {
+      writeFileSync(values.picture, picture(result.samples, `seed ${plan.seed}`))
     }
     if (result.findings.length === 0) return
   } catch (error) {

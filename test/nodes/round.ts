@@ -161,9 +161,11 @@ class Round {
     say(what)
     this.#strikes.start()
     const { zones } = this.#plan
-    const ended = this.#isControl
-      ? await pause(CONTROL_MS)
-      : await this.#jobs.until({ nodes, lost, zones }, WORK_MS)
+    // As the hook decides: balance is due after the number of nodes has changed.
+    const balance = lost.length === 0
+    let ended: Ended | undefined
+    if (this.#isControl) await pause(CONTROL_MS)
+    else ended = await this.#jobs.until({ nodes, lost, zones, balance }, WORK_MS)
     await this.#strikes.stop()
     const why = await this.#incomplete(nodes)
     const took = `${Math.round((Date.now() - started) / 1000)} s`
@@ -273,8 +275,8 @@ async function until(met: () => Promise<boolean>, ms: number): Promise<boolean> 
   }
 }
 
-function pause(ms: number): Promise<undefined> {
-  return new Promise((resolve) => setTimeout(() => resolve(undefined), ms))
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms))
 }
 
 function say(line: string): void {

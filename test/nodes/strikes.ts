@@ -43,7 +43,6 @@ export class Strikes {
   async #run(): Promise<void> {
     while (!this.#over) {
       await this.#pause(this.#meanMs * 2 * this.#dice.next())
-      if (this.#over) return
       const strike = this.#dice.oneOf(STRIKES)
       if (await this.#strike(strike)) {
         this.struck.set(strike, (this.struck.get(strike) ?? 0) + 1)
@@ -54,6 +53,7 @@ export class Strikes {
 
   /** Whether it could be done. */
   async #strike(strike: Strike): Promise<boolean> {
+    if (this.#over) return false
     const { world, jobs, watch } = this.#targets
     switch (strike) {
       case 'Job killed':
