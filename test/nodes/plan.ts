@@ -59,7 +59,7 @@ export function draw(seed: number): Plan {
     shards: dice.between(3, 6),
     zones,
     stages,
-    strikeMs: dice.between(8_000, 25_000),
+    strikeMs: dice.between(15_000, 40_000),
   }
 }
 
