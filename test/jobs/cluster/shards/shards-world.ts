@@ -41,8 +41,8 @@ const CLAIM = 'qdrant-storage'
 interface Pods {
   /** Loopback port, while it runs. */
   port(ordinal: number): number | undefined
-  /** Returns false if the node cannot start. */
-  start(ordinal: number): Promise<boolean>
+  /** Returns false if the node cannot start. The volume is new if the pod had no claim before. */
+  start(ordinal: number, hasNewVolume: boolean): Promise<boolean>
   stop(ordinal: number): Promise<void>
 }
 
@@ -74,8 +74,15 @@ export async function openCluster(t: Test, count: number, pods: Pods) {
     await api.create(podOf(`vec-a-${ordinal}`))
     await setReady(ordinal, isReady)
   }
+  /** Whether there was none. */
+  const createClaim = async (ordinal: number) => {
+    const name = `${CLAIM}-vec-a-${ordinal}`
+    if ((await api.get(reference('v1', 'PersistentVolumeClaim', name))) !== undefined) return false
+    await api.create(claimOf(name))
+    return true
+  }
   for (let ordinal = 0; ordinal < count; ordinal += 1) {
-    await api.create(claimOf(`${CLAIM}-vec-a-${ordinal}`))
+    await createClaim(ordinal)
     await createPod(ordinal, true)
   }
 
@@ -102,7 +109,9 @@ export async function openCluster(t: Test, count: number, pods: Pods) {
       names.delete(name)
     }
     for (let ordinal = 0; ordinal < desired; ordinal += 1) {
-      if (!names.has(`vec-a-${ordinal}`)) await createPod(ordinal, await pods.start(ordinal))
+      if (names.has(`vec-a-${ordinal}`)) continue
+      const isReady = await pods.start(ordinal, await createClaim(ordinal))
+      await createPod(ordinal, isReady)
     }
   }
 
@@ -120,6 +129,11 @@ export async function openCluster(t: Test, count: number, pods: Pods) {
     setReady,
     setReplicas: (desired: number) =>
       api.patch(reference(API_VERSION, 'VecCluster', 'a'), { spec: { replicas: desired } }),
+    /** As helm does it when nodes are added. */
+    async scale(desired: number) {
+      await api.patch(reference('apps/v1', 'StatefulSet', 'vec-a'), { spec: { replicas: desired } })
+      await settle()
+    },
     async run(
       parts: Partial<ShardsPlan>,
       { pod = 'pod-1', ...options }: RunOptions & { pod?: string },
@@ -167,7 +181,8 @@ export async function shardsWorld(
   }
   const cluster = await openCluster(t, count, {
     port: (ordinal) => nodes.get(ordinal)?.port,
-    async start(ordinal) {
+    async start(ordinal, hasNewVolume) {
+      if (hasNewVolume) lostVolumes.add(ordinal)
       // A pod with an empty volume joins only if its former peer has no shards left.
       if (lostVolumes.has(ordinal) && !engine.rejoinEmpty(ordinal)) return false
       lostVolumes.delete(ordinal)
