@@ -308,8 +308,11 @@ export const CLUSTER_REASONS: readonly Reason[] = [
   {
     reason: 'ShardStep',
     event: 'Normal',
-    messages: ['<collection>/<shard>: <what is done>'],
-    cause: 'The Job on the shards has begun another step.',
+    messages: [
+      '<collection>/<shard>: replicating from <node> to <node>',
+      '<collection>/<shard>: repairing the replica on <node> from <node>',
+    ],
+    cause: 'The Job on the shards has begun to copy a replica.',
     fix: NOTHING_TO_DO,
   },
   {

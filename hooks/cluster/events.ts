@@ -19,7 +19,7 @@ export function eventsOf(
   now: Date,
 ): KubernetesEvent[] {
   const changes = conditions
-    .filter((condition) => isNewEvent(cluster, condition))
+    .filter((condition) => isNewEvent(cluster, condition) && !isRepeated(condition, conditions))
     .map((condition) => {
       const { reason, message } = condition
       const type = isWarning(condition) ? 'Warning' : 'Normal'
@@ -29,13 +29,16 @@ export function eventsOf(
   return step === undefined ? changes : [...changes, step]
 }
 
-/** One Event for each step on the shards, without the share of it that is done. */
+/** The steps that take long: those that copy a replica. */
+const COPY = /: (replicating|repairing) /
+
+/** One Event for each copy of a replica, without the share of it that is done. */
 function stepEvent(
   cluster: VecCluster,
   step: string | undefined,
   { run = 0, now }: { run: number | undefined; now: Date },
 ): KubernetesEvent | undefined {
-  if (step === undefined) return undefined
+  if (step === undefined || !COPY.test(step)) return undefined
   const message = withoutProgress(step)
   if (withoutProgress(cluster.status?.shards?.step ?? '') === message) return undefined
   const transition = shortHash(String(run), message)
@@ -65,6 +68,13 @@ function isNewEvent(cluster: VecCluster, { type, status, reason, message }: Cond
     default:
       return false
   }
+}
+
+/** What keeps nodes from being removed is in both conditions, and one Event. */
+function isRepeated({ type, reason, message }: Condition, conditions: Condition[]): boolean {
+  if (type !== 'ShardsPlaced') return false
+  const applied = conditions.find((condition) => condition.type === 'Applied')
+  return applied?.reason === reason && applied.message === message
 }
 
 function isWarning({ type, status, reason }: Condition): boolean {

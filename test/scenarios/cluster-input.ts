@@ -219,27 +219,56 @@ const skippedMinor: Scenario = {
 
 const scaleDown: Scenario = {
   title:
-    'H5: no shard may be lost by changing a number: scale-down is refused while a node holds shards',
+    'H5: no shard may be lost by changing a number: scale-down is refused while a collection needs the node',
   async run(world, t) {
     const namespace = await world.namespace('scale-down')
     const reference = await running(world, namespace, 'a', { replicas: 3 })
     const pod = { namespace, name: 'vec-a-0' }
     const vectors = { size: 4, distance: 'Dot' }
-    await world.engine(pod, 'PUT', '/collections/books', { vectors, shard_number: 3 })
+    const books = { vectors, shard_number: 3, replication_factor: 3 }
+    await world.engine(pod, 'PUT', '/collections/books', books)
     await world.patch(reference, { spec: { replicas: 2 } })
-    const refused = await untilReason(world, reference, 'ShardsWouldBeLost', 240)
-    t.match(conditionIn(refused, 'Applied')?.message, /books shard \d+ on node 2/)
+    const refused = await untilReason(world, reference, 'NotEnoughNodes', 240)
+    t.match(conditionIn(refused, 'Applied')?.message, '"books" has replication factor 3')
     const set = { apiVersion: 'apps/v1', kind: 'StatefulSet', namespace, name: 'vec-a' }
     t.match(await world.get(set), { spec: { replicas: 3 } })
     const annotations = { 'vec-operator.dev/accept-risk': 'shard-loss' }
     await world.patch(reference, { metadata: { annotations } })
-    await world.waitFor(
-      set,
-      'two replicas',
-      (object) => (object as { spec?: { replicas?: number } } | undefined)?.spec?.replicas === 2,
-      240,
-    )
+    await untilReplicas(world, set, 2)
   },
+}
+
+const drain: Scenario = {
+  title: 'H5: the shards of a removed node are moved to the remaining ones before it is removed',
+  async run(world, t) {
+    const namespace = await world.namespace('drain')
+    const reference = await running(world, namespace, 'a', { replicas: 3 })
+    const pod = { namespace, name: 'vec-a-0' }
+    const vectors = { size: 4, distance: 'Dot' }
+    await world.engine(pod, 'PUT', '/collections/books', { vectors, shard_number: 3 })
+    await world.patch(reference, { spec: { replicas: 2 } })
+    const set = { apiVersion: 'apps/v1', kind: 'StatefulSet', namespace, name: 'vec-a' }
+    await untilReplicas(world, set, 2)
+    const { result } = (await world.engine(pod, 'GET', '/collections/books/cluster')) as {
+      result: { local_shards: { shard_id: number }[]; remote_shards: { shard_id: number }[] }
+    }
+    const shards = [...result.local_shards, ...result.remote_shards]
+    t.strictSame(
+      shards.map(({ shard_id }) => shard_id).toSorted((a, b) => a - b),
+      [0, 1, 2],
+      'each shard is on one of the remaining nodes',
+    )
+    await untilApplied(world, reference)
+  },
+}
+
+function untilReplicas(world: World, set: Parameters<World['get']>[0], count: number) {
+  return world.waitFor(
+    set,
+    `${count} replicas`,
+    (object) => (object as { spec?: { replicas?: number } } | undefined)?.spec?.replicas === count,
+    300,
+  )
 }
 
 export const clusterInput: Scenario[] = [
@@ -254,4 +283,5 @@ export const clusterInput: Scenario[] = [
   downgrade,
   skippedMinor,
   scaleDown,
+  drain,
 ]

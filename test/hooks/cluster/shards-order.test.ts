@@ -142,6 +142,7 @@ t.test('helm does not remove a node whose drain is refused, and says why', async
   t.strictSame(condition(decision, 'Applied'), ['False', 'NotEnoughNodes', 'factor 3'])
   t.strictSame(condition(decision, 'ShardsPlaced'), ['False', 'NotEnoughNodes', 'factor 3'])
   t.equal(decision.status.phase, 'Running')
+  t.equal(decision.events?.filter(({ reason }) => reason === 'NotEnoughNodes').length, 1)
   t.equal(decision.resyncAfterSeconds, 30)
   t.strictSame(
     decision.leases?.map(({ action }) => action),

@@ -161,13 +161,24 @@ t.test('while the Job runs, the status shows what it reports', async (t) => {
   const jobs = [helmJob({ verb: 'shards', run: 2 })]
   const reported = progress({
     ...{ verb: 'shards', run: 2, state: 'Started', applied: applied() },
-    shards: { ...RESULT, step: 'docs/3: 62 %', purpose: 'scale-in', secondsLeft: 90 },
+    shards: {
+      ...RESULT,
+      step: 'docs/3: replicating from node 2 to node 1 (62 %)',
+      purpose: 'scale-in',
+      secondsLeft: 90,
+    },
   })
   const cluster = threeNodes({ status: { shards: { replicas: 12, activeReplicas: 11 } } })
   const { shards: _, ...observed } = observedShards({ cluster, jobs, progress: reported })
   const decision = sync(observed, context)
   t.strictSame(decision.status.shards, {
-    ...{ replicas: 12, activeReplicas: 11, step: 'docs/3: 62 %', stepsDone: 3, stepsLeft: 9 },
+    ...{
+      replicas: 12,
+      activeReplicas: 11,
+      step: 'docs/3: replicating from node 2 to node 1 (62 %)',
+      stepsDone: 3,
+      stepsLeft: 9,
+    },
     ...{ bytesMoved: 300, bytesLeft: 900, secondsLeft: 90 },
   })
   t.strictSame(condition(decision, 'ShardsPlaced'), [
@@ -176,7 +187,7 @@ t.test('while the Job runs, the status shows what it reports', async (t) => {
   t.equal(decision.resyncAfterSeconds, 30)
   t.match(decision.events?.slice(1), [
     { reason: 'Draining', type: 'Normal' },
-    { reason: 'ShardStep', message: 'docs/3: 62 %' },
+    { reason: 'ShardStep', message: 'docs/3: replicating from node 2 to node 1' },
   ])
   const silent = { ...reported, at: ago(700) }
   t.strictSame(
@@ -185,8 +196,10 @@ t.test('while the Job runs, the status shows what it reports', async (t) => {
   )
 })
 
-t.test('each step is one Event, whatever share of it is done', async (t) => {
+t.test('each copy is one Event, whatever share of it is done; other steps are none', async (t) => {
   const jobs = [helmJob({ verb: 'shards', run: 2 })]
+  const copyOf = (shard: number, percent: number) =>
+    `docs/${shard}: replicating from node 2 to node 1 (${percent} %)`
   const eventsAt = (before: string, now: string) => {
     const status = { shards: { step: before }, conditions: [] }
     const report = progress({ verb: 'shards', run: 2, state: 'Started', applied: applied() })
@@ -195,8 +208,9 @@ t.test('each step is one Event, whatever share of it is done', async (t) => {
     const { events = [] } = sync(observedShards({ cluster, jobs, progress: reported }), context)
     return events.filter(({ reason }) => reason === 'ShardStep').map(({ message }) => message)
   }
-  t.strictSame(eventsAt('docs/3: a copy (10 %)', 'docs/3: a copy (62 %)'), [])
-  t.strictSame(eventsAt('docs/3: a copy (10 %)', 'docs/4: a copy (1 %)'), ['docs/4: a copy'])
+  t.strictSame(eventsAt(copyOf(3, 10), copyOf(3, 62)), [])
+  t.strictSame(eventsAt(copyOf(3, 10), 'docs/3: dropping the replica on node 2'), [])
+  t.strictSame(eventsAt(copyOf(3, 10), copyOf(4, 1)), ['docs/4: replicating from node 2 to node 1'])
 })
 
 t.test('a Job that does not start, or has lost its Leases, is recreated', async (t) => {
