@@ -111,7 +111,8 @@ class ShardsRun {
       if (!(await this.#finishRemoval())) return 'wait'
       const set = await readStatefulSet(this.#plan, this.#tools)
       if (set === undefined) {
-        return this.#ended('Refused', 'NotFound', `StatefulSet ${this.#plan.release} not found`)
+        const message = `querying the shards failed: StatefulSet ${this.#plan.release} not found`
+        return this.#ended('Refused', 'ShardsUnknown', message)
       }
       const view = await this.#observe(set.spec.replicas ?? 1)
       const failed = this.#transfers.observe(view, time.now().getTime())
@@ -258,7 +259,8 @@ class ShardsRun {
     const rejections = (this.#rejections.get(text) ?? 0) + 1
     this.#rejections.set(text, rejections)
     if (rejections < MAX_FAILURES) return 'wait'
-    return this.#ended('Failed', 'EngineFailed', `${text}: ${error.message}`)
+    const message = `${text} failed ${rejections} times: ${error.message}`
+    return this.#ended('Failed', 'TransferFailed', message)
   }
 
   async #removePeer(

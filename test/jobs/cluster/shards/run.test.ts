@@ -333,13 +333,38 @@ t.test('a transfer that is rejected three times ends the Job', async (t) => {
   })
 })
 
+t.test('a peer that cannot be removed three times ends the Job', async (t) => {
+  const world = await shardsWorld(t, { nodes: 3, shards: 3 })
+  for (const node of world.nodes.values()) {
+    node.misbehave(({ method, path }) =>
+      method === 'DELETE' && path[0] === 'cluster'
+        ? {
+            status: 400,
+            body: '{"status":{"error":"Bad request: there are shards on it"},"time":0}',
+          }
+        : undefined,
+    )
+  }
+  await world.setReplicas(2)
+  const { code, log } = await world.run({ nodes: 2 })
+  t.equal(code, EXIT.failed, log)
+  const { peers, replicas, claims } = await world.state()
+  t.strictSame([peers, replicas, Object.values(claims)], [[0, 1, 2], 3, Array(3).fill('in use')])
+  t.match(await world.progress(), {
+    state: 'Failed',
+    reason: 'TransferFailed',
+    message: /^removing node 2 from the cluster failed 3 times: .*there are shards on it$/,
+  })
+  t.equal(log.match(/api call method=DELETE path=\S+cluster\/peer/g)?.length, 3)
+})
+
 t.test('a missing StatefulSet is refused', async (t) => {
   const world = await shardsWorld(t, { nodes: 1, shards: 1, factor: 1 })
   const { code } = await world.run({ release: 'vec-b' })
   t.equal(code, EXIT.failed)
   t.match(await world.progress(), {
     state: 'Refused',
-    reason: 'NotFound',
-    message: 'StatefulSet vec-b not found',
+    reason: 'ShardsUnknown',
+    message: 'querying the shards failed: StatefulSet vec-b not found',
   })
 })
