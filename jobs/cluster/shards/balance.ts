@@ -17,6 +17,11 @@ import type { ClusterView, DesiredShards, Move, PeerView } from './view.ts'
  * otherwise growing shards would be moved back and forth.
  */
 const MIN_GAIN = 0.2
+/**
+ * Nodes are balanced if they differ by no more than this part of what a node holds on average: a
+ * transfer of a small shard would cost more than it gains.
+ */
+const MIN_IMBALANCE = 0.1
 
 interface Candidate {
   move: Move
@@ -31,13 +36,16 @@ export function bestMove(view: ClusterView, desired: DesiredShards): Move | unde
   if (view.transfers.length >= desired.maxTransfers) return undefined
   const load = bytesByPeer(view, desired)
   const peers = remainingMembers(view, desired)
+  const minDifference = (MIN_IMBALANCE * sum([...load.values()])) / Math.max(1, peers.length)
   let best: Candidate | undefined
   for (const shard of shardsOf(view)) {
     if (hasTransfer(view, shard) || !isComplete(view, shard, desired)) continue
     for (const source of peers) {
       if (!shard.replicas.some(({ peer }) => peer === source.id)) continue
       for (const target of peers) {
-        const candidate = candidateOf(view, { shard, source, target, load })
+        const candidate = candidateOf(view, {
+          ...{ shard, source, target, load, minDifference },
+        })
         if (candidate !== undefined && isBetter(candidate, best)) best = candidate
       }
     }
@@ -59,11 +67,13 @@ interface PossibleMove {
   source: PeerView
   target: PeerView
   load: ReadonlyMap<number, number>
+  /** Of the bytes on source and target. */
+  minDifference: number
 }
 
 function candidateOf(
   view: ClusterView,
-  { shard, source, target, load }: PossibleMove,
+  { shard, source, target, load, minDifference }: PossibleMove,
 ): Candidate | undefined {
   const isHolder = shard.replicas.some(({ peer }) => peer === target.id)
   if (isHolder || !hasSpace(target, shard)) return undefined
@@ -72,7 +82,8 @@ function candidateOf(
   if (isShared(target.zone) && !isShared(source.zone)) return undefined
   const separatesZones = isShared(source.zone) && !isShared(target.zone)
   const difference = (load.get(source.id) ?? 0) - (load.get(target.id) ?? 0)
-  if (!separatesZones && difference <= shard.bytes * (1 + MIN_GAIN)) return undefined
+  const isTooSmall = difference <= Math.max(shard.bytes * (1 + MIN_GAIN), minDifference)
+  if (!separatesZones && isTooSmall) return undefined
   return {
     move: { collection: shard.collection, shard: shard.id, from: source.id, to: target.id },
     separatesZones,
@@ -84,4 +95,8 @@ function isBetter(candidate: Candidate, best: Candidate | undefined): boolean {
   if (best === undefined) return true
   if (candidate.separatesZones !== best.separatesZones) return candidate.separatesZones
   return candidate.gain > best.gain
+}
+
+function sum(values: readonly number[]): number {
+  return values.reduce((total, value) => total + value, 0)
 }
