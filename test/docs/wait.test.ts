@@ -1,7 +1,6 @@
 /** The `kubectl wait --for=condition=...` command on the page of each kind works. */
 import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { parseAllDocuments } from 'yaml'
