@@ -12,6 +12,7 @@ import { ANNOTATIONS, API_GROUP } from './contract/names.ts'
 import type { AnyObject } from './kubernetes.ts'
 import { VecMigration } from './migration.ts'
 import { VecRestore } from './restore.ts'
+import { isOlder } from './versions.ts'
 
 /** The part of structural OpenAPI schemas that the CRDs use. */
 export interface OpenApiSchema {
@@ -182,25 +183,8 @@ export function outdatedCrdReason(
     : undefined
 }
 
-/** Compares semantic versions; a pre-release sorts before its release. */
-export function isOlder(version: string, than: string): boolean {
-  const [left, right] = [parseVersion(version), parseVersion(than)]
-  for (const [index, number] of left.numbers.entries()) {
-    const other = right.numbers[index] ?? 0
-    if (number !== other) return number < other
-  }
-  if (left.pre === right.pre || left.pre === '') return false
-  return right.pre === '' || left.pre < right.pre
-}
-
 export function crdName(plural: string): string {
   return `${plural}.${API_GROUP}`
-}
-
-function parseVersion(version: string): { numbers: number[]; pre: string } {
-  const [, release = '', pre = ''] = /^v?([0-9.]+)-?([^+]*)/.exec(version) ?? []
-  const numbers = release.split('.').map(Number)
-  return { numbers: [numbers[0] ?? 0, numbers[1] ?? 0, numbers[2] ?? 0], pre }
 }
 
 export const RESOURCES = [

@@ -11,6 +11,7 @@ import {
   type MutableField,
 } from './mutable-fields.ts'
 import { fromPaths, withoutNulls, type PlainObject } from './plain-object.ts'
+import { parseVersion } from '../versions.ts'
 
 const FreeFormObject = Type.Record(Type.String(), Type.Unknown())
 const OptionalObject = Type.Optional(Type.Union([FreeFormObject, Type.Null()]))
@@ -204,12 +205,8 @@ const NEWEST_KNOWN_MINOR = 19
 
 /** Whether an engine of this version supports at least one of the fields. */
 export function supportsAny(fields: readonly string[], engineVersion: string): boolean {
-  const minor = minorVersion(engineVersion)
+  const { major, minor } = parseVersion(engineVersion)
   // A newer engine may support fields that are not in the table.
-  if (minor > NEWEST_KNOWN_MINOR) return fields.length > 0
+  if (major !== 1 || minor > NEWEST_KNOWN_MINOR) return fields.length > 0
   return fields.some((name) => (HNSW_FIELDS.get(name) ?? Infinity) <= minor)
-}
-
-function minorVersion(version: string): number {
-  return Number(/^1\.(\d+)/.exec(version)?.[1] ?? Infinity)
 }

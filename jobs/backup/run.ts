@@ -6,6 +6,7 @@
 import { Type } from '@sinclair/typebox'
 import { backupFolder, manifestKey } from '../../crds/contract/backup-keys.ts'
 import { StorageError } from '../../crds/contract/errors.ts'
+import { compareVersions } from '../../crds/versions.ts'
 import type { BackupPlan } from '../../crds/contract/job.ts'
 import { MANIFEST_VERSION, type ManifestCollection } from '../../crds/contract/manifest.ts'
 import { API_VERSION } from '../../crds/contract/names.ts'
@@ -23,7 +24,6 @@ import {
   aliasChanges,
   clusterCollections,
   clusterVersion,
-  compareVersions,
   pointCounts,
   readAliases,
   selectCollections,

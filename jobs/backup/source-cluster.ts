@@ -101,11 +101,6 @@ export function requireSameVersion(views: { node: number; version: string }[]): 
   throw new EngineError(`the nodes run different versions: ${each.join(', ')}`)
 }
 
-/** `1.9.0` before `1.18.0`. */
-export function compareVersions(a: string, b: string): number {
-  return a.localeCompare(b, 'en', { numeric: true })
-}
-
 export type Aliases = NonNullable<Manifest['aliases']>
 
 /** Sorted by name. */

@@ -4,6 +4,7 @@
  */
 import { EngineError, Rejected } from '../../crds/contract/errors.ts'
 import { formatBytes } from '../../crds/units.ts'
+import { isSameOrNextMinor, parseVersion } from '../../crds/versions.ts'
 import { readConsistentState } from '../cluster-consistency.ts'
 import { retryTransient } from '../retry.ts'
 import { engineOn, ordinals, recoveryOn, type PreflightContext } from './context.ts'
@@ -64,9 +65,7 @@ async function clusterVersion(context: CheckContext): Promise<string> {
 
 /** A snapshot can be read by the minor version that wrote it and by the next one. */
 export function requireCompatibleVersion(version: string, engineVersion: string): void {
-  const [major, minor] = parseVersion(version)
-  const [backupMajor, backupMinor] = parseVersion(engineVersion)
-  if (major === backupMajor && (minor === backupMinor || minor === backupMinor + 1)) return
+  if (isSameOrNextMinor(engineVersion, version)) return
   throw new Rejected(
     `Backup was taken by engine ${engineVersion} but the target runs ${version}: a snapshot is read by the same minor version or the next one`,
   )
@@ -76,13 +75,17 @@ export function requireCompatibleVersion(version: string, engineVersion: string)
  * Whether an engine that supports a restore into several nodes can read snapshots of this version.
  */
 export function canRestoreToSeveralNodes(engineVersion: string): boolean {
-  const [major, minor] = parseVersion(engineVersion)
-  const [firstMajor, firstMinor] = parseVersion(MIN_MULTI_NODE_VERSION)
-  return major > firstMajor || (major === firstMajor && minor + 1 >= firstMinor)
+  const [oldest, source] = [parseVersion(MIN_MULTI_NODE_VERSION), parseVersion(engineVersion)]
+  return (
+    source.major > oldest.major ||
+    (source.major === oldest.major && source.minor + 1 >= oldest.minor)
+  )
 }
 
 export function requireSupportedEngine(version: string, nodes: number): void {
-  if (nodes === 1 || !isOlder(version, MIN_MULTI_NODE_VERSION)) return
+  // A pre-release counts as its release.
+  const isOlder = parseVersion(version).compareMain(MIN_MULTI_NODE_VERSION) < 0
+  if (nodes === 1 || !isOlder) return
   throw new Rejected(
     `the target runs engine ${version} on ${nodes} nodes: a restore into several nodes needs ${MIN_MULTI_NODE_VERSION}`,
   )
@@ -103,17 +106,6 @@ async function checkPeers(context: CheckContext): Promise<void> {
   throw new EngineError(
     `the nodes know of ${peers} peers, but the target has ${replicas} pods: remove the other peers`,
   )
-}
-
-function parseVersion(version: string): [number, number, number] {
-  const [major = 0, minor = 0, patch = 0] = version.split(/[.-]/).map(Number)
-  return [major, minor, patch]
-}
-
-function isOlder(a: string, b: string): boolean {
-  const [left, right] = [parseVersion(a), parseVersion(b)]
-  const index = left.findIndex((number, position) => number !== right[position])
-  return index !== -1 && (left[index] ?? 0) < (right[index] ?? 0)
 }
 
 /** Bytes that one node receives, and its disk capacity. */

@@ -1,9 +1,9 @@
 /** The real helm, where this machine has one: for tests that render our chart outside the cluster suite. */
 import { execFile } from 'node:child_process'
-import { existsSync, globSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { promisify } from 'node:util'
-import { cacheFolder } from '../real-parts.ts'
+import { builtTool } from '../cluster/tools.ts'
 
 /** What a test that cannot run without helm says. */
 export const NO_HELM = 'no helm: HELM names none, and the cluster suite has not built one here'
@@ -14,7 +14,7 @@ export const CHART = join(import.meta.dirname, '../../chart')
 export function findHelm(): string | undefined {
   const { HELM } = process.env
   if (HELM !== undefined && HELM !== '') return HELM
-  return globSync(join(cacheFolder(process.env), 'tools/helm-*/helm'))[0]
+  return builtTool('helm')
 }
 
 /** A program that a variable names, else the one on PATH. */

@@ -63,6 +63,14 @@ export async function prepareTools(log: Log): Promise<Tools> {
   return tools as Tools
 }
 
+/** A program as the sources of now build it, if this machine has built it. */
+export function builtTool(name: ToolName): string | undefined {
+  const program = PROGRAMS.find(({ name: own, links }) => own === name || links.includes(name))
+  if (program === undefined) return undefined
+  const path = join(folderOf(program), name)
+  return existsSync(path) ? path : undefined
+}
+
 /** Only helm: all that an existing cluster needs. Needs Go. */
 export async function prepareHelm(log: Log): Promise<string> {
   for (const program of PROGRAMS) {
@@ -72,8 +80,8 @@ export async function prepareHelm(log: Log): Promise<string> {
 }
 
 async function build(program: GoProgram, log: Log): Promise<string> {
-  const source = join(import.meta.dirname, 'tools', program.name)
-  const folder = join(CACHE, 'tools', `${program.name}-${fingerprint(source, program)}`)
+  const source = sourceOf(program)
+  const folder = folderOf(program)
   if (existsSync(folder)) return folder
 
   log(`building ${program.name}: minutes on a machine that never did`)
@@ -97,6 +105,14 @@ async function build(program: GoProgram, log: Log): Promise<string> {
   return folder
 }
 
+function sourceOf({ name }: GoProgram): string {
+  return join(import.meta.dirname, 'tools', name)
+}
+
+function folderOf(program: GoProgram): string {
+  return join(CACHE, 'tools', `${program.name}-${fingerprint(sourceOf(program), program)}`)
+}
+
 function fingerprint(source: string, program: GoProgram): string {
   const hash = createHash('sha256').update(JSON.stringify(program))
   for (const file of ['go.mod', 'go.sum', 'main.go']) {
@@ -104,3 +120,6 @@ function fingerprint(source: string, program: GoProgram): string {
   }
   return hash.digest('hex').slice(0, 16)
 }
+
+// Builds what is missing: `node test/cluster/tools.ts`.
+if (import.meta.main) await prepareTools((line) => process.stdout.write(`${line}\n`))

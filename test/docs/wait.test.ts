@@ -1,19 +1,18 @@
 /** The `kubectl wait --for=condition=...` command on the page of each kind works. */
 import { execFile } from 'node:child_process'
-import { globSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { readFileSync } from 'node:fs'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { parseAllDocuments } from 'yaml'
 import { REASONS } from '../../crds/reasons/index.ts'
 import { RESOURCES } from '../../crds/crd.ts'
+import { builtTool } from '../cluster/tools.ts'
 import { embeddedApi, installCrds } from '../metacontroller/embedded.ts'
-import { cacheFolder } from '../real-parts.ts'
 import type { ApiObject } from '../world/client.ts'
 import { ROOT, commandsIn, pages } from './pages.ts'
 
 const NO_KUBECTL = 'no kubectl: the cluster suite has not built one here'
-const kubectl = globSync(join(cacheFolder(process.env), 'tools/kubernetes-*/kubectl'))[0] ?? ''
+const kubectl = builtTool('kubectl') ?? ''
 
 const folderOf = (kind: string) =>
   kind

@@ -1,7 +1,8 @@
 import t from 'tap'
 import type { AnyObject } from '../../crds/kubernetes.ts'
 import { ANNOTATIONS } from '../../crds/contract/names.ts'
-import { outdatedCrdReason, isOlder } from '../../crds/crd.ts'
+import { outdatedCrdReason } from '../../crds/crd.ts'
+import { isOlder } from '../../crds/versions.ts'
 import { watchCrdVersions } from '../../metacontroller/crd-version.ts'
 import { ManualClock } from '../world/clock.ts'
 

@@ -29,9 +29,9 @@ t.test(
     const { dependencies, devDependencies, scripts } = manifest
     t.strictSame(more({ dependencies: { ...dependencies, 'made-up': '1.0.0' } }), ['made-up'])
     t.strictSame(more({ dependencies: { ...dependencies, 'fast-check': '1.0.0' } }), ['fast-check'])
-    t.strictSame(more({ devDependencies: { ...devDependencies, '@made/up': '1.0.0' } }), [
-      '@made/up',
-    ])
+    for (const unused of ['@made/up', '@types/made-up']) {
+      t.strictSame(more({ devDependencies: { ...devDependencies, [unused]: '1.0.0' } }), [unused])
+    }
     const { lint = '', ...others } = scripts
     t.match(lint, 'oxlint')
     t.strictSame(
@@ -62,7 +62,10 @@ function unused({ dependencies, devDependencies, scripts }: Manifest): string[] 
 /** Whether tests or tools import the package, a script runs its command, or a configuration names it. */
 function isTool(name: string, scripts: string[]): boolean {
   const types = /^@types\/(.*)/.exec(name)?.[1]
-  if (types !== undefined) return compilerTypes().includes(types)
+  if (types !== undefined) {
+    const isTyped = imports.product.has(types) || imports.tools.has(types)
+    return isTyped || compilerTypes().includes(types)
+  }
   return (
     imports.tools.has(name) ||
     commandsOf(name).some((command) => scripts.some((script) => runs(script, command))) ||

@@ -130,11 +130,11 @@ t.test('quickstart runs the commands of the page in their order', async (t) => {
     ...['kubectl delete qcol books', 'kubectl apply -f docs/quickstart/restore.yaml'],
     ...['kubectl wait --for=condition=Complete qr/first-restore', 'helm uninstall vec-operator'],
   ]
-  const places = marks.map((mark) => calls.findIndex((call) => call.startsWith(mark)))
-  t.notOk(places.includes(-1), marks[places.indexOf(-1)] ?? 'all of them ran')
+  const positions = marks.map((mark) => calls.findIndex((call) => call.startsWith(mark)))
+  t.notOk(positions.includes(-1), marks[positions.indexOf(-1)] ?? 'all of them ran')
   t.strictSame(
-    places,
-    places.toSorted((one, other) => one - other),
+    positions,
+    positions.toSorted((one, other) => one - other),
   )
   t.notOk(calls.some((call) => call.startsWith('kind create') || call.startsWith('kind delete')))
   t.match(sample, /^ {2}version: 1\.17\.1$/m)

@@ -9,7 +9,8 @@ import {
   SCHEDULE_TICK_SECONDS,
 } from '../../../crds/contract/limits.ts'
 import { API_GROUP, API_VERSION } from '../../../crds/contract/names.ts'
-import { isOlder, RESOURCES, type Resource } from '../../../crds/crd.ts'
+import { RESOURCES, type Resource } from '../../../crds/crd.ts'
+import { isOlder } from '../../../crds/versions.ts'
 import { AnyObject } from '../../../crds/kubernetes.ts'
 import { apiResource, unreadable, type CheckContext, type CheckResult } from './check.ts'
 
