@@ -5,13 +5,15 @@ import { promisify } from 'node:util'
 import t from 'tap'
 import { parse } from 'yaml'
 import { RESOURCES } from '../../crds/crd.ts'
+import { DANGERS } from '../../crds/critical-conditions.ts'
+import { REASONS } from '../../crds/reasons/index.ts'
 import { serviceMetrics } from '../../metacontroller/metrics/index.ts'
 import { NOW } from '../builders.ts'
 import { CHART, program } from './helm.ts'
 
 const ALERTS = join(CHART, 'files/alerts.yaml')
 const NO_PROMTOOL =
-  'no promtool: PROMTOOL names none, and none is on PATH (Debian: in the package prometheus)'
+  'no promtool: PROMTOOL names none, and `node test/cluster/tools.ts promtool` built none'
 /** Suffixes of the time series of a histogram. */
 const PARTS = /_(bucket|count|sum)$/
 
@@ -88,6 +90,31 @@ t.test('every alert links to a paragraph of docs/monitoring.md that is there', a
     t.ok(annotations.runbook_url.endsWith(`/docs/monitoring.md#${alert.toLowerCase()}`), alert)
   }
 })
+
+t.test(
+  'every condition that means danger has an alert, and its type and reason exist',
+  async (t) => {
+    const dangerous = alerts.map(({ expr }) => expr).filter((expr) => expr.includes('_danger{'))
+    const known = Object.values(REASONS).flat()
+    for (const { type, status, reason } of DANGERS) {
+      const label = reason === undefined ? `type="${type}"` : `reason="${reason}"`
+      t.ok(
+        dangerous.some((expr) => expr.includes(label)),
+        label,
+      )
+      const documented = known.filter(({ condition }) => condition?.type === type)
+      // kstatus conditions have the reason of the condition that they summarize.
+      const isSummary = type === 'Stalled' || type === 'Reconciling'
+      t.ok(isSummary || documented.some(({ condition }) => condition?.status === status), type)
+      if (reason !== undefined)
+        t.ok(
+          known.some((one) => one.reason === reason),
+          reason,
+        )
+    }
+    t.equal(dangerous.length, DANGERS.length)
+  },
+)
 
 t.test('an alert or a panel that names a kind names one of the seven', async (t) => {
   const kinds: string[] = RESOURCES.map(({ kind }) => kind)
