@@ -9,11 +9,12 @@ import { DANGERS } from '../../crds/critical-conditions.ts'
 import { REASONS } from '../../crds/reasons/index.ts'
 import { serviceMetrics } from '../../metacontroller/metrics/index.ts'
 import { NOW } from '../builders.ts'
+import { builtTool } from '../cluster/tools.ts'
 import { CHART, program } from './helm.ts'
 
 const ALERTS = join(CHART, 'files/alerts.yaml')
 const NO_PROMTOOL =
-  'no promtool: PROMTOOL names none, and `node test/cluster/tools.ts promtool` built none'
+  'no promtool: PROMTOOL names none, and `node test/cluster/tools.ts` has built none here'
 /** Suffixes of the time series of a histogram. */
 const PARTS = /_(bucket|count|sum)$/
 
@@ -141,7 +142,7 @@ t.test(
   },
 )
 
-const promtool = program('PROMTOOL', 'promtool') ?? ''
+const promtool = program('PROMTOOL', 'promtool') ?? builtTool('promtool') ?? ''
 const skip = promtool === '' && NO_PROMTOOL
 
 t.test('alerts fire in the cases of alerts.yaml, and not before', { skip }, async (t) => {
