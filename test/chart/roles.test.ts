@@ -47,7 +47,8 @@ t.test(
       }),
     )
     for (const { kind, metadata, ...role } of chartRoles()) {
-      const { rules, roleRef, subjects } = rendered.get(`${kind} ${metadata.name}`) ?? {}
+      const { rules, roleRef, subjects } = (rendered.get(`${kind} ${metadata.name}`) ??
+        {}) as Record<string, unknown>
       const expected = { rules, roleRef, subjects }
       // The name of the hook Secret is the only value that the embedded API has of its own.
       const own = JSON.parse(
