@@ -1,6 +1,7 @@
 /** What the status of a VecCluster says about its shards and nodes. */
 import type { ClusterStatus } from '../../crds/cluster.ts'
 import { releaseName } from '../../crds/contract/names.ts'
+import { SHARD_WORK_REASONS } from '../../crds/critical-conditions.ts'
 import type { ConditionReason } from '../../crds/schema.ts'
 import { errorMessage } from '../background-task.ts'
 import { getCondition, type ConditionUpdate } from '../conditions.ts'
@@ -16,13 +17,7 @@ import { lostNodeMessage } from './lost-node-message.ts'
 
 const MAX_MESSAGE = 1000
 
-/** Reasons of ShardsPlaced while a Job works, by what its steps are for. */
-const WORK_REASONS = {
-  'lost node': 'ReplacingNode',
-  repair: 'Repairing',
-  'scale-in': 'Draining',
-  balance: 'Balancing',
-} as const satisfies Record<Purpose, string>
+const WORK_REASONS = SHARD_WORK_REASONS satisfies Record<Purpose, string>
 
 export function workReason(purpose: Purpose): (typeof WORK_REASONS)[Purpose] {
   return WORK_REASONS[purpose]

@@ -106,6 +106,11 @@ export class Progress {
     return [...this.#progress.collections.keys()]
   }
 
+  completedNames(): string[] {
+    const all = [...this.#progress.collections.values()]
+    return all.filter(({ status }) => status === 'Completed').map(({ name }) => name)
+  }
+
   /**
    * Records how much of a collection was read on both sides; throws if a report said that this pod
    * must stop.

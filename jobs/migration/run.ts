@@ -20,6 +20,7 @@ import {
   RetryBudget,
   retryTransient,
 } from '../retry.ts'
+import { withBackoff } from './backoff.ts'
 import {
   connectEndpoints,
   MigrationOptions,
@@ -41,6 +42,7 @@ import {
   selectCollections,
 } from './select-collections.ts'
 import {
+  collectionDeleted,
   copyScopes,
   readPageLimits,
   readSourceCollection,
@@ -87,6 +89,7 @@ async function attempt(plan: MigrationPlan, tools: Dependencies): Promise<FinalR
       await migrate(collection, context)
     }
     await migrateNewCollections(context)
+    await failDeletedCollections(context)
     await progress.flush()
     return finalReport(progress)
   } catch (error) {
@@ -163,6 +166,20 @@ async function migrateNewCollections(context: RunContext): Promise<void> {
       else progress.failed(collection.name, `${collection.name}: ${TOO_LATE}`)
     }
     if (listing === MAX_LISTINGS) return
+  }
+}
+
+/**
+ * A collection that was completed earlier, perhaps by another pod, may have been deleted from the
+ * target since, for example with its cluster.
+ */
+async function failDeletedCollections(context: RunContext): Promise<void> {
+  const { target, progress, options, tools } = context
+  const existing = await withBackoff(context, () => target.engine.collections(tools.signal))
+  for (const name of progress.completedNames()) {
+    const targetName = resolveTargetName(name, options)
+    if (existing.includes(targetName)) continue
+    progress.failed(name, `${name}: ${collectionDeleted(targetName, target).message}`)
   }
 }
 

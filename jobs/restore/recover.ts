@@ -82,7 +82,7 @@ async function recoverNode(
  * moved, the shards must have about as many points as their share of the collection. If success
  * cannot be proved, the snapshot is recovered again.
  */
-async function isNodeRecovered(
+export async function isNodeRecovered(
   { source, name }: NodeItem,
   { snapshot, before: { points: before } }: NodeRecovery,
   context: RunContext,

@@ -3,10 +3,10 @@ import { VecAccessKey, type AccessKeyStatus } from '../../crds/access-key.ts'
 import { VecBackupSchedule } from '../../crds/backup-schedule.ts'
 import type { VecBackup } from '../../crds/backup.ts'
 import { Rejected } from '../../crds/contract/errors.ts'
+import { criticalConditions, type CriticalCondition } from '../../crds/critical-conditions.ts'
 import type { Condition } from '../../crds/schema.ts'
 import { BACKUP_CHILD_KIND } from '../../hooks/backup-schedule/backups.ts'
 import { parseCron } from '../../hooks/backup-schedule/slots.ts'
-import { isWorkReason } from '../../hooks/cluster/shards-status.ts'
 import type { AnyParent } from '../../hooks/kind-hooks.ts'
 import type { HookAnswer, HookRequest } from '../../hooks/protocol.ts'
 
@@ -24,12 +24,6 @@ export interface ResourceSample {
   schedule?: ScheduleSample
   /** Only for VecAccessKey: when its token is due for renewal. */
   renewAt?: number
-}
-
-/** Both come from closed sets of this operator, never from user input. */
-export interface CriticalCondition {
-  type: string
-  reason: string
 }
 
 export interface ScheduleSample {
@@ -58,7 +52,10 @@ export function sampleOf(
   const { namespace, name } = metadata
   const status = answer.status as Status
   const unhealthy = unhealthyState(parent, status)
-  const dangers = criticalConditions(status)
+  const dangers = criticalConditions(status.conditions ?? []).map(({ type, reason }) => ({
+    type,
+    reason,
+  }))
   const renewAt = kind === VecAccessKey.kind ? renewalTime(answer.status) : undefined
   return {
     ...{ kind, namespace, name, phase: status.phase ?? UNKNOWN_PHASE },
@@ -69,20 +66,6 @@ export function sampleOf(
       schedule: scheduleSample(parent as unknown as VecBackupSchedule, children, now),
     }),
   }
-}
-
-/** Conditions that are critical when False, for any kind. */
-const REQUIRED_CONDITIONS = new Set(['Consensus', 'Replicated', 'HistoryBounded', 'ShardsPlaced'])
-
-function criticalConditions({ conditions = [] }: Status): CriticalCondition[] {
-  return conditions
-    .filter(
-      ({ type, status, reason }) =>
-        (REQUIRED_CONDITIONS.has(type) && status === 'False' && !isWorkReason(reason)) ||
-        (type === 'Stalled' && status === 'True') ||
-        (type === 'Reconciling' && reason === 'JobSilent'),
-    )
-    .map(({ type, reason }) => ({ type, reason }))
 }
 
 function unhealthyState(parent: AnyParent, status: Status): ResourceSample['unhealthy'] {

@@ -5,13 +5,16 @@ import { promisify } from 'node:util'
 import t from 'tap'
 import { parse } from 'yaml'
 import { RESOURCES } from '../../crds/crd.ts'
+import { DANGERS } from '../../crds/critical-conditions.ts'
+import { REASONS } from '../../crds/reasons/index.ts'
 import { serviceMetrics } from '../../metacontroller/metrics/index.ts'
 import { NOW } from '../builders.ts'
+import { builtTool } from '../cluster/tools.ts'
 import { CHART, program } from './helm.ts'
 
 const ALERTS = join(CHART, 'files/alerts.yaml')
 const NO_PROMTOOL =
-  'no promtool: PROMTOOL names none, and none is on PATH (Debian: in the package prometheus)'
+  'no promtool: PROMTOOL names none, and `node test/cluster/tools.ts` has built none here'
 /** Suffixes of the time series of a histogram. */
 const PARTS = /_(bucket|count|sum)$/
 
@@ -89,6 +92,37 @@ t.test('every alert links to a paragraph of docs/monitoring.md that is there', a
   }
 })
 
+t.test(
+  'every condition that means danger has an alert, and its type and reason exist',
+  async (t) => {
+    const dangerous = alerts.map(({ expr }) => expr).filter((expr) => expr.includes('_danger{'))
+    const known = Object.values(REASONS).flat()
+    for (const { type, status, reason } of DANGERS) {
+      const label = reason === undefined ? `type="${type}"` : `reason="${reason}"`
+      t.ok(
+        dangerous.some((expr) => expr.includes(label)),
+        label,
+      )
+      const documented = known.filter(({ condition }) => condition?.type === type)
+      // kstatus conditions have the reason of the condition that they summarize.
+      const isSummary = type === 'Stalled' || type === 'Reconciling'
+      t.ok(isSummary || documented.some(({ condition }) => condition?.status === status), type)
+      if (reason !== undefined)
+        t.ok(
+          known.some((one) => one.reason === reason),
+          reason,
+        )
+    }
+    const types = DANGERS.map(({ type }) => `type="${type}"`)
+    for (const expr of dangerous) {
+      t.ok(
+        [...types, 'reason="JobSilent"'].some((label) => expr.includes(label)),
+        expr,
+      )
+    }
+  },
+)
+
 t.test('an alert or a panel that names a kind names one of the seven', async (t) => {
   const kinds: string[] = RESOURCES.map(({ kind }) => kind)
   const texts = [...alerts.map(({ expr }) => expr), JSON.stringify(panels)].join('\n')
@@ -114,7 +148,7 @@ t.test(
   },
 )
 
-const promtool = program('PROMTOOL', 'promtool') ?? ''
+const promtool = program('PROMTOOL', 'promtool') ?? builtTool('promtool') ?? ''
 const skip = promtool === '' && NO_PROMTOOL
 
 t.test('alerts fire in the cases of alerts.yaml, and not before', { skip }, async (t) => {

@@ -26,6 +26,7 @@ interface GoProgram {
   readonly name: string
   readonly package: string
   readonly ldflags: string
+  readonly tags?: string
   /** Names it is called by, where these pick what it does. */
   readonly links: readonly string[]
 }
@@ -49,6 +50,18 @@ const PROGRAMS: readonly GoProgram[] = [
   },
 ]
 
+/** No part of a cluster: it checks the alert rules of the chart. */
+const CHECKERS: readonly GoProgram[] = [
+  {
+    name: 'promtool',
+    package: 'github.com/prometheus/prometheus/cmd/promtool',
+    ldflags: '',
+    // Service discovery is most of the code, and rules need none.
+    tags: 'remove_all_sd',
+    links: [],
+  },
+]
+
 type ToolName = (typeof KUBERNETES_PARTS)[number] | 'helm' | 'coredns' | 'versitygw'
 export type Tools = Readonly<Record<ToolName, string>>
 
@@ -64,8 +77,10 @@ export async function prepareTools(log: Log): Promise<Tools> {
 }
 
 /** A program as the sources of now build it, if this machine has built it. */
-export function builtTool(name: ToolName): string | undefined {
-  const program = PROGRAMS.find(({ name: own, links }) => own === name || links.includes(name))
+export function builtTool(name: ToolName | 'promtool'): string | undefined {
+  const program = [...PROGRAMS, ...CHECKERS].find(
+    ({ name: own, links }) => own === name || links.includes(name),
+  )
   if (program === undefined) return undefined
   const path = join(folderOf(program), name)
   return existsSync(path) ? path : undefined
@@ -91,10 +106,9 @@ async function build(program: GoProgram, log: Log): Promise<string> {
   try {
     const output = join(unfinished, program.name)
     const ldflags = `-s -w ${program.ldflags}`.trim()
-    await run('go', ['build', '-trimpath', '-ldflags', ldflags, '-o', output, program.package], {
-      cwd: source,
-      env: { CGO_ENABLED: '0' },
-    })
+    const tags = program.tags === undefined ? [] : ['-tags', program.tags]
+    const args = ['build', '-trimpath', ...tags, '-ldflags', ldflags, '-o', output]
+    await run('go', [...args, program.package], { cwd: source, env: { CGO_ENABLED: '0' } })
     for (const link of program.links) symlinkSync(program.name, join(unfinished, link))
     // Another run may have been first: its build is the same.
     if (!existsSync(folder)) renameSync(unfinished, folder)
@@ -122,4 +136,8 @@ function fingerprint(source: string, program: GoProgram): string {
 }
 
 // Builds what is missing: `node test/cluster/tools.ts`.
-if (import.meta.main) await prepareTools((line) => process.stdout.write(`${line}\n`))
+if (import.meta.main) {
+  const log = (line: string) => process.stdout.write(`${line}\n`)
+  await prepareTools(log)
+  for (const program of CHECKERS) await build(program, log)
+}

@@ -127,6 +127,33 @@ t.test('H11: a full disk is detected, cleaned up and reported', async (t) => {
   t.strictSame(broken, [], 'nothing is left behind, and the rest of the load succeeds')
 })
 
+t.test('a deleted namespace leaves nothing but its complete backups in the bucket', async (t) => {
+  // The restore begins, so the backup by node is complete.
+  const strikes = [
+    {
+      fault: 'namespace deleted',
+      door: 'job>engine',
+      like: 'snapshots/recover',
+      nth: 1,
+      seconds: 1,
+    },
+  ]
+  const run = await simulate(machine, { seed: 1, strikes })
+  t.equal(run.struck.length, 1)
+  t.strictSame(run.broken, [])
+  const keys = [...(run.world.bucket.buckets.get(BUCKET)?.objects.keys() ?? [])]
+  t.ok(keys.includes('one/manifest.json'), keys.join(' '))
+  const spoiled = await simulate(machine, {
+    ...{ seed: 1, strikes },
+    spoil: ({ bucket }) => {
+      const objects = bucket.buckets.get(BUCKET)?.objects
+      for (const key of objects?.keys() ?? [])
+        if (/^one\/.*snapshot$/.test(key)) objects?.delete(key)
+    },
+  })
+  t.match(spoiled.broken.join('\n'), /VecBackup one has lost one\//)
+})
+
 for (const { title, seed, strikes } of REPEATED) {
   t.test(title, async (t) => {
     const { struck, broken } = await simulate(machine, { seed, strikes })

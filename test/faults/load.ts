@@ -28,7 +28,7 @@ import type { FaultWorld } from './world.ts'
 /** The operator broke a guarantee. */
 export class Broken extends Error {}
 
-/** The namespace is being deleted: from here on the run only checks that its deletion completes. */
+/** The namespace is being deleted: from here on the run checks its end and the bucket. */
 export class NamespaceEnds extends Error {}
 
 /** Writes that were acknowledged to the load. */

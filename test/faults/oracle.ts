@@ -6,7 +6,7 @@
 import { createHash } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
 import { backupFolder, manifestKey } from '../../crds/contract/backup-keys.ts'
-import { API_VERSION, LABELS } from '../../crds/contract/names.ts'
+import { ANNOTATIONS, API_VERSION, LABELS } from '../../crds/contract/names.ts'
 import { integerText } from '../doubles/engine/json.ts'
 import type { Point } from '../doubles/engine/points.ts'
 import { pointsIn, pointsOn } from '../doubles/engine/shard-points.ts'
@@ -178,23 +178,61 @@ function endsWrong(world: FaultWorld, struck: readonly Strike[]): string[] {
 
 /** Each object in the manifest of a completed backup exists with its hash until the backup is deleted. */
 function objectsLost(world: FaultWorld): string[] {
-  const { api, bucket } = world
-  const objects = bucket.buckets.get(BUCKET)?.objects ?? new Map<string, { body: Buffer }>()
-  const backups = api.resources.store.list(
-    api.resources.kinds.of(API_VERSION, 'VecBackup'),
-    NAMESPACE,
-  )
-  return backups
+  return completedBackups(world).flatMap((one) => lostBy(world, one))
+}
+
+/** Completed backups that are not being deleted. */
+function completedBackups({ api: { resources } }: FaultWorld): ApiObject[] {
+  return resources.store
+    .list(resources.kinds.of(API_VERSION, 'VecBackup'), NAMESPACE)
     .filter((one) => phaseOf(one) === 'Completed' && one.metadata.deletionTimestamp === undefined)
-    .flatMap((one) => {
-      const prefix = valueAt(one, 'spec.storage.s3.prefix') as string
-      const folder = backupFolder({ prefix, name: one.metadata.name })
-      const manifest = objects.get(manifestKey(folder))
-      if (manifest === undefined) return [`${nameOf(one)} has no manifest`]
-      return filesOf(JSON.parse(manifest.body.toString()))
-        .filter(({ key, sha256 }) => hashOf(objects.get(key)?.body) !== sha256)
-        .map(({ key }) => `${nameOf(one)} has lost ${key}`)
-    })
+}
+
+/** Objects of a completed backup that are missing or changed. */
+function lostBy({ bucket }: FaultWorld, backup: ApiObject): string[] {
+  const objects = bucket.buckets.get(BUCKET)?.objects ?? new Map<string, { body: Buffer }>()
+  const prefix = valueAt(backup, 'spec.storage.s3.prefix') as string
+  const folder = backupFolder({ prefix, name: backup.metadata.name })
+  const manifest = objects.get(manifestKey(folder))
+  if (manifest === undefined) return [`${nameOf(backup)} has no manifest`]
+  return filesOf(JSON.parse(manifest.body.toString()))
+    .filter(({ key, sha256 }) => hashOf(objects.get(key)?.body) !== sha256)
+    .map(({ key }) => `${nameOf(backup)} has lost ${key}`)
+}
+
+/** The backups whose objects must outlive the deletion of their namespace. */
+export interface Survivors {
+  /** Completed backups at the deletion of the namespace. None of the load has a deletionPolicy. */
+  backups: ApiObject[]
+  /** Names of those that their schedule pruned: their objects may be deleted. */
+  pruned: Set<string>
+}
+
+/** Records the backups of the namespace when its deletion begins. */
+export function watchSurvivors(world: FaultWorld): Survivors {
+  const survivors: Survivors = { backups: [], pruned: new Set() }
+  world.api.resources.store.subscribe(({ object, previous }) => {
+    const { kind, metadata } = object
+    if (kind === 'VecBackup' && metadata.annotations?.[ANNOTATIONS.pruned] !== undefined) {
+      survivors.pruned.add(metadata.name)
+    }
+    const isEnd = metadata.deletionTimestamp !== undefined && !previous?.metadata.deletionTimestamp
+    if (kind === 'Namespace' && metadata.name === NAMESPACE && isEnd) {
+      survivors.backups = completedBackups(world)
+    }
+  })
+  return survivors
+}
+
+/** Violations after the namespace is gone: its backups are whole in the bucket, and nothing works for it any more. */
+export function judgeNamespaceEnd(world: FaultWorld, { backups, pruned }: Survivors): string[] {
+  const running = [...world.jobs].map(({ pod }) => `Job still runs: ${pod.metadata.name}`)
+  return [
+    ...backups
+      .filter(({ metadata }) => !pruned.has(metadata.name))
+      .flatMap((one) => lostBy(world, one)),
+    ...running,
+  ]
 }
 
 interface File {

@@ -4,7 +4,7 @@ import type { Call } from './doors.ts'
 import { draw, strikeAt, type Strike } from './faults.ts'
 import { Broken, NamespaceEnds, runLoad } from './load.ts'
 import type { Machine } from './machine/machine.ts'
-import { judge, judgeFarewell, watchChildren } from './oracle.ts'
+import { judge, judgeFarewell, judgeNamespaceEnd, watchChildren, watchSurvivors } from './oracle.ts'
 import { startFaultWorld, type FaultWorld } from './world.ts'
 
 export interface Run {
@@ -27,7 +27,7 @@ export interface Wish {
   strikes?: readonly Strike[] | undefined
   /** Number of calls by door in a run without faults; needed to draw strikes. */
   calls?: Record<string, number>
-  /** Damages the world after the load and before the oracle checks it, to test the oracle. */
+  /** Damages the world before the oracle checks it, after the load or the end of its namespace, to test the oracle. */
   spoil?: ((world: FaultWorld) => void) | undefined
   /** Called at each call of the operator; it must not change the world. */
   observe?: ((call: Call) => void) | undefined
@@ -56,6 +56,7 @@ async function promises(
   struck: Strike[],
   spoil: Wish['spoil'],
 ): Promise<string[]> {
+  const survivors = watchSurvivors(world)
   try {
     const acknowledged = await runLoad(world)
     spoil?.(world)
@@ -63,7 +64,11 @@ async function promises(
     await sayFarewell(world)
     return [...afterLoad, ...judgeFarewell(world)]
   } catch (error) {
-    if (error instanceof NamespaceEnds) return awaitEnd(world)
+    if (error instanceof NamespaceEnds) {
+      const left = await awaitEnd(world)
+      spoil?.(world)
+      return [...left, ...judgeNamespaceEnd(world, survivors)]
+    }
     return [error instanceof Broken ? error.message : String((error as Error).stack)]
   }
 }

@@ -4,7 +4,7 @@ import type { Resource } from '../../crds/crd.ts'
 import { finalizerName } from '../../metacontroller/controllers.ts'
 import { ApiFailure } from '../world/api/failure.ts'
 import type { ApiObject } from '../world/client.ts'
-import { isFinalized } from './loop.ts'
+import { isFinalized } from '../world/loop/in-memory.ts'
 import type { Remembered, Stage } from './stage.ts'
 import { releaseOf, surroundingsOf } from './surroundings.ts'
 

@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import type { ApiObject } from '../world/client.ts'
 import { SAMPLES } from '../crds/corpus/samples.ts'
-import { isFinalized } from './loop.ts'
+import { isFinalized } from '../world/loop/in-memory.ts'
 import { begun, grown } from './life.ts'
 import { damaged, damages, type Damage } from './mangle.ts'
 import type { HookCall } from './promises.ts'

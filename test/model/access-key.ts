@@ -1,10 +1,13 @@
 /** The life of a VecAccessKey: its Secret has a valid token, whatever happens to the API key and the cluster. */
+import type { Secret } from '../../crds/kubernetes.ts'
 import { accessKeyHooks } from '../../hooks/access-key/index.ts'
+import { settings } from '../builders.ts'
 import type { Step } from './explore.ts'
 import type { Life } from './life.ts'
+import { pass } from './pass.ts'
 import { portsOver } from './ports.ts'
 import { stored } from './resources.ts'
-import { edit, smallWorld, type SmallWorld } from './small-world.ts'
+import { at, create, edit, remove, smallWorld, type Small, type SmallWorld } from './small-world.ts'
 import { comes, edited, goes, striking } from './steps.ts'
 
 const PARENT = 'VecAccessKey/reader'
@@ -29,7 +32,6 @@ export function accessKeys(): Record<string, Life> {
     parent: PARENT,
     hooks: (world) => accessKeyHooks(portsOver(world)),
     rest: ['Ready'],
-    updatedKinds: ['Secret'],
     wrong: tokenIsLost,
     more: (world) => [...comes(world, KEY), ...more(world)],
   })
@@ -38,6 +40,11 @@ export function accessKeys(): Record<string, Life> {
     'its dependencies change': life(
       { changes: 1, losses: 1, 'lost answers': 1 },
       dependenciesChange,
+    ),
+    'two services': life({ 'slow services': 1, changes: 1 }, dependenciesChange),
+    'two services, one of which has cached the API key': life(
+      { caches: 1, changes: 1 },
+      (world) => [...dependenciesChange(world), ...secondService(world)],
     ),
     'another owner has the Secret': life({ deletions: 1, losses: 1, changes: 1 }, taken),
   }
@@ -68,6 +75,40 @@ function dependenciesChange(world: SmallWorld): Step<SmallWorld>[] {
       ...(cluster === undefined || isOff ? [] : [rbac('tokens are not allowed', false)]),
     ),
   ]
+}
+
+/** The memory of the second service, as an object that no pass reads. */
+const MEMORY = 'Memory/second'
+const CACHED_MS = 60_000
+
+/** A second service that has read the Secret of the API key, and uses what it read for a minute. */
+function secondService(world: SmallWorld): Step<SmallWorld>[] {
+  const memory = world.live[MEMORY]
+  if (memory === undefined) {
+    return striking(world, 'caches', {
+      name: 'a second service reads the API key',
+      async take(to) {
+        const { data } = to.live['Secret/vec-a-apikey'] ?? {}
+        const spec = { cachedAt: at(to), ...(data && { secret: { ...KEY, data } }) }
+        create(to, { apiVersion: 'v1', kind: 'Memory', metadata: { name: 'second' }, spec })
+      },
+    })
+  }
+  const passing = { parent: PARENT, hooks: withMemory(memory), settings }
+  return [
+    { name: 'a pass of the second service', take: (to) => pass(to, passing) },
+    { name: 'the second service ends', take: async (to) => remove(to, MEMORY) },
+  ]
+}
+
+function withMemory({ spec }: Small) {
+  const { cachedAt, secret } = spec as { cachedAt: string; secret?: Small }
+  return (world: SmallWorld) => {
+    const ports = portsOver(world)
+    const isCached = world.now - Date.parse(cachedAt) < CACHED_MS
+    const cached = async () => secret as unknown as Secret | undefined
+    return accessKeyHooks({ ...ports, ...(isCached && { secret: cached }) })
+  }
 }
 
 const THEIRS = {

@@ -32,7 +32,6 @@ export function schedules(): Record<string, Life> {
     parent: PARENT,
     hooks: (world) => backupScheduleHooks(portsOver(world)),
     rest: ['Active', 'Suspended'],
-    updatedKinds: ['VecBackup'],
     wrong: (before, after) => wrongBackups(before, after, concurrencyPolicy),
     more: (world) => [...backupsEnd(world), ...more(world)],
   })
@@ -41,6 +40,7 @@ export function schedules(): Record<string, Life> {
     'failed backups': life('Forbid', { time: 4, failures: 2 }),
     'lost answers': life('Forbid', { time: 3, 'lost answers': 1, failures: 1 }),
     'a slow answer': life('Forbid', { time: 2, 'slow answers': 1, deletions: 1 }),
+    'two services': life('Forbid', { time: 2, 'slow services': 1, deletions: 1 }),
     Replace: life('Replace', { time: 3, deletions: 1, failures: 1 }),
     Allow: life('Allow', { time: 3, failures: 1, deletions: 1 }),
     'another spec': life('Forbid', { time: 3, changes: 1, deletions: 1 }, changes),

@@ -45,6 +45,12 @@ export function clusters(): Record<string, Life> {
     'lost answers': life({ 'lost answers': 1 }),
     'a slow answer': life({ 'slow answers': 1 }),
     'another spec': life({ changes: 1 }, changes),
+    'two services': life({ 'slow services': 1 }),
+    'two services, and a restore': life(
+      { 'slow services': 1, starts: 1 },
+      anotherWith(['backup', 'write'], 'VecRestore'),
+    ),
+    'two services, and its deletion': life({ 'slow services': 1, deletions: 1 }),
     'a restore in progress': life({ starts: 1 }, anotherWith(['backup', 'write'], 'VecRestore')),
     'a backup in progress': life({ starts: 1, changes: 1 }, (world) => [
       ...anotherWith(['backup'], 'VecBackup')(world),

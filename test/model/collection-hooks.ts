@@ -9,6 +9,7 @@ import { collectionHooks } from '../../hooks/collection/index.ts'
 import type { Desired, HookRequest } from '../../hooks/protocol.ts'
 import type { KindHooks } from '../../hooks/kind-hooks.ts'
 import { FakeEngine } from '../hooks/collection/engine.ts'
+import { recorded } from './calls.ts'
 import { Wrong } from './explore.ts'
 import { portsOver } from './ports.ts'
 import { objects, type SmallWorld } from './small-world.ts'
@@ -73,12 +74,14 @@ function portsOf(world: SmallWorld, engine: FakeEngine, now: () => Date): Collec
   const ports = portsOver(world)
   return {
     now,
-    engine: () => engine,
+    engine: () => recorded(world, engine),
     cluster: ({ namespace, name }) => ports.cluster(namespace, name),
     writeEvent: (event) => ports.writeEvent(event),
-    collectionsOf: async () =>
-      structuredClone(objects(world.live, 'VecCollection')) as unknown as VecCollection[],
-    writeHolder: async () => world.engine.holder,
+    ...recorded(world, {
+      collectionsOf: async () =>
+        structuredClone(objects(world.live, 'VecCollection')) as unknown as VecCollection[],
+      writeHolder: async () => world.engine.holder,
+    }),
     wait: async (_, signal) => signal.throwIfAborted(),
   }
 }

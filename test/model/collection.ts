@@ -48,6 +48,8 @@ export function collections(): Record<string, Life> {
     'changed by hand': life('Delete', { deletions: 1, hands: 2 }, all),
     'others in progress': life('Delete', { deletions: 1, aways: 1, starts: 1, losses: 1 }, all),
     'another spec': life('Delete', { deletions: 1, changes: 2, kills: 1 }, all),
+    'two services': life('Delete', { deletions: 1, 'slow services': 1 }, all),
+    'two services, changed by hand': life('Delete', { hands: 1, 'slow services': 1 }, all),
     'all at once': life('Delete', { hands: 1, aways: 1, starts: 1, kills: 1 }, all),
   }
 }

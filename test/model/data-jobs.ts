@@ -27,6 +27,8 @@ function everyDataJob(life: (left: Left) => Life): Record<string, Life> {
     'its Job fails': life({ failures: 1, crashes: 1, stops: 1, silences: 1 }),
     'lost answers': life({ deletions: 1, 'lost answers': 1 }),
     'a slow answer': life({ deletions: 1, 'slow answers': 1 }),
+    'two services': life({ 'slow services': 1 }),
+    'two services, and its deletion': life({ 'slow services': 1, deletions: 1 }),
   }
 }
 
@@ -50,6 +52,10 @@ export function backups(): Record<string, Life> {
     ...everyDataJob(life),
     'others in progress': life(
       { starts: 1, deletions: 1 },
+      anotherWith(['backup', 'write'], 'VecRestore'),
+    ),
+    'two services, and a restore': life(
+      { 'slow services': 1, starts: 1 },
       anotherWith(['backup', 'write'], 'VecRestore'),
     ),
     'another backup': life({ starts: 2 }, anotherWith(['backup'], 'VecBackup')),
@@ -107,6 +113,10 @@ export function restores(): Record<string, Life> {
       anotherWith(['backup', 'write'], 'VecRestore'),
     ),
     'a backup in progress': life({ starts: 2 }, anotherWith(['backup'], 'VecBackup')),
+    'two services, and another restore': life(
+      { 'slow services': 1, starts: 1 },
+      anotherWith(['backup', 'write'], 'VecRestore'),
+    ),
     'a migration in progress': life({ starts: 1, deletions: 1 }, anotherMigration),
     'its backup is not complete': life({ failures: 1, losses: 1 }, backupEnds, 'InProgress'),
     'its cluster is deleted': life({ losses: 2 }, (world) => goes(world, 'VecCluster/a')),

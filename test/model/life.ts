@@ -4,9 +4,17 @@ import { isUnfinished } from '../../hooks/job.ts'
 import { settings } from '../builders.ts'
 import type { Model, Step } from './explore.ts'
 import { hasReported, jobSteps, type Work } from './jobs.ts'
-import { askOnly, carryOutPending, isCached, pass, type Passing } from './pass.ts'
-import { beside, doubled, lost, phaseIn, revived } from './promises.ts'
-import { beginEnd, copyOf, ownJobs, remove, type Small, type SmallWorld } from './small-world.ts'
+import {
+  askOnly,
+  cachedKeys,
+  carryOutPending,
+  continueSlow,
+  pass,
+  passUntil,
+  type Passing,
+} from './pass.ts'
+import { beside, doubled, lost, outlived, phaseIn, revived } from './promises.ts'
+import { copyOf, ownJobs, requestDeletion, type Small, type SmallWorld } from './small-world.ts'
 import { striking } from './steps.ts'
 import { isAlike, nextInstant, outcomeOf, textOf } from './state-text.ts'
 
@@ -21,7 +29,6 @@ export interface Life {
   rest: readonly string[]
   /** Phases that it never leaves. */
   final?: readonly string[]
-  updatedKinds?: readonly string[]
   /** Further steps that are possible in a world. */
   more?: (world: SmallWorld) => Step<SmallWorld>[]
   /** Promises of this kind that a step broke. */
@@ -40,25 +47,30 @@ export function lifeOf(life: Life): Model<SmallWorld> {
     copy: copyOf,
     text: textOf,
     outcome: outcomeOf,
-    steps: (world) => [
-      ...passes(world, passing),
-      ...seeing(world, passing),
-      ...(work === undefined
-        ? []
-        : jobSteps(world, { parent, work, isAllSeen: isAllSeen(world, passing) })),
-      ...time(world, passing),
-      ...deletion(world, life),
-      ...(life.more?.(world) ?? []),
-    ],
+    steps: (world) =>
+      whileSlow(world, passing, () => [
+        ...passes(world, passing),
+        ...seeing(world, passing),
+        ...(work === undefined
+          ? []
+          : jobSteps(world, { parent, work, isAllSeen: isAllSeen(world, passing) })),
+        ...time(world, passing),
+        ...deletion(world, life),
+        ...(life.more?.(world) ?? []),
+      ]),
     wrong: (before, after) => [
       ...doubled(after, parent),
+      ...outlived(before, after, parent),
       ...lost(before, after, parent),
       ...beside(before, after, parent),
       ...revived(before, after, { parent, final }),
       ...(life.wrong?.(before, after) ?? []),
     ],
     wrongIn: async (world) =>
-      world.answered === undefined && isAllSeen(world, passing) && !(await rest(world))
+      world.answered === undefined &&
+      world.slow === undefined &&
+      isAllSeen(world, passing) &&
+      !(await rest(world))
         ? ['flaps: passes keep changing objects although nothing else happens']
         : [],
     isGoal: (world) => isGoal(world, life),
@@ -70,8 +82,11 @@ function passes(world: SmallWorld, passing: Passing): Step<SmallWorld>[] {
   if (world.answered !== undefined) {
     return [{ name: 'its answer is carried out', take: async (to) => carryOutPending(to, passing) }]
   }
+  // It waits for the answer of the slow service.
+  if (world.slow?.isGivenUp === false) return []
   return [
     { name: 'pass', take: (to) => pass(to, passing) },
+    ...stops(world, passing),
     ...striking(
       world,
       'lost answers',
@@ -85,10 +100,58 @@ function passes(world: SmallWorld, passing: Passing): Step<SmallWorld>[] {
   ]
 }
 
+/** A service stops before one of its writes. If it does fewer writes, this is a pass as any other. */
+function stops({ left, slow }: SmallWorld, passing: Passing): Step<SmallWorld>[] {
+  if ((left['slow services'] ?? 0) === 0 || slow !== undefined) return []
+  return WRITES.map((write) => ({
+    name: `a service stops before write ${write} of a pass`,
+    isStrike: true,
+    async take(to) {
+      const isStopped = await passUntil(to, passing, write)
+      if (isStopped) to.left['slow services'] = (to.left['slow services'] ?? 0) - 1
+    },
+  }))
+}
+
+/** Writes before which a service stops; few decisions have more. */
+const WRITES = [0, 1, 2]
+/** After this many other steps, a stopped service continues. */
+const MOST_BETWEEN = 2
+
+/**
+ * While a service is stopped, Metacontroller waits for its answer, or has given up and calls the other service.
+ * The stopped one continues at any time.
+ */
+function whileSlow(
+  world: SmallWorld,
+  passing: Passing,
+  others: () => Step<SmallWorld>[],
+): Step<SmallWorld>[] {
+  const { slow } = world
+  if (slow === undefined) return others()
+  const continues = {
+    name: slow.isGivenUp ? 'the service continues, too late' : 'the service continues',
+    take: (to: SmallWorld) => continueSlow(to, passing),
+  }
+  const givesUp = {
+    name: 'Metacontroller gives up on the service',
+    take: async ({ slow: one }: SmallWorld) => void (one && (one.isGivenUp = true)),
+  }
+  const rest = slow.steps < MOST_BETWEEN ? others() : []
+  const counted = rest.map((step) => ({
+    ...step,
+    async take(to: SmallWorld) {
+      await step.take(to)
+      if (to.slow !== undefined) to.slow.steps += 1
+    },
+  }))
+  return [continues, ...(slow.isGivenUp ? [] : [givesUp]), ...counted]
+}
+
 /** The resource is gone, or it has done what its current spec requests and no Job is unfinished. */
 function isGoal(world: SmallWorld, { parent, rest }: Life): boolean {
   const found = world.live[parent]
-  if (world.answered !== undefined) return false
+  if (world.answered !== undefined || world.slow !== undefined) return false
   if (found === undefined) return true
   if (found.metadata.deletionTimestamp !== undefined) return false
   const { conditions = [] } = (found.status ?? {}) as { conditions?: Condition[] }
@@ -112,7 +175,8 @@ interface Condition {
 /** Time advances to the next instant that matters to a decision. It is a strike while a cache lags: few lag so long. */
 function time(world: SmallWorld, passing: Passing): Step<SmallWorld>[] {
   const next = nextInstant(world)
-  if (next === undefined) return []
+  // Metacontroller waits ten seconds for an answer, less than any of these ages.
+  if (next === undefined || world.slow?.isGivenUp === false) return []
   const step = {
     name: 'time passes',
     take: async (to: SmallWorld) => void (to.now = next + 1000),
@@ -131,11 +195,10 @@ function time(world: SmallWorld, passing: Passing): Step<SmallWorld>[] {
 }
 
 /** A user deletes the resource; the finalizer of Metacontroller keeps it until the finalize hook is done. */
-function deletion(world: SmallWorld, { parent, hooks }: Life): Step<SmallWorld>[] {
+function deletion(world: SmallWorld, { parent }: Life): Step<SmallWorld>[] {
   if (world.live[parent]?.metadata.deletionTimestamp !== undefined) return []
   if (world.live[parent] === undefined) return []
-  const isHeld = hooks(world).finalize !== undefined
-  const take = async (to: SmallWorld) => (isHeld ? beginEnd(to, parent) : remove(to, parent))
+  const take = async (to: SmallWorld) => requestDeletion(to, parent)
   return striking(world, 'deletions', { name: 'is deleted', take })
 }
 
@@ -158,9 +221,10 @@ function seenOf(
   passing: Passing,
   isSeen: (key: string) => boolean,
 ): SmallWorld['seen'] {
+  const isCached = cachedKeys(world, passing)
   const unchanged = Object.entries(world.seen).filter(([key]) => !isSeen(key))
   const updated = Object.entries(world.live).filter(
-    ([key, object]) => isSeen(key) && isCached(object, key, world, passing),
+    ([key, object]) => isSeen(key) && isCached(object, key),
   )
   return Object.fromEntries([...unchanged, ...updated])
 }

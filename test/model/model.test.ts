@@ -2,10 +2,16 @@ import t from 'tap'
 import type { AnyObject } from '../../crds/kubernetes.ts'
 import { LABELS } from '../../crds/contract/names.ts'
 import type { KindHooks } from '../../hooks/kind-hooks.ts'
+import { restoreHooks } from '../../hooks/restore/index.ts'
+import type { RestorePorts } from '../../hooks/restore/observe.ts'
 import { explore, Wrong, type Found, type Model } from './explore.ts'
 import { lifeOf, type Life } from './life.ts'
 import { LIVES } from './lives.ts'
-import { migrations } from './data-jobs.ts'
+import { recorded } from './calls.ts'
+import { collections } from './collection.ts'
+import { migrations, restores } from './data-jobs.ts'
+import { portsOver } from './ports.ts'
+import { create, edit, keyOf, type Small, type SmallWorld } from './small-world.ts'
 import { walk } from './unmerged.ts'
 
 /** `npm run test:model` explores all states. */
@@ -84,7 +90,9 @@ t.test('hooks that prune an unfinished Job lose it', async (t) => {
 
 t.test('hooks that omit a child are stopped by the guard', async (t) => {
   const { wrong } = await broken((desired, { children }) =>
-    children['Job.batch/v1'] === undefined ? desired : { ...desired, children: [] },
+    Object.keys(children['Job.batch/v1'] ?? {}).length === 0
+      ? desired
+      : { ...desired, children: [] },
   )
   t.ok(wrong.some((words) => /is neither returned nor pruned$/.test(words)))
 })
@@ -117,6 +125,45 @@ t.test('hooks that continue after the end revive a finished resource', async (t)
     return { ...desired, children: [...desired.children, job] }
   })
   t.ok(again.wrong.some((words) => /again is created after the end$/.test(words)))
+})
+
+t.test(
+  'of two services that write a Lease at the same time, only one starts its Job',
+  async (t) => {
+    const { hooks, ...life } = restores()['two services, and another restore'] as Life
+    const { wrong } = await explore(lifeOf({ ...life, hooks }), TWO_SERVICES)
+    t.strictSame(wrong, [])
+    const careless = (world: SmallWorld) =>
+      restoreHooks({ ...portsOver(world), ...recorded(world, { writeLease: overwrite(world) }) })
+    const broken = await explore(lifeOf({ ...life, hooks: careless }), TWO_SERVICES)
+    t.ok(
+      broken.wrong.some((words) =>
+        /the service continues.* is created while other-run runs$/.test(words),
+      ),
+      broken.wrong.join('\n'),
+    )
+  },
+)
+
+/** The first states of a world with two services. */
+const TWO_SERVICES = 800
+
+/** Writes a Lease although another service has written it since it was read. */
+function overwrite(world: SmallWorld): RestorePorts['writeLease'] {
+  return async (lease) => {
+    const object = lease as unknown as Small
+    if (!create(world, object))
+      edit(world, keyOf(object), (found) => ({ ...found, spec: object.spec }))
+    return true
+  }
+}
+
+t.test('worlds with a stopped service have the same future, whatever led to them', async (t) => {
+  for (const lives of [restores(), collections(), migrations()]) {
+    const { compared, differences } = await walk(lifeOf(lives['two services'] as Life), WALKS)
+    t.ok(compared > 50, String(compared))
+    t.strictSame(differences, [])
+  }
 })
 
 interface Counter {

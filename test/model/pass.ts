@@ -1,27 +1,25 @@
-/** One pass of Metacontroller in a small world: calls the real hooks and their guard with the cached objects. */
-import { isDeepStrictEqual } from 'node:util'
-import { VecBackup } from '../../crds/backup.ts'
-import { isUnfinished } from '../../hooks/job.ts'
-import type { Child, HookAnswer, Settings } from '../../hooks/protocol.ts'
+/**
+ * One pass of Metacontroller in a small world: the pass of test/world/loop, which the contract cases compare with
+ * the real one, over the cached objects and with the real hooks and their guard.
+ */
+import { customResourceDefinition, RESOURCES } from '../../crds/crd.ts'
 import {
   answerValidator,
   InvalidAnswer,
   type AnswerValidator,
 } from '../../hooks/answer-validation.ts'
 import type { KindHooks } from '../../hooks/kind-hooks.ts'
-import { groupObjects } from '../hooks/request.ts'
+import type { HookRequest, Settings } from '../../hooks/protocol.ts'
+import { Kinds } from '../world/api/kinds.ts'
+import type { ApiObject } from '../world/client.ts'
+import type { SyncAnswer } from '../world/loop/answer.ts'
+import { passInMemory, type HookName } from '../world/loop/in-memory.ts'
+import type { ObjectMap } from '../world/loop/object.ts'
+import { askHook, carryOut, runPass, type PassOptions } from '../world/loop/pass.ts'
+import { Calls } from './calls.ts'
 import { Wrong } from './explore.ts'
-import {
-  beginEnd,
-  create,
-  edit,
-  keyOf,
-  ownJobs,
-  remove,
-  type Answering,
-  type Small,
-  type SmallWorld,
-} from './small-world.ts'
+import { apiOf } from './small-api.ts'
+import type { Small, SmallWorld } from './small-world.ts'
 
 export interface Passing {
   /** `Kind/name` of the parent. */
@@ -29,15 +27,14 @@ export interface Passing {
   /** The hooks of a service that has just started and has no memory of earlier passes. */
   hooks: (world: SmallWorld) => KindHooks
   settings: Settings
-  /** Kinds of children that Metacontroller updates; other children are only created and deleted. */
-  updatedKinds?: readonly string[]
 }
 
-/** Related kinds by the plural that a customize hook returns. */
-const KIND_OF: Record<string, string> = {
-  vecclusters: 'VecCluster',
-  vecbackups: 'VecBackup',
-  statefulsets: 'StatefulSet',
+/** The body of a call of a hook, before it is written as JSON. */
+export interface HookBody {
+  parent: ApiObject
+  children: ObjectMap
+  related: ObjectMap
+  finalizing: boolean
 }
 
 /** How much of an answer is carried out. The writes of the service itself are always done. */
@@ -48,35 +45,133 @@ export async function pass(
   passing: Passing,
   heard: Heard = 'all',
 ): Promise<void> {
-  const asked = await ask(world, passing)
-  if (asked === undefined || heard === 'nothing') return
-  const { parent, answer } = asked
-  carryOut(world, parent, { ...asked, updatedKinds: passing.updatedKinds ?? [] })
-  if (heard === 'all') conclude(world, parent, answer)
+  const cached = cachedParent(world, passing)
+  if (cached === undefined) return
+  await attempt(world, passing, { heard, run: (options) => runPass(options, cached) })
 }
 
 /** Calls the hook, which does its own writes, and stores its answer for later. */
 export async function askOnly(world: SmallWorld, passing: Passing): Promise<void> {
-  const asked = await ask(world, passing)
-  if (asked !== undefined) world.answered = asked
+  const cached = cachedParent(world, passing)
+  if (cached === undefined) return
+  await attempt(world, passing, {
+    async run(options) {
+      const answered = await askHook(options, cached)
+      if (answered !== undefined) world.answered = answered
+    },
+  })
 }
 
 /** Carries out the stored answer, whatever has happened since. */
-export function carryOutPending(world: SmallWorld, { updatedKinds = [] }: Passing): void {
+export async function carryOutPending(world: SmallWorld, passing: Passing): Promise<void> {
   const { answered } = world
   if (answered === undefined) return
   delete world.answered
-  carryOut(world, answered.parent, { ...answered, updatedKinds })
-  conclude(world, answered.parent, answered.answer)
+  await attempt(world, passing, { run: (options) => carryOut(options, answered) })
 }
 
-async function ask(world: SmallWorld, passing: Passing): Promise<Answering | undefined> {
-  const parent = world.seen[passing.parent]
-  if (parent === undefined) return undefined
+/**
+ * A pass whose service stops before its write with this number, counted from zero: for example its node is
+ * suspended, or the connection to the API server is slow. Returns false if it does fewer writes.
+ */
+export async function passUntil(
+  world: SmallWorld,
+  passing: Passing,
+  write: number,
+): Promise<boolean> {
+  const cached = cachedParent(world, passing)
+  if (cached === undefined) return false
+  const calls = new Calls(write)
+  world.calls = calls
+  const bodies: HookBody[] = []
+  const whole = attempt(world, passing, {
+    run: (options) => runPass(options, cached),
+    onCall: (body) => void bodies.push(body),
+  })
+  await Promise.race([whole, calls.stopped])
+  delete world.calls
+  const [body] = bodies
+  if (body === undefined || !calls.isStopped) return false
+  world.slow = { body, calls, now: world.now, isGivenUp: false, steps: 0 }
+  return true
+}
+
+/** The stopped service continues. Its answer is carried out, unless Metacontroller has given up on it. */
+export async function continueSlow(world: SmallWorld, passing: Passing): Promise<void> {
+  const { slow } = world
+  if (slow === undefined) return
+  delete world.slow
+  const { body, calls, isGivenUp, now } = slow
+  world.calls = calls.resumed()
+  const { parent, children } = body
+  const answer = await decide(passing.hooks(world), { ...passing, body, now })
+  delete world.calls
+  if (isGivenUp) return
+  const answered = { parent, observed: children, answer }
+  await attempt(world, passing, { run: (options) => carryOut(options, answered) })
+}
+
+function cachedParent({ seen }: SmallWorld, { parent }: Passing): ApiObject | undefined {
+  return seen[parent] as unknown as ApiObject | undefined
+}
+
+interface Attempt {
+  heard?: Heard
+  run: (options: PassOptions) => Promise<void>
+  /** Called with the body of each call of sync and finalize. */
+  onCall?: (body: HookBody) => void
+}
+
+/** The answer of the service does not arrive. */
+class Lost extends Error {}
+
+async function attempt(
+  world: SmallWorld,
+  passing: Passing,
+  { heard = 'all', run, onCall }: Attempt,
+): Promise<void> {
   const hooks = passing.hooks(world)
-  const children = childrenIn(world.seen, parent)
-  const answer = await decide(world, { ...passing, parent, hooks, children })
-  return { parent, children, answer }
+  const { calls, now } = world
+  const failures: unknown[] = []
+  const call = async (hook: HookName, body: object) => {
+    const { parent } = body as HookBody
+    if (hook === 'customize') return { relatedResources: hooks.customize(parent) }
+    onCall?.(body as HookBody)
+    try {
+      const answer = await decide(hooks, { ...passing, body: body as HookBody, now })
+      // A hook that waits for a stopped call answers after a second.
+      if (calls?.isStopped === true) return await new Promise<never>(() => undefined)
+      if (heard === 'nothing') throw new Lost()
+      return answer
+    } catch (error) {
+      failures.push(error)
+      throw error
+    }
+  }
+  const api = apiOf(world, { isStatusLost: heard === 'children' })
+  const options = await passInMemory(hooks.plural, {
+    ...{ api, call, kinds: KINDS },
+    clock: { now: () => new Date(now), setTimeout: () => () => undefined },
+    list: ({ kind }) => cachedOf(world, kind),
+  })
+  try {
+    await run(options)
+  } catch (error) {
+    const [failure] = failures
+    if (failure instanceof Lost) return
+    if (failure !== undefined) throw failure
+    // Metacontroller logs what the API server refuses, and tries again in a later pass.
+    if (!api.hasRefused) throw error
+  }
+}
+
+const KINDS = new Kinds()
+KINDS.define(
+  RESOURCES.map((resource) => customResourceDefinition(resource, '0.1.0') as unknown as ApiObject),
+)
+
+function cachedOf({ seen }: SmallWorld, kind: string): ApiObject[] {
+  return Object.values(seen).filter((object) => object.kind === kind) as unknown as ApiObject[]
 }
 
 /** Guards are stateless and expensive to create. */
@@ -88,98 +183,49 @@ function guardFor(hooks: KindHooks): AnswerValidator {
   return found
 }
 
-interface Deciding extends Omit<Passing, 'parent' | 'hooks'> {
-  parent: Small
-  hooks: KindHooks
-  children: Small[]
+interface Deciding {
+  body: HookBody
+  now: number
+  settings: Settings
 }
 
-async function decide(world: SmallWorld, deciding: Deciding): Promise<HookAnswer> {
-  const { parent, hooks, children, settings } = deciding
-  const finalizing = parent.metadata.deletionTimestamp !== undefined
-  const hook = finalizing && hooks.finalize !== undefined ? 'finalize' : 'sync'
+async function decide(hooks: KindHooks, { body, now, settings }: Deciding): Promise<SyncAnswer> {
+  const { parent, children, related, finalizing } = body
   const request = {
-    parent,
-    children: groupObjects(children),
-    related: finalizing ? {} : groupObjects(relatedTo(world.seen, hooks, parent)),
-    finalizing,
-  }
-  const call = hook === 'finalize' ? hooks.finalize : hooks.sync
-  const desired = await call?.(request, { now: new Date(world.now), settings })
+    ...{ parent, finalizing },
+    children: children.toJSON(),
+    related: related.toJSON(),
+  } as HookRequest<unknown>
+  const hook = finalizing && hooks.finalize !== undefined ? 'finalize' : 'sync'
+  const desired = await hooks[hook]?.(request, { now: new Date(now), settings })
   if (desired === undefined) throw new Error(`no ${hook} hook`)
   try {
-    return guardFor(hooks)(request, desired, hook)
+    // The answer as Metacontroller reads it.
+    return JSON.parse(JSON.stringify(guardFor(hooks)(request, desired, hook))) as SyncAnswer
   } catch (error) {
     if (error instanceof InvalidAnswer) throw new Wrong(error.message)
     throw error
   }
 }
 
-interface Answered {
-  answer: HookAnswer
-  children: Small[]
-  updatedKinds: readonly string[]
-}
-
-function carryOut(
-  world: SmallWorld,
-  parent: Small,
-  { answer, children, updatedKinds }: Answered,
-): void {
-  const desired = new Map(answer.children.map((child) => [keyOf(child as Small), child]))
-  for (const child of children) {
-    const key = keyOf(child)
-    const isThere = world.live[key]?.metadata.uid === child.metadata.uid
-    if (desired.has(key) || !isThere) continue
-    // The finalizer keeps the object.
-    if (child.kind === VecBackup.kind) beginEnd(world, key)
-    else remove(world, key)
-  }
-  for (const [key, child] of desired) {
-    const observed = children.find((one) => keyOf(one) === key)
-    if (observed === undefined) make(world, child, parent)
-    else if (updatedKinds.includes(child.kind)) change(world, observed, child)
-  }
-}
-
-/** Writes the status last, or removes the finalizer. */
-function conclude(world: SmallWorld, parent: Small, { status, finalized }: HookAnswer): void {
-  const key = keyOf(parent)
-  const live = world.live[key]
-  if (live === undefined || live.metadata.uid !== parent.metadata.uid) return
-  if (finalized === true) {
-    const [job] = ownJobs(world, key).filter(isUnfinished)
-    if (job !== undefined && !world.namespaceEnds)
-      throw new Wrong(`${job.metadata.name} outlives its parent`)
-    remove(world, key)
-  } else if (!isDeepStrictEqual(live.status, status))
-    edit(world, key, (found) => ({ ...found, status }))
-}
-
-function make(world: SmallWorld, child: Child, parent: Small): void {
-  const { apiVersion, kind, metadata } = parent
-  const { name, uid = '' } = metadata
-  // Kubernetes garbage-collects a child of a parent that is gone.
-  if (world.live[keyOf(parent)]?.metadata.uid !== uid) return
-  if (world.namespaceEnds) return
-  create(world, child, { apiVersion, kind, name, uid, controller: true })
-}
-
-/** Writes only differences. An object that was changed since it was cached is a conflict and stays as it is. */
-function change(world: SmallWorld, found: Small, child: Child): void {
-  const key = keyOf(found)
-  if (world.live[key] !== found) return
-  const { metadata, ...rest } = child as Small
-  const annotations = { ...found.metadata.annotations, ...metadata.annotations }
-  const desired = { ...found, ...rest, metadata: { ...found.metadata, annotations } }
-  if (!isDeepStrictEqual(desired, found)) edit(world, key, () => desired)
-}
-
 /** Whether the caches of Metacontroller have an object for a parent: itself, a child or a related object. */
-export function isCached(object: Small, key: string, world: SmallWorld, passing: Passing): boolean {
+export function cachedKeys(
+  world: SmallWorld,
+  passing: Passing,
+): (object: Small, key: string) => boolean {
   const parent = world.live[passing.parent] ?? world.seen[passing.parent]
-  if (parent === undefined || key === passing.parent) return true
-  return isChild(object, parent) || namesOf(passing.hooks(world), parent).includes(key)
+  if (parent === undefined) return () => true
+  const related = relatedKeys(hooksOf(world, passing), parent)
+  return (object, key) => key === passing.parent || isChild(object, parent) || related.includes(key)
+}
+
+/** Hooks whose customize is called; it reads only the parent, so the world does not matter. */
+const known = new WeakMap<Passing, KindHooks>()
+
+function hooksOf(world: SmallWorld, passing: Passing): KindHooks {
+  const hooks = known.get(passing) ?? passing.hooks(world)
+  known.set(passing, hooks)
+  return hooks
 }
 
 function isChild({ kind, metadata }: Small, parent: Small): boolean {
@@ -187,16 +233,10 @@ function isChild({ kind, metadata }: Small, parent: Small): boolean {
   return kind !== 'Lease' && metadata.ownerReferences?.some((owner) => owner.uid === uid) === true
 }
 
-function childrenIn(seen: SmallWorld['seen'], parent: Small): Small[] {
-  return Object.values(seen).filter((object) => isChild(object, parent))
-}
-
-function relatedTo(seen: SmallWorld['seen'], hooks: KindHooks, parent: Small): Small[] {
-  return namesOf(hooks, parent).flatMap((key) => seen[key] ?? [])
-}
-
-function namesOf(hooks: KindHooks, parent: Small): string[] {
-  return hooks
-    .customize(parent)
-    .flatMap(({ resource, names }) => names.map((name) => `${KIND_OF[resource] ?? ''}/${name}`))
+function relatedKeys(hooks: KindHooks, parent: Small): string[] {
+  return hooks.customize(parent).flatMap(({ apiVersion, resource, names }) => {
+    const [version = '', group = ''] = apiVersion.split('/').toReversed()
+    const kind = KINDS.find(group, version, resource)?.kind ?? ''
+    return names.map((name) => `${kind}/${name}`)
+  })
 }

@@ -11,6 +11,7 @@ import type { ClusterPorts } from '../../hooks/cluster/observed.ts'
 import type { MigrationPorts } from '../../hooks/migration/observe.ts'
 import type { RestorePorts } from '../../hooks/restore/observe.ts'
 import { placedShards } from '../hooks/cluster/shards.ts'
+import { recorded } from './calls.ts'
 import { withoutLease } from './others.ts'
 import {
   beginEnd,
@@ -59,7 +60,7 @@ export function portsOver(world: SmallWorld): AllPorts {
       return true
     },
   }
-  return {
+  return recorded(world, {
     ...leases,
     secret: get<Secret>('Secret'),
     liveSecret: get<Secret>('Secret'),
@@ -134,7 +135,7 @@ export function portsOver(world: SmallWorld): AllPorts {
     unfinishedHelmJobs: async () => unfinished(world).filter(isHelm).length,
     writeEvent: async () => undefined,
     warn: () => undefined,
-  }
+  })
 }
 
 /** Optimistic locking as in the API server: the resourceVersion must match; a new object has none. */

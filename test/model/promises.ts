@@ -20,6 +20,14 @@ export function lost(before: SmallWorld, after: SmallWorld, parent: string): str
     .map((job) => `${nameOf(job)} is lost`)
 }
 
+/** A resource is removed only after its Job has ended, unless its whole namespace is deleted. */
+export function outlived(before: SmallWorld, after: SmallWorld, parent: string): string[] {
+  if (before.live[parent] === undefined || parent in after.live || after.namespaceEnds) return []
+  return ownJobs(before, parent)
+    .filter(isUnfinished)
+    .map((job) => `${nameOf(job)} outlives its parent`)
+}
+
 /** No Job is created while the Job of another resource is unfinished. */
 export function beside(before: SmallWorld, after: SmallWorld, parent: string): string[] {
   const own = ownJobs(after, parent)

@@ -4,23 +4,31 @@
  */
 import { LABELS } from '../../crds/contract/names.ts'
 import { finishedCondition, type AnyObject, type Job } from '../../crds/kubernetes.ts'
-import type { HookAnswer } from '../../hooks/protocol.ts'
 import type { Stored } from '../hooks/collection/engine.ts'
 import type { OwnerReference } from '../world/client.ts'
+import type { Answered } from '../world/loop/pass.ts'
+import type { Calls } from './calls.ts'
+import type { HookBody } from './pass.ts'
 
 export const NAMESPACE = 'ns'
 
 export interface Small extends AnyObject {
+  metadata: AnyObject['metadata'] & { finalizers?: string[] }
   spec?: unknown
   status?: unknown
   data?: Record<string, string>
 }
 
-/** The parent and children of a hook call, and its answer. */
-export interface Answering {
-  parent: Small
-  children: Small[]
-  answer: HookAnswer
+/** A call of a hook whose service stopped before one of its writes. */
+export interface SlowCall {
+  body: HookBody
+  calls: Calls
+  /** The time at which it was called. */
+  now: number
+  /** Metacontroller does not wait for it any longer, and calls the other service. */
+  isGivenUp: boolean
+  /** Number of steps since it stopped. */
+  steps: number
 }
 
 export interface SmallWorld {
@@ -36,7 +44,10 @@ export interface SmallWorld {
   engine: SmallEngine
   bucket: SmallBucket
   /** An answer that Metacontroller has not carried out yet. It calls no other hook of the resource meanwhile. */
-  answered?: Answering
+  answered?: Answered
+  slow?: SlowCall
+  /** Records the calls of the decision that is being made. */
+  calls?: Calls
   /** How often each kind of strike may still happen. */
   left: Record<string, number>
 }
@@ -84,7 +95,7 @@ export function smallWorld(objects: object[], left: Record<string, number> = {})
 
 /** A copy that can be changed. It shares the objects, which are immutable. */
 export function copyOf(world: SmallWorld): SmallWorld {
-  const { live, seen, left, engine, bucket } = world
+  const { live, seen, left, engine, bucket, slow } = world
   const { collections, aliasTargets } = engine
   return {
     ...world,
@@ -92,6 +103,7 @@ export function copyOf(world: SmallWorld): SmallWorld {
     seen: { ...seen },
     left: { ...left },
     bucket: { ...bucket },
+    ...(slow && { slow: { ...slow } }),
     engine: {
       ...engine,
       // The engine of the collections' tests changes what it stores.
@@ -142,13 +154,20 @@ export function remove(world: SmallWorld, key: string): void {
   }
 }
 
-/** Requests the deletion of an object: it exists until its finalizers are removed. */
+/** Requests the deletion of an object that something keeps: its pods, or a finalizer. */
 export function beginEnd(world: SmallWorld, key: string): void {
   if (world.live[key]?.metadata.deletionTimestamp !== undefined) return
   edit(world, key, ({ metadata, ...rest }) => ({
     ...rest,
     metadata: { ...metadata, deletionTimestamp: at(world) },
   }))
+}
+
+/** Requests the deletion of a parent: Metacontroller's finalizer keeps it, if it has one. */
+export function requestDeletion(world: SmallWorld, key: string): void {
+  const { finalizers = [] } = world.live[key]?.metadata ?? {}
+  if (finalizers.length > 0) beginEnd(world, key)
+  else remove(world, key)
 }
 
 export function at({ now }: Pick<SmallWorld, 'now'>): string {

@@ -8,7 +8,9 @@ import { VecBackup } from '../../crds/backup.ts'
 import { ANNOTATIONS, LABELS } from '../../crds/contract/names.ts'
 import { isFailureReason } from '../../hooks/cluster/helm-result.ts'
 import { jobImage, isUnfinished } from '../../hooks/job.ts'
-import type { Small, SmallWorld } from './small-world.ts'
+import { LAST_APPLIED } from '../world/loop/apply.ts'
+import type { Calls } from './calls.ts'
+import type { Small, SmallWorld, SlowCall } from './small-world.ts'
 
 export function textOf(world: SmallWorld): string {
   const { live, seen, now } = world
@@ -20,14 +22,18 @@ export function textOf(world: SmallWorld): string {
 /** The complete answer: a world has at most one, and only for a few steps. */
 function textOfAnswer({ answered }: SmallWorld): string {
   if (answered === undefined) return ''
-  const { parent, children, answer } = answered
-  const asked = children.map(({ metadata }) => [metadata.uid, metadata['resourceVersion']])
+  const { parent, observed, answer } = answered
+  const asked = observed
+    .groups()
+    .flatMap(({ objects }) => [...objects.values()])
+    .map(({ metadata }) => [metadata.uid, metadata.resourceVersion])
   return JSON.stringify([parent.metadata.uid, asked, answer])
 }
 
 /**
  * What two worlds of the same text must have in common after the same step. It omits hashes, because they depend
- * on uids and occur in the names of Jobs. It omits the order of later ages, because the text before the step knows
+ * on uids and occur in the names of Jobs. It omits what a stopped service has read, of which the text before the
+ * step has only the part that matters. It omits the order of later ages, because the text before the step knows
  * neither the objects that the step writes nor whether they are younger than the ones that they replace.
  */
 export function outcomeOf(world: SmallWorld): string {
@@ -35,6 +41,8 @@ export function outcomeOf(world: SmallWorld): string {
     world,
     ({ text }) => text.replace(HASHED, '$1*'),
     () => '',
+    ({ slow }) =>
+      slow === undefined ? '' : JSON.stringify([slow.calls.known.next, slow.isGivenUp, slow.steps]),
   )
 }
 
@@ -46,6 +54,7 @@ function written(
   world: SmallWorld,
   wordsOf: (one: Summary) => string,
   order: (time: Time) => string,
+  slowOf = textOfSlow,
 ): string {
   const { now, live, seen, namespaceEnds, engine, bucket, left } = world
   const objects = [...sorted(live), undefined, ...sorted(seen)].map((one) => one && summaryOf(one))
@@ -58,7 +67,50 @@ function written(
     return `${wordsOf(one)}:${one.uids.map(nameOf).join()}:${ages.join()}:${ranks.join()}`
   })
   const rest = JSON.stringify([namespaceEnds, left, bucket])
-  return `${texts.join(' ')} ${rest}${textOfEngine(engine)}`
+  return `${texts.join(' ')} ${rest}${textOfEngine(engine)}${slowOf(world, nameOf)}`
+}
+
+/** The complete call and the results of its own calls, without absolute times. */
+function textOfSlow({ slow, live, now }: SmallWorld, nameOf: (uid: string) => string): string {
+  if (slow === undefined) return ''
+  const { calls, isGivenUp, steps } = slow
+  const { id, uids, versions } = slowSummary(slow)
+  // Which of the objects that it read have not changed since: a write of another one is a conflict.
+  const current = versions.map(([key, version]) => live[key]?.metadata.resourceVersion === version)
+  const age = now - slow.now
+  return JSON.stringify([calls.known.next, id, uids.map(nameOf), current, age, isGivenUp, steps])
+}
+
+interface SlowSummary {
+  id: number
+  uids: string[]
+  versions: [string, unknown][]
+}
+
+const knownSlow = new WeakMap<Calls, SlowSummary>()
+
+function slowSummary({ body, calls, now }: SlowCall): SlowSummary {
+  const found = knownSlow.get(calls)
+  if (found !== undefined) return found
+  const uids: string[] = []
+  const versions: [string, unknown][] = []
+  const { parent, children, related } = body
+  const text = JSON.stringify([parent, children, related, calls.known.results], (_, value) => {
+    const { kind, metadata } = (value ?? {}) as Partial<Small>
+    if (kind === undefined || metadata?.resourceVersion === undefined) return value as unknown
+    versions.push([`${kind}/${metadata.name}`, metadata.resourceVersion])
+    return { ...(value as Small), metadata: { ...metadata, resourceVersion: undefined } }
+  })
+    .replace(/uid-\d+/g, (uid) => {
+      uids.push(uid)
+      return '#'
+    })
+    .replace(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g, (time) => String(Date.parse(time) - now))
+  const id = ids.get(text) ?? ids.size
+  ids.set(text, id)
+  const result = { id, uids, versions }
+  knownSlow.set(calls, result)
+  return result
 }
 
 /** Whether the cache has another version than the API server. Versions that `isAlike` are the same. */
@@ -205,6 +257,8 @@ const LIMITS: Record<string, number[]> = {
   /** A backup in a terminating namespace: its purge is abandoned. */
   deletionTimestamp: [600],
   expiresAt: [0],
+  /** A Secret in the memory of a service: it is read again. */
+  cachedAt: [60],
   'vec-operator.dev/renew-at': [0],
   'vec-operator.dev/expires-at': [0],
   lastScheduleTime: SLOTS,
@@ -279,13 +333,20 @@ interface Waiter {
 
 /** The times of a report matter only where a decision compares them with a limit. */
 function reportIn(annotations: Record<string, string>, kind: string): object {
-  const { [ANNOTATIONS.progress]: progress, [ANNOTATIONS.waiters]: queue, ...rest } = annotations
+  const {
+    [ANNOTATIONS.progress]: progress,
+    [ANNOTATIONS.waiters]: queue,
+    [LAST_APPLIED]: lastApplied,
+    ...rest
+  } = annotations
   const waiters = queue === undefined ? [] : (JSON.parse(queue) as Waiter[])
   const others = {
     ...rest,
     ...(waiters.length > 0 && {
       waiters: waiters.map(({ holder, seen }) => ({ holder, waiterSeen: seen })),
     }),
+    ...(lastApplied !== undefined &&
+      UPDATED.includes(kind) && { lastApplied: appliedIn(lastApplied) }),
   }
   if (progress === undefined) return { ...others, run: 0 }
   const { at, applied, shards, ...all } = JSON.parse(progress) as Record<string, unknown>
@@ -304,6 +365,14 @@ function reportIn(annotations: Record<string, string>, kind: string): object {
       ...(applied !== undefined && { applied: { ...(applied as object), at: undefined } }),
     },
   }
+}
+
+/** Kinds of children that Metacontroller updates, which is when it reads what it wrote last. */
+const UPDATED = ['Secret', VecBackup.kind]
+
+function appliedIn(text: string): object {
+  const { data, ...rest } = JSON.parse(text) as Small
+  return { ...rest, ...(data && { data: withoutToken(data) }) }
 }
 
 /** The annotations of the Secret describe the token, so its bytes do not matter. */

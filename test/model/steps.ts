@@ -7,6 +7,7 @@ import {
   jobs,
   keyOf,
   remove,
+  requestDeletion,
   type Small,
   type SmallWorld,
 } from './small-world.ts'
@@ -77,7 +78,7 @@ export function namespaceEnds(world: SmallWorld, parent: string): Step<SmallWorl
   if (!world.namespaceEnds) {
     const take = async (to: SmallWorld) => {
       to.namespaceEnds = true
-      beginEnd(to, parent)
+      requestDeletion(to, parent)
       for (const { metadata } of jobs(to)) beginEnd(to, `Job/${metadata.name}`)
     }
     return striking(world, 'ends', { name: 'the namespace ends', take })

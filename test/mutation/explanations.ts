@@ -317,9 +317,4 @@ export const EXPLAINED: Explained[] = [
     line: 'if (isResolved) return { isBeingWritten: false }',
     why: 'asked only where a loss is left',
   },
-  {
-    ...{ file: 'jobs/restore/recover.ts', from: 'true' },
-    line: 'const heldShards = snapshot.localShards.filter(({ shardId }) => before?.has(shardId) ?? true)',
-    why: 'the points of the node were counted before the recovery whose outcome is unknown',
-  },
 ]

@@ -2,7 +2,8 @@
 import { createHash } from 'node:crypto'
 import { mkdirSync, readFileSync, renameSync, rmdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { PURE, ROOT } from './files.ts'
+import { PURE, ROOT, testsOf } from './files.ts'
+import { dependenciesOf } from './imports.ts'
 import type { Scored } from './score.ts'
 
 const FILE = join(import.meta.dirname, 'scores.jsonl')
@@ -11,12 +12,29 @@ const LOCK = `${FILE}.lock`
 const LOCK_TRIES = 100
 const LOCK_PAUSE_MS = 100
 
-/** Of the text as it is now; its tests are not part of it: `--again` judges with those of today. */
-export function digestOf(file: string): string {
-  return createHash('sha256')
-    .update(readFileSync(join(ROOT, file)))
-    .digest('hex')
-    .slice(0, 16)
+/** What each test loads: the same during one run. */
+const dependencies = new Map<string, readonly string[]>()
+
+/** Of the text as it is now, and of its tests with their helpers: the score depends on both. */
+export function digestOf(
+  file: string,
+  tests: readonly string[] = testsOf(file),
+  root = ROOT,
+): string {
+  const helpers = tests.flatMap((test) => testFilesOf(test, root))
+  const hash = createHash('sha256')
+  for (const path of [file, ...new Set(helpers)]) {
+    hash.update(`${path}\n`).update(readFileSync(join(root, path)))
+  }
+  return hash.digest('hex').slice(0, 16)
+}
+
+/** Those under test/ that the test loads, itself among them. */
+function testFilesOf(test: string, root: string): readonly string[] {
+  const known = dependencies.get(join(root, test))
+  const found = known ?? dependenciesOf(test, root).filter((path) => path.startsWith('test/'))
+  dependencies.set(join(root, test), found)
+  return found
 }
 
 /** The score of the file as it is now. */

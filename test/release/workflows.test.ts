@@ -17,6 +17,7 @@ interface Job {
   needs?: string | string[]
   'runs-on'?: string
   'timeout-minutes'?: number
+  container?: { image?: string }
   permissions?: Record<string, string>
   strategy?: { matrix?: { include?: Record<string, unknown>[] } }
   outputs?: Record<string, string>
@@ -69,6 +70,13 @@ for (const file of globSync(`${FOLDER}/*`, { cwd: ROOT })) {
     for (const action of used) t.match(action, /^[\w-]+\/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$/)
     const names = new Set(used.map((action) => action.split('@')[0]))
     t.equal(new Set(used).size, names.size)
+  })
+
+  t.test(`${file}: every container has an image of a whole version`, async (t) => {
+    for (const [job, { container }] of all) {
+      if (container === undefined) continue
+      t.match(container.image, /^[\w./-]+:\d+\.\d+\.\d+(-\w+)?$/, job)
+    }
   })
 
   t.test(`${file}: what its steps call and read is there`, async (t) => {

@@ -68,6 +68,9 @@ export interface Connection {
   ca?: string
 }
 
+/** The calls on single objects, which are all that a pass of the loop needs. */
+export type ObjectApi = Pick<ApiClient, 'get' | 'create' | 'replace' | 'replaceStatus' | 'delete'>
+
 interface Kind {
   plural: string
   namespaced: boolean

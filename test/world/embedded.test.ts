@@ -3,6 +3,7 @@ import t from 'tap'
 import type { VecCluster } from '../../crds/cluster.ts'
 import type { AnyObject } from '../../crds/kubernetes.ts'
 import { API_VERSION } from '../../crds/contract/names.ts'
+import { ApiClient } from './client.ts'
 import { startEmbeddedWorld } from './embedded.ts'
 
 const phaseOf = (object: AnyObject | undefined) => (object as VecCluster | undefined)?.status?.phase
@@ -28,4 +29,21 @@ t.test('a VecCluster goes from nothing to Pending to Running, and away again', a
   await world.delete(reference)
   await world.waitFor(reference, 'gone', (found) => found === undefined)
   t.strictSame(await world.list('apps/v1', 'StatefulSet', namespace), [])
+})
+
+t.test('an account of the operator may do what the chart permits, and nothing else', async (t) => {
+  const world = await startEmbeddedWorld()
+  t.teardown(() => world.close())
+  const { url: server, serviceToken, loopToken } = world.api
+  const namespace = await world.namespace('rights')
+  const pod = world.api.accountToken({ namespace, name: 'default' })
+  const list = async (token: string, apiVersion: string, kind: string) => {
+    const client = new ApiClient({ server, token })
+    t.teardown(() => client.close())
+    return client.list(apiVersion, kind, { namespace })
+  }
+  await t.resolves(list(serviceToken, 'batch/v1', 'Job'))
+  await t.rejects(list(serviceToken, 'v1', 'Secret'), { message: /^secrets is forbidden: User / })
+  await t.resolves(list(loopToken, 'v1', 'Secret'))
+  await t.rejects(list(pod, 'batch/v1', 'Job'), { message: /^jobs.batch is forbidden: User / })
 })

@@ -11,6 +11,8 @@ import { PLURALS } from '../../metacontroller/controllers.ts'
 import { startApi, type EmbeddedApi } from './api/server.ts'
 import type { Buckets } from './buckets/buckets.ts'
 import { openEmbeddedBuckets } from './buckets/embedded.ts'
+import { applyObject } from './apply.ts'
+import { chartRoles, METACONTROLLER_ACCOUNT, SERVICE_ACCOUNT } from './chart-roles.ts'
 import { ApiClient, type ApiObject } from './client.ts'
 import { ManualClock } from './clock.ts'
 import { startControllers, type Controllers } from './controllers/index.ts'
@@ -65,6 +67,11 @@ export async function startEmbeddedWorld(options: EmbeddedOptions = {}): Promise
     rmSync(folder, { recursive: true, force: true })
   }
   try {
+    // Every account may do what the chart permits, and nothing else.
+    const metadata = { name: SERVICE_ACCOUNT.namespace }
+    await applyObject(client, { apiVersion: 'v1', kind: 'Namespace', metadata })
+    for (const role of chartRoles()) await applyObject(client, role)
+    api.enforceRbac({ service: SERVICE_ACCOUNT, loop: METACONTROLLER_ACCOUNT })
     await operator.start()
     // Kubernetes counts in seconds: what is made from now on is made after the operator's start.
     clock.advance(1_000)

@@ -112,7 +112,19 @@ async function changeObject(api: ApiClient, found: ApiObject, desired: ApiObject
       annotations: { ...found.metadata.annotations, ...desired.metadata.annotations },
     },
   }
-  if (!isDeepStrictEqual(merged, found)) await api.replace(merged)
+  const change = patchTo(found, merged)
+  if (change !== undefined) await api.patch(referenceOf(found), change)
+}
+
+/** The merge patch from one object to another; undefined if they are equal. Helm patches, it never replaces. */
+function patchTo(from: Record<string, unknown>, to: Record<string, unknown>): object | undefined {
+  const changes = [...new Set([...Object.keys(from), ...Object.keys(to)])].flatMap((field) => {
+    const [before, after] = [from[field], to[field]]
+    if (isDeepStrictEqual(before, after)) return []
+    const inner = isMap(before) && isMap(after) ? patchTo(before, after) : (after ?? null)
+    return [[field, inner] as const]
+  })
+  return changes.length === 0 ? undefined : Object.fromEntries(changes)
 }
 
 /** What the API server does not let anyone change. */

@@ -1,5 +1,6 @@
 /** `doctor`: what it finds in a cluster where everything is there, and in one where something is not. */
 import t from 'tap'
+import { DANGERS } from '../../../crds/critical-conditions.ts'
 import { API_VERSION, LABELS, MANAGED_BY, leaseName } from '../../../crds/contract/names.ts'
 import { EXIT_CODES, cliVersion } from '../../../jobs/kubectl/command.ts'
 import { PLURALS } from '../../../metacontroller/controllers.ts'
@@ -24,9 +25,10 @@ ok  CompositeControllers  served: ${PLURALS.toSorted().join(', ')}
 ok  hook service          vec-system/vec-operator responds
 ok  your permissions      sufficient for every command
 ok  cluster ns/docs       Running, its engine is ready
+ok  conditions            none means danger
 ok  Leases                0 Leases, all with an existing holder
 
-0 failed, 0 warnings, 9 ok
+0 failed, 0 warnings, 10 ok
 `.trimStart(),
   )
 })
@@ -170,6 +172,24 @@ t.test('doctor finds a Lease whose holder is in a namespace that is not watched'
     out,
     /ns\/vec-docs-write is held by another-holder, which does not belong to this operator/,
   )
+})
+
+t.test('doctor reports each condition that an alert is for', async (t) => {
+  const { type, api, cluster } = await installOperator(t)
+  const transition = '2026-03-01T12:00:00Z'
+  const conditions = DANGERS.map(({ type: name, status, reason = 'Tested' }) => ({
+    ...{ type: name, status, reason, lastTransitionTime: transition, observedGeneration: 1 },
+    message: `${name} tested`,
+  }))
+  const healthy = conditions.map((condition) => ({ ...condition, status: 'Unknown' }))
+  await api.patch(cluster, { status: { conditions: healthy } }, { subresource: 'status' })
+  t.match((await type('doctor')).out, /^ok +conditions +none means danger$/m)
+  await api.patch(cluster, { status: { conditions } }, { subresource: 'status' })
+  const { out, code } = await type('doctor')
+  for (const { type: name, status } of DANGERS) {
+    t.ok(out.includes(`VecCluster ns/docs: ${name} is ${status}: ${name} tested`), out)
+  }
+  t.equal(code, EXIT_CODES.success)
 })
 
 t.test('a released Lease that stays for its queue is no finding', async (t) => {

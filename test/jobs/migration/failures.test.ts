@@ -195,6 +195,25 @@ for (const collections of [undefined, ['docs', 'other']]) {
   })
 }
 
+t.test(
+  'a copied collection that is gone from the target at the end is not Completed',
+  async (t) => {
+    const { source, target, world } = await startEnginePair(t)
+    await createCollection(source, 'docs', manyPoints(5))
+    await createCollection(source, 'other', manyPoints(5))
+    target.node.misbehave((request) => {
+      if (isUpsert(request) && request.path.includes('other'))
+        target.engine.removeCollection('docs')
+      return undefined
+    })
+    t.equal((await world.run({ time: instantClock() })).code, EXIT.failed)
+    t.match(await world.result(), {
+      ...{ completed: 1, failed: 1 },
+      error: 'docs: collection docs was deleted at the target during the migration',
+    })
+  },
+)
+
 t.test('a source that stays away fails its collections within bounds', async (t) => {
   const { source, world } = await startEnginePair(t)
   for (const name of ['a', 'b', 'c']) await createCollection(source, name, manyPoints(3))

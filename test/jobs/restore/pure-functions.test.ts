@@ -4,6 +4,7 @@ import { recreateBody, recreateIndex, fanOutBody } from '../../../jobs/recreate-
 import { stripQuery } from '../../../jobs/clients/engine/recovery.ts'
 import { withHint } from '../../../jobs/retry.ts'
 import { firstMissing, missingReplicas } from '../../../jobs/restore/shard-transfers.ts'
+import { unverifiableNotes } from '../../../jobs/restore/manifest.ts'
 import { requireShards } from '../../../jobs/restore/prepare-collection.ts'
 import { misplacedOnNode } from '../../../jobs/restore/recover.ts'
 import { phantomReplicas } from '../../../jobs/restore/wait-for-shards.ts'
@@ -236,3 +237,19 @@ t.test(
     )
   },
 )
+
+t.test('what cannot be checked of a manifest of another program is noted', async (t) => {
+  const notes = (uid: string | undefined, ...checksums: (string | undefined)[]) =>
+    unverifiableNotes({
+      ...(uid !== undefined && { uid }),
+      collections: [{ snapshots: checksums.map((sha256) => ({ ...(sha256 && { sha256 }) })) }],
+    } as unknown as Parameters<typeof unverifiableNotes>[0])
+  const foreign =
+    'manifest.json is of another program: it has no engine version, aliases and counts of points to compare'
+  t.strictSame(notes('uid-b', undefined), [])
+  t.strictSame(notes(undefined, 'a', 'b'), [foreign])
+  t.strictSame(notes(undefined, 'a', undefined), [
+    foreign,
+    '1 snapshots have no checksum: only their sizes were compared',
+  ])
+})

@@ -200,6 +200,30 @@ t.test('one failed collection does not stop the others', async (t) => {
 })
 
 t.test(
+  'a restored collection that is deleted before the end of the restore is not Completed',
+  async (t) => {
+    const { world, deleteCollections, assertRestored, engine, nodes } = await restoreFixture(t, {
+      collections: ['a', 'b'],
+    })
+    deleteCollections('a', 'b')
+    nodes[0]?.misbehave((request) => {
+      if (isRecovery(request) && request.path.includes('b')) engine.removeCollection('a')
+      return undefined
+    })
+    const restore = await world.restore()
+    t.equal((await run(restore)).code, EXIT.failed)
+    t.match(await restore.result(), {
+      error: 'collection a was deleted during the restore',
+      collections: [
+        { name: 'a', status: 'Failed' },
+        { name: 'b', status: 'Completed' },
+      ],
+    })
+    await assertRestored('b')
+  },
+)
+
+t.test(
   'after a pod was terminated the next pod resumes with the next node that is not done',
   async (t) => {
     const { world, deleteCollections, assertRestored, nodes, s3 } = await restoreFixture(t)

@@ -113,6 +113,10 @@ interface Options {
 }
 
 let runs = 0
+const running = new Set<number>()
+process.on('exit', () => {
+  for (const id of running) process.kill(-id, 'SIGKILL')
+})
 
 /** Runs one test file as a separate process in the copy. */
 export function run(folder: string, file: string, options: Options = {}): Promise<Ran> {
@@ -132,12 +136,15 @@ export function run(folder: string, file: string, options: Options = {}): Promis
       ...environmentOf(options),
     },
   })
+  const { pid: id } = child
+  if (id !== undefined) running.add(id)
   return new Promise((resolve) => {
     const timer = setTimeout(() => {
       resolve({ is: 'timeout' })
-      if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL')
+      if (id !== undefined) process.kill(-id, 'SIGKILL')
     }, options.limitMs ?? BASELINE_MS)
     child.once('exit', (code) => {
+      if (id !== undefined) running.delete(id)
       clearTimeout(timer)
       resolve({ is: code === 0 ? 'passed' : 'failed', ...read(record) })
     })

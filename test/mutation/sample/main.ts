@@ -46,7 +46,6 @@ const all = [...new Set([...files, ...globSync(FOLDERS, { cwd: ROOT })])].toSort
 mkdirSync(join(ROOT, 'dist/mutation'), { recursive: true })
 const folder = mkdtempSync(join(ROOT, 'dist/mutation/sample-'))
 process.on('exit', () => rmSync(folder, { recursive: true, force: true }))
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(130))
 const copy = await instrumentedCopy(ROOT, folder, all)
 const mutants = copy.mutants.filter(({ file }) => files.includes(file))
 const size = Math.min(Number(values.size), mutants.length)
@@ -60,24 +59,35 @@ const baselines = new Baselines(ROOT, copy, join(ROOT, 'dist/mutation/baselines'
 const judge = new Judge(copy.folder)
 const reaching = testsReaching(drawn)
 const verdicts = new Map<Mutant, Outcome>()
+for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+  process.on(signal, () => {
+    finish()
+    process.exit(1)
+  })
+}
 
 await judgeAll(drawn, isOwnTest)
 // The tests of other folders are asked only for what those of its own leave.
 const left = drawn.filter((mutant) => isSurvivor(verdicts.get(mutant)))
 if (!values.own) await judgeAll(left, (mutant, test) => !isOwnTest(mutant, test))
 
-const survivors = drawn.filter((mutant) => isSurvivor(verdicts.get(mutant)))
-const explanations = survivors.map((mutant) => explanationOf(mutant))
-for (const [index, mutant] of survivors.entries()) {
-  print(describe(mutant, verdicts.get(mutant)?.is ?? '', explanations[index]))
+finish()
+
+/** Of what has been judged: a run that is stopped says how far it came, and fails. */
+function finish(): void {
+  const survivors = drawn.filter((mutant) => isSurvivor(verdicts.get(mutant)))
+  const explanations = survivors.map((mutant) => explanationOf(mutant))
+  for (const [index, mutant] of survivors.entries()) {
+    print(describe(mutant, verdicts.get(mutant)?.is ?? '', explanations[index]))
+  }
+  const { passes, says } = gate({
+    outcomes: [...verdicts.values()].map(({ is }) => is),
+    explained: explanations.filter((why) => why !== undefined).length,
+    ...{ drawn: size, scope, least: Number(values.least) },
+  })
+  print(`${says}; seed ${seed}, ${seconds()} s`)
+  process.exitCode = passes ? 0 : 1
 }
-const { passes, says } = gate({
-  outcomes: [...verdicts.values()].map(({ is }) => is),
-  explained: explanations.filter((why) => why !== undefined).length,
-  ...{ drawn: size, scope, least: Number(values.least) },
-})
-print(`${says}; seed ${seed}, ${seconds()} s`)
-process.exitCode = passes ? 0 : 1
 
 /** With those tests that reach its file, may judge it, and pass as they are. */
 async function judgeAll(

@@ -17,6 +17,8 @@ export interface Call {
   query: URLSearchParams
   request: IncomingMessage
   response: ServerResponse
+  /** Throws if the caller may not write this body. */
+  check?: (body: unknown) => void
 }
 
 /** What is asked of objects, without the way it came. */
@@ -31,7 +33,7 @@ export interface Question {
 
 /** Answers a call on an object or on a collection. */
 export async function serve(resources: Resources, call: Call): Promise<void> {
-  const { route, request, response, query } = call
+  const { route, request, response, query, check } = call
   const { method = '' } = request
   if (method === 'GET' && route.name === '' && ['true', '1'].includes(query.get('watch') ?? '')) {
     startWatch(resources, call)
@@ -39,6 +41,7 @@ export async function serve(resources: Resources, call: Call): Promise<void> {
   }
   const contentType = request.headers['content-type'] ?? ''
   const body = method === 'GET' ? undefined : await json(request)
+  if (method === 'POST' || method === 'PUT') check?.(body)
   const { code, value } = answerTo(resources, { route, query, method, contentType, body })
   send(response, code, value)
 }

@@ -13,6 +13,7 @@ import type { Json } from './json.ts'
 import { behindService, podLog, proxy, type PodNode } from './pods.ts'
 import { ApiFailure, unknownPath } from './failure.ts'
 import { Resources } from './resources.ts'
+import { authorize, checkEscalation, type Account } from './rbac.ts'
 import { writeOf } from './writes.ts'
 import { REVIEWS, reviewed } from './reviews.ts'
 import { routeOf } from './routes.ts'
@@ -23,12 +24,16 @@ export interface EmbeddedApi {
   openUrl: string
   /** For all clients but pods; it may do anything. */
   token: string
-  /** For pods; it may do anything too, but shows that a pod calls. */
+  /** For pods; it may do anything but write namespaces, and shows that a pod calls. */
   podToken: string
-  /** For the hook service, which may do anything as well. */
+  /** For the hook service. */
   serviceToken: string
   /** For Metacontroller, or its replacement. */
   loopToken: string
+  /** From now on, service, Metacontroller and the accounts of pods may do only what Roles in this API permit. */
+  enforceRbac(accounts: { service: Account; loop: Account }): void
+  /** For pods with this ServiceAccount. */
+  accountToken(account: Account): string
   /** What calls of the service meet from now on, and those of the loop if it is slow; without it all is well. */
   hinder(hindrance?: Hindrance): void
   /** When a pod called last, in milliseconds since 1970 by the machine's clock; 0 for never. */
@@ -63,6 +68,10 @@ export async function startApi(clock: Clock): Promise<EmbeddedApi> {
   const refused = new Set<string>()
   const unbound = new Set<string>()
   const tenants = new Map<string, string>()
+  /** Accounts that RBAC restricts, and tokens of pods by account. */
+  const accounts = new Map<string, Account>()
+  const podTokens = new Map<string, string>()
+  let isRbacEnforced = false
   let node = NO_NODE
   let inFlight = 0
 
@@ -74,19 +83,23 @@ export async function startApi(clock: Clock): Promise<EmbeddedApi> {
     if (byPath) request.url = request.url?.slice(open.length - 1) ?? ''
     const given = request.headers.authorization
     const byPod = given === `Bearer ${podToken}`
-    if (byPod) podCallAt = Date.now()
+    const ofPod = [...podTokens.values()].some((one) => given === `Bearer ${one}`)
+    const account = isRbacEnforced ? accounts.get(given ?? '') : undefined
+    if (byPod || ofPod) podCallAt = Date.now()
     const byService = given === `Bearer ${serviceToken}`
     const byLoop = given === `Bearer ${loopToken}`
     const tenant = tenants.get(given ?? '')
     const authorized =
-      tenant !== undefined || byPath || byPod || byService || byLoop || given === `Bearer ${token}`
+      [tenant, account].some((one) => one !== undefined) ||
+      [byPath, byPod, ofPod, byService, byLoop, given === `Bearer ${token}`].includes(true)
     const write = writeOf(request)
     if (write !== undefined) writes.push(write)
     const answer = () => {
-      if (byPod) refuseNamespaces(request)
+      if (byPod || (ofPod && account === undefined)) refuseNamespaces(request)
       if (byService) refuseUnbound(request, unbound)
       if (tenant !== undefined) refuseOutside(request, tenant)
-      return respond({ resources, refused, node: () => node }, authorized, request, response)
+      const parts = { resources, refused, account, node: () => node }
+      return respond(parts, authorized, request, response)
     }
     // Priority and fairness rejects one account; a slow API is slow for all.
     const met = byService || (byLoop && hindrance !== 'busy') ? hindrance : undefined
@@ -106,6 +119,18 @@ export async function startApi(clock: Clock): Promise<EmbeddedApi> {
     podToken,
     serviceToken,
     loopToken,
+    enforceRbac: ({ service, loop }) => {
+      accounts.set(`Bearer ${serviceToken}`, service)
+      accounts.set(`Bearer ${loopToken}`, loop)
+      isRbacEnforced = true
+    },
+    accountToken: (account) => {
+      const key = `${account.namespace}/${account.name}`
+      const own = podTokens.get(key) ?? randomBytes(16).toString('hex')
+      podTokens.set(key, own)
+      accounts.set(`Bearer ${own}`, account)
+      return own
+    },
     hinder: (how) => (hindrance = how),
     podCallAt: () => podCallAt,
     resources,
@@ -131,11 +156,13 @@ export async function startApi(clock: Clock): Promise<EmbeddedApi> {
 interface Parts {
   resources: Resources
   refused: ReadonlySet<string>
+  /** An account that RBAC restricts. */
+  account: Account | undefined
   node: () => PodNode
 }
 
 async function respond(
-  { resources, refused, node }: Parts,
+  { resources, refused, account, node }: Parts,
   authorized: boolean,
   request: IncomingMessage,
   response: ServerResponse,
@@ -157,7 +184,11 @@ async function respond(
   }
   const route = routeOf(resources.kinds, pathname)
   if (route === undefined) throw unknownPath()
-  const call = { route, query, request, response }
+  if (account !== undefined) authorize(resources, account, { route, query, method: request.method })
+  const check = (body: unknown) => {
+    if (account !== undefined) checkEscalation(resources, account, { route, body })
+  }
+  const call = { route, query, request, response, check }
   if (route.sub === 'proxy') {
     const path = (route.rest || '/') + new URL(request.url ?? '/', 'http://api').search
     const { kind, namespace, name } = route

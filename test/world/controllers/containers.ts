@@ -22,7 +22,9 @@ export interface Running {
 
 export interface ContainerOptions {
   server: string
+  /** For every pod; `tokenOf` has the ones of their accounts. */
   token: string
+  tokenOf?: (pod: Pod) => string
   /** Folder of the `helm` the Jobs find. */
   helm: string
   /** Environment that every Job process gets in addition to its own. */
@@ -40,12 +42,13 @@ const OUR_IMAGE = /(^|\/)vec-operator:/
 const ENGINE_IMAGE = /(^|\/)qdrant:v\d/
 
 export function containers(options: ContainerOptions): Containers {
-  const { server, token, helm, env, clock, engines } = options
+  const { server, helm, env, clock, engines } = options
   return {
     async start(pod, container, sandbox) {
       if (OUR_IMAGE.test(container.image) && isJobContainer(container)) {
         const app = await program()
         const offsetMs = clock.now().getTime() - Date.now()
+        const token = options.tokenOf?.(pod) ?? options.token
         return startJobContainer(container, sandbox, { app, server, token, helm, offsetMs, env })
       }
       if (ENGINE_IMAGE.test(container.image)) return engines.start(pod, container, sandbox)

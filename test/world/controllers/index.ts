@@ -1,6 +1,7 @@
 /** The controllers of the embedded world and its one node, started together on the resources of the API. */
 import type { EmbeddedApi } from '../api/server.ts'
 import type { Clock } from '../clock.ts'
+import type { Pod } from './objects.ts'
 import { containers, type ContainerOptions, type Containers } from './containers.ts'
 import { definitionController } from './definitions.ts'
 import { EngineRuns } from './engine-container.ts'
@@ -35,8 +36,12 @@ export interface ControllerOptions {
 export function startControllers(options: ControllerOptions): Controllers {
   const { api, clock, helm, env = {} } = options
   const { resources, url: server, podToken: token } = api
+  const tokenOf = ({ metadata, spec }: Pod) =>
+    api.accountToken({ namespace: metadata.namespace ?? '', name: spec.serviceAccountName ?? '' })
   const engines = new EngineRuns(clock)
-  const runs = (options.runs ?? containers)({ server, token, helm, env, clock, engines })
+  const runs = (options.runs ?? containers)({
+    ...{ server, token, tokenOf, helm, env, clock, engines },
+  })
   const kubelet = startKubelet(resources, clock, runs)
   api.attach(kubelet)
   const start = () =>

@@ -2,6 +2,7 @@
  * The three-way merge by which a child is brought to what is desired: what the last desired object
  * named and this one does not is taken away, what this one names is set, the rest stays as it is.
  */
+import { clone } from '../api/json.ts'
 import type { ApiObject } from '../client.ts'
 import { isRecord } from './object.ts'
 
@@ -29,7 +30,7 @@ export function merged(observed: ApiObject, desired: ApiObject): ApiObject {
   const text = observed.metadata.annotations?.[LAST_APPLIED]
   const last: unknown = text === undefined || text === '' ? undefined : JSON.parse(text)
   const wish = withoutLastApplied(desired)
-  const result = merge(structuredClone(observed), last, wish) as ApiObject & Fields
+  const result = merge(clone(observed), last, wish) as ApiObject & Fields
   const metadata = result.metadata as ApiObject['metadata'] & Fields
   for (const field of SYSTEM_FIELDS) {
     restore(metadata, observed.metadata as ApiObject['metadata'] & Fields, field)

@@ -3,7 +3,7 @@ import {
   controllerReference,
   isDeleting,
   referenceOf,
-  type ApiClient,
+  type ObjectApi,
   type ApiObject,
 } from '../client.ts'
 import { merged, withLastApplied } from './apply.ts'
@@ -42,12 +42,12 @@ function labelsOf(child: ApiObject): Record<string, string> {
 }
 
 export class Children {
-  readonly #api: ApiClient
+  readonly #api: ObjectApi
   readonly #discovery: Discovery
   /** By group and kind, whatever the version. */
   readonly #methods = new Map<string, Method>()
 
-  constructor(api: ApiClient, discovery: Discovery) {
+  constructor(api: ObjectApi, discovery: Discovery) {
     this.#api = api
     this.#discovery = discovery
   }
@@ -97,13 +97,12 @@ export class Children {
   }
 
   async #update(observed: ApiObject, desired: ApiObject): Promise<void> {
-    const next = merged(observed, desired)
-    if (same(next, observed) || isDeleting(observed)) return
     const { apiVersion, kind } = desired
     const method = this.#methods.get(`${groupOf(apiVersion)}/${kind}`) ?? 'OnDelete'
+    if (method === 'OnDelete' || isDeleting(observed)) return
+    const next = merged(observed, desired)
+    if (same(next, observed)) return
     switch (method) {
-      case 'OnDelete':
-        return
       case 'Recreate':
         // The next pass finds it missing and recreates it.
         return this.#delete(observed)

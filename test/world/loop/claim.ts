@@ -3,7 +3,7 @@ import {
   controllerOf,
   controllerReference,
   isDeleting,
-  type ApiClient,
+  type ObjectApi,
   type ApiObject,
   type OwnerReference,
 } from '../client.ts'
@@ -14,7 +14,7 @@ import type { Matches } from './selector.ts'
 import { isNotFound, updateLive } from './update.ts'
 
 interface Claim {
-  api: ApiClient
+  api: ObjectApi
   parent: ApiObject
   matches: Matches
   children: Informer[]
@@ -68,19 +68,19 @@ async function claimOne(
   return true
 }
 
-async function adopt(api: ApiClient, parent: ApiObject, child: ApiObject): Promise<void> {
+async function adopt(api: ObjectApi, parent: ApiObject, child: ApiObject): Promise<void> {
   const reference = controllerReference(parent)
   await updateLive(api, child, (live) =>
     withOwners(live, [...ownersBut(live, reference.uid), reference]),
   )
 }
 
-async function release(api: ApiClient, parent: ApiObject, child: ApiObject): Promise<void> {
+async function release(api: ObjectApi, parent: ApiObject, child: ApiObject): Promise<void> {
   await updateLive(api, child, (live) => withOwners(live, ownersBut(live, parent.metadata.uid)))
 }
 
 /** The cache may not know yet that the parent is being deleted, or is another one by now. */
-async function recheck(api: ApiClient, parent: ApiObject): Promise<void> {
+async function recheck(api: ObjectApi, parent: ApiObject): Promise<void> {
   const live = await api.get(referenceOf(parent))
   if (live?.metadata.uid !== parent.metadata.uid) {
     throw new Error(`original ${describe(parent)} is gone`)

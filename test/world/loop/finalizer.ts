@@ -1,5 +1,5 @@
 /** The finalizer that lets a controller clean up before its parent is removed. */
-import { isDeleting, type ApiClient, type ApiObject } from '../client.ts'
+import { isDeleting, type ObjectApi, type ApiObject } from '../client.ts'
 import { updateLive } from './update.ts'
 
 const GARBAGE_COLLECTOR = ['foregroundDeletion', 'orphan']
@@ -8,9 +8,9 @@ export class Finalizer {
   readonly name: string
   /** The controller has a finalize hook. */
   readonly #enabled: boolean
-  readonly #api: ApiClient
+  readonly #api: ObjectApi
 
-  constructor(api: ApiClient, controller: string, enabled: boolean) {
+  constructor(api: ObjectApi, controller: string, enabled: boolean) {
     this.#api = api
     this.name = `metacontroller.io/compositecontroller-${controller}`
     this.#enabled = enabled

@@ -2,7 +2,7 @@
  * One pass over a parent: finalizer, claim, customize, hook, timer, children, status, in this order.
  * Whatever fails before the children leaves everything as it is.
  */
-import { isDeleting, type ApiClient, type ApiObject } from '../client.ts'
+import { isDeleting, type ApiObject, type ObjectApi } from '../client.ts'
 import type { SyncAnswer } from './answer.ts'
 import { desiredChildren, withDefaults, words } from './children.ts'
 import { claimChildren } from './claim.ts'
@@ -18,7 +18,7 @@ import { writeStatus } from './status.ts'
 export class Crash extends Error {}
 
 export interface PassOptions {
-  api: ApiClient
+  api: ObjectApi
   controller: CompositeController
   parts: Parts
   finalizer: Finalizer
@@ -28,30 +28,54 @@ export interface PassOptions {
   resync: (parent: ApiObject, ms: number) => void
 }
 
+/** A parent and its children as the hook saw them, and what it answered. */
+export interface Answered {
+  parent: ApiObject
+  observed: ObjectMap
+  answer: SyncAnswer
+}
+
 export async function runPass(options: PassOptions, cached: ApiObject): Promise<void> {
-  const { api, controller, parts, finalizer, selected, resync } = options
+  const answered = await askHook(options, cached)
+  if (answered !== undefined) await carryOut(options, answered)
+}
+
+/** The first half of a pass, up to the answer; undefined if the parent does not concern this controller. */
+export async function askHook(
+  options: PassOptions,
+  cached: ApiObject,
+): Promise<Answered | undefined> {
+  const { api, controller, parts, finalizer, selected } = options
   const concerns = (parent: ApiObject) => finalizer.on(parent) || selected(parent)
-  if (!concerns(cached)) return
-  let parent = await finalizer.settle(cached).catch((error: unknown) => {
+  if (!concerns(cached)) return undefined
+  const parent = await finalizer.settle(cached).catch((error: unknown) => {
     throw new Error(`can't sync finalizer for ${describe(cached)}: ${words(error)}`)
   })
-  if (!concerns(parent)) return
+  if (!concerns(parent)) return undefined
 
   const matches = childSelector(controller, parent)
   const observed = await claimChildren({ api, parent, matches, children: parts.children })
-  const answer = await ask(options, parent, observed)
-  const answered = withDefaults(parent, childrenOf(answer, parent))
+  return { parent, observed, answer: await ask(options, parent, observed) }
+}
+
+/** The second half of a pass: timer, children, status. */
+export async function carryOut(options: PassOptions, answered: Answered): Promise<void> {
+  const { api, controller, finalizer, resync } = options
+  const { observed, answer } = answered
+  let { parent } = answered
+  const matches = childSelector(controller, parent)
+  const children = withDefaults(parent, childrenOf(answer, parent))
 
   const seconds = answer.resyncAfterSeconds ?? 0
   if (seconds > 0) resync(parent, seconds * 1000)
   if (answer.finalized === true) parent = await finalizer.remove(parent)
 
   // A wrong label ends the pass before anything is written.
-  const desired = desiredChildren(controller, parent, answered, matches)
+  const desired = desiredChildren(controller, parent, children, matches)
   const error = await manage(options, parent, observed, desired)
   // The status is written also if a child could not be created. If the status fails too, its error wins.
   const written = await writeStatus(api, parent, answer.status).catch((failure: unknown) => {
-    throw new Error(`can't update status for ${describe(cached)}: ${words(failure)}`)
+    throw new Error(`can't update status for ${describe(parent)}: ${words(failure)}`)
   })
   if (written && error !== undefined) throw error
 }

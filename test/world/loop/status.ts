@@ -1,5 +1,5 @@
 /** The status of a parent: replaced whole, written only where it differs from the live one. */
-import type { ApiClient, ApiObject } from '../client.ts'
+import type { ObjectApi, ApiObject } from '../client.ts'
 import { same } from './object.ts'
 import { isConflict, isNotFound, updateLive } from './update.ts'
 
@@ -8,7 +8,7 @@ import { isConflict, isNotFound, updateLive } from './update.ts'
  * The parent will be seen again anyway, so neither is an error.
  */
 export async function writeStatus(
-  api: ApiClient,
+  api: ObjectApi,
   parent: ApiObject,
   status: Record<string, unknown> | null | undefined,
 ): Promise<boolean> {

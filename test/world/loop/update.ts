@@ -1,6 +1,6 @@
 /** Read, change, write: retried when another client wrote in between. */
 import { setTimeout as delay } from 'node:timers/promises'
-import { ApiError, referenceOf, type ApiClient, type ApiObject } from '../client.ts'
+import { ApiError, referenceOf, type ObjectApi, type ApiObject } from '../client.ts'
 
 /** Real time: only the API's answer is waited for. */
 const RETRY_MS = [10, 50, 250]
@@ -23,7 +23,7 @@ export function isAlreadyExists(error: unknown): boolean {
  * when there is nothing to write.
  */
 export async function updateLive(
-  api: ApiClient,
+  api: ObjectApi,
   object: ApiObject,
   change: (live: ApiObject) => ApiObject | undefined,
   part: 'whole' | 'status' = 'whole',
@@ -42,7 +42,7 @@ export async function updateLive(
   throw new Error('not reached: the last try answers or throws')
 }
 
-async function readLive(api: ApiClient, object: ApiObject): Promise<ApiObject> {
+async function readLive(api: ObjectApi, object: ApiObject): Promise<ApiObject> {
   const live = await api.get(referenceOf(object))
   if (live !== undefined && live.metadata.uid === object.metadata.uid) return live
   const { kind, metadata } = object

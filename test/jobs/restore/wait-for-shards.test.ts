@@ -1,0 +1,187 @@
+/** Waiting until all nodes see the same shards, and what a recovery without an answer has done. */
+import { pino } from 'pino'
+import t from 'tap'
+import { EngineError } from '../../../crds/contract/errors.ts'
+import type { RunContext } from '../../../jobs/restore/context.ts'
+import { isNodeRecovered } from '../../../jobs/restore/recover.ts'
+import { waitForShards } from '../../../jobs/restore/wait-for-shards.ts'
+import { RetryBudget } from '../../../jobs/retry.ts'
+
+/** By node: each shard that it sees, by node of the replica and its state. */
+type Views = Record<number, Record<number, string>>[]
+
+const AGREED: Views = [
+  { 0: { 0: 'Active' }, 1: { 1: 'Active' } },
+  { 0: { 0: 'Active' }, 1: { 1: 'Active' } },
+]
+/** Node 1 sees a replica of shard 0 on itself that node 0 does not know. */
+const DISPUTED: Views = [{ 0: { 0: 'Active' } }, { 0: { 0: 'Active', 1: 'Active' } }]
+const LOADING: Views = [{ 0: { 0: 'Active', 1: 'Partial' } }, { 0: { 0: 'Active', 1: 'Partial' } }]
+
+interface Nodes {
+  /** What the nodes see after so many seconds; an error of all nodes where it is text. */
+  views: (seconds: number) => Views | string
+  /** Points of each shard on the node that holds it. */
+  points?: number
+  /** When the replica is dropped. */
+  onDrop?: () => void
+}
+
+/** A run on two nodes, peers 10 and 11, with a clock that only its pauses advance. */
+function runOn({ views, points = 0, onDrop }: Nodes) {
+  let now = 0
+  const dropped: object[] = []
+  const notes: string[] = []
+  const placementOf = (node: number) => {
+    const current = views(now / 1000)
+    if (typeof current === 'string') throw new EngineError(current)
+    const shards = Object.entries(current[node] ?? {}).flatMap(([shard, states]) =>
+      Object.entries(states).map(([holder, state]) => ({
+        ...{ shard_id: Number(shard), peer_id: 10 + Number(holder), state, points_count: points },
+      })),
+    )
+    return {
+      ...{ peer_id: 10 + node, shard_transfers: [] },
+      local_shards: shards.filter(({ peer_id }) => peer_id === 10 + node),
+      remote_shards: shards.filter(({ peer_id }) => peer_id !== 10 + node),
+    }
+  }
+  const engineForPod = (_: unknown, node: number) => ({
+    call: async (method: string, path: string, _schema: unknown, options: { body?: object }) => {
+      if (method === 'GET') return path === '/cluster' ? { status: 'disabled' } : placementOf(node)
+      dropped.push({ node, ...options.body })
+      onDrop?.()
+      return true
+    },
+  })
+  const context = {
+    plan: { cluster: { replicas: 2 } },
+    retryBudget: new RetryBudget(),
+    progress: {
+      note: (text: string) => void notes.push(text),
+      report: () => undefined,
+      reported: async () => undefined,
+    },
+    tools: {
+      engineForPod,
+      log: pino({ level: 'silent' }),
+      signal: new AbortController().signal,
+      time: { now: () => new Date(now), sleep: async (ms: number) => void (now += ms) },
+    },
+  } as unknown as RunContext
+  return { context, dropped, notes, seconds: () => now / 1000 }
+}
+
+const DROP = { node: 1, drop_replica: { shard_id: 0, peer_id: 11 } }
+
+t.test('the view is returned once all nodes agree and every replica is Active', async (t) => {
+  const { context, dropped, seconds } = runOn({
+    views: (at) => (at < 20 ? DISPUTED : at < 60 ? LOADING : AGREED),
+  })
+  const { replicas, peers } = await waitForShards('docs', context)
+  t.strictSame(peers, [10, 11])
+  t.strictSame(
+    replicas[1],
+    new Map([
+      [0, new Map([[0, 'Active']])],
+      [1, new Map([[1, 'Active']])],
+    ]),
+  )
+  t.ok(seconds() >= 60 && seconds() <= 61, `${seconds()} s`)
+  t.strictSame(dropped, [], 'a disagreement of 20 s and a transfer of 40 s repair nothing')
+})
+
+t.test('nodes that do not answer are asked again', async (t) => {
+  const { context, seconds } = runOn({ views: (at) => (at < 20 ? 'connection lost' : AGREED) })
+  await waitForShards('docs', context)
+  t.ok(seconds() >= 20 && seconds() <= 21, `${seconds()} s`)
+})
+
+t.test('what is missing for 30 s while all nodes agree is an error', async (t) => {
+  const { context, seconds } = runOn({ views: () => AGREED })
+  await t.rejects(
+    waitForShards('docs', context, () => 'shard 7 is on no node'),
+    { code: 'EngineError', message: 'docs: shard 7 is on no node, and there is no progress' },
+  )
+  t.ok(seconds() >= 30 && seconds() <= 31, `${seconds()} s`)
+})
+
+t.test('a state that is the same for 15 minutes is an error', async (t) => {
+  const { context, seconds, dropped } = runOn({ views: () => LOADING })
+  await t.rejects(waitForShards('docs', context), {
+    message: 'docs: shard 0 on node 1 is Partial, and there is no progress',
+  })
+  t.ok(seconds() >= 900 && seconds() <= 901, `${seconds()} s`)
+  t.strictSame(dropped, [])
+})
+
+t.test('a replica that only one node knows is dropped through it after 30 s', async (t) => {
+  let isDropped = false
+  const { context, dropped, notes, seconds } = runOn({
+    views: () => (isDropped ? AGREED : DISPUTED),
+    onDrop: () => (isDropped = true),
+  })
+  await waitForShards('docs', context)
+  t.ok(seconds() >= 30 && seconds() <= 32, `${seconds()} s`)
+  t.strictSame(dropped, [DROP])
+  t.strictSame(notes, ['nodes disagreed about a copy of shard 0 of docs on node 1: dropped'])
+})
+
+t.test('a disagreement that comes back after three repairs is permanent', async (t) => {
+  const { context, dropped, seconds } = runOn({ views: () => DISPUTED })
+  await t.rejects(waitForShards('docs', context), {
+    status: 409,
+    message:
+      'docs: nodes 0 and 1 disagree about its copies, and there is no progress: delete the collection and create the VecRestore again',
+  })
+  t.strictSame(dropped, [DROP, DROP, DROP])
+  t.ok(seconds() >= 120 && seconds() <= 125, `${seconds()} s`)
+})
+
+type Item = Parameters<typeof isNodeRecovered>[0]
+
+/** Whether the snapshot of node 0, with shard 0 of two, is recovered; ten points were recorded. */
+function isRecovered(
+  nodes: Nodes,
+  before: Record<number, number> | undefined,
+  source: object = { pointsCount: 10 },
+) {
+  const item = {
+    name: 'docs',
+    source: { shards: [{ shardId: 0 }, { shardId: 1 }], ...source },
+  } as unknown as Item
+  const snapshot = { nodeIndex: 0, localShards: [{ shardId: 0 }] } as never
+  const points =
+    before === undefined
+      ? undefined
+      : new Map(Object.entries(before).map(([shard, count]) => [Number(shard), count]))
+  const { context } = runOn(nodes)
+  return isNodeRecovered(item, { snapshot, before: { ...(points && { points }) } }, context)
+}
+
+const THERE = () => AGREED
+const ELSEWHERE = (): Views => [{ 0: { 1: 'Active' } }, { 0: { 1: 'Active' } }]
+
+t.test('a shard that has moved to the node proves its recovery', async (t) => {
+  t.equal(await isRecovered({ views: THERE }, {}), true)
+  t.equal(await isRecovered({ views: ELSEWHERE }, {}), false)
+})
+
+t.test('a shard that the node had before proves nothing unless it was empty', async (t) => {
+  t.equal(await isRecovered({ views: THERE, points: 10 }, { 0: 1 }), false)
+  t.equal(await isRecovered({ views: THERE, points: 10 }, undefined), false, 'it was not counted')
+})
+
+t.test('a shard that was empty must have half of its share of the points', async (t) => {
+  const withPoints = (points: number, source?: object) =>
+    isRecovered({ views: THERE, points }, { 0: 0 }, source)
+  t.equal(await withPoints(3), true, 'of 5')
+  t.equal(await withPoints(2), false, 'of 5')
+  t.equal(await withPoints(2, { pointsCount: 10, exactPointsCount: 6 }), true, 'of 3')
+  t.equal(await withPoints(100, {}), false, 'of an unknown number')
+  t.equal(await withPoints(0, { exactPointsCount: 0 }), false, 'nothing proves nothing')
+})
+
+t.test('nodes that disagree for good end the restore', async (t) => {
+  await t.rejects(isRecovered({ views: () => DISPUTED }, {}), { message: /delete the collection/ })
+})
