@@ -382,6 +382,14 @@ export const CLUSTER_REASONS: readonly Reason[] = [
     fix: 'Read the logs of the two nodes and of the Job. Nothing was dropped: the source keeps its replica. The work is tried again after five minutes.',
   },
   {
+    reason: 'EngineFailed',
+    condition: { type: 'ShardsPlaced', status: 'False' },
+    event: 'Warning',
+    messages: ['<step>: <error>'],
+    cause: 'The engine rejected a step of the work on shards three times.',
+    fix: 'Read the error and the log of the Job. The work is tried again after five minutes.',
+  },
+  {
     reason: 'NotFound',
     condition: { type: 'ShardsPlaced', status: 'False' },
     event: 'Warning',
