@@ -131,6 +131,10 @@ class ShardsRun {
         log.info({ reason: error.message }, 'waiting for the engine')
         return 'wait'
       }
+      if (isKubernetesError(error) && (error.status === undefined || error.status >= 500)) {
+        log.info({ reason: error.message }, 'waiting for the Kubernetes API')
+        return 'wait'
+      }
       throw error
     }
   }
