@@ -115,8 +115,10 @@ function readyCondition({ cluster, statefulSet, pods = [] }: Observed): Conditio
   const release = releaseName(cluster.metadata.name)
   const desiredReplicas = statefulSet?.spec.replicas ?? cluster.spec.replicas
   const readyReplicas = statefulSet?.status?.readyReplicas ?? 0
-  const message = `${readyReplicas}/${desiredReplicas} replicas ready`
-  if (statefulSet !== undefined && desiredReplicas > 0 && readyReplicas === desiredReplicas) {
+  // While a pod is being removed, more of them are ready.
+  const shown = Math.min(readyReplicas, desiredReplicas)
+  const message = `${shown}/${desiredReplicas} replicas ready`
+  if (statefulSet !== undefined && desiredReplicas > 0 && readyReplicas >= desiredReplicas) {
     return { type: 'Ready', status: 'True', reason: 'AllReplicasReady', message }
   }
   const cause =

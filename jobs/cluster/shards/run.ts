@@ -131,6 +131,10 @@ class ShardsRun {
         log.info({ reason: error.message }, 'waiting for the engine')
         return 'wait'
       }
+      if (isKubernetesError(error) && (error.status === undefined || error.status >= 500)) {
+        log.info({ reason: error.message }, 'waiting for the Kubernetes API')
+        return 'wait'
+      }
       throw error
     }
   }
@@ -162,11 +166,10 @@ class ShardsRun {
 
   #observe(nodes: number): Promise<ClusterView> {
     const { zones, volumeBytes, cluster } = this.#plan
-    const { engineForPod, signal } = this.#tools
     return observeShards(
       { nodes, zones, volumeBytes, memory: this.#memory },
-      (ordinal) => engineForPod({ ...cluster, replicas: nodes }, ordinal),
-      signal,
+      (ordinal) => this.#tools.engineForPod({ ...cluster, replicas: nodes }, ordinal),
+      this.#tools.signal,
     )
   }
 

@@ -342,3 +342,10 @@ t.test('replicas that are not ready say why, and the StatefulSet counts', async 
   const refused = sync(running({ cluster: fewer, statefulSet: statefulSet(3) }), context)
   t.equal(condition(refused, 'Ready')?.[2], '3/3 replicas ready', 'a refused change of replicas')
 })
+
+t.test('a pod that is being removed does not make the cluster unready', async (t) => {
+  const wide = cluster({ spec: { replicas: 2 }, status: { phase: 'Running', appliedRun: 1 } })
+  const pods = statefulSet(2, { replicas: 3, readyReplicas: 3 })
+  const desired = sync(running({ cluster: wide, statefulSet: pods }), context)
+  t.strictSame(condition(desired, 'Ready'), ['True', 'AllReplicasReady', '2/2 replicas ready'])
+})

@@ -119,19 +119,14 @@ t.test('without a transfer, Dead is Dead and any other state is incomplete', asy
   shard(1).states = { [peer(1)]: 'ManualRecovery', [peer(2)]: 'Recovery' }
   const { collections } = await observe()
   const states = (index: number) =>
-    Object.fromEntries(
-      (collections[0]?.shards[index]?.replicas ?? []).map((replica) => [
-        [0, 1, 2].find((ordinal) => peer(ordinal) === replica.peer),
-        replica.state,
-      ]),
-    )
-  t.strictSame(
-    [states(0), states(1)],
-    [
-      { 0: 'Dead', 1: 'Incomplete' },
-      { 1: 'Incomplete', 2: 'Incomplete' },
-    ],
-  )
+    (collections[0]?.shards[index]?.replicas ?? [])
+      .map((replica) => {
+        const ordinal = [0, 1, 2].find((node) => peer(node) === replica.peer)
+        return `${ordinal} ${replica.state}`
+      })
+      .toSorted()
+  t.strictSame(states(0), ['0 Dead', '1 Incomplete'])
+  t.strictSame(states(1), ['1 Incomplete', '2 Incomplete'])
 })
 
 const DISAGREEMENTS: {

@@ -19,6 +19,7 @@ interface Point {
 if (bin === undefined) {
   t.pass('ENGINE_BIN names no engine: no node to drain', { skip: true })
 } else {
+  t.setTimeout(300_000)
   t.test('a node is drained and removed while a client writes', { timeout: 300_000 }, async (t) => {
     const subject = await realSubject(bin, { size: 'three', service: {} })
     t.teardown(() => subject.close())

@@ -4,6 +4,8 @@ import { EXIT } from '../../../../crds/contract/job.ts'
 import { START } from '../../job-fixture.ts'
 import { shardsWorld } from './shards-world.ts'
 
+t.setTimeout(600_000)
+
 t.test('a new node gets its part of the shards', async (t) => {
   const world = await shardsWorld(t, { nodes: 3, spread: 2, shards: 6, factor: 1 })
   const { code, log } = await world.run({ balance: true })
@@ -55,6 +57,7 @@ t.test(
   'a node is drained, its peer and its pod are removed, and its volume is deleted',
   async (t) => {
     const world = await shardsWorld(t, { nodes: 3, shards: 3 })
+    await world.setReplicas(2)
     const { code, log } = await world.run({ nodes: 2 })
     t.equal(code, EXIT.done, log)
     t.strictSame(await world.state(), {
