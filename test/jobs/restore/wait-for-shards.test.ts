@@ -182,6 +182,23 @@ t.test('a shard that was empty must have half of its share of the points', async
   t.equal(await withPoints(0, { exactPointsCount: 0 }), false, 'nothing proves nothing')
 })
 
+t.test('the share of a node grows with the number of its shards', async (t) => {
+  const views = () => [
+    { 0: { 0: 'Active' }, 1: { 0: 'Active' } },
+    { 0: { 0: 'Active' }, 1: { 0: 'Active' } },
+  ]
+  const item = {
+    name: 'docs',
+    source: { shards: [0, 1, 2, 3].map((shardId) => ({ shardId })), pointsCount: 10 },
+  } as unknown as Item
+  const snapshot = { nodeIndex: 0, localShards: [{ shardId: 0 }, { shardId: 1 }] } as never
+  const before = { points: new Map([0, 1].map((shardId) => [shardId, 0])) }
+  const withPoints = (points: number) =>
+    isNodeRecovered(item, { snapshot, before }, runOn({ views, points }).context)
+  t.equal(await withPoints(1), false, '2 of 5')
+  t.equal(await withPoints(2), true, '4 of 5')
+})
+
 t.test('nodes that disagree for good end the restore', async (t) => {
   await t.rejects(isRecovered({ views: () => DISPUTED }, {}), { message: /delete the collection/ })
 })
