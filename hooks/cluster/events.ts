@@ -88,8 +88,10 @@ function transitionOf(condition: Condition): string {
   const { type, reason, message, lastTransitionTime, observedGeneration = 0 } = condition
   // The message contains the run number, so it is reported once even if the spec changes meanwhile.
   if (type === 'Progressing' || reason === 'HelmRunning') return shortHash(message)
-  // The message says how far the start of the Job is; a lagging cache shows an earlier one.
-  if (type === 'ShardsPlaced' && isWorkReason(reason)) return shortHash(reason, lastTransitionTime)
+  // The message says how far the start of the Job is, and a lagging cache shows none yet.
+  if (type === 'ShardsPlaced' && isWorkReason(reason)) {
+    return shortHash(reason, lastTransitionTime.slice(0, MINUTE_PREFIX_LENGTH))
+  }
   const occurrence = `${observedGeneration}/${shortHash(message)}`
   // Each change of readiness is a separate occurrence, but a flapping pod causes at most one per minute.
   return type === 'Ready'

@@ -116,8 +116,8 @@ function readyCondition({ cluster, statefulSet, pods = [] }: Observed): Conditio
   const desiredReplicas = statefulSet?.spec.replicas ?? cluster.spec.replicas
   const readyReplicas = statefulSet?.status?.readyReplicas ?? 0
   // While a pod is being removed, more of them are ready.
-  const shown = Math.min(readyReplicas, desiredReplicas)
-  const message = `${shown}/${desiredReplicas} replicas ready`
+  const counted = Math.min(readyReplicas, desiredReplicas)
+  const message = `${counted}/${desiredReplicas} replicas ready`
   if (statefulSet !== undefined && desiredReplicas > 0 && readyReplicas >= desiredReplicas) {
     return { type: 'Ready', status: 'True', reason: 'AllReplicasReady', message }
   }

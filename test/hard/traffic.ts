@@ -42,8 +42,8 @@ export interface TrafficOptions {
   urls: () => readonly string[]
   replicas: number
   shards: number
-  /** How often a read that failed, or that found another value, is repeated. */
-  retries?: number
+  /** How long a read that failed, or that found another value, is repeated. */
+  retryMs?: number
   /** Time between two changes of shard keys, the alias and the collection. */
   churnMs?: number
   /** The id of the first point; 1 if it is not set. */
@@ -186,14 +186,15 @@ export class Traffic {
   }
 
   async #readOne(area: Area, id: number): Promise<void> {
-    const { retries = 0 } = this.#options
-    for (let attempt = 0; ; attempt += 1) {
+    const { retryMs = 0 } = this.#options
+    const end = Date.now() + retryMs
+    for (let isFirst = true; ; isFirst = false) {
       const { outcome, detail } = await this.#tryRead(area, id)
-      if (attempt === 0) this.reads[outcome] += 1
+      if (isFirst) this.reads[outcome] += 1
       // A collection or a shard key that is deleted meanwhile takes its points with it.
-      if (outcome === 'good' || this.#over || !this.#areas.includes(area)) return
-      if (attempt === retries) {
-        if (retries > 0) this.unserved.push(`${area.collection}/${id}: ${outcome}: ${detail}`)
+      if (outcome === 'good' || retryMs === 0 || !this.#areas.includes(area)) return
+      if (Date.now() > end) {
+        this.unserved.push(`${area.collection}/${id}: ${outcome}: ${detail}`)
         return
       }
       await pause(RETRY_MS)

@@ -50,8 +50,8 @@ const CONTROL_MS = 30_000
 const WHOLE_MS = 120_000
 const START_MS = 60_000
 const POLL_MS = 500
-/** A read is repeated every half second. */
-const READ_RETRIES = 60
+/** How long a read is repeated, also once the load is to rest. */
+const READ_MS = 30_000
 /** Each change goes through consensus, which a loaded machine slows down. */
 const CHURN_MS = 6_000
 const MAX_PRINTED = 6
@@ -97,7 +97,7 @@ class Round {
       urls: () => world.service(),
       replicas: COPIES,
       shards: plan.shards,
-      retries: READ_RETRIES,
+      retryMs: READ_MS,
       churnMs: CHURN_MS,
     })
     this.#watch = new Watch(world)

@@ -91,12 +91,15 @@ function repairShard(view: ClusterView, shard: Shard, desired: DesiredShards): P
   for (const replica of shard.replicas) {
     if (!isDefective(view, replica)) continue
     const isDead = replica.state === 'Dead'
-    if (desired.deadSeconds < (isDead ? SELF_REPAIR_SECONDS : DEFECT_SECONDS)) {
+    const hasSource = activeElsewhere(view, shard, replica.peer).length > 0
+    // Without a source nothing can be done: a shard that is being created on a busy cluster gets time.
+    const patience = isDead || !hasSource ? SELF_REPAIR_SECONDS : DEFECT_SECONDS
+    if (desired.deadSeconds < patience) {
       const text = `${describeShard(shard)} on ${peerName(view, replica.peer)} is ${replica.state}`
       const message = isDead ? `${text}; the engine usually repairs it` : text
       return { is: 'waiting', purpose, message }
     }
-    if (activeElsewhere(view, shard, replica.peer).length === 0) {
+    if (!hasSource) {
       return refused(
         'NoActiveReplica',
         `${describeShard(shard)} has no Active replica to repair that on ${peerName(view, replica.peer)} from: restore the collection from a backup`,

@@ -6,6 +6,7 @@ import {
   API_GROUP,
   API_VERSION,
   HELM_CLUSTER_ROLE,
+  SHARDS_CLUSTER_ROLE,
   LABELS,
   jobName,
   apiKeySecretName,
@@ -35,6 +36,7 @@ t.test('every annotation and label of this operator has the prefix of the API gr
 
 t.test('helm Jobs have the rights of a ClusterRole that the chart names the same', async (t) => {
   t.equal(HELM_CLUSTER_ROLE, 'vec-operator-helm')
+  t.equal(SHARDS_CLUSTER_ROLE, 'vec-operator-shards')
   const file = new URL('../../../chart/templates/rbac-helm.yaml', import.meta.url)
   t.match(readFileSync(file, 'utf8'), `\n  name: ${HELM_CLUSTER_ROLE}\n`)
 })

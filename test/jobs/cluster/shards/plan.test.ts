@@ -113,6 +113,12 @@ const CASES: Case[] = [
     plan: { is: 'done' },
   },
   {
+    title: 'a shard that is being created is not reported as lost',
+    model: { shards: { 'docs/0': { 1: 'Incomplete', 2: 'Incomplete' } } },
+    desired: { deadSeconds: 599 },
+    plan: { is: 'waiting', purpose: 'repair', message: 'docs/0 on node 0 is Incomplete' },
+  },
+  {
     title: 'a shard without any Active replica is named',
     model: { shards: { 'docs/0': { 1: 'Dead', 2: 'Dead' } } },
     plan: {

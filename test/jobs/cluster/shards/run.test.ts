@@ -361,6 +361,40 @@ t.test('a peer that cannot be removed three times ends the Job', async (t) => {
   t.equal(log.match(/api call method=DELETE path=\S+cluster\/peer/g)?.length, 3)
 })
 
+t.test('a cluster without consensus is waited for, and refused after a minute', async (t) => {
+  const world = await shardsWorld(t, { nodes: 3, spread: 2, shards: 6, factor: 1 })
+  const stop = () => {
+    for (const ordinal of [0, 1, 2]) world.engine.stopConsensus(ordinal, 'disk full')
+  }
+  const onSleep = (seconds: number) => {
+    world.finishTransfers()
+    if (seconds > 30) for (const ordinal of [0, 1, 2]) world.engine.resumeConsensus(ordinal)
+  }
+  stop()
+  const first = await world.run({ balance: true }, { onSleep })
+  t.equal(first.code, EXIT.done, first.log)
+  t.match(await world.progress(), { state: 'Done', shards: { balancedNodes: 3, stepsDone: 4 } })
+
+  stop()
+  let waited = 0
+  const second = await world.run(
+    { balance: true, run: 2, hash: 'hash-2' },
+    {
+      pod: 'pod-2',
+      onSleep: (seconds) => {
+        waited = seconds
+      },
+    },
+  )
+  t.equal(second.code, EXIT.failed, second.log)
+  t.ok(waited >= 60 && waited < 80, `${waited} s`)
+  t.match(await world.progress(), {
+    state: 'Refused',
+    reason: 'ConsensusStopped',
+    message: 'consensus is stopped on nodes 0, 1, 2',
+  })
+})
+
 t.test('a missing StatefulSet is refused', async (t) => {
   const world = await shardsWorld(t, { nodes: 1, shards: 1, factor: 1 })
   const { code } = await world.run({ release: 'vec-b' })
