@@ -83,9 +83,12 @@ t.test(
 )
 
 t.test('a right that is missing in the chart is missing in the embedded API', async (t) => {
-  const roles = chartRoles().map((role) =>
-    JSON.parse(JSON.stringify(role).replace('"verbs":["list","delete"]', '"verbs":["list"]')),
-  ) as ApiObject[]
+  const roles = chartRoles().map(
+    (role) =>
+      JSON.parse(
+        JSON.stringify(role).replace('"verbs":["list","delete"]', '"verbs":["list"]'),
+      ) as ApiObject,
+  )
   const resources = api(roles)
   const path = '/apis/batch/v1/namespaces/shop/jobs/a'
   t.throws(() => authorize(resources, SERVICE_ACCOUNT, call(resources, 'DELETE', path)), {

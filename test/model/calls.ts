@@ -14,7 +14,7 @@ const WRITES = new Set([
 type Result = { value: unknown } | { error: unknown }
 
 export class Calls {
-  readonly stopped: Promise<void>
+  readonly stopped: Promise<undefined>
   readonly #stop: () => void
   /** Recorded results by the order in which the calls began. */
   readonly #results: Map<number, Result>
@@ -26,9 +26,9 @@ export class Calls {
   #next = ''
 
   constructor(stopBefore: number, results: ReadonlyMap<number, Result> = new Map()) {
-    const { promise, resolve } = Promise.withResolvers<void>()
+    const { promise, resolve } = Promise.withResolvers<undefined>()
     this.stopped = promise
-    this.#stop = resolve
+    this.#stop = () => resolve(undefined)
     this.#stopBefore = stopBefore
     this.#results = new Map(results)
   }
@@ -80,7 +80,7 @@ export class Calls {
 }
 
 function repeated(result: Result): Promise<unknown> {
-  return 'error' in result ? Promise.reject(result.error as Error) : Promise.resolve(result.value)
+  return 'error' in result ? Promise.reject(result.error) : Promise.resolve(result.value)
 }
 
 /** Ports whose calls are recorded while the world records any. */

@@ -70,7 +70,8 @@ export function apiOf(world: SmallWorld, { isStatusLost = false } = {}): SmallAp
       edit(world, keyOf(object), (found) => ({ ...found, status: object.status }))
       return stored(keyOf(object))
     },
-    delete: async ({ kind, name }, { uid } = {}) => {
+    delete: async ({ kind, name }, options) => {
+      const { uid } = options ?? {}
       const key = `${kind}/${name}`
       const found = world.live[key] ?? refuse(404, 'NotFound')
       if (uid !== undefined && found.metadata.uid !== uid) refuse(409, 'Conflict')
@@ -82,7 +83,8 @@ export function apiOf(world: SmallWorld, { isStatusLost = false } = {}): SmallAp
 }
 
 /** Status is a subresource; a change of anything but metadata is a new generation of a custom resource. */
-function replaced(found: Small, { status: _, ...object }: ApiObject): Small {
+function replaced(found: Small, written: ApiObject): Small {
+  const { status: _, ...object } = written
   const { metadata, status, ...before } = found
   const { metadata: given, ...after } = object
   const isChanged = found.kind.startsWith('Vec') && !isDeepStrictEqual(before, after)

@@ -50,7 +50,7 @@ function rendered(template: string): string {
 
 /** Leaves out what only an installation for a list of namespaces or with image pull Secrets has. */
 function branches(template: string): string {
-  const open: { isTaken: boolean; isBranch: boolean }[] = []
+  const open: { isTaken: boolean }[] = []
   const lines: string[] = []
   for (const line of template.split('\n')) {
     const directive = /^ *\{\{- (if|with|range|else|end)\b([^}]*)\}\}$/.exec(line)
@@ -58,11 +58,10 @@ function branches(template: string): string {
     const isSpecial = /operator\.namespaces|imagePullSecrets/.test(condition)
     const last = open.at(-1)
     if (word === 'if' || word === 'with' || word === 'range') {
-      open.push({ isTaken: !isSpecial, isBranch: isSpecial })
+      open.push({ isTaken: !isSpecial })
     } else if (word === 'else' && last !== undefined) last.isTaken = true
     else if (word === 'end') open.pop()
-    const isKept = open.every(({ isTaken }) => isTaken)
-    if (isKept) lines.push(line)
+    if (open.every(({ isTaken }) => isTaken)) lines.push(line)
   }
   return lines.join('\n')
 }

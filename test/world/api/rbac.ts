@@ -61,7 +61,7 @@ export function authorize(
   }
 }
 
-/** Nobody gives permissions that it does not have: a new Role, or a binding to one. */
+/** No account gives permissions that it does not have: a new Role, or a binding to one. */
 export function checkEscalation(
   resources: Resources,
   account: Account,
