@@ -179,6 +179,7 @@ class Round {
       }
     }
     if (why !== undefined) this.#findings.push(`${what}: ${why}`)
+    say(`${this.#findings.length + this.#watch.findings.length} findings so far`)
   }
 
   /** Why the cluster is not as it should be; undefined once it is. */

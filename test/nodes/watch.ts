@@ -19,7 +19,7 @@ export interface Sample {
 interface Peers {
   peer_id: number
   peers: Record<string, { uri: string }>
-  raft_info: { commit: number; leader: number | null }
+  raft_info: { commit: number; pending_operations: number; leader: number | null }
 }
 
 const PAUSE_MS = 500
@@ -40,7 +40,7 @@ export class Watch {
   readonly #world: NodesWorld
   readonly #started = Date.now()
   readonly #empty = new Map<string, number>()
-  /** Since when each node has had the same commit, lower than that of another node. */
+  /** Since when each node has had the same commit although there are changes that it has not applied. */
   readonly #behind = new Map<number, { commit: number; since: number }>()
   #over = false
   readonly #work: Promise<void>
@@ -101,9 +101,10 @@ export class Watch {
   #killHung(found: { ordinal: number; peers: Peers }[], newest: number): void {
     const now = Date.now()
     for (const { ordinal, peers } of found) {
-      const { commit } = peers.raft_info
+      const { commit, pending_operations: pending } = peers.raft_info
       const before = this.#behind.get(ordinal)
-      if (commit >= newest) this.#behind.delete(ordinal)
+      // A blocked leader is not behind any node, but does not apply what is committed.
+      if (commit >= newest && pending === 0) this.#behind.delete(ordinal)
       else if (before?.commit !== commit) this.#behind.set(ordinal, { commit, since: now })
       else if (now - before.since > HUNG_MS) {
         this.hung += 1
