@@ -6,7 +6,7 @@ type Values = Record<string, unknown>
 
 const TLS_DIRECTORY = '/qdrant/tls'
 
-/** What the values depend on besides the resource. */
+/** What the values depend on, in addition to the resource. */
 export interface ValueOptions {
   /** Whether the TLS Secret has a `ca.crt`. */
   hasCaCertificate: boolean
@@ -51,8 +51,8 @@ function image({ unprivileged, ...rest }: ClusterSpec['image']): Values {
 }
 
 /** `onScaleIn` is carried out by the operator: it must not change the values of existing releases. */
-function persistence({ onScaleIn: _, ...rest }: ClusterSpec['persistence']): Values {
-  return rest
+function persistence(spec: ClusterSpec['persistence']): Values {
+  return Object.fromEntries(Object.entries(spec).filter(([field]) => field !== 'onScaleIn'))
 }
 
 const PASSED_THROUGH = [
@@ -103,9 +103,7 @@ function affinity(
 const DISRUPTION_BUDGET_NODES = 3
 
 function disruptionBudget({ replicas, podDisruptionBudget }: ClusterSpec): Values {
-  // An object that an older CRD stored has no such section.
-  const { enabled, maxUnavailable = 1 }: Partial<ClusterSpec['podDisruptionBudget']> =
-    podDisruptionBudget ?? {}
+  const { enabled, maxUnavailable } = podDisruptionBudget
   if (!(enabled ?? replicas >= DISRUPTION_BUDGET_NODES)) return {}
   return {
     // A node that is not ready must not keep a Kubernetes node from being drained.

@@ -57,13 +57,13 @@ function isNumber({ value, yardstick = 1 }: Figure): boolean {
   return Number.isFinite(value) && Number.isFinite(yardstick)
 }
 
-export interface Verdict {
+export interface Outcome {
   holds: boolean
   lines: string[]
 }
 
 /** Targets and rows; fails for a target that was missed and for a row that could not be measured. */
-export function judgeTargets({ figures, unmeasured }: Measured): Verdict {
+export function judgeTargets({ figures, unmeasured }: Measured): Outcome {
   const withTarget = [...figures].filter(([, { target }]) => target !== undefined)
   const missed = withTarget.filter(([, { met }]) => met !== true)
   const nothing = withTarget.length === 0 && unmeasured.length === 0
@@ -89,7 +89,7 @@ export function compareRatios(
   figures: Figures,
   parts: readonly string[],
   baseline: Baseline,
-): Verdict {
+): Outcome {
   const old = new Map(
     parts.flatMap((part) =>
       Object.entries(baseline[part]?.ratios ?? {}).map(([row, ratio]) => [

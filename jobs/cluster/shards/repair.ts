@@ -93,8 +93,8 @@ function repairShard(view: ClusterView, shard: Shard, desired: DesiredShards): P
     const isDead = replica.state === 'Dead'
     const hasSource = activeElsewhere(view, shard, replica.peer).length > 0
     // Without a source nothing can be done: a shard that is being created on a busy cluster gets time.
-    const patience = isDead || !hasSource ? SELF_REPAIR_SECONDS : DEFECT_SECONDS
-    if (desired.deadSeconds < patience) {
+    const waitSeconds = isDead || !hasSource ? SELF_REPAIR_SECONDS : DEFECT_SECONDS
+    if (desired.deadSeconds < waitSeconds) {
       const text = `${describeShard(shard)} on ${peerName(view, replica.peer)} is ${replica.state}`
       const message = isDead ? `${text}; the engine usually repairs it` : text
       return { is: 'waiting', purpose, message }

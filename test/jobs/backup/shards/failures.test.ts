@@ -213,7 +213,8 @@ t.test(
     const { engine } = fixture
     const shard = engine.collections.get('docs')?.shards[0]
     const [from, to] = [engine.peer(0).id, engine.peer(1).id]
-    if (shard !== undefined) shard.arriving = [{ from, to, until: Date.now() + 1e9, state: 'Recovery', sync: true }]
+    if (shard !== undefined)
+      shard.arriving = [{ from, to, until: Date.now() + 1e9, state: 'Recovery', sync: true }]
     const time = instantClock(() => {
       if (shard !== undefined) shard.arriving = []
     })

@@ -1,6 +1,6 @@
 /**
- * A small model of an engine cluster: what a step of the planner does to it, and what can happen
- * besides. It is written against docs/engine-notes.md, not against the planner.
+ * A small model of an engine cluster: what a step of the planner does to it, and what else can
+ * happen. It is written against docs/engine-notes.md, not against the planner.
  */
 import { planShards } from '../../../../jobs/cluster/shards/plan.ts'
 import type { Step } from '../../../../jobs/cluster/shards/step.ts'

@@ -180,7 +180,14 @@ t.test('after balancing, no single move makes two nodes more alike', (t) => {
     fc.property(healthyView, (generated) => {
       // Otherwise shards with too few replicas would stay where they are.
       const view = withFactor(generated, 1)
-      const unzoned = { ...view, peers: view.peers.map(({ zone: _, ...peer }) => peer) }
+      const unzoned = {
+        ...view,
+        peers: view.peers.map(({ id, ordinal, isMember }) => ({
+          id,
+          ordinal: ordinal ?? 0,
+          isMember,
+        })),
+      }
       const desired: DesiredShards = {
         nodes: view.nodes,
         repair: false,
