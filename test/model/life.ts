@@ -116,7 +116,7 @@ function stops({ left, slow }: SmallWorld, passing: Passing): Step<SmallWorld>[]
 /** Writes before which a service stops; few decisions have more. */
 const WRITES = [0, 1, 2]
 /** After this many other steps, a stopped service continues. */
-const MOST_BETWEEN = 2
+const MOST_BETWEEN = 3
 
 /**
  * While a service is stopped, Metacontroller waits for its answer, or has given up and calls the other service.

@@ -146,7 +146,7 @@ t.test(
 )
 
 /** The first states of a world with two services. */
-const TWO_SERVICES = 800
+const TWO_SERVICES = 1200
 
 /** Writes a Lease although another service has written it since it was read. */
 function overwrite(world: SmallWorld): RestorePorts['writeLease'] {
