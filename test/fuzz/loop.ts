@@ -96,7 +96,8 @@ function apiOver(resources: Resources): ObjectApi {
     },
     replace: (object) => update(object as ApiObject, 'object'),
     replaceStatus: (object) => update(object as ApiObject, 'status'),
-    delete: async (reference, { uid } = {}) => {
+    delete: async (reference, options) => {
+      const uid = options?.uid
       const { namespace, name } = reference
       const preconditions = uid === undefined ? {} : { preconditions: { uid } }
       judged(() => resources.delete(kindOf(reference), { namespace, name }, preconditions))

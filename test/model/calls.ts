@@ -79,8 +79,10 @@ export class Calls {
   }
 }
 
-function repeated(result: Result): Promise<unknown> {
-  return 'error' in result ? Promise.reject(result.error) : Promise.resolve(result.value)
+async function repeated(result: Result): Promise<unknown> {
+  if (!('error' in result)) return result.value
+  const { error } = result
+  throw error instanceof Error ? error : new Error('a call failed without an Error')
 }
 
 /** Ports whose calls are recorded while the world records any. */

@@ -159,7 +159,8 @@ async function attempt(
   } catch (error) {
     const [failure] = failures
     if (failure instanceof Lost) return
-    if (failure !== undefined) throw failure instanceof Error ? failure : new Error(String(failure))
+    if (failure instanceof Error) throw failure
+    if (failure !== undefined) throw new Error('a call failed without an Error')
     // Metacontroller logs what the API server refuses, and tries again in a later pass.
     if (!api.hasRefused) throw error
   }

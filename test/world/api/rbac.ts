@@ -80,7 +80,7 @@ export function checkEscalation(
 
 /** The rules of the Role that a new binding names, unless the account may bind it. */
 function boundRules(resources: Resources, own: Rule[], namespace: string, body: unknown): Rule[] {
-  const { kind, name } = recordAt(body as Record<string, unknown>, 'roleRef') as unknown as RoleRef
+  const { kind, name } = recordAt(body, 'roleRef') as unknown as RoleRef
   const plural = kind === 'ClusterRole' ? 'clusterroles' : 'roles'
   const bind = { verb: 'bind', group: GROUP, resource: plural, namespace: '', name }
   return isAllowed(own, bind) ? [] : roleRules(resources, { kind, name }, namespace)
