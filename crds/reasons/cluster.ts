@@ -382,22 +382,6 @@ export const CLUSTER_REASONS: readonly Reason[] = [
     fix: 'Read the logs of the two nodes and of the Job. Nothing was dropped: the source keeps its replica. The work is tried again after five minutes.',
   },
   {
-    reason: 'EngineFailed',
-    condition: { type: 'ShardsPlaced', status: 'False' },
-    event: 'Warning',
-    messages: ['<step>: <error>'],
-    cause: 'The engine rejected a step of the work on shards three times.',
-    fix: 'Read the error and the log of the Job. The work is tried again after five minutes.',
-  },
-  {
-    reason: 'NotFound',
-    condition: { type: 'ShardsPlaced', status: 'False' },
-    event: 'Warning',
-    messages: ['StatefulSet <name> not found'],
-    cause: 'The StatefulSet of the cluster was deleted while a Job worked on its shards.',
-    fix: 'helm creates it again with its next run: change the spec, or restart the operator.',
-  },
-  {
     reason: 'ShardsUnknown',
     condition: { type: 'ShardsPlaced', status: 'Unknown' },
     messages: ['querying the shards failed: <error>', '<what the condition Consensus explains>'],

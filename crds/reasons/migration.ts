@@ -175,7 +175,7 @@ export const MIGRATION_FAILURES: readonly KnownFailure[] = [
   },
   {
     patterns: ['collection ... was deleted at the ...'],
-    cause: 'a client deleted it; the other collections are copied',
+    cause: 'a client deleted it, also after it was copied; the others are copied',
     fix: 'create another VecMigration',
   },
   {

@@ -134,6 +134,12 @@ export const RESTORE_FAILURES: readonly KnownFailure[] = [
     fix: 'restore again while no client changes the collection',
   },
   {
+    patterns: ['collection ... was deleted during the restore'],
+    cause:
+      'another client deleted it, also after its points were restored, or the cluster was recreated',
+    fix: 'restore it again',
+  },
+  {
     patterns: ['... is empty after the restore, but n points were counted ...'],
     cause: 'the backup contains none of its points',
     fix: 'use another backup',

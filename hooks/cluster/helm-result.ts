@@ -35,7 +35,6 @@ const CHECKED_REASONS = new Set([
   ...['InvalidSpec', 'InvalidSecret', 'VolumeKept'],
   // Why nodes cannot be drained.
   ...['NotEnoughNodes', 'NoCapacity', 'NoActiveReplica', 'LastReplicaLost', 'TransferFailed'],
-  ...['EngineFailed', 'NotFound'],
 ])
 
 /** How the last run failed; `unknown` while its report may still arrive; undefined if it did not fail. */
