@@ -37,6 +37,7 @@ export function renderChart(values: object, release: Release): Rendered[] {
     ...(hasKeys && { 'checksum/secret': checksum(keys) }),
   }
   return [
+    ...(merged.podDisruptionBudget.enabled ? [disruptionBudget(merged, names)] : []),
     { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name, labels } },
     ...keys,
     configMap,
@@ -67,6 +68,23 @@ function namesOf({ fullnameOverride }: ChartValues, { release, version }: Releas
   }
   const fallback = release.includes('qdrant') ? release : `${release}-qdrant`
   return { name: fullnameOverride || fallback, labels, selector }
+}
+
+function disruptionBudget(
+  { podDisruptionBudget }: ChartValues,
+  { name, labels, selector }: Names,
+): Rendered {
+  const { maxUnavailable, unhealthyPodEvictionPolicy } = podDisruptionBudget
+  return {
+    apiVersion: 'policy/v1',
+    kind: 'PodDisruptionBudget',
+    metadata: { name, labels },
+    spec: {
+      maxUnavailable,
+      ...(unhealthyPodEvictionPolicy !== '' && { unhealthyPodEvictionPolicy }),
+      selector: { matchLabels: selector },
+    },
+  }
 }
 
 function keySecret(values: ChartValues, { name, labels }: Names, secrets: Secrets): Rendered {

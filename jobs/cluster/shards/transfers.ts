@@ -126,7 +126,7 @@ function updateProgress(tracked: TrackedTransfer, comment: string, now: number):
 
 /** `downloading (12.30s)` and `recovering | Transferring records (5/9), ETA: 3.00s`. */
 function withoutClock(comment: string): string {
-  return comment.replaceAll(/\d+(\.\d+)?s\b/g, '')
+  return comment.replaceAll(/\b\d{1,9}(\.\d{1,9})?s\b/g, '')
 }
 
 function isComplete(view: ClusterView, transfer: ShardTransfer): boolean {

@@ -20,6 +20,7 @@ export function statefulSet(values: ChartValues, facts: Facts): object {
     spec: {
       replicas: values.replicaCount,
       podManagementPolicy: 'Parallel',
+      ...(values.minReadySeconds && { minReadySeconds: values.minReadySeconds }),
       updateStrategy: { type: 'RollingUpdate', rollingUpdate: { partition: 0 } },
       selector: { matchLabels: selector },
       serviceName: `${name}-headless`,
@@ -33,22 +34,28 @@ export function statefulSet(values: ChartValues, facts: Facts): object {
 }
 
 function podSpec(values: ChartValues, facts: Facts): object {
-  const { nodeSelector, affinity, tolerations } = values
-  const image = `${values.image.repository}:${values.image.tag || `v${facts.version}`}`
+  const { nodeSelector, affinity, tolerations, imagePullSecrets, priorityClassName } = values
+  const { terminationGracePeriodSeconds, topologySpreadConstraints } = values
+  const { repository, tag, useUnprivilegedImage } = values.image
+  const suffix = useUnprivilegedImage ? '-unprivileged' : ''
+  const image = `${repository}:${tag || `v${facts.version}`}${suffix}`
+  const initContainer = {
+    name: 'ensure-dir-ownership',
+    image,
+    command: ['chown', '-R', '1000:3000', '/qdrant/storage', '/qdrant/snapshots'],
+    volumeMounts: VOLUMES,
+  }
   return {
-    initContainers: [
-      {
-        name: 'ensure-dir-ownership',
-        image,
-        command: ['chown', '-R', '1000:3000', '/qdrant/storage', '/qdrant/snapshots'],
-        volumeMounts: VOLUMES,
-      },
-    ],
+    ...(imagePullSecrets.length > 0 && { imagePullSecrets }),
+    ...(priorityClassName !== '' && { priorityClassName }),
+    ...(terminationGracePeriodSeconds !== undefined && { terminationGracePeriodSeconds }),
+    ...(!useUnprivilegedImage && { initContainers: [initContainer] }),
     containers: [engineContainer(values, image, facts.hasKeys)],
-    securityContext: { fsGroup: 3000, fsGroupChangePolicy: 'Always' },
+    securityContext: values.podSecurityContext,
     ...(Object.keys(nodeSelector).length > 0 && { nodeSelector }),
     ...(Object.keys(affinity).length > 0 && { affinity }),
     ...(tolerations.length > 0 && { tolerations }),
+    ...(topologySpreadConstraints.length > 0 && { topologySpreadConstraints }),
     serviceAccountName: facts.name,
     volumes: [
       { name: 'qdrant-config', configMap: { name: facts.name, defaultMode: 0o755 } },
@@ -95,14 +102,7 @@ function engineContainer(values: ChartValues, image: string, hasKeys: boolean): 
       failureThreshold: 6,
     },
     resources: values.resources,
-    securityContext: {
-      allowPrivilegeEscalation: false,
-      privileged: false,
-      readOnlyRootFilesystem: true,
-      runAsGroup: 2000,
-      runAsNonRoot: true,
-      runAsUser: 1000,
-    },
+    securityContext: values.containerSecurityContext,
     lifecycle: { preStop: { exec: { command: ['sleep', '3'] } } },
     volumeMounts: mounts(values, hasKeys),
   }

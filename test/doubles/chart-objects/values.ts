@@ -24,7 +24,7 @@ type KeyValue =
 export interface ChartValues {
   fullnameOverride: string
   replicaCount: number
-  image: { repository: string; pullPolicy: string; tag: string }
+  image: { repository: string; pullPolicy: string; tag: string; useUnprivilegedImage: boolean }
   resources: object
   persistence: VolumeValues
   snapshotPersistence: VolumeValues & { enabled: boolean }
@@ -41,6 +41,18 @@ export interface ChartValues {
   nodeSelector: Record<string, string>
   tolerations: object[]
   affinity: object
+  topologySpreadConstraints: object[]
+  imagePullSecrets: object[]
+  priorityClassName: string
+  terminationGracePeriodSeconds?: number
+  minReadySeconds?: number
+  podSecurityContext: object
+  containerSecurityContext: object
+  podDisruptionBudget: {
+    enabled: boolean
+    maxUnavailable: number
+    unhealthyPodEvictionPolicy: string
+  }
   config: {
     cluster: { enabled?: boolean; p2p: { port?: number; enable_tls?: boolean } }
     service: { enable_tls?: boolean }
@@ -59,7 +71,12 @@ function port(name: string, number: number): PortValues {
 const DEFAULTS = {
   fullnameOverride: '',
   replicaCount: 1,
-  image: { repository: 'docker.io/qdrant/qdrant', pullPolicy: 'IfNotPresent', tag: '' },
+  image: {
+    repository: 'docker.io/qdrant/qdrant',
+    pullPolicy: 'IfNotPresent',
+    tag: '',
+    useUnprivilegedImage: false,
+  },
   resources: {},
   persistence: { accessModes: ['ReadWriteOnce'], size: '10Gi' },
   snapshotPersistence: { enabled: false, accessModes: ['ReadWriteOnce'], size: '10Gi' },
@@ -74,6 +91,19 @@ const DEFAULTS = {
   nodeSelector: {},
   tolerations: [],
   affinity: {},
+  topologySpreadConstraints: [],
+  imagePullSecrets: [],
+  priorityClassName: '',
+  podSecurityContext: { fsGroup: 3000, fsGroupChangePolicy: 'Always' },
+  containerSecurityContext: {
+    allowPrivilegeEscalation: false,
+    privileged: false,
+    readOnlyRootFilesystem: true,
+    runAsGroup: 2000,
+    runAsNonRoot: true,
+    runAsUser: 1000,
+  },
+  podDisruptionBudget: { enabled: false, maxUnavailable: 1, unhealthyPodEvictionPolicy: '' },
   config: {
     cluster: {
       enabled: true,
