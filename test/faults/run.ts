@@ -22,6 +22,8 @@ const { values } = parseArgs({
 const now = performance.now.bind(performance)
 const print = (line: string) => process.stdout.write(`${line}\n`)
 const started = now()
+// Drawn before the machine takes over: its random numbers are the same in every run.
+const first = values.from === undefined ? newSeed() : Number(values.from)
 const machine = await openMachine()
 // The first run loads modules that are imported on demand, which takes real time.
 await simulate(machine, { seed: 0, strikes: [] })
@@ -30,7 +32,6 @@ for (const line of calm.broken) print(`without any fault: ${line}`)
 
 const counts = new Map<string, number>()
 let failed = calm.broken.length > 0 ? 1 : 0
-const first = values.from === undefined ? newSeed() : Number(values.from)
 const last = first + Number(values.seeds) - 1
 const strikes = values.strikes === undefined ? undefined : (JSON.parse(values.strikes) as Strike[])
 print(`seeds from ${first} on: --from ${first} repeats them`)
