@@ -72,8 +72,9 @@ export async function startMetacontroller(
   const kubeconfig = await cluster.kubeconfigOf(METACONTROLLER, METACONTROLLER)
   cluster.startHostProcess({
     name: 'metacontroller',
-    command: real.bin,
+    command: '/bin/sh',
     args: [
+      ...['-c', RESTARTED, 'metacontroller', real.bin],
       `--kubeconfig=${kubeconfig}`,
       // A new CompositeController is to start soon after its CRD.
       '--discovery-interval=1s',
@@ -85,6 +86,20 @@ export async function startMetacontroller(
   })
   return () => cluster.stopHostProcess('metacontroller')
 }
+
+/**
+ * As the kubelet restarts it. A change of a CompositeController during a sync can crash it:
+ * docs/metacontroller-notes.md, "Crashes".
+ */
+const RESTARTED = `
+trap 'kill "$child"; wait "$child"; exit' TERM INT
+while :; do
+  "$@" &
+  child=$!
+  wait "$child"
+  echo "metacontroller ended with code $?; starting it again"
+  sleep 1
+done`
 
 const ACCOUNT = [
   { apiVersion: 'v1', kind: 'Namespace', metadata: { name: METACONTROLLER } },

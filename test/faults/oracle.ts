@@ -254,7 +254,7 @@ function hashOf(body: Buffer | undefined): string {
 
 /**
  * No Job runs, and no upload, snapshot or copy of a Secret remains, apart from snapshots that a node
- * would not delete and that the status of a VecBackup tells the user to delete.
+ * would not delete and that the status of a VecBackup asks the user to delete.
  */
 function leftBehind(world: FaultWorld): string[] {
   const { bucket, controllers, jobs } = world
