@@ -184,6 +184,8 @@ export class RealNode {
   #child: ChildProcess | undefined
   /** Ends the run of the present pod. */
   #onExit: (() => void) | undefined
+  /** Until the engine of the present pod has ended. */
+  #ended: Promise<number> | undefined
   /** Since the pod began, or its volume was lost: the next one waits longer. */
   #restarts = 0
   #isClosed = false
@@ -247,7 +249,9 @@ export class RealNode {
     const config = this.#config(sandbox, podUid)
     const file = join(folder, 'config.yaml')
     writeFileSync(file, stringify(config))
+    await this.end()
     const ended = Promise.withResolvers<number>()
+    this.#ended = ended.promise
     const state = { over: false }
     this.#restarts = 0
     const start = () => {
@@ -264,6 +268,8 @@ export class RealNode {
       })
     }
     const end = (signal: NodeJS.Signals) => {
+      // It may belong to the next pod by now.
+      if (this.#ended !== ended.promise) return
       state.over = true
       const child = this.#child
       if (child === undefined) {
@@ -285,6 +291,12 @@ export class RealNode {
       setReady: () => undefined,
       ended: ended.promise,
     }
+  }
+
+  /** A pod that was deleted during its start may still be running: two engines must not share a folder. */
+  async end(): Promise<void> {
+    this.#onExit?.()
+    await this.#ended
   }
 
   async close(): Promise<void> {

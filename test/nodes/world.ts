@@ -201,6 +201,8 @@ export class NodesWorld {
     return {
       start: async (pod, _container, sandbox) => {
         const ordinal = ordinalOf(pod.metadata.name)
+        const node = await this.#engines.prepare(RELEASE, ordinal)
+        await node.end()
         const claim = this.claims().get(ordinal) ?? ''
         // The folder of a deleted claim is gone with it.
         if (this.#volumes.get(ordinal) !== claim) {
@@ -209,7 +211,6 @@ export class NodesWorld {
             ...{ recursive: true, force: true },
           })
         }
-        const node = await this.#engines.prepare(RELEASE, ordinal)
         if (ordinal === 0 && this.hasGuard) node.command = (engine) => this.#guarded(engine)
         if (!this.#names.has(ordinal)) {
           const proxy = await openNames(
