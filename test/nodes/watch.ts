@@ -91,7 +91,10 @@ export class Watch {
     const sample = {
       at: Date.now() - this.#started,
       pods: this.#world.ordinals().length,
-      clusters: groups(found.map(({ peers }) => peers)),
+      // A node that is being removed lists itself alone, from the removal of its peer to that of its pod.
+      clusters: groups(
+        found.filter(({ ordinal }) => ordinal < this.#world.nodes).map(({ peers }) => peers),
+      ),
       active,
     }
     this.#judge(sample)

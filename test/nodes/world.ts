@@ -113,6 +113,12 @@ export class NodesWorld {
     return found
   }
 
+  /** The number of nodes in the spec. */
+  get nodes(): number {
+    return (this.cluster.spec as { replicas: number }).replicas
+  }
+
+  /** The number of pods of the StatefulSet. */
   get replicas(): number {
     const [set] = this.#objects('apps/v1', 'StatefulSet')
     return (set?.spec as { replicas?: number } | undefined)?.replicas ?? 0
