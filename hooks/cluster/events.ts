@@ -58,10 +58,11 @@ function isNewEvent(cluster: VecCluster, { type, status, reason, message }: Cond
       if (reason === 'HelmRunning') return previous?.reason !== reason
       return status === 'False' && isFailureReason(reason)
     case 'ShardsPlaced':
-      // A Job is one Event, and a cluster whose shards were always placed has none.
-      if (previous === undefined && status === 'True') return false
-      if (status === 'Unknown' || isWorkReason(reason)) return previous?.reason !== reason
-      return status === 'False' || previous?.status !== 'True'
+      // While nodes do not answer, Ready and Consensus say so.
+      if (status === 'Unknown') return false
+      if (status === 'True') return previous?.status === 'False'
+      // A Job is one Event.
+      return !isWorkReason(reason) || previous?.reason !== reason
     case 'Ready':
       // A new cluster is never Ready at first; that is not worth an Event.
       return previous !== undefined && previous.status !== status

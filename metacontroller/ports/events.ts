@@ -7,8 +7,8 @@ import type { Kubernetes } from '../../jobs/clients/kubernetes/client.ts'
 import { events } from './api-resources.ts'
 import type { Log } from '../runtime.ts'
 
-/** Per resource. Two spec changes fit: each starts a Job, is applied, rolls out and completes. */
-export const MAX_EVENTS_PER_MINUTE = 10
+/** Per resource. The installation of a cluster fits, and the removal of a node right after it. */
+export const MAX_EVENTS_PER_MINUTE = 15
 /** Log message for an Event that was not written. */
 export const RATE_LIMITED = 'event held back: too many in a minute'
 const MINUTE_MS = 60_000

@@ -7,7 +7,7 @@ import { parseAllDocuments } from 'yaml'
 import { PLURALS } from '../../metacontroller/controllers.ts'
 import type { ApiObject } from './client.ts'
 
-const FILES = ['rbac-service', 'rbac-helm', 'rbac-metacontroller']
+const FILES = ['rbac-service', 'rbac-helm', 'rbac-shards', 'rbac-metacontroller']
 
 /** Accounts of the two processes. */
 export const SERVICE_ACCOUNT = { namespace: 'vec-operator', name: 'vec-operator' }

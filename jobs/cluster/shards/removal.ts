@@ -89,6 +89,17 @@ export async function restartFailedPod(
   await tools.kubernetes.delete(pods, name, { uid: pod.metadata.uid })
 }
 
+/** Whether the pod of a node is ready and is not about to stop. */
+export async function isPodStable(
+  ordinal: number,
+  plan: RemovalPlan,
+  { kubernetes }: Pick<Dependencies, 'kubernetes'>,
+): Promise<boolean> {
+  const pods = { apiVersion: 'v1', plural: 'pods', namespace: plan.namespace }
+  const pod = await kubernetes.get(pods, podName(plan, ordinal), Pod)
+  return pod !== undefined && pod.metadata.deletionTimestamp === undefined && isReady(pod)
+}
+
 const STATEFUL_SETS = { apiVersion: 'apps/v1', plural: 'statefulsets' }
 const CLAIMS = { apiVersion: 'v1', plural: 'persistentvolumeclaims' }
 

@@ -13,8 +13,21 @@ import { isKubernetesError, type Report } from '../../reporter.ts'
 import { isTransient } from '../../retry.ts'
 import { newObservationMemory, observeShards } from './observe.ts'
 import { planShards } from './plan.ts'
-import { nodeName, peerName, unfinishedMoves } from './queries.ts'
-import { finishRemoval, readStatefulSet, restartFailedPod, scaleDown } from './removal.ts'
+import {
+  activeElsewhere,
+  activeHolders,
+  findShard,
+  nodeName,
+  peerName,
+  unfinishedMoves,
+} from './queries.ts'
+import {
+  finishRemoval,
+  isPodStable,
+  readStatefulSet,
+  restartFailedPod,
+  scaleDown,
+} from './removal.ts'
 import { planAll } from './simulate.ts'
 import type { Plan, Step } from './step.ts'
 import { Transfers } from './transfers.ts'
@@ -159,9 +172,31 @@ class ShardsRun {
           return this.#wait(this.#describeTransfers(view))
         }
         this.#purpose = decision.purpose
+        if (decision.step.do === 'drop') {
+          const reason = await this.#unsafeDrop(view, decision.step)
+          if (reason !== undefined) return this.#wait(reason)
+        }
         return this.#perform(view, decision.step, decision.bytes)
       }
     }
+  }
+
+  /**
+   * Why the last replica but one must not be dropped now. While the node of the remaining one stops,
+   * the other one alone takes writes for a moment, and these would be dropped with it: the engine
+   * calls the remaining replica Active until consensus has learned that it is not.
+   */
+  async #unsafeDrop(
+    view: ClusterView,
+    step: Extract<Step, { do: 'drop' }>,
+  ): Promise<string | undefined> {
+    const shard = findShard(view, step)
+    if (shard === undefined || !activeHolders(view, shard).includes(step.peer)) return undefined
+    const [remaining, ...others] = activeElsewhere(view, shard, step.peer)
+    const ordinal = view.peers.find(({ id }) => id === remaining)?.ordinal
+    if (others.length > 0 || ordinal === undefined) return undefined
+    if (await isPodStable(ordinal, this.#plan, this.#tools)) return undefined
+    return `${step.collection}/${step.shard} on ${peerName(view, step.peer)} is kept until node ${ordinal}, which has the other replica, is ready`
   }
 
   #observe(nodes: number): Promise<ClusterView> {

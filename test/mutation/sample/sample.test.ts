@@ -131,7 +131,7 @@ t.test('the gate fails below the required share, and for a sample cut short', as
 t.test('the command ends with 1 where the gate fails, and prints its scope', async (t) => {
   const command = [
     'test/mutation/sample/main.ts',
-    ...['--in', 'jobs/clients/s3/presign.ts', '--size', '2', '--minutes=-1'],
+    ...['--in', 'crds/units.ts', '--size', '2', '--minutes=-1'],
   ]
   const { status, stdout } = spawnSync(process.execPath, command, { cwd: ROOT, encoding: 'utf8' })
   t.equal(status, 1)

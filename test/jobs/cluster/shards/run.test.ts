@@ -405,3 +405,30 @@ t.test('a missing StatefulSet is refused', async (t) => {
     message: 'querying the shards failed: StatefulSet vec-b not found',
   })
 })
+
+t.test(
+  'the last replica but one is kept until the node of the other one is ready again',
+  async (t) => {
+    const world = await shardsWorld(t, { nodes: 2, shards: 1 })
+    await world.setReplicas(1)
+    await world.setReady(0, false)
+    const before = await world.state()
+    let sleeps = 0
+    const onSleep = async () => {
+      world.finishTransfers()
+      sleeps += 1
+      if (sleeps !== 5) return
+      t.strictSame(await world.state(), before)
+      t.match((await world.progress())?.message, /^docs\/0 on node 1 is kept until node 0, /)
+      await world.setReady(0, true)
+    }
+    const { code, log } = await world.run({ nodes: 1, allowsFewerReplicas: true }, { onSleep })
+    t.equal(code, EXIT.done, log)
+    t.ok(sleeps >= 5)
+    const { shards, peers, replicas } = await world.state()
+    t.strictSame(
+      { shards, peers, replicas },
+      { shards: { 0: ['0 Active'] }, peers: [0], replicas: 1 },
+    )
+  },
+)
