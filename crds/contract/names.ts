@@ -121,6 +121,11 @@ export function podHost(cluster: string, namespace: string, ordinal: number): st
   return `${release}-${ordinal}.${release}-headless.${namespace}.svc.cluster.local`
 }
 
+/** PersistentVolumeClaim of one pod, as the StatefulSet controller names it. */
+export function claimName(template: string, release: string, ordinal: number): string {
+  return `${template}-${release}-${ordinal}`
+}
+
 /** A name that is also the value of a label. */
 const MAX_NAME = 63
 /**

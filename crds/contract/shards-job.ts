@@ -31,6 +31,9 @@ export const ShardsPlan = Type.Object({
 })
 export type ShardsPlan = Static<typeof ShardsPlan>
 
+/** What a step is for. */
+export type ShardPurpose = 'lost node' | 'repair' | 'scale-in' | 'balance'
+
 /** A move that has begun; the source is dropped once the target is Active. */
 export const ShardMove = Type.Object({
   collection: Type.String({ maxLength: 255 }),

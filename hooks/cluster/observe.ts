@@ -2,7 +2,7 @@
 import type { VecCluster } from '../../crds/cluster.ts'
 import { clusterConnection } from '../../crds/contract/connection.ts'
 import { FINAL_REPORT_TIMEOUT_SECONDS } from '../../crds/contract/limits.ts'
-import { releaseName } from '../../crds/contract/names.ts'
+import { claimName, releaseName } from '../../crds/contract/names.ts'
 import {
   finishedCondition,
   type Pod,
@@ -24,7 +24,7 @@ import type { ClusterPorts, Observed, PodConsensus } from './observed.ts'
 import { canQueryPods, hasUnreadyPods } from './rollout.ts'
 import { nextShardStep } from './shards.ts'
 import type { ShardsSummary } from './shards-summary.ts'
-import { claimName, dataClaimTemplate } from './volumes.ts'
+import { dataClaimTemplate } from './volumes.ts'
 import { referencedSecrets } from './validation.ts'
 
 export interface Dependencies {

@@ -39,7 +39,7 @@ export function shardsPlan(
     hash: shortHash('shards', JSON.stringify(content)),
     ...content,
     deadSeconds,
-    zones: zonesOf(summary),
+    zones: zonesOf(summary.nodes),
     ...(volumeBytes !== undefined && { volumeBytes }),
   }
 }
@@ -73,7 +73,8 @@ export function shardsJob(
   )
 }
 
-function zonesOf({ nodes }: Pick<ShardsSummary, 'nodes'>): Record<string, string> {
+/** Topology zone of each pod, by ordinal. */
+export function zonesOf(nodes: ShardsSummary['nodes']): Record<string, string> {
   return Object.fromEntries(
     nodes.flatMap(({ ordinal, zone }) => (zone === undefined ? [] : [[String(ordinal), zone]])),
   )

@@ -1,4 +1,5 @@
 /** What the status of a VecCluster says about its shards and nodes. */
+import type { ShardPurpose } from '../../crds/contract/shards-job.ts'
 import type { ClusterStatus } from '../../crds/cluster.ts'
 import { releaseName } from '../../crds/contract/names.ts'
 import { SHARD_WORK_REASONS } from '../../crds/critical-conditions.ts'
@@ -12,14 +13,14 @@ import { lostNodes, nodeRecord } from './nodes.ts'
 import type { Observed } from './observed.ts'
 import { balancedNodes, drainTarget, withoutProgress } from './shards.ts'
 import { isShardsJob, lastShardsRun } from './shards-result.ts'
-import type { PlanOutcome, Purpose, ShardsSummary } from './shards-summary.ts'
+import type { PlanOutcome, ShardsSummary } from './shards-summary.ts'
 import { lostNodeMessage } from './lost-node-message.ts'
 
 const MAX_MESSAGE = 1000
 
-const WORK_REASONS = SHARD_WORK_REASONS satisfies Record<Purpose, string>
+const WORK_REASONS = SHARD_WORK_REASONS satisfies Record<ShardPurpose, string>
 
-export function workReason(purpose: Purpose): (typeof WORK_REASONS)[Purpose] {
+export function workReason(purpose: ShardPurpose): (typeof WORK_REASONS)[ShardPurpose] {
   return WORK_REASONS[purpose]
 }
 
@@ -131,7 +132,7 @@ function jobReason(observed: Observed, context: Context): ConditionReason | unde
   return { reason, message: `Job ${job.metadata.name} is in progress` }
 }
 
-function isPurpose(purpose: string | undefined): purpose is Purpose {
+function isPurpose(purpose: string | undefined): purpose is ShardPurpose {
   return purpose !== undefined && purpose in WORK_REASONS
 }
 

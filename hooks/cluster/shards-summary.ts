@@ -1,7 +1,7 @@
 /** What is known about the shards and nodes of a cluster when a decision is made. */
 import type { NodeStatus } from '../../crds/cluster.ts'
 import type { Connection } from '../../crds/contract/connection.ts'
-import type { ShardMove, ShardsPlan } from '../../crds/contract/shards-job.ts'
+import type { ShardMove, ShardPurpose, ShardsPlan } from '../../crds/contract/shards-job.ts'
 import type { ConditionReason } from '../../crds/schema.ts'
 
 /** What a Job on the shards would be asked to do. */
@@ -21,15 +21,12 @@ export interface ShardTargets {
 }
 export type Goal = keyof ShardTargets
 
-/** What a step is for, as the planner and the report of a Job name it. */
-export type Purpose = 'lost node' | 'repair' | 'scale-in' | 'balance'
-
 /** The planner's answer about one target, without the step itself. */
 export type PlanOutcome =
   | { is: 'done' }
-  | { is: 'step'; purpose: Purpose }
+  | { is: 'step'; purpose: ShardPurpose }
   /** Something is in progress. */
-  | { is: 'waiting'; purpose: Purpose | 'transfer' | 'agreement'; message: string }
+  | { is: 'waiting'; purpose: ShardPurpose | 'transfer' | 'agreement'; message: string }
   /** A user has to act. */
   | { is: 'refused'; reason: string; message: string }
 

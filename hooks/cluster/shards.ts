@@ -3,6 +3,7 @@
  * lost nodes and repairs, the removal of nodes, a helm run, balance. A helm run never waits for work
  * that a user has to unblock, except that it does not remove nodes that were not drained.
  */
+import type { ShardPurpose } from '../../crds/contract/shards-job.ts'
 import { isDeepStrictEqual } from 'node:util'
 import type { VecCluster } from '../../crds/cluster.ts'
 import type { StatefulSet } from '../../crds/kubernetes.ts'
@@ -19,7 +20,6 @@ import type { DesiredRun, Observed } from './observed.ts'
 import { lastShardsRun } from './shards-result.ts'
 import type {
   Goal,
-  Purpose,
   ShardFacts,
   ShardsSummary,
   ShardsTarget,
@@ -29,7 +29,7 @@ import { isRolledOut } from './rollout.ts'
 
 export interface ShardWork {
   goal: Goal
-  purpose: Purpose
+  purpose: ShardPurpose
   target: ShardsTarget
   summary: ShardsSummary
 }

@@ -9,8 +9,3 @@ export function dataClaimTemplate(statefulSet: StatefulSet | undefined): string 
   const names = (statefulSet?.spec.volumeClaimTemplates ?? []).map(({ metadata }) => metadata.name)
   return names.find((name) => name === DATA_TEMPLATE || name.endsWith('storage')) ?? DATA_TEMPLATE
 }
-
-/** As the StatefulSet controller names it. */
-export function claimName(template: string, release: string, ordinal: number): string {
-  return `${template}-${release}-${ordinal}`
-}

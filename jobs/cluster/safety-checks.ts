@@ -8,9 +8,11 @@ import { EngineError, NotReady } from '../../crds/contract/errors.ts'
 import type { Risk, UpgradePlan } from '../../crds/contract/job.ts'
 import { ANNOTATIONS } from '../../crds/contract/names.ts'
 import { StatefulSet } from '../../crds/kubernetes.ts'
+import { parseVersion } from '../../crds/versions.ts'
 import type { Engine } from '../clients/engine/client.ts'
 import type { ClusterStatus, CollectionClusterInfo } from '../clients/engine/responses.ts'
 import type { Dependencies } from '../dependencies.ts'
+import { ordinalFromUri } from './shards/membership.ts'
 
 /** Limit for a label or an image: only its end is parsed, and anyone may have written it. */
 const MAX_VERSION_LENGTH = 256
@@ -47,8 +49,8 @@ export function checkVersion(
 ): SafetyViolation | undefined {
   const from = runningVersion(live)
   if (from === undefined) return undefined
-  const [major, minor] = majorMinor(from)
-  const [newMajor, newMinor] = majorMinor(plan.version)
+  const { major, minor } = parseVersion(from)
+  const { major: newMajor, minor: newMinor } = parseVersion(plan.version)
   // Patch releases of one minor version can read each other's files: a bad one can be rolled back.
   const isDowngrade = newMajor < major || (newMajor === major && newMinor < minor)
   const change = `spec.version: ${from} -> ${plan.version}`
@@ -130,11 +132,6 @@ function formatAcceptHint(risk: Risk): string {
   return `accept the risk with the annotation ${ANNOTATIONS.acceptRisk}: ${risk}`
 }
 
-function majorMinor(version: string): [major: number, minor: number] {
-  const [major = 0, minor = 0] = version.split('.').map(Number)
-  return [major, minor]
-}
-
 interface NodeView {
   ordinal: number
   peers: Extract<ClusterStatus, { status: 'enabled' }>
@@ -214,12 +211,6 @@ function removedPeers(views: NodeView[], after: number): Map<number, number> {
     if (ordinal >= after) removed.set(peers.peer_id, ordinal)
   }
   return removed
-}
-
-/** `http://vec-docs-2.vec-docs-headless:6335/` is pod 2. */
-function ordinalFromUri(uri: string): number | undefined {
-  const digits = /^[a-z]+:\/\/[^./:]*-(\d+)[.:/]/.exec(uri)?.[1]
-  return digits === undefined ? undefined : Number(digits)
 }
 
 function listShards(removed: Map<number, number>, views: NodeView[]): string[] {

@@ -5,7 +5,7 @@
 import { VecBackup } from '../../crds/backup.ts'
 import type { Connection } from '../../crds/contract/connection.ts'
 import { KubernetesError } from '../../crds/contract/errors.ts'
-import { LABELS, releaseName } from '../../crds/contract/names.ts'
+import { claimName, LABELS, releaseName } from '../../crds/contract/names.ts'
 import { AnyObject, Pod } from '../../crds/kubernetes.ts'
 import type {
   NodeFacts,
@@ -15,7 +15,7 @@ import type {
   ShardsSummary,
   ShardsTarget,
 } from '../../hooks/cluster/shards-summary.ts'
-import { claimName } from '../../hooks/cluster/volumes.ts'
+import { zonesOf } from '../../hooks/cluster/shards-job.ts'
 import { lenientSchema } from '../../hooks/protocol.ts'
 import {
   newObservationMemory,
@@ -31,6 +31,7 @@ import {
 } from '../../jobs/cluster/shards/queries.ts'
 import type { ClusterView } from '../../jobs/cluster/shards/view.ts'
 import type { Kubernetes } from '../../jobs/clients/kubernetes/client.ts'
+import { mapConcurrently } from '../../jobs/concurrency.ts'
 import { backups, kubernetesNodes, persistentVolumeClaims, pods } from './api-resources.ts'
 import { hasStatus, listOrEmpty } from './common.ts'
 import { engineClient, type EngineDependencies } from './engine-client.ts'
@@ -88,10 +89,7 @@ async function observe(
   memories.set(key, memory)
   const [oldest] = memories.keys()
   if (memories.size > MAX_REMEMBERED && oldest !== undefined) memories.delete(oldest)
-  const zones = Object.fromEntries(
-    nodes.flatMap(({ ordinal, zone }) => (zone === undefined ? [] : [[String(ordinal), zone]])),
-  )
-  const options = { nodes: connection.replicas, zones, volumeBytes, memory }
+  const options = { nodes: connection.replicas, zones: zonesOf(nodes), volumeBytes, memory }
   const engineForPod = (ordinal: number) => engineClient(dependencies, connection, ordinal)
   return observeShards(options, engineForPod, signal)
 }
@@ -177,7 +175,7 @@ async function readNodes(
   const labelSelector = `app.kubernetes.io/instance=${release}`
   const livePods = await kubernetes.list(pods(namespace), Pod, { labelSelector })
   const ordinals = Array.from({ length: replicas }, (_, ordinal) => ordinal)
-  return mapConcurrently(ordinals, async (ordinal) => {
+  return mapConcurrently(ordinals, CONCURRENCY, async (ordinal) => {
     const pod = livePods.find(({ metadata }) => metadata.name === `${release}-${ordinal}`)
     const claim = claimName(claimTemplate, release, ordinal)
     const last = recorded.find((entry) => entry.ordinal === ordinal)?.node
@@ -232,7 +230,7 @@ async function retainedVolumes(
   namespace: string,
   names: string[],
 ): Promise<string[]> {
-  const found = await mapConcurrently(names, (name) =>
+  const found = await mapConcurrently(names, CONCURRENCY, (name) =>
     kubernetes.get(persistentVolumeClaims(namespace), name, AnyObject),
   )
   return found.flatMap((claim) =>
@@ -266,15 +264,4 @@ async function completedBackups(
 
 function completionOf({ status }: VecBackup): string {
   return status?.completionTime ?? ''
-}
-
-async function mapConcurrently<Item, Result>(
-  items: readonly Item[],
-  task: (item: Item) => Promise<Result>,
-): Promise<Result[]> {
-  const results: Result[] = []
-  for (let start = 0; start < items.length; start += CONCURRENCY) {
-    results.push(...(await Promise.all(items.slice(start, start + CONCURRENCY).map(task))))
-  }
-  return results
 }

@@ -40,7 +40,7 @@ own, or the Debian package); without it nothing stands beside the Job.`,
   needs: [
     { variable: 'ENGINE_BIN', rows: 'the rows "real"' },
     { variable: 'S3_BIN', rows: 'the rows "real"' },
-    { variable: 'S3_CLIENT', rows: 'ratios and targets beside curl | S3 client' },
+    { variable: 'S3_CLIENT', rows: 'ratios and targets compared with curl | S3 client' },
   ],
   measure,
 }

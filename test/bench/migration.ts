@@ -28,7 +28,7 @@ ENGINE_BIN names the engine; without it nothing is measured. MIGRATION_TOOL name
 github.com/qdrant/migration; without it nothing stands beside the Job.`,
   needs: [
     { variable: 'ENGINE_BIN', rows: 'every row' },
-    { variable: 'MIGRATION_TOOL', rows: 'ratios and targets beside qdrant/migration' },
+    { variable: 'MIGRATION_TOOL', rows: 'ratios and targets compared with qdrant/migration' },
   ],
   measure: async (plan) => {
     const engine = process.env['ENGINE_BIN']

@@ -35,7 +35,7 @@ t.test('a row that could not be measured fails the run and is counted and named'
   const row = rate('points', 2, 1)
   const part = {
     name: 'migration',
-    needs: [{ variable: 'TOOL', rows: 'ratios beside the tool' }],
+    needs: [{ variable: 'TOOL', rows: 'ratios to the tool' }],
     measure: async () => [row],
   }
   const complete = await measurePart(part, { TOOL: '/bin/tool' })
@@ -45,10 +45,10 @@ t.test('a row that could not be measured fails the run and is counted and named'
     unmeasured: [],
   })
   const without = await measurePart(part, {})
-  t.strictSame(without.unmeasured, ['migration: ratios beside the tool (TOOL is not set)'])
+  t.strictSame(without.unmeasured, ['migration: ratios to the tool (TOOL is not set)'])
   t.match(judgeTargets(without), {
     holds: false,
-    lines: [/1 groups of rows not measured/, /not measured: migration: ratios beside the tool/],
+    lines: [/1 groups of rows not measured/, /not measured: migration: ratios to the tool/],
   })
   const failed = await measurePart(
     { ...part, measure: () => Promise.reject(new Error('no disk')) },

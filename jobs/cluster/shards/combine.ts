@@ -181,7 +181,7 @@ interface ReadableShard {
 
 /**
  * Peers whose replica is reported as Active but cannot be read by its own node, or has lost all its
- * points. A node counts the points of its replicas for every report, and 0 stands for an error too:
+ * points. A node counts the points of its replicas for every report, and reports 0 on an error, too:
  * only those are asked again.
  */
 async function findUnreadable(

@@ -12,6 +12,7 @@ import {
   type NodeStatus,
   type ShardPlacement,
 } from '../../clients/engine/shards.ts'
+import { mapConcurrently } from '../../concurrency.ts'
 import { combineCollection } from './combine.ts'
 import { findMembers, ordinalFromUri, type PodStatus } from './membership.ts'
 import type { ClusterView, CollectionView, Obstruction, PeerView, TransferView } from './view.ts'
@@ -103,7 +104,7 @@ async function readNode(
       const failure = `node ${ordinal} has more than ${MAX_COLLECTIONS} collections`
       return { ...base, collections: undefined, failure }
     }
-    const placements = await mapConcurrently(names, async (name) => {
+    const placements = await mapConcurrently(names, CONCURRENCY, async (name) => {
       return [name, await engine.placement(name, signal)] as const
     })
     const present = placements.flatMap(([name, placement]) =>
@@ -277,18 +278,4 @@ function required(engines: EngineShards[], ordinal: number): EngineShards {
 
 function unlessEngineError(error: unknown): undefined {
   if (!(error instanceof EngineError)) throw error
-}
-
-/** Results in the order of the items. */
-async function mapConcurrently<Item, Result>(
-  items: readonly Item[],
-  call: (item: Item) => Promise<Result>,
-): Promise<Result[]> {
-  const results: Result[] = []
-  const queue = items.entries()
-  const worker = async () => {
-    for (const [index, item] of queue) results[index] = await call(item)
-  }
-  await Promise.all(Array.from({ length: Math.min(CONCURRENCY, items.length) }, worker))
-  return results
 }

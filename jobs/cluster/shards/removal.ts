@@ -4,7 +4,7 @@
  * removed: a pod that starts with it serves old data and never joins again.
  */
 import type { ShardsPlan } from '../../../crds/contract/shards-job.ts'
-import { LABELS } from '../../../crds/contract/names.ts'
+import { claimName, LABELS } from '../../../crds/contract/names.ts'
 import { AnyObject, Pod, StatefulSet } from '../../../crds/kubernetes.ts'
 import type { Dependencies } from '../../dependencies.ts'
 
@@ -108,8 +108,8 @@ function podName({ release }: RemovalPlan, ordinal: number): string {
 }
 
 function claimNames({ release }: RemovalPlan, { spec }: StatefulSet, ordinal: number): string[] {
-  return (spec.volumeClaimTemplates ?? []).map(
-    ({ metadata }) => `${metadata.name}-${release}-${ordinal}`,
+  return (spec.volumeClaimTemplates ?? []).map(({ metadata }) =>
+    claimName(metadata.name, release, ordinal),
   )
 }
 

@@ -39,7 +39,7 @@ const DesiredNodes = Type.Object({ spec: Type.Object({ replicas: Type.Integer() 
 const POLL_MS = 2_000
 /** A transfer that takes long is observed less often. */
 const MAX_POLL_MS = 10_000
-/** After this long, backups and helm runs that wait for the Lease get their turn. */
+/** After this long, backups and helm runs that wait for the Lease can run. */
 const YIELD_MS = 600_000
 /** Pods that are being restarted may leave a cluster without a majority for a while. */
 const BROKEN_MS = 60_000

@@ -1,11 +1,12 @@
 /** What a view becomes after a step, to show a whole plan and to estimate what is left of it. */
+import type { ShardPurpose } from '../../../crds/contract/shards-job.ts'
 import { planShards } from './plan.ts'
-import type { Plan, Purpose, Step } from './step.ts'
+import type { Plan, Step } from './step.ts'
 import type { ClusterView, DesiredShards, Move, ReplicaView } from './view.ts'
 
 export interface PlannedStep {
   step: Step
-  purpose: Purpose
+  purpose: ShardPurpose
   /** Bytes that the step copies. */
   bytes: number
 }

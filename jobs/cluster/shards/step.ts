@@ -1,4 +1,5 @@
 /** The steps of a plan, and how they are made. */
+import type { ShardPurpose } from '../../../crds/contract/shards-job.ts'
 import {
   copySource,
   describeShard,
@@ -21,15 +22,12 @@ export type Step =
   /** Lowers the StatefulSet to this number of pods. */
   | { do: 'scaleDown'; nodes: number }
 
-/** What a step is for. */
-export type Purpose = 'lost node' | 'repair' | 'scale-in' | 'balance'
-
 export type Plan =
   /** The cluster is as desired. */
   | { is: 'done' }
-  | { is: 'step'; step: Step; purpose: Purpose; bytes: number }
+  | { is: 'step'; step: Step; purpose: ShardPurpose; bytes: number }
   /** Something is in progress; the next observation decides. */
-  | { is: 'waiting'; purpose: Purpose | 'transfer' | 'agreement'; message: string }
+  | { is: 'waiting'; purpose: ShardPurpose | 'transfer' | 'agreement'; message: string }
   /** A user has to act. */
   | { is: 'refused'; reason: string; message: string }
 
@@ -39,7 +37,7 @@ export type Refused = Extract<Plan, { is: 'refused' }>
 export function addReplica(
   view: ClusterView,
   desired: DesiredShards,
-  purpose: Purpose,
+  purpose: ShardPurpose,
   shard: Shard,
 ): Plan {
   const target = freeTarget(view, shard, desired)
@@ -63,7 +61,7 @@ export function addReplica(
 export function startTransfer(
   view: ClusterView,
   { maxTransfers }: DesiredShards,
-  purpose: Purpose,
+  purpose: ShardPurpose,
   shard: Shard,
   toStep: (from: number) => Step,
 ): Plan {
@@ -90,7 +88,11 @@ export function transferInProgress(view: ClusterView): Plan | undefined {
   }
 }
 
-export function planned(purpose: Purpose, next: Step, bytes = 0): Extract<Plan, { is: 'step' }> {
+export function planned(
+  purpose: ShardPurpose,
+  next: Step,
+  bytes = 0,
+): Extract<Plan, { is: 'step' }> {
   return { is: 'step', step: next, purpose, bytes }
 }
 

@@ -113,7 +113,7 @@ export class EngineCluster {
     return this.join(ordinal)
   }
 
-  /** Whether the others have removed the peer of this node: it goes on serving by itself. */
+  /** Whether the others have removed the peer of this node: it continues to serve, alone. */
   isRemoved(ordinal: number): boolean {
     return this.#removed.has(ordinal)
   }

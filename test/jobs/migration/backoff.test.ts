@@ -63,15 +63,18 @@ t.test('an engine that limits its rate names the pause, of a second to the limit
   t.strictSame((await outcome(engineError(429, 'no', 1e6), 1)).pauses, [300])
 })
 
-t.test('so many rate limits are waited for, and the next one is an error', async (t) => {
-  const error = engineError(429, 'no', 7)
-  t.match(await outcome(error, 3, 3), { end: 'answer', pauses: [7, 7, 7] })
-  t.strictSame(await outcome(error, 4, 3), {
-    end: error,
-    pauses: [7, 7, 7],
-    reported: ['no', 'no', 'no'],
-  })
-})
+t.test(
+  'the limited number of rate limits is waited for, and the next one is an error',
+  async (t) => {
+    const error = engineError(429, 'no', 7)
+    t.match(await outcome(error, 3, 3), { end: 'answer', pauses: [7, 7, 7] })
+    t.strictSame(await outcome(error, 4, 3), {
+      end: error,
+      pauses: [7, 7, 7],
+      reported: ['no', 'no', 'no'],
+    })
+  },
+)
 
 for (const [what, error] of [
   ['a missing collection', engineError(404)],

@@ -19,7 +19,7 @@ const DISPUTED: Views = [{ 0: { 0: 'Active' } }, { 0: { 0: 'Active', 1: 'Active'
 const LOADING: Views = [{ 0: { 0: 'Active', 1: 'Partial' } }, { 0: { 0: 'Active', 1: 'Partial' } }]
 
 interface Nodes {
-  /** What the nodes see after so many seconds; an error of all nodes where it is text. */
+  /** What the nodes report, by the seconds that have passed; a text is an error of all nodes. */
   views: (seconds: number) => Views | string
   /** Points of each shard on the node that holds it. */
   points?: number

@@ -35,7 +35,7 @@ function view(cluster: EngineCluster, ordinal: number): object {
   const { id } = self
   const isRemoved = cluster.isRemoved(ordinal)
   const unlisted = cluster.unlisted.get(ordinal) ?? []
-  // A removed node lists itself alone, and goes on naming the leader that it followed.
+  // A removed node lists only itself, and still names the leader that it followed.
   const listed = isRemoved ? [self] : cluster.peers().filter((peer) => !unlisted.includes(peer.id))
   const commit = cluster.peers().length + cluster.collections.size + cluster.changes
   const isPending = isRemoved || [...cluster.collections.values()].some(isUnsettled)
