@@ -176,3 +176,16 @@ export function unfinishedMoves(view: ClusterView, moves: readonly Move[]): Move
     return shard !== undefined && holds(shard, move.from) && holds(shard, move.to)
   })
 }
+
+/** Replicas that are not as they should be on nodes that answer, or a pod that is no node. */
+export function hasDefect({ peers, collections, nodes }: ClusterView): boolean {
+  const members = new Set(peers.filter(({ isMember }) => isMember).map(({ id }) => id))
+  const hasDefectiveReplica = collections.some(({ shards }) =>
+    shards.some(({ replicas }) =>
+      replicas.some(
+        ({ peer, state }) => members.has(peer) && state !== 'Active' && state !== 'InTransfer',
+      ),
+    ),
+  )
+  return hasDefectiveReplica || members.size < nodes
+}

@@ -11,13 +11,14 @@ import { EngineShards, type ShardTransfer } from '../../clients/engine/shards.ts
 import type { Dependencies, RunResult } from '../../dependencies.ts'
 import { isKubernetesError, type Report } from '../../reporter.ts'
 import { isTransient } from '../../retry.ts'
+import { describeStep, describeTransfer } from './describe.ts'
 import { newObservationMemory, observeShards } from './observe.ts'
 import { planShards } from './plan.ts'
 import {
   activeElsewhere,
   activeHolders,
   findShard,
-  nodeName,
+  hasDefect,
   peerName,
   unfinishedMoves,
 } from './queries.ts'
@@ -28,7 +29,7 @@ import {
   restartFailedPod,
   scaleDown,
 } from './removal.ts'
-import { planAll } from './simulate.ts'
+import { afterTransfers, planAll } from './simulate.ts'
 import type { Plan, Step } from './step.ts'
 import { Transfers } from './transfers.ts'
 import type { ClusterView, DesiredShards, Move } from './view.ts'
@@ -446,51 +447,4 @@ const ALREADY_RUNNING = /is already involved in transfer/
  */
 function mustFollow(step: Step): boolean {
   return step.do === 'scaleDown'
-}
-
-/** Replicas that are not as they should be on nodes that answer, or a pod that is no node. */
-function hasDefect({ peers, collections, nodes }: ClusterView): boolean {
-  const members = new Set(peers.filter(({ isMember }) => isMember).map(({ id }) => id))
-  const hasDefectiveReplica = collections.some(({ shards }) =>
-    shards.some(({ replicas }) =>
-      replicas.some(
-        ({ peer, state }) => members.has(peer) && state !== 'Active' && state !== 'InTransfer',
-      ),
-    ),
-  )
-  return hasDefectiveReplica || members.size < nodes
-}
-
-/** The view once the transfers that are in progress have succeeded. */
-function afterTransfers(view: ClusterView): ClusterView {
-  const collections = view.collections.map((collection) => ({
-    ...collection,
-    shards: collection.shards.map((shard) => ({
-      ...shard,
-      replicas: shard.replicas.map((replica) =>
-        replica.state === 'InTransfer' ? { ...replica, state: 'Active' as const } : replica,
-      ),
-    })),
-  }))
-  const { unsettled: _, ...rest } = view
-  return { ...rest, collections, transfers: [] }
-}
-
-function describeStep(view: ClusterView, step: Step): string {
-  switch (step.do) {
-    case 'replicate':
-      return describeTransfer(view, step)
-    case 'repair':
-      return `${step.collection}/${step.shard}: repairing the replica on ${peerName(view, step.to)} from ${peerName(view, step.from)}`
-    case 'drop':
-      return `${step.collection}/${step.shard}: dropping the replica on ${peerName(view, step.peer)}`
-    case 'removePeer':
-      return `removing ${nodeName({ id: step.peer, ...(step.ordinal !== undefined && { ordinal: step.ordinal }) })} from the cluster`
-    case 'scaleDown':
-      return `lowering the StatefulSet to ${step.nodes} pods`
-  }
-}
-
-function describeTransfer(view: ClusterView, { collection, shard, from, to }: ShardTransfer) {
-  return `${collection}/${shard}: replicating from ${peerName(view, from)} to ${peerName(view, to)}`
 }

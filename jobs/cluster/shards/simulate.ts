@@ -88,3 +88,18 @@ function withReplicas(
   )
   return { ...view, collections }
 }
+
+/** The view once the transfers that are in progress have succeeded. */
+export function afterTransfers(view: ClusterView): ClusterView {
+  const collections = view.collections.map((collection) => ({
+    ...collection,
+    shards: collection.shards.map((shard) => ({
+      ...shard,
+      replicas: shard.replicas.map((replica) =>
+        replica.state === 'InTransfer' ? { ...replica, state: 'Active' as const } : replica,
+      ),
+    })),
+  }))
+  const { unsettled: _, ...rest } = view
+  return { ...rest, collections, transfers: [] }
+}

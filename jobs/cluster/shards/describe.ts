@@ -1,0 +1,27 @@
+/** Steps and transfers as logs and the status show them. */
+import type { ShardTransfer } from '../../clients/engine/shards.ts'
+import { nodeName, peerName } from './queries.ts'
+import type { Step } from './step.ts'
+import type { ClusterView } from './view.ts'
+
+export function describeStep(view: ClusterView, step: Step): string {
+  switch (step.do) {
+    case 'replicate':
+      return describeTransfer(view, step)
+    case 'repair':
+      return `${step.collection}/${step.shard}: repairing the replica on ${peerName(view, step.to)} from ${peerName(view, step.from)}`
+    case 'drop':
+      return `${step.collection}/${step.shard}: dropping the replica on ${peerName(view, step.peer)}`
+    case 'removePeer':
+      return `removing ${nodeName({ id: step.peer, ...(step.ordinal !== undefined && { ordinal: step.ordinal }) })} from the cluster`
+    case 'scaleDown':
+      return `lowering the StatefulSet to ${step.nodes} pods`
+  }
+}
+
+export function describeTransfer(
+  view: ClusterView,
+  { collection, shard, from, to }: ShardTransfer,
+) {
+  return `${collection}/${shard}: replicating from ${peerName(view, from)} to ${peerName(view, to)}`
+}
