@@ -1,4 +1,7 @@
 /** The embedded API server behaves towards clients as Kubernetes does. */
+import { createServer, get } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { ApiClient, type ApiObject, type WatchEvent } from '../client.ts'
 import { ManualClock } from '../clock.ts'
@@ -335,3 +338,38 @@ t.test('discovery follows the definitions of custom kinds', async (t) => {
     resources: [{ name: 'widgets', namespaced: true }, { name: 'widgets/status' }],
   })
 })
+
+t.test(
+  'a proxied call that its caller ends while the API is slow is no longer in flight',
+  async (t) => {
+    const { api, client } = await world(t)
+    let calls = 0
+    const engine = createServer((_, response) => {
+      calls += 1
+      response.end('{}')
+    })
+    await new Promise<void>((resolve) => engine.listen(0, '127.0.0.1', resolve))
+    t.teardown(() => engine.close())
+    api.attach({ log: () => undefined, port: () => (engine.address() as AddressInfo).port })
+    const account = { name: 'default', namespace: 'ns' }
+    await client.create({ apiVersion: 'v1', kind: 'ServiceAccount', metadata: account })
+    await client.create({
+      apiVersion: 'v1',
+      kind: 'Pod',
+      metadata: { name: 'vec-a-0', namespace: 'ns' },
+      spec: { containers: [{ name: 'engine', image: 'engine' }] },
+    })
+    const slowMs = 50
+    api.hinder({ slowMs })
+    const path = '/api/v1/namespaces/ns/pods/vec-a-0:6333/proxy/cluster'
+    const headers = { authorization: `Bearer ${api.serviceToken}` }
+    const caller = get(`${api.url}${path}`, { headers })
+    caller.on('error', () => undefined)
+    while (api.inFlight() === 0) await sleep(1)
+    caller.destroy()
+    while (api.inFlight() > 0) await sleep(1)
+    await sleep(2 * slowMs)
+    t.equal(api.inFlight(), 0)
+    t.equal(calls, 0, 'the engine is not asked on behalf of a caller that has gone')
+  },
+)

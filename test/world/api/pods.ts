@@ -84,6 +84,8 @@ export function proxy(
   const headers = { ...request.headers }
   delete headers.authorization
   delete headers.host
+  // The caller has gone already: its connection closes only once.
+  if (response.destroyed) return Promise.resolve()
   return new Promise((resolve, reject) => {
     const options = { host: '127.0.0.1', port: reached, path, method: request.method, headers }
     // The API server cannot verify a pod's certificate.

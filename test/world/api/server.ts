@@ -77,6 +77,13 @@ export async function startApi(clock: Clock): Promise<EmbeddedApi> {
 
   const server = createServer((request, response) => {
     inFlight += 1
+    let isCounted = true
+    const end = () => {
+      if (isCounted) inFlight -= 1
+      isCounted = false
+    }
+    // A caller that has gone does not wait for an answer.
+    response.once('close', end)
     response.setHeader('date', clock.now().toUTCString())
     const open = `/as/${token}/`
     const byPath = request.url?.startsWith(open) === true
@@ -107,7 +114,7 @@ export async function startApi(clock: Clock): Promise<EmbeddedApi> {
     Promise.resolve(answered)
       .then((isAnswered) => (isAnswered ? undefined : answer()))
       .catch((error: unknown) => refuse(response, error))
-      .finally(() => (inFlight -= 1))
+      .finally(end)
   })
   server.keepAliveTimeout = 60_000
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
