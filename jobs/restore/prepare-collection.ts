@@ -3,7 +3,7 @@
  * recorded configuration, shard keys with matching ids and payload indexes, or adapts an existing
  * one. Also restores the replication factor afterwards.
  */
-import { EngineError } from '../../crds/contract/errors.ts'
+import { EngineError, Rejected } from '../../crds/contract/errors.ts'
 import type { ShardKey } from '../../crds/contract/manifest.ts'
 import type { RestoreCollectionInfo } from '../clients/engine/responses.ts'
 import { errorMessage } from '../clients/http/request.ts'
@@ -71,11 +71,25 @@ async function createCollection(item: RestoreItem, context: RunContext): Promise
   await context.progress.recordCreation()
   log.info({ collection: name }, `creating collection ${name} with one replica of each shard`)
   const body = recreateBody(source.config, { replication_factor: 1 })
-  await changeOnce(
-    context,
-    () => collectionsOn(context, 0).createCollection(name, body, signal),
-    async () => (await findCollection(name, context)) !== undefined,
-  )
+  let isFirstCall = true
+  const create = async () => {
+    const isFirst = isFirstCall
+    isFirstCall = false
+    try {
+      await collectionsOn(context, 0).createCollection(name, body, signal)
+    } catch (error) {
+      // No call of this restore can have created it: the collection belongs to another client.
+      if (isFirst && error instanceof EngineError && error.status === 409) {
+        await context.progress.recordNotCreated()
+        throw new Rejected(
+          `collection ${name} was created by another client while this restore was about to create it: delete it or restore under another name, and create the VecRestore again`,
+          { cause: error },
+        )
+      }
+      throw error
+    }
+  }
+  await changeOnce(context, create, async () => (await findCollection(name, context)) !== undefined)
   for (const step of keyPlan(item).steps) await applyKeyStep(name, step, context)
 }
 

@@ -120,6 +120,12 @@ export class Progress {
     await this.#progress.checkpoint()
   }
 
+  /** Records that another client created the collection: no pod of this restore may delete it. */
+  async recordNotCreated(): Promise<void> {
+    if (this.#current !== undefined) this.#current.isOurs = false
+    await this.#progress.checkpoint()
+  }
+
   /** Whether this restore created the collection and nothing in it is restored. */
   isCreatedAndEmpty(): boolean {
     const { isOurs = false, nodesDone = 0, shardsDone = [] } = this.#current ?? {}

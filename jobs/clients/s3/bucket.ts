@@ -12,12 +12,14 @@ import {
   ListMultipartUploadsCommand,
   ListObjectsV2Command,
   PutObjectCommand,
+  type _Error,
 } from '@aws-sdk/client-s3'
 import { StorageError } from '../../../crds/contract/errors.ts'
 import { DELETE_BATCH_KEYS } from '../../../crds/contract/limits.ts'
 import { MAX_RESPONSE_BYTES, ResponseTooLarge, ByteCounter } from '../http/body.ts'
 import { S3Connection, type S3ConnectionOptions } from './connection.ts'
 import { md5Base64 } from './object-upload.ts'
+import { isTransientCode } from './errors.ts'
 import type { StreamUpload } from './upload.ts'
 import { UploadMemory } from './parts.ts'
 
@@ -263,22 +265,23 @@ export class Bucket {
       Delete: { Objects: keys.map((Key) => ({ Key })), Quiet: true },
     }
     const [first = ''] = keys
-    const { Errors = [] } = await this.#connection.call(
-      'DELETE',
-      { key: first, signal },
-      (client, abortSignal) => {
-        const command = new DeleteObjectsCommand(input)
-        command.middlewareStack.add(withMd5, { step: 'build', name: 'contentMd5' })
-        return client.send(command, { abortSignal })
-      },
-    )
-    const failed = Errors.find(({ Code }) => Code !== 'NoSuchKey')
-    if (failed !== undefined) {
-      throw new StorageError(
-        `DELETE s3://${this.name}/${failed.Key ?? first} was refused: ${failed.Code ?? ''} ${failed.Message ?? ''}`,
-        failed.Code === undefined ? {} : { reason: failed.Code },
-      )
-    }
+    await this.#connection.call('DELETE', { key: first, signal }, async (client, abortSignal) => {
+      const command = new DeleteObjectsCommand(input)
+      command.middlewareStack.add(withMd5, { step: 'build', name: 'contentMd5' })
+      const { Errors = [] } = await client.send(command, { abortSignal })
+      const refused = Errors.filter(({ Code }) => Code !== 'NoSuchKey')
+      // A permanent refusal is reported at once; otherwise the whole batch is sent again.
+      const failed = refused.find(({ Code }) => !isTransientCode(Code)) ?? refused[0]
+      if (failed !== undefined) throw this.#refusal(failed, first)
+    })
+  }
+
+  #refusal({ Key, Code, Message }: _Error, first: string): StorageError {
+    const text = `DELETE s3://${this.name}/${Key ?? first} was refused: ${Code ?? ''} ${Message ?? ''}`
+    return new StorageError(text, {
+      ...(Code !== undefined && { reason: Code }),
+      status: isTransientCode(Code) ? 503 : 200,
+    })
   }
 
   /** A store that repeats its continuation token would cause an endless loop. */

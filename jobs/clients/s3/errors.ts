@@ -112,6 +112,19 @@ export function isTransient({ status, reason = '' }: StorageError): boolean {
   return (status >= 500 && status !== 501) || TRANSIENT.has(reason)
 }
 
+/** Codes that a deletion reports for single objects, without a status. */
+const TRANSIENT_OBJECT_CODES = new Set([
+  ...TRANSIENT,
+  'InternalError',
+  'ServiceUnavailable',
+  'Throttling',
+])
+
+/** Whether the deletion of one object of a batch may succeed a little later. */
+export function isTransientCode(code: string | undefined): boolean {
+  return code !== undefined && TRANSIENT_OBJECT_CODES.has(code)
+}
+
 /** Whether the store rejects the credentials or denies access. */
 export function isForbidden({
   status,

@@ -145,6 +145,30 @@ t.test(
 )
 
 t.test(
+  'a collection that another client creates just before the restore does is neither used nor deleted',
+  async (t) => {
+    const { world, deleteCollections, nodes, engine } = await restoreFixture(t)
+    deleteCollections('docs')
+    const body = { vectors: { size: 2, distance: 'Dot' } }
+    let created = 0
+    let deletions = 0
+    nodes[0]?.misbehave(({ method, path }) => {
+      if (path.join('/') !== 'collections/docs') return undefined
+      if (method === 'DELETE') deletions += 1
+      if (method !== 'PUT' || (created += 1) > 1) return undefined
+      engine.addCollection('docs', body)
+      return undefined
+    })
+    const restore = await world.restore()
+    t.equal((await run(restore)).code, EXIT.failed)
+    const { collections } = (await restore.result()) as { collections: { error?: string }[] }
+    t.match(collections[0]?.error, /^collection docs was created by another client/)
+    t.equal(created, 1)
+    t.equal(deletions, 0)
+  },
+)
+
+t.test(
   'a target whose consensus stops during the restore fails, and the error names the node',
   async (t) => {
     const { world, deleteCollections, nodes, engine } = await restoreFixture(t)

@@ -93,6 +93,38 @@ t.test('a deletion that is denied for one object names it, and deletes the other
   t.strictSame(store.keys(), ['b'])
 })
 
+t.test('a deletion that the store postpones for one object is repeated', async (t) => {
+  const { s3, bucket, store } = await bucketStage(t)
+  for (const code of ['InternalError', 'SlowDown', 'ServiceUnavailable']) {
+    for (const key of ['a', 'b', 'c']) store.put(key, Buffer.from('x'))
+    const before = s3.calls.length
+    let refusals = 2
+    store.refuseDeletion = (key) => (key === 'b' && refusals-- > 0 ? code : undefined)
+    await bucket.delete(['a', 'b', 'c'])
+    t.strictSame(store.keys(), [], code)
+    t.equal(s3.calls.length - before, 3, code)
+  }
+})
+
+t.test('a deletion that is denied is not repeated because another one is postponed', async (t) => {
+  const { s3, bucket, store } = await bucketStage(t)
+  for (const key of ['a', 'b']) store.put(key, Buffer.from('x'))
+  store.undeletable.set('a', 'SlowDown')
+  store.undeletable.set('b', 'AccessDenied')
+  await t.rejects(bucket.delete(['a', 'b']), { message: /was refused: AccessDenied/ })
+  t.equal(s3.calls.length, 1)
+})
+
+t.test('a deletion that stays postponed fails in the end, and names the object', async (t) => {
+  const { bucket, store } = await bucketStage(t)
+  store.put('a', Buffer.from('x'))
+  store.undeletable.set('a', 'SlowDown')
+  await t.rejects(bucket.delete(['a']), {
+    message: /^DELETE s3:\/\/backups\/a was refused: SlowDown/,
+  })
+  t.strictSame(store.keys(), ['a'])
+})
+
 t.test('a conditional write that finds an object returns false', async (t) => {
   const { s3, bucket } = await bucketStage(t)
   t.equal(await bucket.putJson('k', { by: 1 }, { onlyNew: true }), true)
