@@ -43,13 +43,15 @@ export function nodeRecord(
 
 /** Nodes whose peer is still listed and whose pod is not a member, with evidence that data is lost. */
 export function lostNodes({ metadata, status }: VecCluster, facts: ShardFacts): LostNode[] {
-  const confirmed = confirmedOrdinals(metadata.annotations?.[ANNOTATIONS.replace])
+  const confirmed = metadata.annotations?.[ANNOTATIONS.replace]
+    ?.split(',')
+    .map((name) => name.trim())
   return facts.nodes.flatMap((node) => {
     const { ordinal } = node
     const isMember = facts.peers.some((peer) => peer.isMember && peer.ordinal === ordinal)
     if (isMember) return []
     const recorded = status?.nodes?.find((entry) => entry.ordinal === ordinal)
-    const isConfirmed = confirmed.has(ordinal)
+    const isConfirmed = confirmed?.includes(String(ordinal)) === true
     return facts.peers.flatMap((peer) => {
       if (peer.isMember || (peer.ordinal !== ordinal && peer.id !== recorded?.peer)) return []
       const loss = peer.id === recorded?.peer ? lossOf(recorded, node) : undefined
@@ -67,13 +69,7 @@ function lossOf(recorded: NodeStatus, node: NodeFacts): string | undefined {
     if (node.volume !== undefined && node.volume !== recorded.volume)
       return 'its volume is a new one'
   }
-  if (node.isNodeGone === true && node.isUnschedulable === true) {
-    return `the Kubernetes node ${recorded.node ?? ''} with its volume does not exist any more`
-  }
-  return undefined
-}
-
-function confirmedOrdinals(annotation = ''): ReadonlySet<number> {
-  const names = annotation.split(',').map((name) => name.trim())
-  return new Set(names.filter((name) => /^[0-9]{1,4}$/.test(name)).map(Number))
+  const isGone = node.isNodeGone === true && node.isUnschedulable === true
+  if (!isGone || recorded.node === undefined) return undefined
+  return `the Kubernetes node ${recorded.node} with its volume does not exist any more`
 }

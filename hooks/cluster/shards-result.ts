@@ -38,9 +38,10 @@ export function isShardsEndUnknown(
   { jobs, progress }: Pick<Observed, 'jobs' | 'progress'>,
   { now }: Pick<Context, 'now'>,
 ): boolean {
-  const latest = latestJob(shardsJobs(jobs))
-  const finished = latest && finishedCondition(latest)
-  if (latest === undefined || finished === undefined || reportsEndOf(progress, latest)) return false
+  const newest = latestJob(shardsJobs(jobs))
+  if (newest === undefined || reportsEndOf(progress, newest)) return false
+  const finished = finishedCondition(newest)
+  if (finished === undefined) return false
   return secondsSince(finished.lastTransitionTime ?? '', now) < FINAL_REPORT_TIMEOUT_SECONDS
 }
 
@@ -49,17 +50,18 @@ export function lastShardsRun(
   { cluster, jobs, progress }: Observed,
   { now }: Pick<Context, 'now'>,
 ): ShardsRun | undefined {
-  const latest = latestJob(shardsJobs(jobs))
+  const newest = latestJob(shardsJobs(jobs))
   if (progress?.verb === 'shards' && progress.state !== 'Started') {
-    if (latest === undefined || reportsEndOf(progress, latest)) return reportedRun(progress, now)
+    if (newest === undefined || reportsEndOf(progress, newest)) return reportedRun(progress, now)
   }
-  const finished = latest && finishedCondition(latest)
-  if (latest === undefined || finished === undefined) return undefined
+  if (newest === undefined) return undefined
+  const finished = finishedCondition(newest)
+  if (finished === undefined) return undefined
   const age = secondsSince(finished.lastTransitionTime ?? '', now)
-  const plan = planHash(latest)
+  const plan = planHash(newest)
   // A later helm run has replaced the report.
   if (finished.type === 'Complete') return { plan, restSeconds: SHARDS_REPEAT_SECONDS - age }
-  const crashes = latest.status?.failed ?? 1
+  const crashes = newest.status?.failed ?? 1
   return {
     plan,
     failure: recordedFailure(cluster) ?? {

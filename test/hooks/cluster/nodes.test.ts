@@ -3,6 +3,7 @@ import t from 'tap'
 import { ANNOTATIONS } from '../../../crds/contract/names.ts'
 import { lostNodes, nodeRecord } from '../../../hooks/cluster/nodes.ts'
 import type { NodeFacts, PeerFacts } from '../../../hooks/cluster/shards-summary.ts'
+import { cluster } from '../../builders.ts'
 import { member, recordedNodes, threeNodes } from './shards.ts'
 
 const PEERS: PeerFacts[] = [member(0), member(1), { ...member(2), isMember: false }]
@@ -69,6 +70,65 @@ t.test('the annotation names a lost node, unless its pod is a member', async (t)
   t.match(lostWith({ volume: 'other' }, PEERS, replace('2')), [
     { isConfirmed: true, evidence: 'its volume is a new one' },
   ])
+})
+
+t.test('a peer whose address is no pod is known by the record of its node', async (t) => {
+  const nowhere = { id: 102, isMember: false }
+  t.match(lostWith({ volume: 'other' }, [member(0), member(1), nowhere]), [
+    { ordinal: 2, peer: 102, evidence: 'its volume is a new one' },
+  ])
+  const elsewhere = { id: 102, ordinal: 1, isMember: true }
+  t.strictSame(lostWith({ volume: 'other' }, [member(0), elsewhere]), [], 'it answers as node 1')
+})
+
+t.test('a peer that failed to join at the address of a lost node has lost nothing', async (t) => {
+  const joining = { id: 7, ordinal: 2, isMember: false }
+  t.match(lostWith({ volume: 'other' }, [...PEERS, joining]), [{ peer: 102 }])
+  t.equal(lostWith({ volume: 'other' }, [...PEERS, joining]).length, 1)
+})
+
+t.test('of two absent nodes, only the one that the annotation names is replaced', async (t) => {
+  const peers = [member(0), { ...member(1), isMember: false }, { ...member(2), isMember: false }]
+  const annotations = { [ANNOTATIONS.replace]: '2' }
+  t.strictSame(
+    lostWith({ volume: 'volume-2' }, peers, annotations).map(({ peer }) => peer),
+    [102],
+  )
+})
+
+t.test('ordinals in the annotation are read whole', async (t) => {
+  const nodes = [0, 1, 2, 12].map((ordinal) => ({ ordinal, volume: `volume-${ordinal}` }))
+  const peers = [member(0), member(1), { ...member(2), isMember: false }]
+  const replacedBy = (annotation: string, absent: PeerFacts[]) =>
+    lostNodes(threeNodes({ annotations: { [ANNOTATIONS.replace]: annotation } }), {
+      nodes,
+      peers: [...peers, ...absent],
+    }).map(({ ordinal }) => ordinal)
+  const twelfth = { ...member(12), isMember: false }
+  t.strictSame(replacedBy('12', [twelfth]), [12])
+  t.strictSame(replacedBy('12,2', [twelfth]), [2, 12])
+  t.strictSame(replacedBy('node 2, 2x', [twelfth]), [])
+})
+
+t.test('without a record of the nodes, only the annotation names lost ones', async (t) => {
+  const recorded = cluster({ status: { phase: 'Running' } })
+  const facts = { nodes: [...NODES.slice(0, 2), { ordinal: 2, volume: 'other' }], peers: PEERS }
+  t.strictSame(lostNodes(recorded, facts), [])
+  t.strictSame(lostNodes(cluster(), facts), [], 'nor without a status')
+  t.match(lostNodes(cluster({ annotations: { [ANNOTATIONS.replace]: '2' } }), facts), [
+    { ordinal: 2, peer: 102, isConfirmed: true },
+  ])
+})
+
+t.test('a record without a volume, or without a Kubernetes node, shows no loss', async (t) => {
+  const lostWithRecord = (node: Partial<NodeFacts>) =>
+    lostNodes(threeNodes({ status: { nodes: [{ ordinal: 2, peer: 102 }] } }), {
+      nodes: [...NODES.slice(0, 2), { ordinal: 2, ...node }],
+      peers: PEERS,
+    })
+  t.strictSame(lostWithRecord({ volume: 'other' }), [])
+  t.strictSame(lostWithRecord({ isVolumeMissing: true }), [])
+  t.strictSame(lostWithRecord({ isNodeGone: true, isUnschedulable: true }), [])
 })
 
 t.test('the nodes are recorded only while all of them are members', async (t) => {

@@ -78,6 +78,29 @@ t.test('the existing pods are asked, with what is recorded about them', async (t
   t.match(found.shards, { replicas: 12, plans: { repair: { is: 'done' } } })
 })
 
+t.test('the data volume is known by the name of its claim template', async (t) => {
+  const templateOf = async (...names: string[]) => {
+    const reach = dependenciesOf()
+    const set = statefulSet(3)
+    const volumeClaimTemplates = names.map((name) => ({ metadata: { name }, spec: {} }))
+    const named = { ...set, spec: { ...set.spec, volumeClaimTemplates } }
+    await observe(requestOf({}, { set: named }), reach, context)
+    return reach.asked[0]?.claimTemplate
+  }
+  t.equal(await templateOf('qdrant-snapshots', 'qdrant-storage'), 'qdrant-storage')
+  t.equal(await templateOf('qdrant-snapshots', 'docs-storage'), 'docs-storage')
+  t.equal(await templateOf('qdrant-snapshots', 'storage-of-docs'), 'qdrant-storage')
+  t.equal(await templateOf(), 'qdrant-storage')
+})
+
+t.test('the volumes of the first nodes are those of the chart of the engine', async (t) => {
+  const asked: string[][] = []
+  const reach = dependenciesOf({ retainedVolumes: async (_, claims) => (asked.push(claims), []) })
+  const request = requestOf({ spec: { replicas: 1 } }, { isRunDue: true })
+  await observe({ ...request, related: {} }, reach, context)
+  t.strictSame(asked, [['qdrant-storage-vec-a-0']])
+})
+
 t.test('they are asked once a minute, and less often if there are many collections', async (t) => {
   const few = dependenciesOf()
   for (const seconds of [0, 59, 60]) await observe(requestOf(), few, at(seconds))

@@ -270,6 +270,8 @@ t.test('the last report of a Job that has ended is awaited', async (t) => {
   const decision = sync(repairDue({ jobs, progress: started }), context)
   t.equal(createdJob(decision), undefined)
   t.equal(decision.resyncAfterSeconds, 2)
+  t.equal(decision.leases, undefined, 'no Lease is acquired for the next Job')
+  t.equal(condition(decision, 'ShardsPlaced')?.[1], 'ReplicasNotActive', 'none is announced')
 })
 
 t.test('rights of the Job are deleted once the status does not announce one', async (t) => {
