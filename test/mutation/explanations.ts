@@ -40,8 +40,8 @@ export const EXPLAINED: Explained[] = [
   },
   { from: 'newest.status?.failed', why: 'a Job that has ended has a status' },
   {
-    line: /^ *largeField: '(metadata\.name|spec\.storage|spec\.source)',$/,
-    why: 'only the spec of a cluster can make a plan too large',
+    line: /^ *largeField: '(metadata\.name|spec\.storage|spec\.source|spec\.replicas)',$/,
+    why: 'only spec.config of a cluster can make a plan too large',
   },
 
   { file: 'crds/contract/connection.ts', from: 'spec.tls.secretRef?.name', why: TYPED },

@@ -5,7 +5,11 @@ import { ShardsPlan } from '../../../crds/contract/shards-job.ts'
 import { LABELS } from '../../../crds/contract/names.ts'
 import type { Decision } from '../../../hooks/cluster/desired-state.ts'
 import type { Observed } from '../../../hooks/cluster/observed.ts'
-import type { PlanOutcome, ShardsSummary } from '../../../hooks/cluster/shards-summary.ts'
+import type {
+  PlanOutcome,
+  ShardsSummary,
+  ShardTargets,
+} from '../../../hooks/cluster/shards-summary.ts'
 import {
   ago,
   applied,
@@ -18,10 +22,22 @@ import {
 } from '../../builders.ts'
 import { createdJob, jobPlan } from '../decisions.ts'
 import { desiredRun } from '../../../hooks/cluster/job.ts'
+import {
+  isCurrent,
+  nextShardStep,
+  shardTargets,
+  withoutProgress,
+} from '../../../hooks/cluster/shards.ts'
+import { EngineError } from '../../../crds/contract/errors.ts'
 import { condition, sync } from './decisions.ts'
 import { observedShards, threeNodes } from './shards.ts'
 
 const REPAIR: PlanOutcome = { is: 'step', purpose: 'repair' }
+const NONE = { is: 'none' }
+const RESULT = {
+  ...{ startedAt: ago(700), stepsDone: 3, stepsLeft: 2, bytesMoved: 0, bytesLeft: 0 },
+  moves: [],
+}
 const DONE: PlanOutcome = { is: 'done' }
 const REFUSED: PlanOutcome = { is: 'refused', reason: 'NoCapacity', message: 'no node has space' }
 
@@ -223,4 +239,124 @@ t.test('balance goes last: after a helm run', async (t) => {
   t.equal(verbOf(behind), 'upgrade')
   const alone = sync(observedShards({ cluster }, plans(DONE, step)), context)
   t.match(jobPlan(alone, ShardsPlan), { nodes: 3, balance: true })
+})
+
+t.test(
+  'a cluster without consensus, pods or an applied release has no work on shards',
+  async (t) => {
+    const due = observedShards({}, plans(REPAIR))
+    const alone = { cluster: { enabled: false, p2p: { port: 6335, enableTls: false } } }
+    const { statefulSet: _, ...withoutPods } = due
+    t.strictSame(nextShardStep({ ...due, cluster: threeNodes({ spec: alone }) }, context), NONE)
+    t.strictSame(nextShardStep(withoutPods, context), NONE)
+    t.strictSame(nextShardStep({ ...due, progress: progress() }, context), NONE)
+    t.strictSame(nextShardStep(observedShards(), context), NONE)
+    const pendingRun = desiredRun(due, settings)
+    t.strictSame(nextShardStep({ ...observedShards(), pendingRun }, context), NONE)
+  },
+)
+
+t.test('nodes are removed by helm once the plan says that they are drained', async (t) => {
+  const drained = observedShards(scaledIn(), { plans: { repair: DONE, drain: DONE } })
+  t.strictSame(nextShardStep(drained, context), NONE)
+  t.equal(verbOf(sync(drained, context)), 'upgrade')
+})
+
+t.test('a drain that waits says what for', async (t) => {
+  const appliedWith = (parts: Partial<Observed>, summary: Partial<ShardsSummary> = {}) =>
+    condition(sync(observedShards(scaledIn({}, parts), summary), context), 'Applied')
+  const { shards: _, ...silent } = observedShards(scaledIn())
+  const shardsFailure = { error: new EngineError('no answer') }
+  t.strictSame(condition(sync({ ...silent, shardsFailure }, context), 'Applied')?.slice(1), [
+    'Draining',
+    'spec.replicas: 3 -> 2 waits until the nodes report their shards: no answer',
+  ])
+  const obstruction = { reason: 'SplitBrain', message: 'the nodes form 2 clusters' }
+  const refused = { is: 'refused', ...obstruction } as const
+  const split = { obstruction, plans: { repair: refused, drain: refused } }
+  t.strictSame(appliedWith({}, split)?.slice(1), [
+    'Draining',
+    'spec.replicas: 3 -> 2 waits: the nodes form 2 clusters',
+  ])
+})
+
+t.test('a drain that has failed says why until it is tried again', async (t) => {
+  const { hash: plan } = jobPlan(sync(observedShards(scaledIn()), context), ShardsPlan)
+  const failed = progress({
+    ...{ verb: 'shards', state: 'Failed', plan, at: ago(60), applied: applied() },
+    ...{ reason: 'TransferFailed', message: 'docs/1 failed 3 times' },
+  })
+  const decision = sync(observedShards(scaledIn({}, { progress: failed })), context)
+  t.equal(createdJob(decision), undefined)
+  t.strictSame(condition(decision, 'Applied'), [
+    ...['False', 'TransferFailed', 'docs/1 failed 3 times'],
+  ])
+})
+
+t.test('a repair does not go before a helm run of another plan than the failed one', async (t) => {
+  const pods = statefulSet(3, { readyReplicas: 2 })
+  const stepAfter = (report: Parameters<typeof progress>[0]) => {
+    const known = observedShards(
+      { statefulSet: pods, progress: progress({ applied: applied(), ...report }) },
+      plans(REPAIR),
+    )
+    return nextShardStep({ ...known, pendingRun: desiredRun(known, settings) }, context)
+  }
+  const { hash: plan } = desiredRun(observedShards(), settings)
+  t.match(stepAfter({ state: 'Failed', plan, at: ago(5) }), { is: 'due' })
+  t.strictSame(stepAfter({ state: 'Failed', plan: 'other', at: ago(5) }), NONE)
+  t.strictSame(stepAfter({ state: 'Done', plan }), NONE, 'it has not failed')
+})
+
+t.test('a helm run that waited for other work than a repair does not go before one', async (t) => {
+  const shards = { ...RESULT, isYielded: true }
+  const ended = progress({ verb: 'upgrade', applied: applied(), shards })
+  const decision = sync(observedShards({ ...RUN_DUE, progress: ended }, plans(REPAIR)), context)
+  t.equal(verbOf(decision), 'shards', 'the last Job was a helm run')
+})
+
+for (const [reason, seconds] of [
+  ...['ReplicasNotActive', 'Repairing', 'NoActiveReplica', 'NoCapacity', 'LostNode'].map(
+    (defect) => [defect, 700] as const,
+  ),
+  ...[['ReplacingNode', 700] as const, ['LastReplicaLost', 700] as const],
+  ...[['Draining', 0] as const, ['Balancing', 0] as const],
+] as const) {
+  t.test(`replicas have been Dead for ${seconds} s of 700 s with reason ${reason}`, async (t) => {
+    const placed = {
+      ...{ type: 'ShardsPlaced', status: 'False' as const, reason, message: 'x' },
+      ...{ lastTransitionTime: ago(700), observedGeneration: 1 },
+    }
+    const { targets } = observedShards({
+      cluster: threeNodes({ status: { conditions: [placed] } }),
+    }).shards ?? { targets: undefined }
+    t.equal(targets?.repair.deadSeconds, seconds)
+  })
+}
+
+t.test('a summary answers another question once the spec asks for other nodes', async (t) => {
+  const asked = (replicas: number, deadSeconds = 0) => {
+    const known = observedShards({ cluster: threeNodes({ spec: { replicas } }) })
+    const targets = shardTargets(known, { nodes: [], peers: [] }, context)
+    return { ...targets, repair: { ...targets.repair, deadSeconds } }
+  }
+  const summary = observedShards({ cluster: threeNodes({ spec: { replicas: 2 } }) }).shards
+  const isStill = (targets: ShardTargets) => summary !== undefined && isCurrent(summary, targets)
+  t.equal(isStill(asked(2)), true)
+  t.equal(isStill(asked(2, 700)), true, 'the clock does not count')
+  t.equal(isStill(asked(1)), false)
+  t.equal(isStill(asked(3)), false)
+  const { repair } = asked(2)
+  t.equal(isStill({ ...asked(2), repair: { ...repair, maxTransfers: 4 } }), false)
+})
+
+t.test('a cluster without a StatefulSet has one node to ask about', async (t) => {
+  const facts = { nodes: [], peers: [] }
+  t.match(shardTargets({ cluster: threeNodes() }, facts, context), { repair: { nodes: 1 } })
+})
+
+t.test('the share of a copy that is done is no part of the message', async (t) => {
+  t.equal(withoutProgress('docs/1 is copied (62 %)'), 'docs/1 is copied')
+  t.equal(withoutProgress('docs/1 (key a) is copied\n(62 %, 3 of 5)'), 'docs/1')
+  t.equal(withoutProgress('docs/1 (key a) is copied'), 'docs/1 (key a) is copied')
 })

@@ -138,6 +138,34 @@ t.test('a Job that only the live list shows is waited for', async (t) => {
   t.equal(decision.leases, undefined)
 })
 
+t.test('a Job of another kind of work is waited for, without RBAC of the next one', async (t) => {
+  const liveJobs = [helmJob({ run: 2 })]
+  const decision = sync(repairDue({ liveJobs, children: rbac }), context)
+  t.strictSame(
+    condition(decision, 'ShardsPlaced')?.[2],
+    `Job ${liveJobs[0]?.metadata.name ?? ''} is in progress`,
+  )
+  t.equal(decision.children.length, rbac.length)
+})
+
+t.test('the Job comes 15 s after the Leases, not later', async (t) => {
+  const aged = (seconds: number) => {
+    const { write, backup } = heldLeases(2)
+    const acquireTime = ago(seconds)
+    const at = ({ lease, ...rest }: typeof write) => ({
+      ...rest,
+      ...(lease && { lease: { ...lease, spec: { ...lease.spec, acquireTime } } }),
+    })
+    return sync(repairDue({ leases: { write: at(write), backup: at(backup) } }), context)
+  }
+  t.type(createdJob(aged(15)), 'object')
+  t.equal(createdJob(aged(14)), undefined)
+  t.strictSame(condition(aged(14), 'ShardsPlaced')?.slice(1), [
+    'Repairing',
+    'the Leases of the cluster are acquired; checking once more for other work on it',
+  ])
+})
+
 t.test('the hash of the plan is that of the goal, not of the clock or of the zones', async (t) => {
   const hashOf = (parts: Partial<Observed>, summary: Partial<ShardsSummary> = {}) =>
     jobPlan(sync(repairDue(parts, { ...REPAIR_DUE, ...summary }), context), ShardsPlan).hash
@@ -219,7 +247,10 @@ t.test('a Job that does not start, or has lost its Leases, is recreated', async 
   t.strictSame(decision.deleteJobs, [
     { namespace: 'ns', name: silent[0]?.metadata.name, uid: 'job-2' },
   ])
-  t.equal(condition(decision, 'ShardsPlaced')?.[1], 'JobNotStarted')
+  t.strictSame(condition(decision, 'ShardsPlaced')?.slice(1), [
+    'JobNotStarted',
+    `Job ${silent[0]?.metadata.name ?? ''} has not reported for 600 s; recreating it`,
+  ])
   t.equal(condition(decision, 'Applied')?.[0], 'True', 'it is no helm run')
   const jobs = [helmJob({ verb: 'shards', run: 2 })]
   t.equal(sync(observedShards({ jobs }), context).deleteJobs, undefined)
@@ -307,6 +338,33 @@ t.test(
     )
   },
 )
+
+t.test('the account may report on its own VecCluster, and nothing else', async (t) => {
+  const role = shardsRbac(threeNodes()).find(({ kind }) => kind === 'Role')
+  t.match(role, { rules: [{ resources: ['vecclusters'], resourceNames: ['a'] }] })
+})
+
+t.test('the Job has the API key, and the certificate if the engine uses TLS', async (t) => {
+  const secretsWith = (tls: Observed['cluster']['spec']['tls']) =>
+    jobPod(sync(repairDue({ cluster: threeNodes({ spec: { tls } }) }), context)).volumes.flatMap(
+      ({ secret }) => secret?.secretName ?? [],
+    )
+  const key = 'vec-a-apikey'
+  t.strictSame(secretsWith({ enabled: false }), [key])
+  t.strictSame(secretsWith({ enabled: false, secretRef: { name: 'cert' } }), [key], 'not in use')
+  t.strictSame(secretsWith({ enabled: true }), [key])
+  t.strictSame(secretsWith({ enabled: true, secretRef: { name: 'cert' } }), [key, 'cert'])
+})
+
+t.test('a capacity that is no number of bytes is none', async (t) => {
+  const capacityOf = (size: string) => {
+    const persistence = { ...threeNodes().spec.persistence, size }
+    const cluster = threeNodes({ spec: { persistence } })
+    return jobPlan(sync(repairDue({ cluster }), context), ShardsPlan).volumeBytes
+  }
+  t.equal(capacityOf('1Gi'), 2 ** 30)
+  for (const size of ['0', '-1Gi', 'many', '9999999Ei']) t.equal(capacityOf(size), undefined, size)
+})
 
 t.test('settings of helm Jobs apply to it', async (t) => {
   const { container } = jobPod(sync(repairDue(), context))
