@@ -44,7 +44,7 @@ export async function observeShards(
     isDue,
   })
   return {
-    ...(answer.value !== undefined && isLatestCurrent(answer.value) && { shards: answer.value }),
+    ...(answer.value !== undefined && { shards: answer.value }),
     ...(answer.failure !== undefined && { shardsFailure: answer.failure }),
     ...(answer.requeueAfterSeconds !== undefined && {
       shardsResyncSeconds: answer.requeueAfterSeconds,

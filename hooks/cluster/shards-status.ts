@@ -110,7 +110,7 @@ export function shardsCondition(
   }
   const unplaced =
     lostNodeReason(observed, summary) ??
-    failedRun(observed, context) ??
+    failedRun(observed, summary, context) ??
     unplacedReason(observed, summary)
   if (unplaced !== undefined) return notPlaced(unplaced)
   if (isUnsettled(summary)) return previous
@@ -149,9 +149,12 @@ function lostNodeReason(
 }
 
 /** The last Job failed, and what it was to do is still due. */
-function failedRun(observed: Observed, context: Context): ConditionReason | undefined {
-  const plans = Object.values(observed.shards?.plans ?? {})
-  if (!plans.some(({ is }) => is === 'step')) return undefined
+function failedRun(
+  observed: Observed,
+  { plans }: ShardsSummary,
+  context: Context,
+): ConditionReason | undefined {
+  if (!Object.values(plans).some(({ is }) => is === 'step')) return undefined
   return lastShardsRun(observed, context)?.failure
 }
 

@@ -164,6 +164,18 @@ export const EXPLAINED: Explained[] = [
     why: 'what is rolled out has a StatefulSet',
   },
   {
+    ...{ file: 'hooks/cluster/observe-shards.ts', from: /^answer\.\w+ !== undefined$/, to: 'true' },
+    why: 'a field that is undefined is the same as one that is not there',
+  },
+  {
+    ...{ file: 'hooks/cluster/observe-shards.ts', from: 'statefulSet?.spec' },
+    why: 'nodes are asked only if one of them is ready, so the StatefulSet exists',
+  },
+  {
+    ...{ file: 'hooks/cluster/shards-status.ts', from: "plans.repair.is === 'waiting'" },
+    why: 'a step never has this purpose: the check is for the type only',
+  },
+  {
     ...{ file: 'hooks/cluster/validation.ts', from: "''", line: /storage \?\? ''/ },
     why: 'what is no amount is another than any',
   },

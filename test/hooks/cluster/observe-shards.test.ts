@@ -9,6 +9,7 @@ import type { ClusterPorts, PodConsensus } from '../../../hooks/cluster/observed
 import type { ShardsQuery, ShardsSummary } from '../../../hooks/cluster/shards-summary.ts'
 import type { Job, StatefulSet } from '../../../crds/kubernetes.ts'
 import {
+  ago,
   applied,
   cluster,
   context,
@@ -21,6 +22,8 @@ import {
   type ClusterOverrides,
 } from '../../builders.ts'
 import { hookRequest } from '../request.ts'
+import { limitMessage } from '../../../hooks/cluster/helm-concurrency.ts'
+import { sync } from './decisions.ts'
 import { fakePorts } from './ports.ts'
 import { placedShards, recordedNodes } from './shards.ts'
 
@@ -200,4 +203,161 @@ t.test('the volumes of nodes that helm would add are looked at', async (t) => {
     [],
   )
   t.equal(asked.length, 1, 'no node is added')
+})
+
+t.test('former plans are forgotten only while a Job is unfinished', async (t) => {
+  const reach = dependenciesOf()
+  await observe(requestOf(), reach, context)
+  const set = statefulSet(3, { readyReplicas: 0 })
+  await observe(requestOf({}, { set }), reach, at(1))
+  t.type((await observe(requestOf(), reach, at(2))).shards, 'object')
+  t.equal(reach.asked.length, 1, 'pods that were not ready for a moment change nothing')
+  const ended = helmJob({ verb: 'shards', run: 1, ended: ['Complete', 600] })
+  await observe(requestOf({}, { jobs: [ended, helmJob({ verb: 'shards', run: 2 })] }), reach, at(3))
+  await observe(requestOf(), reach, at(4))
+  t.equal(reach.asked.length, 2)
+})
+
+t.test('nodes that are slow are asked in the background, and the answer is awaited', async (t) => {
+  const reach = {
+    ...dependenciesOf({ shards: () => new Promise(() => {}) }),
+    shards: new BackgroundTasks<ShardsSummary>(60, 1),
+  }
+  const found = await observe(requestOf(), reach, context)
+  t.equal(found.shards, undefined)
+  t.equal(found.shardsResyncSeconds, 2)
+  t.equal(sync(found, context).resyncAfterSeconds, 2)
+  const answered = await observe(requestOf(), dependenciesOf(), context)
+  t.equal(answered.shardsResyncSeconds, undefined)
+})
+
+t.test('the nodes of a failed helm run are asked while one of them is ready', async (t) => {
+  const askedWith = async (readyReplicas: number | undefined, failedAt?: string) => {
+    const reach = dependenciesOf()
+    const { readyReplicas: _, ...unready } = statefulSet(3).status ?? {}
+    const status = { ...unready, updateRevision: 'r2' }
+    const set = {
+      ...statefulSet(3),
+      status: readyReplicas === undefined ? status : { ...status, readyReplicas },
+    }
+    const request = requestOf({}, { set })
+    const report = progress({
+      ...{ applied: applied(), state: failedAt === undefined ? 'Done' : 'Failed' },
+      ...(failedAt !== undefined && { at: failedAt }),
+    })
+    const annotations = { [ANNOTATIONS.progress]: JSON.stringify(report) }
+    const { metadata, ...rest } = request.parent
+    const parent = { ...rest, metadata: { ...metadata, annotations } }
+    await observe({ ...request, parent }, reach, context)
+    return reach.asked.length
+  }
+  t.equal(await askedWith(1, ago(60)), 1)
+  t.equal(await askedWith(0, ago(60)), 0)
+  t.equal(await askedWith(undefined, ago(60)), 0)
+  t.equal(await askedWith(1), 0, 'it has not failed')
+})
+
+t.test('nothing is asked before the first helm run has ended', async (t) => {
+  const reach = dependenciesOf()
+  const { parent, ...request } = requestOf()
+  const annotations = { [ANNOTATIONS.progress]: JSON.stringify(progress()) }
+  const { metadata, ...rest } = parent
+  await observe(
+    { ...request, parent: { ...rest, metadata: { ...metadata, annotations } } },
+    reach,
+    context,
+  )
+  t.strictSame(reach.asked, [])
+})
+
+t.test('the query has the unfinished moves of the last Job, and recorded nodes', async (t) => {
+  const queryWith = async (report: Parameters<typeof progress>[0], nodes = recordedNodes(3)) => {
+    const reach = dependenciesOf()
+    const { parent, ...request } = requestOf()
+    const text = JSON.stringify(progress({ applied: applied(), ...report }))
+    const { metadata, status = {}, ...rest } = parent
+    const changed = {
+      ...rest,
+      metadata: { ...metadata, annotations: { [ANNOTATIONS.progress]: text } },
+    }
+    const { nodes: _, ...unrecorded } = status
+    const known = nodes.length === 0 ? unrecorded : { ...status, nodes }
+    await observe({ ...request, parent: { ...changed, status: known } }, reach, context)
+    return reach.asked.map(({ moves, recorded }) => ({ moves, recorded }))
+  }
+  const moves = [{ collection: 'docs', shard: 1, from: 100, to: 101 }]
+  const shards = {
+    ...{ startedAt: ago(60), stepsDone: 0, stepsLeft: 1, bytesMoved: 0, bytesLeft: 0, moves },
+  }
+  t.strictSame(await queryWith({ shards }), [{ moves, recorded: recordedNodes(3) }])
+  t.strictSame(await queryWith({}, []), [{ moves: [], recorded: [] }])
+})
+
+t.test('other work is asked for only if work on the shards is due', async (t) => {
+  const asked: string[] = []
+  const reach = dependenciesOf({
+    conflictingWork: async ({ name }) => {
+      asked.push(name)
+      return []
+    },
+    unfinishedHelmJobs: async () => 7,
+  })
+  t.equal((await observe(requestOf({}, { isRunDue: true }), reach, context)).unfinishedHelmJobs, 7)
+  t.strictSame(asked, [])
+})
+
+t.test('helm Jobs of others are counted only if a helm run is due', async (t) => {
+  const repair = { is: 'step', purpose: 'repair' } as const
+  const reach = dependenciesOf({
+    shards: async (query) => placedShards(query, { plans: { repair } }),
+    unfinishedHelmJobs: async () => t.fail('counted') as never,
+    retainedVolumes: async () => t.fail('read') as never,
+  })
+  const found = await observe(requestOf(), reach, context)
+  t.equal(found.unfinishedHelmJobs, undefined)
+  t.strictSame(found.liveJobs, [])
+})
+
+t.test('a cluster that waits for a helm slot reads its Leases only for its shards', async (t) => {
+  const repair = { is: 'step', purpose: 'repair' } as const
+  const leasesWith = async (plans: ShardsSummary['plans']) => {
+    const reach = dependenciesOf({
+      shards: async (query) => placedShards(query, { plans }),
+      unfinishedHelmJobs: async () => settings.maxHelmJobs,
+    })
+    const { parent, ...request } = requestOf({}, { isRunDue: true })
+    const waiting = {
+      ...{ type: 'Applied', status: 'False' as const, reason: 'HelmConcurrencyLimit' },
+      ...{ lastTransitionTime: ago(60), observedGeneration: 1 },
+      message: limitMessage(settings),
+    }
+    const status = { ...parent.status, conditions: [waiting] }
+    const found = await observe({ ...request, parent: { ...parent, status } }, reach, context)
+    return found.leases
+  }
+  t.type(await leasesWith({ repair }), 'object')
+  t.equal(await leasesWith({ repair: { is: 'done' } }), undefined)
+})
+
+t.test('the Leases of a Job that has not reported are read', async (t) => {
+  const observedWith = async (job: Job, report: Parameters<typeof progress>[0]) => {
+    const { parent, ...request } = requestOf({}, { jobs: [job] })
+    const text = JSON.stringify(progress({ applied: applied(), ...report }))
+    const { metadata, ...rest } = parent
+    const changed = {
+      ...rest,
+      metadata: { ...metadata, annotations: { [ANNOTATIONS.progress]: text } },
+    }
+    return observe({ ...request, parent: changed }, dependenciesOf(), context)
+  }
+  const silent = await observedWith(helmJob({ verb: 'shards', run: 2 }), { job: 'job-1' })
+  t.strictSame(silent.leases, {
+    write: { kind: 'write' },
+    backup: { kind: 'backup' },
+  })
+  t.equal(silent.cluster.metadata.name, 'a')
+  const reported = { verb: 'shards', run: 2, state: 'Started', job: 'job-2' } as const
+  const loud = await observedWith(helmJob({ verb: 'shards', run: 2 }), reported)
+  t.equal(loud.leases, undefined)
+  t.equal((await observe(requestOf(), dependenciesOf(), context)).leases, undefined, 'no Job')
 })

@@ -2,6 +2,7 @@
 import t from 'tap'
 import { ANNOTATIONS } from '../../../crds/contract/names.ts'
 import { BackgroundTasks } from '../../../hooks/background-task.ts'
+import type { Pod } from '../../../crds/kubernetes.ts'
 import type { ShardsSummary } from '../../../hooks/cluster/shards-summary.ts'
 import { HelmConcurrency } from '../../../hooks/cluster/helm-concurrency.ts'
 import { clusterRbac, desiredRun } from '../../../hooks/cluster/job.ts'
@@ -106,6 +107,28 @@ for (const [why, parent, related] of NOT_QUERIED) {
     t.equal(found.consensus, undefined)
   })
 }
+
+t.test('pods that do not answer are reported with the error', async (t) => {
+  const reach = dependenciesOf({ consensus: () => Promise.reject(new Error('refused')) })
+  const request = hookRequest(appliedCluster(), [], [statefulSet()])
+  const found = await observe(request, reach, context)
+  t.match(found.consensusFailure, { error: { message: 'refused' } })
+  const answered = await observe(request, dependenciesOf(), context)
+  t.equal(answered.consensusFailure, undefined)
+})
+
+t.test('the pods of the StatefulSet are read only while some are not ready', async (t) => {
+  const pod = (name: string): Pod => ({ apiVersion: 'v1', kind: 'Pod', metadata: { name } })
+  const own = [pod('vec-a-0'), pod('vec-a-12')]
+  const others = ['vec-a-x1', 'vec-a-1x', 'vec-a-backup', 'vec-a', 'vec-ab-0'].map(pod)
+  const reach = dependenciesOf({ pods: async () => [...others, ...own] })
+  const podsWith = async (readyReplicas: number) => {
+    const set = statefulSet(3, { readyReplicas })
+    return (await observe(hookRequest(appliedCluster(), [], [set]), reach, context)).pods
+  }
+  t.strictSame(await podsWith(2), own)
+  t.equal(await podsWith(3), undefined)
+})
 
 t.test('a pass does not wait for slow pods: they are asked again soon', async (t) => {
   const reach = dependenciesOf({ consensus: () => new Promise(() => {}) })

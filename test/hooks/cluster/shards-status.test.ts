@@ -13,12 +13,14 @@ import {
   applied,
   cluster,
   context,
+  helmJob,
   observed,
   progress,
   settings,
   statefulSet,
 } from '../../builders.ts'
-import { createdJob } from '../decisions.ts'
+import { ShardsPlan } from '../../../crds/contract/shards-job.ts'
+import { createdJob, jobPlan } from '../decisions.ts'
 import { condition, sync } from './decisions.ts'
 import { member, observedShards, recordedNodes, threeNodes } from './shards.ts'
 
@@ -226,6 +228,150 @@ t.test('a cluster drains while its plan has steps, waits, or has a Job', async (
   t.equal(drain({ is: 'waiting', purpose: 'transfer', message: '' }), true)
   t.equal(drain({ is: 'refused', reason: 'NotEnoughNodes', message: '' }), false)
   t.equal(isDraining(observedShards()), false)
+})
+
+t.test('a cluster drains only while the spec asks for fewer nodes', async (t) => {
+  const status = { phase: 'Draining' as const }
+  t.equal(isDraining(observedShards({ cluster: threeNodes({ status }) })), false)
+  const { shards: _, ...silent } = observedShards({
+    cluster: threeNodes({ spec: { replicas: 2 }, status }),
+  })
+  t.equal(isDraining(silent), true, 'until the nodes say otherwise')
+  t.equal(isDraining({ ...silent, cluster: threeNodes({ spec: { replicas: 2 } }) }), false)
+  const unknown = cluster({ spec: { replicas: 2 } })
+  t.equal(isDraining({ ...silent, cluster: unknown }), false)
+})
+
+t.test('a cluster drains while the Job is unfinished, and not because of a helm run', async (t) => {
+  const { shards: _, ...silent } = observedShards({
+    cluster: threeNodes({ spec: { replicas: 2 } }),
+  })
+  const isDrainingWith = (...jobs: Observed['jobs']) => isDraining({ ...silent, jobs })
+  t.equal(isDrainingWith(helmJob({ verb: 'shards' })), true)
+  t.equal(isDrainingWith(helmJob()), false)
+  t.equal(isDrainingWith(helmJob({ verb: 'shards', ended: ['Complete', 5] })), false)
+})
+
+t.test('before the first helm run has ended, nothing is said about shards', async (t) => {
+  const { status } = sync(observedShards({ progress: progress() }), context)
+  t.strictSame([status.selector, status.shards, status.nodes], [undefined, undefined, undefined])
+  t.equal(condition({ status, children: [] }, 'ShardsPlaced'), undefined)
+})
+
+t.test('the nodes are recorded once all of them are members', async (t) => {
+  const formed = cluster({ spec: { replicas: 3 }, status: { phase: 'Running', appliedRun: 1 } })
+  t.strictSame(sync(observedShards({ cluster: formed }), context).status.nodes, recordedNodes(3))
+})
+
+t.test('the last known number of replicas stays while the nodes cannot be asked', async (t) => {
+  const shards = { replicas: 12, activeReplicas: 11 }
+  const cluster = threeNodes({ status: { shards } })
+  const obstruction = { reason: 'NoLeader', message: 'no leader is known to node 0' }
+  const plans = { repair: { is: 'refused', ...obstruction } } as const
+  const decision = sync(observedShards({ cluster }, { obstruction, plans, replicas: 0 }), context)
+  t.strictSame(decision.status.shards, shards)
+})
+
+t.test('the steps of a Job are shown while it runs, once it has reported', async (t) => {
+  const shards = {
+    ...{ startedAt: ago(60), stepsDone: 3, stepsLeft: 9, bytesMoved: 300, bytesLeft: 900 },
+    ...{ moves: [], bytesPerSecond: 5 },
+  }
+  const stepsWith = (
+    job: ReturnType<typeof helmJob>,
+    report: Parameters<typeof progress>[0] = {},
+  ) => {
+    const reported = progress({
+      ...{ verb: 'shards', run: 2, state: 'Started', job: 'job-2', applied: applied(), shards },
+      ...report,
+    })
+    const { shards: _, ...silent } = observedShards({ jobs: [job], progress: reported })
+    return sync(silent, context).status.shards
+  }
+  const { startedAt: _started, moves: _moves, ...shown } = shards
+  t.strictSame(stepsWith(helmJob({ verb: 'shards', run: 2 })), shown)
+  t.equal(stepsWith(helmJob({ verb: 'shards', run: 3 })), undefined, 'it has not reported')
+  t.equal(stepsWith(helmJob({ run: 2 })), undefined, 'a helm run has no steps')
+  t.equal(stepsWith(helmJob({ verb: 'shards', run: 2, ended: ['Complete', 5] })), undefined)
+})
+
+t.test('a Job is named with what it reports, or with what was announced before', async (t) => {
+  const job = helmJob({ verb: 'shards', run: 2 })
+  const reasonWith = (purpose: string | undefined, announced?: string, running = job) => {
+    const known = {
+      ...{ type: 'ShardsPlaced', status: 'False' as const, reason: announced ?? '', message: '' },
+      ...{ lastTransitionTime: ago(60), observedGeneration: 1 },
+    }
+    const status = announced === undefined ? {} : { conditions: [known] }
+    const shards = {
+      ...{ startedAt: ago(60), stepsDone: 0, stepsLeft: 1, bytesMoved: 0, bytesLeft: 0, moves: [] },
+      ...(purpose !== undefined && { purpose }),
+    }
+    const report = { verb: 'shards', run: 2, state: 'Started', job: 'job-2' } as const
+    const { shards: _, ...silent } = observedShards({
+      ...{ cluster: threeNodes({ status }), jobs: [running] },
+      progress: progress({ ...report, applied: applied(), shards }),
+    })
+    return condition(sync(silent, context), 'ShardsPlaced')?.[1]
+  }
+  t.equal(reasonWith('balance', 'Draining'), 'Balancing')
+  t.equal(reasonWith(undefined, 'Draining'), 'Draining')
+  t.equal(reasonWith('of a later release', 'Balancing'), 'Balancing')
+  t.equal(reasonWith(undefined), 'Repairing')
+  t.equal(reasonWith(undefined, 'LostNode'), 'Repairing')
+  const unreported = helmJob({ verb: 'shards', run: 3 })
+  t.equal(reasonWith('balance', 'ReplacingNode', unreported), 'ReplacingNode')
+  t.equal(reasonWith('balance', 'LostNode', helmJob({ run: 2 })), 'LostNode', 'helm runs')
+})
+
+t.test('a lost node that a Job is to replace is no decision for a user', async (t) => {
+  const cluster = threeNodes({ spec: { healing: { replicas: true, lostNodes: 'WhenSafe' } } })
+  const message = 'docs/1 is copied'
+  const repair = { is: 'waiting', purpose: 'transfer', message } as const
+  t.strictSame(placed({ ...LOST, plans: { repair } }, { cluster }), [
+    ...['False', 'ReplicasNotActive', `8 of 12 replicas are Active: ${message}`],
+  ])
+})
+
+t.test('the failure of the last Job stays the reason until it is tried again', async (t) => {
+  const cluster = threeNodes({ status: { balancedNodes: 2 } })
+  const plans = {
+    repair: { is: 'done' },
+    balance: { is: 'step', purpose: 'balance' },
+  } as const
+  const started = sync(observedShards({ cluster }, { plans }), context)
+  const { hash: plan } = jobPlan(started, ShardsPlan)
+  const failed = progress({
+    ...{ verb: 'shards', run: 2, state: 'Failed', plan, reason: 'TransferFailed', at: ago(5) },
+    ...{ message: 'docs/1 failed 3 times', applied: applied() },
+  })
+  const { hash: planHash } = desiredRun(observedShards({ cluster }), settings)
+  const report = { ...failed, applied: applied({ planHash }) }
+  t.strictSame(placed({ plans }, { cluster, progress: report }), [
+    ...['False', 'TransferFailed', 'docs/1 failed 3 times'],
+  ])
+  t.equal(
+    placed({ plans: { repair: { is: 'done' } } }, { cluster, progress: report })?.[1],
+    'Placed',
+  )
+})
+
+t.test('replicas that are not Active and will be repaired are counted', async (t) => {
+  t.strictSame(placed({ activeReplicas: 11 })?.slice(1), [
+    ...['ReplicasNotActive', '11 of 12 replicas are Active'],
+  ])
+})
+
+t.test('backups are named where only they help', async (t) => {
+  const messageOf = (reason: string) =>
+    placed({ plans: { repair: { is: 'refused', reason, message: 'm' } }, backups: ['ns/b'] })?.[2]
+  t.equal(messageOf('NoActiveReplica'), 'm; the newest Completed backups: ns/b')
+  t.equal(messageOf('NoCapacity'), 'm')
+})
+
+t.test('a long message is cut', async (t) => {
+  const repair = { is: 'refused', reason: 'NoCapacity', message: 'x'.repeat(2000) } as const
+  t.equal(placed({ plans: { repair } })?.[2], 'x'.repeat(1000))
 })
 
 t.test('a single node without consensus has no shards to place', async (t) => {
