@@ -34,10 +34,7 @@ export function startShards(observed: Observed, work: ShardWork, context: Contex
   const { cluster, jobs, liveJobs = [], leases, conflictingWork = [], progress } = observed
   const { now, settings } = context
   const rbac = shardsRbac(cluster)
-  const pending = (
-    message: string,
-    options: Partial<StateOptions> = { resyncAfterSeconds: REQUEUE_SOON_SECONDS },
-  ) =>
+  const pending = (message: string, options: Partial<StateOptions> = {}) =>
     desiredState(observed, context, {
       notApplied: notAppliedBehind(observed, context),
       shardWork: { reason: workReason(work.purpose), message },

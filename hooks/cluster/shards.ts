@@ -115,17 +115,11 @@ export function balancedNodes(observed: Observed): number | undefined {
 }
 
 function isBalanceDue(cluster: VecCluster, progress: Observed['progress'], nodes: number): boolean {
-  switch (cluster.spec.shards.balance) {
-    case 'Always':
-      return true
-    case 'Never':
-      return false
-    case 'OnScale': {
-      if (progress?.shards?.balancedNodes === nodes) return false
-      const { balancedNodes: balanced } = cluster.status ?? {}
-      return balanced !== undefined && balanced !== nodes
-    }
-  }
+  const { balance } = cluster.spec.shards
+  if (balance !== 'OnScale') return balance === 'Always'
+  if (progress?.shards?.balancedNodes === nodes) return false
+  const { balancedNodes: balanced } = cluster.status ?? {}
+  return balanced !== undefined && balanced !== nodes
 }
 
 /** Reasons of ShardsPlaced that say that a replica is not Active. */

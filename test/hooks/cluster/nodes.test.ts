@@ -20,6 +20,11 @@ t.test('a node that is only not ready has lost nothing', async (t) => {
   t.strictSame(lostWith({ volume: 'volume-2', isUnschedulable: true }), [])
   t.strictSame(lostWith({ volume: 'volume-2', isNodeGone: true }), [], 'its pod can run elsewhere')
   t.strictSame(lostWith({}), [], 'nothing is known about its volume')
+  const status = { nodes: [{ ordinal: 2, peer: 102, node: 'worker-2' }] }
+  for (const half of [{ isNodeGone: true }, { isUnschedulable: true }] as const) {
+    const nodes = [...NODES.slice(0, 2), { ordinal: 2, ...half }]
+    t.strictSame(lostNodes(threeNodes({ status }), { nodes, peers: PEERS }), [])
+  }
 })
 
 t.test('a node with another volume, or without one, has lost its data', async (t) => {

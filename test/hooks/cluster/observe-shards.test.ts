@@ -94,6 +94,10 @@ t.test('the data volume is known by the name of its claim template', async (t) =
   t.equal(await templateOf('qdrant-snapshots', 'docs-storage'), 'docs-storage')
   t.equal(await templateOf('qdrant-snapshots', 'storage-of-docs'), 'qdrant-storage')
   t.equal(await templateOf(), 'qdrant-storage')
+  const { volumeClaimTemplates: _, ...spec } = statefulSet(3).spec
+  const reach = dependenciesOf()
+  await observe(requestOf({}, { set: { ...statefulSet(3), spec } }), reach, context)
+  t.equal(reach.asked[0]?.claimTemplate, 'qdrant-storage')
 })
 
 t.test('the volumes of the first nodes are those of the chart of the engine', async (t) => {

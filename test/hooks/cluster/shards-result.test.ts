@@ -27,6 +27,8 @@ function placedBecause(reason: string, status: 'True' | 'False' = 'False') {
 
 t.test('nothing is known about a run before a Job has ended', async (t) => {
   t.equal(lastRun({ jobs: [] }), undefined)
+  const { progress: _, ...unreported } = observedShards()
+  t.equal(lastShardsRun(unreported, context), undefined)
   t.equal(lastRun({ jobs: [shardsJob()] }), undefined)
   const started = progress({ verb: 'shards', run: 2, state: 'Started', plan: PLAN })
   t.equal(lastRun({ jobs: [], progress: started }), undefined)

@@ -190,6 +190,8 @@ t.test('after the number of nodes has changed, balance is planned until it is do
   const done = progress({ verb: 'shards', run: 2, applied: applied(), shards: result })
   const ended = observedShards({ cluster: scaled, progress: done })
   t.strictSame(Object.keys(ended.shards?.targets ?? {}), ['repair'])
+  t.equal(sync(ended, context).status.balancedNodes, 3)
+  t.strictSame(Object.keys(observedShards().shards?.targets ?? {}), ['repair'])
 })
 
 for (const [balance, isPlanned] of [
