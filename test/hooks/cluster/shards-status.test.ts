@@ -290,8 +290,8 @@ t.test('the steps of a Job are shown while it runs, once it has reported', async
     const { shards: _, ...silent } = observedShards({ jobs: [job], progress: reported })
     return sync(silent, context).status.shards
   }
-  const { startedAt: _started, moves: _moves, ...shown } = shards
-  t.strictSame(stepsWith(helmJob({ verb: 'shards', run: 2 })), shown)
+  const { startedAt: _started, moves: _moves, ...steps } = shards
+  t.strictSame(stepsWith(helmJob({ verb: 'shards', run: 2 })), steps)
   t.equal(stepsWith(helmJob({ verb: 'shards', run: 3 })), undefined, 'it has not reported')
   t.equal(stepsWith(helmJob({ run: 2 })), undefined, 'a helm run has no steps')
   t.equal(stepsWith(helmJob({ verb: 'shards', run: 2, ended: ['Complete', 5] })), undefined)

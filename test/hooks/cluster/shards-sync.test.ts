@@ -355,7 +355,9 @@ t.test(
 )
 
 t.test('the account may report on its own VecCluster, and nothing else', async (t) => {
-  const role = shardsRbac(threeNodes()).find(({ kind }) => kind === 'Role')
+  const [account, ...others] = shardsRbac(threeNodes())
+  t.match(account.metadata.name, /^cluster-[0-9a-f]{12}$/)
+  const role = others.find(({ kind }) => kind === 'Role')
   t.match(role, { rules: [{ resources: ['vecclusters'], resourceNames: ['a'] }] })
 })
 
