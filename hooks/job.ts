@@ -11,7 +11,15 @@ import {
 import { finishedCondition, type AnyObject, type Job } from '../crds/kubernetes.ts'
 import { secondsSince } from './conditions.ts'
 import { signJob } from './job-signature.ts'
-import type { Child, Context, Desired, JobResources, PrunedChild, Settings } from './protocol.ts'
+import type {
+  Child,
+  Context,
+  Desired,
+  JobPod,
+  JobResources,
+  PrunedChild,
+  Settings,
+} from './protocol.ts'
 
 /** Mount path of Secrets in a Job, one folder per credential. */
 const CREDENTIALS_DIRECTORY = '/var/run/vec'
@@ -46,6 +54,7 @@ export interface JobOptions {
 export function newJob(options: JobOptions, settings: Settings): Child {
   const { kind, verb, plan, release } = options
   const name = jobName({ resource: plan.name, uid: plan.uid, kind, verb, run: plan.run })
+  const pod = settings.jobPods[release === undefined ? 'data' : 'helm']
   const labels = {
     [LABELS.managedBy]: MANAGED_BY,
     [LABELS.component]: release === undefined ? 'transfer' : 'helm',
@@ -79,13 +88,20 @@ export function newJob(options: JobOptions, settings: Settings): Child {
           { action: 'Ignore', onPodConditions: [{ type: 'DisruptionTarget', status: 'True' }] },
         ],
       },
-      template: { metadata: { labels }, spec: podSpec(name, options, settings) },
+      template: {
+        metadata: {
+          labels: { ...pod.labels, ...labels },
+          ...(!isEmpty(pod.annotations) && { annotations: pod.annotations }),
+        },
+        spec: podSpec(name, options, settings, pod),
+      },
     },
   }
 }
 
-function podSpec(job: string, options: JobOptions, settings: Settings) {
+function podSpec(job: string, options: JobOptions, settings: Settings, pod: JobPod) {
   const { kind, verb, plan, serviceAccount } = options
+  const { nodeSelector, tolerations = [], affinity, priorityClassName = '' } = pod
   const volumes = [
     ...Object.entries(options.credentials).map(([name, secretName]) => ({
       name,
@@ -107,6 +123,10 @@ function podSpec(job: string, options: JobOptions, settings: Settings) {
         name: secretCopyName(job, pullSecretCredential(name)),
       })),
     }),
+    ...(!isEmpty(nodeSelector) && { nodeSelector }),
+    ...(tolerations.length > 0 && { tolerations }),
+    ...(!isEmpty(affinity) && { affinity }),
+    ...(priorityClassName !== '' && { priorityClassName }),
     terminationGracePeriodSeconds: GRACE_SECONDS,
     securityContext: {
       runAsNonRoot: true,
@@ -121,7 +141,7 @@ function podSpec(job: string, options: JobOptions, settings: Settings) {
         image: settings.image,
         imagePullPolicy: settings.imagePullPolicy,
         args: ['jobs/main.js', kind, verb, `${plan.namespace}/${plan.name}`],
-        env: environment(options, settings),
+        env: environment(options, settings, pod),
         resources: options.resources,
         securityContext: {
           allowPrivilegeEscalation: false,
@@ -142,12 +162,20 @@ function podSpec(job: string, options: JobOptions, settings: Settings) {
   }
 }
 
-function environment({ plan, largeField }: JobOptions, { logLevel, logFormat }: Settings) {
+function isEmpty(map: object | undefined): boolean {
+  return map === undefined || Object.keys(map).length === 0
+}
+
+function environment(
+  { plan, largeField }: JobOptions,
+  { logLevel, logFormat }: Settings,
+  { env: extra = [] }: JobPod,
+) {
   const field = (name: string, fieldPath: string) => ({
     name,
     valueFrom: { fieldRef: { fieldPath } },
   })
-  return [
+  const own = [
     { name: JOB_ENV.plan, value: encodePlan(plan, largeField) },
     field(JOB_ENV.podUid, 'metadata.uid'),
     // The older of the two labels: Kubernetes 1.26 has no other, and newer versions still set it.
@@ -162,6 +190,8 @@ function environment({ plan, largeField }: JobOptions, { logLevel, logFormat }: 
     { name: 'HELM_CONFIG_HOME', value: '/tmp/helm/config' },
     { name: 'HELM_DATA_HOME', value: '/tmp/helm/data' },
   ]
+  const ownNames = new Set(own.map(({ name }) => name))
+  return [...extra.filter(({ name }) => !ownNames.has(name)), ...own]
 }
 
 /**

@@ -151,6 +151,19 @@ export interface Settings {
   /** How long a finished Job is retained for its log, in seconds. */
   historySeconds: number
   jobResources: { helm: JobResources; data: JobResources }
+  /** Where the pods of Jobs run, and what they carry. */
+  jobPods: { helm: JobPod; data: JobPod }
+}
+
+/** Fields of a pod as in Kubernetes; `env` are variables of its container. */
+export interface JobPod {
+  labels?: Record<string, string>
+  annotations?: Record<string, string>
+  nodeSelector?: Record<string, string>
+  tolerations?: Record<string, unknown>[]
+  affinity?: Record<string, unknown>
+  priorityClassName?: string
+  env?: { name: string }[]
 }
 
 export interface JobResources {

@@ -4,7 +4,7 @@
  */
 import { isIP, isIPv6 } from 'node:net'
 import { parseArgs } from 'node:util'
-import { Type } from '@sinclair/typebox'
+import { Type, type Static, type TSchema } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { StringMap } from '../crds/schema.ts'
 import type { Settings } from '../hooks/protocol.ts'
@@ -52,7 +52,7 @@ export const USAGE = `Usage: vec-operator serve [options]
   --log-format FORMAT json or text (LOG_FORMAT, json)
   --help              print this
 Environment only: HOOK_SECRET, HOOK_HOSTS, HOOK_TLS, HOOK_TOKEN_ROTATION, HOOK_TOKEN_FILE, PURGE_HTTP, PURGE_DENIED, TLS_CERT_FILE, TLS_KEY_FILE, IMAGE, IMAGE_PULL_POLICY,
-IMAGE_PULL_SECRETS, POD_NAMESPACE, ENGINE_CHART_NAME, ENGINE_CHART_REPOSITORY, ENGINE_ROUTE, JOB_RESOURCES,
+IMAGE_PULL_SECRETS, POD_NAMESPACE, ENGINE_CHART_NAME, ENGINE_CHART_REPOSITORY, ENGINE_ROUTE, JOB_RESOURCES, JOB_PODS,
 JOB_HISTORY_SECONDS, MAX_HELM_JOBS
 `
 
@@ -73,6 +73,20 @@ const LOG_FORMATS = ['json', 'text']
 
 const ResourceRequirements = Type.Object({ requests: StringMap(), limits: StringMap() })
 const JobResources = Type.Object({ helm: ResourceRequirements, data: ResourceRequirements })
+
+const UnknownMap = Type.Record(Type.String(), Type.Unknown())
+const JobPod = Type.Partial(
+  Type.Object({
+    labels: StringMap(),
+    annotations: StringMap(),
+    nodeSelector: StringMap(),
+    tolerations: Type.Array(UnknownMap),
+    affinity: UnknownMap,
+    priorityClassName: Type.String(),
+    env: Type.Array(Type.Object({ name: Type.String() })),
+  }),
+)
+const JobPods = Type.Object({ helm: Type.Optional(JobPod), data: Type.Optional(JobPod) })
 
 const HELM_RESOURCES = { requests: { cpu: '50m', memory: '64Mi' }, limits: { memory: '256Mi' } }
 const DATA_RESOURCES = { requests: { cpu: '100m', memory: '128Mi' }, limits: { memory: '512Mi' } }
@@ -158,6 +172,7 @@ function parseSettings(
       10 ** 8,
     ),
     jobResources: parseJobResources(env['JOB_RESOURCES']),
+    jobPods: parseJobPods(env['JOB_PODS']),
   }
 }
 
@@ -172,18 +187,28 @@ function parsePullSecrets(env: Environment): string[] {
 
 function parseJobResources(text: string | undefined): Settings['jobResources'] {
   if (text === undefined) return { helm: HELM_RESOURCES, data: DATA_RESOURCES }
-  const value = parseJson('JOB_RESOURCES', text)
-  if (Value.Check(JobResources, value)) return value
-  const { path = '', message = '' } = Value.Errors(JobResources, value).First() ?? {}
-  throw new Error(`JOB_RESOURCES${path.replaceAll('/', '.')}: ${message}`)
+  return parseJson('JOB_RESOURCES', text, JobResources)
 }
 
-function parseJson(name: string, text: string): unknown {
+function parseJobPods(text: string | undefined): Settings['jobPods'] {
+  const { helm = {}, data = {} } = text === undefined ? {} : parseJson('JOB_PODS', text, JobPods)
+  return { helm, data }
+}
+
+function parseJson<Schema extends TSchema>(
+  name: string,
+  text: string,
+  schema: Schema,
+): Static<Schema> {
+  let value: unknown
   try {
-    return JSON.parse(text)
+    value = JSON.parse(text)
   } catch {
     throw new Error(`${name} is not JSON`)
   }
+  if (Value.Check(schema, value)) return value
+  const { path = '', message = '' } = Value.Errors(schema, value).First() ?? {}
+  throw new Error(`${name}${path.replaceAll('/', '.')}: ${message}`)
 }
 
 function parsePurgeRules(env: Environment): NonNullable<Options['purgeRules']> {

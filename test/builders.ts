@@ -32,6 +32,7 @@ export const settings: Settings = {
     helm: { requests: { cpu: '50m', memory: '64Mi' }, limits: { memory: '256Mi' } },
     data: { requests: { cpu: '100m', memory: '128Mi' }, limits: { memory: '512Mi' } },
   },
+  jobPods: { helm: {}, data: {} },
 }
 
 export const context: Context = { now: NOW, settings }

@@ -62,6 +62,15 @@ t.test('every variable of the Deployment is one the service reads', async (t) =>
   for (const [, name = ''] of names) t.ok(USAGE.includes(name), name)
 })
 
+t.test('extraEnv must not contain a variable that the Deployment sets', async (t) => {
+  const names = [...text('chart/templates/deployment.yaml').matchAll(/- name: ([A-Z][A-Z_]+)$/gm)]
+  const { items } = schema.properties?.['extraEnv'] as {
+    items: { properties: { name: { not: { enum: string[] } } } }
+  }
+  const refused = items.properties.name.not.enum
+  t.strictSame(refused, [...new Set(names.map(([, name = '']) => name))].sort())
+})
+
 interface Schema {
   description?: string
   $ref?: string

@@ -20,7 +20,25 @@ const TEMPLATES = [
   'uninstall-check',
 ] as const
 
+const POD = {
+  nodeSelector: { pool: 'system' },
+  tolerations: [{ key: 'system', operator: 'Exists' }],
+  affinity: { nodeAffinity: {} },
+  priorityClassName: 'system-cluster-critical',
+}
+
 const VALUES = {
+  nameOverride: 'vectors',
+  commonLabels: { team: 'platform' },
+  serviceAccount: { annotations: { 'example.dev/role': 'operator' } },
+  podLabels: { tier: 'control' },
+  podAnnotations: { 'example.dev/scrape': 'yes' },
+  ...POD,
+  topologySpreadConstraints: [
+    { maxSkew: 1, topologyKey: 'kubernetes.io/hostname', whenUnsatisfiable: 'ScheduleAnyway' },
+  ],
+  extraEnv: [{ name: 'HTTPS_PROXY', value: 'http://proxy:3128' }],
+  jobs: { pods: { helm: { ...POD, env: [{ name: 'HTTPS_PROXY', value: 'http://proxy:3128' }] } } },
   imagePullSecrets: [{ name: 'registry' }],
   operator: { namespaces: ['shop'] },
   hooks: { token: { existingSecret: 'token' }, tls: { secretName: 'certificate' } },

@@ -195,3 +195,63 @@ t.test('a Job of another creator has neither plan nor image', async (t) => {
   empty.spec?.template.spec.containers.splice(0)
   t.equal(jobImage(empty), undefined)
 })
+
+t.test(
+  'pods of Jobs get what the installation sets for their kind, and nothing of the operator is replaced',
+  async (t) => {
+    const tolerations = [{ key: 'batch', operator: 'Exists' }]
+    const affinity = { nodeAffinity: {} }
+    const podOf = (component: string) => ({
+      labels: { team: component, [COMPONENT]: 'other' },
+      annotations: { 'example.dev/pool': component },
+      nodeSelector: { pool: component },
+      tolerations,
+      affinity,
+      priorityClassName: component,
+      env: [
+        { name: 'HTTPS_PROXY', value: 'http://proxy:3128' },
+        { name: 'PLAN', value: 'another' },
+        { name: 'NODE_OPTIONS', value: '--inspect' },
+      ],
+    })
+    const jobPods = { helm: podOf('helm'), data: podOf('data') }
+    const plan = { namespace: 'ns', name: 'a', uid: 'u', run: 1, hash: 'h' }
+    const options = {
+      ...{ kind: 'cluster', verb: 'upgrade', plan, largeField: 'spec', serviceAccount: 'sa' },
+      ...{ resources: { requests: {}, limits: {} }, credentials: {} },
+    }
+    const templateOf = (more: object, pods: Settings['jobPods']) => {
+      const job = newJob({ ...options, ...more }, { ...settings, jobPods: pods })
+      return (job['spec'] as { template: Template }).template
+    }
+    for (const [component, own, more] of [
+      ['helm', 'helm', { release: 'vec-a' }],
+      ['data', 'transfer', {}],
+    ] as const) {
+      const plain = templateOf(more, { helm: {}, data: {} })
+      const template = templateOf(more, jobPods)
+      t.strictSame(template.metadata, {
+        labels: { team: component, ...plain.metadata.labels },
+        annotations: { 'example.dev/pool': component },
+      })
+      t.equal(template.metadata.labels[COMPONENT], own)
+      const [container] = plain.spec.containers
+      t.strictSame(template.spec, {
+        ...plain.spec,
+        ...{ nodeSelector: { pool: component }, tolerations, affinity },
+        priorityClassName: component,
+        containers: [
+          {
+            ...container,
+            env: [{ name: 'HTTPS_PROXY', value: 'http://proxy:3128' }, ...(container?.env ?? [])],
+          },
+        ],
+      })
+    }
+  },
+)
+
+interface Template {
+  metadata: { labels: Record<string, string>; annotations?: Record<string, string> }
+  spec: { containers: { env: { name: string }[] }[] }
+}

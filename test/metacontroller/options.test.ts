@@ -29,6 +29,7 @@ t.test('a pod of the chart is set up by its environment', async (t) => {
         helm: { requests: { cpu: '50m', memory: '64Mi' }, limits: { memory: '256Mi' } },
         data: { requests: { cpu: '100m', memory: '128Mi' }, limits: { memory: '512Mi' } },
       },
+      jobPods: { helm: {}, data: {} },
     },
   })
 })
@@ -56,6 +57,7 @@ t.test('every variable and every argument has its effect', async (t) => {
       MAX_HELM_JOBS: '3',
       JOB_HISTORY_SECONDS: '60',
       JOB_RESOURCES: JSON.stringify({ helm: amounts, data: amounts }),
+      JOB_PODS: JSON.stringify({ data: { nodeSelector: { pool: 'batch' }, env: [{ name: 'A' }] } }),
     },
     '0.1.0',
   )
@@ -76,6 +78,7 @@ t.test('every variable and every argument has its effect', async (t) => {
       maxHelmJobs: 3,
       historySeconds: 60,
       jobResources: { helm: amounts, data: amounts },
+      jobPods: { helm: {}, data: { nodeSelector: { pool: 'batch' }, env: [{ name: 'A' }] } },
     },
   })
 })
@@ -124,6 +127,13 @@ for (const [what, args, env, message] of [
   ['half a certificate', [], { TLS_KEY_FILE: '/k' }, /^TLS_CERT_FILE and TLS_KEY_FILE need/],
   ['resources that are no JSON', [], { JOB_RESOURCES: '{' }, /^JOB_RESOURCES is not JSON/],
   ['resources of one kind', [], { JOB_RESOURCES: '{"helm":{}}' }, /^JOB_RESOURCES\.data: /],
+  ['pods that are no JSON', [], { JOB_PODS: '{' }, /^JOB_PODS is not JSON/],
+  [
+    'a pod with a wrong field',
+    [],
+    { JOB_PODS: '{"helm":{"tolerations":{}}}' },
+    /^JOB_PODS\.helm\.tolerations: /,
+  ],
   [
     'pull Secrets of no namespace',
     [],
