@@ -211,6 +211,18 @@ export const EXPLAINED: Explained[] = [
     why: 'work on shards is due only for what was applied and has pods',
   },
   {
+    ...{ file: 'hooks/cluster/observe-shards.ts', from: 'progress?.shards' },
+    why: 'nodes are asked only for what was applied',
+  },
+  {
+    ...{ file: 'hooks/cluster/shards-status.ts', from: 'progress?.shards' },
+    why: 'a Job that has reported has a report: the check is for the type only',
+  },
+  {
+    ...{ file: 'hooks/cluster/shards-status.ts', from: 'purpose !== undefined', to: 'true' },
+    why: 'the word undefined is no purpose either: the check is for the type only',
+  },
+  {
     ...{ file: 'hooks/cluster/shards-status.ts', from: "plans.repair.is === 'waiting'" },
     why: 'a step never has this purpose: the check is for the type only',
   },

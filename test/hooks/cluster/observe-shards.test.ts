@@ -261,6 +261,13 @@ t.test('the nodes of a failed helm run are asked while one of them is ready', as
   t.equal(await askedWith(1), 0, 'it has not failed')
 })
 
+t.test('nothing is asked before the StatefulSet has a status', async (t) => {
+  const reach = dependenciesOf()
+  const { status: _, ...set } = statefulSet(3)
+  await observe(requestOf({}, { set }), reach, context)
+  t.strictSame(reach.asked, [])
+})
+
 t.test('nothing is asked before the first helm run has ended', async (t) => {
   const reach = dependenciesOf()
   const { parent, ...request } = requestOf()
@@ -364,4 +371,6 @@ t.test('the Leases of a Job that has not reported are read', async (t) => {
   const loud = await observedWith(helmJob({ verb: 'shards', run: 2 }), reported)
   t.equal(loud.leases, undefined)
   t.equal((await observe(requestOf(), dependenciesOf(), context)).leases, undefined, 'no Job')
+  const first = hookRequest(cluster(), [helmJob()])
+  t.type((await observe(first, dependenciesOf(), context)).leases, 'object', 'no report at all')
 })
