@@ -402,9 +402,9 @@ export const CLUSTER_REASONS: readonly Reason[] = [
   {
     reason: 'PodsNotAnswering',
     condition: { type: 'Consensus', status: 'Unknown' },
-    messages: ['no answer from <pods>', 'querying the pods failed: <error>'],
+    messages: ['no answer from <pods>', 'no pod is ready', 'querying the pods failed: <error>'],
     cause:
-      'These pods did not return the state of their consensus thread, or the operator could not query them, for example because their API key is missing.',
+      'These pods, or all of them, did not return the state of their consensus thread, or the operator could not query them, for example because their API key is missing.',
     fix: 'Check the pods. Network policies must allow the operator to reach port 6333.',
   },
   {

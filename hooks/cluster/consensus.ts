@@ -9,17 +9,26 @@ import type { Observed, PodConsensus } from './observed.ts'
 
 const MAX_MESSAGE = 1000
 
-/** The result of the latest query; the previous condition if the pods were not queried. */
+/** The result of the latest query; what is known without one if the pods were not queried. */
 export function consensusCondition(observed: Observed): ConditionUpdate | undefined {
   const { cluster, consensus, consensusFailure: failure } = observed
   const isKnownLost = consensus !== undefined && isLost(consensus)
   // A known loss of consensus remains valid until a pod reports otherwise; working consensus does not.
   if (failure !== undefined && !isKnownLost)
     return { type: 'Consensus', ...unreachable(failure.error) }
-  if (consensus === undefined) return getCondition(cluster, 'Consensus')
+  if (consensus === undefined) return withoutQuery(observed)
   const release = releaseName(cluster.metadata.name)
   const result = assessConsensus(consensus, (ordinal) => `${release}-${ordinal}`)
   return { type: 'Consensus', ...result, message: result.message.slice(0, MAX_MESSAGE) }
+}
+
+/** The previous condition. Consensus cannot work while no pod is ready. */
+function withoutQuery({ cluster, statefulSet }: Observed): ConditionUpdate | undefined {
+  const previous = getCondition(cluster, 'Consensus')
+  const hasReadyPod = (statefulSet?.status?.readyReplicas ?? 0) > 0
+  if (previous?.status !== 'True' || hasReadyPod) return previous
+  const message = 'no pod is ready'
+  return { type: 'Consensus', status: 'Unknown', reason: 'PodsNotAnswering', message }
 }
 
 function unreachable(error: unknown): ConsensusResult {

@@ -15,6 +15,8 @@ import { clusterStatus } from './status.ts'
 /** A decision: the hook response and the objects to write. */
 export interface Decision extends Desired<ClusterStatus> {
   leases?: LeaseWrite[]
+  /** Only a helm slot is missing for the next Job. */
+  isWaitingForSlot?: boolean
   /** Records that the cluster was formed. */
   formation?: ConfigMap
 }

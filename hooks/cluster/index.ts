@@ -5,13 +5,14 @@ import { LABELS, releaseName } from '../../crds/contract/names.ts'
 import { BackgroundTasks } from '../background-task.ts'
 import { kindHooks, type KindHooks } from '../kind-hooks.ts'
 import { writeLeases } from '../lease.ts'
-import type { Desired, RelatedRule } from '../protocol.ts'
+import type { Context, Desired, RelatedRule } from '../protocol.ts'
 import { JOB_CHILD_KINDS } from '../rbac.ts'
 import { finalize } from './finalize.ts'
 import { writeFormation } from './formation.ts'
 import { HelmConcurrency } from './helm-concurrency.ts'
+import { helmJobs } from './helm-result.ts'
 import { observe, observeDeletion } from './observe.ts'
-import type { ClusterPorts, PodConsensus } from './observed.ts'
+import type { ClusterPorts, Observed, PodConsensus } from './observed.ts'
 import type { ShardsSummary } from './shards-summary.ts'
 import type { Decision } from './desired-state.ts'
 import { sync } from './sync.ts'
@@ -39,14 +40,31 @@ export function clusterHooks(ports: ClusterPorts): KindHooks {
     async sync(request, context) {
       const observed = await observe(request, dependencies, context)
       const desired = sync(observed, context)
-      if (createsHelmJob(desired))
-        helmConcurrency.markStarted(request.parent.metadata.uid, context.now)
+      recordHelmJob(helmConcurrency, observed, desired, context)
       return applied(desired)
     },
     async finalize(request, context) {
+      helmConcurrency.forget(request.parent.metadata.uid)
       return applied(finalize(await observeDeletion(request, dependencies), context))
     },
   })
+}
+
+/** Records what this decision means for the order in which clusters get a helm Job. */
+function recordHelmJob(
+  helmConcurrency: HelmConcurrency,
+  { cluster, jobs }: Observed,
+  desired: Decision,
+  { now }: Context,
+): void {
+  const { uid } = cluster.metadata
+  const { isWaitingForSlot = false, deleteJobs = [] } = desired
+  helmConcurrency.markWaiting(uid, isWaitingForSlot, now)
+  if (createsHelmJob(desired)) helmConcurrency.markStarted(uid, now)
+  const deleted = new Set(deleteJobs.map((job) => job.uid))
+  if (helmJobs(jobs).some(({ metadata }) => deleted.has(metadata.uid ?? ''))) {
+    helmConcurrency.markNotStarted(uid)
+  }
 }
 
 function createsHelmJob({ children }: Desired<unknown>): boolean {

@@ -87,6 +87,13 @@ export function unappliedRun(observed: Observed, settings: Settings): DesiredRun
   return observed.progress?.applied?.planHash === desired.hash ? undefined : desired
 }
 
+/** The run that creates a missing StatefulSet again, with the values that were applied. */
+export function recreationRun(observed: Observed, settings: Settings): DesiredRun | undefined {
+  const { statefulSet, progress, jobs } = observed
+  if (statefulSet !== undefined || progress?.applied === undefined) return undefined
+  return jobs.some(isUnfinished) ? undefined : desiredRun(observed, settings)
+}
+
 export function clusterRbac(cluster: VecCluster): JobRbac {
   return jobRbac(cluster, { kind: 'cluster', plural: 'vecclusters', helm: true })
 }

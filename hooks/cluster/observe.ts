@@ -18,9 +18,9 @@ import type { Context, HookRequest } from '../protocol.ts'
 import { objectsOf, observedJobs, refreshProgress } from '../request.ts'
 import { isWaitingForSlot, type HelmConcurrency } from './helm-concurrency.ts'
 import { reportsEndOf } from './helm-result.ts'
-import { findPendingRun } from './job.ts'
+import { findPendingRun, recreationRun } from './job.ts'
 import { canQueryShards, observeShards } from './observe-shards.ts'
-import type { ClusterPorts, Observed, PodConsensus } from './observed.ts'
+import type { ClusterPorts, DesiredRun, Observed, PodConsensus } from './observed.ts'
 import { canQueryPods, hasUnreadyPods } from './rollout.ts'
 import { nextShardStep } from './shards.ts'
 import type { ShardsSummary } from './shards-summary.ts'
@@ -66,7 +66,9 @@ export async function observe(
       observed.consensusResyncSeconds = answer.requeueAfterSeconds
     }
   }
-  const pendingRun = findPendingRun(observed, context.settings)
+  const pendingRun =
+    findPendingRun(observed, context.settings) ??
+    (await findRecreationRun(observed, ports, context))
   if (pendingRun !== undefined) observed.pendingRun = pendingRun
   if (canQueryShards(observed, context)) {
     Object.assign(observed, await observeShards(observed, { ports, tasks: shards }, context))
@@ -87,12 +89,25 @@ export async function observe(
   if (pendingRun === undefined) return { ...observed, ...(await readWork(cluster, ports, context)) }
   observed.retainedVolumes = await readRetainedVolumes(observed, ports)
   const unfinishedHelmJobs =
-    (await ports.unfinishedHelmJobs()) + helmConcurrency.othersStarting(uid, context.now)
+    (await ports.unfinishedHelmJobs()) + helmConcurrency.slotsOfOthers(uid, context.now)
   const isLimitReached = unfinishedHelmJobs >= context.settings.maxHelmJobs
   if (isLimitReached && shardStep.is !== 'due' && isWaitingForSlot(cluster, context.settings)) {
     return { ...observed, unfinishedHelmJobs }
   }
   return { ...observed, unfinishedHelmJobs, ...(await readWork(cluster, ports, context)) }
+}
+
+/** A user deleted the StatefulSet. The live read distinguishes that from a cache that does not have it yet. */
+async function findRecreationRun(
+  observed: Observed,
+  ports: ClusterPorts,
+  { settings }: Context,
+): Promise<DesiredRun | undefined> {
+  const run = recreationRun(observed, settings)
+  if (run === undefined) return undefined
+  const { namespace, name } = observed.cluster.metadata
+  const live = await ports.statefulSet(namespace, releaseName(name))
+  return live === undefined ? run : undefined
 }
 
 /** The Jobs of the cluster and the holders of its Leases, read live before a Job is created. */

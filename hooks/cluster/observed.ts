@@ -37,7 +37,7 @@ export interface Observed extends ObservedJobs {
   retainedVolumes?: string[]
   /** Work on the cluster without a Lease; read only if work on the shards is due. */
   conflictingWork?: string[]
-  /** The helm run that is due; absent if the applied state is the desired state. */
+  /** The helm run that is due; absent if the applied state is the desired state and its StatefulSet exists. */
   pendingRun?: DesiredRun
   /** Read live; set only if a run or work on the shards is due. */
   liveJobs?: Job[]

@@ -128,6 +128,7 @@ function start(
     return releaseLeases(observed, {
       ...pending('HelmConcurrencyLimit', limitMessage(context.settings)),
       resyncAfterSeconds: slotRetrySeconds(cluster),
+      isWaitingForSlot: true,
     })
   }
   const run = nextRunNumber([...observed.jobs, ...liveJobs], progress?.run)

@@ -118,6 +118,32 @@ const controllersRestarted: Scenario = {
   },
 }
 
+const statefulSetDeleted: Scenario = {
+  title: 'a StatefulSet deleted by hand is created again by a helm run, with the same volume',
+  async run(world, t) {
+    const namespace = await world.namespace('no-statefulset')
+    const reference = await running(world, namespace, 'a')
+    const statefulSet = { apiVersion: 'apps/v1', kind: 'StatefulSet', namespace, name: 'vec-a' }
+    const volume = {
+      ...{ apiVersion: 'v1', kind: 'PersistentVolumeClaim', namespace },
+      name: 'qdrant-storage-vec-a-0',
+    }
+    const before = await Promise.all([world.get(statefulSet), world.get(volume)])
+    t.ok(before.every((object) => object !== undefined))
+    await world.delete(statefulSet)
+    const object = await world.waitFor(
+      reference,
+      'run 2',
+      (found) => statusOf(found).appliedRun === 2 && phaseOf(found) === 'Running',
+      UPGRADES_SECONDS,
+    )
+    t.equal(statusOf(object).readyReplicas, 1)
+    const after = await Promise.all([world.get(statefulSet), world.get(volume)])
+    t.not(after[0]?.metadata.uid, before[0]?.metadata.uid)
+    t.equal(after[1]?.metadata.uid, before[1]?.metadata.uid)
+  },
+}
+
 const operatorUpgraded: Scenario = {
   title: 'operator upgraded: one helm upgrade per cluster after its start, pods stay as they are',
   alone: true,
@@ -148,5 +174,6 @@ export const clusterFaults: Scenario[] = [
   namespaceDeleted,
   serviceDown,
   controllersRestarted,
+  statefulSetDeleted,
   operatorUpgraded,
 ]

@@ -1,11 +1,13 @@
 import t from 'tap'
 import type { ClusterStatus, VecCluster } from '../../../crds/cluster.ts'
+import type { Job, Lease, StatefulSet } from '../../../crds/kubernetes.ts'
 import { ANNOTATIONS, releaseName } from '../../../crds/contract/names.ts'
 import { clusterHooks } from '../../../hooks/cluster/index.ts'
 import { clusterRbac, desiredRun } from '../../../hooks/cluster/job.ts'
 import type { ClusterPorts } from '../../../hooks/cluster/observed.ts'
 import type { Desired } from '../../../hooks/protocol.ts'
 import {
+  NOW,
   ago,
   applied,
   cluster,
@@ -18,6 +20,8 @@ import {
 } from '../../builders.ts'
 import { leaseOf } from '../data-job/fixtures.ts'
 import { hookRequest } from '../request.ts'
+import { createdJob } from '../decisions.ts'
+import { condition, upgradePlan } from './decisions.ts'
 import { fakePorts } from './ports.ts'
 
 /** A cluster whose desired run was applied, with its annotation. */
@@ -144,6 +148,112 @@ t.test('two clusters do not use the same slot', async (t) => {
   const other = cluster({ name: 'b' })
   t.ok(makesJob(await hooks.sync(hookRequest(cluster(), rbac), one)))
   t.notOk(makesJob(await hooks.sync(hookRequest(other, clusterRbac(other)), one)))
+})
+
+t.test('clusters whose Jobs never start do not keep the slots from the others (L8)', async (t) => {
+  const one = { ...context, settings: { ...settings, maxHelmJobs: 1 } }
+  let unfinished = 1
+  const { ports } = fakePorts({ unfinishedHelmJobs: async () => unfinished })
+  const hooks = clusterHooks(ports)
+  const other = cluster({ name: 'b' })
+  const syncAt = async (parent: VecCluster, seconds: number, jobs: Job[] = []) => {
+    const later = { ...one, now: new Date(NOW.getTime() + seconds * 1000) }
+    const desired = await hooks.sync(hookRequest(parent, [...clusterRbac(parent), ...jobs]), later)
+    return {
+      deleted: (desired.deleteJobs ?? []).length,
+      created: desired.children.some(({ kind, spec }) => kind === 'Job' && spec !== undefined),
+    }
+  }
+  const nothing = { deleted: 0, created: false }
+  const silent = helmJob({ createdAgo: 600, plan: desiredRun(observed(), settings).hash })
+  t.strictSame(await syncAt(other, 0), nothing, 'the only slot is in use')
+  t.strictSame(await syncAt(cluster(), 1, [silent]), { deleted: 1, created: false })
+  unfinished = 0
+  t.strictSame(await syncAt(cluster(), 3), nothing, 'the other one was waiting')
+  t.strictSame(await syncAt(other, 15), { deleted: 0, created: true })
+  unfinished = 1
+  t.strictSame(await syncAt(cluster(), 16), nothing, 'its Job runs')
+  unfinished = 0
+  t.strictSame(await syncAt(cluster(), 60), { deleted: 0, created: true })
+})
+
+t.test('a Job on shards that did not start does not send the cluster behind others', async (t) => {
+  const one = { ...context, settings: { ...settings, maxHelmJobs: 1 } }
+  let unfinished = 1
+  const { ports } = fakePorts({ unfinishedHelmJobs: async () => unfinished })
+  const hooks = clusterHooks(ports)
+  const other = cluster({ name: 'b' })
+  const silent = helmJob({ verb: 'shards', createdAgo: 601 })
+  await hooks.sync(hookRequest(other, clusterRbac(other)), one)
+  const stopped = await hooks.sync(hookRequest(cluster(), [...rbac, silent]), one)
+  t.strictSame(
+    stopped.deleteJobs?.map(({ name }) => name),
+    [silent.metadata.name],
+  )
+  unfinished = 0
+  const next = await hooks.sync(hookRequest(cluster(), rbac), one)
+  t.ok(next.children.some(({ kind, spec }) => kind === 'Job' && spec !== undefined))
+})
+
+t.test('a cluster that is deleted while it waits for a slot is not waited for', async (t) => {
+  const one = { ...context, settings: { ...settings, maxHelmJobs: 1 } }
+  let unfinished = 1
+  const { ports } = fakePorts({ unfinishedHelmJobs: async () => unfinished })
+  const hooks = clusterHooks(ports)
+  const other = cluster({ name: 'b' })
+  const silent = helmJob({ createdAgo: 601 })
+  await hooks.sync(hookRequest(other, clusterRbac(other)), one)
+  await hooks.sync(hookRequest(cluster(), [...rbac, silent]), one)
+  unfinished = 0
+  await hooks.finalize?.(hookRequest(other, clusterRbac(other)), one)
+  const next = await hooks.sync(hookRequest(cluster(), rbac), one)
+  t.ok(next.children.some(({ kind, spec }) => kind === 'Job' && spec !== undefined))
+})
+
+t.test('what the query of the pods threw is in the decision, for the log (M13)', async (t) => {
+  const error = new TypeError('x')
+  const { ports } = fakePorts({ consensus: async () => Promise.reject(error) })
+  const parent = appliedCluster({ phase: 'Running', appliedRun: 1 })
+  const desired = await clusterHooks(ports).sync(
+    hookRequest(parent, rbac, [statefulSet()]),
+    context,
+  )
+  t.strictSame(desired.failure, { error })
+  t.strictSame(condition(desired as Desired<ClusterStatus>, 'Consensus'), [
+    'Unknown',
+    'PodsNotAnswering',
+    'querying the pods failed: internal error: TypeError; see the log of the service',
+  ])
+})
+
+t.test('a deleted StatefulSet is created again by a helm run with the same plan', async (t) => {
+  const parent = appliedCluster({ phase: 'Running', appliedRun: 1 })
+  const asked: string[] = []
+  const createdPlan = async (live: StatefulSet | undefined, related: StatefulSet[] = []) => {
+    let lease: Lease | undefined
+    const { ports } = fakePorts({
+      statefulSet: async (namespace, name) => {
+        asked.push(`${namespace}/${name}`)
+        return live
+      },
+      lease: async (_, name) => (name === 'vec-a-backup' ? lease : undefined),
+      writeLease: async (written) => {
+        lease = written
+        return true
+      },
+    })
+    const hooks = clusterHooks(ports)
+    const request = hookRequest(parent, rbac, related)
+    await hooks.sync(request, context)
+    const desired = (await hooks.sync(request, context)) as Desired<ClusterStatus>
+    return createdJob(desired) && upgradePlan(desired).hash
+  }
+  t.equal(await createdPlan(undefined), desiredRun(observed(), settings).hash)
+  t.strictSame(asked.splice(0), ['ns/vec-a', 'ns/vec-a'])
+  t.equal(await createdPlan(statefulSet()), undefined, 'only the cache does not have it')
+  t.strictSame(asked.splice(0), ['ns/vec-a', 'ns/vec-a'])
+  t.equal(await createdPlan(undefined, [statefulSet()]), undefined)
+  t.strictSame(asked, [], 'it is read only if the request does not have it')
 })
 
 t.test('finalize of a running install deletes the Job with its pods', async (t) => {

@@ -142,6 +142,15 @@ t.test('a pod lost later leaves Running and sets Ready=False', async (t) => {
   t.strictSame(condition(desired, 'Ready'), ['False', 'ReplicasNotReady', '0/1 replicas ready'])
 })
 
+t.test('a pod that is lost and cannot be created again leaves Running too (L2)', async (t) => {
+  const wide = cluster({ spec: { replicas: 3 }, status: { phase: 'Running', appliedRun: 1 } })
+  const pods = statefulSet(3, { replicas: 2, readyReplicas: 2 })
+  const desired = sync(running({ cluster: wide, statefulSet: pods }), context)
+  t.equal(desired.status.phase, 'Running')
+  t.strictSame(condition(desired, 'Progressing')?.slice(0, 2), ['False', 'RolloutComplete'])
+  t.strictSame(condition(desired, 'Ready'), ['False', 'ReplicasNotReady', '2/3 replicas ready'])
+})
+
 t.test('a stopped consensus thread keeps a cluster from Running', async (t) => {
   const pending = cluster({ status: { phase: 'Pending', appliedRun: 1 } })
   const consensus = [{ ordinal: 0, state: 'stopped' as const, error: 'no more' }]
@@ -200,6 +209,25 @@ t.test('the last state of consensus stays until the pods are asked again', async
   )
   t.equal(condition(sync(running(), context), 'Consensus'), undefined)
 })
+
+t.test(
+  'working consensus is Unknown once no pod is ready; lost consensus stays lost (L1)',
+  async (t) => {
+    const found = (status: 'True' | 'False', reason: string, readyReplicas: number) => {
+      const before = {
+        ...{ type: 'Consensus', status, reason, message: 'x' },
+        ...{ lastTransitionTime: ago(600), observedGeneration: 1 },
+      }
+      const known = cluster({ status: { phase: 'Running', appliedRun: 1, conditions: [before] } })
+      const pods = statefulSet(3, { readyReplicas })
+      return condition(sync(running({ cluster: known, statefulSet: pods }), context), 'Consensus')
+    }
+    const unknown = ['Unknown', 'PodsNotAnswering', 'no pod is ready']
+    t.strictSame(found('True', 'ConsensusWorking', 0), unknown)
+    t.strictSame(found('True', 'ConsensusWorking', 1), ['True', 'ConsensusWorking', 'x'])
+    t.strictSame(found('False', 'NoLeader', 0), ['False', 'NoLeader', 'x'])
+  },
+)
 
 t.test('a cluster is checked again when its pods may be asked for consensus again', async (t) => {
   const again = (seconds: number) =>
