@@ -68,7 +68,11 @@ function storageClassName(note: string) {
 
 export const persistence = Type.Object(
   {
-    size: Quantity({ default: '10Gi', description: 'Size of each data volume. Immutable.' }),
+    size: Quantity({
+      default: '10Gi',
+      description:
+        'Size of each data volume. Can be raised if the StorageClass allows expansion; the pods keep running.',
+    }),
     storageClassName: storageClassName('Immutable.'),
     accessModes: Type.Array(
       Enum(['ReadWriteOnce', 'ReadWriteOncePod', 'ReadWriteMany', 'ReadOnlyMany']),
@@ -97,10 +101,13 @@ export const snapshotPersistence = Type.Object(
       default: false,
       description: 'Whether snapshots have a separate volume. Fixed when the cluster is created.',
     }),
-    size: Quantity({ default: '10Gi', description: 'Size of each snapshot volume.' }),
+    size: Quantity({
+      default: '10Gi',
+      description: 'Size of each snapshot volume. Can be raised like persistence.size.',
+    }),
     storageClassName: storageClassName('Fixed when the cluster is created.'),
   },
-  { default: {}, description: 'Snapshot volume of each pod. Fixed when the cluster is created.' },
+  { default: {}, description: 'Snapshot volume of each pod.' },
 )
 
 export const cluster = Type.Object(

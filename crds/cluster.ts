@@ -100,7 +100,6 @@ const spec = Type.Object(
     // rules on the bare {}, before it fills in the defaults within.
     ...rules(
       ...immutable(
-        'persistence.size',
         'persistence.storageClassName',
         'persistence.accessModes',
         'cluster.p2p.port',

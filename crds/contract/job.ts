@@ -50,6 +50,13 @@ export const AppliedRelease = Type.Object({
 })
 export type AppliedRelease = Static<typeof AppliedRelease>
 
+/** Volumes of the pods, by the section of the spec that describes them, and the size that they are to have. */
+export const PlannedVolume = Type.Object({
+  field: Enum(['persistence', 'snapshotPersistence']),
+  size: Type.String(),
+})
+export type PlannedVolume = Static<typeof PlannedVolume>
+
 /** Plan of `cluster upgrade`. */
 export const UpgradePlan = Type.Object({
   ...planFields,
@@ -62,6 +69,8 @@ export const UpgradePlan = Type.Object({
   /** Chart version: spec.version without a leading v. */
   version: Type.String(),
   values: PassThrough(),
+  /** Volumes that grow before helm runs if they are smaller. */
+  volumes: Type.Optional(Type.Array(PlannedVolume)),
   /** To be recorded with the release. */
   defaultAffinity: Type.Optional(Type.Boolean()),
   /** For the annotation last-applied-spec. */

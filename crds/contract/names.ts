@@ -105,7 +105,12 @@ export function formationConfigMapName(cluster: string): string {
   return `${releaseName(cluster)}.formed`
 }
 
-/** Its key: the number of nodes. */
+/** Secret with the successor of a StatefulSet that is being replaced; named like the ConfigMap above. */
+export function statefulSetRecordName(cluster: string): string {
+  return `${releaseName(cluster)}.statefulset`
+}
+
+/** Key of the ConfigMap: the number of nodes. */
 export const FORMATION_NODES_KEY = 'nodes'
 
 export const API_KEY_SECRET_KEY = 'api-key'

@@ -57,6 +57,7 @@ export const CLUSTER_REASONS: readonly Reason[] = [
       'spec.<field> contains "{{", which the chart would evaluate as a template: remove it',
       'spec.image.repository must be a registry and path without a tag: the chart would parse other text as YAML',
       'spec.snapshotPersistence.<field> is fixed at creation: StatefulSet <name> has <value>',
+      'spec.<field>.size cannot be lowered: StatefulSet <name> has <size>',
       '<field> is too large: <n> of <n> bytes compressed',
     ],
     cause: 'Applying this spec would cause damage or fail halfway, so helm is not run.',
@@ -224,6 +225,35 @@ export const CLUSTER_REASONS: readonly Reason[] = [
     messages: ['helm runs once the work on the shards has ended'],
     cause: 'A helm run is due, and a Job repairs replicas or balances shards first.',
     fix: 'Nothing; the Job ends after ten minutes at the latest, and helm runs next.',
+  },
+  {
+    reason: 'VolumeNotExpandable',
+    condition: NOT_APPLIED,
+    event: 'Warning',
+    messages: [
+      'spec.<field>.size: <size> -> <size>: PersistentVolumeClaim <name> with <StorageClass> cannot grow: <what the API server answered>; set allowVolumeExpansion: true on the StorageClass if its driver can expand volumes, or set spec.<field>.size to <size>',
+      'spec.<field>.size: <size> -> <size>: a volume cannot be made smaller: set spec.<field>.size to <size>',
+    ],
+    cause:
+      'The API server refuses to grow a volume of the cluster, in a dry run before anything is changed: its StorageClass does not allow it, or a quota is used up.',
+    fix: 'Do what the message says. The check is repeated after ten minutes, and immediately after a change of the spec.',
+  },
+  {
+    reason: 'VolumesNotGrown',
+    condition: NOT_APPLIED,
+    event: 'Warning',
+    messages: [
+      'spec.<field>.size: <size> -> <size>: PersistentVolumeClaim <name> does not exist; the volumes grow once every pod has its volume',
+      'spec.<field>.size: <size> -> <size>: PersistentVolumeClaim <name> is not bound to a volume; the volumes grow once every pod has its volume',
+      'spec.<field>.size: <size> -> <size>: PersistentVolumeClaim <name> still has <size> after 10 minutes<conditions>; check the storage driver',
+      'StatefulSet <name> is still being deleted after 2 minutes',
+      'the StatefulSet controller has not adopted the pods of StatefulSet <name> after 2 minutes',
+      'Secret <name> already exists and is not a record of this operator: delete it',
+      'StatefulSet <name> has no uid',
+    ],
+    cause:
+      'The volumes are being enlarged, and the storage driver or the controllers of Kubernetes have not finished. The pods keep running.',
+    fix: 'Look at the events of the named object with `kubectl describe`. The attempt is repeated every 30 s and continues where it stopped.',
   },
   {
     reason: 'VolumeKept',

@@ -71,7 +71,10 @@ export function helmJobs(jobs: Job[]): Job[] {
 }
 
 /** Reasons of a helm Job that rejects its plan. */
-const REJECTED_REASONS = new Set(['ShardsWouldBeLost', 'VersionSkipped', 'VersionDowngraded'])
+const REJECTED_REASONS = new Set([
+  ...['ShardsWouldBeLost', 'VersionSkipped', 'VersionDowngraded'],
+  'VolumeNotExpandable',
+])
 
 /** The failure of a run whose report was replaced: the status still has its reason. */
 function replacedFailure(cluster: VecCluster, job: Job, failedAt: string): Failure {

@@ -14,6 +14,7 @@ import type { Child, Settings } from '../protocol.ts'
 import { jobRbac, type JobRbac } from '../rbac.ts'
 import { withBootstrapGuard } from './bootstrap-guard.ts'
 import type { DesiredRun, Observed } from './observed.ts'
+import { plannedVolumes } from './volumes.ts'
 import { fingerprints, referencedSecrets } from './validation.ts'
 import { chartValues } from './values.ts'
 
@@ -40,6 +41,7 @@ export function desiredRun(observed: Observed, settings: Settings): DesiredRun {
   return {
     ...target,
     values: withBootstrapGuard(values, cluster),
+    volumes: plannedVolumes(spec),
     ...(defaultAffinity && { defaultAffinity }),
     generation: metadata.generation,
     ...(startMark !== undefined && { startMark }),

@@ -1,5 +1,7 @@
 /** Whether the pods of a VecCluster are as the last helm run and the StatefulSet say. */
 import type { ClusterStatus } from '../../crds/cluster.ts'
+import { isUnfinished } from '../job.ts'
+import { helmJobs } from './helm-result.ts'
 import type { Observed } from './observed.ts'
 
 /** The status does not show the last reported helm run yet. */
@@ -50,5 +52,18 @@ export function isRollingOut({ statefulSet, progress }: Observed): boolean {
     status.currentRevision !== status.updateRevision ||
     // Fewer replicas mean lost pods, not a rollout.
     (status.replicas ?? 0) > (spec.replicas ?? 1)
+  )
+}
+
+/**
+ * A helm Job replaces the StatefulSet to enlarge the volumes: for a moment it is missing, or has no status
+ * yet. Its pods keep running, and what was observed of them last is still the best answer.
+ */
+export function isBeingReplaced({ cluster, jobs, statefulSet, progress }: Observed): boolean {
+  return (
+    progress?.applied !== undefined &&
+    cluster.status?.readyReplicas !== undefined &&
+    statefulSet?.status?.observedGeneration === undefined &&
+    helmJobs(jobs).some(isUnfinished)
   )
 }

@@ -10,7 +10,13 @@ import type { Context } from '../protocol.ts'
 import { consensusCondition, isConsensusLost } from './consensus.ts'
 import { formedNodes } from './formation.ts'
 import type { Observed } from './observed.ts'
-import { isNewlyApplied, isRolledOut, isRollingOut, isServingPhase } from './rollout.ts'
+import {
+  isBeingReplaced,
+  isNewlyApplied,
+  isRolledOut,
+  isRollingOut,
+  isServingPhase,
+} from './rollout.ts'
 import { isDraining, shardsCondition, shardsStatus } from './shards-status.ts'
 
 /**
@@ -39,7 +45,7 @@ export function clusterStatus(
   return {
     ...(phase !== undefined && { phase }),
     replicas: cluster.spec.replicas,
-    readyReplicas: observed.statefulSet?.status?.readyReplicas ?? 0,
+    readyReplicas: readyReplicas(observed),
     ...(applied !== undefined && {
       version: applied.version,
       helmRelease: releaseName(cluster.metadata.name),
@@ -54,6 +60,11 @@ export function clusterStatus(
       withGeneration(condition, rolledOutGeneration(observed)),
     ),
   }
+}
+
+function readyReplicas(observed: Observed): number {
+  const reported = observed.statefulSet?.status?.readyReplicas ?? 0
+  return isBeingReplaced(observed) ? (observed.cluster.status?.readyReplicas ?? reported) : reported
 }
 
 /** Conditions that describe the pods, not the spec. */
@@ -84,6 +95,7 @@ function phaseOf(observed: Observed): ClusterStatus['phase'] {
   if (progress?.applied === undefined) return previousPhase ?? 'Pending'
   const wasRunning = isServingPhase(previousPhase) || previousPhase === 'Upgrading'
   if (isNewlyApplied(observed)) return wasRunning ? 'Upgrading' : 'Pending'
+  if (isBeingReplaced(observed) && previousPhase !== undefined) return previousPhase
   if (wasRunning && isDraining(observed)) return 'Draining'
   if (isRolledOut(observed) && !isConsensusLost(observed)) return 'Running'
   // If a pod is lost later, the phase remains Running and the condition Ready reports it.
@@ -111,7 +123,13 @@ function progressingCondition(observed: Observed): ConditionUpdate {
 }
 
 /** Describes the pods of the last applied release, which may be fewer or more than the spec asks for. */
-function readyCondition({ cluster, statefulSet, pods = [] }: Observed): ConditionUpdate {
+function readyCondition(observed: Observed): ConditionUpdate {
+  const { cluster, statefulSet, pods = [] } = observed
+  const previous = getCondition(cluster, 'Ready')
+  if (previous !== undefined && isBeingReplaced(observed)) {
+    const { type, status, reason, message } = previous
+    return { type, status, reason, message }
+  }
   const release = releaseName(cluster.metadata.name)
   const desiredReplicas = statefulSet?.spec.replicas ?? cluster.spec.replicas
   const readyReplicas = statefulSet?.status?.readyReplicas ?? 0

@@ -6,10 +6,10 @@ import { createHash } from 'node:crypto'
 import { parse } from 'yaml'
 import { IMAGE_REPOSITORY } from '../../crds/cluster-sections.ts'
 import type { ClusterSpec, VecCluster } from '../../crds/cluster.ts'
-import { ANNOTATIONS, HTTP_PORT, releaseName } from '../../crds/contract/names.ts'
+import { ANNOTATIONS, HTTP_PORT } from '../../crds/contract/names.ts'
 import type { Secret, StatefulSet } from '../../crds/kubernetes.ts'
-import { parseQuantity } from '../../crds/units.ts'
 import { isMap } from './values.ts'
+import { volumeError } from './volumes.ts'
 
 interface FixedEntry {
   /** Path in the engine's configuration. */
@@ -62,7 +62,7 @@ export function validateSpec(
     configError(cluster.spec) ??
     templateError(cluster.spec) ??
     imageError(cluster.spec) ??
-    (statefulSet && (distributionError(cluster) ?? snapshotVolumeError(cluster, statefulSet)))
+    (statefulSet && (distributionError(cluster) ?? volumeError(cluster, statefulSet)))
   )
 }
 
@@ -130,29 +130,6 @@ function parseAppliedSpec(text = 'null'): unknown {
   } catch {
     return undefined
   }
-}
-
-/** The volume claim templates of a StatefulSet are immutable; helm would fail halfway. */
-function snapshotVolumeError(
-  { metadata, spec }: VecCluster,
-  statefulSet: StatefulSet,
-): string | undefined {
-  const templates = statefulSet.spec.volumeClaimTemplates ?? []
-  const { enabled, size, storageClassName } = spec.snapshotPersistence
-  const live = templates.find((template) => template.metadata.name.includes('snapshots'))
-  const release = releaseName(metadata.name)
-  if (enabled !== (live !== undefined)) {
-    return `spec.snapshotPersistence.enabled is fixed at creation: StatefulSet ${release} has it ${enabled ? 'off' : 'on'}`
-  }
-  if (live === undefined) return undefined
-  const { storage } = live.spec.resources?.requests ?? {}
-  if (parseQuantity(storage ?? '') !== parseQuantity(size)) {
-    return `spec.snapshotPersistence.size is fixed at creation: StatefulSet ${release} has ${storage ?? 'none'}`
-  }
-  if (storageClassName !== undefined && live.spec.storageClassName !== storageClassName) {
-    return `spec.snapshotPersistence.storageClassName is fixed at creation: StatefulSet ${release} has ${live.spec.storageClassName ?? 'the default class'}`
-  }
-  return undefined
 }
 
 export interface SecretRef {

@@ -1,5 +1,9 @@
-/** Names of the volumes of a release. */
+/** The volumes of a release: their names, and the sizes that they are to have. */
+import type { ClusterSpec, VecCluster } from '../../crds/cluster.ts'
+import type { PlannedVolume } from '../../crds/contract/job.ts'
+import { releaseName } from '../../crds/contract/names.ts'
 import type { StatefulSet } from '../../crds/kubernetes.ts'
+import { parseQuantity } from '../../crds/units.ts'
 
 /**
  * Name of the template of the data volume: of the engine's chart, unless another chart names it
@@ -8,4 +12,47 @@ import type { StatefulSet } from '../../crds/kubernetes.ts'
 export function dataClaimTemplate(statefulSet: StatefulSet | undefined): string {
   const names = statefulSet?.spec.volumeClaimTemplates?.map(({ metadata }) => metadata.name)
   return names?.find((name) => name.endsWith('storage')) ?? 'qdrant-storage'
+}
+
+/** The sizes that the volumes are to have. */
+export function plannedVolumes({ persistence, snapshotPersistence }: ClusterSpec): PlannedVolume[] {
+  return [
+    { field: 'persistence', size: persistence.size },
+    ...(snapshotPersistence.enabled
+      ? [{ field: 'snapshotPersistence' as const, size: snapshotPersistence.size }]
+      : []),
+  ]
+}
+
+/**
+ * Why the volumes of the StatefulSet cannot become what the spec says: helm would fail halfway. Sizes are
+ * compared with the StatefulSet, not with the previous spec, so that a raise that the storage refuses can
+ * be taken back.
+ */
+export function volumeError(
+  { metadata, spec }: VecCluster,
+  statefulSet: StatefulSet,
+): string | undefined {
+  const templates = statefulSet.spec.volumeClaimTemplates ?? []
+  const release = releaseName(metadata.name)
+  const { enabled, storageClassName } = spec.snapshotPersistence
+  const snapshots = templates.find((template) => template.metadata.name.includes('snapshots'))
+  if (enabled !== (snapshots !== undefined)) {
+    return `spec.snapshotPersistence.enabled is fixed at creation: StatefulSet ${release} has it ${enabled ? 'off' : 'on'}`
+  }
+  const dataName = dataClaimTemplate(statefulSet)
+  const data = templates.find((template) => template.metadata.name === dataName)
+  for (const { field, size } of plannedVolumes(spec)) {
+    const live = field === 'persistence' ? data : snapshots
+    const storage = live?.spec.resources?.requests?.storage
+    if (storage === undefined && field === 'snapshotPersistence') {
+      return `spec.${field}.size is fixed at creation: StatefulSet ${release} has none`
+    }
+    if (storage !== undefined && parseQuantity(size) < parseQuantity(storage)) {
+      return `spec.${field}.size cannot be lowered: StatefulSet ${release} has ${storage}`
+    }
+  }
+  if (snapshots === undefined || storageClassName === undefined) return undefined
+  if (snapshots.spec.storageClassName === storageClassName) return undefined
+  return `spec.snapshotPersistence.storageClassName is fixed at creation: StatefulSet ${release} has ${snapshots.spec.storageClassName ?? 'the default class'}`
 }

@@ -6,6 +6,8 @@ import type { UninstallPlan } from '../../crds/contract/job.ts'
 import { HelmError } from '../../crds/contract/errors.ts'
 import type { RunResult, Dependencies } from '../dependencies.ts'
 import { waitForOtherPods } from './helm-release.ts'
+import { finishReplacement } from './stateful-set-replacement.ts'
+import { VolumesNotGrown } from './volumes-not-grown.ts'
 
 export async function uninstall(plan: UninstallPlan, tools: Dependencies): Promise<RunResult> {
   const { helm, log, reporter, signal } = tools
@@ -13,16 +15,21 @@ export async function uninstall(plan: UninstallPlan, tools: Dependencies): Promi
   // helm removes a release in any state, including one that an earlier helm left pending or half
   // removed.
   await waitForOtherPods(release, namespace, tools)
-  log.info({ release, namespace }, 'running helm uninstall --wait')
   try {
+    // Pods without a StatefulSet would remain.
+    await finishReplacement(plan, tools)
+    log.info({ release, namespace }, 'running helm uninstall --wait')
     log.info(
       { release, output: await helm.uninstall(release, namespace, signal) },
       'helm completed',
     )
   } catch (error) {
-    if (!(error instanceof HelmError)) throw error
-    log.error({ release, reason: 'HelmFailed', message: error.message }, 'attempt failed')
-    await reporter.finish({ state: 'Failed', reason: 'HelmFailed', message: error.message })
+    const isReported = error instanceof HelmError || error instanceof VolumesNotGrown
+    if (!isReported) throw error
+    const { message } = error
+    const reason = error instanceof HelmError ? 'HelmFailed' : error.code
+    log.error({ release, reason, message }, 'attempt failed')
+    await reporter.finish({ state: 'Failed', reason, message })
     return 'Failed'
   }
   await reporter.finish({ state: 'Done' })

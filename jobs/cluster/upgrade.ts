@@ -9,6 +9,9 @@ import type { Report } from '../reporter.ts'
 import type { RunResult, Dependencies } from '../dependencies.ts'
 import { LiveStatefulSet, checkSafety } from './safety-checks.ts'
 import { clearPendingRelease, waitForOtherPods } from './helm-release.ts'
+import { finishReplacement } from './stateful-set-replacement.ts'
+import { growVolumes } from './volumes.ts'
+import { VolumesNotGrown } from './volumes-not-grown.ts'
 
 export async function upgrade(plan: UpgradePlan, tools: Dependencies): Promise<RunResult> {
   const { release, namespace } = plan
@@ -28,8 +31,10 @@ async function runHelm(plan: UpgradePlan, tools: Dependencies): Promise<UpgradeR
   const { helm, log, signal } = tools
   const { release, version, namespace } = plan
   try {
+    await finishReplacement(plan, tools)
     const live = await readStatefulSet(plan, tools)
-    const violation = live && (await checkSafety(plan, live, tools))
+    const violation =
+      live && ((await checkSafety(plan, live, tools)) ?? (await growVolumes(plan, live, tools)))
     if (violation !== undefined) {
       log.warn(violation, 'rejected before helm')
       return { state: 'Refused', ...violation }
@@ -48,6 +53,7 @@ async function runHelm(plan: UpgradePlan, tools: Dependencies): Promise<UpgradeR
 const FAILURE_REASONS = [
   [HelmError, 'HelmFailed'],
   [NotReady, 'EngineNotReady'],
+  [VolumesNotGrown, 'VolumesNotGrown'],
 ] as const
 
 async function readApplied(plan: UpgradePlan, tools: Dependencies): Promise<AppliedRelease> {

@@ -43,7 +43,7 @@ t.test('the field reference names each kind with its fields, rules and columns',
   for (const { kind } of RESOURCES) t.match(text, `\n## ${kind}\n`)
   for (const line of [
     '| `replicas` | integer, 1 to 1000 | `1` | Number of nodes; more than 1 requires cluster.enabled. |',
-    '| `persistence.size` | quantity | `10Gi` | Size of each data volume. Immutable. |',
+    '| `persistence.size` | quantity | `10Gi` | Size of each data volume. Can be raised if the StorageClass allows expansion; the pods keep running. |',
     '| `vectors[].distance` | `Cosine`, `Euclid`, `Dot`, `Manhattan` | required |',
     '| `ttl` | duration |  |',
     '- spec.tls.enabled requires spec.tls.secretRef.name',

@@ -46,6 +46,7 @@ export async function jobWorld(t: Test) {
 
   return {
     api,
+    resources: server.resources,
     env,
     uid,
     nodes,

@@ -143,10 +143,11 @@ export class ApiClient {
   async patch(
     reference: Reference,
     patch: object,
-    { subresource }: { subresource?: string } = {},
+    { subresource, dryRun = false }: { subresource?: string; dryRun?: boolean } = {},
   ): Promise<ApiObject> {
     const suffix = subresource === undefined ? '' : `/${subresource}`
-    return this.#json('PATCH', (await this.path(reference)) + suffix, patch, MERGE_PATCH)
+    const search = dryRun ? '?dryRun=All' : ''
+    return this.#json('PATCH', (await this.path(reference)) + suffix + search, patch, MERGE_PATCH)
   }
 
   /** Throws a 404 when there is no such object, a 409 when it has another uid. */

@@ -191,10 +191,15 @@ export class Kubernetes {
 
   /**
    * A merge patch; a patch that contains metadata.uid is rejected with 422 if another object has
-   * taken the name.
+   * taken the name. A dry run makes the API server check it without storing it.
    */
-  async patch(resource: ApiResource, name: string, patch: object): Promise<void> {
-    const path = resourcePath(resource, name)
+  async patch(
+    resource: ApiResource,
+    name: string,
+    patch: object,
+    { dryRun = false }: { dryRun?: boolean } = {},
+  ): Promise<void> {
+    const path = resourcePath(resource, name) + (dryRun ? '?dryRun=All' : '')
     const response = await this.call('PATCH', path, { body: patch, contentType: MERGE_PATCH })
     requireSuccess(response, `PATCH ${path}`)
   }

@@ -141,7 +141,14 @@ export const CLUSTER_CASES = [
     },
   ]),
   ...pairCases('VecCluster', SMALLEST_CLUSTER, [
-    immutable('persistence.size', { persistence: { size: '20Gi' } }),
+    {
+      title: 'persistence.size is compared with the StatefulSet, not by the API server',
+      from: { persistence: { size: '20Gi' } },
+      accepted: { persistence: { size: '10Gi' } },
+      refused: { persistence: { size: '10 GB' } },
+      field: 'spec.persistence.size',
+      because: 'should match',
+    },
     immutable('persistence.storageClassName', { persistence: fast }),
     {
       ...immutable('persistence.storageClassName', { persistence: slow }, { persistence: fast }),

@@ -44,6 +44,18 @@ t.test('only the v that a version begins with is left out', async (t) => {
   t.equal(planOf({ spec: { version: '1.19.0-dev' } }).version, '1.19.0-dev')
 })
 
+t.test('a plan names the sizes of the volumes; its hash covers them', async (t) => {
+  const { persistence } = cluster().spec
+  const grown = { persistence: { ...persistence, size: '20Gi' } }
+  const snapshotPersistence = { enabled: true, size: '5Gi' }
+  t.strictSame(planOf({}).volumes, [{ field: 'persistence', size: '10Gi' }])
+  t.strictSame(planOf({ spec: { ...grown, snapshotPersistence } }).volumes, [
+    { field: 'persistence', size: '20Gi' },
+    { field: 'snapshotPersistence', size: '5Gi' },
+  ])
+  t.not(planOf({ spec: grown }).hash, planOf({}).hash)
+})
+
 t.test('unknown accepted risks are ignored', async (t) => {
   const annotations = { [ANNOTATIONS.acceptRisk]: 'nonsense , shard-loss' }
   t.strictSame(planOf({ annotations }).acceptedRisks, ['shard-loss'])

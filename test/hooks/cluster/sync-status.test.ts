@@ -120,6 +120,57 @@ t.test('a running cluster is not Upgrading when its StatefulSet is not observed'
   t.equal(sync(unseen, context).status.phase, 'Running')
 })
 
+/** Three nodes that were ready, with a StatefulSet that a helm Job replaces. */
+function replaced(parts: Partial<Observed>) {
+  const ready = {
+    type: 'Ready',
+    status: 'True',
+    reason: 'AllReplicasReady',
+    message: '3/3 replicas ready',
+    lastTransitionTime: ago(3000),
+    observedGeneration: 1,
+  } as const
+  const status = { phase: 'Running', appliedRun: 1, readyReplicas: 3, formedNodes: 3 } as const
+  const before = cluster({
+    generation: 2,
+    spec: { replicas: 3 },
+    status: { ...status, helmRelease: 'vec-a', conditions: [ready] },
+  })
+  const { statefulSet: _, ...observed } = running({ cluster: before })
+  const desired = sync({ ...observed, ...parts }, context)
+  const { phase, readyReplicas, formedNodes, conditions = [] } = desired.status
+  const condition = conditions.find(({ type }) => type === 'Ready')
+  return { phase, readyReplicas, formedNodes, ready: condition }
+}
+
+t.test('while a helm Job replaces the StatefulSet, the state of its pods stays', async (t) => {
+  const unobserved = statefulSet(3)
+  delete unobserved.status
+  const jobs = [helmJob({ run: 2 })]
+  for (const parts of [{ jobs }, { jobs, statefulSet: unobserved }]) {
+    t.match(replaced(parts), {
+      phase: 'Running',
+      readyReplicas: 3,
+      formedNodes: 3,
+      ready: { status: 'True', lastTransitionTime: ago(3000), observedGeneration: 1 },
+    })
+  }
+  const counted = statefulSet(3, { readyReplicas: 2 })
+  t.match(replaced({ jobs, statefulSet: counted }), {
+    readyReplicas: 2,
+    ready: { status: 'False', message: '2/3 replicas ready' },
+  })
+})
+
+t.test('a StatefulSet that is missing without a helm Job is reported', async (t) => {
+  t.match(replaced({}), {
+    phase: 'Running',
+    readyReplicas: 0,
+    formedNodes: 3,
+    ready: { status: 'False', message: '0/3 replicas ready: StatefulSet vec-a does not exist' },
+  })
+})
+
 t.test('a StatefulSet that names no number of pods has one', async (t) => {
   const one = statefulSet()
   delete one.spec.replicas

@@ -148,10 +148,10 @@ const volumes: [title: string, desired: Volume, live: string | undefined, messag
     'spec.snapshotPersistence.enabled is fixed at creation: StatefulSet vec-a has it on',
   ],
   [
-    'of another size',
-    { enabled: true, size: '20Gi' },
+    'of a smaller size',
+    { enabled: true, size: '9Gi' },
     '10Gi',
-    'spec.snapshotPersistence.size is fixed at creation: StatefulSet vec-a has 10Gi',
+    'spec.snapshotPersistence.size cannot be lowered: StatefulSet vec-a has 10Gi',
   ],
   [
     'of another class',
@@ -160,6 +160,7 @@ const volumes: [title: string, desired: Volume, live: string | undefined, messag
     'spec.snapshotPersistence.storageClassName is fixed at creation: StatefulSet vec-a has the default class',
   ],
   ['the same, written otherwise', { enabled: true, size: '10240Mi' }, '10Gi'],
+  ['of a greater size', { enabled: true, size: '20Gi' }, '10Gi'],
 ]
 
 for (const [title, snapshotPersistence, live, message] of volumes) {
@@ -168,6 +169,29 @@ for (const [title, snapshotPersistence, live, message] of volumes) {
     t.equal(validateSpec(desired, statefulSet(1, {}, live)), message)
   })
 }
+
+t.test(
+  'data volumes may grow, and never become smaller than those of the StatefulSet',
+  async (t) => {
+    const live = statefulSet()
+    live.spec.volumeClaimTemplates = [
+      {
+        metadata: { name: 'qdrant-storage' },
+        spec: { resources: { requests: { storage: '20Gi' } } },
+      },
+    ]
+    const { persistence } = cluster().spec
+    const errorOf = (size: string) =>
+      validateSpec(cluster({ spec: { persistence: { ...persistence, size } } }), live)
+    t.equal(errorOf('20Gi'), undefined)
+    t.equal(errorOf('0.02Ti'), undefined)
+    t.equal(
+      errorOf('21474836479'),
+      'spec.persistence.size cannot be lowered: StatefulSet vec-a has 20Gi',
+    )
+    t.equal(errorOf('10Gi'), 'spec.persistence.size cannot be lowered: StatefulSet vec-a has 20Gi')
+  },
+)
 
 /** A StatefulSet whose pods have a volume for snapshots. */
 function withSnapshots(volume: object) {

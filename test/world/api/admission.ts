@@ -1,5 +1,6 @@
 /** What the API server checks and fills in for the built-in kinds we use: just what our objects meet. */
 import { createHash } from 'node:crypto'
+import { parseQuantity } from '../../../crds/units.ts'
 import type { ApiObject } from '../client.ts'
 import { equal, isRecord, recordAt, valueAt, type Json } from './json.ts'
 import type { Kind } from './kinds.ts'
@@ -65,7 +66,10 @@ const RULES: Record<string, Rules> = {
       status: { phase: 'Pending', qosClass: 'BestEffort' },
     }),
   },
-  PersistentVolumeClaim: { create: (object) => ({ ...object, status: { phase: 'Pending' } }) },
+  PersistentVolumeClaim: {
+    create: (object) => ({ ...object, status: { phase: 'Pending' } }),
+    causes: claimCauses,
+  },
   Service: { create: withAddress, update: withClusterIp },
   StatefulSet: {
     create: (object) => ({ ...withSpec(object, STATEFUL_SET), status: { replicas: 0 } }),
@@ -153,6 +157,26 @@ function statefulSetCauses(object: ApiObject, old: ApiObject | undefined): Cause
   const list = `${quoted.slice(0, -1).join(', ')} and ${String(quoted.at(-1))}`
   const message = `Forbidden: updates to statefulset spec for fields other than ${list} are forbidden`
   return [...causes, { field: 'spec', message }]
+}
+
+const CLAIM_MUTABLE = ['resources', 'volumeAttributesClassName']
+
+function claimCauses(object: ApiObject, old: ApiObject | undefined): Cause[] {
+  if (old === undefined) return []
+  const fixed = (of: ApiObject) =>
+    Object.fromEntries(
+      Object.entries(recordAt(of, 'spec')).filter(([key]) => !CLAIM_MUTABLE.includes(key)),
+    )
+  if (!equal(fixed(object), fixed(old))) {
+    const message =
+      'Forbidden: spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims'
+    return [{ field: 'spec', message }]
+  }
+  const requested = (of: ApiObject) =>
+    parseQuantity(String(valueAt(of, 'spec.resources.requests.storage')))
+  if (requested(object) >= requested(old)) return []
+  const message = 'Forbidden: field can not be less than status.capacity'
+  return [{ field: 'spec.resources.requests.storage', message }]
 }
 
 function selectorCauses(object: ApiObject): Cause[] {

@@ -55,7 +55,8 @@ export function answerTo(
   const { kind, namespace, name } = route
   if (route.sub === 'scale') return { code: 200, value: answerScale(resources, route, question) }
   const part = partOf(route)
-  if (query.has('dryRun')) throw badRequest('dryRun is not served here')
+  const isDryRun = query.has('dryRun')
+  if (isDryRun && method !== 'PATCH') throw badRequest('dryRun is served for PATCH only')
   const ok = (value: object) => ({ code: 200, value })
   switch (method) {
     case 'GET':
@@ -67,7 +68,11 @@ export function answerTo(
     case 'PATCH': {
       const [type = ''] = contentType.split(';')
       const change = (old: ApiObject) => patched(old, type, body) as ApiObject
-      return ok(resources.update(kind, route, change, part))
+      return ok(
+        isDryRun
+          ? resources.preview(kind, route, change, part)
+          : resources.update(kind, route, change, part),
+      )
     }
     case 'DELETE':
       return ok(remove(resources, question))

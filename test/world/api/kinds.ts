@@ -68,6 +68,7 @@ const BUILT_IN: Record<string, Record<string, Row>> = {
       cluster: true,
     },
   },
+  'storage.k8s.io/v1': { StorageClass: { plural: 'storageclasses', short: 'sc', cluster: true } },
   'networking.k8s.io/v1': { NetworkPolicy: { plural: 'networkpolicies', generation: true } },
   'policy/v1': {
     PodDisruptionBudget: {

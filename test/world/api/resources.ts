@@ -2,6 +2,7 @@
  * Every object of the embedded API and the rules under which it changes, as the generic registry of
  * a Kubernetes API server applies them. The HTTP side and the controllers both work on this.
  */
+import { parseQuantity } from '../../../crds/units.ts'
 import { admit } from '../admission/admit.ts'
 import { Invalid } from '../admission/invalid.ts'
 import type { ApiObject } from '../client.ts'
@@ -70,11 +71,25 @@ export class Resources {
       throw alreadyExists(kind, object.metadata.name)
     }
     this.#checkServiceAccount(kind, object)
-    return this.store.put(kind, object)
+    return this.store.put(kind, this.#withDefaultClass(kind, object))
   }
 
   /** Stores what `change` makes of the object; `change` may be given an object that is frozen. */
   update(
+    kind: Kind,
+    at: { namespace: string; name: string },
+    change: (old: ApiObject) => ApiObject,
+    part: Part = 'object',
+  ): ApiObject {
+    const old = this.get(kind, at.namespace, at.name)
+    const next = this.preview(kind, at, change, part)
+    if (equal(next, old)) return old
+    const ends = next.metadata.deletionTimestamp !== undefined && !isHeld(next)
+    return ends ? this.store.remove(kind, next) : this.store.put(kind, next)
+  }
+
+  /** The object as an update would store it, checked in the same way: a dry run. */
+  preview(
     kind: Kind,
     at: { namespace: string; name: string },
     change: (old: ApiObject) => ApiObject,
@@ -89,9 +104,7 @@ export class Resources {
     }
     const next = this.#next(kind, given, old, part)
     next.metadata.resourceVersion = old.metadata.resourceVersion ?? ''
-    if (equal(next, old)) return old
-    const ends = next.metadata.deletionTimestamp !== undefined && !isHeld(next)
-    return ends ? this.store.remove(kind, next) : this.store.put(kind, next)
+    return next
   }
 
   /** Returns the last state of the object, and whether it is gone. */
@@ -124,6 +137,7 @@ export class Resources {
     }
     const causes = metadataUpdateCauses(given.metadata, next, old)
     if (causes.length > 0) throw invalid(kind, old.metadata.name, causes)
+    if (part === 'object') this.#checkExpansion(kind, next, old)
     return this.#admitted(kind, next, old)
   }
 
@@ -159,10 +173,42 @@ export class Resources {
     throw forbidden(kind, name, why)
   }
 
+  /** A claim without a class gets the default one, if there is one. */
+  #withDefaultClass(kind: Kind, object: ApiObject): ApiObject {
+    const spec = recordAt(object, 'spec')
+    if (kind.kind !== 'PersistentVolumeClaim' || 'storageClassName' in spec) return object
+    const found = this.store
+      .list(this.kinds.of('storage.k8s.io/v1', 'StorageClass'))
+      .find(({ metadata }) => metadata.annotations?.[DEFAULT_CLASS] === 'true')
+    if (found === undefined) return object
+    return { ...object, spec: { ...spec, storageClassName: found.metadata.name } }
+  }
+
+  /** The admission plugin PersistentVolumeClaimResize, in its words. */
+  #checkExpansion(kind: Kind, object: ApiObject, old: ApiObject): void {
+    if (kind.kind !== 'PersistentVolumeClaim' || requestOf(object) <= requestOf(old)) return
+    const { name } = object.metadata
+    if (valueAt(old, 'status.phase') !== 'Bound') {
+      throw forbidden(kind, name, 'Only bound persistent volume claims can be expanded')
+    }
+    const classes = this.kinds.of('storage.k8s.io/v1', 'StorageClass')
+    const storageClass = this.find(classes, '', String(valueAt(old, 'spec.storageClassName')))
+    if (storageClass?.['allowVolumeExpansion'] === true) return
+    const why =
+      'only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize'
+    throw forbidden(kind, name, why)
+  }
+
   #defineKinds(): void {
     const definitions = this.kinds.of('apiextensions.k8s.io/v1', 'CustomResourceDefinition')
     this.kinds.define(this.store.list(definitions))
   }
+}
+
+const DEFAULT_CLASS = 'storageclass.kubernetes.io/is-default-class'
+
+function requestOf(claim: ApiObject): number {
+  return parseQuantity(String(valueAt(claim, 'spec.resources.requests.storage')))
 }
 
 /** The part of the object that an update may write; the rest stays unchanged. */

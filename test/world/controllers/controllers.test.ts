@@ -275,6 +275,98 @@ t.test('a new template rolls the highest pod first; fewer replicas leave the cla
   t.equal((await client.list('v1', 'PersistentVolumeClaim', { namespace: 'ns' })).items.length, 2)
 })
 
+t.test('a StatefulSet adopts the pods that an earlier one left, without a restart', async (t) => {
+  const { client, until } = await world(t)
+  const pods = async () => (await client.list('v1', 'Pod', { namespace: 'ns' })).items
+  const ready = async () => (await client.get(setAt))?.status as { readyReplicas?: number }
+  const uids = async () => (await pods()).map(({ metadata }) => metadata.uid)
+  const { uid } = (await client.create(statefulSet('1.18.3', 2))).metadata
+  await until(async () => (await ready()).readyReplicas === 2)
+  const before = await uids()
+  await client.delete(setAt, { propagation: 'Orphan', uid: uid ?? '' })
+  await until(async () => (await client.get(setAt)) === undefined)
+  t.strictSame(await uids(), before)
+  t.ok((await pods()).every(({ metadata }) => metadata.ownerReferences === undefined))
+
+  const stranger = { ...statefulSet('1.18.3', 2).spec.template, apiVersion: 'v1', kind: 'Pod' }
+  const named = (name: string, labels: object) => ({
+    ...stranger,
+    metadata: { name, namespace: 'ns', labels },
+  })
+  await client.create(named('e-x', { app: 'e' }))
+  await client.create(named('e-7', { app: 'other' }))
+  const next = await client.create(statefulSet('1.18.3', 2))
+  await until(async () => (await ready()).readyReplicas === 2)
+  const owners = (await pods()).map(({ metadata }) => [
+    metadata.name,
+    metadata.ownerReferences?.[0]?.uid,
+  ])
+  t.strictSame(owners, [
+    ['e-0', next.metadata.uid],
+    ['e-1', next.metadata.uid],
+    ['e-7', undefined],
+    ['e-x', undefined],
+  ])
+  t.strictSame((await uids()).slice(0, 2), before)
+})
+
+t.test('a bound volume grows if its class allows it; a dry run changes nothing', async (t) => {
+  const { client, until } = await world(t)
+  const at = (name: string) => ({
+    ...{ apiVersion: 'v1', kind: 'PersistentVolumeClaim', namespace: 'ns' },
+    name: `data-e-${name}`,
+  })
+  for (const [name, allowVolumeExpansion] of [
+    ['fast', true],
+    ['fixed', false],
+  ] as const) {
+    const metadata = { name, namespace: '' }
+    const kind = { apiVersion: 'storage.k8s.io/v1', kind: 'StorageClass' }
+    await client.create({ ...kind, metadata, provisioner: 'x', allowVolumeExpansion })
+  }
+  const size = (storage: string) => ({ spec: { resources: { requests: { storage } } } })
+  const set = statefulSet('1.18.3', 1)
+  const claim = {
+    metadata: { name: 'data' },
+    spec: { storageClassName: 'fast', ...size('1Gi').spec },
+  }
+  await client.create({ ...set, spec: { ...set.spec, volumeClaimTemplates: [claim] } })
+  await until(async () => (await client.get(at('0')))?.status !== undefined)
+  t.strictSame((await client.get(at('0')))?.status, {
+    phase: 'Bound',
+    capacity: { storage: '1Gi' },
+  })
+
+  t.match(await client.patch(at('0'), size('2Gi'), { dryRun: true }), size('2Gi'))
+  t.match(await client.get(at('0')), size('1Gi'))
+  await client.patch(at('0'), size('2Gi'))
+  t.match((await client.get(at('0')))?.status, { capacity: { storage: '1Gi' } })
+  await until(async () =>
+    JSON.stringify((await client.get(at('0')))?.status).includes('"storage":"2Gi"'),
+  )
+  await t.rejects(client.patch(at('0'), size('1Gi')), { message: /can not be less than/ })
+  await t.rejects(client.patch(at('0'), { spec: { storageClassName: 'fixed' } }), {
+    message: /spec is immutable after creation except resources\.requests/,
+  })
+
+  const metadata = { name: 'data-e-fixed', namespace: 'ns' }
+  const fixed = { storageClassName: 'fixed', ...size('1Gi').spec }
+  await client.create({
+    ...{ apiVersion: 'v1', kind: 'PersistentVolumeClaim' },
+    metadata,
+    spec: fixed,
+  })
+  await t.rejects(client.patch(at('fixed'), size('2Gi')), {
+    status: 403,
+    message: /Only bound persistent volume claims can be expanded/,
+  })
+  await client.patch(at('fixed'), { status: { phase: 'Bound' } }, { subresource: 'status' })
+  await t.rejects(client.patch(at('fixed'), size('2Gi'), { dryRun: true }), {
+    status: 403,
+    message: /the storageclass that provisions the pvc must support resize/,
+  })
+})
+
 t.test('a pod killed with its node costs no attempt where the policy ignores that', async (t) => {
   const { client, until, controllers, get } = await world(t)
   const onPodConditions = [{ type: 'DisruptionTarget', status: 'True' }]

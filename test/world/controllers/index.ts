@@ -11,6 +11,7 @@ import { startKubelet, type Kubelet } from './kubelet.ts'
 import { namespaceController } from './namespaces.ts'
 import { run } from './queue.ts'
 import { statefulSetController } from './stateful-sets.ts'
+import { volumeResizer } from './volumes.ts'
 
 export interface Controllers {
   kubelet: Kubelet
@@ -51,6 +52,7 @@ export function startControllers(options: ControllerOptions): Controllers {
       namespaceController(resources),
       jobController(resources, clock),
       statefulSetController(resources),
+      volumeResizer(resources),
     ].map((controller) => run(resources, clock, controller))
   let running = start()
   const stop = () => {

@@ -5,12 +5,15 @@
 import { createHash } from 'node:crypto'
 import { equal } from '../api/json.ts'
 import type { Resources } from '../api/resources.ts'
+import { matches } from '../api/selectors.ts'
 import { controllerOf, controllerReference, isDeleting, type ApiObject } from '../client.ts'
 import { hasEnded, isReady, podsOf, type Pod, type Template } from './objects.ts'
 import type { Controller } from './queue.ts'
+import { boundStatus } from './volumes.ts'
 
 interface SetSpec {
   replicas: number
+  selector: { matchLabels: Record<string, string> }
   serviceName?: string
   podManagementPolicy: string
   updateStrategy: { type: string; rollingUpdate?: { partition?: number } }
@@ -37,9 +40,30 @@ export function statefulSetController(resources: Resources): Controller {
       if (found === undefined) return
       const set = found as StatefulSet
       const revision = revisionOf(set)
-      if (!isDeleting(set)) arrange(resources, set, revision)
+      if (!isDeleting(set)) {
+        adopt(resources, set)
+        arrange(resources, set, revision)
+      }
       writeStatus(resources, set, revision)
     },
+  }
+}
+
+/** Pods without a controller that the selector matches and that have a name of this set. */
+function adopt(resources: Resources, set: StatefulSet): void {
+  const { namespace = '', name } = set.metadata
+  const kind = resources.kinds.of('v1', 'Pod')
+  for (const pod of resources.store.list(kind, namespace) as Pod[]) {
+    const isOfThisSet = new RegExp(`^${name}-[0-9]+$`).test(pod.metadata.name)
+    if (!isOfThisSet || isDeleting(pod) || controllerOf(pod) !== undefined) continue
+    if (!matches(pod.metadata.labels, set.spec.selector.matchLabels)) continue
+    resources.update(kind, { namespace, name: pod.metadata.name }, (old) => ({
+      ...old,
+      metadata: {
+        ...old.metadata,
+        ownerReferences: [...(old.metadata.ownerReferences ?? []), controllerReference(set)],
+      },
+    }))
   }
 }
 
@@ -127,7 +151,7 @@ function makeClaim(resources: Resources, namespace: string, name: string, spec: 
     ...{ apiVersion: 'v1', kind: 'PersistentVolumeClaim', metadata },
     spec,
   })
-  const bound = (old: ApiObject) => ({ ...old, status: { phase: 'Bound' } })
+  const bound = (old: ApiObject) => ({ ...old, status: boundStatus(old) })
   resources.update(kind, { namespace, name }, bound, 'status')
 }
 
