@@ -5,7 +5,7 @@
 import { Type, type Static } from '@sinclair/typebox'
 import type { VecBackup } from './backup.ts'
 import { backupFolder } from './contract/backup-keys.ts'
-import { CollectionMapping, CollectionNames } from './engine-fields.ts'
+import { CollectionMapping, CollectionName, CollectionNames } from './engine-fields.ts'
 import {
   AGE_COLUMN,
   Count,
@@ -37,6 +37,26 @@ const spec = Type.Object(
       CollectionNames({ description: 'Collections to restore; default: all of the backup.' }),
     ),
     collectionMapping: CollectionMapping(),
+    shards: Type.Optional(
+      Type.Array(
+        Type.Object({
+          collection: CollectionName({ description: 'A collection that exists at the target.' }),
+          ids: Type.Array(Type.Integer({ minimum: 0 }), {
+            minItems: 1,
+            maxItems: 1024,
+            'x-kubernetes-list-type': 'set',
+            description:
+              'Ids of its shards, as the condition ShardsPlaced of the VecCluster names them.',
+          }),
+        }),
+        {
+          minItems: 1,
+          maxItems: 100,
+          description:
+            'Restores only these shards, whose replicas are all lost; needs a backup by shard. A node that has no replica takes the shard, and no other data changes.',
+        },
+      ),
+    ),
     priority: Enum(['snapshot', 'replica', 'no_sync'], {
       default: 'snapshot',
       description:
@@ -59,6 +79,10 @@ const spec = Type.Object(
       [
         'has(self.backupRef) != has(self.source)',
         'exactly one of spec.backupRef and spec.source is required',
+      ],
+      [
+        "!has(self.shards) || !(has(self.collections) || size(self.collectionMapping) > 0 || has(self.replicationFactor) || self.priority != 'snapshot')",
+        'spec.shards excludes spec.collections, spec.collectionMapping, spec.replicationFactor and every spec.priority but snapshot',
       ],
       ['self == oldSelf', 'spec is immutable'],
     ),

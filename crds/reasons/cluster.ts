@@ -351,8 +351,8 @@ export const CLUSTER_REASONS: readonly Reason[] = [
     event: 'Warning',
     messages: [
       'node <n> has lost its data (<evidence>): every shard on it has an Active replica on another node, so it can be replaced: annotate the VecCluster with vec-operator.dev/replace="<n>"',
-      'node <n> has lost its data (<evidence>): no other node has an Active replica of <shards>: restore them from a backup, or delete their collections; the newest Completed backups: <backups>',
-      'node <n> has lost its data (<evidence>): no other node has an Active replica of <shards>: restore them from a backup, or delete their collections; no Completed VecBackup of the cluster exists',
+      'node <n> has lost its data (<evidence>): no other node has an Active replica of <shards>: restore them from a backup (a VecRestore with spec.shards), or delete their collections; the newest Completed backups: <backups>',
+      'node <n> has lost its data (<evidence>): no other node has an Active replica of <shards>: restore them from a backup (a VecRestore with spec.shards), or delete their collections; no Completed VecBackup of the cluster exists',
     ],
     cause:
       'The volume of the node was deleted or replaced, or its Kubernetes node with a local volume is gone. The engine does not let an empty node take the place of one that still has shards, so the pod restarts again and again.',

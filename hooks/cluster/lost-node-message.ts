@@ -30,5 +30,5 @@ function unsafeAdvice(shards: string[], backups: string[]): string {
     backups.length === 0
       ? 'no Completed VecBackup of the cluster exists'
       : `the newest Completed backups: ${backups.join(', ')}`
-  return `no other node has an Active replica of ${names}: restore them from a backup, or delete their collections; ${source}`
+  return `no other node has an Active replica of ${names}: restore them from a backup (a VecRestore with spec.shards), or delete their collections; ${source}`
 }

@@ -26,6 +26,7 @@ import {
 } from '../restore/target-checks.ts'
 import {
   booleanFlag,
+  CliError,
   CLUSTER_FLAGS,
   EXIT_CODES,
   JSON_FLAG,
@@ -69,6 +70,9 @@ interface CollectionPreview {
 async function previewRestore(call: Invocation): Promise<number> {
   const access = await call.connect()
   const restore = await readRestore(call, access)
+  if (restore.spec.shards !== undefined) {
+    throw new CliError('restore plan shows restores of whole collections, and spec.shards is set')
+  }
   const { bucket, work: context, readSource } = await openInspection(restore, call, access)
   try {
     const manifest = await readSource()

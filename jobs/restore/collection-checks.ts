@@ -37,7 +37,7 @@ export async function checkCollection(
     checkObjects(source, context),
     retryTransient(context, () => findCollection(name, context)),
   ])
-  if (target !== undefined) checkSameSchema(name, source, target.live)
+  if (target !== undefined) checkSameSchema(name, source, target.live.config.params)
   const view = target && (await retryTransient(context, () => readShardView(name, context)))
   if (view === undefined) checkShardIds(item)
   const resolved = withTargetIds(item, view)
@@ -80,9 +80,10 @@ export async function readShardView(name: string, context: PreflightContext): Pr
   return view
 }
 
-async function checkObjects(
+/** Throws `Rejected` unless every snapshot is in the bucket with its size. */
+export async function checkObjects(
   { snapshots }: RestoreItem['source'],
-  context: PreflightContext,
+  context: Pick<PreflightContext, 'bucket' | 'tools'>,
 ): Promise<void> {
   const { bucket, tools } = context
   const groups = snapshots.map((snapshot) => [snapshot])
@@ -96,12 +97,12 @@ async function checkObjects(
 }
 
 /** Settings that PATCH can change are not compared: config.ts sets them as in the backup. */
-function checkSameSchema(
+export function checkSameSchema(
   name: string,
   source: RestoreItem['source'],
-  live: RestoreCollectionInfo,
+  params: PlainObject,
 ): void {
-  const [recorded, current] = [immutableParams(source.config), immutableParams(live.config)]
+  const [recorded, current] = [immutableParams(source.config.params), immutableParams(params)]
   for (const part of ['vectors', 'sparse_vectors', 'shard_number', 'sharding_method']) {
     const [expected, actual] = [
       recorded[part] ?? defaultValue(part),
@@ -117,7 +118,7 @@ function checkSameSchema(
   }
 }
 
-function immutableParams({ params }: RestoreCollectionInfo['config']): PlainObject {
+function immutableParams(params: PlainObject): PlainObject {
   return {
     ...params,
     vectors: vectorFields(params['vectors'], DENSE_FIELDS),

@@ -69,12 +69,14 @@ async function hasCompleted(attempt: RecoveryAttempt, context: RunContext): Prom
 
 /**
  * Waits until the recoveries that an earlier pod of this restore may have left on the nodes have
- * ended, and every other recovery of this collection too. Throws if this cannot be confirmed.
+ * ended, and every other recovery of this collection on these nodes too, by default on all. Throws
+ * if this cannot be confirmed.
  */
 export async function waitForEarlierRecoveries(
   item: RestoreItem,
   { running }: Pick<Checkpoint, 'running'>,
   context: RunContext,
+  nodes?: readonly number[],
 ): Promise<void> {
   const { name, method } = item
   if (running !== 'unknown') {
@@ -83,7 +85,7 @@ export async function waitForEarlierRecoveries(
       running.map((recovery) => waitForRecoveryEnd(name, recovery, limitMs, context)),
     )
   }
-  const isKnown = await waitForIdle(item, context)
+  const isKnown = await waitForIdle(item, context, nodes)
   if (running !== 'unknown' || (method === 'Node' && isKnown)) return
   throw new EngineError(
     `an earlier release of the operator started to restore ${name}, and the engine does not report whether a node is still recovering it: restart the pods of the target and create the VecRestore again`,

@@ -14,10 +14,12 @@ import type { Dependencies, RunResult } from '../dependencies.ts'
 import { ResourceDeleted, Superseded, type Report } from '../reporter.ts'
 import { isReportable, reportReason, RetryBudget, retryTransient, withHint } from '../retry.ts'
 import { restoreAliases } from './aliases.ts'
+import { attemptCollection } from './attempt-collection.ts'
 import { isPartlyRestored, isStarted, type Checkpoint } from './checkpoint.ts'
 import { checkCollection, readShardView } from './collection-checks.ts'
 import { engineOn, targetTopology, type RunContext } from './context.ts'
 import { detectDeliveryModes } from './deliver-snapshot.ts'
+import { restoreLostShards } from './lost-shards.ts'
 import { manifestFolder, readManifest, selectItems, unverifiableNotes } from './manifest.ts'
 import { emptyLoad, planPlacement } from './placement.ts'
 import {
@@ -86,7 +88,8 @@ async function attempt({ plan, spec, tools, bucket }: AttemptOptions): Promise<F
   }
   const context: RunContext = { plan, tools, bucket, progress, ...settings, ...shared }
   try {
-    await restoreAll(spec, context)
+    if (spec.shards === undefined) await restoreAll(spec, context)
+    else await restoreLostShards(spec.shards, context)
     await tools.reporter.verifyOwnership()
     return finalReport(progress)
   } catch (error) {
@@ -282,26 +285,6 @@ async function recoverSnapshots(
   if (item.method === 'Node') return recoverNodes(item, context, checkpoint.nodesDone)
   if (!isPartlyRestored(checkpoint)) await moveShards(item, context)
   await recoverShards(item, context, checkpoint.shardsDone)
-}
-
-/** Returns whether `act` succeeded. An error that a user can fix fails this collection only. */
-async function attemptCollection(
-  name: string,
-  act: () => Promise<void>,
-  context: RunContext,
-): Promise<boolean> {
-  const { tools, progress } = context
-  try {
-    await act()
-    return true
-  } catch (error) {
-    tools.signal.throwIfAborted()
-    if (!isReportable(error)) throw error
-    const message = withHint(error.message)
-    tools.log.error({ collection: name, reason: message }, `collection ${name} failed`)
-    progress.failed(name, message)
-    return false
-  }
 }
 
 function finalReport(progress: Progress): FinalReport {

@@ -4,7 +4,7 @@
  */
 import { Type, type Static } from '@sinclair/typebox'
 import { EngineError } from '../../../crds/contract/errors.ts'
-import { CREATE_TIMEOUT_SECONDS } from '../../../crds/contract/limits.ts'
+import { CREATE_TIMEOUT_SECONDS, LONG_CALL_TIMEOUT_SECONDS } from '../../../crds/contract/limits.ts'
 import type { Engine } from './client.ts'
 import { BooleanResult } from './responses.ts'
 import { estimateBytes, LocalShard } from './statistics.ts'
@@ -12,6 +12,7 @@ import { collectionPath } from './transport.ts'
 
 /** Limit for a read: a node that takes longer does not answer. */
 const READ_MS = 10_000
+const LONG_CALL_MS = LONG_CALL_TIMEOUT_SECONDS * 1000
 const TELEMETRY_SECONDS = 10
 /** The engine answers when its own limit expires; the client must still be waiting then. */
 const CONSENSUS_CALL_MS = (CREATE_TIMEOUT_SECONDS + 5) * 1000
@@ -70,11 +71,14 @@ const ShardTelemetry = Type.Object({
           id: Type.String(),
           config: Type.Optional(
             Type.Object({
-              params: Type.Object({
-                replication_factor: Type.Optional(
-                  Type.Union([Type.Integer({ minimum: 1 }), Type.Null()]),
-                ),
-              }),
+              params: Type.Composite([
+                Type.Record(Type.String(), Type.Unknown()),
+                Type.Object({
+                  replication_factor: Type.Optional(
+                    Type.Union([Type.Integer({ minimum: 1 }), Type.Null()]),
+                  ),
+                }),
+              ]),
             }),
           ),
           shards: Type.Optional(
@@ -97,6 +101,8 @@ const ShardTelemetry = Type.Object({
 /** What a node knows about a collection without asking the other nodes. */
 export interface CollectionFacts {
   factor: number | undefined
+  /** The engine's parameters of the collection. */
+  params: Record<string, unknown> | undefined
   /** Estimated bytes of the replicas on this node, by shard. */
   bytes: Map<number, number>
 }
@@ -156,9 +162,19 @@ export class EngineShards {
           const estimated = local == null ? undefined : estimateBytes(local)
           if (estimated !== undefined) bytes.set(id, estimated)
         }
-        return [name, { factor: config?.params.replication_factor ?? undefined, bytes }]
+        return [
+          name,
+          { factor: config?.params.replication_factor ?? undefined, params: config?.params, bytes },
+        ]
       }),
     )
+  }
+
+  /** Exact number of points of the replica of this shard on this node. */
+  async count(collection: string, shard: number, signal?: AbortSignal): Promise<number> {
+    const path = `${collectionPath(collection)}/shards/${shard}/points/count`
+    const options = { body: { exact: true }, signal, timeoutMs: LONG_CALL_MS }
+    return (await this.#engine.call('POST', path, Count, options)).count
   }
 
   /** Whether the replica of this shard on this node can be read. */

@@ -111,7 +111,10 @@ export function zonesOf(view: ClusterView, { replicas }: ShardView, except?: num
 }
 
 /** Bytes on each peer, once the unfinished moves have ended. */
-export function bytesByPeer(view: ClusterView, { moves }: DesiredShards): Map<number, number> {
+export function bytesByPeer(
+  view: ClusterView,
+  { moves }: Pick<DesiredShards, 'moves'>,
+): Map<number, number> {
   const load = new Map(view.peers.map(({ id }) => [id, 0]))
   for (const { collection, id, bytes, replicas } of shardsOf(view)) {
     for (const { peer } of replicas) {

@@ -22,7 +22,7 @@ t.test('a node without a last replica can be replaced, also if another one has s
 t.test('five shards are listed, and the rest is counted', async (t) => {
   const lost = (count: number) => messageWith([{ peer: 102, shards: shards(count) }])
   const end =
-    ': restore them from a backup, or delete their collections; no Completed VecBackup of the cluster exists'
+    ': restore them from a backup (a VecRestore with spec.shards), or delete their collections; no Completed VecBackup of the cluster exists'
   const five = 'docs/0, docs/1, docs/2, docs/3, docs/4'
   t.equal(lost(5), `${START}no other node has an Active replica of ${five}${end}`)
   t.equal(lost(7), `${START}no other node has an Active replica of ${five} and 2 more${end}`)

@@ -133,7 +133,7 @@ t.test('a lost node with the last replica of a shard: which one, and the backups
   const onlyOn = [{ peer: 102, shards: ['docs/3', 'docs/5'] }]
   const message = (summary: Partial<ShardsSummary>) => placed({ ...LOST, onlyOn, ...summary })?.[2]
   const start =
-    'node 2 has lost its data (its volume is a new one): no other node has an Active replica of docs/3, docs/5: restore them from a backup, or delete their collections; '
+    'node 2 has lost its data (its volume is a new one): no other node has an Active replica of docs/3, docs/5: restore them from a backup (a VecRestore with spec.shards), or delete their collections; '
   t.equal(message({ backups: ['ns/b'] }), `${start}the newest Completed backups: ns/b`)
   t.equal(message({}), `${start}no Completed VecBackup of the cluster exists`)
 })

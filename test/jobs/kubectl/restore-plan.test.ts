@@ -37,6 +37,14 @@ t.test('a backup of one node by shard is planned into three', async (t) => {
   }
   t.match(planned.out, /\n +NODE +RECEIVES +CAPACITY\nok +0 +\S+ \S+ +100 GiB\nok +1 .*\nok +2 /)
 
+  const { replicationFactor: _, ...refs } = spec
+  const single = { ...restore, spec: { ...refs, shards: [{ collection: 'docs', ids: [0] }] } }
+  const singleFile = join(t.testdirName, 'single.yaml')
+  writeFileSync(singleFile, stringify(single))
+  const refused = await type('restore', 'plan', '--file', singleFile)
+  t.equal(refused.code, EXIT_CODES.failure)
+  t.match(refused.err, /spec\.shards is set/)
+
   const json = await type('restore', 'plan', '--file', file, '--json')
   const { shards } = JSON.parse(json.out) as { shards: { node: number; copies: number[] }[] }
   t.strictSame(shards.map(({ node }) => node).toSorted(), [0, 1, 2], 'one on each node')

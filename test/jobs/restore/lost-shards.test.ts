@@ -1,0 +1,207 @@
+/** Restores of single shards (`spec.shards`) into a cluster that has lost a node, against doubles. */
+import t, { type Test } from 'tap'
+import { EXIT } from '../../../crds/contract/job.ts'
+import type { ShardManifest } from '../../../crds/contract/manifest.ts'
+import type { RestoreSpec } from '../../../crds/restore.ts'
+import { startBucket, startEngine } from '../engine-and-bucket.ts'
+import { ask, placement, readCollectionState } from './collection-state.ts'
+import { MANIFEST, run, runToDone } from './restore-fixture.ts'
+import { restoreWorld } from './restore-world.ts'
+
+const POINTS = 40
+/** The node that is lost. */
+const LOST = 2
+
+/** `docs` has one replica of each of its shards, is backed up, and node 2 is lost. */
+async function lostNode(t: Test, { method = 'Shard' }: { method?: 'Shard' | 'Node' } = {}) {
+  const bucket = await startBucket<ShardManifest>(t, () => MANIFEST)
+  const target = await startEngine(t, 3)
+  const { engine, nodes, urls } = target
+  const [first = ''] = urls
+  engine.createCollection('docs', 6, 1)
+  const points = Array.from({ length: POINTS }, (_, id) => ({ id, vector: {}, payload: { id } }))
+  await ask(first, 'PUT', '/collections/docs/points?wait=true', { points })
+  const world = await restoreWorld(t, { ports: target.ports, endpoint: bucket.s3.url, method })
+  const { code, log } = await world.run()
+  t.equal(code, EXIT.done, code === EXIT.done ? 'backed up' : log)
+  const before = await readCollectionState([first], 'docs')
+  const [view = []] = await placement(urls, 'docs')
+  const ids = view.flatMap((replica) => {
+    const [, id = '', node = ''] = /^(\d+) on (\d)/.exec(replica) ?? []
+    return Number(node) === LOST ? [Number(id)] : []
+  })
+  await nodes[LOST]?.close()
+  const remaining = urls.slice(0, LOST)
+  const uploads: string[] = []
+  for (const [ordinal, node] of nodes.slice(0, LOST).entries()) {
+    node.misbehave(({ path }) => {
+      if (path.at(-1) === 'upload') uploads.push(`${path[3]} on ${ordinal}`)
+      return undefined
+    })
+  }
+  return { ...target, ...bucket, world, before, ids, remaining, uploads }
+}
+
+type LostNode = Awaited<ReturnType<typeof lostNode>>
+
+/** The error of the collection, or of the whole restore. */
+async function errorOf({ world }: LostNode, spec: Partial<RestoreSpec>) {
+  const restore = await world.restore(spec)
+  const { code } = await run(restore)
+  const { collections = [], error } = await restore.result()
+  return { code, error: collections[0]?.error ?? error }
+}
+
+/** Replicas on the nodes that answer. */
+async function replicas({ remaining }: LostNode) {
+  const views = await placement(remaining, 'docs')
+  return views.map((view) => view.filter((replica) => !replica.includes(' on -1 ')))
+}
+
+t.test('the named shards come back on nodes that have none, and no other changes', async (t) => {
+  const stage = await lostNode(t)
+  const { world, ids, remaining, before, uploads } = stage
+  t.equal(ids.length, 2)
+  const others = await replicas(stage)
+  const restore = await world.restore({ shards: [{ collection: 'docs', ids }] })
+  const log = await runToDone(t, restore)
+  for (const url of remaining) t.strictSame(await readCollectionState([url], 'docs'), before, url)
+  t.equal(uploads.length, 2)
+  t.strictSame(
+    new Set(uploads.map((upload) => upload.split(' on ')[1])),
+    new Set(['0', '1']),
+    'each node takes one',
+  )
+  const [view = [], other] = await replicas(stage)
+  t.strictSame(view, other)
+  t.strictSame(
+    view.filter((replica) => !ids.includes(Number(replica.split(' ')[0]))),
+    others[0],
+  )
+  t.match(log, /shards of docs restored/)
+  const { completed, total, collections } = await restore.result()
+  t.strictSame([completed, total], [1, 1])
+  t.equal(collections?.[0]?.status, 'Completed')
+})
+
+t.test('a shard with an Active replica is not restored', async (t) => {
+  const stage = await lostNode(t)
+  const held = [0, 1, 2, 3, 4, 5].find((id) => !stage.ids.includes(id)) ?? 0
+  const { code, error } = await errorOf(stage, { shards: [{ collection: 'docs', ids: [held] }] })
+  t.equal(code, EXIT.failed)
+  t.match(
+    error,
+    new RegExp(
+      `^shard ${held} of docs has an Active replica on node \\d: there is nothing to rest`,
+    ),
+  )
+  t.strictSame(stage.uploads, [])
+})
+
+t.test('after a restore the same one finds nothing to do, and overwrites nothing', async (t) => {
+  const stage = await lostNode(t)
+  const { world, ids, remaining } = stage
+  const shards = [{ collection: 'docs', ids }]
+  await runToDone(t, await world.restore({ shards }))
+  const [first = ''] = remaining
+  const points = [{ id: 500, vector: {}, payload: { late: true } }]
+  await ask(first, 'PUT', '/collections/docs/points?wait=true', { points })
+  const after = await readCollectionState([first], 'docs')
+  stage.uploads.length = 0
+  const { code, error } = await errorOf(stage, { shards })
+  t.equal(code, EXIT.failed)
+  t.match(error, /there is nothing to restore/)
+  t.strictSame(stage.uploads, [])
+  t.strictSame(await readCollectionState([first], 'docs'), after)
+})
+
+t.test(
+  'requests that do not fit the backup or the target are rejected before anything changes',
+  async (t) => {
+    const stage = await lostNode(t)
+    const cases: [string, NonNullable<RestoreSpec['shards']>, RegExp][] = [
+      [
+        'an unknown collection',
+        [{ collection: 'nope', ids: [0] }],
+        /^Collections not present in backup: nope/,
+      ],
+      [
+        'an unknown shard',
+        [{ collection: 'docs', ids: [0, 17] }],
+        /^shards of collection docs not present in backup: 17/,
+      ],
+    ]
+    for (const [title, shards, message] of cases) {
+      const { code, error } = await errorOf(stage, { shards })
+      t.equal(code, EXIT.failed, title)
+      t.match(error, message, title)
+    }
+    const { engine, ids } = stage
+    const shards = [{ collection: 'docs', ids }]
+    const docs = engine.collections.get('docs')
+    engine.removeCollection('docs')
+    t.match(
+      (await errorOf(stage, { shards })).error,
+      /^collection docs does not exist: restore it as a whole/,
+    )
+    engine.createCollection('docs', 5, 1)
+    t.match(
+      (await errorOf(stage, { shards })).error,
+      /with other shards or shard keys than in the backup/,
+    )
+    engine.removeCollection('docs')
+    if (docs !== undefined) {
+      docs.config.params['vectors'] = { size: 3, distance: 'Cosine' }
+      engine.collections.set('docs', docs)
+    }
+    t.match(
+      (await errorOf(stage, { shards })).error,
+      /^collection docs is at the target with other vectors/,
+    )
+    t.strictSame(stage.uploads, [])
+  },
+)
+
+t.test('a backup by node has no single shards', async (t) => {
+  const stage = await lostNode(t, { method: 'Node' })
+  const { error } = await errorOf(stage, { shards: [{ collection: 'docs', ids: stage.ids }] })
+  t.equal(error, 'spec.shards needs a backup with spec.method Shard')
+})
+
+t.test('an upload that breaks off is repeated on the same node', async (t) => {
+  const stage = await lostNode(t)
+  const { world, s3, ids, remaining, before } = stage
+  let cuts = 1
+  s3.misbehave(({ operation, key }) =>
+    operation === 'GetObject' && key.includes('/shard-') && cuts-- > 0 ? { cut: 'out' } : undefined,
+  )
+  const log = await runToDone(t, await world.restore({ shards: [{ collection: 'docs', ids }] }))
+  t.match(log, /broke off/)
+  for (const url of remaining) t.strictSame(await readCollectionState([url], 'docs'), before, url)
+})
+
+t.test('a pod that replaces a killed one continues after the shards that are done', async (t) => {
+  const stage = await lostNode(t)
+  const { world, ids, remaining, before, nodes } = stage
+  const restore = await world.restore({ shards: [{ collection: 'docs', ids }] })
+  const stop = new AbortController()
+  let count = 0
+  for (const node of nodes.slice(0, LOST)) {
+    node.misbehave(({ path }) => {
+      if (path.at(-1) !== 'upload' || (count += 1) < 2) return undefined
+      stop.abort(new Error('killed'))
+      return { cut: 'before' }
+    })
+  }
+  t.not((await restore.run({ signal: stop.signal, pod: 'one' })).code, EXIT.done)
+  const second = new Set<string>()
+  for (const node of nodes.slice(0, LOST)) {
+    node.misbehave(({ path }) => {
+      if (path.at(-1) === 'upload') second.add(String(path[3]))
+      return undefined
+    })
+  }
+  t.equal((await restore.run({ pod: 'two' })).code, EXIT.done)
+  t.equal(second.size, 1, 'the first shard is not restored again')
+  for (const url of remaining) t.strictSame(await readCollectionState([url], 'docs'), before, url)
+})
