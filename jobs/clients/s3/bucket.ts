@@ -272,11 +272,11 @@ export class Bucket {
       const refused = Errors.filter(({ Code }) => Code !== 'NoSuchKey')
       // A permanent refusal is reported at once; otherwise the whole batch is sent again.
       const failed = refused.find(({ Code }) => !isTransientCode(Code)) ?? refused[0]
-      if (failed !== undefined) throw this.#refusal(failed, first)
+      if (failed !== undefined) throw this.#deletionError(failed, first)
     })
   }
 
-  #refusal({ Key, Code, Message }: _Error, first: string): StorageError {
+  #deletionError({ Key, Code, Message }: _Error, first: string): StorageError {
     const text = `DELETE s3://${this.name}/${Key ?? first} was refused: ${Code ?? ''} ${Message ?? ''}`
     return new StorageError(text, {
       ...(Code !== undefined && { reason: Code }),

@@ -98,8 +98,8 @@ t.test('a deletion that the store postpones for one object is repeated', async (
   for (const code of ['InternalError', 'SlowDown', 'ServiceUnavailable']) {
     for (const key of ['a', 'b', 'c']) store.put(key, Buffer.from('x'))
     const before = s3.calls.length
-    let refusals = 2
-    store.refuseDeletion = (key) => (key === 'b' && refusals-- > 0 ? code : undefined)
+    let postponed = 2
+    store.refuseDeletion = (key) => (key === 'b' && postponed-- > 0 ? code : undefined)
     await bucket.delete(['a', 'b', 'c'])
     t.strictSame(store.keys(), [], code)
     t.equal(s3.calls.length - before, 3, code)
