@@ -129,7 +129,7 @@ async function restoreShard(
   const { progress } = context
   const { name } = item
   const { shardId: shard, sizeBytes: bytes, sha256 } = snapshot
-  const found = await target.place(name, shard, checkpoint)
+  const found = await target.findNode(name, shard, checkpoint)
   const { ordinal: node } = found
   if (!found.isDone) {
     progress.step(`node ${node}: takes shard ${shard}`)
@@ -224,7 +224,7 @@ class LostTarget {
   }
 
   /** The node that takes the shard, or that an earlier attempt has given it to. */
-  async place(
+  async findNode(
     name: string,
     id: number,
     checkpoint: Checkpoint,
