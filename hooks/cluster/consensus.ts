@@ -6,6 +6,7 @@ import { releaseName } from '../../crds/contract/names.ts'
 import { errorMessage } from '../background-task.ts'
 import { getCondition, type ConditionUpdate } from '../conditions.ts'
 import type { Observed, PodConsensus } from './observed.ts'
+import { isBeingReplaced } from './rollout.ts'
 
 const MAX_MESSAGE = 1000
 
@@ -23,9 +24,10 @@ export function consensusCondition(observed: Observed): ConditionUpdate | undefi
 }
 
 /** The previous condition. Consensus cannot work while no pod is ready. */
-function withoutQuery({ cluster, statefulSet }: Observed): ConditionUpdate | undefined {
+function withoutQuery(observed: Observed): ConditionUpdate | undefined {
+  const { cluster, statefulSet } = observed
   const previous = getCondition(cluster, 'Consensus')
-  const hasReadyPod = (statefulSet?.status?.readyReplicas ?? 0) > 0
+  const hasReadyPod = (statefulSet?.status?.readyReplicas ?? 0) > 0 || isBeingReplaced(observed)
   if (previous?.status !== 'True' || hasReadyPod) return previous
   const message = 'no pod is ready'
   return { type: 'Consensus', status: 'Unknown', reason: 'PodsNotAnswering', message }

@@ -32,6 +32,7 @@ import { restoreScenarios } from '../scenarios/restore.ts'
 import { runScenarios } from '../scenarios/run.ts'
 import { strikesOf } from '../scenarios/strikes.ts'
 import { tenants } from '../scenarios/tenants.ts'
+import { volumeScenarios } from '../scenarios/volumes.ts'
 import { describeRealParts, useRealParts } from '../real-parts.ts'
 import { referenceOf } from '../world/client.ts'
 import { shutDownOnSignal } from '../world/signals.ts'
@@ -111,6 +112,7 @@ if (world !== undefined) {
     ...restoreScenarios,
     ...pullSecrets,
     ...clusterFaults,
+    ...volumeScenarios,
     ...tenants,
     ...strikesOf(1, STRIKES),
   ]

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { kubeconfigFile } from './control-plane.ts'
 import { NODE_ADDRESS } from './network.ts'
 import { portAnswers, run, waitFor } from './process.ts'
+import type { ApiClient, ApiObject } from '../world/client.ts'
 import type { Ground, S3 } from './state.ts'
 import type { Tools } from './tools.ts'
 
@@ -40,6 +41,33 @@ export async function createStorageClass(ground: Ground, tools: Tools): Promise<
   await run(tools.kubectl, ['--kubeconfig', kubeconfigFile(ground), 'create', '-f', '-'], {
     input: JSON.stringify(storageClass),
   })
+}
+
+/**
+ * The resizer of a CSI driver: volumes and claims get the capacity that the claims request. The directory
+ * behind a volume has no size, so there is no file system to grow.
+ */
+export async function resizeVolumes(api: ApiClient, namespace: string): Promise<void> {
+  const kind = { apiVersion: 'v1', kind: 'PersistentVolumeClaim' }
+  const { items } = await api.list(kind.apiVersion, kind.kind, { namespace })
+  for (const { metadata, spec, status } of items as (ApiObject & Claim)[]) {
+    const { requests } = spec.resources
+    if (status?.phase !== 'Bound' || status.capacity?.storage === requests.storage) continue
+    const volume = {
+      apiVersion: 'v1',
+      kind: 'PersistentVolume',
+      namespace: '',
+      name: spec.volumeName,
+    }
+    await api.patch(volume, { spec: { capacity: requests } })
+    const claim = { ...kind, namespace, name: metadata.name }
+    await api.patch(claim, { status: { capacity: requests } }, { subresource: 'status' })
+  }
+}
+
+interface Claim {
+  spec: { volumeName: string; resources: { requests: { storage: string } } }
+  status?: { phase?: string; capacity?: { storage: string } }
 }
 
 export async function startS3(ground: Ground, tools: Tools): Promise<S3> {

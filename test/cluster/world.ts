@@ -23,6 +23,7 @@ import { ApiHindrance } from './hindrance.ts'
 import { NAMESPACE, RELEASE } from './install.ts'
 import { killPodsOf } from './job-pods.ts'
 import { states } from './states.ts'
+import { resizeVolumes } from './storage.ts'
 
 const POLL_MS = 500
 /** As strict as the pods of the engine's own chart allow: their init container runs as root. */
@@ -161,6 +162,10 @@ class OpenWorld extends WorldObjects implements ClusterWorld {
 
   async advance(seconds: number): Promise<void> {
     await sleep(seconds * 1000)
+  }
+
+  resizeVolumes(namespace: string): Promise<void> {
+    return resizeVolumes(this.client, namespace)
   }
 
   async logs(namespace: string, job: string): Promise<string> {

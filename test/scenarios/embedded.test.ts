@@ -5,11 +5,17 @@ import { clusterInput } from './cluster-input.ts'
 import { clusterLife } from './cluster-life.ts'
 import { pullSecrets } from './pull-secrets.ts'
 import { runScenarios } from './run.ts'
+import { volumeScenarios } from './volumes.ts'
 
 const world = await startEmbeddedWorld()
 t.teardown(() => world.close())
 for (const part of world.components) t.comment(part)
 
-await runScenarios(t, world, [...clusterLife, ...clusterInput, ...pullSecrets, ...clusterFaults], {
-  atOnce: 4,
-})
+const scenarios = [
+  ...clusterLife,
+  ...clusterInput,
+  ...pullSecrets,
+  ...clusterFaults,
+  ...volumeScenarios,
+]
+await runScenarios(t, world, scenarios, { atOnce: 4 })

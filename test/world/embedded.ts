@@ -258,6 +258,9 @@ class RunningWorld extends WorldObjects implements EmbeddedWorld {
     )
   }
 
+  /** The controller of volumes does it. */
+  async resizeVolumes(): Promise<void> {}
+
   async #killJobPod(namespace: string, job: string): Promise<void> {
     for (const { metadata } of await this.#podsOf(namespace, job)) {
       this.controllers.kubelet.kill(namespace, metadata.name)

@@ -107,6 +107,11 @@ export interface World {
   now(): Date
   /** Lets so much of it pass. */
   advance(seconds: number): Promise<void>
+  /**
+   * What a storage driver and the kubelet do: the bound claims of a namespace get the capacity that they
+   * request. Nothing in a world whose controllers do it.
+   */
+  resizeVolumes(namespace: string): Promise<void>
   /** Log of the pods of a Job, oldest first. */
   logs(namespace: string, job: string): Promise<string>
   /** Writes of the operator and its Jobs on objects of a namespace so far, a line each. */

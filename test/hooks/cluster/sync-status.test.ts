@@ -122,25 +122,23 @@ t.test('a running cluster is not Upgrading when its StatefulSet is not observed'
 
 /** Three nodes that were ready, with a StatefulSet that a helm Job replaces. */
 function replaced(parts: Partial<Observed>) {
-  const ready = {
-    type: 'Ready',
-    status: 'True',
-    reason: 'AllReplicasReady',
-    message: '3/3 replicas ready',
-    lastTransitionTime: ago(3000),
-    observedGeneration: 1,
-  } as const
-  const status = { phase: 'Running', appliedRun: 1, readyReplicas: 3, formedNodes: 3 } as const
+  const since = { lastTransitionTime: ago(3000), observedGeneration: 1 }
+  const [status, message] = ['True' as const, '3/3 replicas ready']
+  const conditions = [
+    { type: 'Ready', status, reason: 'AllReplicasReady', message, ...since },
+    { type: 'Consensus', status, reason: 'ConsensusWorking', message: 'working', ...since },
+  ]
+  const nodes = { readyReplicas: 3, formedNodes: 3 }
   const before = cluster({
     generation: 2,
     spec: { replicas: 3 },
-    status: { ...status, helmRelease: 'vec-a', conditions: [ready] },
+    status: { phase: 'Running', appliedRun: 1, helmRelease: 'vec-a', ...nodes, conditions },
   })
   const { statefulSet: _, ...observed } = running({ cluster: before })
   const desired = sync({ ...observed, ...parts }, context)
-  const { phase, readyReplicas, formedNodes, conditions = [] } = desired.status
-  const condition = conditions.find(({ type }) => type === 'Ready')
-  return { phase, readyReplicas, formedNodes, ready: condition }
+  const { phase, readyReplicas, formedNodes } = desired.status
+  const find = (name: string) => desired.status.conditions?.find(({ type }) => type === name)
+  return { phase, readyReplicas, formedNodes, ready: find('Ready'), consensus: find('Consensus') }
 }
 
 t.test('while a helm Job replaces the StatefulSet, the state of its pods stays', async (t) => {
@@ -153,6 +151,7 @@ t.test('while a helm Job replaces the StatefulSet, the state of its pods stays',
       readyReplicas: 3,
       formedNodes: 3,
       ready: { status: 'True', lastTransitionTime: ago(3000), observedGeneration: 1 },
+      consensus: { status: 'True' },
     })
   }
   const counted = statefulSet(3, { readyReplicas: 2 })
@@ -168,6 +167,7 @@ t.test('a StatefulSet that is missing without a helm Job is reported', async (t)
     readyReplicas: 0,
     formedNodes: 3,
     ready: { status: 'False', message: '0/3 replicas ready: StatefulSet vec-a does not exist' },
+    consensus: { status: 'Unknown', message: 'no pod is ready' },
   })
 })
 
