@@ -178,7 +178,8 @@ export const KubernetesEvent = Type.Object({
     apiVersion: Type.String(),
     kind: Type.String(),
     name: Type.String(),
-    namespace: Type.String(),
+    /** Absent for a cluster-scoped object; its Events are in the namespace default. */
+    namespace: Type.Optional(Type.String()),
     uid: Type.String(),
   }),
   type: Type.Union([Type.Literal('Normal'), Type.Literal('Warning')]),

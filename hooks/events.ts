@@ -54,3 +54,23 @@ export function warningEvent(
 ): KubernetesEvent {
   return newEvent(target, { type: 'Warning', reason, message, transition: shortHash(message) }, now)
 }
+
+/**
+ * A warning on a namespace that is being deleted, about a resource in it: the API server creates no
+ * Event in that namespace any more.
+ */
+export function namespaceWarning(
+  { metadata: { namespace, uid } }: InvolvedObject,
+  { reason, message }: ConditionReason,
+  now: Date,
+): KubernetesEvent {
+  return {
+    metadata: { name: `${namespace}.${shortHash(uid, reason)}`, namespace: 'default' },
+    // Like the kubelet for a node, with the name as uid: the uid of the namespace is not known.
+    involvedObject: { apiVersion: 'v1', kind: 'Namespace', name: namespace, uid: namespace },
+    type: 'Warning',
+    reason,
+    message: message.slice(0, MAX_MESSAGE),
+    at: timestamp(now),
+  }
+}

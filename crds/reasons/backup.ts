@@ -157,8 +157,10 @@ export const BACKUP_REASONS: readonly Reason[] = [
     event: 'Warning',
     messages: [
       'Secret <namespace>/<name> not found; the objects in s3://<bucket>/<folder> were not deleted',
+      'namespace <namespace> is being deleted and its Secret <name> was deleted first; the remaining objects in s3://<bucket>/<folder> were not deleted',
     ],
-    cause: 'The Secret was deleted before the backup.',
+    cause:
+      'The Secret was deleted before the backup. In a namespace that is being deleted, Kubernetes deletes Secrets and VecBackups in any order.',
     fix: 'Delete the objects with a tool of the store.',
   },
 ]

@@ -9,11 +9,11 @@ import {
   RETRY_SECONDS,
 } from '../../crds/contract/limits.ts'
 import { ANNOTATIONS } from '../../crds/contract/names.ts'
-import type { Job, Secret } from '../../crds/kubernetes.ts'
+import type { Job, KubernetesEvent, Secret } from '../../crds/kubernetes.ts'
 import type { ConditionReason } from '../../crds/schema.ts'
 import type { BackgroundTasks } from '../background-task.ts'
 import { getCondition, secondsSince, setConditions } from '../conditions.ts'
-import { warningEvent } from '../events.ts'
+import { namespaceWarning, warningEvent } from '../events.ts'
 import { isUnfinished, jobsToDelete, unchanged } from '../job.ts'
 import type { Context, HookRequest } from '../protocol.ts'
 import { refreshProgress } from '../request.ts'
@@ -121,7 +121,10 @@ export function finalize(deletion: Deletion, { now }: Context): Decision {
   }
   if (credentials === undefined) {
     const { name } = backup.spec.storage.s3.credentialsSecretRef
-    const message = `Secret ${namespace}/${name} not found; the objects in ${s3PathOf(backup)} were not deleted`
+    // Kubernetes deletes the Secret of a terminating namespace in any order, also during the purge.
+    const message = deletion.isNamespaceTerminating
+      ? `namespace ${namespace} is being deleted and its Secret ${name} was deleted first; the remaining objects in ${s3PathOf(backup)} were not deleted`
+      : `Secret ${namespace}/${name} not found; the objects in ${s3PathOf(backup)} were not deleted`
     return finalizedWithWarning(deletion, { reason: 'CredentialsMissing', message }, now)
   }
   if (purge?.done === true) return purgeFinished(deletion, purge, now)
@@ -215,7 +218,18 @@ function purgeFinished(deletion: Deletion, { others }: Purge, now: Date): Decisi
 function finalizedWithWarning(deletion: Deletion, cause: ConditionReason, now: Date): Decision {
   return {
     ...finalizedDecision(deletion),
-    events: [warningEvent(deletion.backup, cause, now)],
+    events: [remainingObjectsEvent(deletion, cause, now)],
     warnings: [cause.message],
   }
+}
+
+/** Users of other namespaces can read Events on a namespace: they do not name the bucket. */
+function remainingObjectsEvent(
+  { backup, isNamespaceTerminating }: Deletion,
+  cause: ConditionReason,
+  now: Date,
+): KubernetesEvent {
+  if (!isNamespaceTerminating) return warningEvent(backup, cause, now)
+  const message = `VecBackup ${backup.metadata.name} was deleted with its namespace, and objects of it remain in its bucket; the log of the operator says where`
+  return namespaceWarning(backup, { reason: cause.reason, message }, now)
 }

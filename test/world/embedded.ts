@@ -68,8 +68,8 @@ export async function startEmbeddedWorld(options: EmbeddedOptions = {}): Promise
   }
   try {
     // Every account may do what the chart permits, and nothing else.
-    const metadata = { name: SERVICE_ACCOUNT.namespace }
-    await applyObject(client, { apiVersion: 'v1', kind: 'Namespace', metadata })
+    for (const name of ['default', SERVICE_ACCOUNT.namespace])
+      await applyObject(client, { apiVersion: 'v1', kind: 'Namespace', metadata: { name } })
     for (const role of chartRoles()) await applyObject(client, role)
     api.enforceRbac({ service: SERVICE_ACCOUNT, loop: METACONTROLLER_ACCOUNT })
     await operator.start()

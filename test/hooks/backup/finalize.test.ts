@@ -2,6 +2,7 @@
 import t from 'tap'
 import { type BackupStatus } from '../../../crds/backup.ts'
 import { KubernetesError, Rejected, StorageError } from '../../../crds/contract/errors.ts'
+import type { KubernetesEvent } from '../../../crds/kubernetes.ts'
 import { ANNOTATIONS } from '../../../crds/contract/names.ts'
 import { backupHooks } from '../../../hooks/backup/index.ts'
 import type { BackupPorts } from '../../../hooks/backup/observe.ts'
@@ -182,6 +183,31 @@ t.test('a missing credentials Secret: a warning and an Event, and the objects st
     'event CredentialsMissing',
     'warn Secret ns/s3 not found; the objects in s3://store/daily/b were not deleted',
   ])
+})
+
+t.test('the Secret of a terminating namespace may go first: the deletion ends', async (t) => {
+  const doomed = deletedBackup({ spec: { deletionPolicy: 'Delete' } })
+  const events: KubernetesEvent[] = []
+  const { desired, written } = await callHook('finalize', hookRequest(doomed), {
+    purge: async () => t.fail('asked without credentials') as never,
+    isNamespaceTerminating: async () => true,
+    writeEvent: async (event) => void events.push(event),
+  })
+  t.equal(desired.finalized, true)
+  t.strictSame(written, [
+    'warn namespace ns is being deleted and its Secret s3 was deleted first; the remaining objects in s3://store/daily/b were not deleted',
+  ])
+  t.match(events, [
+    {
+      metadata: { name: /^ns\.[0-9a-f]+$/, namespace: 'default' },
+      involvedObject: { apiVersion: 'v1', kind: 'Namespace', name: 'ns', uid: 'ns' },
+      ...{ type: 'Warning', reason: 'CredentialsMissing', at: '2026-03-01T12:00:00Z' },
+      message:
+        'VecBackup b was deleted with its namespace, and objects of it remain in its bucket; the log of the operator says where',
+    },
+  ])
+  t.equal(events.length, 1)
+  t.notOk(Object.hasOwn(events[0]?.involvedObject ?? {}, 'namespace'), 'a namespace is in none')
 })
 
 t.test('an observed Job may have written: its objects are purged', async (t) => {

@@ -7,6 +7,7 @@ import {
   RATE_LIMITED,
   eventWriter,
 } from '../../../metacontroller/ports/events.ts'
+import { namespaceWarning } from '../../../hooks/events.ts'
 import { embeddedApi } from '../embedded.ts'
 
 const HELM_FAILED: KubernetesEvent = {
@@ -30,7 +31,7 @@ async function writer(t: Test) {
   const note = (_: object, line: string) => lines.push(line)
   const write = eventWriter({ kubernetes, log: { debug: note, info: note, warn: note } })
   const written = async () => (await api.list('v1', 'Event', { namespace: 'ns' })).items
-  return { write, written, lines }
+  return { api, write, written, lines }
 }
 
 t.test('an Event is written once, and a lost one stops nothing', async (t) => {
@@ -53,6 +54,25 @@ t.test('an Event is written once, and a lost one stops nothing', async (t) => {
   t.strictSame(lines, [])
   await write({ ...HELM_FAILED, metadata: { name: 'a.2', namespace: 'never' } })
   t.strictSame(lines, ['writing event failed'])
+})
+
+t.test('an Event on a namespace that is being deleted is written to default', async (t) => {
+  const { api, write, lines } = await writer(t)
+  const ending = { apiVersion: 'v1', kind: 'Namespace', namespace: '', name: 'ns' }
+  await api.create({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'default' } })
+  await api.delete(ending)
+  await write(HELM_FAILED)
+  t.strictSame(lines.splice(0), ['writing event failed'], 'no other is accepted')
+  const backup = {
+    ...{ apiVersion: API_VERSION, kind: 'VecBackup' },
+    metadata: { name: 'b', namespace: 'ns', uid: 'u' },
+  }
+  const cause = { reason: 'CredentialsMissing', message: 'objects of VecBackup b remain' }
+  await write(namespaceWarning(backup, cause, new Date('2026-03-01T12:00:00Z')))
+  t.strictSame(lines, [])
+  const { items } = await api.list('v1', 'Event', { namespace: 'default' })
+  t.match(items, [{ involvedObject: { kind: 'Namespace', name: 'ns' }, ...cause }])
+  t.equal(items.length, 1)
 })
 
 t.test('never more than a few Events per object and minute: the rest is in the log', async (t) => {

@@ -43,6 +43,7 @@ const RULES: Record<string, Rules> = {
     }),
     update: (object, old) => ({ ...object, spec: old.spec }),
   },
+  Event: { causes: eventCauses },
   Secret: {
     create: withStringData,
     update: withStringData,
@@ -104,6 +105,15 @@ function badBase64(object: ApiObject): Cause[] {
   return Object.entries(recordAt(object, 'data'))
     .filter(([, value]) => typeof value !== 'string' || !/^[A-Za-z0-9+/\r\n]*={0,2}$/.test(value))
     .map(([key]) => ({ field: `data[${key}]`, message: 'Invalid value: illegal base64 data' }))
+}
+
+/** An Event is in the namespace of its object; that of a cluster-scoped object is in `default`. */
+function eventCauses({ metadata, ...object }: ApiObject): Cause[] {
+  const involved = valueAt(object, 'involvedObject.namespace')
+  const namespace = typeof involved === 'string' ? involved : ''
+  if (metadata.namespace === (namespace === '' ? 'default' : namespace)) return []
+  const message = `Invalid value: ${JSON.stringify(namespace)}: does not match event.namespace`
+  return [{ field: 'involvedObject.namespace', message }]
 }
 
 function missingTls(object: ApiObject): Cause[] {
