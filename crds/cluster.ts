@@ -47,6 +47,12 @@ const spec = Type.Object(
       maximum: 1000,
       description: 'Number of nodes; more than 1 requires cluster.enabled.',
     }),
+    hibernate: Type.Optional(
+      Type.Boolean({
+        description:
+          'No pods run, and the volumes stay; spec.replicas is the number of nodes that run again after it.',
+      }),
+    ),
     image,
     resources,
     persistence,
@@ -146,7 +152,7 @@ export type NodeStatus = Static<typeof NodeStatus>
 
 const status = Type.Object({
   phase: Type.Optional(
-    Enum(['Pending', 'Upgrading', 'Draining', 'Running'], {
+    Enum(['Pending', 'Upgrading', 'Draining', 'Running', 'Hibernated'], {
       description: 'State of the rollout.',
     }),
   ),

@@ -20,6 +20,15 @@ export const BACKUP_SCHEDULE_REASONS: readonly Reason[] = [
     fix: 'Set spec.suspend: false.',
   },
   {
+    reason: 'ClusterHibernated',
+    condition: READY,
+    messages: [
+      'no backup is created: cluster <namespace>/<name> is hibernated: no pods run until its spec.hibernate is false',
+    ],
+    cause: 'spec.hibernate of the VecCluster is true. Retention continues.',
+    fix: 'Set spec.hibernate: false in the VecCluster. A backup for the latest missed slot is then created, unless spec.startingDeadlineSeconds has passed.',
+  },
+  {
     reason: 'SlotMissed',
     condition: READY,
     event: 'Warning',

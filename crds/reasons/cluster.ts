@@ -54,6 +54,7 @@ export const CLUSTER_REASONS: readonly Reason[] = [
       'spec.config.<entry> would store a key in a ConfigMap: use <field>',
       'spec.config.<entry> must be a map',
       'spec.replicas is <n>, but spec.cluster.enabled is not applied yet: set spec.replicas to 1 until the cluster is Running with it',
+      'spec.replicas is <n>, but the cluster without pods has <n> nodes: set spec.replicas to <n>, and lower it once the cluster is Running; or accept the risk with the annotation vec-operator.dev/accept-risk: shard-loss',
       'spec.<field> contains "{{", which the chart would evaluate as a template: remove it',
       'spec.image.repository must be a registry and path without a tag: the chart would parse other text as YAML',
       'spec.snapshotPersistence.<field> is fixed at creation: StatefulSet <name> has <value>',
@@ -201,6 +202,18 @@ export const CLUSTER_REASONS: readonly Reason[] = [
     messages: ['run <n> of <release> is rolled out'],
     cause: 'Every pod is ready and has the latest revision.',
     fix: NOTHING_TO_DO,
+  },
+  {
+    reason: 'Hibernated',
+    condition: { type: 'Ready', status: 'False' },
+    event: 'Normal',
+    messages: [
+      'spec.hibernate is true: no pods run, and the volumes stay',
+      'no pods run until the next helm run has started them',
+    ],
+    cause:
+      'spec.hibernate is true, or a helm run that starts the pods again is due. The conditions Progressing (False), Consensus and ShardsPlaced (Unknown) have the same reason.',
+    fix: 'Set spec.hibernate: false to start all nodes again. If they do not start, the condition Applied says why helm has not run.',
   },
   {
     reason: 'AllReplicasReady',

@@ -53,6 +53,15 @@ export const COLLECTION_REASONS: readonly Reason[] = [
     fix: 'Check the VecCluster. The reconcile continues automatically.',
   },
   {
+    reason: 'ClusterHibernated',
+    condition: NOT_READY,
+    messages: [
+      'cluster <namespace>/<name> is hibernated: no pods run until its spec.hibernate is false',
+    ],
+    cause: 'spec.hibernate of the VecCluster is true. The data is in the volumes of its nodes.',
+    fix: 'Set spec.hibernate: false in the VecCluster. The reconcile continues automatically.',
+  },
+  {
     reason: 'ImmutableFieldMismatch',
     condition: NOT_READY,
     event: 'Warning',

@@ -124,6 +124,15 @@ export function dataJobReasons({ kind, noun, clusterField }: DataJobTerms): Reas
       fix: `Check the conditions of the VecCluster. The ${noun} starts once the cluster is Running.`,
     },
     {
+      reason: 'ClusterHibernated',
+      condition: NOT_COMPLETE,
+      messages: [
+        'cluster <namespace>/<name> is hibernated: no pods run until its spec.hibernate is false',
+      ],
+      cause: `A ${noun} needs every node of the cluster, and spec.hibernate of the VecCluster is true.`,
+      fix: `Set spec.hibernate: false in the VecCluster. The ${noun} starts once the cluster is Running.`,
+    },
+    {
       reason: 'RefNotPermitted',
       condition: NOT_COMPLETE,
       messages: [

@@ -1,5 +1,7 @@
 /** The hooks of VecBackupSchedule: observe, decide, write Events. */
 import { VecBackupSchedule } from '../../crds/backup-schedule.ts'
+import { VecCluster } from '../../crds/cluster.ts'
+import { relatedByName } from '../request.ts'
 import { kindHooks, type KindHooks } from '../kind-hooks.ts'
 import type { RelatedRule } from '../protocol.ts'
 import { BACKUP_CHILD_KIND } from './backups.ts'
@@ -25,6 +27,7 @@ export function backupScheduleHooks(ports: BackupSchedulePorts): KindHooks {
   })
 }
 
-export function customize(): RelatedRule[] {
-  return []
+/** Its backups wait for a cluster that is not ready; none are created while it is hibernated. */
+export function customize({ metadata, spec }: VecBackupSchedule): RelatedRule[] {
+  return [relatedByName(VecCluster, { namespace: metadata.namespace, ...spec.clusterRef })]
 }

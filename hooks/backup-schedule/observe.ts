@@ -2,8 +2,9 @@
 import type { VecBackupSchedule } from '../../crds/backup-schedule.ts'
 import type { VecBackup } from '../../crds/backup.ts'
 import type { KubernetesEvent } from '../../crds/kubernetes.ts'
+import { clusterAccessBlocker } from '../cross-namespace.ts'
 import type { Context, HookRequest } from '../protocol.ts'
-import { objectsOf } from '../request.ts'
+import { objectsOf, relatedClusters } from '../request.ts'
 import { BACKUP_CHILD_KIND, backupName, slotOf } from './backups.ts'
 import { decide, type LiveState, type Observed } from './tick.ts'
 
@@ -16,7 +17,7 @@ export interface Dependencies {
 export async function observe(
   request: HookRequest<VecBackupSchedule>,
   { ports, lastSlots }: Dependencies,
-  { now }: Context,
+  { now, settings }: Context,
 ): Promise<Observed> {
   const schedule = request.parent
   const { namespace, name, uid } = schedule.metadata
@@ -24,9 +25,13 @@ export async function observe(
   if (!lastSlots.has(uid))
     lastSlots.set(uid, reportedSlot(schedule, await ports.schedule(namespace, name)))
   const { bytes } = request
+  const [cluster] = relatedClusters(request.related)
+  const isPermitted =
+    cluster !== undefined && clusterAccessBlocker(cluster, namespace, settings) === undefined
   const inRequest = {
     schedule,
     children: childrenOf(request),
+    ...(isPermitted && { cluster }),
     ...(bytes !== undefined && { bytes }),
   }
   const cached = withLastSlot(inRequest, lastSlots)

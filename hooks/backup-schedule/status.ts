@@ -152,7 +152,7 @@ function readyEvents(
   now: Date,
 ): KubernetesEvent[] {
   const previous = getCondition(schedule, 'Ready')
-  const isExpected = reason === 'Scheduled' || reason === 'Suspended'
+  const isExpected = ['Scheduled', 'Suspended', 'ClusterHibernated'].includes(reason)
   if (isExpected || (previous?.reason === reason && previous.message === message)) return []
   const type = status === 'True' && reason !== 'SlotMissed' ? 'Normal' : 'Warning'
   const transition = `${schedule.metadata.generation}/${shortHash(message)}`

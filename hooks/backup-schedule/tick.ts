@@ -4,9 +4,11 @@
  */
 import type { VecBackupSchedule } from '../../crds/backup-schedule.ts'
 import type { VecBackup } from '../../crds/backup.ts'
+import type { VecCluster } from '../../crds/cluster.ts'
 import { Rejected } from '../../crds/contract/errors.ts'
 import { LARGE_HISTORY_BYTES, MAX_HISTORY_BYTES } from '../../crds/contract/limits.ts'
 import { timestamp, type ConditionUpdate } from '../conditions.ts'
+import { hibernationBlocker } from '../data-job/preconditions.ts'
 import type { PrunedChild } from '../protocol.ts'
 import { backupName, needsPrunedAnnotation, slotOf } from './backups.ts'
 import {
@@ -101,6 +103,11 @@ function decideSlot(observed: Observed, slots: Slots, now: Date): SlotDecision {
   }
   const historyFull = historyLimitFinding(observed)
   if (historyFull !== undefined) return { ready: historyFull }
+  const hibernation = observed.cluster && hibernationBlocker(observed.cluster)
+  if (hibernation !== undefined) {
+    const message = `no backup is created: ${hibernation.message}`
+    return { ready: readyFinding('True', hibernation.reason, message) }
+  }
   const createdAt = new Date(metadata.creationTimestamp)
   const slot = dueSlot(slots, { createdAt, lastSlot, now })
   if (slot === undefined) return { ready: clockSkew(lastSlot, now) ?? scheduledFinding() }
@@ -222,6 +229,8 @@ function readyFinding(
 
 export interface Observed {
   schedule: VecBackupSchedule
+  /** The cluster of its backups, if this namespace may use it. */
+  cluster?: VecCluster
   /** The owned backups in Metacontroller's cache. */
   children: VecBackup[]
   /** The latest slot that is known to have had its backup. */

@@ -5,6 +5,7 @@ import { shortHash } from '../../crds/contract/names.ts'
 import type { Condition } from '../../crds/schema.ts'
 import { getCondition } from '../conditions.ts'
 import { newEvent } from '../events.ts'
+import { HIBERNATED } from './hibernate.ts'
 import { isFailureReason } from './helm-result.ts'
 import type { Observed } from './observed.ts'
 import { withoutProgress } from './shards.ts'
@@ -64,6 +65,8 @@ function isNewEvent(cluster: VecCluster, { type, status, reason, message }: Cond
       // A Job is one Event.
       return !isWorkReason(reason) || previous?.reason !== reason
     case 'Ready':
+      // The condition Progressing has the same reason, and it is one Event.
+      if (reason === HIBERNATED) return false
       // A new cluster is never Ready at first; that is not worth an Event.
       return previous !== undefined && previous.status !== status
     default:

@@ -19,6 +19,7 @@ import { objectsOf, observedJobs, refreshProgress } from '../request.ts'
 import { isWaitingForSlot, type HelmConcurrency } from './helm-concurrency.ts'
 import { reportsEndOf } from './helm-result.ts'
 import { findPendingRun, recreationRun } from './job.ts'
+import { isHibernated } from './hibernate.ts'
 import { canQueryShards, observeShards } from './observe-shards.ts'
 import type { ClusterPorts, DesiredRun, Observed, PodConsensus } from './observed.ts'
 import { canQueryPods, hasUnreadyPods } from './rollout.ts'
@@ -76,6 +77,8 @@ export async function observe(
     // What was planned before the Job started is outdated.
     await shards.abort(uid)
   }
+  // Pods that start again must not be judged by what they answered before.
+  if (isHibernated(observed)) await Promise.all([consensus.abort(uid), shards.abort(uid)])
   const shardStep = nextShardStep(observed, context)
   if (pendingRun === undefined && shardStep.is !== 'due') {
     return hasUnreportedJob(observed)

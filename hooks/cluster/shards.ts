@@ -45,6 +45,10 @@ export function nextShardStep(observed: Observed, context: Context): ShardStep {
   const { cluster, statefulSet, progress, pendingRun } = observed
   if (!cluster.spec.cluster.enabled || statefulSet === undefined) return { is: 'none' }
   if (progress?.applied === undefined) return { is: 'none' }
+  // Replicas are repaired once all nodes run again; nodes that are to be removed are drained before.
+  if (cluster.spec.hibernate === true && drainTarget(cluster, statefulSet) === undefined) {
+    return { is: 'none' }
+  }
   if (pendingRun === undefined || mayPrecedeHelm(observed, pendingRun, context)) {
     const repair = dueWork(observed, 'repair', context)
     if (repair !== undefined) return { is: 'due', work: repair }

@@ -17,6 +17,7 @@ import {
   isRollingOut,
   isServingPhase,
 } from './rollout.ts'
+import { HIBERNATED, hibernatedConditions, isHibernated } from './hibernate.ts'
 import { isDraining, shardsCondition, shardsStatus } from './shards-status.ts'
 
 /**
@@ -33,13 +34,9 @@ export function clusterStatus(
   const { cluster, progress } = observed
   const applied = progress?.applied
   const phase = phaseOf(observed)
-  const consensus = consensusCondition(observed)
-  const shards = shardsCondition(observed, shardWork, context)
   const nodes = formedNodes(observed, isRolledOut(observed))
   const findings = [
-    ...(applied === undefined ? [] : [progressingCondition(observed), readyCondition(observed)]),
-    ...(consensus === undefined ? [] : [consensus]),
-    ...(shards === undefined ? [] : [shards]),
+    ...podConditions(observed, context, shardWork),
     appliedCondition(cluster.metadata.generation, notApplied),
   ]
   return {
@@ -67,6 +64,28 @@ function readyReplicas(observed: Observed): number {
   return isBeingReplaced(observed) ? (observed.cluster.status?.readyReplicas ?? reported) : reported
 }
 
+/** Conditions that describe the pods and the shards on them. */
+function podConditions(
+  observed: Observed,
+  context: Context,
+  shardWork: ConditionReason | undefined,
+): ConditionUpdate[] {
+  const isApplied = observed.progress?.applied !== undefined
+  if (isApplied && isHibernated(observed)) {
+    const isStopping = phaseOf(observed) !== HIBERNATED
+    const conditions = hibernatedConditions(observed.cluster)
+    return isStopping ? [progressingCondition(observed), ...conditions.slice(1)] : conditions
+  }
+  // What hibernation left says nothing about the pods that were started after it.
+  const known = [consensusCondition(observed), shardsCondition(observed, shardWork, context)]
+  return [
+    ...(isApplied ? [progressingCondition(observed), readyCondition(observed)] : []),
+    ...known
+      .filter((condition) => condition !== undefined)
+      .filter(({ reason }) => reason !== HIBERNATED),
+  ]
+}
+
 /** Conditions that describe the pods, not the spec. */
 const POD_CONDITIONS = new Set(['Ready', 'Progressing', 'Consensus'])
 
@@ -83,7 +102,8 @@ function withGeneration(condition: Condition, generation: number | undefined): C
 function rolledOutGeneration(observed: Observed): number | undefined {
   const { cluster, progress } = observed
   const previous = getCondition(cluster, 'Ready')?.observedGeneration
-  if (previous === undefined || (isRolledOut(observed) && !isNewlyApplied(observed))) {
+  const isSettled = isRolledOut(observed) || phaseOf(observed) === HIBERNATED
+  if (previous === undefined || (isSettled && !isNewlyApplied(observed))) {
     return progress?.applied?.generation
   }
   return previous
@@ -93,9 +113,11 @@ function phaseOf(observed: Observed): ClusterStatus['phase'] {
   const { cluster, progress } = observed
   const previousPhase = cluster.status?.phase
   if (progress?.applied === undefined) return previousPhase ?? 'Pending'
-  const wasRunning = isServingPhase(previousPhase) || previousPhase === 'Upgrading'
+  const wasRunning =
+    isServingPhase(previousPhase) || previousPhase === 'Upgrading' || previousPhase === HIBERNATED
   if (isNewlyApplied(observed)) return wasRunning ? 'Upgrading' : 'Pending'
   if (isBeingReplaced(observed) && previousPhase !== undefined) return previousPhase
+  if (isHibernated(observed) && !isRollingOut(observed)) return HIBERNATED
   if (wasRunning && isDraining(observed)) return 'Draining'
   if (isRolledOut(observed) && !isConsensusLost(observed)) return 'Running'
   // If a pod is lost later, the phase remains Running and the condition Ready reports it.

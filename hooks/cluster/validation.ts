@@ -123,6 +123,13 @@ function distributionError({ metadata, spec }: VecCluster): string | undefined {
   return `spec.replicas is ${spec.replicas}, but spec.cluster.enabled is not applied yet: set spec.replicas to 1 until the cluster is Running with it`
 }
 
+/** Number of nodes that the last successful helm run applied; undefined if it is not known. */
+export function appliedReplicas({ metadata }: VecCluster): number | undefined {
+  const applied = parseAppliedSpec(metadata.annotations?.[ANNOTATIONS.lastAppliedSpec])
+  const replicas = valueAt(applied, 'replicas')
+  return typeof replicas === 'number' ? replicas : undefined
+}
+
 /** A user may have changed the annotation. */
 function parseAppliedSpec(text = 'null'): unknown {
   try {

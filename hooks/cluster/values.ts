@@ -19,7 +19,8 @@ export function chartValues({ metadata, spec }: VecCluster, options: ValueOption
   return {
     // Without it the chart appends its own name to the name of every object.
     fullnameOverride: releaseName(metadata.name),
-    replicaCount: spec.replicas,
+    // Helm scales the StatefulSet; spec.replicas stays, for the scale subresource too.
+    replicaCount: spec.hibernate === true ? 0 : spec.replicas,
     image: image(spec.image),
     resources: spec.resources,
     persistence: persistence(spec.persistence),

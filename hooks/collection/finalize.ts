@@ -14,6 +14,7 @@ import {
   namespaceCheck,
   namespaceNotWatched,
 } from '../cross-namespace.ts'
+import { hibernationBlocker } from '../data-job/preconditions.ts'
 import type { Context, Desired, Settings } from '../protocol.ts'
 import { engineCacheFor, type Dependencies } from './observe.ts'
 import { clusterNameOf, collectionNameOf } from './ownership.ts'
@@ -56,6 +57,10 @@ export async function observeDeletion(
   if (cluster === undefined) {
     await dependencies.deletions.abort(uid)
     return { collection, isDone: true }
+  }
+  const hibernation = hibernationBlocker(cluster)
+  if (hibernation !== undefined) {
+    return { collection, isDone: false, blocker: hibernation.message }
   }
   const engineCache = engineCacheFor(cluster, dependencies)
   const attempt = async (signal: AbortSignal) => ({

@@ -6,6 +6,7 @@ import type { BackgroundTasks } from '../background-task.ts'
 import { clusterAccessBlocker, isNamespaceWatched, namespaceCheck } from '../cross-namespace.ts'
 import type { Context, HookRequest } from '../protocol.ts'
 import { relatedClusters } from '../request.ts'
+import { hibernationBlocker } from '../data-job/preconditions.ts'
 import type { EngineCache, EngineCaches } from './engine-cache.ts'
 import type { CollectionPorts } from './ports.ts'
 import { reconcile } from './reconcile.ts'
@@ -45,7 +46,8 @@ export async function observe(
   if (cluster === undefined) return { collection, requeueAfterSeconds: 0 }
   const { namespace } = cluster.metadata
   const forbidden = clusterAccessBlocker(cluster, collection.metadata.namespace, settings)
-  if (!isNamespaceWatched(settings, namespace) || forbidden !== undefined) {
+  const isReachable = isNamespaceWatched(settings, namespace) && forbidden === undefined
+  if (!isReachable || hibernationBlocker(cluster) !== undefined) {
     return { collection, cluster, requeueAfterSeconds: 0 }
   }
 

@@ -9,6 +9,7 @@ import {
   isNamespaceWatched,
   namespaceNotWatched,
 } from '../cross-namespace.ts'
+import { hibernationBlocker } from '../data-job/preconditions.ts'
 import { newEvent } from '../events.ts'
 import type { Context, Desired } from '../protocol.ts'
 import type { Observed } from './observe.ts'
@@ -36,6 +37,11 @@ export function sync(observed: Observed, context: Context): Desired<CollectionSt
   if (forbidden !== undefined) {
     const forbiddenResult = finalResult(collection, 'Failed', forbidden)
     return desiredState(collection, forbiddenResult, RETRY_SECONDS, context)
+  }
+  const hibernation = hibernationBlocker(cluster)
+  if (hibernation !== undefined) {
+    const waiting = pendingResult(hibernation.reason, hibernation.message)
+    return desiredState(collection, waiting, waiting.requeueAfterSeconds, context)
   }
   if (failure !== undefined) {
     return desiredState(

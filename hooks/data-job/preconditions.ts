@@ -47,6 +47,8 @@ export function clusterBlocker(
   if (cluster.metadata.deletionTimestamp !== undefined) {
     return { reason: 'ClusterNotFound', message: `${label} is being deleted` }
   }
+  const hibernation = hibernationBlocker(cluster)
+  if (hibernation !== undefined) return hibernation
   const phase = cluster.status?.phase ?? 'not installed'
   const consensus = cluster.status?.conditions?.find(({ type }) => type === 'Consensus')
   // While nodes are drained, the Leases decide: the work on the shards gives way to other work.
@@ -56,6 +58,16 @@ export function clusterBlocker(
   }
   if (isServing) return undefined
   return { reason: 'ClusterNotReady', message: `${label} is ${phase}, not Running` }
+}
+
+/** Why work on this cluster waits while it has no pods; undefined if it has some. */
+export function hibernationBlocker({
+  metadata: { namespace, name },
+  status,
+}: Pick<VecCluster, 'metadata' | 'status'>): Blocker | undefined {
+  if (status?.phase !== 'Hibernated') return undefined
+  const message = `cluster ${namespace}/${name} is hibernated: no pods run until its spec.hibernate is false`
+  return { reason: 'ClusterHibernated', message }
 }
 
 /** The pods run what the engine's chart rendered, or the operator before its first helm run. */

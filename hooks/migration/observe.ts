@@ -201,6 +201,7 @@ export function firstBlocker(
 }
 
 function asTargetBlocker(blocker: Blocker | undefined): Blocker | undefined {
-  if (blocker?.reason !== 'ClusterNotReady') return blocker
+  if (blocker?.reason !== 'ClusterNotReady' && blocker?.reason !== 'ClusterHibernated')
+    return blocker
   return { ...blocker, message: `target cluster not ready: ${blocker.message}` }
 }

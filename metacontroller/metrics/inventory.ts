@@ -152,7 +152,7 @@ const GAUGES: readonly GaugeDefinition[] = [
   },
   {
     name: 'vec_operator_backup_schedule_interval_seconds',
-    help: 'Time from the latest slot of a schedule to the next; absent while it is suspended.',
+    help: 'Time from the latest slot of a schedule to the next; absent while it is suspended or its cluster is hibernated.',
     labels: NAME_LABELS,
     samples: scheduleSamples(({ intervalMs }) => intervalMs),
   },

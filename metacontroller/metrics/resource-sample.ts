@@ -30,7 +30,7 @@ export interface ScheduleSample {
   createdAt: number
   /** When the newest Completed backup ended. */
   completedAt?: number
-  /** From the latest slot to the next one; absent if the schedule is suspended or invalid. */
+  /** From the latest slot to the next one; absent if the schedule is suspended or invalid, or its cluster hibernated. */
   intervalMs?: number
 }
 
@@ -63,7 +63,11 @@ export function sampleOf(
     ...(dangers.length > 0 && { dangers }),
     ...(renewAt !== undefined && { renewAt }),
     ...(kind === VecBackupSchedule.kind && {
-      schedule: scheduleSample(parent as unknown as VecBackupSchedule, children, now),
+      schedule: scheduleSample(
+        { ...(parent as unknown as VecBackupSchedule), status },
+        children,
+        now,
+      ),
     }),
   }
 }
@@ -87,7 +91,7 @@ function renewalTime(status: object): number | undefined {
 }
 
 function scheduleSample(
-  { metadata, spec }: VecBackupSchedule,
+  { metadata, spec, status }: Pick<VecBackupSchedule, 'metadata' | 'spec'> & { status: Status },
   children: HookRequest<unknown>['children'],
   now: Date,
 ): ScheduleSample {
@@ -95,7 +99,9 @@ function scheduleSample(
   const completionTimes = backups
     .filter(({ status }) => status?.phase === 'Completed')
     .map(({ status }) => Date.parse(status?.completionTime ?? ''))
-  const intervalMs = spec.suspend ? undefined : slotInterval(spec.schedule, now)
+  const isPaused =
+    spec.suspend || status.conditions?.some(({ reason }) => reason === 'ClusterHibernated')
+  const intervalMs = isPaused === true ? undefined : slotInterval(spec.schedule, now)
   return {
     createdAt: Date.parse(metadata.creationTimestamp),
     ...(completionTimes.length > 0 && { completedAt: Math.max(...completionTimes) }),

@@ -24,6 +24,7 @@ import { clusterInput } from '../scenarios/cluster-input.ts'
 import { clusterLife } from '../scenarios/cluster-life.ts'
 import { collectionScenarios } from '../scenarios/collection.ts'
 import { formation } from '../scenarios/formation.ts'
+import { hibernation } from '../scenarios/hibernation.ts'
 import { hazards } from '../scenarios/hazards.ts'
 import { migrationScenarios } from '../scenarios/migration.ts'
 import { operatorDays } from '../scenarios/operator-days.ts'
@@ -99,6 +100,7 @@ if (world !== undefined) {
     ...clusterLife,
     ...clusterInput,
     ...formation,
+    ...hibernation,
     ...collectionScenarios,
     ...accessKeyScenarios,
     ...backupScenarios,

@@ -3,6 +3,7 @@ import { startEmbeddedWorld } from '../world/embedded.ts'
 import { clusterFaults } from './cluster-faults.ts'
 import { clusterInput } from './cluster-input.ts'
 import { clusterLife } from './cluster-life.ts'
+import { hibernation } from './hibernation.ts'
 import { pullSecrets } from './pull-secrets.ts'
 import { runScenarios } from './run.ts'
 import { volumeScenarios } from './volumes.ts'
@@ -14,6 +15,7 @@ for (const part of world.components) t.comment(part)
 const scenarios = [
   ...clusterLife,
   ...clusterInput,
+  ...hibernation,
   ...pullSecrets,
   ...clusterFaults,
   ...volumeScenarios,

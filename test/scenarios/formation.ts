@@ -4,9 +4,9 @@ import { NotSupported, type Reference, type World } from '../world/world.ts'
 import { fill, points } from './backup-parts.ts'
 import { conditionIn, phaseOf, running, type Scenario } from './scenario.ts'
 
-const NODES = [0, 1, 2]
-const THREE_NODES = { replicas: NODES.length, cluster: { enabled: true } }
-const TWO_COPIES = { shard_number: 3, replication_factor: 2 }
+export const NODES = [0, 1, 2]
+export const THREE_NODES = { replicas: NODES.length, cluster: { enabled: true } }
+export const TWO_COPIES = { shard_number: 3, replication_factor: 2 }
 const PATH = '/collections/books/cluster'
 /** Longer than node 0 needs to start and to be refused several times. */
 const OBSERVED_SECONDS = 60
@@ -59,7 +59,7 @@ function isHealthy(object: AnyObject | undefined): boolean {
   return phaseOf(object) === 'Running' && isTrue('Ready') && isTrue('Consensus')
 }
 
-async function untilAgreed(world: World, cluster: Reference): Promise<string[]> {
+export async function untilAgreed(world: World, cluster: Reference): Promise<string[]> {
   const { namespace } = cluster
   const deadline = world.now().getTime() + 600_000
   for (;;) {
@@ -135,7 +135,7 @@ const allRestarted: Scenario = {
   },
 }
 
-function isReal({ components }: World): boolean {
+export function isReal({ components }: World): boolean {
   return ['ENGINE_BIN', 'ENGINE_CHART'].every((part) =>
     components.some((line) => line.startsWith(`${part}: /`)),
   )

@@ -1,0 +1,68 @@
+/**
+ * Hibernation (`spec.hibernate`): helm scales the StatefulSet to 0 pods and to spec.replicas again. The
+ * volumes keep the data and the identity of each node, so the nodes find each other when all of them
+ * start together. No node is removed: nothing is drained, and spec.replicas stays.
+ */
+import type { VecCluster } from '../../crds/cluster.ts'
+import { ANNOTATIONS } from '../../crds/contract/names.ts'
+import type { ConditionReason } from '../../crds/schema.ts'
+import type { ConditionUpdate } from '../conditions.ts'
+import { acceptedRisks } from './job.ts'
+import type { Observed } from './observed.ts'
+import { appliedReplicas } from './validation.ts'
+
+/** Phase of the cluster, and reason of its conditions. */
+export const HIBERNATED = 'Hibernated'
+
+/**
+ * The StatefulSet has no pods because of spec.hibernate. Also true between the change of the spec to
+ * false and the helm run that starts the pods.
+ */
+export function isHibernated({
+  cluster,
+  statefulSet,
+}: Pick<Observed, 'cluster' | 'statefulSet'>): boolean {
+  if (statefulSet?.spec.replicas !== 0) return false
+  return cluster.spec.hibernate === true || cluster.status?.phase === HIBERNATED
+}
+
+/** The conditions that describe the pods, while there are none. */
+export function hibernatedConditions({ spec }: VecCluster): ConditionUpdate[] {
+  const { message } = hibernatedReason({ spec })
+  const condition = (type: string, status: ConditionUpdate['status']): ConditionUpdate => ({
+    ...{ type, status },
+    ...{ reason: HIBERNATED, message },
+  })
+  return [
+    condition('Progressing', 'False'),
+    condition('Ready', 'False'),
+    ...(spec.cluster.enabled
+      ? [condition('Consensus', 'Unknown'), condition('ShardsPlaced', 'Unknown')]
+      : []),
+  ]
+}
+
+function hibernatedReason({ spec }: Pick<VecCluster, 'spec'>): ConditionReason {
+  const message =
+    spec.hibernate === true
+      ? 'spec.hibernate is true: no pods run, and the volumes stay'
+      : 'no pods run until the next helm run has started them'
+  return { reason: HIBERNATED, message }
+}
+
+/**
+ * Why helm must not run: while no pod runs, no engine can report the shards of a node that would not be
+ * started again. Undefined if every node is started again, or if the risk is accepted.
+ */
+export function missingNodesError({ cluster, statefulSet }: Observed): string | undefined {
+  const { spec, status = {} } = cluster
+  if (!spec.cluster.enabled || statefulSet?.spec.replicas !== 0) return undefined
+  if (acceptedRisks(cluster).includes('shard-loss')) return undefined
+  const nodes = Math.max(
+    status.formedNodes ?? 0,
+    status.nodes?.length ?? 0,
+    appliedReplicas(cluster) ?? 0,
+  )
+  if (spec.replicas >= nodes) return undefined
+  return `spec.replicas is ${spec.replicas}, but the cluster without pods has ${nodes} nodes: set spec.replicas to ${nodes}, and lower it once the cluster is Running; or accept the risk with the annotation ${ANNOTATIONS.acceptRisk}: shard-loss`
+}

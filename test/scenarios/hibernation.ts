@@ -1,0 +1,123 @@
+/** A cluster without pods: what stays, what waits, and that it is the cluster of before once it runs again. */
+import type { AnyObject } from '../../crds/kubernetes.ts'
+import { NotSupported, type Reference, type World } from '../world/world.ts'
+import { backupResource, fill, points, said, untilEnded, untilSaid } from './backup-parts.ts'
+import { isReal, THREE_NODES, TWO_COPIES, untilAgreed } from './formation.ts'
+import { conditionIn, phaseOf, running, statusOf, untilApplied, type Scenario } from './scenario.ts'
+
+const SECONDS = 300
+
+async function podsOf(world: World, namespace: string): Promise<string[]> {
+  const all = await world.list('v1', 'Pod', namespace)
+  return all.map(({ metadata }) => metadata.name).filter((name) => /^vec-a-[0-9]+$/.test(name))
+}
+
+/** uid of each claim: a volume that was replaced has another one. */
+async function claimsOf(world: World, namespace: string): Promise<Record<string, unknown>> {
+  const all = await world.list('v1', 'PersistentVolumeClaim', namespace)
+  return Object.fromEntries(all.map(({ metadata: { name, uid } }) => [name, uid]))
+}
+
+async function replicasOf(world: World, namespace: string): Promise<unknown> {
+  const reference = { apiVersion: 'apps/v1', kind: 'StatefulSet', namespace, name: 'vec-a' }
+  const found = (await world.get(reference)) as AnyObject & { spec: { replicas: number } }
+  return found.spec.replicas
+}
+
+async function untilHibernated(world: World, cluster: Reference) {
+  await world.patch(cluster, { spec: { hibernate: true } })
+  const isHibernated = (object: AnyObject | undefined) => phaseOf(object) === 'Hibernated'
+  return world.waitFor(cluster, 'Hibernated', isHibernated, SECONDS)
+}
+
+const waits: Scenario = {
+  title:
+    'spec.hibernate: no pods, the volume stays, and a backup waits until the cluster runs again',
+  async run(world, t) {
+    const namespace = await world.namespace('hibernates')
+    const bucket = await world.bucket(namespace)
+    const cluster = await running(world, namespace, 'a')
+    await fill(world, namespace, 'docs')
+    const claims = await claimsOf(world, namespace)
+
+    const object = await untilHibernated(world, cluster)
+    t.strictSame(await podsOf(world, namespace), [])
+    t.equal(await replicasOf(world, namespace), 0)
+    t.strictSame(await claimsOf(world, namespace), claims)
+    t.equal(statusOf(object).replicas, 1, 'the scale subresource shows spec.replicas')
+    t.match(conditionIn(object, 'Ready'), { status: 'False', reason: 'Hibernated' })
+    t.equal(conditionIn(object, 'Reconciling'), undefined)
+    t.equal(conditionIn(object, 'Stalled'), undefined)
+
+    const { reference, of } = backupResource('VecBackup', { namespace, name: 'b' }, bucket)
+    await world.apply(of())
+    const waiting = await untilSaid(world, reference, 'ClusterHibernated')
+    t.match(said(waiting)?.message, `cluster ${namespace}/a is hibernated`)
+
+    await world.patch(cluster, { spec: { hibernate: false } })
+    await untilApplied(world, cluster, SECONDS)
+    t.strictSame(await claimsOf(world, namespace), claims)
+    await untilEnded(world, reference)
+  },
+}
+
+const sameCluster: Scenario = {
+  title: 'a hibernated cluster of three nodes wakes with the same peers, volumes and points',
+  only: 'cluster',
+  async run(world, t) {
+    if (!isReal(world)) throw new NotSupported('only the real engine and chart form a cluster')
+    const namespace = await world.namespace('wakes')
+    const cluster = await running(world, namespace, 'a', THREE_NODES)
+    const { upsert } = await fill(world, namespace, 'books', TWO_COPIES)
+    await upsert({ points: points(60) })
+    const peers = await untilAgreed(world, cluster)
+    const claims = await claimsOf(world, namespace)
+    const before = await allPoints(world, namespace)
+    t.equal(before.length, 60)
+
+    const object = await untilHibernated(world, cluster)
+    t.strictSame(await podsOf(world, namespace), [])
+    t.match(conditionIn(object, 'Consensus'), { status: 'Unknown', reason: 'Hibernated' })
+    t.match(conditionIn(object, 'ShardsPlaced'), { status: 'Unknown', reason: 'Hibernated' })
+    t.equal(statusOf(object).nodes?.length, 3, 'the nodes stay recorded')
+    // A lower number of nodes would leave out one that has data.
+    await world.patch(cluster, { spec: { hibernate: false, replicas: 2 } })
+    const rejected = await world.waitFor(
+      cluster,
+      'InvalidSpec',
+      (found) => conditionIn(found, 'Applied')?.reason === 'InvalidSpec',
+      SECONDS,
+    )
+    t.match(conditionIn(rejected, 'Applied')?.message, /has 3 nodes: set spec\.replicas to 3/)
+    t.strictSame(await podsOf(world, namespace), [])
+
+    await world.patch(cluster, { spec: { replicas: 3 } })
+    await untilApplied(world, cluster, SECONDS)
+    t.strictSame(await untilAgreed(world, cluster), peers)
+    t.strictSame(await claimsOf(world, namespace), claims)
+    t.strictSame(await allPoints(world, namespace), before)
+    await world.waitFor(
+      cluster,
+      'Placed',
+      (found) => conditionIn(found, 'ShardsPlaced')?.status === 'True',
+      SECONDS,
+    )
+  },
+}
+
+/** Whole points, as each node reads them; all nodes must read the same. */
+async function allPoints(world: World, namespace: string): Promise<unknown[]> {
+  const body = { limit: 1000, with_payload: true, with_vector: true }
+  const path = '/collections/books/points/scroll'
+  const read = async (node: number) => {
+    const answer = await world.engine({ namespace, name: `vec-a-${node}` }, 'POST', path, body)
+    return (answer as { result: { points: unknown[] } }).result.points
+  }
+  const [first = [], ...others] = await Promise.all([0, 1, 2].map(read))
+  for (const other of others) {
+    if (JSON.stringify(other) !== JSON.stringify(first)) throw new Error('the nodes differ')
+  }
+  return first
+}
+
+export const hibernation: Scenario[] = [waits, sameCluster]
