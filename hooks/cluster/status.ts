@@ -102,8 +102,8 @@ function withGeneration(condition: Condition, generation: number | undefined): C
 function rolledOutGeneration(observed: Observed): number | undefined {
   const { cluster, progress } = observed
   const previous = getCondition(cluster, 'Ready')?.observedGeneration
-  const isSettled = isRolledOut(observed) || phaseOf(observed) === HIBERNATED
-  if (previous === undefined || (isSettled && !isNewlyApplied(observed))) {
+  const isComplete = isRolledOut(observed) || phaseOf(observed) === HIBERNATED
+  if (previous === undefined || (isComplete && !isNewlyApplied(observed))) {
     return progress?.applied?.generation
   }
   return previous

@@ -30,6 +30,7 @@ const mapping = { collections: ['docs'], collectionMapping: { docs: 'documents' 
 const cluster = {
   version: 'v1.16.0',
   replicas: 3,
+  hibernate: true,
   image: { repository: 'registry.example.com/engine', pullPolicy: 'Always', unprivileged: true },
   resources: { requests: amounts, limits: amounts },
   persistence: {

@@ -9,6 +9,7 @@ import type { BackupSchedulePorts } from '../../../hooks/backup-schedule/observe
 import { answerValidator } from '../../../hooks/answer-validation.ts'
 import type { Desired, HookRequest } from '../../../hooks/protocol.ts'
 import { settings } from '../../builders.ts'
+import { groupObjects } from '../request.ts'
 
 type Status = NonNullable<VecBackupSchedule['status']>
 
@@ -109,6 +110,8 @@ export interface ScheduleFixture {
   schedule: VecBackupSchedule
   /** As Metacontroller shows them. */
   children: VecBackup[]
+  /** The cluster of the backups. */
+  related?: object[]
   /** What is read live, where it differs. */
   live?: { schedule?: VecBackupSchedule | undefined; backups?: VecBackup[]; others?: VecBackup[] }
 }
@@ -135,6 +138,7 @@ export function fakePorts(
 export function hookRequest({
   schedule,
   children,
+  related = [],
 }: ScheduleFixture): HookRequest<VecBackupSchedule> {
   const childrenByName = Object.fromEntries(
     children.map((child) => [`ns/${child.metadata.name}`, child]),
@@ -142,7 +146,7 @@ export function hookRequest({
   return {
     parent: schedule,
     children: { [BACKUP_CHILD_KIND]: childrenByName },
-    related: {},
+    related: groupObjects(related),
     finalizing: schedule.metadata.deletionTimestamp !== undefined,
   }
 }

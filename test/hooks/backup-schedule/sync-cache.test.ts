@@ -1,5 +1,7 @@
 /** A VecBackupSchedule among backups that are not its own, or that the cache does not show yet. */
 import t from 'tap'
+import { ANNOTATIONS } from '../../../crds/contract/names.ts'
+import { cluster } from '../../builders.ts'
 import type { KubernetesEvent } from '../../../crds/kubernetes.ts'
 import { backupScheduleHooks } from '../../../hooks/backup-schedule/index.ts'
 import {
@@ -159,12 +161,36 @@ t.test('where no backup is due and none goes, none is read live', async (t) => {
   t.equal(looks, 1)
 })
 
-t.test('the hooks write their Events and need no related objects', async (t) => {
+t.test('the hooks write their Events and read only the cluster of the backups', async (t) => {
   const events: KubernetesEvent[] = []
   const stage: ScheduleFixture = { schedule: schedule(), children: [] }
   const hooks = backupScheduleHooks(fakePorts(stage, events))
   await tick(stage, '2026-03-01T03:00:00Z', hooks)
   t.match(events, [{ reason: 'BackupCreated' }])
-  t.strictSame(hooks.customize(stage.schedule), [])
+  t.strictSame(hooks.customize(stage.schedule), [
+    {
+      ...{ apiVersion: 'vec-operator.dev/v1alpha1', resource: 'vecclusters' },
+      ...{ namespace: 'ns', names: ['a'] },
+    },
+  ])
   t.strictSame(hooks.childKinds, ['VecBackup.vec-operator.dev/v1alpha1'])
+})
+
+t.test('the cluster is read from the request, if this namespace may use it', async (t) => {
+  const hibernated = (allowed: string) =>
+    cluster({
+      ...{ namespace: 'other', status: { phase: 'Hibernated' } },
+      annotations: { [ANNOTATIONS.allowedNamespaces]: allowed },
+    })
+  const reasonWith = async (allowed: string) => {
+    const clusterRef = { name: 'a', namespace: 'other' }
+    const stage: ScheduleFixture = {
+      ...{ schedule: schedule({ spec: { clusterRef } }), children: [] },
+      related: [hibernated(allowed)],
+    }
+    const { status, events = [] } = await tick(stage, '2026-03-01T03:00:00Z')
+    return [status.conditions?.[0]?.reason, events.map(({ reason }) => reason)]
+  }
+  t.strictSame(await reasonWith('ns'), ['ClusterHibernated', []])
+  t.strictSame(await reasonWith('third'), ['Scheduled', ['BackupCreated']])
 })

@@ -7,6 +7,7 @@ import {
   type Decision,
   type Observed,
 } from '../../../hooks/backup-schedule/tick.ts'
+import { cluster } from '../../builders.ts'
 import { backup, schedule, type ScheduleOverrides } from './stage.ts'
 
 const NOON = new Date('2026-03-01T12:00:00Z')
@@ -187,4 +188,25 @@ t.test('a backup is active until it is Completed or Failed', async (t) => {
     [true, true, false, false],
   )
   t.ok(isActive(backup('2026-03-01T11:00:00Z', {})), 'it has no status yet')
+})
+
+t.test('no backup is created for a hibernated cluster; retention goes on', async (t) => {
+  const hibernated = cluster({ status: { phase: 'Hibernated' } })
+  const decision = decide(observed({}, { cluster: hibernated }), NOON)
+  t.equal(decision.create, undefined)
+  t.strictSame(ready(decision), [
+    ...['True', 'ClusterHibernated'],
+    'no backup is created: cluster ns/a is hibernated: no pods run until its spec.hibernate is false',
+  ])
+  const [older, newer] = [backup('2026-03-01T10:00:00Z'), backup('2026-03-01T11:00:00Z')]
+  const parts = {
+    spec: { retentionPolicy: { keepLast: 1 } },
+    status: { lastScheduleTime: '2026-03-01T11:00:00Z' },
+  }
+  const { prune } = decide(observed(parts, { children: [older, newer], cluster: hibernated }), NOON)
+  t.equal(prune.length, 1)
+  const running = cluster({ status: { phase: 'Running' } })
+  t.strictSame(decide(observed({}, { cluster: running }), NOON).create, NOON, 'the missed slot')
+  const suspended = decide(observed({ spec: { suspend: true } }, { cluster: hibernated }), NOON)
+  t.equal(suspended.ready.reason, 'Suspended')
 })

@@ -41,6 +41,12 @@ const missing: [string, Partial<Observed>, string, string][] = [
     'ClusterNotReady',
     'cluster ns/a is Upgrading, not Running',
   ],
+  [
+    'cluster with pods',
+    { cluster: cluster({ status: { phase: 'Hibernated' } }) },
+    'ClusterHibernated',
+    'cluster ns/a is hibernated: no pods run until its spec.hibernate is false',
+  ],
   ['credentials', { secrets: {} }, 'SecretNotFound', 'Secret ns/s3 not found'],
   [
     'secret access key',

@@ -1,5 +1,6 @@
 /** A collection that is deleted with its resource: looked for until it is gone. */
 import t from 'tap'
+import { cluster } from '../../builders.ts'
 import { CollectionHarness, collection } from './stage.ts'
 
 async function created(): Promise<CollectionHarness> {
@@ -51,4 +52,18 @@ t.test('a defect is no word about the collection: it is asked again', async (t) 
     message:
       'collection docs cannot be deleted yet: internal error: TypeError; see the log of the service',
   })
+})
+
+t.test('a collection of a hibernated cluster is deleted once the cluster runs', async (t) => {
+  const stage = await created()
+  stage.engine.calls.length = 0
+  stage.cluster = cluster({ status: { phase: 'Hibernated' } })
+  t.strictSame(await deletionMessage(stage), {
+    finalized: undefined,
+    message:
+      'collection docs cannot be deleted yet: cluster ns/a is hibernated: no pods run until its spec.hibernate is false',
+  })
+  t.strictSame(stage.engine.calls, [])
+  stage.cluster = cluster({ status: { phase: 'Running' } })
+  t.equal((await deletionMessage(stage)).finalized, true)
 })

@@ -26,6 +26,28 @@ t.test('cluster not found: retried in 30 s, no phase change', async (t) => {
   t.match((await stage.sync()).status, { phase: 'Ready', health: 'green' })
 })
 
+t.test('a hibernated cluster: said so, nothing is asked, and the phase stays', async (t) => {
+  const stage = new CollectionHarness()
+  await stage.syncUntilStable()
+  stage.engine.calls.length = 0
+  stage.cluster = cluster({ status: { phase: 'Hibernated' } })
+  stage.advance(60)
+  const answer = await stage.sync()
+  t.equal(answer.resyncAfterSeconds, 30)
+  t.match(answer.status, {
+    phase: 'Ready',
+    conditions: [
+      {
+        ...{ status: 'False', reason: 'ClusterHibernated' },
+        message: 'cluster ns/a is hibernated: no pods run until its spec.hibernate is false',
+      },
+    ],
+  })
+  t.strictSame(stage.engine.calls, [])
+  stage.cluster = cluster({ status: { phase: 'Running' } })
+  t.match(await stage.syncNextInterval(), { phase: 'Ready', conditions: [{ status: 'True' }] })
+})
+
 t.test('a cluster in a namespace that is not watched: Pending, and nothing is asked', async (t) => {
   const stage = new CollectionHarness(
     collection({ clusterRef: { name: 'a', namespace: 'elsewhere' } }),

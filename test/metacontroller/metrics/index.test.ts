@@ -209,9 +209,9 @@ t.test('a schedule shows its newest Completed backup and the time between its sl
     'ns/3': backup('Failed', 10),
   }
   const children = { 'VecBackup.vec-operator.dev/v1alpha1': backups }
-  const decide = (spec: object) =>
+  const decide = (spec: object, status = {}) =>
     service.recordDecision?.(requestOf({ kind: 'VecBackupSchedule', spec, children }), {
-      status: {},
+      status,
       children: [],
     })
   decide({ schedule: '0 * * * *', suspend: false })
@@ -230,6 +230,12 @@ t.test('a schedule shows its newest Completed backup and the time between its sl
     decide(spec)
     t.strictSame(await samples(service, `${prefix}_interval_seconds`), [])
   }
+  const hourly = { schedule: '0 * * * *', suspend: false }
+  const hibernated = { type: 'Ready', status: 'True', reason: 'ClusterHibernated' }
+  decide(hourly, { conditions: [{ ...hibernated, message: '', lastTransitionTime: ago(0) }] })
+  t.strictSame(await samples(service, `${prefix}_interval_seconds`), [])
+  decide(hourly)
+  t.strictSame(await samples(service, `${prefix}_interval_seconds`), interval)
 })
 
 /** A report of a Job in the form of the annotation. */
