@@ -22,12 +22,18 @@ import {
 } from './command.ts'
 import { doctor } from './doctor/index.ts'
 import { explain } from './explain.ts'
+import { logs } from './logs.ts'
+import { supportBundle } from './support-bundle.ts'
+import { wait } from './wait.ts'
 import { commandHelp, completionCommand, PROGRAM, usageText } from './help.ts'
 import { plan } from './plan.ts'
 import { restorePlan } from './restore-plan.ts'
 import { status } from './status.ts'
 
-const MAIN_COMMANDS = [status, plan, doctor, explain, backupNow, backupVerify, restorePlan]
+const MAIN_COMMANDS = [
+  ...[status, wait, logs, plan, doctor, explain],
+  ...[backupNow, backupVerify, restorePlan, supportBundle],
+]
 export const COMMANDS: readonly CliCommand[] = [...MAIN_COMMANDS, completionCommand(MAIN_COMMANDS)]
 
 export interface CliEnvironment {

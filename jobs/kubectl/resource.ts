@@ -24,6 +24,7 @@ export const StatusObject = Type.Object({
       {
         phase: Type.Optional(Type.String()),
         error: Type.Optional(Type.String()),
+        observedGeneration: Type.Optional(Type.Integer()),
         conditions: Type.Optional(Type.Array(Condition)),
       },
       { additionalProperties: Type.Unknown() },
@@ -51,6 +52,17 @@ export function parseKind(input: string): Resource {
   if (match !== undefined) return match
   const kindNames = RESOURCES.map(({ shortName, singular }) => `${singular} (${shortName})`)
   throw new CliError(`unknown kind ${input}; use one of ${kindNames.join(', ')}`, EXIT_CODES.usage)
+}
+
+/** `<kind>/<name>`, or the two as separate operands. */
+export function parseReference(
+  operands: readonly string[],
+  command: string,
+): { resource: Resource; name: string } {
+  const [kind = '', name = ''] = operands.flatMap((operand) => operand.split('/'))
+  const resource = parseKind(kind)
+  if (name !== '') return { resource, name }
+  throw new CliError(`${command} ${kind}: name is missing: use ${kind}/<name>`, EXIT_CODES.usage)
 }
 
 /** All resources of a kind; empty when the kind is not installed. */

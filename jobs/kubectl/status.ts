@@ -4,7 +4,7 @@ import { KubernetesError } from '../../crds/contract/errors.ts'
 import { parseProgress, type Progress } from '../../crds/contract/job.ts'
 import { ANNOTATIONS, API_VERSION, LABELS } from '../../crds/contract/names.ts'
 import { RESOURCES, type Resource } from '../../crds/crd.ts'
-import { finishedCondition, Job } from '../../crds/kubernetes.ts'
+import { finishedCondition, type Job } from '../../crds/kubernetes.ts'
 import type { Condition } from '../../crds/schema.ts'
 import { formatBytes } from '../../crds/units.ts'
 import type { Kubernetes } from '../clients/kubernetes/client.ts'
@@ -24,11 +24,12 @@ import {
   type ShardReplicas,
 } from './engine-status.ts'
 import { fixesFor, toJsonKeys, type Fix } from './explain.ts'
+import { listJobs } from './jobs.ts'
 import {
   clusterName,
   listResources,
   NO_PHASE,
-  parseKind,
+  parseReference,
   statusDetails,
   statusItems,
   StatusObject,
@@ -56,8 +57,7 @@ export const status: CliCommand = {
 
 async function showStatus(call: Invocation): Promise<number> {
   const { kubernetes, namespace } = await call.connect()
-  const [kind, name] = call.operands.flatMap((operand) => operand.split('/'))
-  if (kind === undefined) {
+  if (call.operands.length === 0) {
     const listNamespace = booleanFlag(call, 'all-namespaces') ? undefined : namespace
     const lists = RESOURCES.map((resource) => listResources(kubernetes, resource, listNamespace))
     const summaries = (await Promise.all(lists)).flat().map(summarize)
@@ -68,10 +68,7 @@ async function showStatus(call: Invocation): Promise<number> {
     )
     return EXIT_CODES.success
   }
-  const resource = parseKind(kind)
-  if (name === undefined || name === '') {
-    throw new CliError(`status ${kind}: name is missing: use ${kind}/<name>`, EXIT_CODES.usage)
-  }
+  const { resource, name } = parseReference(call.operands, 'status')
   const report = await readStatusReport(kubernetes, resource, { namespace, name }, call)
   call.print(
     booleanFlag(call, 'json')
@@ -95,7 +92,7 @@ async function readStatusReport(
   if (object === undefined) throw new CliError(`${kind} ${namespace}/${name} not found`)
   const [cluster, jobs] = await Promise.all([
     readCluster(kubernetes, object),
-    listJobs(kubernetes, object),
+    summarizeJobs(kubernetes, object),
   ])
   const collection = kind === 'VecCollection' ? (object.spec.collectionName ?? name) : undefined
   const belongsToCluster = kind !== 'VecCluster'
@@ -136,23 +133,20 @@ async function readCluster(
 }
 
 /** The Jobs of a resource, newest first; the last report belongs to one of them. */
-async function listJobs(kubernetes: Kubernetes, { metadata }: StatusObject): Promise<JobSummary[]> {
-  const { namespace = '', uid = '', annotations } = metadata
+async function summarizeJobs(kubernetes: Kubernetes, object: StatusObject): Promise<JobSummary[]> {
+  const { uid = '', annotations } = object.metadata
   const progress = parseProgress(annotations?.[ANNOTATIONS.progress], uid)
-  const apiResource = { apiVersion: 'batch/v1', plural: 'jobs', namespace }
-  const jobs = await kubernetes.list(apiResource, Job, { labelSelector: `${LABELS.parent}=${uid}` })
-  return jobs
-    .toSorted((left, right) => sortKey(right).localeCompare(sortKey(left)))
-    .map((job) => ({
-      name: job.metadata.name,
-      verb: job.metadata.labels?.[LABELS.verb] ?? '',
-      state:
-        finishedCondition(job)?.type ?? (job.status?.active === undefined ? 'Pending' : 'Running'),
-      ...(job.metadata.creationTimestamp !== undefined && {
-        createdAt: job.metadata.creationTimestamp,
-      }),
-      message: jobMessage(job, progress),
-    }))
+  const jobs = await listJobs(kubernetes, object)
+  return jobs.map((job) => ({
+    name: job.metadata.name,
+    verb: job.metadata.labels?.[LABELS.verb] ?? '',
+    state:
+      finishedCondition(job)?.type ?? (job.status?.active === undefined ? 'Pending' : 'Running'),
+    ...(job.metadata.creationTimestamp !== undefined && {
+      createdAt: job.metadata.creationTimestamp,
+    }),
+    message: jobMessage(job, progress),
+  }))
 }
 
 /** The last report, if this Job wrote it. */
@@ -160,10 +154,6 @@ function jobMessage({ metadata }: Job, progress: Progress | undefined): string {
   if (progress === undefined || progress.job !== metadata.uid) return ''
   const { state, message } = progress
   return message === undefined ? state : `${state}: ${message}`
-}
-
-function sortKey({ metadata }: Job): string {
-  return `${metadata.creationTimestamp ?? ''} ${metadata.name}`
 }
 
 /** JSON output names the fixes `cures`, which scripts read. */

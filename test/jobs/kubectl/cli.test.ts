@@ -80,7 +80,7 @@ for (const shell of ['bash', 'zsh']) {
       ask ''; ask backup ''; ask status ''; ask backup now nightly --`
     const { stdout } = spawnSync('bash', ['-c', script], { encoding: 'utf8' })
     t.strictSame(stdout.split('\n').slice(0, 2), [
-      'status plan doctor explain backup restore completion --help --version',
+      'status wait logs plan doctor explain backup restore support-bundle completion --help --version',
       'now verify',
     ])
     t.match(stdout.split('\n')[2], /^qc\/ qcol\/ .*--all-namespaces/)

@@ -1,0 +1,100 @@
+/** `logs`: the log of the newest Job of a resource. */
+import { API_VERSION } from '../../crds/contract/names.ts'
+import { KubernetesError } from '../../crds/contract/errors.ts'
+import type { Job } from '../../crds/kubernetes.ts'
+import { resourcePath, type Kubernetes } from '../clients/kubernetes/client.ts'
+import { escapeUnprintable } from '../log.ts'
+import {
+  booleanFlag,
+  CliError,
+  CLUSTER_FLAGS,
+  EXIT_CODES,
+  stringFlag,
+  type CliCommand,
+  type Invocation,
+} from './command.ts'
+import { listJobs, listPods } from './jobs.ts'
+import { parseReference, StatusObject } from './resource.ts'
+
+export const logs: CliCommand = {
+  name: 'logs',
+  operands: '<kind>/<name>',
+  operandCount: { min: 1, max: 2 },
+  summary: 'print the log of the newest Job of a resource',
+  details: [
+    'A Job whose pod was replaced has a log for each pod; that of the newest pod is printed. Finished Jobs are deleted after a day unless the chart says otherwise.',
+  ],
+  flags: {
+    ...CLUSTER_FLAGS,
+    job: { type: 'string', value: 'NAME', description: 'Job; default: the newest one' },
+    follow: { type: 'boolean', short: 'f', description: 'print new lines until the pod ends' },
+  },
+  run: printLog,
+}
+
+/** Longer than any Job. */
+const FOLLOW_MS = 7 * 24 * 3_600_000
+const READ_MS = 600_000
+const MAX_ERROR = 500
+
+async function printLog(call: Invocation): Promise<number> {
+  const { resource, name } = parseReference(call.operands, 'logs')
+  const { kubernetes, namespace } = await call.connect()
+  const { kind, plural } = resource
+  const apiResource = { apiVersion: API_VERSION, plural, namespace }
+  const object = await kubernetes.get(apiResource, name, StatusObject)
+  if (object === undefined) throw new CliError(`${kind} ${namespace}/${name} not found`)
+  const job = selectJob(await listJobs(kubernetes, object), {
+    wanted: stringFlag(call, 'job'),
+    label: `${kind} ${namespace}/${name}`,
+  })
+  const [pod] = await listPods(kubernetes, job)
+  if (pod === undefined) {
+    throw new CliError(`Job ${job.metadata.name} has no pod: see kubectl describe job`)
+  }
+  for await (const line of readLog(kubernetes, pod.metadata, call)) {
+    call.print(`${escapeUnprintable(line)}\n`)
+  }
+  return EXIT_CODES.success
+}
+
+function selectJob(jobs: Job[], { wanted, label }: { wanted: string | undefined; label: string }) {
+  const job = wanted === undefined ? jobs[0] : jobs.find(({ metadata }) => metadata.name === wanted)
+  if (job !== undefined) return job
+  throw new CliError(wanted === undefined ? `${label} has no Job` : `${label} has no Job ${wanted}`)
+}
+
+/** Lines of a pod's log. */
+async function* readLog(
+  kubernetes: Kubernetes,
+  pod: { namespace?: string; name: string },
+  call: Invocation,
+): AsyncGenerator<string> {
+  const { namespace = '', name } = pod
+  const isFollowing = booleanFlag(call, 'follow')
+  const path = resourcePath(
+    { apiVersion: 'v1', plural: 'pods', namespace, subresource: 'log' },
+    name,
+  )
+  const timeoutMs = isFollowing ? FOLLOW_MS : READ_MS
+  const options = { headers: {}, timeoutMs, stallMs: timeoutMs, signal: call.signal }
+  const response = await kubernetes.open(
+    'GET',
+    `${path}${isFollowing ? '?follow=true' : ''}`,
+    options,
+  )
+  if (response.status !== 200) {
+    const text = (await response.body.toArray()).join('').slice(0, MAX_ERROR)
+    throw new KubernetesError(`GET ${path} answered ${response.status}: ${text}`, {
+      status: response.status,
+    })
+  }
+  let rest = ''
+  const decoder = new TextDecoder()
+  for await (const chunk of response.body) {
+    const lines = (rest + decoder.decode(chunk as Uint8Array, { stream: true })).split('\n')
+    rest = lines.pop() ?? ''
+    yield* lines
+  }
+  if (rest !== '') yield rest
+}

@@ -1,0 +1,201 @@
+/**
+ * `support-bundle`: everything that explains the state of the resources of a namespace, in one file. It
+ * reads no Secret but the API key that the engines need, and nothing secret is written.
+ */
+import { writeFile } from 'node:fs/promises'
+import { VecCluster } from '../../crds/cluster.ts'
+import { EngineError, KubernetesError } from '../../crds/contract/errors.ts'
+import { API_VERSION, LABELS, MANAGED_BY, releaseName } from '../../crds/contract/names.ts'
+import { RESOURCES } from '../../crds/crd.ts'
+import { resourcePath, type ApiResource, type Kubernetes } from '../clients/kubernetes/client.ts'
+import { requireSuccess } from '../clients/kubernetes/responses.ts'
+import {
+  CLUSTER_FLAGS,
+  cliVersion,
+  EXIT_CODES,
+  stringFlag,
+  type CliCommand,
+  type Invocation,
+} from './command.ts'
+import { readEngineStatus } from './engine-status.ts'
+
+export const supportBundle: CliCommand = {
+  name: 'support-bundle',
+  operands: '',
+  operandCount: { min: 0, max: 0 },
+  summary: 'collect what explains the state of a namespace into one file',
+  details: [
+    'Contains the resources of the seven kinds, their Jobs, pods, StatefulSets, volume claims and Events, the last lines of the logs of these pods, and what the nodes report about their shards. Contains no Secret; values of fields and variables that are named like a password, token or key are replaced. What you may not read is listed under "errors".',
+  ],
+  flags: {
+    ...CLUSTER_FLAGS,
+    output: {
+      type: 'string',
+      short: 'o',
+      value: 'FILE',
+      description: 'file to write; default: vec-operator-<namespace>.json; - prints it',
+    },
+  },
+  run: collect,
+}
+
+const LOG_LINES = 2_000
+
+type Objects = object[]
+
+interface Bundle {
+  createdAt: string
+  cliVersion: string
+  namespace: string
+  kubernetes?: unknown
+  resources: Record<string, Objects>
+  objects: Record<string, Objects>
+  /** By pod. */
+  logs: Record<string, string>
+  /** What the nodes report, by VecCluster. */
+  engines: Record<string, unknown>
+  /** What could not be read. */
+  errors: string[]
+}
+
+async function collect(call: Invocation): Promise<number> {
+  const { kubernetes, namespace } = await call.connect()
+  const reader = new Reader(kubernetes, namespace)
+  const resources: Bundle['resources'] = {}
+  for (const { plural } of RESOURCES) {
+    resources[plural] = await reader.list({ apiVersion: API_VERSION, plural })
+  }
+  const jobs = await reader.list(
+    { apiVersion: 'batch/v1', plural: 'jobs' },
+    `${LABELS.managedBy}=${MANAGED_BY}`,
+  )
+  const jobPods = await reader.list(PODS, LABELS.parent)
+  const clusters = resources[VecCluster.plural] ?? []
+  const objects: Bundle['objects'] = { jobs, pods: jobPods, statefulsets: [], claims: [] }
+  for (const cluster of clusters) {
+    const selector = `app.kubernetes.io/instance=${releaseName(nameOf(cluster))}`
+    objects['pods']?.push(...(await reader.list(PODS, selector)))
+    objects['statefulsets']?.push(
+      ...(await reader.list({ apiVersion: 'apps/v1', plural: 'statefulsets' }, selector)),
+    )
+    const claims = { apiVersion: 'v1', plural: 'persistentvolumeclaims' }
+    objects['claims']?.push(...(await reader.list(claims, selector)))
+  }
+  const known = new Set([...Object.values(resources), ...Object.values(objects)].flat().map(nameOf))
+  const events = await reader.list({ apiVersion: 'v1', plural: 'events' })
+  objects['events'] = events.filter((event) => known.has(involvedName(event)))
+  const logs: Bundle['logs'] = {}
+  for (const pod of objects['pods'] ?? []) {
+    const log = await reader.log(nameOf(pod))
+    if (log !== undefined) logs[nameOf(pod)] = log
+  }
+  const bundle: Bundle = {
+    createdAt: call.time.now().toISOString(),
+    cliVersion: cliVersion(),
+    namespace,
+    kubernetes: await reader.version(),
+    resources,
+    objects,
+    logs,
+    engines: await readEngines(clusters, reader, call),
+    errors: reader.errors,
+  }
+  const text = `${JSON.stringify(redact(bundle), null, 2)}\n`
+  const file = stringFlag(call, 'output') ?? `vec-operator-${namespace}.json`
+  if (file === '-') call.print(text)
+  else {
+    await writeFile(file, text, { mode: 0o600 })
+    call.print(`${file} written; ${reader.errors.length} errors\n`)
+  }
+  return EXIT_CODES.success
+}
+
+const PODS = { apiVersion: 'v1', plural: 'pods' }
+
+async function readEngines(
+  clusters: Objects,
+  reader: Reader,
+  call: Invocation,
+): Promise<Bundle['engines']> {
+  const engines: Bundle['engines'] = {}
+  for (const cluster of clusters) {
+    const name = nameOf(cluster)
+    engines[name] = await reader.attempt(`the nodes of VecCluster ${name}`, () =>
+      readEngineStatus(reader.kubernetes, { cluster: cluster as VecCluster }, call),
+    )
+  }
+  return engines
+}
+
+/** Reads what the caller may read, and notes the rest. */
+class Reader {
+  readonly kubernetes: Kubernetes
+  readonly errors: string[] = []
+  readonly #namespace: string
+
+  constructor(kubernetes: Kubernetes, namespace: string) {
+    this.kubernetes = kubernetes
+    this.#namespace = namespace
+  }
+
+  async attempt<Result>(what: string, read: () => Promise<Result>): Promise<Result | undefined> {
+    try {
+      return await read()
+    } catch (error) {
+      if (!(error instanceof KubernetesError || error instanceof EngineError)) throw error
+      this.errors.push(`${what}: ${error.message}`)
+      return undefined
+    }
+  }
+
+  async list(resource: Omit<ApiResource, 'namespace'>, labelSelector?: string): Promise<Objects> {
+    const apiResource = { ...resource, namespace: this.#namespace }
+    const selector = labelSelector === undefined ? {} : { labelSelector }
+    const read = () => this.kubernetes.collect(apiResource, selector, (object) => object)
+    return (await this.attempt(resource.plural, read)) ?? []
+  }
+
+  log(pod: string): Promise<string | undefined> {
+    const resource = { ...PODS, namespace: this.#namespace, subresource: 'log' }
+    const path = `${resourcePath(resource, pod)}?tailLines=${LOG_LINES}`
+    return this.attempt(`log of pod ${pod}`, async () =>
+      requireSuccess(await this.kubernetes.call('GET', path), `GET ${path}`),
+    )
+  }
+
+  version(): Promise<unknown> {
+    return this.attempt('version of Kubernetes', async () => {
+      const response = await this.kubernetes.call('GET', '/version')
+      return JSON.parse(requireSuccess(response, 'GET /version')) as unknown
+    })
+  }
+}
+
+function nameOf(object: object): string {
+  return (object as { metadata?: { name?: string } }).metadata?.name ?? ''
+}
+
+function involvedName(event: object): string {
+  return (event as { involvedObject?: { name?: string } }).involvedObject?.name ?? ''
+}
+
+const SECRET_NAME =
+  /(password|passwd|token|secret|credential|api[-_.]?key|access[-_]?key|signature)$/i
+const REDACTED = 'redacted'
+
+/** Without text in fields and variables that are named like a secret, and without kubectl's copy of a manifest. */
+export function redact(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(redact)
+  if (typeof value !== 'object' || value === null) return value
+  const entries = Object.entries(value).filter(([key]) => key !== LAST_APPLIED)
+  const { name } = value as { name?: unknown }
+  const isSecretVariable = typeof name === 'string' && SECRET_NAME.test(name)
+  return Object.fromEntries(
+    entries.map(([key, inner]) => {
+      const isSecret = SECRET_NAME.test(key) || (key === 'value' && isSecretVariable)
+      return [key, isSecret && typeof inner === 'string' ? REDACTED : redact(inner)]
+    }),
+  )
+}
+
+const LAST_APPLIED = 'kubectl.kubernetes.io/last-applied-configuration'
