@@ -40,6 +40,8 @@ export class Watch {
   readonly #world: NodesWorld
   readonly #started = Date.now()
   readonly #empty = new Map<string, number>()
+  /** Shards that had an Active replica. One that is gone and comes back is another shard, which is empty at first. */
+  readonly #wasActive = new Set<string>()
   /** Since when each node has had the same commit although there are changes that it has not applied. */
   readonly #behind = new Map<number, { commit: number; since: number }>()
   #over = false
@@ -119,9 +121,11 @@ export class Watch {
 
   #judge({ clusters, active, at }: Sample): void {
     if (clusters > 1) this.#find(`${clusters} clusters answer`, at)
+    for (const shard of this.#wasActive) if (!(shard in active)) this.#wasActive.delete(shard)
     for (const [shard, count] of Object.entries(active)) {
-      const wasActive = this.samples.some((sample) => (sample.active[shard] ?? 0) > 0)
-      const empty = count === 0 && wasActive ? (this.#empty.get(shard) ?? 0) + 1 : 0
+      if (count > 0) this.#wasActive.add(shard)
+      const isEmpty = count === 0 && this.#wasActive.has(shard)
+      const empty = isEmpty ? (this.#empty.get(shard) ?? 0) + 1 : 0
       this.#empty.set(shard, empty)
       if (empty === MOST_EMPTY) this.#find(`${shard} has no Active replica`, at)
     }
@@ -170,11 +174,12 @@ export async function activeReplicas(url: string): Promise<Record<string, number
   }
   for (const { name } of collections.toSorted((one, other) => (one.name < other.name ? -1 : 1))) {
     const view = await viewOf(url, name)
-    for (const { shard_id: shard, state } of [
+    for (const { shard_id: shard, shard_key, state } of [
       ...(view?.local_shards ?? []),
       ...(view?.remote_shards ?? []),
     ]) {
-      const key = `${name}/${shard}`
+      // The engine reuses the highest id once its shard is deleted.
+      const key = `${name}/${shard}${shard_key === undefined ? '' : ` (${shard_key})`}`
       active[key] = (active[key] ?? 0) + (state === 'Active' ? 1 : 0)
     }
   }
