@@ -12,6 +12,7 @@ import { ANNOTATIONS, API_GROUP } from './contract/names.ts'
 import type { AnyObject } from './kubernetes.ts'
 import { VecMigration } from './migration.ts'
 import { VecRestore } from './restore.ts'
+import type { Column } from './schema.ts'
 import { isOlder } from './versions.ts'
 
 /** The part of structural OpenAPI schemas that the CRDs use. */
@@ -55,7 +56,11 @@ export function customResourceDefinition(resource: Resource, version: string) {
     },
     spec: {
       group: API_GROUP,
-      names: { kind, listKind: `${kind}List`, plural, singular, shortNames: [shortName] },
+      names: {
+        ...{ kind, listKind: `${kind}List`, plural, singular },
+        shortNames: [shortName],
+        categories: [CATEGORY],
+      },
       scope: 'Namespaced',
       versions: [
         {
@@ -63,7 +68,7 @@ export function customResourceDefinition(resource: Resource, version: string) {
           served: true,
           storage: true,
           subresources: { status: {}, ...('scale' in resource && { scale: resource.scale }) },
-          additionalPrinterColumns: columns,
+          additionalPrinterColumns: [...columns, messageColumn(kind)],
           schema: { openAPIV3Schema: openApiSchema(resource) },
         },
       ],
@@ -71,6 +76,23 @@ export function customResourceDefinition(resource: Resource, version: string) {
   }
 }
 export type CustomResourceDefinition = ReturnType<typeof customResourceDefinition>
+
+/** `kubectl get vec` lists the resources of all kinds. */
+const CATEGORY = 'vec'
+
+/** Kinds that describe work that ends. */
+const COMPLETING_KINDS = new Set(['VecBackup', 'VecRestore', 'VecMigration'])
+
+/** With `-o wide`: the message of the condition that summarizes the state. */
+function messageColumn(kind: string): Column {
+  const conditionType = COMPLETING_KINDS.has(kind) ? 'Complete' : 'Ready'
+  return {
+    name: 'Message',
+    type: 'string',
+    jsonPath: `.status.conditions[?(@.type=="${conditionType}")].message`,
+    priority: 1,
+  }
+}
 
 /** The schema of a whole resource. */
 export function openApiSchema({ description, spec, status, ...rest }: Resource) {

@@ -69,6 +69,24 @@ t.test('print columns are those of the specification', async (t) => {
   ])
 })
 
+t.test(
+  'kubectl get vec lists all kinds, and -o wide shows the message of the main condition',
+  async (t) => {
+    for (const { spec } of definitions) {
+      t.strictSame(spec.names.categories, ['vec'], spec.names.kind)
+      const columns = spec.versions[0]?.additionalPrinterColumns ?? []
+      const wide = columns.find(({ name }) => name === 'Message')
+      const isCompleting = ['VecBackup', 'VecRestore', 'VecMigration'].includes(spec.names.kind)
+      t.strictSame(wide, {
+        name: 'Message',
+        type: 'string',
+        jsonPath: `.status.conditions[?(@.type=="${isCompleting ? 'Complete' : 'Ready'}")].message`,
+        priority: 1,
+      })
+    }
+  },
+)
+
 function fieldsOf(schema: OpenApiSchema, path: string): [path: string, schema: OpenApiSchema][] {
   const fields = Object.entries((schema.items ?? schema).properties ?? {})
   return fields.flatMap(([name, field]) => [
