@@ -12,6 +12,10 @@ const bucket = {
 }
 const fromBucket = { backupRef: undefined, source: bucket }
 
+const shards = [{ collection: 'docs', ids: [2, 5] }]
+const NOT_WITH_SHARDS =
+  'spec.shards excludes spec.collections, spec.collectionMapping, spec.replicationFactor and every spec.priority but snapshot'
+
 const RESTORE_CASES = pairCases('VecRestore', SMALLEST_RESTORE, [
   {
     title: 'exactly one of backupRef and source',
@@ -85,6 +89,34 @@ const RESTORE_CASES = pairCases('VecRestore', SMALLEST_RESTORE, [
     refused: { collectionMapping: mapping(1001) },
     field: 'spec.collectionMapping',
     because: 'must have at most 1000 items',
+  },
+  {
+    title: 'shards and collections exclude each other',
+    accepted: { shards, priority: 'snapshot' },
+    refused: { shards, collections: ['docs'] },
+    field: 'spec',
+    because: NOT_WITH_SHARDS,
+  },
+  {
+    title: 'shards keep their collection',
+    accepted: { shards: [...shards, { collection: '中文', ids: [0] }] },
+    refused: { shards, collectionMapping: { docs: 'other' } },
+    field: 'spec',
+    because: NOT_WITH_SHARDS,
+  },
+  {
+    title: 'shards are restored with the priority snapshot',
+    accepted: { shards, waitForIndexing: false },
+    refused: { shards, priority: 'no_sync' },
+    field: 'spec',
+    because: NOT_WITH_SHARDS,
+  },
+  {
+    title: 'shards have ids',
+    accepted: { shards: [{ collection: 'docs', ids: [0] }] },
+    refused: { shards: [{ collection: 'docs', ids: [] }] },
+    field: 'spec.shards[0].ids',
+    because: 'should have at least 1 items',
   },
 ])
 

@@ -145,6 +145,11 @@ export const SAMPLES: AnyObject[] = [
   object('VecBackup', { ...backup, retentionDays: 30 }),
   object('VecBackupSchedule', schedule),
   object('VecRestore', { ...restore, backupRef: { name: 'nightly', namespace: 'other' } }),
+  object('VecRestore', {
+    backupRef: { name: 'nightly' },
+    targetClusterRef: clusterRef,
+    shards: [{ collection: 'docs', ids: [0, 5] }],
+  }),
   object('VecRestore', { ...restore, source: { s3: { ...s3, path: 'a/b/nightly' } } }),
   object('VecMigration', { ...migration, source: { clusterRef } }),
   object('VecMigration', { ...migration, source: { endpoint } }),
