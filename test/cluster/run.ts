@@ -26,6 +26,7 @@ import { collectionScenarios } from '../scenarios/collection.ts'
 import { formation } from '../scenarios/formation.ts'
 import { hibernation } from '../scenarios/hibernation.ts'
 import { hazards } from '../scenarios/hazards.ts'
+import { lostNode } from '../scenarios/lost-node.ts'
 import { migrationScenarios } from '../scenarios/migration.ts'
 import { operatorDays } from '../scenarios/operator-days.ts'
 import { pullSecrets } from '../scenarios/pull-secrets.ts'
@@ -100,6 +101,7 @@ if (world !== undefined) {
     ...clusterLife,
     ...clusterInput,
     ...formation,
+    ...lostNode,
     ...hibernation,
     ...collectionScenarios,
     ...accessKeyScenarios,

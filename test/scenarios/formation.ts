@@ -36,7 +36,12 @@ function reference(kind: string, apiVersion: string, namespace: string, name: st
 }
 
 /** Deletes a pod, and the volume claim first where it is to come back empty. */
-async function deletePod(world: World, namespace: string, node: number, withVolume: boolean) {
+export async function deletePod(
+  world: World,
+  namespace: string,
+  node: number,
+  withVolume: boolean,
+) {
   const name = `vec-a-${node}`
   const claim = reference('PersistentVolumeClaim', 'v1', namespace, `qdrant-storage-${name}`)
   if (withVolume) await world.delete(claim)
