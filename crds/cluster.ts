@@ -147,6 +147,15 @@ export const NodeStatus = Type.Object({
   volume: Type.Optional(Type.String({ description: 'uid of the PersistentVolumeClaim.' })),
   zone: Type.Optional(Type.String({ description: 'Topology zone of its Kubernetes node.' })),
   node: Type.Optional(Type.String({ description: 'Kubernetes node.' })),
+  used: Type.Optional(
+    Type.Integer({
+      format: 'int64',
+      description: 'Estimated bytes of its data, rounded to a hundredth of the volume.',
+    }),
+  ),
+  capacity: Type.Optional(
+    Type.Integer({ format: 'int64', description: 'Capacity of its data volume in bytes.' }),
+  ),
 })
 export type NodeStatus = Static<typeof NodeStatus>
 

@@ -31,6 +31,7 @@ export const SHARD_WORK_REASONS = {
 export const DANGERS: readonly Danger[] = [
   { type: 'Consensus', status: 'False' },
   { type: 'Replicated', status: 'False' },
+  { type: 'Capacity', status: 'False' },
   { type: 'HistoryBounded', status: 'False' },
   { type: 'ShardsPlaced', status: 'False', except: Object.values(SHARD_WORK_REASONS) },
   { type: 'Stalled', status: 'True' },

@@ -443,6 +443,45 @@ export const CLUSTER_REASONS: readonly Reason[] = [
     fix: NOTHING_TO_DO,
   },
   {
+    reason: 'SpaceAvailable',
+    condition: { type: 'Capacity', status: 'True' },
+    event: 'Normal',
+    messages: ['the data take at most <n> % of a volume', 'there are no volumes'],
+    cause:
+      'The data of every node, as estimated from the telemetry of the engine, take less than 70 % of its volume.',
+    fix: NOTHING_TO_DO,
+  },
+  {
+    reason: 'VolumeLow',
+    condition: { type: 'Capacity', status: 'False' },
+    event: 'Warning',
+    messages: [
+      'node <n> has about <n> % of its volume of <size> in use: raise spec.persistence.size',
+    ],
+    cause:
+      'Data and write-ahead log take 70 % of the volume or more. The optimizer needs free space of twice the size of the segments that it rewrites; without it the collection becomes red.',
+    fix: 'Raise spec.persistence.size: volumes grow while the pods run. Or add nodes, which takes shards from the others.',
+  },
+  {
+    reason: 'VolumeFull',
+    condition: { type: 'Capacity', status: 'False' },
+    event: 'Warning',
+    messages: [
+      'node <n> has about <n> % of its volume of <size> in use: raise spec.persistence.size',
+    ],
+    cause:
+      'Data and write-ahead log take 90 % of the volume or more. The engine refuses writes when it cannot extend the log, and other nodes mark the replicas as Dead.',
+    fix: 'Raise spec.persistence.size now: volumes grow while the pods run. Deleting points needs space first.',
+  },
+  {
+    reason: 'CapacityUnknown',
+    condition: { type: 'Capacity', status: 'Unknown' },
+    messages: ['<nodes> did not report the size of the data, or the volume has no capacity'],
+    cause:
+      'A node does not answer, its version of the engine reports no sizes, or its claim is not bound to a volume.',
+    fix: 'See the conditions Ready and Consensus. With an old engine, watch the volumes with the metrics of the kubelet.',
+  },
+  {
     reason: 'PodsNotAnswering',
     condition: { type: 'Consensus', status: 'Unknown' },
     messages: ['no answer from <pods>', 'no pod is ready', 'querying the pods failed: <error>'],

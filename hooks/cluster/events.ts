@@ -64,6 +64,10 @@ function isNewEvent(cluster: VecCluster, { type, status, reason, message }: Cond
       if (status === 'True') return previous?.status === 'False'
       // A Job is one Event.
       return !isWorkReason(reason) || previous?.reason !== reason
+    case 'Capacity':
+      // The message changes with every percent.
+      if (status === 'Unknown' || previous?.reason === reason) return false
+      return status === 'False' || previous?.status === 'False'
     case 'Ready':
       // The condition Progressing has the same reason, and it is one Event.
       if (reason === HIBERNATED) return false

@@ -5,6 +5,7 @@
  */
 import type { NodeStatus, VecCluster } from '../../crds/cluster.ts'
 import { ANNOTATIONS } from '../../crds/contract/names.ts'
+import { nodeCapacity } from './capacity.ts'
 import type { NodeFacts, ShardFacts } from './shards-summary.ts'
 
 export interface LostNode {
@@ -24,7 +25,8 @@ export function nodeRecord(
   recorded: NodeStatus[] | undefined,
   { nodes, peers }: ShardFacts,
 ): NodeStatus[] | undefined {
-  const present = nodes.flatMap(({ ordinal, volume, zone, node }) => {
+  const present = nodes.flatMap((facts) => {
+    const { ordinal, volume, zone, node } = facts
     const members = peers.filter((peer) => peer.isMember && peer.ordinal === ordinal)
     const [member] = members
     if (member === undefined || members.length > 1) return []
@@ -35,6 +37,7 @@ export function nodeRecord(
         ...(volume !== undefined && { volume }),
         ...(zone !== undefined && { zone }),
         ...(node !== undefined && { node }),
+        ...nodeCapacity(facts),
       },
     ]
   })

@@ -37,6 +37,10 @@ export interface NodeFacts {
   volume?: string
   /** The claim does not exist. */
   isVolumeMissing?: true
+  /** Capacity of the data volume; absent while its claim is not bound. */
+  volumeBytes?: number
+  /** Estimated size of the data on the node; absent if the node has not reported it. */
+  dataBytes?: number
   /** Kubernetes node and its topology zone. */
   node?: string
   zone?: string

@@ -7,6 +7,7 @@ import type { Condition, ConditionReason } from '../../crds/schema.ts'
 import { getCondition, setConditions, type ConditionUpdate } from '../conditions.ts'
 import { jobNameField } from '../job.ts'
 import type { Context } from '../protocol.ts'
+import { capacityCondition } from './capacity.ts'
 import { consensusCondition, isConsensusLost } from './consensus.ts'
 import { formedNodes } from './formation.ts'
 import type { Observed } from './observed.ts'
@@ -77,7 +78,11 @@ function podConditions(
     return isStopping ? [progressingCondition(observed), ...conditions.slice(1)] : conditions
   }
   // What hibernation left says nothing about the pods that were started after it.
-  const known = [consensusCondition(observed), shardsCondition(observed, shardWork, context)]
+  const known = [
+    consensusCondition(observed),
+    shardsCondition(observed, shardWork, context),
+    capacityCondition(observed),
+  ]
   return [
     ...(isApplied ? [progressingCondition(observed), readyCondition(observed)] : []),
     ...known

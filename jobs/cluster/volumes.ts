@@ -52,6 +52,8 @@ interface SizeChange extends PlannedVolume {
 interface ClaimChange {
   change: SizeChange
   claim: Claim
+  /** Its pod exists: many file systems grow only while they are mounted. */
+  hasPod: boolean
 }
 
 export interface GrowthViolation {
@@ -91,7 +93,11 @@ export async function growVolumes(
       sizePatch(claim, change),
     )
   }
-  await waitForCapacity(plan, claims, tools)
+  await waitForCapacity(
+    plan,
+    claims.filter(({ hasPod }) => hasPod),
+    tools,
+  )
   const sizes = new Map(changes.map(({ template, size }) => [template, size]))
   await replaceStatefulSet(plan, live, { sizes, tools })
   return undefined
@@ -114,24 +120,33 @@ function sizeChanges({ volumes = [] }: UpgradePlan, { spec }: StatefulSet): Size
 /** Claim templates of the engine's chart. */
 const TEMPLATE_NAMES = { persistence: /storage$/, snapshotPersistence: /snapshots/ } as const
 
-/** The claims of all pods. A claim that is missing or not bound gets its size from the live template. */
+/**
+ * The claims of all nodes. A claim that is missing or not bound gets its size from the live template. The
+ * nodes of a hibernated cluster have claims and no pods.
+ */
 async function readClaims(
-  { namespace, release }: UpgradePlan,
+  { namespace, release, spec: { hibernate, replicas } }: UpgradePlan,
   { spec }: StatefulSet,
   { changes, tools }: { changes: SizeChange[]; tools: Dependencies },
 ): Promise<ClaimChange[]> {
   const claims: ClaimChange[] = []
+  const pods = spec.replicas ?? 1
+  const isHibernated = pods === 0 || hibernate === true
+  const nodes = isHibernated ? Math.max(pods, replicas) : pods
   for (const change of changes) {
-    for (let ordinal = 0; ordinal < (spec.replicas ?? 1); ordinal += 1) {
+    for (let ordinal = 0; ordinal < nodes; ordinal += 1) {
+      const hasPod = ordinal < pods
       const name = claimName(change.template, release, ordinal)
       const claim = await tools.kubernetes.get({ ...CLAIMS, namespace }, name, Claim)
+      // The node has never started: its claim is created with the new size.
+      if (claim === undefined && !hasPod) continue
       if (claim?.status?.phase !== 'Bound') {
         const state = claim === undefined ? 'does not exist' : 'is not bound to a volume'
         throw new VolumesNotGrown(
           `${describe(change)}: PersistentVolumeClaim ${name} ${state}; the volumes grow once every pod has its volume`,
         )
       }
-      claims.push({ change, claim })
+      claims.push({ change, claim, hasPod })
     }
   }
   return claims

@@ -2,11 +2,13 @@
  * Implements the shard ports of VecCluster: what the nodes report, what Kubernetes knows about their
  * volumes and nodes, and the planner's answer to each target.
  */
+import { Type } from '@sinclair/typebox'
 import { VecBackup } from '../../crds/backup.ts'
 import type { Connection } from '../../crds/contract/connection.ts'
 import { KubernetesError } from '../../crds/contract/errors.ts'
 import { claimName, LABELS, releaseName } from '../../crds/contract/names.ts'
 import { AnyObject, Pod } from '../../crds/kubernetes.ts'
+import { parseQuantity } from '../../crds/units.ts'
 import type {
   NodeFacts,
   PlanOutcome,
@@ -30,6 +32,7 @@ import {
   shardsOf,
 } from '../../jobs/cluster/shards/queries.ts'
 import type { ClusterView } from '../../jobs/cluster/shards/view.ts'
+import type { CollectionFacts } from '../../jobs/clients/engine/shards.ts'
 import type { Kubernetes } from '../../jobs/clients/kubernetes/client.ts'
 import { mapConcurrently } from '../../jobs/concurrency.ts'
 import { backups, kubernetesNodes, persistentVolumeClaims, pods } from './api-resources.ts'
@@ -60,8 +63,9 @@ export function shardPorts(dependencies: ShardDependencies): ShardPorts {
   return {
     async shards(query, signal) {
       const nodes = await readNodes(query, kubernetes, readNode)
-      const view = await observe(dependencies, { query, nodes, memories }, signal)
-      const summary = summaryOf(query, nodes, view, now())
+      const memory = memoryOf(memories, query.connection)
+      const view = await observe(dependencies, { query, nodes, memory }, signal)
+      const summary = summaryOf(query, withData(nodes, view, memory), view, now())
       const needsBackup = summary.onlyOn.length > 0 || summary.plans.repair.is === 'refused'
       return needsBackup
         ? { ...summary, backups: await completedBackups(kubernetes, query.connection) }
@@ -74,21 +78,53 @@ export function shardPorts(dependencies: ShardDependencies): ShardPorts {
 interface Observation {
   query: ShardsQuery
   nodes: NodeFacts[]
-  memories: Map<string, ObservationMemory>
+  memory: ObservationMemory
 }
 
-async function observe(
-  dependencies: ShardDependencies,
-  { query, nodes, memories }: Observation,
-  signal: AbortSignal,
-): Promise<ClusterView> {
-  const { connection, volumeBytes } = query
-  const key = `${connection.namespace}/${connection.name}`
+function memoryOf(
+  memories: Map<string, ObservationMemory>,
+  { namespace, name }: Connection,
+): ObservationMemory {
+  const key = `${namespace}/${name}`
   const memory = memories.get(key) ?? newObservationMemory()
   memories.delete(key)
   memories.set(key, memory)
   const [oldest] = memories.keys()
   if (memories.size > MAX_REMEMBERED && oldest !== undefined) memories.delete(oldest)
+  return memory
+}
+
+/** The nodes with the size of their data. A node that does not answer now reports nothing. */
+export function withData(
+  nodes: NodeFacts[],
+  { peers }: Pick<ClusterView, 'peers'>,
+  { facts }: Pick<ObservationMemory, 'facts'>,
+): NodeFacts[] {
+  return nodes.map((node) => {
+    const isMember = peers.some((peer) => peer.isMember && peer.ordinal === node.ordinal)
+    const collections = isMember ? facts.get(node.ordinal) : undefined
+    const dataBytes = collections && sumOfBytes([...collections.values()])
+    return { ...node, ...(dataBytes !== undefined && { dataBytes }) }
+  })
+}
+
+/** The write-ahead log of a replica: two segments of 32 MiB, less for a replica with little data. */
+const WAL_BYTES = 64 * 2 ** 20
+
+/** Undefined if the size of a replica is not known. */
+function sumOfBytes(collections: CollectionFacts[]): number | undefined {
+  if (collections.some(({ isIncomplete }) => isIncomplete === true)) return undefined
+  return collections
+    .flatMap(({ bytes }) => [...bytes.values()])
+    .reduce((sum, bytes) => sum + bytes + Math.min(bytes, WAL_BYTES), 0)
+}
+
+async function observe(
+  dependencies: ShardDependencies,
+  { query, nodes, memory }: Observation,
+  signal: AbortSignal,
+): Promise<ClusterView> {
+  const { connection, volumeBytes } = query
   const options = { nodes: connection.replicas, zones: zonesOf(nodes), volumeBytes, memory }
   const engineForPod = (ordinal: number) => engineClient(dependencies, connection, ordinal)
   return observeShards(options, engineForPod, signal)
@@ -204,11 +240,25 @@ async function readVolume(
   kubernetes: Kubernetes,
   namespace: string,
   name: string,
-): Promise<Pick<NodeFacts, 'volume' | 'isVolumeMissing'>> {
-  const claim = await kubernetes.get(persistentVolumeClaims(namespace), name, AnyObject)
+): Promise<Pick<NodeFacts, 'volume' | 'isVolumeMissing' | 'volumeBytes'>> {
+  const claim = await kubernetes.get(persistentVolumeClaims(namespace), name, Claim)
   if (claim === undefined) return { isVolumeMissing: true }
-  return claim.metadata.uid === undefined ? {} : { volume: claim.metadata.uid }
+  const { uid } = claim.metadata
+  const bytes = Math.floor(parseQuantity(claim.status?.capacity?.storage ?? ''))
+  return {
+    ...(uid !== undefined && { volume: uid }),
+    ...(Number.isSafeInteger(bytes) && { volumeBytes: bytes }),
+  }
 }
+
+const Claim = Type.Object({
+  ...AnyObject.properties,
+  status: Type.Optional(
+    Type.Object({
+      capacity: Type.Optional(Type.Object({ storage: Type.Optional(Type.String()) })),
+    }),
+  ),
+})
 
 /** Undefined without the right to read nodes, which a namespaced installation does not have. */
 async function readKubernetesNode(

@@ -105,6 +105,8 @@ export interface CollectionFacts {
   params: Record<string, unknown> | undefined
   /** Estimated bytes of the replicas on this node, by shard. */
   bytes: Map<number, number>
+  /** The engine reports no size for a replica on this node. */
+  isIncomplete?: true
 }
 
 /** A replica to copy, or a transfer in progress; with peer ids. */
@@ -158,14 +160,16 @@ export class EngineShards {
     return new Map(
       (collections.collections ?? []).map(({ id: name, config, shards }) => {
         const bytes = new Map<number, number>()
+        let isIncomplete = shards == null
         for (const { id, local } of shards ?? []) {
-          const estimated = local == null ? undefined : estimateBytes(local)
-          if (estimated !== undefined) bytes.set(id, estimated)
+          if (local == null) continue
+          const estimated = estimateBytes(local)
+          if (estimated === undefined) isIncomplete = true
+          else bytes.set(id, estimated)
         }
-        return [
-          name,
-          { factor: config?.params.replication_factor ?? undefined, params: config?.params, bytes },
-        ]
+        const factor = config?.params.replication_factor ?? undefined
+        const params = config?.params
+        return [name, { factor, params, bytes, ...(isIncomplete && { isIncomplete }) }]
       }),
     )
   }

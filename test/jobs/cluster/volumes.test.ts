@@ -175,6 +175,24 @@ t.test('a plan with the sizes of the StatefulSet leaves it alone', async (t) => 
   t.notMatch(log, /growing a volume|replacing the StatefulSet/)
 })
 
+t.test('the volumes of a hibernated cluster grow when their pods start', async (t) => {
+  const world = await volumesWorld(t)
+  const scale = { apiVersion: 'apps/v1', kind: 'StatefulSet', namespace: 'ns', name: 'vec-a' }
+  await world.api.patch(scale, { spec: { replicas: 0 } })
+  const plan = world.plan(
+    2,
+    { data: '20Gi' },
+    { spec: clusterSpec({ hibernate: true, replicas: 4 }) },
+  )
+  const values = { ...plan.values, replicaCount: 0 }
+  const { code, log } = await world.run('upgrade', { ...plan, values })
+  t.equal(code, EXIT.done, log)
+  t.match(await world.state(), {
+    templates: { 'qdrant-storage': '20Gi' },
+    claims: claimsOf('qdrant-storage', '20Gi 10Gi'),
+  })
+})
+
 const REFUSALS = {
   'a StorageClass that does not allow it': {
     sizes: { data: '20Gi' },

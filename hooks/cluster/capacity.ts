@@ -1,0 +1,90 @@
+/**
+ * The condition Capacity: whether the data volumes have space for the data and for the work on it. The
+ * optimizer of the engine rewrites segments and needs twice their size, so a volume must not become full.
+ * The engine does not report free space: the data are estimated from its telemetry (docs/engine-notes.md).
+ */
+import { formatBytes } from '../../crds/units.ts'
+import { getCondition, type ConditionUpdate } from '../conditions.ts'
+import type { Observed } from './observed.ts'
+import type { NodeFacts } from './shards-summary.ts'
+
+/** Percent of a volume from which on the optimizer may not find the space that it needs. */
+const LOW_PERCENT = 70
+/** Percent from which on the engine refuses writes soon. */
+const FULL_PERCENT = 90
+const MAX_LISTED = 3
+
+/** A node whose data and volume are known. */
+interface NodeUse {
+  ordinal: number
+  used: number
+  capacity: number
+}
+
+/** Undefined while nothing is known; the previous condition while nodes are not asked or do not answer. */
+export function capacityCondition(observed: Observed): ConditionUpdate | undefined {
+  const { cluster, progress, shards: summary } = observed
+  if (!cluster.spec.cluster.enabled || progress?.applied === undefined) return undefined
+  if (summary === undefined) return getCondition(cluster, 'Capacity')
+  const uses = summary.nodes.flatMap((node) => nodeUse(node) ?? [])
+  const crowded = uses
+    .filter((use) => percentOf(use) >= LOW_PERCENT)
+    .toSorted((a, b) => percentOf(b) - percentOf(a))
+  const [worst] = crowded
+  if (worst !== undefined) {
+    const reason = percentOf(worst) >= FULL_PERCENT ? 'VolumeFull' : 'VolumeLow'
+    const message = `${listNodes(crowded)}: raise spec.persistence.size`
+    return { type: 'Capacity', status: 'False', reason, message }
+  }
+  const unknown = summary.nodes.filter((node) => nodeUse(node) === undefined)
+  if (unknown.length > 0) {
+    const isMember = ({ ordinal }: NodeFacts) =>
+      summary.peers.some((peer) => peer.isMember && peer.ordinal === ordinal)
+    const previous = getCondition(cluster, 'Capacity')
+    // A node that restarts has the same data afterwards; Ready and Consensus report it meanwhile.
+    if (previous !== undefined && !unknown.some(isMember)) return previous
+    const nodes = unknown.map(({ ordinal }) => `node ${ordinal}`).slice(0, MAX_LISTED)
+    const more = unknown.length - nodes.length
+    const message = `${nodes.join(', ')}${more > 0 ? ` and ${more} more` : ''} did not report the size of the data, or the volume has no capacity`
+    return { type: 'Capacity', status: 'Unknown', reason: 'CapacityUnknown', message }
+  }
+  const [most] = uses.toSorted((a, b) => percentOf(b) - percentOf(a))
+  const message =
+    most === undefined
+      ? 'there are no volumes'
+      : `the data take at most ${percentOf(most)} % of a volume`
+  return { type: 'Capacity', status: 'True', reason: 'SpaceAvailable', message }
+}
+
+/**
+ * Data and capacity of a node for the status, rounded to a hundredth of the volume: every write must not
+ * change the status.
+ */
+export function nodeCapacity(node: NodeFacts): { used?: number; capacity?: number } {
+  const { volumeBytes: capacity } = node
+  const use = nodeUse(node)
+  return {
+    ...(use !== undefined && { used: Math.round((percentOf(use) * use.capacity) / 100) }),
+    ...(capacity !== undefined && { capacity }),
+  }
+}
+
+function nodeUse({ ordinal, dataBytes, volumeBytes }: NodeFacts): NodeUse | undefined {
+  if (dataBytes === undefined || volumeBytes === undefined || volumeBytes <= 0) return undefined
+  return { ordinal, used: dataBytes, capacity: volumeBytes }
+}
+
+function percentOf({ used, capacity }: NodeUse): number {
+  return Math.floor((100 * used) / capacity)
+}
+
+function listNodes(uses: NodeUse[]): string {
+  const listed = uses
+    .slice(0, MAX_LISTED)
+    .map(
+      (use) =>
+        `node ${use.ordinal} has about ${percentOf(use)} % of its volume of ${formatBytes(use.capacity)} in use`,
+    )
+  const more = uses.length - listed.length
+  return listed.join(', ') + (more > 0 ? ` and ${more} more nodes` : '')
+}
