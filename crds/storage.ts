@@ -1,6 +1,6 @@
 /** Bucket fields that several kinds share: the location of snapshots and the Secret keys of credentials. */
 import { Type, type Static } from '@sinclair/typebox'
-import { maxCharacters, ObjectName, rule, SecretKey } from './schema.ts'
+import { Enum, maxCharacters, ObjectName, rule, SecretKey } from './schema.ts'
 
 /**
  * An http or https URL without user, query or fragment: status and logs show it. The pattern lists the
@@ -75,6 +75,44 @@ export const S3Target = Type.Object(
       description: 'A backup is stored under <prefix>/<name>/.',
       ...withoutDotSegments('spec.storage.s3.prefix'),
     }),
+    encryption: Type.Optional(
+      Type.Object(
+        {
+          type: Enum(['AES256', 'aws:kms', 'aws:kms:dsse'], {
+            description: 'Server-side encryption that each write asks for.',
+          }),
+          kmsKeyId: Type.Optional(
+            Type.String({
+              minLength: 1,
+              maxLength: 2048,
+              pattern: '^[a-zA-Z0-9:_-]+(/[a-zA-Z0-9:_-]+)*$',
+              description: 'Key of the KMS; default: that of the bucket, or of the account.',
+            }),
+          ),
+        },
+        {
+          description:
+            'Server-side encryption of the objects; default: as the bucket is configured. A write that the store does not confirm as encrypted fails.',
+          ...rule(
+            "self.type != 'AES256' || !has(self.kmsKeyId)",
+            'kmsKeyId needs a type of aws:kms or aws:kms:dsse',
+          ),
+        },
+      ),
+    ),
+    storageClass: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 64,
+        pattern: '^[A-Z0-9_]+$',
+        description:
+          'Storage class of the snapshots, such as STANDARD_IA; default: that of the store. The manifest always has the default class.',
+        ...rule(
+          "!(self in ['GLACIER', 'DEEP_ARCHIVE'])",
+          'objects of GLACIER and DEEP_ARCHIVE cannot be read before the store has restored them: use GLACIER_IR or a lifecycle rule',
+        ),
+      }),
+    ),
   },
   { description: 'A bucket of an S3-compatible store.' },
 )

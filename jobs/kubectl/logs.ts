@@ -45,7 +45,7 @@ async function printLog(call: Invocation): Promise<number> {
   const object = await kubernetes.get(apiResource, name, StatusObject)
   if (object === undefined) throw new CliError(`${kind} ${namespace}/${name} not found`)
   const job = selectJob(await listJobs(kubernetes, object), {
-    wanted: stringFlag(call, 'job'),
+    desired: stringFlag(call, 'job'),
     label: `${kind} ${namespace}/${name}`,
   })
   const [pod] = await listPods(kubernetes, job)
@@ -58,10 +58,10 @@ async function printLog(call: Invocation): Promise<number> {
   return EXIT_CODES.success
 }
 
-function selectJob(jobs: Job[], { wanted, label }: { wanted: string | undefined; label: string }) {
-  const job = wanted === undefined ? jobs[0] : jobs.find(({ metadata }) => metadata.name === wanted)
+function selectJob(jobs: Job[], { desired, label }: { desired: string | undefined; label: string }) {
+  const job = desired === undefined ? jobs[0] : jobs.find(({ metadata }) => metadata.name === desired)
   if (job !== undefined) return job
-  throw new CliError(wanted === undefined ? `${label} has no Job` : `${label} has no Job ${wanted}`)
+  throw new CliError(desired === undefined ? `${label} has no Job` : `${label} has no Job ${desired}`)
 }
 
 /** Lines of a pod's log. */

@@ -51,8 +51,8 @@ async function waitForResource(call: Invocation): Promise<number> {
     const line = `${label}  ${phase}  ${oneLine(message)}\n`
     if (line !== printed) call.print(line)
     printed = line
-    const verdict = judge(object)
-    if (verdict !== undefined) return verdict
+    const outcome = judge(object)
+    if (outcome !== undefined) return outcome
     if (waitedMs < timeoutMs) return undefined
     throw new CliError(`${label} is not done after ${stringFlag(call, 'timeout')}: ${message}`)
   })

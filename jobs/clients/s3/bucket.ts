@@ -19,6 +19,7 @@ import { DELETE_BATCH_KEYS } from '../../../crds/contract/limits.ts'
 import { MAX_RESPONSE_BYTES, ResponseTooLarge, ByteCounter } from '../http/body.ts'
 import { S3Connection, type S3ConnectionOptions } from './connection.ts'
 import { md5Base64 } from './object-upload.ts'
+import { encryptionParameters, requireEncryption } from './encryption.ts'
 import { isTransientCode } from './errors.ts'
 import type { StreamUpload } from './upload.ts'
 import { UploadMemory } from './parts.ts'
@@ -73,13 +74,15 @@ export class Bucket {
       // Object Lock requires a checksum, and every store supports this one.
       ContentMD5: await md5Base64(Body),
       ...(onlyNew && { IfNoneMatch: '*' }),
+      ...encryptionParameters(this.#connection.target),
     }
     try {
-      await this.#connection.call(
+      const answer = await this.#connection.call(
         'PUT',
         { key, signal, timeoutMs: OBJECT_CALL_MS },
         (client, abortSignal) => client.send(new PutObjectCommand(input), { abortSignal }),
       )
+      requireEncryption(this.#connection.target, key, answer)
       return true
     } catch (error) {
       if (!(error instanceof StorageError)) throw error

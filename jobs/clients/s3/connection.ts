@@ -20,7 +20,10 @@ import { getSignedUrl } from '@aws-sdk/s3-request-presigner'
 import { PRESIGNED_URL_SECONDS } from '../../../crds/contract/limits.ts'
 
 /** The location of a bucket. */
-export type BucketTarget = Pick<S3Target, 'bucket' | 'region' | 'endpoint' | 'forcePathStyle'>
+export type BucketTarget = Pick<
+  S3Target,
+  'bucket' | 'region' | 'endpoint' | 'forcePathStyle' | 'encryption' | 'storageClass'
+>
 
 export interface S3ConnectionOptions {
   target: BucketTarget

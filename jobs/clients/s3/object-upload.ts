@@ -17,10 +17,12 @@ import {
   type CompletedPart,
   type CreateMultipartUploadCommandInput,
   type S3Client,
+  type StorageClass,
 } from '@aws-sdk/client-s3'
 import { StorageError } from '../../../crds/contract/errors.ts'
 import { DEFAULT_PART_BYTES } from '../../../crds/contract/limits.ts'
 import type { S3Connection } from './connection.ts'
+import { encryptionParameters, requireEncryption } from './encryption.ts'
 import { isUnknownHeader } from './errors.ts'
 
 /** A part of 8 MiB that is slower than 14 KiB/s has failed. */
@@ -67,12 +69,13 @@ export class ObjectUpload {
   async putObject(body: Buffer): Promise<void> {
     const ContentMD5 = await md5Base64(body)
     const payload = this.#isOverTls() ? UNSIGNED_PAYLOAD : await sha256Hex(body)
-    const input = { ...this.#target, ContentMD5 }
-    await this.#call('PUT', timeLimits(body), (client, abortSignal) => {
+    const input = { ...this.#newObject(), ContentMD5 }
+    const answer = await this.#call('PUT', timeLimits(body), (client, abortSignal) => {
       const command = new PutObjectCommand({ ...input, ...requestBody(body) })
       command.middlewareStack.add(signWith(payload), { step: 'build' })
       return client.send(command, { abortSignal })
     })
+    requireEncryption(this.#connection.target, this.#target.Key, answer)
   }
 
   /** Starts the upload with its first part. */
@@ -165,24 +168,38 @@ export class ObjectUpload {
   /** Some stores do not support checksums: they reject them, or do not confirm them. */
   async #start(): Promise<StartedUpload> {
     try {
-      return await this.#create({ ...this.#target, ChecksumAlgorithm: CHECKSUM })
+      return await this.#create({ ...this.#newObject(), ChecksumAlgorithm: CHECKSUM })
     } catch (error) {
       if (!isUnknownHeader(error)) throw error
-      return this.#create(this.#target)
+      return this.#create(this.#newObject())
+    }
+  }
+
+  /** What is decided when an object is created. */
+  #newObject() {
+    const { storageClass } = this.#connection.target
+    return {
+      ...this.#target,
+      ...encryptionParameters(this.#connection.target),
+      ...(storageClass !== undefined && { StorageClass: storageClass as StorageClass }),
     }
   }
 
   async #create(input: CreateMultipartUploadCommandInput): Promise<StartedUpload> {
     let attempts = 0
-    const { UploadId, ChecksumAlgorithm } = await this.#call(
-      'CREATE UPLOAD',
-      {},
-      (client, abortSignal) => {
-        attempts += 1
-        this.#mayHaveOrphans ||= attempts > 1
-        return client.send(new CreateMultipartUploadCommand(input), { abortSignal })
-      },
-    )
+    const answer = await this.#call('CREATE UPLOAD', {}, (client, abortSignal) => {
+      attempts += 1
+      this.#mayHaveOrphans ||= attempts > 1
+      return client.send(new CreateMultipartUploadCommand(input), { abortSignal })
+    })
+    const { UploadId, ChecksumAlgorithm } = answer
+    try {
+      requireEncryption(this.#connection.target, this.#target.Key, answer)
+    } catch (error) {
+      // The upload is open and is not used.
+      this.#mayHaveOrphans = true
+      throw error
+    }
     return { uploadId: UploadId, hasChecksums: ChecksumAlgorithm === CHECKSUM }
   }
 

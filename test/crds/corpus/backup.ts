@@ -25,6 +25,24 @@ function immutableCase(title: string, refused: Fields, from: Fields = {}) {
   }
 }
 
+const STORAGE_CASES = [
+  {
+    title: 'a KMS key needs an encryption by KMS',
+    accepted: inBucket({ encryption: { type: 'aws:kms', kmsKeyId: 'key' } }),
+    refused: inBucket({ encryption: { type: 'AES256', kmsKeyId: 'key' } }),
+    field: 'spec.storage.s3.encryption',
+    because: 'kmsKeyId needs a type of aws:kms or aws:kms:dsse',
+  },
+  {
+    title: 'the storage class is one that can be read at once',
+    accepted: inBucket({ storageClass: 'GLACIER_IR' }),
+    refused: inBucket({ storageClass: 'DEEP_ARCHIVE' }),
+    field: 'spec.storage.s3.storageClass',
+    because:
+      'objects of GLACIER and DEEP_ARCHIVE cannot be read before the store has restored them',
+  },
+]
+
 const BACKUP_CASES = pairCases('VecBackup', SMALLEST_BACKUP, [
   immutableCase('the whole spec is immutable', { collections: ['docs'] }),
   immutableCase('retentionDays cannot be set later', { retentionDays: 3 }),
@@ -52,6 +70,7 @@ const BACKUP_CASES = pairCases('VecBackup', SMALLEST_BACKUP, [
     field: 'spec.deletionPolicy',
     because: 'Unsupported value',
   },
+  ...STORAGE_CASES,
   immutableCase('the prefix cannot change', inBucket({ prefix: 'b' }), inBucket({ prefix: 'a' })),
   {
     title: 'the longest spec can be compared with what it was',
@@ -142,6 +161,7 @@ export const CRON_EXPRESSIONS = [
 ]
 
 const SCHEDULE_CASES = pairCases('VecBackupSchedule', SMALLEST_SCHEDULE, [
+  ...STORAGE_CASES,
   cron('schedule has five fields', '*/15 0-6,18 1 JAN-mar Mon', '0 0 3 * * *'),
   cron('schedule has no fewer fields than five', '5  4  *  *  sun', '5 4 * * '),
   cron('schedule is no word', '0 0 1 1 *', '@midnight'),

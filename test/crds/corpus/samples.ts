@@ -19,7 +19,12 @@ const secretKey = { name: 'keys', key: 'full' }
 const amounts = { cpu: '500m', memory: '2Gi' }
 const backup = {
   clusterRef,
-  storage: { s3: { ...s3, prefix: 'a/b' } },
+  storage: {
+    s3: {
+      ...{ ...s3, prefix: 'a/b', storageClass: 'STANDARD_IA' },
+      encryption: { type: 'aws:kms', kmsKeyId: 'key' },
+    },
+  },
   collections: ['docs'],
   method: 'Shard',
   parallelism: 4,
@@ -137,13 +142,20 @@ const endpoint = {
   caSecretRef: { name: 'ca', key: 'ca.crt' },
 }
 
+/** A key of the KMS excludes one type of encryption. */
+const storageWithoutKey = {
+  s3: { ...backup.storage.s3, encryption: { type: 'aws:kms:dsse' } },
+}
+
 export const SAMPLES: AnyObject[] = [
   object('VecCluster', cluster),
   object('VecCollection', collection),
   object('VecAccessKey', { ...accessKey, access: 'm' }),
   object('VecAccessKey', { ...accessKey, collections: [{ name: 'docs', access: 'prw' }] }),
   object('VecBackup', { ...backup, retentionDays: 30 }),
+  object('VecBackup', { ...backup, storage: storageWithoutKey }),
   object('VecBackupSchedule', schedule),
+  object('VecBackupSchedule', { ...schedule, storage: storageWithoutKey }),
   object('VecRestore', { ...restore, backupRef: { name: 'nightly', namespace: 'other' } }),
   object('VecRestore', {
     backupRef: { name: 'nightly' },

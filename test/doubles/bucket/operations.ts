@@ -100,7 +100,35 @@ function put(store: BucketStore, { key, headers, body }: S3Call): S3Answer {
     const words = 'At least one of the pre-conditions you specified did not hold'
     throw new S3Error(412, 'PreconditionFailed', words)
   }
-  return { status: 200, headers: { etag: store.put(key, body).etag } }
+  return {
+    status: 200,
+    headers: { etag: store.put(key, body).etag, ...noteCreation(store, key, headers) },
+  }
+}
+
+const ENCRYPTION = 'x-amz-server-side-encryption'
+
+/** What the creation of an object asks for; answers the headers that confirm its encryption. */
+function noteCreation(
+  store: BucketStore,
+  key: string,
+  headers: S3Call['headers'],
+): Record<string, string> {
+  const text = (name: string) => {
+    const value = headers[name]
+    return typeof value === 'string' ? value : undefined
+  }
+  const encryption = text(ENCRYPTION)
+  const kmsKeyId = text(`${ENCRYPTION}-aws-kms-key-id`)
+  const storageClass = text('x-amz-storage-class')
+  store.created.push({
+    key,
+    ...(encryption !== undefined && { encryption }),
+    ...(kmsKeyId !== undefined && { kmsKeyId }),
+    ...(storageClass !== undefined && { storageClass }),
+  })
+  const isConfirmed = encryption !== undefined && !store.ignoresEncryption
+  return isConfirmed ? { [ENCRYPTION]: encryption } : {}
 }
 
 function get(store: BucketStore, { key, headers }: S3Call): S3Answer {
@@ -204,7 +232,8 @@ function begin(store: BucketStore, { bucket, key, headers }: S3Call): S3Answer {
   const isChecked = areExpected(store.checksums, headers)
   const fields = { Bucket: bucket, Key: key, UploadId: store.begin(key, isChecked) }
   const answer = xml(elements('InitiateMultipartUploadResult', fields))
-  return { ...answer, headers: { ...answer.headers, ...(isChecked && EXPECTED) } }
+  const noted = noteCreation(store, key, headers)
+  return { ...answer, headers: { ...answer.headers, ...(isChecked && EXPECTED), ...noted } }
 }
 
 function putPart(store: BucketStore, call: S3Call): S3Answer {

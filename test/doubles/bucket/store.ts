@@ -35,6 +35,15 @@ export class BucketStore {
   refuseDeletion: ((key: string) => string | undefined) | undefined
   /** Entries on a page of a listing. */
   pageSize = 1000
+  /** Some stores ignore what a write asks for as its encryption. */
+  ignoresEncryption = false
+  /** Encryption, its key and storage class of each object and upload, as the headers of its creation named them. */
+  readonly created: {
+    key: string
+    encryption?: string
+    kmsKeyId?: string
+    storageClass?: string
+  }[] = []
   /** Some stores ignore If-None-Match: the later of two writes wins. */
   ignoresConditions = false
   #count = 0
