@@ -95,8 +95,8 @@ export function clusterVersion(context: RunContext): Promise<string> {
 
 /** Throws an `EngineError`, which is transient, if nodes differ. */
 export function requireSameVersion(views: { node: number; version: string }[]): string {
-  const [version = '', ...others] = new Set(views.map((view) => view.version))
-  if (others.length === 0) return version
+  const versions = new Set(views.map((view) => view.version))
+  if (versions.size === 1) return [...versions].join('')
   const each = views.map((view) => `node ${view.node} runs ${view.version}`)
   throw new EngineError(`the nodes run different versions: ${each.join(', ')}`)
 }

@@ -150,7 +150,8 @@ async function readNodeView(name: string, node: number, context: RunContext): Pr
   return { node, placement, version, uuid }
 }
 
-function findInstability(placements: BackupClusterInfo[]): string | undefined {
+/** Why no snapshots can be taken of replicas that are placed like this; undefined if they can. */
+export function findInstability(placements: BackupClusterInfo[]): string | undefined {
   const nodes = new Map(placements.map(({ peer_id }, ordinal) => [peer_id, ordinal]))
   const formatNode = (peer: number) => {
     const ordinal = nodes.get(peer)

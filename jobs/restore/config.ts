@@ -150,8 +150,8 @@ function paramSetting(params: PlainObject, name: string): Setting {
 function namedVectors(vectors: unknown): [string, PlainObject][] {
   if (!isPlainObject(vectors)) return []
   if (typeof ownValue(vectors, 'size') === 'number') return [['', vectors]]
-  return Object.entries(vectors).flatMap(([name, vector]) =>
-    isPlainObject(vector) ? [[name, vector]] : [],
+  return Object.entries(vectors).filter((entry): entry is [string, PlainObject] =>
+    isPlainObject(entry[1]),
   )
 }
 

@@ -50,7 +50,13 @@ async function stage(t: Test) {
     next()
     while (writes() === before) await new Promise((resolve) => setImmediate(resolve))
   }
-  return { s3, bucket, store, clock, lines, renewed, record: () => recordReader(reading) }
+  type Options = Parameters<typeof recordReader>[0]
+  const recordWith = ({ waitForNext }: Pick<Options, 'waitForNext'>) => {
+    const { waitForNext: _, ...others } = reading
+    return recordReader({ ...others, ...(waitForNext !== undefined && { waitForNext }) })
+  }
+  const record = () => recordReader(reading)
+  return { s3, bucket, store, clock, lines, renewed, record, recordWith }
 }
 
 t.test(
@@ -71,6 +77,24 @@ t.test(
     t.strictSame(lines, [])
   },
 )
+
+t.test('without a clock of a test the record is renewed after minutes, not at once', async (t) => {
+  const { s3, recordWith } = await stage(t)
+  const reading = await recordWith({})
+  await new Promise((resolve) => setTimeout(resolve, 100))
+  const writes = s3.calls.filter(({ operation }) => operation === 'PutObject')
+  t.equal(writes.length, 1)
+  await reading.stop()
+})
+
+t.test('an error of a renewal that is not of the store is thrown at the end', async (t) => {
+  const { store, recordWith } = await stage(t)
+  const error = new TypeError('not of the store')
+  const reading = await recordWith({ waitForNext: async () => Promise.reject(error) })
+  await new Promise((resolve) => setImmediate(resolve))
+  await t.rejects(reading.stop(), error)
+  t.strictSame(store.keys(), [KEY], 'it expires')
+})
 
 t.test('read-only credentials are enough, and the log says what is missing', async (t) => {
   const { s3, store, record, lines } = await stage(t)

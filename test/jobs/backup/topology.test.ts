@@ -3,7 +3,8 @@ import t, { type Test } from 'tap'
 import { EXIT } from '../../../crds/contract/job.ts'
 import { ownerKey } from '../../../crds/contract/backup-keys.ts'
 import { requireSameVersion } from '../../../jobs/backup/source-cluster.ts'
-import { shardsOnNode, type Topology } from '../../../jobs/backup/topology.ts'
+import { findInstability, shardsOnNode, type Topology } from '../../../jobs/backup/topology.ts'
+import type { BackupClusterInfo } from '../../../jobs/clients/engine/responses.ts'
 import type { EngineRequest } from '../../doubles/engine/answers.ts'
 import { newConfig } from '../../doubles/engine/collection.ts'
 import { setMaking, snapshotFiles } from '../../doubles/engine/snapshots.ts'
@@ -29,6 +30,73 @@ function isolate({ engine, nodes }: BackupFixture, until: () => boolean) {
       raft_info: { leader: id },
       consensus_thread_status: { consensus_thread_status: 'working' },
     })
+  })
+}
+
+/** What a node with this peer reports: its own shards, and those that it knows on others. */
+function placementOf(
+  peer: number,
+  local: number[],
+  remote: [shard: number, peer: number, state?: string][] = [],
+): BackupClusterInfo {
+  return {
+    peer_id: peer,
+    shard_count: 2,
+    local_shards: local.map((shard_id) => ({ shard_id, points_count: 0, state: 'Active' })),
+    remote_shards: remote.map(([shard_id, peer_id, state = 'Active']) => ({
+      ...{ shard_id, peer_id, state },
+    })),
+    shard_transfers: [],
+  }
+}
+
+/** Reports of two nodes with the peers 10 and 11, and what is said about them. */
+const PLACEMENTS: [what: string, reports: BackupClusterInfo[], said: string | undefined][] = [
+  [
+    'replicas that both nodes know',
+    [placementOf(10, [0], [[1, 11]]), placementOf(11, [1], [[0, 10]])],
+    undefined,
+  ],
+  [
+    'a replica of node 1 that is not Active',
+    [placementOf(10, [0], [[1, 11, 'Dead']]), placementOf(11, [1], [[0, 10]])],
+    'shard 1 on node 1 is Dead',
+  ],
+  [
+    'a replica of a peer without a pod that is not Active',
+    [placementOf(10, [0], [[1, 99, 'Partial']]), placementOf(11, [1], [[0, 10]])],
+    'shard 1 on peer 99, which is none of the pods is Partial',
+  ],
+  [
+    'a replica of a peer without a pod',
+    [placementOf(10, [0], [[1, 99]]), placementOf(11, [1], [[0, 10]])],
+    'shard 1 is said to be on peer 99, which is none of the pods, but is not there',
+  ],
+  [
+    'a replica that its own node does not have',
+    [placementOf(10, [0], [[0, 11]]), placementOf(11, [1], [[0, 10]])],
+    'shard 0 is said to be on node 1, but is not there',
+  ],
+  [
+    'a transfer to a peer without a pod',
+    [
+      {
+        ...placementOf(10, [0], [[1, 11]]),
+        shard_transfers: [{ shard_id: 1, from: 11, to: 99 }],
+      },
+      placementOf(11, [1], [[0, 10]]),
+    ],
+    'shard 1 is being transferred from node 1 to peer 99, which is none of the pods',
+  ],
+  [
+    'as many replicas, on different nodes',
+    [placementOf(10, [0, 1], []), placementOf(11, [1], [[0, 10]])],
+    'nodes 0 and 1 do not agree on which node holds which shard',
+  ],
+]
+for (const [what, reports, said] of PLACEMENTS) {
+  t.test(`${what}: ${said ?? 'can be backed up'}`, async (t) => {
+    t.equal(findInstability(reports), said)
   })
 }
 

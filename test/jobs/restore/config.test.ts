@@ -170,6 +170,16 @@ t.test('an unset value equals null, and an open object may have more fields', as
   for (const [recorded, live, body] of patches) {
     t.strictSame(patchBody(differences(config(recorded), config(live))), body)
   }
+  const sparse = (modifier: string | null): Config => ({
+    params: { sparse_vectors: { text: { modifier, index: { on_disk: true } }, other: null } },
+  })
+  t.strictSame(differences(sparse('idf'), sparse(null)), [
+    {
+      path: ['params', 'sparse_vectors', 'text', 'modifier'],
+      ...{ recorded: 'idf', live: null },
+      patch: { path: ['sparse_vectors', 'text', 'modifier'], value: 'idf' },
+    },
+  ])
   const single = (on_disk: boolean): Config => ({
     params: { vectors: { size: 2, distance: 'Dot', on_disk } },
   })

@@ -37,6 +37,35 @@ t.test(
   },
 )
 
+t.test('a shard that is also on another node after its recovery is waited for', async (t) => {
+  const { world, deleteCollections, assertRestored, engine, nodes } = await restoreFixture(t, {
+    nodes: 2,
+    replicationFactor: 1,
+  })
+  deleteCollections('docs')
+  const [first, second] = [engine.peer(0).id, engine.peer(1).id]
+  let isRecovered = false
+  let polls = 0
+  nodes[1]?.misbehave((request) => {
+    isRecovered ||= isRecovery(request)
+    return undefined
+  })
+  nodes[0]?.misbehave(({ method, path }) => {
+    const shards = engine.collections.get('docs')?.shards ?? []
+    if (!isRecovered || method !== 'GET' || path[2] !== 'cluster') return undefined
+    polls += 1
+    for (const shard of shards.filter(({ peers }) => peers.includes(second)))
+      if (polls <= 90) shard.peers = polls < 90 ? [first, second] : [second]
+    return undefined
+  })
+  const log = await runToDone(t, await world.restore())
+  t.match(
+    log,
+    /waiting until the nodes agree .*reason=shard \d is on nodes 0, 1, not on node 1 alone/,
+  )
+  await assertRestored('docs')
+})
+
 t.test(
   'an upload to a node is compared with the manifest, and a broken one is repeated',
   async (t) => {

@@ -58,9 +58,9 @@ t.test('an Event is written once, and a lost one stops nothing', async (t) => {
 
 t.test('an Event on a namespace that is being deleted is written to default', async (t) => {
   const { api, write, lines } = await writer(t)
-  const ending = { apiVersion: 'v1', kind: 'Namespace', namespace: '', name: 'ns' }
+  const namespace = { apiVersion: 'v1', kind: 'Namespace', namespace: '', name: 'ns' }
   await api.create({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'default' } })
-  await api.delete(ending)
+  await api.delete(namespace)
   await write(HELM_FAILED)
   t.strictSame(lines.splice(0), ['writing event failed'], 'no other is accepted')
   const backup = {
