@@ -5,6 +5,7 @@ import type { ApiObject } from '../client.ts'
 import { equal, isRecord, recordAt, valueAt, type Json } from './json.ts'
 import type { Kind } from './kinds.ts'
 import { immutable, type Cause } from './failure.ts'
+import { dataCauses } from './labels.ts'
 import { matches } from './selectors.ts'
 
 interface Rules {
@@ -43,6 +44,7 @@ const RULES: Record<string, Rules> = {
     }),
     update: (object, old) => ({ ...object, spec: old.spec }),
   },
+  ConfigMap: { causes: dataCauses },
   Event: { causes: eventCauses },
   Secret: {
     create: withStringData,
@@ -50,6 +52,7 @@ const RULES: Record<string, Rules> = {
     causes: (object, old) => [
       ...badBase64(object),
       ...missingTls(object),
+      ...dataCauses(object),
       ...(old !== undefined && object['type'] !== old['type']
         ? [immutable('type', object['type'])]
         : []),

@@ -373,3 +373,23 @@ t.test(
     t.equal(calls, 0, 'the engine is not asked on behalf of a caller that has gone')
   },
 )
+
+t.test('labels, keys of annotations and the size of data are checked', async (t) => {
+  const { client } = await world(t)
+  const rejected = async (extra: object, message: RegExp) => {
+    await t.rejects(client.create(secret('s', extra)), { status: 422, message })
+  }
+  const meta = (fields: object) => ({ metadata: { name: 's', namespace: 'ns', ...fields } })
+  await rejected(meta({ labels: { a: 'x'.repeat(64) } }), /metadata\.labels: .*valid label/)
+  await rejected(meta({ labels: { a: 'with space' } }), /metadata\.labels: .*valid label/)
+  await rejected(meta({ labels: { 'a/b/c': 'x' } }), /metadata\.labels: .*name part/)
+  await rejected(meta({ labels: { 'Upper.Case/b': 'x' } }), /metadata\.labels: .*name part/)
+  await rejected(meta({ labels: { ['n'.repeat(64)]: 'x' } }), /metadata\.labels: .*name part/)
+  await rejected(meta({ annotations: { 'no space': 'x' } }), /metadata\.annotations: .*name part/)
+  await rejected({ data: { 'a b': 'eA==' } }, /data\[a b\]: .*config key/)
+  const large = Buffer.alloc(1024 * 1024 + 1, 'x').toString('base64')
+  await rejected({ data: { a: large } }, /data: Too long: may not be more than 1048576 bytes/)
+  const labels = { 'example.dev/a-b_c': 'x'.repeat(63), empty: '' }
+  const annotations = { 'Example.dev/A': 'any text at all' }
+  await client.create({ ...secret('s'), ...meta({ labels, annotations }) })
+})

@@ -4,6 +4,7 @@ import type { ApiMeta, ApiObject } from '../client.ts'
 import { badRequest, immutable, type Cause } from './failure.ts'
 import { equal } from './json.ts'
 import { apiVersionOf, type Kind } from './kinds.ts'
+import { annotationCauses, labelCauses } from './labels.ts'
 
 const SUBDOMAIN = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/
 const LABEL = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/
@@ -66,10 +67,11 @@ export function sameIdentity(object: ApiObject, old: ApiObject): ApiObject {
 }
 
 /** Everything that is wrong with the metadata of an object that is to be stored. */
-export function metadataCauses(kind: Kind, { metadata }: ApiObject): Cause[] {
+export function metadataCauses(kind: Kind, object: ApiObject): Cause[] {
+  const { metadata } = object
   const { name, annotations = {}, ownerReferences = [] } = metadata
   const { pattern, max } = NAMES[kind.kind] ?? { pattern: SUBDOMAIN, max: 253 }
-  const causes: Cause[] = []
+  const causes: Cause[] = [...labelCauses(object), ...annotationCauses(object)]
   if (name === '') {
     causes.push({
       field: 'metadata.name',
