@@ -55,6 +55,7 @@ export const CLUSTER_REASONS: readonly Reason[] = [
       'spec.config.<entry> must be a map',
       'spec.replicas is <n>, but spec.cluster.enabled is not applied yet: set spec.replicas to 1 until the cluster is Running with it',
       'spec.replicas is <n>, but the cluster without pods has <n> nodes: set spec.replicas to <n>, and lower it once the cluster is Running; or accept the risk with the annotation vec-operator.dev/accept-risk: shard-loss',
+      'spec.<field>.size can be changed only while pods run: set it to <size> until the cluster is Running',
       'spec.<field> contains "{{", which the chart would evaluate as a template: remove it',
       'spec.image.repository must be a registry and path without a tag: the chart would parse other text as YAML',
       'spec.snapshotPersistence.<field> is fixed at creation: StatefulSet <name> has <value>',

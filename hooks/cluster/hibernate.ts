@@ -10,6 +10,7 @@ import type { ConditionUpdate } from '../conditions.ts'
 import { acceptedRisks } from './job.ts'
 import type { Observed } from './observed.ts'
 import { appliedReplicas } from './validation.ts'
+import { resizedVolume } from './volumes.ts'
 
 /** Phase of the cluster, and reason of its conditions. */
 export const HIBERNATED = 'Hibernated'
@@ -50,14 +51,21 @@ function hibernatedReason({ spec }: Pick<VecCluster, 'spec'>): ConditionReason {
   return { reason: HIBERNATED, message }
 }
 
-/**
- * Why helm must not run: while no pod runs, no engine can report the shards of a node that would not be
- * started again. Undefined if every node is started again, or if the risk is accepted.
- */
-export function missingNodesError({ cluster, statefulSet }: Observed): string | undefined {
+/** Why helm must not run on a StatefulSet without pods; undefined if it may. */
+export function stoppedError({ cluster, statefulSet }: Observed): string | undefined {
+  if (statefulSet?.spec.replicas !== 0) return undefined
+  const resized = resizedVolume(cluster.spec, statefulSet)
+  // The claims of all pods grow with the StatefulSet, and some drivers need the pods for that.
+  if (resized !== undefined) {
+    return `spec.${resized.field}.size can be changed only while pods run: set it to ${resized.from} until the cluster is Running`
+  }
+  return missingNodesError(cluster)
+}
+
+/** While no pod runs, no engine can report the shards of a node that would not be started again. */
+function missingNodesError(cluster: VecCluster): string | undefined {
   const { spec, status = {} } = cluster
-  if (!spec.cluster.enabled || statefulSet?.spec.replicas !== 0) return undefined
-  if (acceptedRisks(cluster).includes('shard-loss')) return undefined
+  if (!spec.cluster.enabled || acceptedRisks(cluster).includes('shard-loss')) return undefined
   const nodes = Math.max(
     status.formedNodes ?? 0,
     status.nodes?.length ?? 0,

@@ -23,7 +23,7 @@ import {
   type Decision,
 } from './desired-state.ts'
 import { limitMessage, slotRetrySeconds } from './helm-concurrency.ts'
-import { missingNodesError } from './hibernate.ts'
+import { stoppedError } from './hibernate.ts'
 import { lastFailure, previousFailure } from './helm-result.ts'
 import { clusterRbac, desiredRun, upgradeJob } from './job.ts'
 import type { DesiredRun, Observed } from './observed.ts'
@@ -58,8 +58,7 @@ export function sync(observed: Observed, context: Context): Decision {
   }
   if (pendingRun === undefined) return upToDate(observed, context)
 
-  const specError =
-    validateSpec(observed.cluster, observed.statefulSet) ?? missingNodesError(observed)
+  const specError = validateSpec(observed.cluster, observed.statefulSet) ?? stoppedError(observed)
   if (specError !== undefined) {
     return releaseLeases(observed, blocked(observed, context, 'InvalidSpec', specError))
   }

@@ -56,3 +56,22 @@ export function volumeError(
   if (snapshots.spec.storageClassName === storageClassName) return undefined
   return `spec.snapshotPersistence.storageClassName is fixed at creation: StatefulSet ${release} has ${snapshots.spec.storageClassName ?? 'the default class'}`
 }
+
+/** The first volume whose size differs from that of the StatefulSet. */
+export function resizedVolume(
+  spec: ClusterSpec,
+  statefulSet: StatefulSet,
+): (PlannedVolume & { from: string }) | undefined {
+  const templates = statefulSet.spec.volumeClaimTemplates ?? []
+  const dataName = dataClaimTemplate(statefulSet)
+  for (const volume of plannedVolumes(spec)) {
+    const live = templates.find(({ metadata: { name } }) =>
+      volume.field === 'persistence' ? name === dataName : name.includes('snapshots'),
+    )
+    const from = live?.spec.resources?.requests?.storage
+    if (from !== undefined && parseQuantity(from) !== parseQuantity(volume.size)) {
+      return { ...volume, from }
+    }
+  }
+  return undefined
+}

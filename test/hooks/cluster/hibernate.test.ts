@@ -224,6 +224,38 @@ t.test('a hibernated cluster is not started with fewer nodes than it has', async
   t.equal(appliedWith({ ...withStatus, spec: { replicas: 5 } })?.[1], 'HelmRunning', 'more nodes')
 })
 
+t.test('volumes do not grow while no pods run', async (t) => {
+  const sized = (data: string, snapshots?: string) => {
+    const set = statefulSet(0, {}, snapshots)
+    const [, ...others] = set.spec.volumeClaimTemplates ?? []
+    const spec = { resources: { requests: { storage: data } } }
+    const volumeClaimTemplates = [{ metadata: { name: 'qdrant-storage' }, spec }, ...others]
+    return { ...set, spec: { ...set.spec, volumeClaimTemplates } }
+  }
+  const appliedWith = (set: Observed['statefulSet'], overrides: ClusterOverrides = {}) =>
+    condition(
+      sync(
+        asleep({ ...RUN_DUE, ...(set && { statefulSet: set }), cluster: hibernating(overrides) }),
+        context,
+      ),
+      'Applied',
+    )
+  t.strictSame(appliedWith(sized('5Gi')), [
+    ...['False', 'InvalidSpec'],
+    'spec.persistence.size can be changed only while pods run: set it to 5Gi until the cluster is Running',
+  ])
+  t.equal(appliedWith(sized('10240Mi'))?.[1], 'HelmRunning', 'the same size')
+  const snapshotPersistence = { enabled: true, size: '8Gi' }
+  const withSnapshots = { spec: { snapshotPersistence } }
+  t.match(
+    appliedWith(sized('10Gi', '4Gi'), withSnapshots)?.[2],
+    /^spec\.snapshotPersistence\.size /,
+  )
+  t.equal(appliedWith(sized('10Gi', '8Gi'), withSnapshots)?.[1], 'HelmRunning')
+  const awake = observedShards({ ...RUN_DUE, statefulSet: statefulSet(3) })
+  t.equal(condition(sync(awake, context), 'Applied')?.[1], 'HelmRunning')
+})
+
 t.test('nodes that the spec removes are drained before the others are hibernated', async (t) => {
   const smaller = hibernating({ spec: { replicas: 2 } })
   const decision = sync(observedShards({ cluster: smaller, ...RUN_DUE }), context)
