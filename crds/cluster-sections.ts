@@ -1,5 +1,6 @@
 /** The sections of a VecCluster's spec; cluster.ts combines them and adds the rules between them. */
 import { Type } from '@sinclair/typebox'
+import { CRON_PATTERN } from './backup-schedule.ts'
 import {
   Duration,
   NumberOrQuantity,
@@ -8,6 +9,8 @@ import {
   Quantity,
   SecretKeyRef,
   StringMap,
+  maxCharacters,
+  rule,
   rules,
 } from './schema.ts'
 
@@ -279,4 +282,38 @@ export const podDisruptionBudget = Type.Object(
     }),
   },
   { default: {}, description: 'Limit for voluntary evictions, such as draining Kubernetes nodes.' },
+)
+
+export const maintenanceWindows = Type.Array(
+  Type.Object({
+    schedule: Type.String({
+      minLength: 9,
+      ...maxCharacters(128),
+      description: 'When the window begins: minute, hour, day, month, weekday.',
+      ...rule(
+        `self.matches('${CRON_PATTERN}')`,
+        'spec.maintenanceWindows: schedule must be a cron expression of five fields: minute, hour, day, month, weekday',
+      ),
+    }),
+    duration: Duration({
+      description: 'How long it lasts, such as 3h.',
+      ...rule(
+        "duration(self) >= duration('10m')",
+        'spec.maintenanceWindows: duration must be at least 10m',
+      ),
+    }),
+    timeZone: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 64,
+        pattern: '^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*$',
+        description: 'Time zone of the schedule, such as Europe/Berlin; default: UTC.',
+      }),
+    ),
+  }),
+  {
+    maxItems: 16,
+    description:
+      'When helm runs that may restart pods, removals of nodes and balance may begin; default: always. Repairs begin at any time.',
+  },
 )

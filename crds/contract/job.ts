@@ -40,6 +40,8 @@ export const AppliedRelease = Type.Object({
   secretFingerprints: StringMap(),
   startMark: Type.Optional(Type.String()),
   version: Type.String(),
+  /** Hash of what restarts pods (hooks/cluster/windows.ts); absent for runs of an earlier release. */
+  podsHash: Type.Optional(Type.String()),
   /** Number of the run that applied it. */
   run: Type.Integer({ minimum: 0 }),
   at: Timestamp(),
@@ -69,6 +71,8 @@ export const UpgradePlan = Type.Object({
   /** Chart version: spec.version without a leading v. */
   version: Type.String(),
   values: PassThrough(),
+  /** Hash of what restarts pods, to be recorded with the release. */
+  podsHash: Type.Optional(Type.String()),
   /** Volumes that grow before helm runs if they are smaller. */
   volumes: Type.Optional(Type.Array(PlannedVolume)),
   /** To be recorded with the release. */

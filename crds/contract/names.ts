@@ -22,6 +22,8 @@ export const ANNOTATIONS = {
   restartedAt: `${API_GROUP}/restarted-at`,
   /** Comma-separated list of accepted risks: shard-loss, fewer-replicas, version-skip, downgrade. */
   acceptRisk: `${API_GROUP}/accept-risk`,
+  /** `now` on a VecCluster: its maintenance windows do not count while it has the annotation. */
+  maintenance: `${API_GROUP}/maintenance`,
   /** Comma-separated ordinals of nodes whose data is lost: they are replaced. */
   replace: `${API_GROUP}/replace`,
   /** On a CRD: the release of the operator it belongs to. */

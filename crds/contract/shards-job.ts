@@ -20,6 +20,8 @@ export const ShardsPlan = Type.Object({
   lost: Type.Array(Type.Number()),
   /** How long replicas have been Dead when the Job was created. */
   deadSeconds: Count(),
+  /** End of the maintenance window: the Job ends at the first step after it. */
+  endsAt: Type.Optional(Timestamp()),
   /** Topology zone of each pod, by ordinal. */
   zones: Type.Record(Type.String(), Type.String()),
   /** Capacity of each data volume in bytes. */

@@ -56,6 +56,7 @@ export const CLUSTER_REASONS: readonly Reason[] = [
       'spec.replicas is <n>, but spec.cluster.enabled is not applied yet: set spec.replicas to 1 until the cluster is Running with it',
       'spec.replicas is <n>, but the cluster without pods has <n> nodes: set spec.replicas to <n>, and lower it once the cluster is Running; or accept the risk with the annotation vec-operator.dev/accept-risk: shard-loss',
       'spec.<field>.size can be changed only while pods run: set it to <size> until the cluster is Running',
+      'spec.maintenanceWindows[<n>].<field>: <error>',
       'spec.<field> contains "{{", which the chart would evaluate as a template: remove it',
       'spec.image.repository must be a registry and path without a tag: the chart would parse other text as YAML',
       'spec.snapshotPersistence.<field> is fixed at creation: StatefulSet <name> has <value>',
@@ -270,6 +271,18 @@ export const CLUSTER_REASONS: readonly Reason[] = [
     fix: 'Look at the events of the named object with `kubectl describe`. The attempt is repeated every 30 s and continues where it stopped.',
   },
   {
+    reason: 'MaintenanceWindow',
+    condition: NOT_APPLIED,
+    messages: [
+      'waits for the maintenance window that begins at <time>',
+      'waits for a valid maintenance window',
+      'spec.replicas: <n> -> <n> waits for the maintenance window that begins at <time>',
+    ],
+    cause:
+      'The spec has maintenanceWindows, and the change may restart pods or removes nodes. An earlier failure stays the reason, and its message ends with the window of the next attempt.',
+    fix: 'Nothing; it begins with the window. To apply it now, set the annotation vec-operator.dev/maintenance: now on the VecCluster, and remove it afterwards.',
+  },
+  {
     reason: 'VolumeKept',
     condition: NOT_APPLIED,
     event: 'Warning',
@@ -284,7 +297,10 @@ export const CLUSTER_REASONS: readonly Reason[] = [
     reason: 'Placed',
     condition: { type: 'ShardsPlaced', status: 'True' },
     event: 'Normal',
-    messages: ['<n> of <n> replicas are Active'],
+    messages: [
+      '<n> of <n> replicas are Active',
+      '<n> of <n> replicas are Active; balance waits for the maintenance window that begins at <time>',
+    ],
     cause: 'Every shard has the replicas that it should have on the present nodes.',
     fix: NOTHING_TO_DO,
   },

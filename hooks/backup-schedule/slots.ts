@@ -1,5 +1,5 @@
 /**
- * The slots of a cron expression, in UTC, and the slot that is due: only the latest missed one, as in a
+ * The slots of a cron expression, in UTC by default, and the slot that is due: only the latest missed one, as in a
  * CronJob.
  */
 import { CronExpressionParser, type CronExpression } from 'cron-parser'
@@ -15,13 +15,23 @@ export interface Slots {
 
 const FIVE_FIELDS = new RegExp(CRON_PATTERN)
 
+interface CronSource {
+  /** Field that has the expression, for the error. */
+  field?: string
+  /** Of the IANA database. */
+  timeZone?: string
+}
+
 /** Throws `Rejected` with the parser's message if the expression is invalid or never fires. */
-export function parseCron(schedule: string): Slots {
+export function parseCron(
+  schedule: string,
+  { field = 'spec.schedule', timeZone = 'UTC' }: CronSource = {},
+): Slots {
   // The parser also accepts more than five fields, and `H`, whose slots change with each call.
   if (!FIVE_FIELDS.test(schedule)) {
-    throw new Rejected('spec.schedule: not a cron expression of five fields')
+    throw new Rejected(`${field}: not a cron expression of five fields`)
   }
-  const cron = parseExpression(toCronJobSemantics(schedule))
+  const cron = parseExpression(toCronJobSemantics(schedule), { field, timeZone })
   return {
     latestUntil: (instant) => {
       // `prev` returns only earlier slots, so start one second later; slots are whole minutes.
@@ -49,12 +59,15 @@ function toCronJobSemantics(schedule: string): string {
 }
 
 /** Also rejects days that no month has, such as 30 February, so every accepted expression fires. */
-function parseExpression(expression: string): CronExpression {
+function parseExpression(
+  expression: string,
+  { field, timeZone }: Required<CronSource>,
+): CronExpression {
   try {
     // Each call sets its own instant; without one here the parser reads the time zone of the machine.
-    return CronExpressionParser.parse(expression, { tz: 'UTC', currentDate: new Date(0) })
+    return CronExpressionParser.parse(expression, { tz: timeZone, currentDate: new Date(0) })
   } catch (cause) {
-    throw new Rejected(`spec.schedule: ${(cause as Error).message}`, { cause })
+    throw new Rejected(`${field}: ${(cause as Error).message}`, { cause })
   }
 }
 

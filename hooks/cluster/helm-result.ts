@@ -26,6 +26,7 @@ const IN_PROGRESS_REASONS = new Set([
   'ClusterBusy',
   'Draining',
   'ShardsRunning',
+  'MaintenanceWindow',
   // Stored by the previous release for the two above. Remove with the next release.
   'WaitingForTurn',
 ])

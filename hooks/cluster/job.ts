@@ -38,9 +38,11 @@ export function desiredRun(observed: Observed, settings: Settings): DesiredRun {
     acceptedRisks: acceptedRisks(cluster),
     engine: { tls: spec.tls.enabled, p2p: spec.cluster.enabled },
   }
+  const guardedValues = withBootstrapGuard(values, cluster)
   return {
     ...target,
-    values: withBootstrapGuard(values, cluster),
+    values: guardedValues,
+    podsHash: podsHash({ ...target, values: guardedValues }),
     volumes: plannedVolumes(spec),
     ...(defaultAffinity && { defaultAffinity }),
     generation: metadata.generation,
@@ -48,6 +50,21 @@ export function desiredRun(observed: Observed, settings: Settings): DesiredRun {
     spec,
     hash: shortHash(JSON.stringify({ ...target, generation: metadata.generation, startMark })),
   }
+}
+
+/** Values of the chart that are no part of the template of the pods. */
+const BESIDE_THE_PODS = new Set(['replicaCount', 'podDisruptionBudget', 'metrics'])
+
+/** Two runs with the same hash leave the pods as they are, apart from their number. */
+function podsHash({
+  chart,
+  repository,
+  version,
+  values,
+  secretFingerprints,
+}: Pick<DesiredRun, 'chart' | 'repository' | 'version' | 'values' | 'secretFingerprints'>): string {
+  const ofPods = Object.entries(values).filter(([name]) => !BESIDE_THE_PODS.has(name))
+  return shortHash('pods', JSON.stringify([chart, repository, version, ofPods, secretFingerprints]))
 }
 
 /**

@@ -4,6 +4,7 @@ import { apiKeySecretName, releaseName, shortHash } from '../../crds/contract/na
 import type { ShardsPlan } from '../../crds/contract/shards-job.ts'
 import type { VecCluster } from '../../crds/cluster.ts'
 import { parseQuantity } from '../../crds/units.ts'
+import { timestamp } from '../conditions.ts'
 import { newJob } from '../job.ts'
 import type { Child, Settings } from '../protocol.ts'
 import { jobRbac, type JobRbac } from '../rbac.ts'
@@ -21,7 +22,11 @@ export function shardsRbac(cluster: VecCluster): JobRbac {
  */
 export function shardsPlan(
   { cluster, statefulSet }: Pick<Observed, 'cluster' | 'statefulSet'>,
-  { target, summary }: { target: ShardsTarget; summary: Pick<ShardsSummary, 'nodes'> },
+  {
+    target,
+    summary,
+    endsAt,
+  }: { target: ShardsTarget; summary: Pick<ShardsSummary, 'nodes'>; endsAt?: Date },
   run: number,
 ): ShardsPlan {
   const { namespace, name, uid } = cluster.metadata
@@ -39,6 +44,7 @@ export function shardsPlan(
     hash: shortHash('shards', JSON.stringify(content)),
     ...content,
     deadSeconds,
+    ...(endsAt !== undefined && { endsAt: timestamp(endsAt) }),
     zones: zonesOf(summary.nodes),
     ...(volumeBytes !== undefined && { volumeBytes }),
   }

@@ -14,6 +14,7 @@ import type { Observed } from './observed.ts'
 import { balancedNodes, drainTarget, withoutProgress } from './shards.ts'
 import { isShardsJob, lastShardsRun } from './shards-result.ts'
 import type { PlanOutcome, ShardsSummary } from './shards-summary.ts'
+import { awaitedWindow } from './windows.ts'
 import { lostNodeMessage } from './lost-node-message.ts'
 
 const MAX_MESSAGE = 1000
@@ -114,7 +115,10 @@ export function shardsCondition(
     unplacedReason(observed, summary)
   if (unplaced !== undefined) return notPlaced(unplaced)
   if (isUnsettled(summary)) return previous
-  return update('True', { reason: 'Placed', message: countMessage(summary) })
+  const awaited =
+    summary.plans.balance?.is === 'step' ? awaitedWindow(cluster, context.now) : undefined
+  const note = awaited === undefined ? '' : `; balance ${awaited.message}`
+  return update('True', { reason: 'Placed', message: `${countMessage(summary)}${note}` })
 }
 
 /** What a Job in progress does. The message stays the same until it ends, so it causes one Event. */

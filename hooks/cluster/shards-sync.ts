@@ -28,6 +28,7 @@ import type { Observed } from './observed.ts'
 import { drainTarget, type ShardWork } from './shards.ts'
 import { shardsJob, shardsPlan, shardsRbac } from './shards-job.ts'
 import { workReason } from './shards-status.ts'
+import { windowState } from './windows.ts'
 
 /** RBAC first, then both Leases, then the Job. Each step is observed before the next. */
 export function startShards(observed: Observed, work: ShardWork, context: Context): Decision {
@@ -71,7 +72,10 @@ export function startShards(observed: Observed, work: ShardWork, context: Contex
       'the Leases of the cluster are acquired; checking once more for other work on it'
     return pending(message, { resyncAfterSeconds: Math.ceil(remainingSeconds) })
   }
-  const plan = shardsPlan(observed, work, run)
+  // Repairs do not depend on the windows.
+  const window = work.goal === 'repair' ? undefined : windowState(cluster, now)
+  const endsAt = window?.is === 'open' ? window.endsAt : undefined
+  const plan = shardsPlan(observed, { ...work, ...(endsAt !== undefined && { endsAt }) }, run)
   const job = shardsJob(cluster, plan, rbac, settings)
   return pending(`Job ${job.metadata.name} is in progress`, { more: [job] })
 }

@@ -26,6 +26,7 @@ import type {
   ShardTargets,
 } from './shards-summary.ts'
 import { isRolledOut } from './rollout.ts'
+import { awaitedWindow } from './windows.ts'
 
 export interface ShardWork {
   goal: Goal
@@ -56,7 +57,8 @@ export function nextShardStep(observed: Observed, context: Context): ShardStep {
   if (drainTarget(cluster, statefulSet) !== undefined) return drainStep(observed, context)
   if (pendingRun !== undefined) return { is: 'none' }
   const balance = dueWork(observed, 'balance', context)
-  return balance === undefined ? { is: 'none' } : { is: 'due', work: balance }
+  const isAllowed = awaitedWindow(cluster, context.now) === undefined
+  return balance === undefined || !isAllowed ? { is: 'none' } : { is: 'due', work: balance }
 }
 
 /**
@@ -178,13 +180,17 @@ function isResting(observed: Observed, work: ShardWork, context: Context): boole
 function drainStep(observed: Observed, context: Context): ShardStep {
   const { shards, shardsFailure, statefulSet, cluster } = observed
   const work = dueWork(observed, 'drain', context)
-  if (work !== undefined) return { is: 'due', work }
+  const awaited = awaitedWindow(cluster, context.now)
+  if (work !== undefined && awaited === undefined) return { is: 'due', work }
   const nodes = statefulSet?.spec.replicas ?? 1
   const label = `spec.replicas: ${nodes} -> ${cluster.spec.replicas}`
   const held = (reason: string, message: string): ShardStep => ({
     is: 'held',
     notApplied: { reason, message },
   })
+  if (work !== undefined && awaited !== undefined) {
+    return held(awaited.reason, `${label} ${awaited.message}`)
+  }
   const outcome = shards?.plans.drain
   if (outcome === undefined) {
     const cause = shardsFailure === undefined ? '' : `: ${errorMessage(shardsFailure.error)}`

@@ -34,6 +34,7 @@ import { isShardsEndUnknown, isShardsJob } from './shards-result.ts'
 import { isWorkReason } from './shards-status.ts'
 import { shardsInProgress, startShards } from './shards-sync.ts'
 import { referencedSecrets, validateSecrets, validateSpec } from './validation.ts'
+import { awaitedByRun, resyncAtWindow, windowsError } from './windows.ts'
 
 export function sync(observed: Observed, context: Context): Decision {
   const { jobs, pendingRun } = observed
@@ -58,7 +59,10 @@ export function sync(observed: Observed, context: Context): Decision {
   }
   if (pendingRun === undefined) return upToDate(observed, context)
 
-  const specError = validateSpec(observed.cluster, observed.statefulSet) ?? stoppedError(observed)
+  const specError =
+    validateSpec(observed.cluster, observed.statefulSet) ??
+    stoppedError(observed) ??
+    windowsError(observed.cluster.spec)
   if (specError !== undefined) {
     return releaseLeases(observed, blocked(observed, context, 'InvalidSpec', specError))
   }
@@ -79,7 +83,11 @@ export function sync(observed: Observed, context: Context): Decision {
       observed,
       desiredState(observed, context, {
         notApplied,
-        resyncAfterSeconds: shardsResync(observed, RETRY_SECONDS),
+        resyncAfterSeconds: resyncAtWindow(
+          observed.cluster,
+          context.now,
+          shardsResync(observed, RETRY_SECONDS),
+        ),
       }),
     )
   }
@@ -117,6 +125,8 @@ function start(
 
   const activeJob = liveJobs.find(isUnfinished)
   if (activeJob !== undefined) return pending('HelmRunning', runMessage(runNumber(activeJob)))
+  const awaited = awaitedByRun(observed, desired, context.now)
+  if (awaited !== undefined) return awaitWindow(observed, { awaited, failure }, context)
   if (!allObserved(rbac, observed.children)) {
     // A Job must not start before it is permitted to report.
     return pending(
@@ -156,6 +166,24 @@ function start(
     if (error instanceof Rejected) return blocked(observed, context, 'InvalidSpec', error.message)
     throw error
   }
+}
+
+function awaitWindow(
+  observed: Observed,
+  { awaited, failure }: { awaited: ConditionReason; failure: ConditionReason | undefined },
+  context: Context,
+): Decision {
+  const notApplied = failure && {
+    reason: failure.reason,
+    message: `${failure.message}; the next attempt ${awaited.message}`,
+  }
+  return releaseLeases(
+    observed,
+    desiredState(observed, context, {
+      notApplied: notApplied ?? awaited,
+      resyncAfterSeconds: resyncAtWindow(observed.cluster, context.now, RETRY_SECONDS),
+    }),
+  )
 }
 
 /**
@@ -221,9 +249,11 @@ function blocked(observed: Observed, context: Context, reason: string, message: 
 }
 
 function upToDate(observed: Observed, context: Context): Decision {
-  const resyncAfterSeconds = isNewlyApplied(observed)
-    ? FIRST_READINESS_CHECK_SECONDS
-    : READINESS_CHECK_SECONDS
+  const resyncAfterSeconds = resyncAtWindow(
+    observed.cluster,
+    context.now,
+    isNewlyApplied(observed) ? FIRST_READINESS_CHECK_SECONDS : READINESS_CHECK_SECONDS,
+  )
   // Before the status confirms it, a Job that the cache does not show yet may still need its RBAC objects.
   const isApplied = getCondition(observed.cluster, 'Applied')?.status === 'True'
   return desiredState(observed, context, {

@@ -66,6 +66,7 @@ async function readApplied(plan: UpgradePlan, tools: Dependencies): Promise<Appl
     ...(plan.startMark !== undefined && { startMark: plan.startMark }),
     version: plan.spec.version,
     ...(plan.defaultAffinity !== undefined && { defaultAffinity: plan.defaultAffinity }),
+    ...(plan.podsHash !== undefined && { podsHash: plan.podsHash }),
     run: plan.run,
     at: tools.time.now().toISOString(),
     ...(generation !== undefined && { statefulSetGeneration: generation }),

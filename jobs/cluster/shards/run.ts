@@ -360,7 +360,7 @@ class ShardsRun {
 
   /** Read before every step: a user may have changed the number of nodes meanwhile. */
   async #pauseReason(): Promise<Pause | undefined> {
-    const { namespace, name, nodes, cluster } = this.#plan
+    const { namespace, name, nodes, cluster, endsAt } = this.#plan
     const { kubernetes, time } = this.#tools
     const resource = { apiVersion: API_VERSION, plural: this.#plan.resource, namespace }
     const current = await kubernetes.get(resource, name, DesiredNodes)
@@ -370,7 +370,9 @@ class ShardsRun {
     if (replicas !== this.#replicas || (isDrain && replicas !== undefined && replicas > nodes)) {
       return 'outdated'
     }
-    return time.now().getTime() - this.#startedAt.getTime() >= YIELD_MS ? 'yield' : undefined
+    const now = time.now().getTime()
+    const isOver = endsAt !== undefined && now >= Date.parse(endsAt)
+    return isOver || now - this.#startedAt.getTime() >= YIELD_MS ? 'yield' : undefined
   }
 
   #mayRecover({ broken }: ClusterView): boolean {

@@ -1,6 +1,10 @@
 /** Corpus of VecCluster: its admission rules. */
 import { pairCases, type Fields, type Pair } from './case.ts'
 
+function windows(window: object) {
+  return { maintenanceWindows: [{ schedule: '0 2 * * 6', duration: '3h', ...window }] }
+}
+
 export const SMALLEST_CLUSTER: Fields = { version: '1.16.0' }
 
 const own = { secretRef: { name: 'keys', key: 'full' } }
@@ -137,6 +141,28 @@ export const CLUSTER_CASES = [
       accepted: { resources: { requests: { cpu: 2, memory: '4Gi' }, limits: { cpu: '1.5' } } },
       refused: { resources: { requests: { memory: '4 GB' } } },
       field: 'spec.resources.requests.memory',
+      because: 'should match',
+    },
+    {
+      title: 'a maintenance window begins by a cron expression',
+      accepted: windows({ schedule: '0 2 * * sat' }),
+      refused: windows({ schedule: 'every night' }),
+      field: 'spec.maintenanceWindows[0].schedule',
+      because:
+        'spec.maintenanceWindows: schedule must be a cron expression of five fields: minute, hour, day, month, weekday',
+    },
+    {
+      title: 'a maintenance window lasts ten minutes at least',
+      accepted: windows({ duration: '10m' }),
+      refused: windows({ duration: '9m59s' }),
+      field: 'spec.maintenanceWindows[0].duration',
+      because: 'spec.maintenanceWindows: duration must be at least 10m',
+    },
+    {
+      title: 'a time zone has no spaces',
+      accepted: windows({ timeZone: 'America/Argentina/Buenos_Aires' }),
+      refused: windows({ timeZone: 'Central European Time' }),
+      field: 'spec.maintenanceWindows[0].timeZone',
       because: 'should match',
     },
   ]),

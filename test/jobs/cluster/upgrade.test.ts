@@ -8,7 +8,8 @@ import { instantClock, jobWorld, podOf } from '../job-world.ts'
 
 t.test('the first run installs the release and reports what was applied', async (t) => {
   const world = await jobWorld(t)
-  const plan = world.plan({ secretFingerprints: { s: 'f' }, startMark: 'm' })
+  const recorded = { secretFingerprints: { s: 'f' }, startMark: 'm', podsHash: 'pods-1' }
+  const plan = world.plan(recorded)
   const { code, log } = await world.run('upgrade', plan)
   t.equal(code, EXIT.done, log)
   const statefulSet = await world.object('apps/v1', 'StatefulSet', 'vec-a')
@@ -29,6 +30,7 @@ t.test('the first run installs the release and reports what was applied', async 
       secretFingerprints: { s: 'f' },
       startMark: 'm',
       version: '1.18.3',
+      podsHash: 'pods-1',
       run: 1,
       at: START.toISOString(),
       statefulSetGeneration: 1,

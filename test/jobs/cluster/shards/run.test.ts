@@ -215,6 +215,25 @@ t.test(
   },
 )
 
+t.test('the Job ends with the step in which its maintenance window ends', async (t) => {
+  const world = await shardsWorld(t, { nodes: 3, spread: 2, shards: 6, factor: 1 })
+  const endsAt = new Date(START.getTime() + 60_000).toISOString()
+  const onSleep = (seconds: number) => {
+    if (seconds > 90) world.finishTransfers()
+  }
+  const first = await world.run({ balance: true, endsAt }, { speed: 100, onSleep })
+  t.equal(first.code, EXIT.done, first.log)
+  t.match(await world.progress(), { state: 'Done', shards: { isYielded: true } })
+  t.equal(first.log.match(/step started/g)?.length, 1)
+  const later = new Date(START.getTime() + 86_400_000).toISOString()
+  const second = await world.run(
+    { balance: true, endsAt: later, run: 2, hash: 'hash-2' },
+    { pod: 'pod-2' },
+  )
+  t.equal(second.code, EXIT.done, second.log)
+  t.match(await world.progress(), { state: 'Done', shards: { balancedNodes: 3 } })
+})
+
 t.test('a drain stops after the current step when the node is to stay', async (t) => {
   const world = await shardsWorld(t, { nodes: 3, shards: 6 })
   let sleeps = 0
