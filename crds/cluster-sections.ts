@@ -86,6 +86,31 @@ export const persistence = Type.Object(
         description: 'How the volume may be mounted. Immutable.',
       },
     ),
+    autoGrow: Type.Optional(
+      Type.Object(
+        {
+          above: Type.Integer({
+            default: 70,
+            minimum: 10,
+            maximum: 90,
+            description: 'Percent of a volume that is in use when the volumes grow.',
+          }),
+          by: Type.String({
+            default: '25%',
+            maxLength: 32,
+            pattern: '^([1-9][0-9]{0,2}[%]|[1-9][0-9]*(M|G|T|Mi|Gi|Ti))$',
+            description: 'By how much: percent of the size, or a quantity.',
+          }),
+          max: Quantity({
+            description: 'Size beyond which the volumes do not grow by themselves.',
+          }),
+        },
+        {
+          description:
+            'Growth of the data volumes when the data need it. The size stays when autoGrow is removed; a larger persistence.size wins.',
+        },
+      ),
+    ),
     onScaleIn: Enum(['Delete', 'Keep'], {
       default: 'Delete',
       description:

@@ -219,6 +219,11 @@ const status = Type.Object({
       { description: 'Replicas of shards, and the work on them.' },
     ),
   ),
+  volumeSize: Type.Optional(
+    Type.String({
+      description: 'Size that the data volumes have by spec.persistence.autoGrow, if it is larger.',
+    }),
+  ),
   selector: Type.Optional(
     Type.String({ description: 'Label selector of the pods, for the scale subresource.' }),
   ),

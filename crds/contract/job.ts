@@ -47,6 +47,8 @@ export const AppliedRelease = Type.Object({
   at: Timestamp(),
   /** The pods prefer different Kubernetes nodes if the spec has no affinity. */
   defaultAffinity: Type.Optional(Type.Boolean()),
+  /** Size of the data volumes, if it is larger than that of the spec. */
+  grownSize: Type.Optional(Type.String({ maxLength: 32 })),
   /** metadata.generation of the StatefulSet after the run: a cached object with a lower one is stale. */
   statefulSetGeneration: Type.Optional(Type.Integer({ minimum: 0 })),
 })
@@ -56,6 +58,8 @@ export type AppliedRelease = Static<typeof AppliedRelease>
 export const PlannedVolume = Type.Object({
   field: Enum(['persistence', 'snapshotPersistence']),
   size: Type.String(),
+  /** The size is larger than that of the spec, by spec.persistence.autoGrow. */
+  isAutoGrown: Type.Optional(Type.Literal(true)),
 })
 export type PlannedVolume = Static<typeof PlannedVolume>
 

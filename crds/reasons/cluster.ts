@@ -246,7 +246,7 @@ export const CLUSTER_REASONS: readonly Reason[] = [
     condition: NOT_APPLIED,
     event: 'Warning',
     messages: [
-      'spec.<field>.size: <size> -> <size>: PersistentVolumeClaim <name> with <StorageClass> cannot grow: <what the API server answered>; set allowVolumeExpansion: true on the StorageClass if its driver can expand volumes, or set spec.<field>.size to <size>',
+      'spec.<field>.size: <size> -> <size>: PersistentVolumeClaim <name> with <StorageClass> cannot grow: <what the API server answered>; set allowVolumeExpansion: true on the StorageClass if its driver can expand volumes, or <way back>',
       'spec.<field>.size: <size> -> <size>: a volume cannot be made smaller: set spec.<field>.size to <size>',
     ],
     cause:
@@ -474,6 +474,8 @@ export const CLUSTER_REASONS: readonly Reason[] = [
     event: 'Warning',
     messages: [
       'node <n> has about <n> % of its volume of <size> in use: raise spec.persistence.size',
+      'node <n> has about <n> % of its volume of <size> in use: spec.persistence.autoGrow enlarges the volumes',
+      'node <n> has about <n> % of its volume of <size> in use: raise spec.persistence.autoGrow.max',
     ],
     cause:
       'Data and write-ahead log take 70 % of the volume or more. The optimizer needs free space of twice the size of the segments that it rewrites; without it the collection becomes red.',
@@ -485,6 +487,8 @@ export const CLUSTER_REASONS: readonly Reason[] = [
     event: 'Warning',
     messages: [
       'node <n> has about <n> % of its volume of <size> in use: raise spec.persistence.size',
+      'node <n> has about <n> % of its volume of <size> in use: spec.persistence.autoGrow enlarges the volumes',
+      'node <n> has about <n> % of its volume of <size> in use: raise spec.persistence.autoGrow.max',
     ],
     cause:
       'Data and write-ahead log take 90 % of the volume or more. The engine refuses writes when it cannot extend the log, and other nodes mark the replicas as Dead.',

@@ -3,7 +3,7 @@
  * optimizer of the engine rewrites segments and needs twice their size, so a volume must not become full.
  * The engine does not report free space: the data are estimated from its telemetry (docs/engine-notes.md).
  */
-import { formatBytes } from '../../crds/units.ts'
+import { formatBytes, parseQuantity } from '../../crds/units.ts'
 import { getCondition, type ConditionUpdate } from '../conditions.ts'
 import type { Observed } from './observed.ts'
 import type { NodeFacts } from './shards-summary.ts'
@@ -33,7 +33,7 @@ export function capacityCondition(observed: Observed): ConditionUpdate | undefin
   const [worst] = crowded
   if (worst !== undefined) {
     const reason = percentOf(worst) >= FULL_PERCENT ? 'VolumeFull' : 'VolumeLow'
-    const message = `${listNodes(crowded)}: raise spec.persistence.size`
+    const message = `${listNodes(crowded)}: ${adviceFor(observed)}`
     return { type: 'Capacity', status: 'False', reason, message }
   }
   const unknown = summary.nodes.filter((node) => nodeUse(node) === undefined)
@@ -67,6 +67,21 @@ export function nodeCapacity(node: NodeFacts): { used?: number; capacity?: numbe
     ...(use !== undefined && { used: Math.round((percentOf(use) * use.capacity) / 100) }),
     ...(capacity !== undefined && { capacity }),
   }
+}
+
+/** Percent of the volume that is in use; undefined if it is not known. */
+export function usedPercent(node: NodeFacts): number | undefined {
+  const use = nodeUse(node)
+  return use && percentOf(use)
+}
+
+function adviceFor({ cluster, progress }: Observed): string {
+  const { size, autoGrow } = cluster.spec.persistence
+  if (autoGrow === undefined) return 'raise spec.persistence.size'
+  const current = Math.max(parseQuantity(size), parseQuantity(progress?.applied?.grownSize ?? size))
+  return current < parseQuantity(autoGrow.max)
+    ? 'spec.persistence.autoGrow enlarges the volumes'
+    : 'raise spec.persistence.autoGrow.max'
 }
 
 function nodeUse({ ordinal, dataBytes, volumeBytes }: NodeFacts): NodeUse | undefined {

@@ -7,6 +7,7 @@ import type { VecCluster } from '../../crds/cluster.ts'
 import { ANNOTATIONS } from '../../crds/contract/names.ts'
 import type { ConditionReason } from '../../crds/schema.ts'
 import type { ConditionUpdate } from '../conditions.ts'
+import { dataVolumeSize } from './auto-grow.ts'
 import { acceptedRisks } from './job.ts'
 import type { Observed } from './observed.ts'
 import { appliedReplicas } from './validation.ts'
@@ -52,9 +53,10 @@ function hibernatedReason({ spec }: Pick<VecCluster, 'spec'>): ConditionReason {
 }
 
 /** Why helm must not run on a StatefulSet without pods; undefined if it may. */
-export function stoppedError({ cluster, statefulSet }: Observed): string | undefined {
+export function stoppedError(observed: Observed): string | undefined {
+  const { cluster, statefulSet } = observed
   if (statefulSet?.spec.replicas !== 0) return undefined
-  const resized = resizedVolume(cluster.spec, statefulSet)
+  const resized = resizedVolume(cluster.spec, statefulSet, dataVolumeSize(observed))
   // The claims of all pods grow with the StatefulSet, and some drivers need the pods for that.
   if (resized !== undefined) {
     return `spec.${resized.field}.size can be changed only while pods run: set it to ${resized.from} until the cluster is Running`

@@ -14,6 +14,7 @@ import type { Child, Settings } from '../protocol.ts'
 import { jobRbac, type JobRbac } from '../rbac.ts'
 import { withBootstrapGuard } from './bootstrap-guard.ts'
 import type { DesiredRun, Observed } from './observed.ts'
+import { dataVolumeSize } from './auto-grow.ts'
 import { plannedVolumes } from './volumes.ts'
 import { fingerprints, referencedSecrets } from './validation.ts'
 import { chartValues } from './values.ts'
@@ -26,6 +27,7 @@ export function desiredRun(observed: Observed, settings: Settings): DesiredRun {
   const values = chartValues(cluster, {
     hasCaCertificate: secrets.get(spec.tls.secretRef?.name ?? '')?.data?.['ca.crt'] !== undefined,
     defaultAffinity,
+    dataVolumeSize: dataVolumeSize(observed),
   })
   const target = {
     ...planTarget(cluster),
@@ -43,7 +45,7 @@ export function desiredRun(observed: Observed, settings: Settings): DesiredRun {
     ...target,
     values: guardedValues,
     podsHash: podsHash({ ...target, values: guardedValues }),
-    volumes: plannedVolumes(spec),
+    volumes: plannedVolumes(spec, dataVolumeSize(observed)),
     ...(defaultAffinity && { defaultAffinity }),
     generation: metadata.generation,
     ...(startMark !== undefined && { startMark }),
@@ -52,8 +54,11 @@ export function desiredRun(observed: Observed, settings: Settings): DesiredRun {
   }
 }
 
-/** Values of the chart that are no part of the template of the pods. */
-const BESIDE_THE_PODS = new Set(['replicaCount', 'podDisruptionBudget', 'metrics'])
+/** Values of the chart that are no part of the template of the pods. Volumes grow while the pods run. */
+const BESIDE_THE_PODS = new Set([
+  ...['replicaCount', 'podDisruptionBudget', 'metrics'],
+  ...['persistence', 'snapshotPersistence'],
+])
 
 /** Two runs with the same hash leave the pods as they are, apart from their number. */
 function podsHash({

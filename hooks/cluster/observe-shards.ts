@@ -60,7 +60,7 @@ function isOld({ at, collections }: ShardsSummary, now: Date): boolean {
 
 function queryOf(observed: Observed, context: Context): ShardsQuery {
   const { cluster, statefulSet, progress } = observed
-  const volumeBytes = volumeBytesOf(cluster)
+  const volumeBytes = volumeBytesOf(cluster, statefulSet)
   return {
     connection: { ...clusterConnection(cluster), replicas: statefulSet?.spec.replicas ?? 1 },
     claimTemplate: dataClaimTemplate(statefulSet),

@@ -4,11 +4,13 @@ import { apiKeySecretName, releaseName, shortHash } from '../../crds/contract/na
 import type { ShardsPlan } from '../../crds/contract/shards-job.ts'
 import type { VecCluster } from '../../crds/cluster.ts'
 import { parseQuantity } from '../../crds/units.ts'
+import type { StatefulSet } from '../../crds/kubernetes.ts'
 import { timestamp } from '../conditions.ts'
 import { newJob } from '../job.ts'
 import type { Child, Settings } from '../protocol.ts'
 import { jobRbac, type JobRbac } from '../rbac.ts'
 import type { Observed } from './observed.ts'
+import { dataTemplateSize } from './volumes.ts'
 import type { ShardsSummary, ShardsTarget } from './shards-summary.ts'
 
 /** With an account of its own: it may remove pods and volumes, and a helm Job may not. */
@@ -38,7 +40,7 @@ export function shardsPlan(
     ...goal,
     onScaleIn: cluster.spec.persistence.onScaleIn,
   }
-  const volumeBytes = volumeBytesOf(cluster)
+  const volumeBytes = volumeBytesOf(cluster, statefulSet)
   return {
     ...{ resource: 'vecclusters', namespace, name, uid, run },
     hash: shortHash('shards', JSON.stringify(content)),
@@ -51,8 +53,15 @@ export function shardsPlan(
 }
 
 /** Capacity of each data volume; undefined if the spec of an older CRD has no valid size. */
-export function volumeBytesOf({ spec }: VecCluster): number | undefined {
-  const bytes = Math.floor(parseQuantity(spec.persistence.size))
+export function volumeBytesOf(
+  { spec, status }: VecCluster,
+  statefulSet: StatefulSet | undefined,
+): number | undefined {
+  // What autoGrow has planned counts once the StatefulSet has it.
+  const live = status?.volumeSize === undefined ? undefined : dataTemplateSize(statefulSet)
+  const bytes = Math.floor(
+    Math.max(parseQuantity(spec.persistence.size), parseQuantity(live ?? spec.persistence.size)),
+  )
   return Number.isSafeInteger(bytes) && bytes > 0 ? bytes : undefined
 }
 

@@ -7,6 +7,7 @@ import type { Condition, ConditionReason } from '../../crds/schema.ts'
 import { getCondition, setConditions, type ConditionUpdate } from '../conditions.ts'
 import { jobNameField } from '../job.ts'
 import type { Context } from '../protocol.ts'
+import { plannedVolumeSize } from './auto-grow.ts'
 import { capacityCondition } from './capacity.ts'
 import { consensusCondition, isConsensusLost } from './consensus.ts'
 import { formedNodes } from './formation.ts'
@@ -35,6 +36,7 @@ export function clusterStatus(
   const { cluster, progress } = observed
   const applied = progress?.applied
   const phase = phaseOf(observed)
+  const volumeSize = plannedVolumeSize(observed)
   const nodes = formedNodes(observed, isRolledOut(observed))
   const findings = [
     ...podConditions(observed, context, shardWork),
@@ -53,6 +55,7 @@ export function clusterStatus(
     }),
     ...(nodes !== undefined && { formedNodes: nodes }),
     ...shardsStatus(observed),
+    ...(volumeSize !== undefined && { volumeSize }),
     ...jobNameField(observed),
     conditions: setConditions(cluster, findings, now).map((condition) =>
       withGeneration(condition, rolledOutGeneration(observed)),

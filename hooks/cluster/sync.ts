@@ -15,6 +15,7 @@ import { isUnfinished, nextRunNumber, runNumber } from '../job.ts'
 import { claim, formatHolderName, type Claim } from '../lease.ts'
 import type { Child, Context } from '../protocol.ts'
 import { allObserved, isHelmBinding } from '../rbac.ts'
+import { dataVolumeSize } from './auto-grow.ts'
 import {
   desiredState,
   hasLostLease,
@@ -60,7 +61,7 @@ export function sync(observed: Observed, context: Context): Decision {
   if (pendingRun === undefined) return upToDate(observed, context)
 
   const specError =
-    validateSpec(observed.cluster, observed.statefulSet) ??
+    validateSpec(observed.cluster, observed.statefulSet, dataVolumeSize(observed)) ??
     stoppedError(observed) ??
     windowsError(observed.cluster.spec)
   if (specError !== undefined) {

@@ -57,12 +57,13 @@ const MAP_ENTRIES = ['cluster', 'cluster.p2p', 'service', 'tls']
 export function validateSpec(
   cluster: VecCluster,
   statefulSet: StatefulSet | undefined,
+  dataSize = cluster.spec.persistence.size,
 ): string | undefined {
   return (
     configError(cluster.spec) ??
     templateError(cluster.spec) ??
     imageError(cluster.spec) ??
-    (statefulSet && (distributionError(cluster) ?? volumeError(cluster, statefulSet)))
+    (statefulSet && (distributionError(cluster) ?? volumeError(cluster, statefulSet, dataSize)))
   )
 }
 

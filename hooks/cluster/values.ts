@@ -12,6 +12,8 @@ export interface ValueOptions {
   hasCaCertificate: boolean
   /** Whether the pods prefer different Kubernetes nodes if the spec has no affinity. */
   defaultAffinity?: boolean
+  /** Size of the data volumes; default: that of the spec. */
+  dataVolumeSize?: string
 }
 
 /** The values of one release; values that are not set keep the chart's default for that version. */
@@ -23,7 +25,7 @@ export function chartValues({ metadata, spec }: VecCluster, options: ValueOption
     replicaCount: spec.hibernate === true ? 0 : spec.replicas,
     image: image(spec.image),
     resources: spec.resources,
-    persistence: persistence(spec.persistence),
+    persistence: persistence(spec.persistence, options),
     snapshotPersistence: spec.snapshotPersistence,
     service: spec.service,
     apiKey: apiKeyValue(spec.apiKey),
@@ -51,9 +53,15 @@ function image({ unprivileged, ...rest }: ClusterSpec['image']): Values {
   return unprivileged === true ? { ...rest, useUnprivilegedImage: true } : rest
 }
 
-/** `onScaleIn` is carried out by the operator: it must not change the values of existing releases. */
-function persistence(spec: ClusterSpec['persistence']): Values {
-  return Object.fromEntries(Object.entries(spec).filter(([field]) => field !== 'onScaleIn'))
+/** Carried out by the operator: they must not change the values of existing releases. */
+const OPERATOR_FIELDS = ['onScaleIn', 'autoGrow']
+
+function persistence(
+  spec: ClusterSpec['persistence'],
+  { dataVolumeSize = spec.size }: ValueOptions,
+): Values {
+  const fields = Object.entries(spec).filter(([field]) => !OPERATOR_FIELDS.includes(field))
+  return { ...Object.fromEntries(fields), size: dataVolumeSize }
 }
 
 const PASSED_THROUGH = [

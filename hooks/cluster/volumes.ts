@@ -14,10 +14,23 @@ export function dataClaimTemplate(statefulSet: StatefulSet | undefined): string 
   return names?.find((name) => name.endsWith('storage')) ?? 'qdrant-storage'
 }
 
+/** Size in the claim template of the data volume. */
+export function dataTemplateSize(statefulSet: StatefulSet | undefined): string | undefined {
+  const name = dataClaimTemplate(statefulSet)
+  const template = statefulSet?.spec.volumeClaimTemplates?.find(
+    ({ metadata }) => metadata.name === name,
+  )
+  return template?.spec.resources?.requests?.storage
+}
+
 /** The sizes that the volumes are to have. */
-export function plannedVolumes({ persistence, snapshotPersistence }: ClusterSpec): PlannedVolume[] {
+export function plannedVolumes(
+  { persistence, snapshotPersistence }: ClusterSpec,
+  dataSize: string,
+): PlannedVolume[] {
+  const isAutoGrown = dataSize !== persistence.size
   return [
-    { field: 'persistence', size: persistence.size },
+    { field: 'persistence', size: dataSize, ...(isAutoGrown && { isAutoGrown }) },
     ...(snapshotPersistence.enabled
       ? [{ field: 'snapshotPersistence' as const, size: snapshotPersistence.size }]
       : []),
@@ -32,6 +45,7 @@ export function plannedVolumes({ persistence, snapshotPersistence }: ClusterSpec
 export function volumeError(
   { metadata, spec }: VecCluster,
   statefulSet: StatefulSet,
+  dataSize: string,
 ): string | undefined {
   const templates = statefulSet.spec.volumeClaimTemplates ?? []
   const release = releaseName(metadata.name)
@@ -42,7 +56,7 @@ export function volumeError(
   }
   const dataName = dataClaimTemplate(statefulSet)
   const data = templates.find((template) => template.metadata.name === dataName)
-  for (const { field, size } of plannedVolumes(spec)) {
+  for (const { field, size } of plannedVolumes(spec, dataSize)) {
     const live = field === 'persistence' ? data : snapshots
     const storage = live?.spec.resources?.requests?.storage
     if (storage === undefined && field === 'snapshotPersistence') {
@@ -61,10 +75,11 @@ export function volumeError(
 export function resizedVolume(
   spec: ClusterSpec,
   statefulSet: StatefulSet,
+  dataSize: string,
 ): (PlannedVolume & { from: string }) | undefined {
   const templates = statefulSet.spec.volumeClaimTemplates ?? []
   const dataName = dataClaimTemplate(statefulSet)
-  for (const volume of plannedVolumes(spec)) {
+  for (const volume of plannedVolumes(spec, dataSize)) {
     const live = templates.find(({ metadata: { name } }) =>
       volume.field === 'persistence' ? name === dataName : name.includes('snapshots'),
     )

@@ -59,6 +59,7 @@ const FAILURE_REASONS = [
 async function readApplied(plan: UpgradePlan, tools: Dependencies): Promise<AppliedRelease> {
   // Read after helm: an older generation in Metacontroller's cache is then known to be stale.
   const generation = (await readStatefulSet(plan, tools))?.metadata.generation
+  const grown = plan.volumes?.find(({ isAutoGrown }) => isAutoGrown)
   return {
     planHash: plan.hash,
     generation: plan.generation,
@@ -67,6 +68,7 @@ async function readApplied(plan: UpgradePlan, tools: Dependencies): Promise<Appl
     version: plan.spec.version,
     ...(plan.defaultAffinity !== undefined && { defaultAffinity: plan.defaultAffinity }),
     ...(plan.podsHash !== undefined && { podsHash: plan.podsHash }),
+    ...(grown !== undefined && { grownSize: grown.size }),
     run: plan.run,
     at: tools.time.now().toISOString(),
     ...(generation !== undefined && { statefulSetGeneration: generation }),

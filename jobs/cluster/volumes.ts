@@ -173,7 +173,7 @@ async function dryRun(
     const storageClass = storageClassName ? `StorageClass ${storageClassName}` : 'no StorageClass'
     return violation(
       change,
-      `PersistentVolumeClaim ${name} with ${storageClass} cannot grow: ${apiMessage(error)}; set allowVolumeExpansion: true on the StorageClass if its driver can expand volumes, or set spec.${change.field}.size to ${change.from}`,
+      `PersistentVolumeClaim ${name} with ${storageClass} cannot grow: ${apiMessage(error)}; set allowVolumeExpansion: true on the StorageClass if its driver can expand volumes, or ${revertHint(change)}`,
     )
   }
 }
@@ -240,6 +240,10 @@ function violation(change: SizeChange, why: string): GrowthViolation {
   return { reason: 'VolumeNotExpandable', message: `${describe(change)}: ${why}` }
 }
 
-function describe({ field, from, size }: SizeChange): string {
-  return `spec.${field}.size: ${from} -> ${size}`
+function describe({ field, from, size, isAutoGrown }: SizeChange): string {
+  return `spec.${field}.${isAutoGrown ? 'autoGrow' : 'size'}: ${from} -> ${size}`
+}
+
+function revertHint({ field, from, isAutoGrown }: SizeChange): string {
+  return isAutoGrown ? 'remove spec.persistence.autoGrow' : `set spec.${field}.size to ${from}`
 }

@@ -167,8 +167,9 @@ async function observe(
   }
 }
 
-function volumeBytes({ spec }: VecCluster): number {
-  return parseQuantity(spec.persistence.size)
+function volumeBytes({ spec, status }: VecCluster): number {
+  const { size } = spec.persistence
+  return Math.max(parseQuantity(size), parseQuantity(status?.volumeSize ?? size))
 }
 
 /** Peers of nodes whose volume is not the one that the status records, and that are not members. */

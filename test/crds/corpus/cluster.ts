@@ -137,6 +137,27 @@ export const CLUSTER_CASES = [
       because: 'metadata.name must be a DNS label of at most 48 characters',
     },
     {
+      title: 'persistence.autoGrow grows by percent or by a quantity',
+      accepted: { persistence: { autoGrow: { by: '50%', max: '1Ti' } } },
+      refused: { persistence: { autoGrow: { by: '0%', max: '1Ti' } } },
+      field: 'spec.persistence.autoGrow.by',
+      because: 'should match',
+    },
+    {
+      title: 'persistence.autoGrow has a maximum',
+      accepted: { persistence: { autoGrow: { max: '20Gi' } } },
+      refused: { persistence: { autoGrow: { above: 80 } } },
+      field: 'spec.persistence.autoGrow.max',
+      because: 'Required value',
+    },
+    {
+      title: 'persistence.autoGrow begins before a volume is full',
+      accepted: { persistence: { autoGrow: { above: 90, max: '20Gi' } } },
+      refused: { persistence: { autoGrow: { above: 91, max: '20Gi' } } },
+      field: 'spec.persistence.autoGrow.above',
+      because: 'should be less than or equal to 90',
+    },
+    {
       title: 'resources are amounts',
       accepted: { resources: { requests: { cpu: 2, memory: '4Gi' }, limits: { cpu: '1.5' } } },
       refused: { resources: { requests: { memory: '4 GB' } } },

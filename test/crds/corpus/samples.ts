@@ -43,6 +43,7 @@ const cluster = {
     size: '20Gi',
     storageClassName: 'fast',
     accessModes: ['ReadWriteOncePod'],
+    autoGrow: { above: 60, by: '10Gi', max: '1Ti' },
     onScaleIn: 'Keep',
   },
   shards: { balance: 'Always', maxTransfers: 4 },

@@ -54,6 +54,7 @@ t.test('a plan names the sizes of the volumes; its hash covers them', async (t) 
     { field: 'snapshotPersistence', size: '5Gi' },
   ])
   t.not(planOf({ spec: grown }).hash, planOf({}).hash)
+  t.equal(planOf({ spec: grown }).podsHash, planOf({}).podsHash, 'no pod restarts')
 })
 
 t.test('unknown accepted risks are ignored', async (t) => {

@@ -193,7 +193,7 @@ t.test('the volumes of a hibernated cluster grow when their pods start', async (
   })
 })
 
-const REFUSALS = {
+const BLOCKED = {
   'a StorageClass that does not allow it': {
     sizes: { data: '20Gi' },
     expandable: false,
@@ -213,7 +213,7 @@ const REFUSALS = {
       'spec.snapshotPersistence.size: 5Gi -> 1Gi: a volume cannot be made smaller: set spec.snapshotPersistence.size to 5Gi',
   },
 } as const
-for (const [what, { sizes, expandable, message }] of Object.entries(REFUSALS)) {
+for (const [what, { sizes, expandable, message }] of Object.entries(BLOCKED)) {
   t.test(`${what} is refused before anything is changed`, async (t) => {
     const world = await volumesWorld(t, { expandable, snapshots: true })
     const [state, uid] = [await world.state(), await world.uidOfSet()]
@@ -225,6 +225,25 @@ for (const [what, { sizes, expandable, message }] of Object.entries(REFUSALS)) {
     t.notMatch(log, /running helm upgrade --install.*run=2/)
   })
 }
+
+t.test('growth by autoGrow is recorded, and refused with the way back', async (t) => {
+  const volumes: PlannedVolume[] = [{ field: 'persistence', size: '20Gi', isAutoGrown: true }]
+  const world = await volumesWorld(t)
+  const options = { time: instantClock(world.resize) }
+  await world.run('upgrade', world.plan(2, { data: '20Gi' }, { volumes }), options)
+  t.match(await world.progress(), { state: 'Done', applied: { grownSize: '20Gi' } })
+  await world.run('upgrade', world.plan(3, { data: '20Gi' }))
+  t.notOk('grownSize' in ((await world.progress())?.applied ?? {}), 'the spec has the size now')
+
+  const fixed = await volumesWorld(t, { expandable: false })
+  await fixed.run('upgrade', fixed.plan(2, { data: '20Gi' }, { volumes }))
+  t.match(await fixed.progress(), {
+    state: 'Refused',
+    reason: 'VolumeNotExpandable',
+    message:
+      /^spec\.persistence\.autoGrow: 10Gi -> 20Gi: .*, or remove spec\.persistence\.autoGrow$/,
+  })
+})
 
 t.test('one claim that cannot grow keeps all others from growing', async (t) => {
   const world = await volumesWorld(t)
