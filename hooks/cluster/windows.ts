@@ -14,7 +14,7 @@ import type { DesiredRun, Observed } from './observed.ts'
 
 export type WindowState =
   /** `endsAt` is absent if there are no windows, or if they do not count for now. */
-  | { is: 'open'; endsAt?: Date }
+  | { is: 'open'; endsAt?: Date; opensAt?: never }
   /** `opensAt` is absent if no window is valid. */
   | { is: 'closed'; opensAt?: Date }
 
@@ -52,18 +52,13 @@ function usableSlots(window: Windows[number], index: number) {
 /** Throws `Rejected` with the name of the field. */
 function parseWindow({ schedule, timeZone = 'UTC' }: Windows[number], index: number) {
   const field = `spec.maintenanceWindows[${index}]`
-  if (!isTimeZone(timeZone)) {
-    throw new Rejected(`${field}.timeZone: ${timeZone} is not a time zone of the IANA database`)
+  try {
+    Intl.DateTimeFormat('en', { timeZone })
+  } catch (cause) {
+    const message = `${field}.timeZone: ${timeZone} is not a time zone of the IANA database`
+    throw new Rejected(message, { cause })
   }
   return parseCron(schedule, { field: `${field}.schedule`, timeZone })
-}
-
-function isTimeZone(timeZone: string): boolean {
-  try {
-    return Intl.DateTimeFormat('en', { timeZone }).resolvedOptions().timeZone !== ''
-  } catch {
-    return false
-  }
 }
 
 /** Why the windows cannot be used, with the name of the field. */
@@ -109,12 +104,12 @@ function mayDisrupt(observed: Observed, run: DesiredRun): boolean {
     return false
   }
   if (cluster.spec.replicas < (statefulSet.spec.replicas ?? 1)) return true
-  return run.podsHash === undefined || progress?.applied?.podsHash !== run.podsHash
+  return progress?.applied?.podsHash !== run.podsHash
 }
 
 /** Seconds until the next check: not later than a window begins. */
 export function resyncAtWindow(cluster: VecCluster, now: Date, seconds: number): number {
-  const state = windowState(cluster, now)
-  if (state.is === 'open' || state.opensAt === undefined) return seconds
-  return Math.max(1, Math.min(seconds, Math.ceil((state.opensAt.getTime() - now.getTime()) / 1000)))
+  const { opensAt } = windowState(cluster, now)
+  if (opensAt === undefined) return seconds
+  return Math.max(1, Math.min(seconds, Math.ceil((opensAt.getTime() - now.getTime()) / 1000)))
 }

@@ -172,6 +172,10 @@ export const EXPLAINED: Explained[] = [
     why: 'nodes are asked only if one of them is ready, so the StatefulSet exists',
   },
   {
+    ...{ file: 'hooks/cluster/windows.ts', from: 'error instanceof Rejected', to: 'true' },
+    why: 'nothing else is thrown there: it would be a defect',
+  },
+  {
     ...{ file: 'hooks/cluster/shards.ts', mutator: 'OptionalChaining' },
     line: /progress\?\.(verb|shards)|statefulSet\?\.spec\.replicas|shards\?\.obstruction/,
     why: 'asked only of what was applied, has pods, and was asked for its shards',

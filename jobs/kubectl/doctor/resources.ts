@@ -51,6 +51,7 @@ async function checkCluster(cluster: VecCluster, context: CheckContext): Promise
       conditions.find(({ type }) => type === 'Applied')?.message ?? 'not reconciled yet'
     return { about, level: 'warning', says: `not installed: ${oneLine(reason)}` }
   }
+  if (phase === 'Hibernated') return { about, level: 'fine', says: `${phase} (spec.hibernate)` }
   const problem = await engineProblem(cluster, context)
   if (problem === undefined) return { about, level: 'fine', says: `${phase}, its engine is ready` }
   // A cluster that is being created has no engine yet.

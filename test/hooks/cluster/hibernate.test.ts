@@ -211,6 +211,15 @@ t.test('a hibernated cluster is not started with fewer nodes than it has', async
   const withStatus = { spec, status: { phase: 'Hibernated' as const } }
   t.strictSame(appliedWith(withStatus), ['False', 'InvalidSpec', message])
   t.strictSame(appliedWith({ ...withStatus, spec: { ...spec, hibernate: true } })?.[2], message)
+  const { nodes: _, ...few } = threeNodes({ spec }).status ?? {}
+  const unrecorded = {
+    ...threeNodes({ spec }),
+    status: { ...few, ...withStatus.status, formedNodes: 3 },
+  }
+  t.equal(
+    condition(sync(asleep({ cluster: unrecorded, ...RUN_DUE }), context), 'Applied')?.[2],
+    message,
+  )
   const formed = { ...withStatus.status, formedNodes: 3, nodes: [] }
   t.equal(appliedWith({ spec, status: formed })?.[2], message)
   const text = JSON.stringify({ replicas: 3 })

@@ -6,7 +6,12 @@ import type { ClusterSpec } from '../../../crds/cluster.ts'
 import { desiredRun } from '../../../hooks/cluster/job.ts'
 import type { Observed } from '../../../hooks/cluster/observed.ts'
 import type { PlanOutcome, ShardsSummary } from '../../../hooks/cluster/shards-summary.ts'
-import { resyncAtWindow, windowsError, windowState } from '../../../hooks/cluster/windows.ts'
+import {
+  awaitedWindow,
+  resyncAtWindow,
+  windowsError,
+  windowState,
+} from '../../../hooks/cluster/windows.ts'
 import {
   ago,
   applied,
@@ -90,6 +95,12 @@ t.test('a window that cannot be used is named with its field, and never opens', 
   t.equal(errorOf(...SATURDAY), undefined)
   t.equal(windowsError(cluster().spec), undefined)
   t.strictSame(stateAt('2026-02-28T12:00:00Z', [february]), ['closed', undefined])
+  const never = cluster({ spec: { maintenanceWindows: [february] } })
+  t.strictSame(awaitedWindow(never, NOW), {
+    reason: 'MaintenanceWindow',
+    message: 'waits for a valid maintenance window',
+  })
+  t.equal(resyncAtWindow(never, NOW, 30), 30)
   t.strictSame(stateAt('2026-02-28T03:00:00Z', [february, ...SATURDAY]), [
     ...['open', '2026-02-28T05:00:00.000Z'],
   ])

@@ -113,6 +113,14 @@ t.test('doctor says why a cluster is not installed, and asks no engine', async (
   t.match(out, `!   cluster ns/docs       not installed: ${message}\n`)
 })
 
+t.test('doctor asks no engine of a hibernated cluster', async (t) => {
+  const { type, api, cluster } = await installOperator(t, { ...COMPLETE, readyz: 503 })
+  await api.patch(cluster, { status: { phase: 'Hibernated' } }, { subresource: 'status' })
+  const { code, out } = await type('doctor')
+  t.equal(code, EXIT_CODES.success)
+  t.match(out, /cluster ns\/docs +Hibernated \(spec\.hibernate\)$/m)
+})
+
 t.test('doctor without Metacontroller says so', async (t) => {
   const { type, api } = await installOperator(t)
   await api.delete(referenceOf(compositeControllerCrd()))
