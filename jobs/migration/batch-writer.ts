@@ -161,7 +161,7 @@ const OPENING = Buffer.from('[')
 const CLOSING = Buffer.from(']')
 
 /** Whether half of the points may be accepted: the request is too large or exceeds a rate limit. */
-function isDivisible(error: unknown, bytes: number, count: number): boolean {
+function isDivisible(error: unknown, bytes: number, count: number): error is EngineError {
   return isTooLarge(error, bytes) || (count > 1 && isRateLimited(error))
 }
 
@@ -178,8 +178,7 @@ async function write(
     : withBackoff(context, call))
 }
 
-function pointTooLarge(point: Buffer, cause: unknown): unknown {
-  if (!(cause instanceof EngineError)) return cause
+function pointTooLarge(point: Buffer, cause: EngineError): EngineError {
   const id = /"id":("[^"]*"|\d+)/.exec(point.toString('utf8', 0, 256))?.[1] ?? 'unknown'
   const message = `the point ${id} has ${point.length} bytes, more than the target takes at once (${cause.message})`
   return new EngineError(message, { cause, status: cause.status ?? 413 })

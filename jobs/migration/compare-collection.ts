@@ -13,13 +13,7 @@ import type { Endpoint, RunContext } from './context.ts'
 import type { CopiedIds } from './copied-ids.ts'
 import { withAbort } from './copy.ts'
 import type { Differences } from './differences.ts'
-import {
-  ByteBudget,
-  MAX_BUFFERED_BYTES,
-  PageSizer,
-  type CopyScope,
-  type Partition,
-} from './page-reader.ts'
+import { ByteBudget, PageSizer, type CopyScope, type Partition } from './page-reader.ts'
 import { MAX_PARTITIONS, planPartitions, type CopyInput } from './partitions.ts'
 
 /** Each partition has two of these pages in memory. */
@@ -134,12 +128,11 @@ async function readPair(
 ): Promise<PagePair> {
   const { size, budget, context } = comparisonContext
   for (;;) {
-    const { limit, byteLimit } = size
+    const { limit, byteLimit, maxBytes } = size
     // Reserve memory for both pages at once: partitions that hold one page and wait for the other
     // could deadlock.
     const reservation = await budget.acquire(2 * byteLimit, context.tools.signal)
     try {
-      const maxBytes = limit === 1 && byteLimit === MAX_BUFFERED_BYTES ? Infinity : byteLimit
       const request = {
         limit,
         offset,

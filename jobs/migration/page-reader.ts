@@ -40,6 +40,15 @@ export class PageSizer {
   }
 
   /**
+   * Maximum number of bytes to accept for the next page. A single point with the whole budget is
+   * read whatever its size: no smaller page exists.
+   */
+  get maxBytes(): number {
+    const hasWholeBudget = this.#limit === 1 && this.#byteLimit === MAX_BUFFERED_BYTES
+    return hasWholeBudget ? Infinity : this.#byteLimit
+  }
+
+  /**
    * Adjusts the limits to a page that was read: the next one may be larger if this one was small.
    */
   observe({ count, bytes }: Page): void {
@@ -106,11 +115,9 @@ export async function readPage(
 ): Promise<ReservedPage> {
   const { source, tools } = context
   for (;;) {
-    const { limit, byteLimit } = size
+    const { limit, byteLimit, maxBytes } = size
     const reservation = await budget.acquire(byteLimit, tools.signal)
     try {
-      // A single point with the whole budget is read whatever its size: no smaller page exists.
-      const maxBytes = limit === 1 && byteLimit === MAX_BUFFERED_BYTES ? Infinity : byteLimit
       const request = { limit, offset, endId: until, shardKey, maxBytes }
       const page = await withBackoff(context, () =>
         source.points.scroll(name, request, tools.signal),

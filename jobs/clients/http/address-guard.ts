@@ -93,7 +93,8 @@ export class AddressGuard {
 
 function addNetwork(blockList: BlockList, network: string): void {
   const [address = '', bits = ''] = network.split('/')
-  const isNetwork = isIP(address) !== 0 && /^\d{1,3}$/.test(bits)
+  const maxBits = isIPv6(address) ? 128 : 32
+  const isNetwork = isIP(address) !== 0 && /^\d{1,3}$/.test(bits) && Number(bits) <= maxBits
   if (!isNetwork) throw new Error(`"${network}" is not a network such as 10.96.0.0/16`)
   blockList.addSubnet(address, Number(bits), isIPv6(address) ? 'ipv6' : 'ipv4')
 }

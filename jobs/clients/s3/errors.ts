@@ -167,8 +167,9 @@ const TLS_ERROR_CODES = /SELF_SIGNED_CERT|UNABLE_TO_(VERIFY|GET_ISSUER)/
 
 function tlsHint(error: unknown): string {
   const { code } = Object(error) as { code?: unknown }
-  const isTlsError = typeof code === 'string' && TLS_ERROR_CODES.test(code)
-  return isTlsError ? ' (trust its authority by the key ca.crt of the Secret)' : ''
+  return TLS_ERROR_CODES.test(String(code))
+    ? ' (trust its authority by the key ca.crt of the Secret)'
+    : ''
 }
 
 function parseStoreError(error: unknown): StoreError {

@@ -48,8 +48,20 @@ t.test('other addresses and names are, http only where that is allowed', async (
 })
 
 t.test('a network that does not read is rejected when the service starts', async (t) => {
-  for (const network of ['10.0.0.0', 'all', '10.0.0.0/x', '10.0.0.0/99']) {
-    t.throws(() => guard({ denied: [network] }))
+  for (const network of ['10.0.0.0', 'all', 'all/16', '10.0.0.0/x', '10.0.0.0/33', '::/129']) {
+    t.throws(() => guard({ denied: [network] }), {
+      message: `"${network}" is not a network such as 10.96.0.0/16`,
+    })
+  }
+})
+
+t.test('a network may be a single address', async (t) => {
+  for (const network of ['10.0.0.7/32', 'fd00::7/128']) {
+    const address = network.split('/')[0] ?? ''
+    const host = address.includes(':') ? `[${address}]` : address
+    t.throws(() => guard({ denied: [network] }).check(`http://${host}:9000`), {
+      message: /is not called from here/,
+    })
   }
 })
 

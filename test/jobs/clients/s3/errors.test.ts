@@ -1,0 +1,15 @@
+/** What errors of a store mean. */
+import t from 'tap'
+import { StorageError } from '../../../../crds/contract/errors.ts'
+import { isUnknownHeader } from '../../../../jobs/clients/s3/errors.ts'
+
+t.test('400 and 501 may be about a header; what passes, and a denial, are not', async (t) => {
+  const errorOf = (status: number, reason?: string) =>
+    new StorageError('x', { status, ...(reason !== undefined && { reason }) })
+  t.ok(isUnknownHeader(errorOf(400)))
+  t.ok(isUnknownHeader(errorOf(501)))
+  for (const status of [401, 403, 404, 500, 503])
+    t.notOk(isUnknownHeader(errorOf(status)), `${status}`)
+  t.notOk(isUnknownHeader(errorOf(400, 'InvalidAccessKeyId')), 'a denial')
+  t.notOk(isUnknownHeader(Object.assign(new TypeError('x'), { status: 400 })), 'not of the store')
+})
