@@ -15,6 +15,7 @@ import {
 
 const NODES = 3
 const [SMALL_SIZE, LARGE_SIZE] = ['64Mi', '128Mi']
+const LARGE_BYTES = 128 * 2 ** 20
 const BETWEEN_WRITES_MS = 20
 
 interface ClaimSpec {
@@ -142,6 +143,10 @@ const grown: Scenario = {
     const counted = await call('POST', '/points/count', { exact: true })
     t.match(counted, { result: { count: 20 + acknowledged } })
     const secrets = await world.list('v1', 'Secret', namespace)
+    const hasSpace = (found: AnyObject | undefined) =>
+      conditionIn(found, 'Capacity')?.reason === 'SpaceAvailable' &&
+      statusOf(found).nodes?.every(({ capacity }) => capacity === LARGE_BYTES) === true
+    await world.waitFor(cluster, 'the new capacity in the status', hasSpace, 300)
     t.notOk(secrets.some(({ metadata }) => metadata.name === 'vec-a.statefulset'))
     await removeClass()
   },
