@@ -113,10 +113,12 @@ t.test('the client reads the peers of a node and the state of its consensus thre
 t.test(
   'an HTML page of a proxy is an error without its tags, also after an empty line',
   async (t) => {
-    const { url, misbehave } = await node(t)
+    const proxied = await node(t)
     const body = '\n<html><head><title>502</title></head>\n<body>Bad <b>Gateway</b></body></html>'
-    misbehave(() => ({ status: 400, body, headers: { 'content-type': 'text/html' } }))
-    await t.rejects(engineAt(t, url).collections(), { message: /answered 400: 502 Bad Gateway$/ })
+    proxied.misbehave(() => ({ status: 400, body, headers: { 'content-type': 'text/html' } }))
+    await t.rejects(engineAt(t, proxied.url).collections(), {
+      message: /answered 400: 502 Bad Gateway$/,
+    })
   },
 )
 
