@@ -172,6 +172,10 @@ export const EXPLAINED: Explained[] = [
     why: 'nodes are asked only if one of them is ready, so the StatefulSet exists',
   },
   {
+    ...{ file: 'hooks/cluster/windows.ts', from: '{ cause }' },
+    why: 'the cause is only logged',
+  },
+  {
     ...{ file: 'hooks/cluster/windows.ts', from: 'error instanceof Rejected', to: 'true' },
     why: 'nothing else is thrown there: it would be a defect',
   },

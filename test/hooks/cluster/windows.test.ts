@@ -199,6 +199,8 @@ for (const [what, spec] of [
     t.equal(hashOf({ generation: 7 }), hashOf({}))
     const started = { [ANNOTATIONS.restartedAt]: 'now' }
     t.equal(hashOf({ annotations: started }), hashOf({}), 'a start of the operator is no change')
+    const persistence = { ...threeNodes().spec.persistence, size: '20Gi' }
+    t.equal(hashOf({ spec: { persistence } }), hashOf({}), 'volumes grow while their pods run')
   })
 }
 
