@@ -132,11 +132,17 @@ t.test('while pods are stopping, the cluster is not Hibernated yet', async (t) =
   const decision = sync(stopping, context)
   t.equal(decision.status.phase, 'Upgrading')
   t.equal(condition(decision, 'Progressing')?.[0], 'True')
+  const types = (decision.status.conditions ?? []).map(({ type }) => type)
+  t.equal(new Set(types).size, types.length, 'each condition once')
   t.strictSame(condition(decision, 'Ready'), ['False', 'Hibernated', MESSAGE])
 })
 
 t.test('the generation of the conditions is that which hibernates the pods', async (t) => {
-  const hibernated = hibernating({ generation: 7 })
+  const earlier = {
+    ...{ type: 'Ready', status: 'True' as const, reason: 'AllReplicasReady', message: '' },
+    ...{ lastTransitionTime: '2026-02-28T00:00:00Z', observedGeneration: 6 },
+  }
+  const hibernated = hibernating({ generation: 7, status: { conditions: [earlier] } })
   const { status } = sync(
     asleep({
       cluster: hibernated,
