@@ -11,6 +11,7 @@ import {
   apiProxyTransport,
   urlTransport,
 } from '../../../../jobs/clients/engine/transport.ts'
+import { EngineSnapshots } from '../../../../jobs/clients/engine/snapshots.ts'
 import { Engine, type EngineCredentials } from '../../../../jobs/clients/engine/client.ts'
 import { Kubernetes, inClusterAccess } from '../../../../jobs/clients/kubernetes/client.ts'
 import { jobLog } from '../../../../jobs/log.ts'
@@ -121,6 +122,16 @@ t.test(
     })
   },
 )
+
+t.test('an alias without a name is no answer', async (t) => {
+  const broken = await node(t)
+  const body = JSON.stringify({ result: { aliases: [{ collection_name: 'docs' }] } })
+  broken.misbehave(() => ({ status: 200, body, headers: { 'content-type': 'application/json' } }))
+  await t.rejects(new EngineSnapshots(engineAt(t, broken.url)).aliases('docs'), {
+    code: 'EngineError',
+    message: /alias_name/,
+  })
+})
 
 t.test('a node without a cluster is recognized', async (t) => {
   const { url } = await node(t, { cluster: new EngineCluster({ enabled: false }) })

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { buffer } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import { EngineError } from '../../../../crds/contract/errors.ts'
-import { EnginePoints } from '../../../../jobs/clients/engine/points.ts'
+import { EnginePoints, pageIds } from '../../../../jobs/clients/engine/points.ts'
 import { EngineConnections, urlTransport } from '../../../../jobs/clients/engine/transport.ts'
 import { Engine } from '../../../../jobs/clients/engine/client.ts'
 import { jobLog } from '../../../../jobs/log.ts'
@@ -142,4 +142,14 @@ t.test('an error has the status, the message and Retry-After', async (t) => {
   const error = await points.scroll('docs', { limit: 1 }).catch((cause: unknown) => cause)
   t.ok(error instanceof EngineError)
   t.match(error, { status: 429, retryAfterSeconds: 7, message: /answered 429: slow down/ })
+})
+
+t.test('the ids of a page are read as JSON, from one chunk or from two', async (t) => {
+  const chunks = ['[{"id":7,"payload":{"id":1}},{"id":"5c56c793-69f3-4fbf-87e6-c4bf54c28c26"}', ']']
+  const idsOf = (...points: string[]) =>
+    pageIds({ points: points.map((text) => Buffer.from(text)), bytes: 0, count: 2 })
+  const ids = ['7', '"5c56c793-69f3-4fbf-87e6-c4bf54c28c26"']
+  t.strictSame(idsOf(chunks.join('')), ids)
+  t.strictSame(idsOf(...chunks), ids)
+  t.strictSame(idsOf('[]'), [])
 })

@@ -1,7 +1,8 @@
 /** What errors of a store mean. */
 import t from 'tap'
 import { StorageError } from '../../../../crds/contract/errors.ts'
-import { isUnknownHeader } from '../../../../jobs/clients/s3/errors.ts'
+import { ResponseTooLarge } from '../../../../jobs/clients/http/body.ts'
+import { isUnknownHeader, toStorageError } from '../../../../jobs/clients/s3/errors.ts'
 
 t.test('400 and 501 may be about a header; what passes, and a denial, are not', async (t) => {
   const errorOf = (status: number, reason?: string) =>
@@ -12,4 +13,18 @@ t.test('400 and 501 may be about a header; what passes, and a denial, are not', 
     t.notOk(isUnknownHeader(errorOf(status)), `${status}`)
   t.notOk(isUnknownHeader(errorOf(400, 'InvalidAccessKeyId')), 'a denial')
   t.notOk(isUnknownHeader(Object.assign(new TypeError('x'), { status: 400 })), 'not of the store')
+})
+
+t.test('a response above its limit names the call and the object, and is final', async (t) => {
+  const call = { name: 'GetObject', bucket: 'backups', region: 'us-east-1' }
+  const error = new ResponseTooLarge(1000)
+  const expected = { code: 'StorageError', reason: 'ResponseTooLarge' }
+  t.match(toStorageError(error, { ...call, key: 'a/manifest.json' }), {
+    ...expected,
+    message: 'GetObject s3://backups/a/manifest.json: the answer has more than 1000 bytes',
+  })
+  t.match(toStorageError(error, call), {
+    ...expected,
+    message: 'GetObject s3://backups: the answer has more than 1000 bytes',
+  })
 })
