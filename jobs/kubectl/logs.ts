@@ -58,10 +58,16 @@ async function printLog(call: Invocation): Promise<number> {
   return EXIT_CODES.success
 }
 
-function selectJob(jobs: Job[], { desired, label }: { desired: string | undefined; label: string }) {
-  const job = desired === undefined ? jobs[0] : jobs.find(({ metadata }) => metadata.name === desired)
+function selectJob(
+  jobs: Job[],
+  { desired, label }: { desired: string | undefined; label: string },
+) {
+  const job =
+    desired === undefined ? jobs[0] : jobs.find(({ metadata }) => metadata.name === desired)
   if (job !== undefined) return job
-  throw new CliError(desired === undefined ? `${label} has no Job` : `${label} has no Job ${desired}`)
+  throw new CliError(
+    desired === undefined ? `${label} has no Job` : `${label} has no Job ${desired}`,
+  )
 }
 
 /** Lines of a pod's log. */

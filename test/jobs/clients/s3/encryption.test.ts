@@ -13,9 +13,9 @@ const KMS = { type: 'aws:kms', kmsKeyId: 'arn:aws:kms:eu-1:1:key/a' } as const
 
 async function stage(t: Test, fields: Partial<BucketTarget>) {
   const s3 = await startBucketServer()
-  const place = { bucket: 'backups', region: 'us-east-1', endpoint: s3.url, forcePathStyle: true }
+  const address = { bucket: 'backups', region: 'us-east-1', endpoint: s3.url, forcePathStyle: true }
   const bucket = new Bucket({
-    target: { ...place, ...fields },
+    target: { ...address, ...fields },
     credentials: async () => KEYS,
     time: instantClock(),
     log: jobLog({ LOG_LEVEL: 'ERROR' }),
