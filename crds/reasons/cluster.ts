@@ -299,7 +299,7 @@ export const CLUSTER_REASONS: readonly Reason[] = [
     event: 'Normal',
     messages: [
       '<n> of <n> replicas are Active',
-      '<n> of <n> replicas are Active; balance waits for the maintenance window that begins at <time>',
+      '<n> of <n> replicas are Active; balance <what it waits for>',
     ],
     cause: 'Every shard has the replicas that it should have on the present nodes.',
     fix: NOTHING_TO_DO,

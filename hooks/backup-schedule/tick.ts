@@ -8,7 +8,7 @@ import type { VecCluster } from '../../crds/cluster.ts'
 import { Rejected } from '../../crds/contract/errors.ts'
 import { LARGE_HISTORY_BYTES, MAX_HISTORY_BYTES } from '../../crds/contract/limits.ts'
 import { timestamp, type ConditionUpdate } from '../conditions.ts'
-import { hibernationBlocker } from '../data-job/preconditions.ts'
+import { hibernationBlocker } from '../hibernation-blocker.ts'
 import type { PrunedChild } from '../protocol.ts'
 import { backupName, needsPrunedAnnotation, slotOf } from './backups.ts'
 import {

@@ -78,11 +78,11 @@ export function windowsError({ maintenanceWindows = [] }: ClusterSpec): string |
 export function awaitedWindow(cluster: VecCluster, now: Date): ConditionReason | undefined {
   const state = windowState(cluster, now)
   if (state.is === 'open') return undefined
-  const which =
+  const message =
     state.opensAt === undefined
-      ? 'a valid maintenance window'
-      : `the maintenance window that begins at ${timestamp(state.opensAt)}`
-  return { reason: AWAITS_WINDOW, message: `waits for ${which}` }
+      ? 'waits for a valid maintenance window'
+      : `waits for the maintenance window that begins at ${timestamp(state.opensAt)}`
+  return { reason: AWAITS_WINDOW, message }
 }
 
 /**

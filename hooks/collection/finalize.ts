@@ -14,7 +14,7 @@ import {
   namespaceCheck,
   namespaceNotWatched,
 } from '../cross-namespace.ts'
-import { hibernationBlocker } from '../data-job/preconditions.ts'
+import { hibernationBlocker } from '../hibernation-blocker.ts'
 import type { Context, Desired, Settings } from '../protocol.ts'
 import { engineCacheFor, type Dependencies } from './observe.ts'
 import { clusterNameOf, collectionNameOf } from './ownership.ts'

@@ -9,7 +9,7 @@ import {
   isNamespaceWatched,
   namespaceNotWatched,
 } from '../cross-namespace.ts'
-import { hibernationBlocker } from '../data-job/preconditions.ts'
+import { hibernationBlocker } from '../hibernation-blocker.ts'
 import { newEvent } from '../events.ts'
 import type { Context, Desired } from '../protocol.ts'
 import type { Observed } from './observe.ts'

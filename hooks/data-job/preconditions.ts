@@ -11,6 +11,7 @@ import type { Secret } from '../../crds/kubernetes.ts'
 import { isCredentialType, secretKeyAliases, type S3Target } from '../../crds/storage.ts'
 import type { ConditionReason, NamespacedName } from '../../crds/schema.ts'
 import { clusterAccessBlocker, type CrossNamespace } from '../cross-namespace.ts'
+import { hibernationBlocker } from '../hibernation-blocker.ts'
 import { originalOutcome } from '../request.ts'
 
 export interface Blocker extends ConditionReason {
@@ -58,16 +59,6 @@ export function clusterBlocker(
   }
   if (isServing) return undefined
   return { reason: 'ClusterNotReady', message: `${label} is ${phase}, not Running` }
-}
-
-/** Why work on this cluster waits while it has no pods; undefined if it has some. */
-export function hibernationBlocker({
-  metadata: { namespace, name },
-  status,
-}: Pick<VecCluster, 'metadata' | 'status'>): Blocker | undefined {
-  if (status?.phase !== 'Hibernated') return undefined
-  const message = `cluster ${namespace}/${name} is hibernated: no pods run until its spec.hibernate is false`
-  return { reason: 'ClusterHibernated', message }
 }
 
 /** The pods run what the engine's chart rendered, or the operator before its first helm run. */

@@ -33,6 +33,12 @@ const UNREACHABLE = [
     why: 'it uses blockingRules alone: a cluster refers to nothing in another namespace',
   },
   {
+    path: 'hooks/cross-namespace.ts',
+    reasons: ['RefNotPermitted'],
+    kinds: ['VecBackupSchedule'],
+    why: 'it only asks whether the cluster may be read: its backups report that they may not use it',
+  },
+  {
     path: 'hooks/data-job/preconditions.ts',
     reasons: ['CopyOfEnded'],
     kinds: ['VecBackup'],
