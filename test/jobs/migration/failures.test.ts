@@ -129,6 +129,21 @@ t.test('points of any size are copied, in batches bounded by bytes', async (t) =
   t.ok((await target.points('docs')) === (await source.points('docs')), 'every byte')
 })
 
+t.test('a collection is created once, also when the answer to its creation is lost', async (t) => {
+  const { source, target, world } = await startEnginePair(t)
+  await createCollection(source, 'docs', manyPoints(3))
+  let creations = 0
+  target.node.misbehave(({ method, path }) => {
+    if (method !== 'PUT' || path.length !== 2) return undefined
+    creations += 1
+    return creations === 1 ? { cut: 'after' } : undefined
+  })
+  const { code, log } = await world.run({ time: instantClock() })
+  t.equal(code, EXIT.done, log.slice(-2000))
+  t.equal(creations, 2)
+  t.ok((await target.points('docs')) === (await source.points('docs')), 'every byte')
+})
+
 t.test('a point that the target does not take fails its collection with its id', async (t) => {
   const { source, target, world } = await startEnginePair(t)
   await createCollection(source, 'docs', [
