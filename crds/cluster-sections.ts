@@ -292,6 +292,17 @@ export const healing = Type.Object(
   { default: {}, description: 'Repair of replicas and replacement of nodes.' },
 )
 
+export const update = Type.Object(
+  {
+    singleCopies: Enum(['Restart', 'Refuse'], {
+      default: 'Restart',
+      description:
+        'Whether a node may restart for an update that has shards of collections with replication factor 1: they are not available meanwhile.',
+    }),
+  },
+  { default: {}, description: 'Rolling updates of a cluster with several nodes.' },
+)
+
 export const podDisruptionBudget = Type.Object(
   {
     enabled: Type.Optional(

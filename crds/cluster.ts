@@ -15,6 +15,7 @@ import {
   shards,
   snapshotPersistence,
   tls,
+  update,
 } from './cluster-sections.ts'
 import { MAX_CLUSTER_NAME } from './contract/limits.ts'
 import {
@@ -62,6 +63,7 @@ const spec = Type.Object(
     cluster,
     shards,
     healing,
+    update,
     service,
     apiKey: Type.Optional(apiKey),
     readOnlyApiKey: Type.Optional(readOnlyApiKey),

@@ -25,6 +25,7 @@ export const SHARD_WORK_REASONS = {
   'lost node': 'ReplacingNode',
   repair: 'Repairing',
   'scale-in': 'Draining',
+  update: 'Updating',
   balance: 'Balancing',
 } as const
 

@@ -66,6 +66,11 @@ export const StatefulSet = Type.Object({
   metadata: ObservedMetadata,
   spec: Type.Object({
     replicas: Type.Optional(Type.Integer()),
+    updateStrategy: Type.Optional(
+      Type.Object({
+        rollingUpdate: Type.Optional(Type.Object({ partition: Type.Optional(Type.Integer()) })),
+      }),
+    ),
     volumeClaimTemplates: Type.Optional(
       Type.Array(
         Type.Object({

@@ -4,6 +4,8 @@
  * the environment, waits for the final report and maps every outcome to an exit code. Other arguments are
  * commands of the CLI for users: jobs/kubectl/cli.ts.
  */
+import { text } from 'node:stream/consumers'
+import { fileURLToPath } from 'node:url'
 import { setFlagsFromString } from 'node:v8'
 import type { Static, TSchema } from '@sinclair/typebox'
 import type { Logger } from 'pino'
@@ -84,11 +86,15 @@ const COMMANDS: Record<string, Command> = {
   ),
 }
 
+/** helm runs this program again, for the manifests that it has rendered. */
+const POST_RENDERER = [process.execPath, fileURLToPath(import.meta.url), 'cluster', 'post-render']
+
 /** Runs one command and returns its exit code. */
 export async function main(environment: Environment): Promise<number> {
   const { env, log, signal } = environment
   const [kind = '', verb = '', reference = ''] = environment.arguments
   try {
+    if (kind === 'cluster' && verb === 'post-render') return await runPostRenderer(environment)
     const command = COMMANDS[`${kind} ${verb}`]
     if (command === undefined) return await runUserCommand(environment)
     const outcome = await command.run(env[JOB_ENV.plan] ?? '', reference, environment)
@@ -115,6 +121,25 @@ const HEAP_GROWTH_PERCENT = 50
 
 /** The kubelet updates a changed Secret in its pods within about a minute. */
 const ROTATION_MS = 90_000
+
+async function runPostRenderer({ arguments: args, print }: Environment): Promise<number> {
+  const [, , release = '', partition = ''] = args
+  const [{ withPartition }, manifests] = await Promise.all([
+    import('./cluster/post-render.ts'),
+    text(process.stdin),
+  ])
+  const changed = withPartition(manifests, { release, partition: Number(partition) })
+  if (print === undefined) await writeAll(process.stdout, changed)
+  else print(changed)
+  return EXIT.done
+}
+
+/** The process exits after the command, whatever a pipe has not taken yet. */
+function writeAll(stream: NodeJS.WriteStream, content: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    stream.write(content, (error) => (error == null ? resolve() : reject(error)))
+  })
+}
 
 /** Loaded on demand: a Job does not need it. */
 async function runUserCommand(environment: Environment): Promise<number> {
@@ -182,7 +207,7 @@ function createDependencies(
   const jobUid = env[JOB_ENV.jobUid] ?? ''
   return {
     kubernetes,
-    helm: new Helm(log, { env }),
+    helm: new Helm(log, { env, postRenderer: POST_RENDERER }),
     ...engineFactories(kubernetes, { env, log, time, signal }),
     openBucket: async (bucketTarget, onWaiting) => {
       // Only commands that use a bucket load the SDK: it costs 0.2 s and 30 MB of memory.

@@ -57,6 +57,7 @@ export function clusterSpec(spec: Partial<Spec> = {}): Spec {
     shards: { balance: 'OnScale', maxTransfers: 1 },
     podDisruptionBudget: { maxUnavailable: 1 },
     healing: { replicas: true, lostNodes: 'Manual' },
+    update: { singleCopies: 'Restart' },
     snapshotPersistence: { enabled: false, size: '10Gi' },
     cluster: { enabled: true, p2p: { port: 6335, enableTls: false } },
     service: { type: 'ClusterIP', annotations: {} },

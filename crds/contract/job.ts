@@ -30,7 +30,7 @@ export const JOB_ENV = {
 export const EXIT = { done: 0, failed: 1, crash: 75 } as const
 
 /** A risk that a user accepts by annotation. */
-export const Risk = Enum(['shard-loss', 'fewer-replicas', 'version-skip', 'downgrade'])
+export const Risk = Enum(['shard-loss', 'fewer-replicas', 'last-copy', 'version-skip', 'downgrade'])
 export type Risk = Static<typeof Risk>
 
 /** The release that a successful helm run applied; a run is due if and only if it differs from the desired one. */
@@ -84,6 +84,8 @@ export const UpgradePlan = Type.Object({
   /** For the annotation last-applied-spec. */
   spec: VecCluster.spec,
   acceptedRisks: Type.Array(Risk),
+  /** Whether pods of an existing release are updated by a Job on the shards, and not by Kubernetes alone. */
+  isGated: Type.Optional(Type.Boolean()),
   /** Connection for querying the engine's pods before nodes are removed. */
   engine: Type.Object({ tls: Type.Boolean(), p2p: Type.Boolean() }),
 })

@@ -20,7 +20,7 @@ export const ANNOTATIONS = {
   lastAppliedSpec: `${API_GROUP}/last-applied-spec`,
   /** The service sets it on each VecCluster after startup: requests one helm run. */
   restartedAt: `${API_GROUP}/restarted-at`,
-  /** Comma-separated list of accepted risks: shard-loss, fewer-replicas, version-skip, downgrade. */
+  /** Comma-separated list of accepted risks: shard-loss, fewer-replicas, last-copy, version-skip, downgrade. */
   acceptRisk: `${API_GROUP}/accept-risk`,
   /** `now` on a VecCluster: its maintenance windows do not count while it has the annotation. */
   maintenance: `${API_GROUP}/maintenance`,
@@ -79,6 +79,9 @@ export const LABELS = {
   managedBy: 'app.kubernetes.io/managed-by',
   component: 'app.kubernetes.io/component',
 } as const
+
+/** On a pod of a StatefulSet, set by Kubernetes: the revision of its template. */
+export const REVISION_LABEL = 'controller-revision-hash'
 
 export const MANAGED_BY = 'vec-operator'
 

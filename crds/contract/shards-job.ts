@@ -18,6 +18,15 @@ export const ShardsPlan = Type.Object({
   maxTransfers: Type.Integer({ minimum: 1 }),
   /** Peers whose data is lost. */
   lost: Type.Array(Type.Number()),
+  /** Pods with another template than the StatefulSet are updated. */
+  update: Type.Optional(
+    Type.Object({
+      /** Revision of the template; the Job reads the current one from the StatefulSet. */
+      revision: Type.String(),
+      singleCopies: Type.Union([Type.Literal('Restart'), Type.Literal('Refuse')]),
+      allowsLastCopy: Type.Boolean(),
+    }),
+  ),
   /** How long replicas have been Dead when the Job was created. */
   deadSeconds: Count(),
   /** End of the maintenance window: the Job ends at the first step after it. */
@@ -34,7 +43,7 @@ export const ShardsPlan = Type.Object({
 export type ShardsPlan = Static<typeof ShardsPlan>
 
 /** What a step is for. */
-export type ShardPurpose = 'lost node' | 'repair' | 'scale-in' | 'balance'
+export type ShardPurpose = 'lost node' | 'repair' | 'scale-in' | 'update' | 'balance'
 
 /** A move that has begun; the source is dropped once the target is Active. */
 export const ShardMove = Type.Object({
@@ -68,6 +77,13 @@ export const ShardsResult = Type.Object({
   transfers: Type.Optional(Type.Array(ShardMove, { maxItems: 64 })),
   /** Ordinal of a pod that is being removed; its volume claims are handled once it is gone. */
   removedOrdinal: Type.Optional(Count()),
+  /** Why no further node is updated until a user or a repair changes something. */
+  blocked: Type.Optional(
+    Type.Object({
+      reason: Type.String({ maxLength: 64 }),
+      message: Type.String({ maxLength: 1024 }),
+    }),
+  ),
   /** The Job ended to let others work on the cluster; steps are left. */
   isYielded: Type.Optional(Type.Boolean()),
 })

@@ -218,6 +218,53 @@ export const CLUSTER_REASONS: readonly Reason[] = [
     fix: 'Set spec.hibernate: false to start all nodes again. If they do not start, the condition Applied says why helm has not run.',
   },
   {
+    reason: 'LastCopy',
+    condition: { type: 'Progressing', status: 'False' },
+    event: 'Warning',
+    messages: [
+      '<shards> is Active only on <node>, which is updated next: repair the other replicas, or accept the risk with the annotation vec-operator.dev/accept-risk: last-copy',
+      '<shards> are Active only on <node>, which is updated next: repair the other replicas, or accept the risk with the annotation vec-operator.dev/accept-risk: last-copy',
+    ],
+    cause:
+      'The next node of an update has the last Active replica of a shard. The node keeps its pod, so that the shard stays available.',
+    fix: 'Nothing while the operator repairs the replicas (spec.healing.replicas); the update then continues. Otherwise repair them with the API of the engine, or set the annotation: the shard is not available while the node restarts.',
+  },
+  {
+    reason: 'SingleCopies',
+    condition: { type: 'Progressing', status: 'False' },
+    event: 'Warning',
+    messages: [
+      '<collections> has single replicas on <node>, which is updated next: raise the replication factor, set spec.update.singleCopies: Restart, or accept the risk with the annotation vec-operator.dev/accept-risk: last-copy',
+      '<collections> have single replicas on <node>, which is updated next: raise the replication factor, set spec.update.singleCopies: Restart, or accept the risk with the annotation vec-operator.dev/accept-risk: last-copy',
+    ],
+    cause:
+      'spec.update.singleCopies is Refuse, and the next node of an update has shards of collections with replication factor 1.',
+    fix: 'Do what the message says. With the factor raised, the operator creates the second replicas before it continues.',
+  },
+  {
+    reason: 'NodeMissing',
+    condition: { type: 'Progressing', status: 'False' },
+    event: 'Warning',
+    messages: [
+      '<node> does not answer; <node> is updated while all others are ready: repair that node, or accept the risk with the annotation vec-operator.dev/accept-risk: last-copy',
+      '<node> is not ready; <node> is updated while all others are ready: repair that node, or accept the risk with the annotation vec-operator.dev/accept-risk: last-copy',
+    ],
+    cause:
+      'A node has been down or not ready for ten minutes, and another one would restart. Both would be missing for a while.',
+    fix: 'Repair the node. A change of the spec that repairs it is applied by helm at once; it reaches the node after the nodes with higher numbers, which needs the annotation.',
+  },
+  {
+    reason: 'NoQuorum',
+    condition: { type: 'Progressing', status: 'False' },
+    event: 'Warning',
+    messages: [
+      'without <node>, <n> of <n> peers answer, which is no majority: remove the peers without a pod, or accept the risk with the annotation vec-operator.dev/accept-risk: last-copy',
+    ],
+    cause:
+      'Peers of former pods count towards the majority of the consensus. While the next node restarts, the others would have none.',
+    fix: 'Remove these peers with the API of the engine (DELETE /cluster/peer/<id>), or set the annotation: collections cannot be changed while the node restarts.',
+  },
+  {
     reason: 'AllReplicasReady',
     condition: { type: 'Ready', status: 'True' },
     event: 'Normal',
@@ -357,6 +404,15 @@ export const CLUSTER_REASONS: readonly Reason[] = [
     fix: 'Nothing; status.shards has the current step and the time left. Raising spec.replicas again stops it after the current step.',
   },
   {
+    reason: 'Updating',
+    condition: { type: 'ShardsPlaced', status: 'False' },
+    event: 'Normal',
+    messages: ['Job <name> is in progress'],
+    cause:
+      'A Job updates the pods one by one, from the highest number down, and checks the replicas of each node before and after.',
+    fix: 'Nothing; status.shards has the current step.',
+  },
+  {
     reason: 'Balancing',
     condition: { type: 'ShardsPlaced', status: 'False' },
     event: 'Normal',
@@ -371,8 +427,10 @@ export const CLUSTER_REASONS: readonly Reason[] = [
     messages: [
       '<collection>/<shard>: replicating from <node> to <node>',
       '<collection>/<shard>: repairing the replica on <node> from <node>',
+      'updating <node>',
+      'updating <node>; shards of <collections> are not available until it is ready',
     ],
-    cause: 'The Job on the shards has begun to copy a replica.',
+    cause: 'The Job on the shards has begun to copy a replica or to update a node.',
     fix: NOTHING_TO_DO,
   },
   {

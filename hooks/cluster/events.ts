@@ -9,7 +9,7 @@ import { HIBERNATED } from './hibernate.ts'
 import { isFailureReason } from './helm-result.ts'
 import type { Observed } from './observed.ts'
 import { withoutProgress } from './shards.ts'
-import { isWorkReason } from './shards-status.ts'
+import { isGateReason, isWorkReason } from './shards-status.ts'
 
 /** Length of the minute prefix of a timestamp: `2026-11-21T16:22`. */
 const MINUTE_PREFIX_LENGTH = 16
@@ -30,16 +30,16 @@ export function eventsOf(
   return step === undefined ? changes : [...changes, step]
 }
 
-/** The steps that take long: those that copy a replica. */
-const COPY = /: (replicating|repairing) /
+/** The steps that take long: those that copy a replica or restart a node. */
+const LONG_STEP = /: (replicating|repairing) |^updating node /
 
-/** One Event for each copy of a replica, without the share of it that is done. */
+/** One Event for each such step, without the share of it that is done. */
 function stepEvent(
   cluster: VecCluster,
   step: string | undefined,
   { run = 0, now }: { run: number | undefined; now: Date },
 ): KubernetesEvent | undefined {
-  if (step === undefined || !COPY.test(step)) return undefined
+  if (step === undefined || !LONG_STEP.test(step)) return undefined
   const message = withoutProgress(step)
   if (withoutProgress(cluster.status?.shards?.step ?? '') === message) return undefined
   const transition = shortHash(String(run), message)
@@ -86,9 +86,10 @@ function isRepeated({ type, reason, message }: Condition, conditions: Condition[
 }
 
 function isWarning({ type, status, reason }: Condition): boolean {
+  if (type === 'Progressing') return isGateReason(reason)
   if (type === 'Applied') return isFailureReason(reason)
   if (type === 'ShardsPlaced' && isWorkReason(reason)) return false
-  return type !== 'Progressing' && status !== 'True'
+  return status !== 'True'
 }
 
 /** The same message about the same generation is one occurrence, regardless of how often it repeats. */

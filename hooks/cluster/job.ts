@@ -1,4 +1,5 @@
 /** The helm run of a VecCluster: its plan, whether it is due, its RBAC and its Jobs. */
+import { isDeepStrictEqual } from 'node:util'
 import { Value } from '@sinclair/typebox/value'
 import type { VecCluster } from '../../crds/cluster.ts'
 import { Risk, type UninstallPlan, type UpgradePlan } from '../../crds/contract/job.ts'
@@ -16,7 +17,7 @@ import { withBootstrapGuard } from './bootstrap-guard.ts'
 import type { DesiredRun, Observed } from './observed.ts'
 import { dataVolumeSize } from './auto-grow.ts'
 import { plannedVolumes } from './volumes.ts'
-import { fingerprints, referencedSecrets } from './validation.ts'
+import { fingerprints, parseAppliedSpec, referencedSecrets, valueAt } from './validation.ts'
 import { chartValues } from './values.ts'
 
 export function desiredRun(observed: Observed, settings: Settings): DesiredRun {
@@ -37,7 +38,7 @@ export function desiredRun(observed: Observed, settings: Settings): DesiredRun {
     version: spec.version.replace(/^v/, ''),
     values,
     secretFingerprints: fingerprints(referencedSecrets(spec), secrets),
-    acceptedRisks: acceptedRisks(cluster),
+    acceptedRisks: acceptedRisks(cluster).filter((risk) => risk !== 'last-copy'),
     engine: { tls: spec.tls.enabled, p2p: spec.cluster.enabled },
   }
   const guardedValues = withBootstrapGuard(values, cluster)
@@ -47,6 +48,7 @@ export function desiredRun(observed: Observed, settings: Settings): DesiredRun {
     podsHash: podsHash({ ...target, values: guardedValues }),
     volumes: plannedVolumes(spec, dataVolumeSize(observed)),
     ...(defaultAffinity && { defaultAffinity }),
+    ...(isGated(observed, target.secretFingerprints) && { isGated: true }),
     generation: metadata.generation,
     ...(startMark !== undefined && { startMark }),
     spec,
@@ -71,6 +73,25 @@ function podsHash({
   const ofPods = Object.entries(values).filter(([name]) => !BESIDE_THE_PODS.has(name))
   return shortHash('pods', JSON.stringify([chart, repository, version, ofPods, secretFingerprints]))
 }
+
+/**
+ * Whether the pods are updated one by one by a Job on the shards. It asks all nodes for their shards:
+ * pods that run with another key or certificate than the spec names do not answer it. A cluster that
+ * was never formed has nothing to protect.
+ */
+function isGated({ cluster, progress }: Observed, secretFingerprints: object): boolean {
+  const { spec, status, metadata } = cluster
+  if (!spec.cluster.enabled || (status?.formedNodes ?? 0) <= 1) return false
+  if (progress?.applied === undefined) return false
+  const applied = parseAppliedSpec(metadata.annotations?.[ANNOTATIONS.lastAppliedSpec])
+  return (
+    isDeepStrictEqual(progress.applied.secretFingerprints, secretFingerprints) &&
+    ACCESS_FIELDS.every((field) => isDeepStrictEqual(valueAt(applied, field), spec[field]))
+  )
+}
+
+/** What decides how the nodes are reached. */
+const ACCESS_FIELDS = ['tls', 'apiKey', 'readOnlyApiKey'] as const
 
 /**
  * Only clusters that were installed with the default affinity have it: others would be restarted

@@ -7,7 +7,7 @@ import { isUnfinished } from '../job.ts'
 import type { Context } from '../protocol.ts'
 import { lastFailure } from './helm-result.ts'
 import type { Observed } from './observed.ts'
-import { canQueryPods } from './rollout.ts'
+import { canQueryPods, isUpdateGated } from './rollout.ts'
 import { isCurrent, shardTargets } from './shards.ts'
 import { volumeBytesOf } from './shards-job.ts'
 import type { ShardPorts, ShardsQuery, ShardsSummary } from './shards-summary.ts'
@@ -21,7 +21,7 @@ export function canQueryShards(observed: Observed, context: Context): boolean {
   const { cluster, jobs, statefulSet, progress } = observed
   if (!cluster.spec.cluster.enabled || progress?.applied === undefined) return false
   if (jobs.some(isUnfinished)) return false
-  if (canQueryPods(observed)) return true
+  if (canQueryPods(observed) || isUpdateGated(observed)) return true
   const hasReadyPod = (statefulSet?.status?.readyReplicas ?? 0) > 0
   return hasReadyPod && lastFailure(observed, context) !== undefined
 }
@@ -67,6 +67,7 @@ function queryOf(observed: Observed, context: Context): ShardsQuery {
     ...(volumeBytes !== undefined && { volumeBytes }),
     recorded: cluster.status?.nodes ?? [],
     moves: progress?.shards?.moves ?? [],
+    ...(statefulSet !== undefined && { statefulSet }),
     targets: (facts) => shardTargets(observed, facts, context),
   }
 }

@@ -33,11 +33,29 @@ export function hasUnreadyPods({ statefulSet, progress }: Observed): boolean {
   return (statefulSet.status?.readyReplicas ?? 0) !== (statefulSet.spec.replicas ?? 1)
 }
 
+/**
+ * Pods have another template than the StatefulSet, and Kubernetes replaces only those that a Job on
+ * the shards has released.
+ */
+export function isUpdateGated({ statefulSet, progress }: Observed): boolean {
+  if (statefulSet === undefined || progress?.applied === undefined) return false
+  const { metadata, spec, status = {} } = statefulSet
+  const generation = metadata.generation ?? 0
+  return (
+    (spec.updateStrategy?.rollingUpdate?.partition ?? 0) > 0 &&
+    generation >= (progress.applied.statefulSetGeneration ?? 0) &&
+    (status.observedGeneration ?? 0) >= generation &&
+    status.currentRevision !== status.updateRevision
+  )
+}
+
 /** All pods have the same revision. If a Running cluster has lost pods, the remaining ones are queried. */
 export function canQueryPods(observed: Observed): boolean {
   if (isRolledOut(observed)) return true
   const { statefulSet, cluster } = observed
   const isServing = (statefulSet?.status?.readyReplicas ?? 0) > 0
+  // Between two nodes all pods answer, and the gate may be closed for long.
+  if (isServing && isUpdateGated(observed)) return true
   return isServing && isServingPhase(cluster.status?.phase) && !isRollingOut(observed)
 }
 

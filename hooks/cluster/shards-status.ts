@@ -12,6 +12,7 @@ import type { Context } from '../protocol.ts'
 import { lostNodes, nodeRecord } from './nodes.ts'
 import type { Observed } from './observed.ts'
 import { balancedNodes, drainTarget, withoutProgress } from './shards.ts'
+import { isUpdateGated } from './rollout.ts'
 import { isShardsJob, lastShardsRun } from './shards-result.ts'
 import type { PlanOutcome, ShardsSummary } from './shards-summary.ts'
 import { awaitedWindow } from './windows.ts'
@@ -38,6 +39,35 @@ export function isDraining(observed: Observed): boolean {
   const plan = shards?.plans.drain
   if (plan === undefined) return cluster.status?.phase === 'Draining'
   return plan.is === 'step' || plan.is === 'waiting'
+}
+
+/** Reasons of Progressing for an update that stops until a repair or a user changes something. */
+const GATE_REASONS = new Set(['LastCopy', 'SingleCopies', 'NodeMissing', 'NoQuorum'])
+
+/**
+ * Why no further node is updated: as the Job in progress reports it, or as the nodes were last
+ * observed. Until either is known, as the status has it.
+ */
+export function closedGateOf(observed: Observed): ConditionReason | undefined {
+  const { cluster, jobs, progress, shards: summary } = observed
+  if (!isUpdateGated(observed)) return undefined
+  const job = jobs.find((candidate) => isShardsJob(candidate) && isUnfinished(candidate))
+  if (job !== undefined && hasReported(observed, job)) return bounded(progress?.shards?.blocked)
+  if (job === undefined && summary !== undefined && !isUnsettled(summary)) {
+    return bounded(summary.closedGate)
+  }
+  const previous = getCondition(cluster, 'Progressing')
+  if (previous === undefined || !isGateReason(previous.reason)) return undefined
+  return { reason: previous.reason, message: previous.message }
+}
+
+/** Whether a reason says that an update stops until a repair or a user changes something. */
+export function isGateReason(reason: string): boolean {
+  return GATE_REASONS.has(reason)
+}
+
+function bounded(gate: ConditionReason | undefined): ConditionReason | undefined {
+  return gate && { ...gate, message: gate.message.slice(0, MAX_MESSAGE) }
 }
 
 /** The fields of the status that describe nodes and shards. */

@@ -1,4 +1,5 @@
 /** What is known about the shards and nodes of a cluster when a decision is made. */
+import type { StatefulSet } from '../../crds/kubernetes.ts'
 import type { NodeStatus } from '../../crds/cluster.ts'
 import type { Connection } from '../../crds/contract/connection.ts'
 import type { ShardMove, ShardPurpose, ShardsPlan } from '../../crds/contract/shards-job.ts'
@@ -7,16 +8,24 @@ import type { ConditionReason } from '../../crds/schema.ts'
 /** What a Job on the shards would be asked to do. */
 export type ShardsTarget = Pick<
   ShardsPlan,
-  'nodes' | 'repair' | 'balance' | 'lost' | 'maxTransfers' | 'allowsFewerReplicas' | 'deadSeconds'
+  | 'nodes'
+  | 'repair'
+  | 'balance'
+  | 'lost'
+  | 'maxTransfers'
+  | 'allowsFewerReplicas'
+  | 'update'
+  | 'deadSeconds'
 >
 
 /**
  * The targets that may be due, in order of priority: repairs and lost nodes, then the removal of
- * nodes, then balance.
+ * nodes, then the update of pods, then balance.
  */
 export interface ShardTargets {
   repair: ShardsTarget
   drain?: ShardsTarget
+  update?: ShardsTarget
   balance?: ShardsTarget
 }
 export type Goal = keyof ShardTargets
@@ -46,6 +55,8 @@ export interface NodeFacts {
   zone?: string
   /** The Kubernetes node on which it ran last does not exist any more. */
   isNodeGone?: true
+  /** Revision of its pod's template. */
+  revision?: string
   /** The scheduler finds no node for the pod. */
   isUnschedulable?: true
 }
@@ -75,7 +86,14 @@ export interface ShardsSummary extends ShardFacts {
   targets: ShardTargets
   /** Nothing can be planned: the cluster is split, or most of its nodes do not answer. */
   obstruction?: ConditionReason
-  plans: { repair: PlanOutcome; drain?: PlanOutcome; balance?: PlanOutcome }
+  plans: {
+    repair: PlanOutcome
+    drain?: PlanOutcome
+    update?: PlanOutcome
+    balance?: PlanOutcome
+  }
+  /** Why no further node is updated until a repair or a user changes something. */
+  closedGate?: ConditionReason
   /** Shards without an Active replica on a node that answers, by the silent peer that holds one. */
   onlyOn: { peer: number; shards: string[] }[]
   /** Completed backups of the cluster, the newest first; read only if a shard has no Active replica. */
@@ -93,6 +111,8 @@ export interface ShardsQuery {
   recorded: NodeStatus[]
   /** Unfinished moves of the last Job. */
   moves: ShardMove[]
+  /** As the targets are computed from it. */
+  statefulSet?: StatefulSet
   targets: (facts: ShardFacts) => ShardTargets
 }
 

@@ -1,7 +1,7 @@
 /**
  * Which work on the shards of a cluster is due, and whether a helm run has to wait for it. In order:
- * lost nodes and repairs, the removal of nodes, a helm run, balance. A helm run never waits for work
- * that a user has to unblock, except that it does not remove nodes that were not drained.
+ * lost nodes and repairs, the removal of nodes, a helm run, an update of pods, balance. A helm run never
+ * waits for work that a user has to unblock, except that it does not remove nodes that were not drained.
  */
 import type { ShardPurpose } from '../../crds/contract/shards-job.ts'
 import { isDeepStrictEqual } from 'node:util'
@@ -54,7 +54,16 @@ export function nextShardStep(observed: Observed, context: Context): ShardStep {
     const repair = dueWork(observed, 'repair', context)
     if (repair !== undefined) return { is: 'due', work: repair }
   }
-  if (drainTarget(cluster, statefulSet) !== undefined) return drainStep(observed, context)
+  const drain =
+    drainTarget(cluster, statefulSet) === undefined ? undefined : drainStep(observed, context)
+  if (drain?.is === 'due') return drain
+  // A helm run may be what repairs an update that cannot go on. What keeps nodes from being removed does
+  // not keep the others from being updated.
+  if (pendingRun === undefined || drain?.is === 'held') {
+    const update = dueWork(observed, 'update', context)
+    if (update !== undefined) return { is: 'due', work: update }
+  }
+  if (drain !== undefined) return drain
   if (pendingRun !== undefined) return { is: 'none' }
   const balance = dueWork(observed, 'balance', context)
   const isAllowed = awaitedWindow(cluster, context.now) === undefined
@@ -94,10 +103,31 @@ export function shardTargets(
     deadSeconds: deadSeconds(cluster, now),
   }
   const drainTo = drainTarget(cluster, statefulSet)
-  if (drainTo !== undefined) return { repair, drain: { ...repair, nodes: drainTo } }
+  const update = updateTarget(cluster, statefulSet, facts)
+  const targets = { repair, ...(update !== undefined && { update: { ...repair, update } }) }
+  if (drainTo !== undefined) return { ...targets, drain: { ...repair, nodes: drainTo } }
+  if (update !== undefined) return targets
   return replicas === nodes && isBalanceDue(cluster, progress, nodes)
     ? { repair, balance: { ...repair, balance: true } }
     : { repair }
+}
+
+/** Undefined while Kubernetes updates the pods by itself, and if all pods have the current template. */
+function updateTarget(
+  cluster: VecCluster,
+  statefulSet: StatefulSet | undefined,
+  { nodes }: ShardFacts,
+): ShardsTarget['update'] {
+  const { updateRevision: revision } = statefulSet?.status ?? {}
+  const partition = statefulSet?.spec.updateStrategy?.rollingUpdate?.partition ?? 0
+  if (revision === undefined || partition === 0) return undefined
+  const isOutdated = nodes.some((node) => (node.revision ?? revision) !== revision)
+  if (!isOutdated) return undefined
+  return {
+    revision,
+    singleCopies: cluster.spec.update.singleCopies,
+    allowsLastCopy: acceptedRisks(cluster).includes('last-copy'),
+  }
 }
 
 /** The summary answers the questions that are asked now. */
@@ -105,9 +135,12 @@ export function isCurrent(summary: ShardsSummary, targets: ShardTargets): boolea
   return isDeepStrictEqual(withoutClock(summary.targets), withoutClock(targets))
 }
 
-function withoutClock({ repair, drain, balance }: ShardTargets) {
+function withoutClock({ repair, drain, update, balance }: ShardTargets) {
   const fixed = (target: ShardsTarget | undefined) => target && { ...target, deadSeconds: 0 }
-  return { repair: fixed(repair), drain: fixed(drain), balance: fixed(balance) }
+  return {
+    ...{ repair: fixed(repair), drain: fixed(drain) },
+    ...{ update: fixed(update), balance: fixed(balance) },
+  }
 }
 
 /** The number of nodes over which the shards are known to be balanced. */
@@ -165,7 +198,8 @@ function dueWork(observed: Observed, goal: Goal, context: Context): ShardWork | 
   const outcome = summary?.plans[goal]
   const target = summary?.targets[goal]
   if (summary === undefined || target === undefined || outcome?.is !== 'step') return undefined
-  if (isConsensusLost(observed)) return undefined
+  // The planner then updates only nodes that are down.
+  if (isConsensusLost(observed) && goal !== 'update') return undefined
   const work = { goal, purpose: outcome.purpose, target, summary }
   return isResting(observed, work, context) ? undefined : work
 }

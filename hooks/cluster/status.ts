@@ -20,7 +20,7 @@ import {
   isServingPhase,
 } from './rollout.ts'
 import { HIBERNATED, hibernatedConditions, isHibernated } from './hibernate.ts'
-import { isDraining, shardsCondition, shardsStatus } from './shards-status.ts'
+import { closedGateOf, isDraining, shardsCondition, shardsStatus } from './shards-status.ts'
 
 /**
  * The whole status. `notApplied` becomes the condition Applied, and `shardWork` the condition
@@ -137,6 +137,8 @@ function progressingCondition(observed: Observed): ConditionUpdate {
   const { cluster, progress } = observed
   const run = progress?.applied?.run ?? 0
   const release = releaseName(cluster.metadata.name)
+  const gate = closedGateOf(observed)
+  if (gate !== undefined) return { type: 'Progressing', status: 'False', ...gate }
   return isServingPhase(phaseOf(observed))
     ? {
         type: 'Progressing',

@@ -87,7 +87,7 @@ function configError(spec: ClusterSpec): string | undefined {
   return undefined
 }
 
-function valueAt(config: unknown, path: string): unknown {
+export function valueAt(config: unknown, path: string): unknown {
   return path
     .split('.')
     .reduce<unknown>((value, key) => (isMap(value) ? value[key] : undefined), config)
@@ -132,7 +132,7 @@ export function appliedReplicas({ metadata }: VecCluster): number | undefined {
 }
 
 /** A user may have changed the annotation. */
-function parseAppliedSpec(text = 'null'): unknown {
+export function parseAppliedSpec(text = 'null'): unknown {
   try {
     return JSON.parse(text)
   } catch {

@@ -52,8 +52,11 @@ export function clusterBlocker(
   if (hibernation !== undefined) return hibernation
   const phase = cluster.status?.phase ?? 'not installed'
   const consensus = cluster.status?.conditions?.find(({ type }) => type === 'Consensus')
+  const progressing = cluster.status?.conditions?.find(({ type }) => type === 'Progressing')
+  // An update that cannot go on may last, and a backup is useful before it does.
+  const isHeld = phase === 'Upgrading' && progressing?.status === 'False'
   // While nodes are drained, the Leases decide: the work on the shards gives way to other work.
-  const isServing = phase === 'Running' || phase === 'Draining'
+  const isServing = phase === 'Running' || phase === 'Draining' || isHeld
   if (isServing && consensus?.status === 'False') {
     return { reason: 'ClusterNotReady', message: `${label}: ${consensus.message}` }
   }

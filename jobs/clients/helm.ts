@@ -26,10 +26,14 @@ export interface HelmUpgrade {
   version: string
   namespace: string
   values: object
+  /** Of an existing StatefulSet: Kubernetes replaces no pod with a lower ordinal. */
+  partition?: number | undefined
 }
 
 export interface HelmOptions {
   command?: string
+  /** Command of the post-renderer, which gets the release and the partition as further arguments. */
+  postRenderer?: string[]
   env?: NodeJS.ProcessEnv
   /** How long a whole helm run may take. */
   limitMs?: number
@@ -55,6 +59,7 @@ export class Helm {
     this.#log = log
     this.#options = {
       command: 'helm',
+      postRenderer: [],
       env: process.env,
       limitMs: HELM_TIMEOUT_SECONDS * 1000 + MARGIN_MS,
       graceMs: GRACE_MS,
@@ -65,7 +70,7 @@ export class Helm {
   /** Installs the release or upgrades an existing one; returns the output of helm. */
   upgrade(request: HelmUpgrade, signal?: AbortSignal): Promise<string> {
     return this.#run({
-      args: upgradeArguments(request),
+      args: upgradeArguments(request, this.#options.postRenderer),
       input: JSON.stringify(request.values),
       signal,
     })
@@ -142,7 +147,10 @@ export class Helm {
   }
 }
 
-export function upgradeArguments(request: HelmUpgrade): [string, ...string[]] {
+export function upgradeArguments(
+  request: HelmUpgrade,
+  postRenderer: string[] = [],
+): [string, ...string[]] {
   const { release, chart, repository, version, namespace } = request
   return [
     'upgrade',
@@ -154,8 +162,19 @@ export function upgradeArguments(request: HelmUpgrade): [string, ...string[]] {
     version,
     ...namespaceFlags(namespace),
     ...TIMEOUT_FLAGS,
+    ...postRendererFlags(request, postRenderer),
     '--values',
     '-',
+  ]
+}
+
+function postRendererFlags({ release, partition }: HelmUpgrade, [command, ...args]: string[]) {
+  if (partition === undefined || command === undefined) return []
+  const allArgs = [...args, release, String(partition)]
+  return [
+    '--post-renderer',
+    command,
+    ...allArgs.flatMap((argument) => ['--post-renderer-args', argument]),
   ]
 }
 

@@ -7,7 +7,7 @@ import { Type, type Static } from '@sinclair/typebox'
 import { EngineError, NotReady } from '../../crds/contract/errors.ts'
 import type { Risk, UpgradePlan } from '../../crds/contract/job.ts'
 import { ANNOTATIONS } from '../../crds/contract/names.ts'
-import { StatefulSet } from '../../crds/kubernetes.ts'
+import { AnyObject, StatefulSet } from '../../crds/kubernetes.ts'
 import { parseVersion } from '../../crds/versions.ts'
 import type { Engine } from '../clients/engine/client.ts'
 import type { ClusterStatus, CollectionClusterInfo } from '../clients/engine/responses.ts'
@@ -22,12 +22,10 @@ export interface SafetyViolation {
   message: string
 }
 
+const PodSpec = Type.Object({ containers: Type.Array(Type.Object({ image: Type.String() })) })
+
 const PodImages = Type.Object({
-  spec: Type.Object({
-    template: Type.Object({
-      spec: Type.Object({ containers: Type.Array(Type.Object({ image: Type.String() })) }),
-    }),
-  }),
+  spec: Type.Object({ template: Type.Object({ spec: PodSpec }) }),
 })
 
 /** The live StatefulSet with the images of its pods. */
@@ -40,14 +38,42 @@ export async function checkSafety(
   live: LiveStatefulSet,
   tools: Dependencies,
 ): Promise<SafetyViolation | undefined> {
-  return checkVersion(plan, live) ?? (await checkRemovedNodes(plan, live, tools))
+  return (
+    checkVersion(plan, live) ??
+    (await checkOutdatedPods(plan, live, tools)) ??
+    (await checkRemovedNodes(plan, live, tools))
+  )
 }
 
 export function checkVersion(
   plan: UpgradePlan,
   live: LiveStatefulSet,
 ): SafetyViolation | undefined {
-  const from = runningVersion(live)
+  return versionViolation(plan, runningVersion(live))
+}
+
+const PodOfRelease = Type.Composite([AnyObject, Type.Object({ spec: PodSpec })])
+
+/** While an update is incomplete, pods have other versions than the StatefulSet. */
+async function checkOutdatedPods(
+  plan: UpgradePlan,
+  { status }: LiveStatefulSet,
+  { kubernetes }: Dependencies,
+): Promise<SafetyViolation | undefined> {
+  if (status?.currentRevision === status?.updateRevision) return undefined
+  const pods = { apiVersion: 'v1', plural: 'pods', namespace: plan.namespace }
+  const labelSelector = `app.kubernetes.io/instance=${plan.release}`
+  for (const { spec } of await kubernetes.list(pods, PodOfRelease, { labelSelector })) {
+    const violation = versionViolation(plan, versionIn(spec.containers[0]?.image))
+    if (violation !== undefined) return violation
+  }
+  return undefined
+}
+
+function versionViolation(
+  plan: UpgradePlan,
+  from: string | undefined,
+): SafetyViolation | undefined {
   if (from === undefined) return undefined
   const { major, minor } = parseVersion(from)
   const { major: newMajor, minor: newMinor } = parseVersion(plan.version)
@@ -82,12 +108,15 @@ export function runningVersion({ metadata, spec }: LiveStatefulSet): string | un
     container?.image,
   ]
   for (const text of candidates) {
-    const version = /[:-]?v?(\d+\.\d+\.\d+[^:/]*)$/.exec(
-      (text ?? '').slice(-MAX_VERSION_LENGTH),
-    )?.[1]
+    const version = versionIn(text)
     if (version !== undefined) return version
   }
   return undefined
+}
+
+/** The version at the end of a label or an image. */
+function versionIn(text: string | undefined): string | undefined {
+  return /[:-]?v?(\d+\.\d+\.\d+[^:/]*)$/.exec((text ?? '').slice(-MAX_VERSION_LENGTH))?.[1]
 }
 
 /**

@@ -40,7 +40,9 @@ async function runHelm(plan: UpgradePlan, tools: Dependencies): Promise<UpgradeR
       return { state: 'Refused', ...violation }
     }
     log.info({ release, version, namespace, chart: plan.chart }, 'running helm upgrade --install')
-    log.info({ release, output: await helm.upgrade(plan, signal) }, 'helm completed')
+    const partition = live && gatePartition(plan, live)
+    const output = await helm.upgrade({ ...plan, partition }, signal)
+    log.info({ release, output }, 'helm completed')
     return { state: 'Done', applied: await readApplied(plan, tools) }
   } catch (error) {
     const reason = FAILURE_REASONS.find(([kind]) => error instanceof kind)?.[1]
@@ -48,6 +50,25 @@ async function runHelm(plan: UpgradePlan, tools: Dependencies): Promise<UpgradeR
     log.error({ release, reason, message: error.message }, 'attempt failed')
     return { state: 'Failed', reason, message: error.message }
   }
+}
+
+/**
+ * The partition with which no pod is replaced: a Job on the shards then releases one node at a time.
+ * Undefined if Kubernetes replaces the pods by itself. Such an update that is in progress goes on: its
+ * pods may have another key than the rest, so that they cannot be asked for their shards.
+ */
+export function gatePartition(
+  { isGated, spec: { replicas } }: Pick<UpgradePlan, 'isGated' | 'spec'>,
+  { spec, status }: Pick<LiveStatefulSet, 'spec' | 'status'>,
+): number | undefined {
+  const liveReplicas = spec.replicas ?? 1
+  if (isGated !== true || liveReplicas <= 1) return undefined
+  const isUpdating = status?.currentRevision !== status?.updateRevision
+  const isUngated = (spec.updateStrategy?.rollingUpdate?.partition ?? 0) === 0
+  // The last node of a gated update has the partition 0, too.
+  const isLastNode = (status?.updatedReplicas ?? 0) >= liveReplicas - 1
+  if (isUpdating && isUngated && !isLastNode) return undefined
+  return Math.max(liveReplicas, replicas)
 }
 
 const FAILURE_REASONS = [

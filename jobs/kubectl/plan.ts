@@ -10,8 +10,10 @@ import { ANNOTATIONS, API_VERSION, releaseName } from '../../crds/contract/names
 import { AnyObject, StatefulSet } from '../../crds/kubernetes.ts'
 import { formatBytes, parseQuantity } from '../../crds/units.ts'
 import type { Kubernetes } from '../clients/kubernetes/client.ts'
+import { unavailableNote } from '../cluster/shards/describe.ts'
 import { newObservationMemory, observeShards } from '../cluster/shards/observe.ts'
 import { peerName } from '../cluster/shards/queries.ts'
+import { readPods, withUpdate } from '../cluster/shards/rollout.ts'
 import { planAll, viewAfter, type WholePlan } from '../cluster/shards/simulate.ts'
 import type { Step } from '../cluster/shards/step.ts'
 import type { ClusterView, DesiredShards, PeerView } from '../cluster/shards/view.ts'
@@ -35,7 +37,7 @@ export const plan: CliCommand = {
   operandCount: { min: 1, max: 2 },
   summary: 'show the next steps for the shards of a VecCluster, without changing anything',
   details: [
-    'Asks every node for its shards and plans as the operator does: nodes that have lost their data, missing and defective replicas, nodes to remove, and balance. Each step assumes that the ones before it have succeeded. Replicas that are Dead are shown as repaired; the operator gives the engine ten minutes to do so.',
+    'Asks every node for its shards and plans as the operator does: nodes that have lost their data, missing and defective replicas, nodes to remove, an update of the pods, and balance. Each step assumes that the ones before it have succeeded. Replicas that are Dead are shown as repaired; the operator gives the engine ten minutes to do so.',
     'With --replicas it plans for another number of nodes; new nodes are empty. Fails if the operator would refuse the work.',
   ],
   flags: {
@@ -157,13 +159,37 @@ async function observe(
     zones: Object.fromEntries(zones),
     volumeBytes: volumeBytes(cluster),
     memory,
+    comparesCounts: isUpdating(statefulSet),
   }
   const engineForPod = engineClients(kubernetes, clusterConnection(cluster), call)
   for (let count = 1; ; count += 1) {
     const view = await observeShards(options, engineForPod, call.signal)
     const isClear = view.unsettled === undefined && memory.suspects.size === 0
-    if (isClear || view.broken !== undefined || count === MAX_OBSERVATIONS) return view
+    if (isClear || view.broken !== undefined || count === MAX_OBSERVATIONS) {
+      return withPods(view, statefulSet, kubernetes)
+    }
     await call.time.sleep(OBSERVATION_PAUSE_MS, call.signal)
+  }
+}
+
+function isUpdating({ status }: StatefulSet): boolean {
+  return status?.currentRevision !== status?.updateRevision
+}
+
+/** Users who may not read pods do not see the steps of an update. */
+async function withPods(
+  view: ClusterView,
+  statefulSet: StatefulSet,
+  kubernetes: Kubernetes,
+): Promise<ClusterView> {
+  const { namespace = '', name: release } = statefulSet.metadata
+  if (!isUpdating(statefulSet)) return view
+  try {
+    const pods = await readPods(statefulSet, { namespace, release }, { kubernetes })
+    return withUpdate(view, statefulSet, (ordinal) => pods[ordinal])
+  } catch (error) {
+    if (error instanceof KubernetesError && error.status === 403) return view
+    throw error
   }
 }
 
@@ -214,6 +240,10 @@ function desiredShards(
     nodes,
     repair: spec.healing.replicas,
     allowsFewerReplicas: accepted?.includes('fewer-replicas') === true,
+    update: {
+      singleCopies: spec.update.singleCopies,
+      allowsLastCopy: accepted?.includes('last-copy') === true,
+    },
     balance: balance === 'Always' || (balance === 'OnScale' && isRescaled),
     lost,
     maxTransfers,
@@ -272,6 +302,8 @@ function describeStep(view: ClusterView, step: Step): string {
       return `remove ${peerName(view, step.peer)} from the cluster`
     case 'scaleDown':
       return `lower the StatefulSet to ${step.nodes} pods`
+    case 'updateNode':
+      return `update node ${step.ordinal}${unavailableNote(view, step.ordinal)}`
   }
 }
 

@@ -6,7 +6,7 @@ import { Type } from '@sinclair/typebox'
 import { VecBackup } from '../../crds/backup.ts'
 import type { Connection } from '../../crds/contract/connection.ts'
 import { KubernetesError } from '../../crds/contract/errors.ts'
-import { claimName, LABELS, releaseName } from '../../crds/contract/names.ts'
+import { claimName, LABELS, releaseName, REVISION_LABEL } from '../../crds/contract/names.ts'
 import { AnyObject, Pod } from '../../crds/kubernetes.ts'
 import { parseQuantity } from '../../crds/units.ts'
 import type {
@@ -25,6 +25,8 @@ import {
   type ObservationMemory,
 } from '../../jobs/cluster/shards/observe.ts'
 import { planShards } from '../../jobs/cluster/shards/plan.ts'
+import { withUpdate } from '../../jobs/cluster/shards/rollout.ts'
+import { closedGate } from '../../jobs/cluster/shards/update.ts'
 import {
   activeHolders,
   describeShard,
@@ -64,7 +66,8 @@ export function shardPorts(dependencies: ShardDependencies): ShardPorts {
     async shards(query, signal) {
       const nodes = await readNodes(query, kubernetes, readNode)
       const memory = memoryOf(memories, query.connection)
-      const view = await observe(dependencies, { query, nodes, memory }, signal)
+      const observed = await observe(dependencies, { query, nodes, memory }, signal)
+      const view = await withPods(observed, query, kubernetes)
       const summary = summaryOf(query, withData(nodes, view, memory), view, now())
       const needsBackup = summary.onlyOn.length > 0 || summary.plans.repair.is === 'refused'
       return needsBackup
@@ -125,9 +128,38 @@ async function observe(
   signal: AbortSignal,
 ): Promise<ClusterView> {
   const { connection, volumeBytes } = query
-  const options = { nodes: connection.replicas, zones: zonesOf(nodes), volumeBytes, memory }
+  const comparesCounts = isUpdating(query)
+  const options = {
+    ...{ nodes: connection.replicas, zones: zonesOf(nodes), volumeBytes, memory, comparesCounts },
+  }
   const engineForPod = (ordinal: number) => engineClient(dependencies, connection, ordinal)
   return observeShards(options, engineForPod, signal)
+}
+
+function isUpdating({ statefulSet }: ShardsQuery): boolean {
+  return statefulSet?.status?.currentRevision !== statefulSet?.status?.updateRevision
+}
+
+/** With the update of the pods, read once the nodes have answered. */
+async function withPods(
+  view: ClusterView,
+  { statefulSet, connection }: ShardsQuery,
+  kubernetes: Kubernetes,
+): Promise<ClusterView> {
+  if (statefulSet === undefined) return view
+  const livePods = await readPods(kubernetes, connection)
+  const release = releaseName(connection.name)
+  return withUpdate(view, statefulSet, (ordinal) => livePods.get(`${release}-${ordinal}`))
+}
+
+/** The pods of the release by name. */
+async function readPods(
+  kubernetes: Kubernetes,
+  { namespace, name }: Connection,
+): Promise<Map<string, Pod>> {
+  const labelSelector = `app.kubernetes.io/instance=${releaseName(name)}`
+  const found = await kubernetes.list(pods(namespace), Pod, { labelSelector })
+  return new Map(found.map((pod) => [pod.metadata.name, pod]))
 }
 
 /** What decisions need of a view, with a plan for each target. */
@@ -143,6 +175,7 @@ export function summaryOf(
   }))
   const targets = query.targets({ nodes, peers })
   const plan = (target: ShardsTarget) => outcomeOf(view, target, query.moves)
+  const gate = targets.update && closedGate(view, { ...targets.update, moves: query.moves })
   return {
     at: now.toISOString(),
     ...{ nodes, peers, targets },
@@ -152,8 +185,10 @@ export function summaryOf(
     plans: {
       repair: plan(targets.repair),
       ...(targets.drain && { drain: plan(targets.drain) }),
+      ...(targets.update && { update: plan(targets.update) }),
       ...(targets.balance && { balance: plan(targets.balance) }),
     },
+    ...(gate !== undefined && { closedGate: gate }),
     onlyOn: shardsWithoutSource(view),
     backups: [],
   }
@@ -208,11 +243,11 @@ async function readNodes(
 ): Promise<NodeFacts[]> {
   const { namespace, name, replicas } = connection
   const release = releaseName(name)
-  const labelSelector = `app.kubernetes.io/instance=${release}`
-  const livePods = await kubernetes.list(pods(namespace), Pod, { labelSelector })
+  const livePods = await readPods(kubernetes, connection)
   const ordinals = Array.from({ length: replicas }, (_, ordinal) => ordinal)
   return mapConcurrently(ordinals, CONCURRENCY, async (ordinal) => {
-    const pod = livePods.find(({ metadata }) => metadata.name === `${release}-${ordinal}`)
+    const pod = livePods.get(`${release}-${ordinal}`)
+    const revision = pod?.metadata.labels?.[REVISION_LABEL]
     const claim = claimName(claimTemplate, release, ordinal)
     const last = recorded.find((entry) => entry.ordinal === ordinal)?.node
     const node = pod?.spec?.nodeName ?? last
@@ -225,6 +260,7 @@ async function readNodes(
       ...{ ordinal, ...volume },
       ...(node !== undefined && { node }),
       ...(zone !== undefined && { zone }),
+      ...(revision !== undefined && { revision }),
       ...(found?.isGone === true && { isNodeGone: true as const }),
       ...(isUnschedulable(pod) && { isUnschedulable: true as const }),
     }

@@ -24,6 +24,7 @@ import { clusterInput } from '../scenarios/cluster-input.ts'
 import { clusterLife } from '../scenarios/cluster-life.ts'
 import { collectionScenarios } from '../scenarios/collection.ts'
 import { formation } from '../scenarios/formation.ts'
+import { updates } from '../scenarios/updates.ts'
 import { hibernation } from '../scenarios/hibernation.ts'
 import { hazards } from '../scenarios/hazards.ts'
 import { lostNode } from '../scenarios/lost-node.ts'
@@ -102,6 +103,7 @@ if (world !== undefined) {
     ...clusterInput,
     ...formation,
     ...lostNode,
+    ...updates,
     ...hibernation,
     ...collectionScenarios,
     ...accessKeyScenarios,

@@ -14,8 +14,8 @@ export const DEFECTS: readonly Defect[] = [
   {
     title: 'a purge reports done although the store refused to delete some objects',
     file: 'jobs/clients/s3/bucket.ts',
-    original: 'if (failed !== undefined) {\n      throw new StorageError(\n        `DELETE',
-    replacement: 'if (failed === null) {\n      throw new StorageError(\n        `DELETE',
+    original: 'if (failed !== undefined) throw this.#deletionError(failed, first)',
+    replacement: 'if (failed === null) throw this.#deletionError(failed, first)',
     test: 'test/jobs/clients/s3/bucket.test.ts',
   },
   {

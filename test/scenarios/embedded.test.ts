@@ -6,6 +6,7 @@ import { clusterLife } from './cluster-life.ts'
 import { hibernation } from './hibernation.ts'
 import { pullSecrets } from './pull-secrets.ts'
 import { runScenarios } from './run.ts'
+import { updates } from './updates.ts'
 import { volumeScenarios } from './volumes.ts'
 
 const world = await startEmbeddedWorld()
@@ -18,6 +19,7 @@ const scenarios = [
   ...hibernation,
   ...pullSecrets,
   ...clusterFaults,
+  ...updates,
   ...volumeScenarios,
 ]
 await runScenarios(t, world, scenarios, { atOnce: 4 })

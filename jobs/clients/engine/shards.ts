@@ -194,6 +194,13 @@ export class EngineShards {
     }
   }
 
+  /** Exact number of points of the replica on this node. */
+  async countPoints(collection: string, shard: number, signal?: AbortSignal): Promise<number> {
+    const path = `${collectionPath(collection)}/shards/${shard}/points/count`
+    const options = { body: { exact: true }, signal, timeoutMs: READ_MS }
+    return (await this.#engine.call('POST', path, Count, options)).count
+  }
+
   /**
    * Starts a transfer; `placement` reports its progress. The engine chooses the method: since 1.18
    * a snapshot, so that the target gets a built index.

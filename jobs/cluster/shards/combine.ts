@@ -3,10 +3,12 @@ import { EngineError } from '../../../crds/contract/errors.ts'
 import type { CollectionFacts, EngineShards, ShardPlacement } from '../../clients/engine/shards.ts'
 import type { CollectionView, ReplicaState, ReplicaView, ShardView, TransferView } from './view.ts'
 
+type Engine = Pick<EngineShards, 'isReadable' | 'countPoints'>
+
 /** A member and what it reports; undefined while it does not answer. */
 export interface Report {
   ordinal: number
-  engine: Pick<EngineShards, 'isReadable'>
+  engine: Engine
   status: { peer_id: number }
   collections: Map<string, ShardPlacement> | undefined
 }
@@ -16,6 +18,11 @@ interface Context {
   facts: ReadonlyMap<number, ReadonlyMap<string, CollectionFacts>>
   /** Replicas that looked unreadable in the observation before. */
   suspects: ReadonlySet<string>
+  /**
+   * Shards whose Active replicas had equal numbers of points in an observation since all of them are
+   * Active; updated. Absent if the numbers are not compared.
+   */
+  equal?: Set<string> | undefined
   signal: AbortSignal
 }
 
@@ -34,7 +41,7 @@ const MANY_POINTS = 1000
 export async function combineCollection(
   name: string,
   nodes: readonly Report[],
-  { facts, suspects, signal }: Context,
+  { facts, suspects, equal, signal }: Context,
 ): Promise<Combined> {
   const reports = nodes.flatMap(({ ordinal, engine, status, collections }) => {
     const placement = collections?.get(name)
@@ -58,11 +65,14 @@ export async function combineCollection(
       return suspects.has(key) ? { ...replica, state: 'Unreadable' } : replica
     })
     const key = shardKey(id, reports)
+    const difference =
+      equal && (await findDifference(name, { id, replicas: views, reports, signal }, equal))
     shards.push({
       id,
       ...(key !== undefined && { key }),
       bytes: shardBytes(name, id, facts),
       replicas: views.toSorted((a, b) => a.peer - b.peer),
+      ...(difference !== undefined && { difference }),
     })
   }
   const factor = replicationFactor(name, facts)
@@ -77,7 +87,7 @@ export async function combineCollection(
 
 interface NodeView {
   ordinal: number
-  engine: Pick<EngineShards, 'isReadable'>
+  engine: Engine
   peer: number
   placement: ShardPlacement
 }
@@ -203,6 +213,35 @@ async function findUnreadable(
     }
   }
   return unreadable
+}
+
+/**
+ * How the numbers of points of the Active replicas differ. Under writes they differ for moments, so it
+ * is enough that they were equal once.
+ */
+async function findDifference(
+  name: string,
+  { id, replicas, reports, signal }: ReadableShard,
+  equal: Set<string>,
+): Promise<string | undefined> {
+  const key = `${name}/${id}`
+  const active = replicas.filter(({ state }) => state === 'Active').map(({ peer }) => peer)
+  const owners = reports.filter(({ peer }) => active.includes(peer))
+  // A replica that was not Active has missed changes.
+  if (owners.length < replicas.length) equal.delete(key)
+  if (equal.has(key) || owners.length < 2) return undefined
+  const counts = await Promise.all(
+    owners.map(async ({ ordinal, engine }) => ({
+      ordinal,
+      count: await engine.countPoints(name, id, signal).catch(ignoreEngineError),
+    })),
+  )
+  if (new Set(counts.map(({ count }) => count)).size === 1 && counts[0]?.count !== undefined) {
+    equal.add(key)
+    return undefined
+  }
+  const listed = counts.map(({ ordinal, count }) => `${count ?? 'unknown'} on node ${ordinal}`)
+  return `the replicas of ${key} have different numbers of points: ${listed.join(', ')}`
 }
 
 /** No answer: nothing is known about the replica. */

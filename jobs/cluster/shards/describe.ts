@@ -1,7 +1,8 @@
 /** Steps and transfers as logs and the status show them. */
 import type { ShardTransfer } from '../../clients/engine/shards.ts'
-import { nodeName, peerName } from './queries.ts'
+import { formatList, nodeName, peerName } from './queries.ts'
 import type { Step } from './step.ts'
+import { unavailableCollections } from './update.ts'
 import type { ClusterView } from './view.ts'
 
 export function describeStep(view: ClusterView, step: Step): string {
@@ -16,7 +17,16 @@ export function describeStep(view: ClusterView, step: Step): string {
       return `removing ${nodeName({ id: step.peer, ...(step.ordinal !== undefined && { ordinal: step.ordinal }) })} from the cluster`
     case 'scaleDown':
       return `lowering the StatefulSet to ${step.nodes} pods`
+    case 'updateNode':
+      return `updating node ${step.ordinal}${unavailableNote(view, step.ordinal)}`
   }
+}
+
+/** What is not available while the node restarts. */
+export function unavailableNote(view: ClusterView, ordinal: number): string {
+  const names = unavailableCollections(view, ordinal)
+  if (names.length === 0) return ''
+  return `; shards of ${formatList(names)} are not available until it is ready`
 }
 
 export function describeTransfer(

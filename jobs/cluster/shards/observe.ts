@@ -26,12 +26,16 @@ export interface ObserveOptions {
   volumeBytes?: number | undefined
   /** What earlier observations of this cluster found; updated by each. */
   memory?: ObservationMemory
+  /** Whether the numbers of points of replicas are compared. */
+  comparesCounts?: boolean
 }
 
 /** What an observation leaves for the next one. */
 export interface ObservationMemory {
   /** Replicas that looked unreadable: they are if they still do in the next observation. */
   suspects: Set<string>
+  /** Shards whose replicas had equal numbers of points (combine.ts). */
+  equal: Set<string>
   /** By ordinal. */
   facts: Map<number, Map<string, CollectionFacts>>
   /** Observations since `facts` were read. */
@@ -46,7 +50,7 @@ const CONCURRENCY = 4
 const MAX_FACTS_AGE = 15
 
 export function newObservationMemory(): ObservationMemory {
-  return { suspects: new Set(), facts: new Map(), factsAge: 0 }
+  return { suspects: new Set(), equal: new Set(), facts: new Map(), factsAge: 0 }
 }
 
 export async function observeShards(
@@ -160,6 +164,7 @@ async function combine(
     const combined = await combineCollection(name, nodes, {
       facts: memory.facts,
       suspects: memory.suspects,
+      equal: options.comparesCounts === true ? memory.equal : undefined,
       signal,
     })
     collections.push(combined.view)

@@ -2,9 +2,10 @@
  * The next step from what a cluster is to what it should be: a pure function, used by the Job, by
  * the service to decide whether a Job is due, and by the command line to show the steps.
  *
- * Two rules hold for every step. A replica is dropped only while another replica of its shard is
+ * Three rules hold for every step. A replica is dropped only while another replica of its shard is
  * Active on a node that answers. An Active replica is dropped only if enough Active ones remain:
- * the replication factor, or as many as there are nodes.
+ * the replication factor, or as many as there are nodes. A node is restarted only if each shard on it
+ * has another Active replica, unless its collection has single replicas.
  */
 import { bestMove } from './balance.ts'
 import { drainNodes } from './drain.ts'
@@ -19,10 +20,13 @@ import {
 } from './queries.ts'
 import { repairReplicas, replaceLostNodes } from './repair.ts'
 import { dropOf, planned, transferInProgress, type Plan } from './step.ts'
+import { updateFailedNode, updateNodes } from './update.ts'
 import type { ClusterView, DesiredShards } from './view.ts'
 
 /** In order of priority: what protects data comes before what saves space. */
 export function planShards(view: ClusterView, desired: DesiredShards): Plan {
+  const failed = updateFailedNode(view, desired)
+  if (failed !== undefined) return failed
   if (view.broken !== undefined) return { is: 'refused', ...view.broken }
   if (view.unsettled !== undefined) {
     return { is: 'waiting', purpose: 'agreement', message: view.unsettled }
@@ -36,6 +40,8 @@ export function planShards(view: ClusterView, desired: DesiredShards): Plan {
   if (lost !== undefined) return lost
   const drained = drainNodes(view, desired)
   if (drained !== undefined) return drained
+  const updated = updateNodes(view, desired)
+  if (updated !== undefined) return updated
   // A defect that cannot be repaired must not keep a node from being removed.
   if (repaired !== undefined) return repaired
   return balance(view, desired) ?? transferInProgress(view) ?? { is: 'done' }

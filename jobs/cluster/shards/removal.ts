@@ -100,10 +100,10 @@ export async function isPodStable(
   return pod !== undefined && pod.metadata.deletionTimestamp === undefined && isReady(pod)
 }
 
-const STATEFUL_SETS = { apiVersion: 'apps/v1', plural: 'statefulsets' }
+export const STATEFUL_SETS = { apiVersion: 'apps/v1', plural: 'statefulsets' }
 const CLAIMS = { apiVersion: 'v1', plural: 'persistentvolumeclaims' }
 
-function podName({ release }: RemovalPlan, ordinal: number): string {
+export function podName({ release }: Pick<RemovalPlan, 'release'>, ordinal: number): string {
   return `${release}-${ordinal}`
 }
 
@@ -113,7 +113,7 @@ function claimNames({ release }: RemovalPlan, { spec }: StatefulSet, ordinal: nu
   )
 }
 
-function isReady({ status }: Pod): boolean {
+export function isReady({ status }: Pod): boolean {
   return (status?.conditions ?? []).some(
     (condition) => condition.type === 'Ready' && condition.status === 'True',
   )

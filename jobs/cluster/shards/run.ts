@@ -5,12 +5,14 @@
  */
 import { Type } from '@sinclair/typebox'
 import { EngineError } from '../../../crds/contract/errors.ts'
+import type { StatefulSet } from '../../../crds/kubernetes.ts'
 import { API_VERSION } from '../../../crds/contract/names.ts'
 import type { ShardsPlan, ShardsResult } from '../../../crds/contract/shards-job.ts'
 import { EngineShards, type ShardTransfer } from '../../clients/engine/shards.ts'
 import type { Dependencies, RunResult } from '../../dependencies.ts'
 import { isKubernetesError, type Report } from '../../reporter.ts'
 import { isTransient } from '../../retry.ts'
+import type { ConditionReason } from '../../../crds/schema.ts'
 import { describeStep, describeTransfer } from './describe.ts'
 import { newObservationMemory, observeShards } from './observe.ts'
 import { planShards } from './plan.ts'
@@ -29,13 +31,18 @@ import {
   restartFailedPod,
   scaleDown,
 } from './removal.ts'
+import { readPods, releaseNode, withUpdate } from './rollout.ts'
 import { afterTransfers, planAll } from './simulate.ts'
 import type { Plan, Step } from './step.ts'
 import { Transfers } from './transfers.ts'
+import { closedGate } from './update.ts'
 import type { ClusterView, DesiredShards, Move } from './view.ts'
 
 /** The number of nodes that a user wants now. */
-const DesiredNodes = Type.Object({ spec: Type.Object({ replicas: Type.Integer() }) })
+const DesiredNodes = Type.Object({
+  metadata: Type.Object({ generation: Type.Optional(Type.Integer()) }),
+  spec: Type.Object({ replicas: Type.Integer() }),
+})
 
 const POLL_MS = 2_000
 /** A transfer that takes long is observed less often. */
@@ -50,6 +57,7 @@ const MAX_FAILURES = 3
 /** Limits of the report. */
 const MAX_STEP_TEXT = 512
 const MAX_MOVES = 64
+const MAX_BLOCKED = 1000
 
 export async function manageShards(plan: ShardsPlan, tools: Dependencies): Promise<RunResult> {
   const run = new ShardsRun(plan, tools)
@@ -85,6 +93,12 @@ class ShardsRun {
   #replicas: number | undefined
   #estimate = { at: -Infinity, steps: 0, bytes: 0 }
   #purpose: string | undefined
+  /** metadata.generation of the VecCluster when this pod first read it. */
+  #generation: number | undefined
+  /** The last step, if it updates a node: it continues while the node restarts. */
+  #updateStep: string | undefined
+  /** Why no further node is updated. */
+  #blocked: ConditionReason | undefined
 
   constructor(plan: ShardsPlan, tools: Dependencies) {
     this.#plan = plan
@@ -128,7 +142,7 @@ class ShardsRun {
         const message = `querying the shards failed: StatefulSet ${this.#plan.release} not found`
         return this.#ended('Refused', 'ShardsUnknown', message)
       }
-      const view = await this.#observe(set.spec.replicas ?? 1)
+      const view = await this.#observe(set)
       const failed = this.#transfers.observe(view, time.now().getTime())
       for (const transfer of failed) {
         const failure = this.#countFailure(transfer, view)
@@ -138,6 +152,7 @@ class ShardsRun {
       this.#forgetMoves(view)
       const desired = this.#desired(view)
       const decision = planShards(view, desired)
+      this.#blocked = closedGate(view, desired)
       this.#updateEstimate(view, desired, decision)
       return await this.#act(view, decision)
     } catch (error) {
@@ -162,10 +177,12 @@ class ShardsRun {
         if (this.#transfers.running.length > 0 || this.#mayRecover(view)) {
           return this.#wait(decision.message)
         }
+        // No failure: the update continues as soon as what blocks it has changed.
+        if (this.#blocked?.message === decision.message) return this.#paused()
         return this.#ended('Refused', decision.reason, decision.message)
       case 'waiting':
         if (pause !== undefined && this.#transfers.running.length === 0) return this.#paused()
-        return this.#wait(decision.message)
+        return this.#wait(decision.message, this.#updateStep)
       case 'step': {
         this.#brokenSince = undefined
         if (pause !== undefined && !mustFollow(decision.step)) {
@@ -200,19 +217,25 @@ class ShardsRun {
     return `${step.collection}/${step.shard} on ${peerName(view, step.peer)} is kept until node ${ordinal}, which has the other replica, is ready`
   }
 
-  #observe(nodes: number): Promise<ClusterView> {
-    const { zones, volumeBytes, cluster } = this.#plan
-    return observeShards(
-      { nodes, zones, volumeBytes, memory: this.#memory },
+  async #observe(set: StatefulSet): Promise<ClusterView> {
+    const { zones, volumeBytes, cluster, update } = this.#plan
+    const nodes = set.spec.replicas ?? 1
+    const comparesCounts = update !== undefined
+    const view = await observeShards(
+      { nodes, zones, volumeBytes, memory: this.#memory, comparesCounts },
       (ordinal) => this.#tools.engineForPod({ ...cluster, replicas: nodes }, ordinal),
       this.#tools.signal,
     )
+    if (update === undefined) return view
+    const pods = await readPods(set, this.#plan, this.#tools)
+    return withUpdate(view, set, (ordinal) => pods[ordinal])
   }
 
   #desired(view: ClusterView): DesiredShards {
-    const { nodes, repair, balance, lost, maxTransfers, allowsFewerReplicas } = this.#plan
+    const { nodes, repair, balance, lost, maxTransfers, allowsFewerReplicas, update } = this.#plan
     return {
       ...{ nodes, repair, balance, lost, maxTransfers, allowsFewerReplicas },
+      ...(update !== undefined && { update }),
       moves: this.#moves,
       deadSeconds: this.#defectSeconds(view),
     }
@@ -268,8 +291,17 @@ class ShardsRun {
           await reporter.checkpoint(text, { shards: this.#result(text) })
           await scaleDown(step.nodes, this.#plan, this.#tools)
           break
+        case 'updateNode':
+          if (view.update === undefined) return 'wait'
+          // Each node is an Event.
+          await reporter.checkpoint(text, { shards: this.#result(text) })
+          await releaseNode(step.ordinal, view.update, this.#plan, this.#tools)
+          // Its replicas miss the changes that are made while it restarts.
+          this.#memory.equal.clear()
+          break
       }
       this.#steps += 1
+      this.#updateStep = step.do === 'updateNode' ? text : undefined
       this.#rejections.delete(text)
       await reporter.progress(text, { shards: this.#result(text) })
       return 'again'
@@ -290,6 +322,8 @@ class ShardsRun {
     signal.throwIfAborted()
     if (!(error instanceof EngineError) && !isKubernetesError(error)) throw error
     log.warn({ step: text, reason: error.message }, 'step failed')
+    // Kubernetes or another client has changed the StatefulSet meanwhile.
+    if (step.do === 'updateNode' && error.status === 409) return 'wait'
     const isRejection = error.status !== undefined && error.status < 500
     if (!isRejection || ALREADY_RUNNING.test(error.message)) return 'wait'
     if (step.do === 'replicate' || step.do === 'repair') {
@@ -360,12 +394,15 @@ class ShardsRun {
 
   /** Read before every step: a user may have changed the number of nodes meanwhile. */
   async #pauseReason(): Promise<Pause | undefined> {
-    const { namespace, name, nodes, cluster, endsAt } = this.#plan
+    const { namespace, name, nodes, cluster, update, endsAt } = this.#plan
     const { kubernetes, time } = this.#tools
     const resource = { apiVersion: API_VERSION, plural: this.#plan.resource, namespace }
     const current = await kubernetes.get(resource, name, DesiredNodes)
     const replicas = current?.spec.replicas
     this.#replicas ??= replicas
+    this.#generation ??= current?.metadata.generation
+    // A new spec may be what repairs a node that does not become ready.
+    if (update !== undefined && current?.metadata.generation !== this.#generation) return 'outdated'
     const isDrain = nodes < cluster.replicas
     if (replicas !== this.#replicas || (isDrain && replicas !== undefined && replicas > nodes)) {
       return 'outdated'
@@ -381,8 +418,8 @@ class ShardsRun {
     return this.#brokenSince !== undefined && now - this.#brokenSince < BROKEN_MS
   }
 
-  async #wait(message: string): Promise<'wait'> {
-    await this.#tools.reporter.progress(message, { shards: this.#result(message) })
+  async #wait(message: string, step = message): Promise<'wait'> {
+    await this.#tools.reporter.progress(message, { shards: this.#result(step) })
     return 'wait'
   }
 
@@ -437,6 +474,9 @@ class ShardsRun {
       moves: this.#moves.slice(-MAX_MOVES),
       ...(running.length > 0 && { transfers: running.slice(-MAX_MOVES) }),
       ...(this.#removedOrdinal !== undefined && { removedOrdinal: this.#removedOrdinal }),
+      ...(this.#blocked !== undefined && {
+        blocked: { ...this.#blocked, message: this.#blocked.message.slice(0, MAX_BLOCKED) },
+      }),
     }
   }
 }

@@ -2,7 +2,7 @@
 import type { ShardPurpose } from '../../../crds/contract/shards-job.ts'
 import { planShards } from './plan.ts'
 import type { Plan, Step } from './step.ts'
-import type { ClusterView, DesiredShards, Move, ReplicaView } from './view.ts'
+import type { ClusterView, DesiredShards, Move, ReplicaView, UpdateView } from './view.ts'
 
 export interface PlannedStep {
   step: Step
@@ -56,6 +56,18 @@ export function viewAfter(view: ClusterView, step: Step): ClusterView {
       return { ...view, peers: view.peers.filter(({ id }) => id !== step.peer) }
     case 'scaleDown':
       return { ...view, nodes: step.nodes }
+    case 'updateNode':
+      return { ...view, ...(view.update && { update: updateAfter(view.update, step.ordinal) }) }
+  }
+}
+
+function updateAfter(update: UpdateView, ordinal: number): UpdateView {
+  const isOther = (one: number) => one !== ordinal
+  return {
+    ...update,
+    partition: ordinal,
+    outdated: update.outdated.filter(isOther),
+    unready: update.unready.filter(isOther),
   }
 }
 

@@ -21,6 +21,8 @@ export type Step =
   | { do: 'removePeer'; peer: number; ordinal?: number }
   /** Lowers the StatefulSet to this number of pods. */
   | { do: 'scaleDown'; nodes: number }
+  /** Lets Kubernetes replace the pod by one with the new template. */
+  | { do: 'updateNode'; ordinal: number }
 
 export type Plan =
   /** The cluster is as desired. */

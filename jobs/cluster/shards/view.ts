@@ -28,6 +28,8 @@ export interface ShardView {
   /** Estimated size of one replica in bytes; at least 1. */
   bytes: number
   replicas: ReplicaView[]
+  /** How the numbers of points of its Active replicas differ; only if they were compared. */
+  difference?: string
 }
 
 export interface CollectionView {
@@ -64,6 +66,18 @@ export interface Obstruction {
   message: string
 }
 
+/** An update of pods to the template of their StatefulSet that is not complete. */
+export interface UpdateView {
+  /** metadata.generation of the StatefulSet. */
+  generation: number
+  /** Kubernetes replaces outdated pods with this ordinal or a higher one. */
+  partition: number
+  /** Ordinals of the pods with another template. */
+  outdated: number[]
+  /** Ordinals of the pods that are not ready, do not exist or are about to stop. */
+  unready: number[]
+}
+
 export interface ClusterView {
   /** Every peer that a member lists, sorted by id. */
   peers: PeerView[]
@@ -71,6 +85,7 @@ export interface ClusterView {
   nodes: number
   collections: CollectionView[]
   transfers: TransferView[]
+  update?: UpdateView
   /**
    * The nodes report different states, which is usual for seconds after a change: nothing is
    * planned until they agree.
@@ -88,6 +103,13 @@ export interface Move {
   to: number
 }
 
+export interface DesiredUpdate {
+  /** Whether a node may restart that has shards of collections with a single replica. */
+  singleCopies: 'Restart' | 'Refuse'
+  /** A user accepts that the last Active replica of a shard restarts. */
+  allowsLastCopy: boolean
+}
+
 export interface DesiredShards {
   /** Pods with this ordinal or a higher one are drained and removed. */
   nodes: number
@@ -97,6 +119,8 @@ export interface DesiredShards {
   allowsFewerReplicas: boolean
   /** Whether replicas are moved to nodes with less data. */
   balance: boolean
+  /** How outdated pods are updated; absent if they are not. */
+  update?: DesiredUpdate
   /** Peers whose data is lost: their replicas are dropped, and they are removed. */
   lost: readonly number[]
   /** Transfers at the same time. */

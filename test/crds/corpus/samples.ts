@@ -48,6 +48,7 @@ const cluster = {
   },
   shards: { balance: 'Always', maxTransfers: 4 },
   healing: { replicas: false, lostNodes: 'WhenSafe' },
+  update: { singleCopies: 'Refuse' },
   snapshotPersistence: { enabled: true, size: '5Gi', storageClassName: 'slow' },
   cluster: { enabled: true, p2p: { port: 6400, enableTls: true } },
   service: { type: 'NodePort', annotations: { a: 'b' } },

@@ -6,6 +6,10 @@ import { parse } from 'yaml'
 import type { ApiClient } from '../../world/client.ts'
 import { status, uninstall, upgrade } from './commands.ts'
 
+function isGiven(argument: string | undefined): argument is string {
+  return argument !== undefined
+}
+
 /** Returns helm's standard output; throws what helm writes to standard error. */
 export async function helm(args: string[], api: ApiClient, input: Readable): Promise<string> {
   const { positionals, values: flags } = parseArgs({
@@ -19,6 +23,8 @@ export async function helm(args: string[], api: ApiClient, input: Readable): Pro
       'create-namespace': { type: 'boolean', default: false },
       timeout: { type: 'string' },
       values: { type: 'string' },
+      'post-renderer': { type: 'string' },
+      'post-renderer-args': { type: 'string', multiple: true, default: [] },
       wait: { type: 'boolean', default: false },
       output: { type: 'string', short: 'o' },
     },
@@ -34,6 +40,7 @@ export async function helm(args: string[], api: ApiClient, input: Readable): Pro
         version: flags.version,
         namespace,
         createNamespace: flags['create-namespace'],
+        postRenderer: [flags['post-renderer'], ...flags['post-renderer-args']].filter(isGiven),
         values: flags.values === '-' ? (parse(await text(input)) as object) : {},
       })
     case 'uninstall':

@@ -1,6 +1,8 @@
 /** upgrade --install, uninstall and status of this helm, in the steps and the words of helm 3. */
+import { spawnSync } from 'node:child_process'
+import { parseAllDocuments, stringify } from 'yaml'
 import { ApiError, referenceOf, type ApiClient, type ApiObject } from '../../world/client.ts'
-import { renderChart } from '../chart-objects.ts'
+import { renderChart, type Rendered } from '../chart-objects.ts'
 import type { Secrets } from '../chart-objects/key-secret.ts'
 import { ChartError } from '../chart-objects/values.ts'
 import { History, type Revision } from './history.ts'
@@ -21,6 +23,8 @@ export interface UpgradeOptions {
   version: string
   namespace: string
   createNamespace: boolean
+  /** A command that changes the manifests, with its arguments. */
+  postRenderer: string[]
   values: object
 }
 
@@ -126,11 +130,29 @@ async function render(api: ApiClient, options: UpgradeOptions): Promise<ApiObjec
   const { release, namespace, version, values } = options
   const secrets = await secretsOf(api, namespace)
   try {
-    return owned(renderChart(values, { release, namespace, version, secrets }), options)
+    const objects = renderChart(values, { release, namespace, version, secrets })
+    return owned(postRendered(objects, options), options)
   } catch (error) {
     if (error instanceof ChartError) throw new HelmFailure(error.message)
     throw error
   }
+}
+
+/** The manifests go through the command as helm writes them: a document each, with its source. */
+function postRendered(objects: Rendered[], { postRenderer }: UpgradeOptions): Rendered[] {
+  const [command, ...args] = postRenderer
+  if (command === undefined) return objects
+  const input = objects
+    .map((object) => `---\n# Source: qdrant/templates/${object.kind}.yaml\n${stringify(object)}`)
+    .join('')
+  const { status: code, stdout, stderr, error } = spawnSync(command, args, { input })
+  if (code !== 0) {
+    const cause = error?.message ?? `exit status ${code}. error output:\n${stderr.toString()}`
+    throw new HelmFailure(
+      `error while running post render on files: error while running command ${command}: ${cause}`,
+    )
+  }
+  return parseAllDocuments(stdout.toString()).map((document) => document.toJS() as Rendered)
 }
 
 async function secretsOf(api: ApiClient, namespace: string): Promise<Secrets> {

@@ -1,10 +1,12 @@
 /** `cluster upgrade`, through the real CLI, an API server, and a helm on PATH. */
 import t from 'tap'
-import { EXIT } from '../../../crds/contract/job.ts'
+import { EXIT, type UpgradePlan } from '../../../crds/contract/job.ts'
+import type { LiveStatefulSet } from '../../../jobs/cluster/safety-checks.ts'
+import { gatePartition } from '../../../jobs/cluster/upgrade.ts'
 import { ANNOTATIONS, LABELS } from '../../../crds/contract/names.ts'
 import { clusterSpec } from '../../builders.ts'
 import { JOB, RUNNER, START } from '../job-fixture.ts'
-import { instantClock, jobWorld, podOf } from '../job-world.ts'
+import { instantClock, jobWorld, podOf, type JobWorld } from '../job-world.ts'
 
 t.test('the first run installs the release and reports what was applied', async (t) => {
   const world = await jobWorld(t)
@@ -94,6 +96,64 @@ t.test(
     )
   },
 )
+
+/** The partition of the StatefulSet, and the flags of the last helm run. */
+async function gateOf(world: JobWorld, log: string) {
+  const set = await world.object('apps/v1', 'StatefulSet', 'vec-a')
+  const spec = set?.spec as { updateStrategy: { rollingUpdate: { partition: number } } }
+  return [spec.updateStrategy.rollingUpdate.partition, log.includes('--post-renderer')]
+}
+
+t.test('the pods of an existing cluster are held by the partition', async (t) => {
+  const world = await jobWorld(t)
+  const run = async (replicas: number, parts: Partial<UpgradePlan>) => {
+    const plan = world.plan({ spec: clusterSpec({ replicas }), isGated: true, ...parts })
+    const { code, log } = await world.run('upgrade', plan)
+    t.equal(code, EXIT.done, log)
+    return gateOf(world, log)
+  }
+  t.strictSame(await run(1, { run: 1 }), [0, false], 'the first run')
+  t.strictSame(await run(3, { run: 2 }), [0, false], 'one node so far')
+  t.strictSame(await run(3, { run: 3 }), [3, true])
+  t.strictSame(await run(5, { run: 4 }), [5, true], 'with the nodes that are added')
+  t.strictSame(await run(5, { run: 5, isGated: false }), [0, false], 'as the plan says')
+})
+
+t.test('the partition of a run depends on the update that is in progress', (t) => {
+  const plan = { isGated: true, spec: clusterSpec({ replicas: 3 }) }
+  const status = { currentRevision: 'a', updateRevision: 'b' }
+  const set = (partition: number, parts: object, replicas = 3) => ({
+    spec: { replicas, updateStrategy: { rollingUpdate: { partition } } } as LiveStatefulSet['spec'],
+    status: { ...status, ...parts },
+  })
+  t.equal(gatePartition(plan, set(2, { updatedReplicas: 1 })), 3)
+  t.equal(gatePartition(plan, set(0, { updateRevision: 'a' })), 3)
+  t.equal(gatePartition(plan, set(0, { updatedReplicas: 2 })), 3, 'its last node')
+  t.equal(gatePartition(plan, set(0, { updatedReplicas: 1 })), undefined, 'that of Kubernetes')
+  t.equal(gatePartition(plan, set(0, {})), undefined, 'that of Kubernetes has just begun')
+  t.equal(gatePartition(plan, set(0, { updateRevision: 'a' }, 5)), 5, 'more nodes than planned')
+  t.end()
+})
+
+t.test('while pods are outdated, their versions count as well', async (t) => {
+  const world = await jobWorld(t)
+  await world.run('upgrade', world.plan())
+  const set = await world.object('apps/v1', 'StatefulSet', 'vec-a')
+  const status = { observedGeneration: 1, replicas: 1, currentRevision: 'a', updateRevision: 'b' }
+  await world.api.replaceStatus({ ...set, status })
+  const pod = podOf('vec-a-0', { 'app.kubernetes.io/instance': 'vec-a' })
+  const containers = [{ name: 'qdrant', image: 'docker.io/qdrant/qdrant:v1.17.2' }]
+  await world.api.create({ ...pod, spec: { containers } })
+  const spec = clusterSpec({ version: '1.19.0' })
+  const { code } = await world.run('upgrade', world.plan({ spec, run: 2, hash: 'hash-2' }))
+  t.equal(code, EXIT.failed)
+  t.match(await world.progress(), {
+    ...{ state: 'Refused', reason: 'VersionSkipped' },
+    message: /^spec\.version: 1\.17\.2 -> 1\.19\.0 skips a minor version/,
+  })
+  // The rest of the update to 1.18.3 may be repeated.
+  t.equal((await world.run('upgrade', world.plan({ run: 3, hash: 'hash-3' }))).code, EXIT.done)
+})
 
 const BAD_VALUES = {
   'config that the chart rejects': [

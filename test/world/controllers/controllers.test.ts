@@ -367,6 +367,68 @@ t.test('a bound volume grows if its class allows it; a dry run changes nothing',
   })
 })
 
+t.test(
+  'pods below the partition keep their template, and get it again when they are created',
+  async (t) => {
+    const { client, until } = await world(t)
+    const status = async () => (await client.get(setAt))?.status as Record<string, unknown>
+    const images = async () => {
+      const { items } = await client.list('v1', 'Pod', { namespace: 'ns' })
+      return Object.fromEntries(
+        items.map(({ metadata, spec }) => {
+          const { containers } = spec as { containers: { image: string }[] }
+          const revision = metadata.labels?.['controller-revision-hash']
+          return [metadata.name, [containers[0]?.image.split(':v')[1], revision]]
+        }),
+      )
+    }
+    const stable = async (updated: number) => {
+      const { readyReplicas, updatedReplicas = 0, observedGeneration } = await status()
+      const { generation } = (await client.get(setAt))?.metadata ?? {}
+      return readyReplicas === 3 && updatedReplicas === updated && observedGeneration === generation
+    }
+    const partitioned = (partition: number) => ({
+      updateStrategy: { type: 'RollingUpdate', rollingUpdate: { partition } },
+    })
+    await client.create(statefulSet('1.18.2', 3))
+    await until(() => stable(3))
+    const { currentRevision: old } = await status()
+
+    const { template } = statefulSet('1.18.3', 3).spec
+    await client.patch(setAt, { spec: { template, ...partitioned(3) } })
+    await until(() => stable(0))
+    const { updateRevision, currentRevision } = await status()
+    t.equal(currentRevision, old)
+    t.not(updateRevision, old)
+    const former = ['1.18.2', old]
+    t.strictSame(await images(), { 'e-0': former, 'e-1': former, 'e-2': former })
+
+    await client.patch(setAt, { spec: partitioned(1) })
+    await until(() => stable(2))
+    const latter = ['1.18.3', updateRevision]
+    t.strictSame(await images(), { 'e-0': former, 'e-1': latter, 'e-2': latter })
+    t.match(await status(), { currentRevision: old, currentReplicas: 1 })
+
+    // Recreated pods are as before: the one below the partition has the old template.
+    const uidOf = async (name: string) =>
+      (await client.get({ apiVersion: 'v1', kind: 'Pod', namespace: 'ns', name }))?.metadata.uid
+    for (const name of ['e-0', 'e-2']) {
+      const before = await uidOf(name)
+      await client.delete({ apiVersion: 'v1', kind: 'Pod', namespace: 'ns', name })
+      await until(async () => {
+        const uid = await uidOf(name)
+        return uid !== undefined && uid !== before
+      })
+      await until(() => stable(2))
+    }
+    t.strictSame(await images(), { 'e-0': former, 'e-1': latter, 'e-2': latter })
+
+    await client.patch(setAt, { spec: partitioned(0) })
+    await until(() => stable(3))
+    t.match(await status(), { currentRevision: updateRevision, updateRevision, currentReplicas: 3 })
+  },
+)
+
 t.test('a pod killed with its node costs no attempt where the policy ignores that', async (t) => {
   const { client, until, controllers, get } = await world(t)
   const onPodConditions = [{ type: 'DisruptionTarget', status: 'True' }]

@@ -1,6 +1,6 @@
 /**
  * The StatefulSet controller: pods by ordinal with their volume claims, rolled one at a time from the
- * highest, and the status Kubernetes shows. Claims are left behind.
+ * highest down to the partition, and the status Kubernetes shows. Claims are left behind.
  */
 import { createHash } from 'node:crypto'
 import { equal } from '../api/json.ts'
@@ -25,8 +25,24 @@ type StatefulSet = ApiObject & { spec: SetSpec; status: Record<string, unknown> 
 
 const REVISION = 'controller-revision-hash'
 
+/** The templates of a StatefulSet and their names. Kubernetes has a ControllerRevision of each. */
+interface Revisions {
+  update: { name: string; template: Template }
+  current: { name: string; template: Template }
+}
+
 /** Keys are `namespace/name` of a StatefulSet. */
 export function statefulSetController(resources: Resources): Controller {
+  /** By revision. */
+  const templates = new Map<string, Template>()
+  const revisionsOf = (set: StatefulSet): Revisions => {
+    const update = { name: revisionOf(set), template: set.spec.template }
+    templates.set(update.name, update.template)
+    const { currentRevision } = set.status
+    const name = typeof currentRevision === 'string' ? currentRevision : update.name
+    const template = templates.get(name)
+    return { update, current: template === undefined ? update : { name, template } }
+  }
   return {
     keys(object) {
       const { namespace = '', name } = object.metadata
@@ -39,12 +55,12 @@ export function statefulSetController(resources: Resources): Controller {
       const found = resources.find(kindOf(resources), namespace, name)
       if (found === undefined) return
       const set = found as StatefulSet
-      const revision = revisionOf(set)
+      const revisions = revisionsOf(set)
       if (!isDeleting(set)) {
         adopt(resources, set)
-        arrange(resources, set, revision)
+        arrange(resources, set, revisions)
       }
-      writeStatus(resources, set, revision)
+      writeStatus(resources, set, revisions.update.name)
     },
   }
 }
@@ -68,14 +84,14 @@ function adopt(resources: Resources, set: StatefulSet): void {
 }
 
 /** One step towards the desired pods; each step changes a pod and so leads to the next. */
-function arrange(resources: Resources, set: StatefulSet, revision: string): void {
+function arrange(resources: Resources, set: StatefulSet, revisions: Revisions): void {
   const { replicas, podManagementPolicy } = set.spec
   const parallel = podManagementPolicy === 'Parallel'
   const pods = new Map(podsOf(resources, set).map((pod) => [ordinalOf(pod), pod]))
 
   for (let ordinal = 0; ordinal < replicas; ordinal++) {
     const pod = pods.get(ordinal)
-    if (pod === undefined) makePod(resources, set, ordinal, revision)
+    if (pod === undefined) makePod(resources, set, ordinal, revisions)
     else if (hasEnded(pod)) deletePod(resources, pod)
     if (!parallel && !(pod !== undefined && isHealthy(pod))) return
   }
@@ -84,14 +100,14 @@ function arrange(resources: Resources, set: StatefulSet, revision: string): void
     deletePod(resources, pod)
     if (!parallel) return
   }
-  roll(resources, set, pods, revision)
+  roll(resources, set, pods, revisions.update.name)
 }
 
 /** Deletes the highest pod of another revision, once every pod above it is healthy. */
 function roll(resources: Resources, set: StatefulSet, pods: Map<number, Pod>, revision: string) {
   const { replicas, updateStrategy } = set.spec
   if (updateStrategy.type !== 'RollingUpdate') return
-  const partition = updateStrategy.rollingUpdate?.partition ?? 0
+  const partition = partitionOf(set)
   for (let ordinal = replicas - 1; ordinal >= partition; ordinal--) {
     const pod = pods.get(ordinal)
     if (pod === undefined) return
@@ -103,9 +119,21 @@ function roll(resources: Resources, set: StatefulSet, pods: Map<number, Pod>, re
   }
 }
 
-function makePod(resources: Resources, set: StatefulSet, ordinal: number, revision: string): void {
+function partitionOf({ spec: { updateStrategy } }: StatefulSet): number {
+  return updateStrategy.rollingUpdate?.partition ?? 0
+}
+
+/** Below the partition a pod is created from the template that all pods had last. */
+function makePod(
+  resources: Resources,
+  set: StatefulSet,
+  ordinal: number,
+  { update, current }: Revisions,
+): void {
   const { namespace = '', name } = set.metadata
-  const { template, volumeClaimTemplates = [], serviceName } = set.spec
+  const { volumeClaimTemplates = [], serviceName, updateStrategy } = set.spec
+  const isBelow = updateStrategy.type === 'RollingUpdate' && ordinal < partitionOf(set)
+  const { name: revision, template } = isBelow ? current : update
   const claims = volumeClaimTemplates.map(({ metadata, spec }) => ({
     volume: metadata.name,
     claim: `${metadata.name}-${name}-${ordinal}`,
@@ -163,7 +191,8 @@ function writeStatus(resources: Resources, set: StatefulSet, revision: string): 
   const ready = pods.filter(isReady).length
   const before = set.status['currentRevision'] ?? revision
   const updated = at(revision)
-  const done = updated === set.spec.replicas && ready === set.spec.replicas
+  const { replicas } = set.spec
+  const done = updated === replicas && ready === replicas && pods.length === replicas
   const current = done ? revision : before
   const status = {
     observedGeneration: generation,

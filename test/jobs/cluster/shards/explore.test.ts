@@ -11,7 +11,9 @@ import {
   apply,
   DESIRED,
   finishTransfer,
+  missWrites,
   nextPlan,
+  replaceReleased,
   start,
   stop,
   type Model,
@@ -25,6 +27,13 @@ interface World {
   failures: number
   /** Where every path ends that has no more failures. */
   end: 'done' | 'refused'
+}
+
+/** An update of three nodes: none has the new template yet. */
+const UPDATE = { partition: 3, outdated: [0, 1, 2] }
+const UPDATED: DesiredShards = {
+  ...DESIRED,
+  update: { singleCopies: 'Restart', allowsLastCopy: false },
 }
 
 /** More than any of these worlds needs. */
@@ -157,6 +166,100 @@ const WORLDS: World[] = [
     failures: 1,
     end: 'refused',
   },
+  {
+    title: 'an update of three nodes',
+    model: {
+      pods: 3,
+      peers: peers(3),
+      shards: {
+        'docs/0': { 1: 'Active', 2: 'Active' },
+        'docs/1': { 2: 'Active', 3: 'Active' },
+      },
+      transfers: {},
+      factor: 2,
+      moves: [],
+      update: UPDATE,
+    },
+    desired: UPDATED,
+    failures: 2,
+    end: 'done',
+  },
+  {
+    title: 'an update while replicas are missing and Dead',
+    model: {
+      pods: 3,
+      peers: peers(3),
+      shards: { 'docs/0': { 1: 'Dead', 3: 'Active' }, 'docs/1': { 2: 'Active' } },
+      transfers: {},
+      factor: 2,
+      moves: [],
+      update: UPDATE,
+    },
+    desired: UPDATED,
+    failures: 1,
+    end: 'done',
+  },
+  {
+    title: 'an update while a replica is Dead and not repaired',
+    model: {
+      pods: 3,
+      peers: peers(3),
+      shards: { 'docs/0': { 1: 'Dead', 2: 'Active' } },
+      transfers: {},
+      factor: 2,
+      moves: [],
+      update: UPDATE,
+    },
+    desired: { ...UPDATED, repair: false },
+    // A node that is down is updated whatever it holds.
+    failures: 0,
+    end: 'refused',
+  },
+  {
+    title: 'an update with single replicas',
+    model: {
+      pods: 3,
+      peers: peers(3),
+      shards: { 'docs/0': { 1: 'Active' }, 'docs/1': { 3: 'Active' } },
+      transfers: {},
+      factor: 1,
+      moves: [],
+      update: UPDATE,
+    },
+    desired: UPDATED,
+    failures: 1,
+    end: 'done',
+  },
+  {
+    title: 'an update that single replicas do not allow',
+    model: {
+      pods: 3,
+      peers: peers(3),
+      shards: { 'docs/0': { 2: 'Active' } },
+      transfers: {},
+      factor: 1,
+      moves: [],
+      update: UPDATE,
+    },
+    desired: { ...UPDATED, update: { singleCopies: 'Refuse', allowsLastCopy: false } },
+    failures: 0,
+    end: 'refused',
+  },
+  {
+    title: 'an update of a cluster in which a node is down and stays down with the old template',
+    model: {
+      pods: 3,
+      peers: { ...peers(2), 3: { ordinal: 2, isUp: false } },
+      shards: { 'docs/0': { 1: 'Active', 3: 'Active' } },
+      transfers: {},
+      factor: 2,
+      moves: [],
+      update: UPDATE,
+    },
+    desired: UPDATED,
+    failures: 1,
+    end: 'done',
+  },
 ]
 
 for (const world of WORLDS) {
@@ -201,7 +304,15 @@ function successors({ model, failures }: State, desired: DesiredShards): State[]
       ? [{ ...model, moves: [plan.step.move] }]
       : []
   const transfers = Object.keys(model.transfers)
-  const harmless = [...stepped, ...transfers.map((shard) => finishTransfer(model, shard))]
+  const restarts = replaceReleased(model).flatMap((next) => [
+    next,
+    ...stoppedBy(model, next).map((peer) => missWrites(next, peer)),
+  ])
+  const harmless = [
+    ...stepped,
+    ...restarts,
+    ...transfers.map((shard) => finishTransfer(model, shard)),
+  ]
   const starts = downPeers(model, desired).map((peer) => start(model, peer))
   if (failures === 0) return [...harmless, ...starts].map((next) => ({ model: next, failures }))
   const harmful = [
@@ -225,10 +336,19 @@ function created(model: Model): Model[] {
   return [next]
 }
 
+/** Peers that are up in the first state and down in the second. */
+function stoppedBy(before: Model, after: Model): number[] {
+  return upPeers(before).filter((peer) => !upPeers(after).includes(peer))
+}
+
 /** Throws if the engine refuses the step, or if it takes a replica that is needed. */
 function checkedStep(model: Model, step: Step, desired: DesiredShards): Model {
   const next = apply(model, step)
-  const [before, after] = [activeCounts(model), activeCounts(next)]
+  const before = activeCounts(model)
+  if (step.do === 'updateNode') {
+    for (const restarted of replaceReleased(next)) checkRestart(model, restarted)
+  }
+  const after = activeCounts(next)
   for (const [shard, count] of Object.entries(before)) {
     const left = after[shard] ?? 0
     const needed = Math.min(model.factor, desired.nodes, model.pods)
@@ -239,12 +359,23 @@ function checkedStep(model: Model, step: Step, desired: DesiredShards): Model {
   return next
 }
 
+/** A shard whose collection has several replicas never loses its last Active one. */
+function checkRestart(model: Model, restarted: Model): void {
+  const after = activeCounts(restarted)
+  for (const [shard, count] of Object.entries(activeCounts(model))) {
+    if (count === 0 || (after[shard] ?? 0) > 0) continue
+    if (model.factor > 1) throw new Error(`the update takes the last replica of ${shard}`)
+  }
+}
+
 /** Without further failures: every transfer succeeds and every node comes back. */
 function endOf(model: Model, desired: DesiredShards, expected: string): string {
   let current = model
   for (const peer of downPeers(model, desired)) current = start(current, peer)
   for (let steps = 0; steps < MAX_STEPS; steps += 1) {
     for (const shard of Object.keys(current.transfers)) current = finishTransfer(current, shard)
+    const [replaced] = replaceReleased(current)
+    if (replaced !== undefined) current = restarted(current, replaced)
     const plan = nextPlan(current, desired)
     if (plan.is === 'done') return complete(current, desired) ? 'done' : 'done, but not as desired'
     if (plan.is === 'refused') return plan.is
@@ -254,9 +385,17 @@ function endOf(model: Model, desired: DesiredShards, expected: string): string {
   return 'no end'
 }
 
+/** The node has missed writes, and is ready again. */
+function restarted(before: Model, stopped: Model): Model {
+  let next = stopped
+  for (const peer of stoppedBy(before, stopped)) next = start(missWrites(next, peer), peer)
+  return next
+}
+
 /** As desired: the number of pods, and each shard with its replicas, all of them Active. */
 function complete(model: Model, { nodes, lost }: DesiredShards): boolean {
   const required = Math.min(model.factor, nodes)
+  if (model.update !== undefined && model.update.outdated.length > 0) return false
   return (
     model.pods === nodes &&
     lost.every((peer) => model.peers[peer] === undefined) &&

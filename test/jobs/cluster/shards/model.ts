@@ -10,6 +10,7 @@ import type {
   Move,
   ReplicaState,
   TransferView,
+  UpdateView,
 } from '../../../../jobs/cluster/shards/view.ts'
 
 export interface ModelPeer {
@@ -30,6 +31,8 @@ export interface Model {
   factor: number
   /** What the Job has written into its report. */
   moves: Move[]
+  /** A rolling update; `outdated` are the ordinals of pods with the old template. */
+  update?: { partition: number; outdated: number[] }
 }
 
 export const DESIRED: DesiredShards = {
@@ -72,7 +75,14 @@ export function viewOf(model: Model, bytes: (shard: string) => number = () => 10
       from,
       to,
     })),
+    ...(model.update && { update: updateOf(model, model.update) }),
   }
+}
+
+function updateOf({ pods, peers }: Model, update: NonNullable<Model['update']>): UpdateView {
+  const up = Object.values(peers).flatMap(({ ordinal, isUp }) => (isUp ? [ordinal] : []))
+  const ordinals = Array.from({ length: pods }, (_, ordinal) => ordinal)
+  return { ...update, generation: 1, unready: ordinals.filter((one) => !up.includes(one)) }
 }
 
 export function nextPlan(model: Model, desired: DesiredShards) {
@@ -124,6 +134,15 @@ export function apply(model: Model, step: Step): Model {
       next.pods = step.nodes
       return next
     }
+    case 'updateNode': {
+      const { update } = next
+      if (update === undefined) throw new Error('there is no update')
+      const released = update.outdated.filter((one) => one >= step.ordinal)
+      if (step.ordinal >= update.partition) throw new Error(`node ${step.ordinal} is released`)
+      if (released.join() !== String(step.ordinal)) throw new Error(`releases ${released.join()}`)
+      update.partition = step.ordinal
+      return next
+    }
   }
 }
 
@@ -154,6 +173,32 @@ export function stop(model: Model, peer: number): Model {
   }
   const stopped = next.peers[peer]
   if (stopped !== undefined) stopped.isUp = false
+  return next
+}
+
+/** Kubernetes stops a released pod; the one that it starts then has the new template. */
+export function replaceReleased(model: Model): Model[] {
+  const { partition, outdated } = model.update ?? { partition: 0, outdated: [] }
+  return outdated
+    .filter((ordinal) => ordinal >= partition)
+    .map((ordinal) => {
+      const peer = Object.entries(model.peers).find(([, one]) => one.ordinal === ordinal)?.[0]
+      const next = peer === undefined ? structuredClone(model) : stop(model, Number(peer))
+      if (next.update) next.update.outdated = outdated.filter((one) => one !== ordinal)
+      return next
+    })
+}
+
+/** A write that a node misses while it is down makes its replicas Dead. */
+export function missWrites(model: Model, peer: number): Model {
+  const next = structuredClone(model)
+  for (const replicas of Object.values(next.shards)) {
+    const others = Object.entries(replicas).some(
+      ([other, state]) =>
+        Number(other) !== peer && state === 'Active' && isUp(model, Number(other)),
+    )
+    if (others && replicas[peer] === 'Active') replicas[peer] = 'Dead'
+  }
   return next
 }
 

@@ -5,7 +5,12 @@
 import type { Test } from 'tap'
 import { VecCluster } from '../../../../crds/cluster.ts'
 import { encodePlan, JOB_ENV, parseProgress } from '../../../../crds/contract/job.ts'
-import { ANNOTATIONS, API_VERSION, LABELS } from '../../../../crds/contract/names.ts'
+import {
+  ANNOTATIONS,
+  API_VERSION,
+  LABELS,
+  REVISION_LABEL,
+} from '../../../../crds/contract/names.ts'
 import type { ShardsPlan } from '../../../../crds/contract/shards-job.ts'
 import { EngineCluster } from '../../../doubles/engine/cluster.ts'
 import type { Shard } from '../../../doubles/engine/collection.ts'
@@ -70,9 +75,32 @@ export async function openCluster(t: Test, count: number, pods: Pods) {
     const condition = { type: 'Ready', status: isReady ? 'True' : 'False' }
     await api.replaceStatus({ ...pod, status: { phase: 'Running', conditions: [condition] } })
   }
+  /** As the StatefulSet controller does it below the partition, and from it on. */
+  const revisions = { current: 'rev-1', update: 'rev-1' }
+  const readSet = async () => {
+    const set = await api.get(reference('apps/v1', 'StatefulSet', 'vec-a'))
+    if (set === undefined) throw new Error('there is no StatefulSet')
+    const { replicas, updateStrategy } = set.spec as SetSpec
+    return { set, replicas, partition: updateStrategy?.rollingUpdate?.partition ?? 0 }
+  }
   const createPod = async (ordinal: number, isReady: boolean) => {
-    await api.create(podOf(`vec-a-${ordinal}`))
+    const { partition } = await readSet()
+    const revision = ordinal < partition ? revisions.current : revisions.update
+    const pod = podOf(`vec-a-${ordinal}`)
+    const labels = { [REVISION_LABEL]: revision }
+    await api.create({ ...pod, metadata: { ...pod.metadata, labels } })
     await setReady(ordinal, isReady)
+  }
+  const revisionOf = async (ordinal: number) => {
+    const pod = await api.get(reference('v1', 'Pod', `vec-a-${ordinal}`))
+    return pod?.metadata.labels?.[REVISION_LABEL]
+  }
+  const writeSetStatus = async () => {
+    const { set } = await readSet()
+    const { generation } = set.metadata
+    const { current: currentRevision, update: updateRevision } = revisions
+    const status = { observedGeneration: generation, replicas: 0, currentRevision, updateRevision }
+    await api.replaceStatus({ ...set, status })
   }
   /** Whether there was none. */
   const createClaim = async (ordinal: number) => {
@@ -90,13 +118,30 @@ export async function openCluster(t: Test, count: number, pods: Pods) {
     const { items } = await api.list('v1', 'Pod', { namespace: 'ns' })
     return items.map(({ metadata }) => metadata.name).toSorted()
   }
-  const replicas = async () => {
-    const set = await api.get(reference('apps/v1', 'StatefulSet', 'vec-a'))
-    return (set?.spec as { replicas: number }).replicas
+  const replicas = async () => (await readSet()).replicas
+
+  /** One released pod that has the old template is deleted at a time, the highest first. */
+  const rollOne = async () => {
+    const { partition, replicas: count } = await readSet()
+    for (let ordinal = count - 1; ordinal >= partition; ordinal -= 1) {
+      const revision = await revisionOf(ordinal)
+      if (revision === undefined || revision === revisions.update) continue
+      await pods.stop(ordinal)
+      await api.delete(reference('v1', 'Pod', `vec-a-${ordinal}`))
+      return
+    }
+    const all = await Promise.all(
+      Array.from({ length: count }, (_, ordinal) => revisionOf(ordinal)),
+    )
+    if (all.every((revision) => revision === revisions.update)) {
+      revisions.current = revisions.update
+    }
   }
 
   /** What the StatefulSet controller and the kubelets do. */
   const settle = async () => {
+    await rollOne()
+    await writeSetStatus()
     const desired = await replicas()
     const names = new Set(await podNames())
     for (const name of names) {
@@ -126,6 +171,25 @@ export async function openCluster(t: Test, count: number, pods: Pods) {
 
   return {
     settle,
+    /** As helm does it for a new template, with the post-renderer. */
+    async changeTemplate(revision: string) {
+      revisions.update = revision
+      const spec = {
+        updateStrategy: { type: 'RollingUpdate', rollingUpdate: { partition: count } },
+      }
+      await api.patch(reference('apps/v1', 'StatefulSet', 'vec-a'), { spec })
+      await writeSetStatus()
+    },
+    setPartition: (partition: number) =>
+      api.patch(reference('apps/v1', 'StatefulSet', 'vec-a'), {
+        spec: { updateStrategy: { type: 'RollingUpdate', rollingUpdate: { partition } } },
+      }),
+    /** Revision of each pod's template, and the partition. */
+    async rollout() {
+      const { partition, replicas: size } = await readSet()
+      const ordinals = Array.from({ length: size }, (_, ordinal) => ordinal)
+      return { partition, revisions: await Promise.all(ordinals.map(revisionOf)) }
+    },
     setReady,
     setReplicas: (desired: number) =>
       api.patch(reference(API_VERSION, 'VecCluster', 'a'), { spec: { replicas: desired } }),
@@ -269,6 +333,11 @@ function simulatedClock(onSleep: (seconds: number) => Promise<unknown>, speed = 
       signal?.throwIfAborted()
     },
   }
+}
+
+interface SetSpec {
+  replicas: number
+  updateStrategy?: { rollingUpdate?: { partition?: number } }
 }
 
 function statefulSetOf(replicas: number) {

@@ -1,0 +1,171 @@
+/**
+ * Updates the pods of a StatefulSet one at a time. Kubernetes replaces the pods from the partition
+ * on, so a node is released when the partition is lowered to it. The order is that of StatefulSets,
+ * from the highest ordinal down, whichever node is the leader.
+ */
+import {
+  activeElsewhere,
+  activeHolders,
+  describeShard,
+  formatList,
+  holds,
+  shardsOf,
+  type Shard,
+} from './queries.ts'
+import { SELF_REPAIR_SECONDS } from './repair.ts'
+import { planned, refused, transferInProgress, type Plan } from './step.ts'
+import type { ClusterView, DesiredShards, Obstruction, PeerView, UpdateView } from './view.ts'
+
+const ACCEPT_HINT = 'accept the risk with the annotation vec-operator.dev/accept-risk: last-copy'
+
+/** The next node to update, or why none can be updated now. */
+export function updateNodes(view: ClusterView, desired: DesiredShards): Plan | undefined {
+  const { update } = view
+  if (update === undefined || desired.update === undefined) return undefined
+  const ordinal = nextOrdinal(update)
+  if (ordinal === undefined) return incompleteUpdate(view, update, desired)
+  if (ordinal >= update.partition) return waiting(`node ${ordinal} is being updated`)
+  const incomplete = incompleteUpdate(view, update, desired)
+  if (incomplete !== undefined) return incomplete
+  if (desired.update.allowsLastCopy) return release(ordinal)
+  const missing = missingNode(view, update, ordinal)
+  if (missing !== undefined) {
+    return desired.deadSeconds < SELF_REPAIR_SECONDS
+      ? waiting(missing)
+      : refused(
+          'NodeMissing',
+          `${missing}; node ${ordinal} is updated while all others are ready: repair that node, or ${ACCEPT_HINT}`,
+        )
+  }
+  if (view.transfers.length > 0) return transferInProgress(view)
+  const peer = view.peers.find((entry) => entry.isMember && entry.ordinal === ordinal)
+  if (peer === undefined) return waiting(`node ${ordinal} does not answer`)
+  return (
+    quorumLoss(view, peer, ordinal) ??
+    lastReplicas(view, peer, desired) ??
+    differingReplicas(view, peer) ??
+    release(ordinal)
+  )
+}
+
+/**
+ * A node that is down serves nothing, so its pod is replaced whatever the state of the others is: the
+ * new template may be what repairs the cluster.
+ */
+export function updateFailedNode(view: ClusterView, { update: desired }: DesiredShards) {
+  const { update, broken } = view
+  if (update === undefined || desired === undefined || broken?.reason === 'SplitBrain')
+    return undefined
+  const ordinal = nextOrdinal(update)
+  if (ordinal === undefined || ordinal >= update.partition) return undefined
+  const isMember = view.peers.some((peer) => peer.isMember && peer.ordinal === ordinal)
+  return isMember || !update.unready.includes(ordinal) ? undefined : release(ordinal)
+}
+
+/** Why the next node is not updated, if a user can change that. */
+export function closedGate(view: ClusterView, desired: DesiredShards): Obstruction | undefined {
+  if (view.broken !== undefined || view.unsettled !== undefined) return undefined
+  if (updateFailedNode(view, desired) !== undefined) return undefined
+  const plan = updateNodes(view, desired)
+  return plan?.is === 'refused' ? { reason: plan.reason, message: plan.message } : undefined
+}
+
+/** Collections with shards that only this node has: they are not available while it restarts. */
+export function unavailableCollections(view: ClusterView, ordinal: number): string[] {
+  const peer = view.peers.find((entry) => entry.ordinal === ordinal && entry.isMember)
+  if (peer === undefined) return []
+  const shards = shardsOf(view).filter((shard) => isLastReplica(view, shard, peer))
+  return [...new Set(shards.map(({ collection }) => collection))]
+}
+
+function nextOrdinal({ outdated }: UpdateView): number | undefined {
+  return outdated.length === 0 ? undefined : Math.max(...outdated)
+}
+
+/** Nodes that were updated are ready, and their replicas are Active again. */
+function incompleteUpdate(
+  view: ClusterView,
+  { partition, outdated, unready }: UpdateView,
+  { deadSeconds, nodes }: DesiredShards,
+): Plan | undefined {
+  const isUpdated = (ordinal: number) => ordinal >= partition && !outdated.includes(ordinal)
+  const starting = unready.find((ordinal) => isUpdated(ordinal) && ordinal < nodes)
+  if (starting !== undefined) return waiting(`node ${starting} is not ready yet`)
+  // A replica that stays as it is: what follows decides whether others are enough.
+  if (deadSeconds >= SELF_REPAIR_SECONDS) return undefined
+  for (const peer of view.peers) {
+    if (peer.ordinal === undefined || peer.ordinal >= nodes || !isUpdated(peer.ordinal)) continue
+    if (!peer.isMember) return waiting(`node ${peer.ordinal} does not answer yet`)
+    for (const shard of shardsOf(view)) {
+      const replica = shard.replicas.find((entry) => entry.peer === peer.id)
+      if (replica === undefined || replica.state === 'Active') continue
+      return waiting(`${describeShard(shard)} on node ${peer.ordinal} is ${replica.state}`)
+    }
+  }
+  return undefined
+}
+
+function missingNode(
+  view: ClusterView,
+  { unready }: UpdateView,
+  except: number,
+): string | undefined {
+  for (let ordinal = 0; ordinal < view.nodes; ordinal += 1) {
+    if (ordinal === except) continue
+    const isMember = view.peers.some((peer) => peer.isMember && peer.ordinal === ordinal)
+    if (!isMember) return `node ${ordinal} does not answer`
+    if (unready.includes(ordinal)) return `node ${ordinal} is not ready`
+  }
+  return undefined
+}
+
+/** Of two nodes, none can be missing: their consensus pauses while one of them restarts. */
+const QUORUM_NODES = 3
+
+function quorumLoss({ peers, nodes }: ClusterView, peer: PeerView, ordinal: number) {
+  if (nodes < QUORUM_NODES) return undefined
+  const remaining = peers.filter(({ id, isMember }) => isMember && id !== peer.id).length
+  if (remaining * 2 > peers.length) return undefined
+  return refused(
+    'NoQuorum',
+    `without node ${ordinal}, ${remaining} of ${peers.length} peers answer, which is no majority: remove the peers without a pod, or ${ACCEPT_HINT}`,
+  )
+}
+
+function lastReplicas(view: ClusterView, peer: PeerView, { update, nodes }: DesiredShards) {
+  const ordinal = peer.ordinal ?? 0
+  const last = shardsOf(view).filter((shard) => isLastReplica(view, shard, peer))
+  const replicated = last.filter(({ factor }) => Math.min(factor, nodes) > 1)
+  if (replicated.length > 0) {
+    const found = replicated.length === 1 ? 'is Active only on' : 'are Active only on'
+    return refused(
+      'LastCopy',
+      `${formatList(replicated.map(describeShard))} ${found} node ${ordinal}, which is updated next: repair the other replicas, or ${ACCEPT_HINT}`,
+    )
+  }
+  if (last.length === 0 || update?.singleCopies !== 'Refuse') return undefined
+  const names = [...new Set(last.map(({ collection }) => `"${collection}"`))]
+  const found = names.length === 1 ? 'has single replicas on' : 'have single replicas on'
+  return refused(
+    'SingleCopies',
+    `${formatList(names)} ${found} node ${ordinal}, which is updated next: raise the replication factor, set spec.update.singleCopies: Restart, or ${ACCEPT_HINT}`,
+  )
+}
+
+function isLastReplica(view: ClusterView, shard: Shard, { id }: PeerView): boolean {
+  return activeHolders(view, shard).includes(id) && activeElsewhere(view, shard, id).length === 0
+}
+
+/** The replica that remains must have what this one has. Under writes they differ for moments. */
+function differingReplicas(view: ClusterView, { id }: PeerView): Plan | undefined {
+  const shard = shardsOf(view).find((entry) => entry.difference !== undefined && holds(entry, id))
+  return shard?.difference === undefined ? undefined : waiting(shard.difference)
+}
+
+function waiting(message: string): Plan {
+  return { is: 'waiting', purpose: 'update', message }
+}
+
+function release(ordinal: number): Plan {
+  return planned('update', { do: 'updateNode', ordinal })
+}

@@ -1,0 +1,259 @@
+/** Decisions about a VecCluster while its pods are updated one by one. */
+import t from 'tap'
+import { ANNOTATIONS, LABELS } from '../../../crds/contract/names.ts'
+import { ShardsPlan } from '../../../crds/contract/shards-job.ts'
+import { UpgradePlan } from '../../../crds/contract/job.ts'
+import type { StatefulSet } from '../../../crds/kubernetes.ts'
+import type { Observed } from '../../../hooks/cluster/observed.ts'
+import { desiredRun } from '../../../hooks/cluster/job.ts'
+import { canQueryShards } from '../../../hooks/cluster/observe-shards.ts'
+import { canQueryPods, isUpdateGated } from '../../../hooks/cluster/rollout.ts'
+import type { PlanOutcome, ShardsSummary } from '../../../hooks/cluster/shards-summary.ts'
+import {
+  applied,
+  context,
+  observed,
+  progress,
+  settings,
+  statefulSet,
+  type ClusterOverrides,
+} from '../../builders.ts'
+import { createdJob, jobPlan } from '../decisions.ts'
+import { condition, sync } from './decisions.ts'
+import { member, observedShards, recordedNodes, threeNodes } from './shards.ts'
+
+const UPDATE: PlanOutcome = { is: 'step', purpose: 'update' }
+const LAST_COPY = { reason: 'LastCopy', message: 'docs/2 is Active only on node 1' }
+
+/** Three nodes, of which none has the new template, with this partition. */
+function outdated(partition = 3, status: StatefulSet['status'] = {}): StatefulSet {
+  const set = statefulSet(3)
+  return {
+    ...set,
+    spec: { ...set.spec, updateStrategy: { rollingUpdate: { partition } } },
+    status: { ...set.status, currentRevision: 'r1', updateRevision: 'r2', ...status },
+  }
+}
+
+const NODES = recordedNodes(3).map(({ ordinal }) => ({ ordinal, revision: 'r1' }))
+
+/** A cluster that is being updated, and what the planner answers. */
+function updating(
+  update: PlanOutcome = UPDATE,
+  {
+    summary = {},
+    cluster = {},
+    ...parts
+  }: Omit<Partial<Observed>, 'cluster'> & {
+    summary?: Partial<ShardsSummary>
+    cluster?: ClusterOverrides
+  } = {},
+): Observed {
+  return observedShards(
+    {
+      statefulSet: outdated(),
+      ...parts,
+      cluster: threeNodes({ ...cluster, status: { phase: 'Upgrading', ...cluster.status } }),
+    },
+    { nodes: NODES, plans: { repair: { is: 'done' }, update }, ...summary },
+  )
+}
+
+t.test('a Job updates the nodes, and the condition says so', (t) => {
+  const decision = sync(updating(), context)
+  const plan = jobPlan(decision, ShardsPlan)
+  t.strictSame(plan.update, { revision: 'r2', singleCopies: 'Restart', allowsLastCopy: false })
+  t.match(condition(decision, 'ShardsPlaced'), ['False', 'Updating'])
+  t.match(condition(decision, 'Progressing'), ['True', 'HelmReleaseApplied'])
+  t.equal(decision.status.phase, 'Upgrading')
+  t.end()
+})
+
+t.test('the spec and the annotation decide about last replicas', (t) => {
+  const cluster: ClusterOverrides = {
+    spec: { update: { singleCopies: 'Refuse' } },
+    annotations: { [ANNOTATIONS.acceptRisk]: 'last-copy' },
+  }
+  const plan = jobPlan(sync(updating(UPDATE, { cluster }), context), ShardsPlan)
+  t.match(plan.update, { singleCopies: 'Refuse', allowsLastCopy: true })
+  t.end()
+})
+
+t.test('nothing is balanced until the update is complete', (t) => {
+  const cluster: ClusterOverrides = { spec: { shards: { balance: 'Always', maxTransfers: 1 } } }
+  t.strictSame(Object.keys(updating(UPDATE, { cluster }).shards?.targets ?? {}), [
+    ...['repair', 'update'],
+  ])
+  t.end()
+})
+
+t.test('pods that Kubernetes updates by itself, and complete updates, are no work', (t) => {
+  const targets = (set: StatefulSet, nodes = NODES) =>
+    Object.keys(
+      observedShards({ statefulSet: set }, { nodes, plans: { repair: { is: 'done' } } }).shards
+        ?.targets ?? {},
+    )
+  t.strictSame(targets(outdated(0)), ['repair'])
+  const current = NODES.map((node) => ({ ...node, revision: 'r2' }))
+  t.strictSame(targets(outdated(), current), ['repair'])
+  // The template is that of the current revision again, and one node already had the other one.
+  const reverted = outdated(2, { updateRevision: 'r1' })
+  t.strictSame(targets(reverted), ['repair'])
+  t.strictSame(targets(reverted, [...NODES.slice(0, 2), { ordinal: 2, revision: 'r2' }]), [
+    ...['repair', 'update'],
+  ])
+  t.end()
+})
+
+t.test('a closed gate is a state that a user sees', (t) => {
+  const refused: PlanOutcome = { is: 'refused', ...LAST_COPY }
+  const decision = sync(updating(refused, { summary: { closedGate: LAST_COPY } }), context)
+  t.equal(createdJob(decision), undefined)
+  t.strictSame(condition(decision, 'Progressing'), ['False', 'LastCopy', LAST_COPY.message])
+  t.equal(condition(decision, 'Applied')?.[0], 'True')
+  t.equal(decision.status.phase, 'Upgrading')
+  const events = decision.events ?? []
+  t.match(
+    events.find(({ reason }) => reason === 'LastCopy'),
+    { type: 'Warning', message: LAST_COPY.message },
+  )
+  t.end()
+})
+
+t.test('it is shown while the repair is waited for, and while nothing newer is known', (t) => {
+  const waiting: PlanOutcome = { is: 'waiting', purpose: 'repair', message: 'docs/2 is Dead' }
+  const decision = sync(updating(waiting, { summary: { closedGate: LAST_COPY } }), context)
+  t.match(condition(decision, 'Progressing'), ['False', 'LastCopy'])
+  const { shards: _, ...unknown } = updating(waiting, {
+    cluster: { status: { conditions: decision.status.conditions ?? [] } },
+  })
+  t.match(condition(sync(unknown, context), 'Progressing'), ['False', 'LastCopy'])
+  const opened = updating(UPDATE, {
+    cluster: { status: { conditions: decision.status.conditions ?? [] } },
+  })
+  t.match(condition(sync(opened, context), 'Progressing'), ['True', 'HelmReleaseApplied'])
+  t.end()
+})
+
+t.test('a Job in progress reports why it waits', (t) => {
+  const job = { ...createdJobOf(updating()), status: { active: 1, ready: 1 } }
+  const report = progress({
+    ...{ verb: 'shards', state: 'Started', job: job.metadata.uid, run: 2 },
+    applied: applied(),
+    shards: {
+      ...{ startedAt: context.now.toISOString(), stepsDone: 0, stepsLeft: 0, moves: [] },
+      ...{ bytesMoved: 0, bytesLeft: 0, purpose: 'update', blocked: LAST_COPY },
+    },
+  })
+  const { shards: _, ...parts } = updating()
+  const decision = sync({ ...parts, jobs: [job], progress: report } as Observed, context)
+  t.match(condition(decision, 'Progressing'), ['False', 'LastCopy'])
+  t.match(condition(decision, 'ShardsPlaced'), ['False', 'Updating'])
+  t.end()
+})
+
+function createdJobOf(known: Observed) {
+  const job = createdJob(sync(known, context))
+  if (job === undefined) throw new Error('no Job is created')
+  return { ...job, metadata: { ...job.metadata, uid: 'job-2' } }
+}
+
+t.test('a helm run goes before the update: it may be what repairs it', (t) => {
+  const due = { progress: progress({ applied: applied() }), unfinishedHelmJobs: 0 }
+  for (const plan of [UPDATE, { is: 'refused', ...LAST_COPY } as const]) {
+    const decision = sync(updating(plan, due), context)
+    t.equal(createdJob(decision)?.metadata.labels?.[LABELS.verb], 'upgrade')
+  }
+  t.end()
+})
+
+t.test('nodes that cannot be removed do not keep the others from being updated', (t) => {
+  const cluster: ClusterOverrides = { spec: { replicas: 2 } }
+  const drain: PlanOutcome = { is: 'refused', reason: 'NotEnoughNodes', message: 'too few' }
+  const summary = { plans: { repair: { is: 'done' }, drain, update: UPDATE } } as const
+  const due = { progress: progress({ applied: applied() }), unfinishedHelmJobs: 0 }
+  const decision = sync(updating(UPDATE, { cluster, summary, ...due }), context)
+  t.match(jobPlan(decision, ShardsPlan), { nodes: 3, update: { revision: 'r2' } })
+  t.end()
+})
+
+t.test('nodes that are down are updated although consensus is lost', (t) => {
+  const consensus = [0, 1, 2].map((ordinal) => ({ ordinal, state: 'stopped' as const }))
+  t.ok(jobPlan(sync(updating(UPDATE, { consensus }), context), ShardsPlan).update)
+  t.end()
+})
+
+t.test('the nodes are asked during a gated update, even if none is ready', (t) => {
+  const known = (set: StatefulSet) => updating(UPDATE, { statefulSet: set })
+  t.equal(canQueryShards(known(outdated()), context), true)
+  t.equal(canQueryPods(known(outdated())), true)
+  t.equal(canQueryShards(known(outdated(3, { readyReplicas: 0 })), context), true)
+  t.equal(canQueryPods(known(outdated(3, { readyReplicas: 0 }))), false)
+  t.equal(canQueryShards(known(outdated(0)), context), false)
+  // Kubernetes has not processed the last change yet.
+  t.equal(isUpdateGated(known(outdated(3, { observedGeneration: 0 }))), false)
+  t.end()
+})
+
+function runOf(cluster: ClusterOverrides, secretFingerprints: Record<string, string> = {}) {
+  const known = threeNodes({ ...cluster, status: { formedNodes: 3, ...cluster.status } })
+  const lastSpec = cluster.annotations?.[ANNOTATIONS.lastAppliedSpec]
+  const metadata = {
+    ...known.metadata,
+    annotations: {
+      [ANNOTATIONS.lastAppliedSpec]: lastSpec ?? JSON.stringify(known.spec),
+      ...cluster.annotations,
+    },
+  }
+  return desiredRun(
+    observed({
+      cluster: { ...known, metadata },
+      progress: progress({ applied: applied({ secretFingerprints }) }),
+    }),
+    settings,
+  )
+}
+
+t.test('the pods of a formed cluster are updated by Jobs; its plan hash is as before', (t) => {
+  const gated = runOf({})
+  t.equal(gated.isGated, true)
+  const ungated = runOf({ status: { formedNodes: 1 } })
+  t.notOk('isGated' in ungated)
+  t.equal(gated.hash, ungated.hash)
+  t.equal(runOf({ annotations: { [ANNOTATIONS.acceptRisk]: 'last-copy' } }).hash, gated.hash)
+  t.notOk(runOf({ annotations: { [ANNOTATIONS.acceptRisk]: 'last-copy' } }).acceptedRisks.length)
+  t.end()
+})
+
+t.test('pods with another key or certificate are updated by Kubernetes', (t) => {
+  const { spec } = threeNodes()
+  const before = (fields: object) => ({
+    [ANNOTATIONS.lastAppliedSpec]: JSON.stringify({ ...spec, ...fields }),
+  })
+  t.equal(runOf({ annotations: before({ version: '1.17.0' }) }).isGated, true)
+  t.equal(runOf({ annotations: before({ tls: { enabled: true } }) }).isGated, undefined)
+  const apiKey = { autoGenerate: true, jwtRbac: false }
+  t.equal(runOf({ annotations: before({ apiKey }) }).isGated, undefined)
+  t.equal(runOf({ annotations: before({ readOnlyApiKey: apiKey }) }).isGated, undefined)
+  t.equal(runOf({ annotations: { [ANNOTATIONS.lastAppliedSpec]: '{' } }).isGated, undefined)
+  t.equal(runOf({}, { 'spec.apiKey': 'other' }).isGated, undefined)
+  t.end()
+})
+
+t.test('the plan of a helm Job says whether its pods are updated by Jobs', (t) => {
+  const due = { progress: progress({ applied: applied() }), unfinishedHelmJobs: 0 }
+  const spec = threeNodes().spec
+  const cluster: ClusterOverrides = {
+    status: { formedNodes: 3 },
+    annotations: { [ANNOTATIONS.lastAppliedSpec]: JSON.stringify(spec) },
+  }
+  t.equal(jobPlan(sync(updating(UPDATE, { ...due, cluster }), context), UpgradePlan).isGated, true)
+  t.end()
+})
+
+t.test('nodes that are members are recorded while they are updated', (t) => {
+  const summary = { peers: [0, 1, 2].map((ordinal) => member(ordinal)) }
+  const decision = sync(updating(UPDATE, { summary }), context)
+  t.equal(decision.status.nodes?.length, 3)
+  t.end()
+})

@@ -1,0 +1,133 @@
+/** Updates of clusters with several nodes: node by node, and never the last replica of a shard. */
+import type { Test } from 'tap'
+import type { AnyObject } from '../../crds/kubernetes.ts'
+import type { Reference, World } from '../world/world.ts'
+import { THREE_NODES, TWO_COPIES } from './formation.ts'
+import {
+  conditionIn,
+  eventsIn,
+  phaseOf,
+  running,
+  statusOf,
+  untilApplied,
+  UPGRADES_SECONDS,
+  type Scenario,
+} from './scenario.ts'
+
+const PATH = '/collections/books/cluster'
+/** The engine gets ten minutes to repair a replica, and three pods restart. */
+const UPDATE_SECONDS = UPGRADES_SECONDS
+
+interface Placement {
+  result: {
+    peer_id: number
+    local_shards: { shard_id: number; state: string }[]
+    remote_shards: { shard_id: number; peer_id: number; state: string }[]
+  }
+}
+
+interface PodObject extends AnyObject {
+  spec: { containers: { image: string }[] }
+}
+
+/** Three nodes of the older version that form a cluster, with a collection of two replicas per shard. */
+async function formedCluster(world: World, namespace: string, spec: object = {}) {
+  const { older: version } = world.versions
+  const cluster = await running(world, namespace, 'a', { version, ...THREE_NODES, ...spec })
+  await world.waitFor(
+    cluster,
+    'formed',
+    (object) =>
+      statusOf(object).formedNodes === 3 && conditionIn(object, 'ShardsPlaced')?.status === 'True',
+    300,
+  )
+  const vectors = { size: 4, distance: 'Dot' }
+  const pod = { namespace, name: 'vec-a-0' }
+  await world.engine(pod, 'PUT', '/collections/books', { vectors, ...TWO_COPIES })
+  return cluster
+}
+
+/** Version of the image of each pod, by ordinal. */
+async function versions(world: World, namespace: string): Promise<(string | undefined)[]> {
+  const pods = (await world.list('v1', 'Pod', namespace)) as PodObject[]
+  return [0, 1, 2].map((ordinal) => {
+    const pod = pods.find(({ metadata }) => metadata.name === `vec-a-${ordinal}`)
+    return pod?.spec.containers[0]?.image.split(':v')[1]
+  })
+}
+
+/** Where each shard has its replicas, as node 0 reports it. */
+async function placement(world: World, namespace: string) {
+  const pod = { namespace, name: 'vec-a-0' }
+  const { result } = (await world.engine(pod, 'GET', PATH)) as Placement
+  const local = result.local_shards.map((shard) => ({ ...shard, peer_id: result.peer_id }))
+  return [...local, ...result.remote_shards]
+}
+
+async function checkUpdated(world: World, t: Test, cluster: Reference) {
+  const { namespace } = cluster
+  const { newer } = world.versions
+  t.strictSame(await versions(world, namespace), [newer, newer, newer])
+  const replicas = await placement(world, namespace)
+  t.equal(replicas.length, 6)
+  t.ok(replicas.every(({ state }) => state === 'Active'))
+  const steps = (await eventsIn(world, namespace))
+    .filter(({ reason }) => reason === 'ShardStep')
+    .map(({ message }) => message)
+  t.strictSame(steps.filter((message) => message.startsWith('updating')).toSorted(), [
+    'updating node 0',
+    'updating node 1',
+    'updating node 2',
+  ])
+}
+
+const nodeByNode: Scenario = {
+  title: 'a new version reaches the nodes one by one, from the last to the first',
+  async run(world, t) {
+    const namespace = await world.namespace('node-by-node')
+    const cluster = await formedCluster(world, namespace)
+    await world.patch(cluster, { spec: { version: world.versions.newer } })
+    await world.waitFor(cluster, 'Upgrading', (object) => phaseOf(object) === 'Upgrading', 180)
+    await untilApplied(world, cluster, UPDATE_SECONDS)
+    await checkUpdated(world, t, cluster)
+  },
+}
+
+const lastReplica: Scenario = {
+  title:
+    'H6: an update stops before the last replica of a shard, and goes on once there is another',
+  async run(world, t) {
+    const namespace = await world.namespace('last-replica')
+    const healing = { replicas: false }
+    const cluster = await formedCluster(world, namespace, { healing })
+    // Node 2 is updated first: it is to have the only replica of one of its shards.
+    const pod = { namespace, name: 'vec-a-2' }
+    const { result } = (await world.engine(pod, 'GET', PATH)) as Placement
+    const shard = result.local_shards[0]?.shard_id
+    const other = result.remote_shards.find(({ shard_id }) => shard_id === shard)
+    await world.engine(pod, 'POST', PATH, {
+      drop_replica: { shard_id: shard, peer_id: other?.peer_id },
+    })
+    await world.patch(cluster, { spec: { version: world.versions.newer } })
+    const stopped = await world.waitFor(
+      cluster,
+      'LastCopy',
+      (object) => conditionIn(object, 'Progressing')?.reason === 'LastCopy',
+      UPDATE_SECONDS,
+    )
+    t.match(conditionIn(stopped, 'Progressing'), {
+      status: 'False',
+      message: new RegExp(`^books/${shard} is Active only on node 2, which is updated next`),
+    })
+    t.equal(conditionIn(stopped, 'Applied')?.status, 'True')
+    await world.advance(65)
+    const { older } = world.versions
+    t.strictSame(await versions(world, namespace), [older, older, older])
+
+    await world.patch(cluster, { spec: { healing: { replicas: true } } })
+    await untilApplied(world, cluster, UPDATE_SECONDS)
+    await checkUpdated(world, t, cluster)
+  },
+}
+
+export const updates: Scenario[] = [nodeByNode, lastReplica]
