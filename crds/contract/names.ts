@@ -24,6 +24,8 @@ export const ANNOTATIONS = {
   acceptRisk: `${API_GROUP}/accept-risk`,
   /** `now` on a VecCluster: its maintenance windows do not count while it has the annotation. */
   maintenance: `${API_GROUP}/maintenance`,
+  /** Another value restarts the nodes of a VecCluster one by one. */
+  restart: `${API_GROUP}/restart`,
   /** Comma-separated ordinals of nodes whose data is lost: they are replaced. */
   replace: `${API_GROUP}/replace`,
   /** On a CRD: the release of the operator it belongs to. */

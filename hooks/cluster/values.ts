@@ -1,6 +1,6 @@
 /** Maps the spec of a VecCluster to the values of the Helm chart. */
 import type { ClusterSpec, VecCluster } from '../../crds/cluster.ts'
-import { releaseName } from '../../crds/contract/names.ts'
+import { ANNOTATIONS, releaseName } from '../../crds/contract/names.ts'
 
 type Values = Record<string, unknown>
 
@@ -34,12 +34,19 @@ export function chartValues({ metadata, spec }: VecCluster, options: ValueOption
     ...(spec.nodeSelector !== undefined && { nodeSelector: spec.nodeSelector }),
     ...(spec.tolerations !== undefined && { tolerations: spec.tolerations }),
     ...affinity(spec.affinity, releaseName(metadata.name), options),
+    ...restartMark(metadata.annotations),
     ...passedThrough(spec),
     ...(spec.image.unprivileged === true && RESTRICTED),
     ...disruptionBudget(spec),
     ...tlsMount(spec.tls),
     config: deepMerge(operatorConfig(spec, options), spec.config),
   }
+}
+
+/** A part of the template of the pods: another value is another template. */
+function restartMark(annotations: VecCluster['metadata']['annotations']): Values {
+  const mark = annotations?.[ANNOTATIONS.restart]
+  return mark === undefined ? {} : { podAnnotations: { [ANNOTATIONS.restart]: mark } }
 }
 
 /** Added to the chart's security contexts for the Pod Security Standard `restricted`. */

@@ -1,11 +1,14 @@
 /** One VecCluster for every row of the specification's mapping of spec to chart values. */
 import type { ClusterSpec } from '../../crds/cluster.ts'
+import { ANNOTATIONS } from '../../crds/contract/names.ts'
 
 export interface Case {
   name: string
   spec: Partial<ClusterSpec>
   /** The cluster is new. */
   defaultAffinity?: boolean
+  /** Annotations of the VecCluster. */
+  annotations?: Record<string, string>
   /** The TLS Secret holds ca.crt. */
   hasAuthority?: boolean
 }
@@ -18,6 +21,7 @@ export const CASES: readonly Case[] = [
   { name: 'defaults', spec: {} },
   { name: 'replicas', spec: { replicas: 3 } },
   { name: 'default affinity', spec: {}, defaultAffinity: true },
+  { name: 'the annotation restart', spec: {}, annotations: { [ANNOTATIONS.restart]: '2' } },
   {
     name: 'podDisruptionBudget',
     spec: { replicas: 5, podDisruptionBudget: { maxUnavailable: 2 } },

@@ -59,9 +59,14 @@ export function recordedCases(): Renderings {
 }
 
 /** Values of one case, as the operator hands them to helm. */
-export function valuesFor({ spec, hasAuthority = false, defaultAffinity = false }: Case): object {
+export function valuesFor({
+  spec,
+  annotations,
+  hasAuthority = false,
+  defaultAffinity = false,
+}: Case): object {
   const options = { hasCaCertificate: hasAuthority, defaultAffinity }
-  return chartValues(cluster({ name: 'a', spec }), options)
+  return chartValues(cluster({ name: 'a', spec, ...(annotations && { annotations }) }), options)
 }
 
 async function helmTemplate(helm: string, chart: string, values: object): Promise<string> {

@@ -27,6 +27,7 @@ interface Placement {
 }
 
 interface PodObject extends AnyObject {
+  metadata: AnyObject['metadata'] & { annotations?: Record<string, string> }
   spec: { containers: { image: string }[] }
 }
 
@@ -81,8 +82,19 @@ async function checkUpdated(world: World, t: Test, cluster: Reference) {
   ])
 }
 
+const RESTART = 'vec-operator.dev/restart'
+
+/** Value of the annotation of each pod. */
+async function restartMarks(world: World, namespace: string): Promise<(string | undefined)[]> {
+  const pods = (await world.list('v1', 'Pod', namespace)) as PodObject[]
+  return pods
+    .filter(({ metadata }) => /^vec-a-\d$/.test(metadata.name))
+    .map(({ metadata }) => metadata.annotations?.[RESTART])
+}
+
 const nodeByNode: Scenario = {
-  title: 'a new version reaches the nodes one by one, from the last to the first',
+  title:
+    'a new version reaches the nodes one by one, from the last to the first, and so does a restart',
   async run(world, t) {
     const namespace = await world.namespace('node-by-node')
     const cluster = await formedCluster(world, namespace)
@@ -90,6 +102,13 @@ const nodeByNode: Scenario = {
     await world.waitFor(cluster, 'Upgrading', (object) => phaseOf(object) === 'Upgrading', 180)
     await untilApplied(world, cluster, UPDATE_SECONDS)
     await checkUpdated(world, t, cluster)
+
+    await world.patch(cluster, { metadata: { annotations: { [RESTART]: 'once' } } })
+    await world.waitFor(cluster, 'Upgrading', (object) => phaseOf(object) === 'Upgrading', 180)
+    await untilApplied(world, cluster, UPDATE_SECONDS)
+    t.strictSame(await restartMarks(world, namespace), ['once', 'once', 'once'])
+    const replicas = await placement(world, namespace)
+    t.ok(replicas.length === 6 && replicas.every(({ state }) => state === 'Active'))
   },
 }
 

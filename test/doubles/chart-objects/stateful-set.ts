@@ -25,7 +25,10 @@ export function statefulSet(values: ChartValues, facts: Facts): object {
       selector: { matchLabels: selector },
       serviceName: `${name}-headless`,
       template: {
-        metadata: { annotations: facts.checksums, labels: selector },
+        metadata: {
+          annotations: { ...facts.checksums, ...values.podAnnotations },
+          labels: selector,
+        },
         spec: podSpec(values, facts),
       },
       volumeClaimTemplates: claims(values),

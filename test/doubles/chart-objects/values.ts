@@ -43,6 +43,7 @@ export interface ChartValues {
   affinity: object
   topologySpreadConstraints: object[]
   imagePullSecrets: object[]
+  podAnnotations: Record<string, string>
   priorityClassName: string
   terminationGracePeriodSeconds?: number
   minReadySeconds?: number
@@ -93,6 +94,7 @@ const DEFAULTS = {
   affinity: {},
   topologySpreadConstraints: [],
   imagePullSecrets: [],
+  podAnnotations: {},
   priorityClassName: '',
   podSecurityContext: { fsGroup: 3000, fsGroupChangePolicy: 'Always' },
   containerSecurityContext: {

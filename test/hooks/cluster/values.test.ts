@@ -305,3 +305,17 @@ t.test(
     t.strictSame(chartValues(cluster({ spec: { affinity } }), options), { ...defaults, affinity })
   },
 )
+
+t.test(
+  'the annotation restart is in the template of the pods, and nothing without it',
+  async (t) => {
+    const options = { hasCaCertificate: false }
+    const plain = chartValues(cluster(), options)
+    t.notOk('podAnnotations' in plain)
+    const marked = cluster({ annotations: { 'vec-operator.dev/restart': '2026-03-01' } })
+    t.strictSame(chartValues(marked, options), {
+      ...plain,
+      podAnnotations: { 'vec-operator.dev/restart': '2026-03-01' },
+    })
+  },
+)
