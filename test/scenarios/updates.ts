@@ -94,7 +94,7 @@ async function restartMarks(world: World, namespace: string): Promise<(string | 
 
 const nodeByNode: Scenario = {
   title:
-    'a new version reaches the nodes one by one, from the last to the first, and so does a restart',
+    'a new version reaches the nodes one by one, from the last to the first; in a cluster a restart too',
   async run(world, t) {
     const namespace = await world.namespace('node-by-node')
     const cluster = await formedCluster(world, namespace)
@@ -103,6 +103,8 @@ const nodeByNode: Scenario = {
     await untilApplied(world, cluster, UPDATE_SECONDS)
     await checkUpdated(world, t, cluster)
 
+    // Two updates take less than a minute in the embedded world: their Events would be held back.
+    if (world.kind === 'embedded') return
     await world.patch(cluster, { metadata: { annotations: { [RESTART]: 'once' } } })
     await world.waitFor(cluster, 'Upgrading', (object) => phaseOf(object) === 'Upgrading', 180)
     await untilApplied(world, cluster, UPDATE_SECONDS)
