@@ -14,6 +14,7 @@ import { Connection, planFields } from './connection.ts'
 import { Rejected } from './errors.ts'
 import { MAX_PLAN_BYTES, MAX_REPORT_MESSAGE } from './limits.ts'
 import { MigrationResult } from './migration-job.ts'
+import { ANNOTATIONS } from './names.ts'
 import { RestoreResult } from './restore-job.ts'
 import { ShardsResult } from './shards-job.ts'
 
@@ -32,6 +33,11 @@ export const EXIT = { done: 0, failed: 1, crash: 75 } as const
 /** A risk that a user accepts by annotation. */
 export const Risk = Enum(['shard-loss', 'fewer-replicas', 'last-copy', 'version-skip', 'downgrade'])
 export type Risk = Static<typeof Risk>
+
+/** End of a message about something that is refused because of this risk. */
+export function formatAcceptHint(risk: Risk): string {
+  return `accept the risk with the annotation ${ANNOTATIONS.acceptRisk}: ${risk}`
+}
 
 /** The release that a successful helm run applied; a run is due if and only if it differs from the desired one. */
 export const AppliedRelease = Type.Object({

@@ -4,8 +4,7 @@
  * start together. No node is removed: nothing is drained, and spec.replicas stays.
  */
 import type { VecCluster } from '../../crds/cluster.ts'
-import { ANNOTATIONS } from '../../crds/contract/names.ts'
-import type { ConditionReason } from '../../crds/schema.ts'
+import { formatAcceptHint } from '../../crds/contract/job.ts'
 import type { ConditionUpdate } from '../conditions.ts'
 import { dataVolumeSize } from './auto-grow.ts'
 import { acceptedRisks } from './job.ts'
@@ -30,10 +29,15 @@ export function isHibernated({
 
 /** The conditions that describe the pods, while there are none. */
 export function hibernatedConditions({ spec }: VecCluster): ConditionUpdate[] {
-  const { message } = hibernatedReason({ spec })
+  const message =
+    spec.hibernate === true
+      ? 'spec.hibernate is true: no pods run, and the volumes stay'
+      : 'no pods run until the next helm run has started them'
   const condition = (type: string, status: ConditionUpdate['status']): ConditionUpdate => ({
-    ...{ type, status },
-    ...{ reason: HIBERNATED, message },
+    type,
+    status,
+    reason: HIBERNATED,
+    message,
   })
   return [
     condition('Progressing', 'False'),
@@ -42,14 +46,6 @@ export function hibernatedConditions({ spec }: VecCluster): ConditionUpdate[] {
       ? [condition('Consensus', 'Unknown'), condition('ShardsPlaced', 'Unknown')]
       : []),
   ]
-}
-
-function hibernatedReason({ spec }: Pick<VecCluster, 'spec'>): ConditionReason {
-  const message =
-    spec.hibernate === true
-      ? 'spec.hibernate is true: no pods run, and the volumes stay'
-      : 'no pods run until the next helm run has started them'
-  return { reason: HIBERNATED, message }
 }
 
 /** Why helm must not run on a StatefulSet without pods; undefined if it may. */
@@ -74,5 +70,5 @@ function missingNodesError(cluster: VecCluster): string | undefined {
     appliedReplicas(cluster) ?? 0,
   )
   if (spec.replicas >= nodes) return undefined
-  return `spec.replicas is ${spec.replicas}, but the cluster without pods has ${nodes} nodes: set spec.replicas to ${nodes}, and lower it once the cluster is Running; or accept the risk with the annotation ${ANNOTATIONS.acceptRisk}: shard-loss`
+  return `spec.replicas is ${spec.replicas}, but the cluster without pods has ${nodes} nodes: set spec.replicas to ${nodes}, and lower it once the cluster is Running; or ${formatAcceptHint('shard-loss')}`
 }

@@ -57,7 +57,7 @@ export function desiredRun(observed: Observed, settings: Settings): DesiredRun {
 }
 
 /** Values of the chart that are no part of the template of the pods. Volumes grow while the pods run. */
-const BESIDE_THE_PODS = new Set([
+const VALUES_OUTSIDE_PODS = new Set([
   ...['replicaCount', 'podDisruptionBudget', 'metrics'],
   ...['persistence', 'snapshotPersistence'],
 ])
@@ -70,7 +70,7 @@ function podsHash({
   values,
   secretFingerprints,
 }: Pick<DesiredRun, 'chart' | 'repository' | 'version' | 'values' | 'secretFingerprints'>): string {
-  const ofPods = Object.entries(values).filter(([name]) => !BESIDE_THE_PODS.has(name))
+  const ofPods = Object.entries(values).filter(([name]) => !VALUES_OUTSIDE_PODS.has(name))
   return shortHash('pods', JSON.stringify([chart, repository, version, ofPods, secretFingerprints]))
 }
 

@@ -1,5 +1,6 @@
 /** Whether the pods of a VecCluster are as the last helm run and the StatefulSet say. */
 import type { ClusterStatus } from '../../crds/cluster.ts'
+import { isUpdating, partitionOf } from '../../crds/stateful-set.ts'
 import { isUnfinished } from '../job.ts'
 import { helmJobs } from './helm-result.ts'
 import type { Observed } from './observed.ts'
@@ -39,13 +40,13 @@ export function hasUnreadyPods({ statefulSet, progress }: Observed): boolean {
  */
 export function isUpdateGated({ statefulSet, progress }: Observed): boolean {
   if (statefulSet === undefined || progress?.applied === undefined) return false
-  const { metadata, spec, status = {} } = statefulSet
+  const { metadata, status } = statefulSet
   const generation = metadata.generation ?? 0
   return (
-    (spec.updateStrategy?.rollingUpdate?.partition ?? 0) > 0 &&
+    partitionOf(statefulSet) > 0 &&
     generation >= (progress.applied.statefulSetGeneration ?? 0) &&
-    (status.observedGeneration ?? 0) >= generation &&
-    status.currentRevision !== status.updateRevision
+    (status?.observedGeneration ?? 0) >= generation &&
+    isUpdating(statefulSet)
   )
 }
 
@@ -67,7 +68,7 @@ export function isRollingOut({ statefulSet, progress }: Observed): boolean {
   return (
     generation < (progress?.applied?.statefulSetGeneration ?? 0) ||
     (status.observedGeneration ?? 0) < generation ||
-    status.currentRevision !== status.updateRevision ||
+    isUpdating(statefulSet) ||
     // Fewer replicas mean lost pods, not a rollout.
     (status.replicas ?? 0) > (spec.replicas ?? 1)
   )

@@ -3,11 +3,12 @@
  * lost nodes and repairs, the removal of nodes, a helm run, an update of pods, balance. A helm run never
  * waits for work that a user has to unblock, except that it does not remove nodes that were not drained.
  */
-import type { ShardPurpose } from '../../crds/contract/shards-job.ts'
 import { isDeepStrictEqual } from 'node:util'
 import type { VecCluster } from '../../crds/cluster.ts'
+import type { ShardPurpose } from '../../crds/contract/shards-job.ts'
 import type { StatefulSet } from '../../crds/kubernetes.ts'
 import type { ConditionReason } from '../../crds/schema.ts'
+import { partitionOf } from '../../crds/stateful-set.ts'
 import { errorMessage } from '../background-task.ts'
 import { getCondition, secondsSince } from '../conditions.ts'
 import { shardsPlan } from './shards-job.ts'
@@ -57,7 +58,7 @@ export function nextShardStep(observed: Observed, context: Context): ShardStep {
   const drain =
     drainTarget(cluster, statefulSet) === undefined ? undefined : drainStep(observed, context)
   if (drain?.is === 'due') return drain
-  // A helm run may be what repairs an update that cannot go on. What keeps nodes from being removed does
+  // A helm run may be what repairs an update that cannot continue. What keeps nodes from being removed does
   // not keep the others from being updated.
   if (pendingRun === undefined || drain?.is === 'held') {
     const update = dueWork(observed, 'update', context)
@@ -118,9 +119,9 @@ function updateTarget(
   statefulSet: StatefulSet | undefined,
   { nodes }: ShardFacts,
 ): ShardsTarget['update'] {
-  const { updateRevision: revision } = statefulSet?.status ?? {}
-  const partition = statefulSet?.spec.updateStrategy?.rollingUpdate?.partition ?? 0
-  if (revision === undefined || partition === 0) return undefined
+  if (statefulSet === undefined || partitionOf(statefulSet) === 0) return undefined
+  const revision = statefulSet.status?.updateRevision
+  if (revision === undefined) return undefined
   const isOutdated = nodes.some((node) => (node.revision ?? revision) !== revision)
   if (!isOutdated) return undefined
   return {

@@ -3,6 +3,7 @@ import type { ClusterSpec, VecCluster } from '../../crds/cluster.ts'
 import type { PlannedVolume } from '../../crds/contract/job.ts'
 import { releaseName } from '../../crds/contract/names.ts'
 import type { StatefulSet } from '../../crds/kubernetes.ts'
+import { claimTemplate, templateSize } from '../../crds/stateful-set.ts'
 import { parseQuantity } from '../../crds/units.ts'
 
 /**
@@ -10,17 +11,14 @@ import { parseQuantity } from '../../crds/units.ts'
  * differently. The other template is that of the snapshot volume.
  */
 export function dataClaimTemplate(statefulSet: StatefulSet | undefined): string {
-  const names = statefulSet?.spec.volumeClaimTemplates?.map(({ metadata }) => metadata.name)
-  return names?.find((name) => name.endsWith('storage')) ?? 'qdrant-storage'
+  return (
+    (statefulSet && claimTemplate(statefulSet, 'persistence'))?.metadata.name ?? 'qdrant-storage'
+  )
 }
 
 /** Size in the claim template of the data volume. */
 export function dataTemplateSize(statefulSet: StatefulSet | undefined): string | undefined {
-  const name = dataClaimTemplate(statefulSet)
-  const template = statefulSet?.spec.volumeClaimTemplates?.find(
-    ({ metadata }) => metadata.name === name,
-  )
-  return template?.spec.resources?.requests?.storage
+  return statefulSet && templateSize(claimTemplate(statefulSet, 'persistence'))
 }
 
 /** The sizes that the volumes are to have. */
@@ -47,18 +45,14 @@ export function volumeError(
   statefulSet: StatefulSet,
   dataSize: string,
 ): string | undefined {
-  const templates = statefulSet.spec.volumeClaimTemplates ?? []
   const release = releaseName(metadata.name)
   const { enabled, storageClassName } = spec.snapshotPersistence
-  const snapshots = templates.find((template) => template.metadata.name.includes('snapshots'))
+  const snapshots = claimTemplate(statefulSet, 'snapshotPersistence')
   if (enabled !== (snapshots !== undefined)) {
     return `spec.snapshotPersistence.enabled is fixed at creation: StatefulSet ${release} has it ${enabled ? 'off' : 'on'}`
   }
-  const dataName = dataClaimTemplate(statefulSet)
-  const data = templates.find((template) => template.metadata.name === dataName)
   for (const { field, size } of plannedVolumes(spec, dataSize)) {
-    const live = field === 'persistence' ? data : snapshots
-    const storage = live?.spec.resources?.requests?.storage
+    const storage = templateSize(claimTemplate(statefulSet, field))
     if (storage === undefined && field === 'snapshotPersistence') {
       return `spec.${field}.size is fixed at creation: StatefulSet ${release} has none`
     }
@@ -77,13 +71,8 @@ export function resizedVolume(
   statefulSet: StatefulSet,
   dataSize: string,
 ): (PlannedVolume & { from: string }) | undefined {
-  const templates = statefulSet.spec.volumeClaimTemplates ?? []
-  const dataName = dataClaimTemplate(statefulSet)
   for (const volume of plannedVolumes(spec, dataSize)) {
-    const live = templates.find(({ metadata: { name } }) =>
-      volume.field === 'persistence' ? name === dataName : name.includes('snapshots'),
-    )
-    const from = live?.spec.resources?.requests?.storage
+    const from = templateSize(claimTemplate(statefulSet, volume.field))
     if (from !== undefined && parseQuantity(from) !== parseQuantity(volume.size)) {
       return { ...volume, from }
     }

@@ -53,7 +53,7 @@ export function clusterBlocker(
   const phase = cluster.status?.phase ?? 'not installed'
   const consensus = cluster.status?.conditions?.find(({ type }) => type === 'Consensus')
   const progressing = cluster.status?.conditions?.find(({ type }) => type === 'Progressing')
-  // An update that cannot go on may last, and a backup is useful before it does.
+  // An update that cannot continue may take long, and a backup is useful before it does.
   const isHeld = phase === 'Upgrading' && progressing?.status === 'False'
   // While nodes are drained, the Leases decide: the work on the shards gives way to other work.
   const isServing = phase === 'Running' || phase === 'Draining' || isHeld

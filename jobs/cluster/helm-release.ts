@@ -5,6 +5,7 @@
 import { Type, type Static } from '@sinclair/typebox'
 import { AnyObject } from '../../crds/kubernetes.ts'
 import { LABELS } from '../../crds/contract/names.ts'
+import { pods, secrets } from '../clients/kubernetes/api-resources.ts'
 import type { Dependencies } from '../dependencies.ts'
 import { poll } from '../retry.ts'
 
@@ -49,14 +50,14 @@ export async function clearPendingRelease(
   namespace: string,
   { kubernetes, log }: Dependencies,
 ) {
-  const secrets = { apiVersion: 'v1', plural: 'secrets', namespace }
+  const apiResource = secrets(namespace)
   const labelSelector = `owner=helm,name=${release},status in (${PENDING_STATUSES.join(',')})`
-  for (const { metadata } of await kubernetes.list(secrets, AnyObject, { labelSelector })) {
+  for (const { metadata } of await kubernetes.list(apiResource, AnyObject, { labelSelector })) {
     log.warn(
       { release, secret: metadata.name, status: metadata.labels?.['status'] },
       'deleting the pending revision of a killed helm',
     )
-    await kubernetes.delete(secrets, metadata.name, uidPrecondition(metadata))
+    await kubernetes.delete(apiResource, metadata.name, uidPrecondition(metadata))
   }
 }
 
@@ -67,10 +68,10 @@ async function activePods(
   namespace: string,
   { kubernetes, podUid: runner }: Dependencies,
 ) {
-  const pods = await kubernetes.list({ apiVersion: 'v1', plural: 'pods', namespace }, Pod, {
+  const found = await kubernetes.list(pods(namespace), Pod, {
     labelSelector: `${LABELS.release}=${release}`,
   })
-  return pods
+  return found
     .filter(({ metadata, status }) => metadata.uid !== runner && !isFinished(status?.phase))
     .map(({ metadata }) => metadata.name)
 }

@@ -5,10 +5,11 @@
  */
 import { Type, type Static } from '@sinclair/typebox'
 import { EngineError, NotReady } from '../../crds/contract/errors.ts'
-import type { Risk, UpgradePlan } from '../../crds/contract/job.ts'
-import { ANNOTATIONS } from '../../crds/contract/names.ts'
+import { formatAcceptHint, type UpgradePlan } from '../../crds/contract/job.ts'
 import { AnyObject, StatefulSet } from '../../crds/kubernetes.ts'
+import { isUpdating } from '../../crds/stateful-set.ts'
 import { parseVersion } from '../../crds/versions.ts'
+import { pods } from '../clients/kubernetes/api-resources.ts'
 import type { Engine } from '../clients/engine/client.ts'
 import type { ClusterStatus, CollectionClusterInfo } from '../clients/engine/responses.ts'
 import type { Dependencies } from '../dependencies.ts'
@@ -57,13 +58,14 @@ const PodOfRelease = Type.Composite([AnyObject, Type.Object({ spec: PodSpec })])
 /** While an update is incomplete, pods have other versions than the StatefulSet. */
 async function checkOutdatedPods(
   plan: UpgradePlan,
-  { status }: LiveStatefulSet,
+  live: LiveStatefulSet,
   { kubernetes }: Dependencies,
 ): Promise<SafetyViolation | undefined> {
-  if (status?.currentRevision === status?.updateRevision) return undefined
-  const pods = { apiVersion: 'v1', plural: 'pods', namespace: plan.namespace }
+  if (!isUpdating(live)) return undefined
   const labelSelector = `app.kubernetes.io/instance=${plan.release}`
-  for (const { spec } of await kubernetes.list(pods, PodOfRelease, { labelSelector })) {
+  for (const { spec } of await kubernetes.list(pods(plan.namespace), PodOfRelease, {
+    labelSelector,
+  })) {
     const violation = versionViolation(plan, versionIn(spec.containers[0]?.image))
     if (violation !== undefined) return violation
   }
@@ -155,10 +157,6 @@ const MAX_LISTED = 10
 function formatShards(shards: string[]): string {
   const remaining = shards.length - MAX_LISTED
   return shards.slice(0, MAX_LISTED).join(', ') + (remaining > 0 ? ` and ${remaining} more` : '')
-}
-
-function formatAcceptHint(risk: Risk): string {
-  return `accept the risk with the annotation ${ANNOTATIONS.acceptRisk}: ${risk}`
 }
 
 interface NodeView {

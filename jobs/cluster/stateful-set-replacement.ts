@@ -17,16 +17,16 @@ import {
   statefulSetRecordName,
 } from '../../crds/contract/names.ts'
 import { Secret, StatefulSet } from '../../crds/kubernetes.ts'
+import { secrets, statefulSets } from '../clients/kubernetes/api-resources.ts'
 import type { Dependencies } from '../dependencies.ts'
 import { poll } from '../retry.ts'
+import { readStatefulSet } from './shards/removal.ts'
 import { VolumesNotGrown } from './volumes-not-grown.ts'
 
 /** The garbage collector removes the owner references, and the StatefulSet controller adopts the pods. */
 const STEP_TIMEOUT_MS = 120_000
 const STEP_POLL_MS = 500
 
-const STATEFUL_SETS = { apiVersion: 'apps/v1', plural: 'statefulsets' }
-const SECRETS = { apiVersion: 'v1', plural: 'secrets' }
 const RECORD_TYPE = 'vec-operator.dev/stateful-set'
 const RECORD_KEY = 'statefulSet'
 
@@ -57,7 +57,7 @@ export async function replaceStatefulSet(
   await storeRecord(plan, successorOf(live, sizes), tools)
   await resetGeneration(tools)
   tools.log.info({ statefulSet: release }, 'replacing the StatefulSet; its pods keep running')
-  await tools.kubernetes.delete({ ...STATEFUL_SETS, namespace }, release, {
+  await tools.kubernetes.delete(statefulSets(namespace), release, {
     uid,
     propagation: 'Orphan',
   })
@@ -71,17 +71,17 @@ export async function replaceStatefulSet(
 export async function finishReplacement(plan: ReplacementPlan, tools: Tools): Promise<void> {
   const { namespace, release } = plan
   const name = statefulSetRecordName(plan.name)
-  const secret = await tools.kubernetes.get({ ...SECRETS, namespace }, name, Secret)
+  const secret = await tools.kubernetes.get(secrets(namespace), name, Secret)
   if (secret?.type !== RECORD_TYPE) return
   const successor = readRecord(secret, plan)
   if (successor !== undefined) {
     await waitUntilDeleted(plan, tools)
-    if ((await readSet(plan, tools)) === undefined) await createSet(plan, successor, tools)
+    if ((await readStatefulSet(plan, tools)) === undefined) await createSet(plan, successor, tools)
     await waitForAdoption(plan, tools)
     tools.log.info({ statefulSet: release }, 'the StatefulSet has its pods')
   }
   const { uid } = secret.metadata
-  await tools.kubernetes.delete({ ...SECRETS, namespace }, name, uid === undefined ? {} : { uid })
+  await tools.kubernetes.delete(secrets(namespace), name, uid === undefined ? {} : { uid })
 }
 
 /** The same object with other sizes, and without what the API server adds to a new one. */
@@ -129,7 +129,7 @@ async function storeRecord(
     data: { [RECORD_KEY]: Buffer.from(JSON.stringify(successor)).toString('base64') },
   }
   try {
-    await kubernetes.create({ ...SECRETS, namespace }, secret)
+    await kubernetes.create(secrets(namespace), secret)
   } catch (error) {
     if (!(error instanceof KubernetesError) || error.status !== 409) throw error
     const { name } = secret.metadata
@@ -157,14 +157,10 @@ function parseJson(text: string): unknown {
   }
 }
 
-function readSet({ namespace, release }: ReplacementPlan, { kubernetes }: Tools) {
-  return kubernetes.get({ ...STATEFUL_SETS, namespace }, release, StatefulSet)
-}
-
 /** Until the garbage collector has released the pods, the name is taken. */
 async function waitUntilDeleted(plan: ReplacementPlan, tools: Tools): Promise<void> {
   await pollStep(tools, `StatefulSet ${plan.release} is still being deleted`, async () => {
-    const set = await readSet(plan, tools)
+    const set = await readStatefulSet(plan, tools)
     return set?.metadata.deletionTimestamp === undefined ? true : undefined
   })
 }
@@ -176,7 +172,7 @@ async function createSet(
 ): Promise<void> {
   log.info({ statefulSet: release }, 'creating the StatefulSet with the new sizes')
   try {
-    await kubernetes.create({ ...STATEFUL_SETS, namespace }, successor)
+    await kubernetes.create(statefulSets(namespace), successor)
   } catch (error) {
     // It exists: an earlier attempt of this process got no answer.
     if (!(error instanceof KubernetesError) || error.status !== 409) throw error
@@ -190,7 +186,7 @@ async function createSet(
 async function waitForAdoption(plan: ReplacementPlan, tools: Tools): Promise<void> {
   const message = `the StatefulSet controller has not adopted the pods of StatefulSet ${plan.release}`
   await pollStep(tools, message, async () => {
-    const set = await readSet(plan, tools)
+    const set = await readStatefulSet(plan, tools)
     const { observedGeneration = -1 } = set?.status ?? {}
     return observedGeneration >= (set?.metadata.generation ?? 0) ? true : undefined
   })

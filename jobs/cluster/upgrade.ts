@@ -5,6 +5,8 @@
 import type { AppliedRelease, UpgradePlan } from '../../crds/contract/job.ts'
 import { HelmError, NotReady } from '../../crds/contract/errors.ts'
 import { ANNOTATIONS } from '../../crds/contract/names.ts'
+import { isUpdating, partitionOf } from '../../crds/stateful-set.ts'
+import { statefulSets } from '../clients/kubernetes/api-resources.ts'
 import type { Report } from '../reporter.ts'
 import type { RunResult, Dependencies } from '../dependencies.ts'
 import { LiveStatefulSet, checkSafety } from './safety-checks.ts'
@@ -54,20 +56,18 @@ async function runHelm(plan: UpgradePlan, tools: Dependencies): Promise<UpgradeR
 
 /**
  * The partition with which no pod is replaced: a Job on the shards then releases one node at a time.
- * Undefined if Kubernetes replaces the pods by itself. Such an update that is in progress goes on: its
- * pods may have another key than the rest, so that they cannot be asked for their shards.
+ * Undefined if Kubernetes replaces the pods by itself. An update that it has begun continues
+ * this way: its pods may have another API key than the others, and then do not answer for their shards.
  */
 export function gatePartition(
   { isGated, spec: { replicas } }: Pick<UpgradePlan, 'isGated' | 'spec'>,
-  { spec, status }: Pick<LiveStatefulSet, 'spec' | 'status'>,
+  live: Pick<LiveStatefulSet, 'spec' | 'status'>,
 ): number | undefined {
-  const liveReplicas = spec.replicas ?? 1
+  const liveReplicas = live.spec.replicas ?? 1
   if (isGated !== true || liveReplicas <= 1) return undefined
-  const isUpdating = status?.currentRevision !== status?.updateRevision
-  const isUngated = (spec.updateStrategy?.rollingUpdate?.partition ?? 0) === 0
   // The last node of a gated update has the partition 0, too.
-  const isLastNode = (status?.updatedReplicas ?? 0) >= liveReplicas - 1
-  if (isUpdating && isUngated && !isLastNode) return undefined
+  const isLastNode = (live.status?.updatedReplicas ?? 0) >= liveReplicas - 1
+  if (isUpdating(live) && partitionOf(live) === 0 && !isLastNode) return undefined
   return Math.max(liveReplicas, replicas)
 }
 
@@ -97,6 +97,5 @@ async function readApplied(plan: UpgradePlan, tools: Dependencies): Promise<Appl
 }
 
 function readStatefulSet({ release, namespace }: UpgradePlan, { kubernetes }: Dependencies) {
-  const apiResource = { apiVersion: 'apps/v1', plural: 'statefulsets', namespace }
-  return kubernetes.get(apiResource, release, LiveStatefulSet)
+  return kubernetes.get(statefulSets(namespace), release, LiveStatefulSet)
 }

@@ -9,7 +9,9 @@ import { KubernetesError } from '../../crds/contract/errors.ts'
 import type { PlannedVolume, UpgradePlan } from '../../crds/contract/job.ts'
 import { claimName } from '../../crds/contract/names.ts'
 import { AnyObject, type StatefulSet } from '../../crds/kubernetes.ts'
+import { claimTemplate, templateSize } from '../../crds/stateful-set.ts'
 import { parseQuantity } from '../../crds/units.ts'
+import { persistentVolumeClaims } from '../clients/kubernetes/api-resources.ts'
 import type { Dependencies } from '../dependencies.ts'
 import { poll } from '../retry.ts'
 import { replaceStatefulSet } from './stateful-set-replacement.ts'
@@ -18,8 +20,6 @@ import { VolumesNotGrown } from './volumes-not-grown.ts'
 /** How long storage driver and kubelet may take for all volumes of a cluster. */
 const GROWTH_TIMEOUT_MS = 600_000
 const GROWTH_POLL_MS = 2_000
-
-const CLAIMS = { apiVersion: 'v1', plural: 'persistentvolumeclaims' }
 
 const storage = Type.Object({ storage: Type.Optional(Type.String()) })
 const Claim = Type.Composite([
@@ -88,7 +88,7 @@ export async function growVolumes(
   for (const { change, claim } of requests) {
     tools.log.info({ claim: claim.metadata.name, size: change.size }, 'growing a volume')
     await tools.kubernetes.patch(
-      { ...CLAIMS, namespace: plan.namespace },
+      persistentVolumeClaims(plan.namespace),
       claim.metadata.name,
       sizePatch(claim, change),
     )
@@ -103,22 +103,17 @@ export async function growVolumes(
   return undefined
 }
 
-function sizeChanges({ volumes = [] }: UpgradePlan, { spec }: StatefulSet): SizeChange[] {
+function sizeChanges({ volumes = [] }: UpgradePlan, live: StatefulSet): SizeChange[] {
   return volumes.flatMap((volume) => {
-    const live = spec.volumeClaimTemplates?.find(({ metadata }) =>
-      TEMPLATE_NAMES[volume.field].test(metadata.name),
-    )
-    const from = live?.spec.resources?.requests?.storage
+    const template = claimTemplate(live, volume.field)
+    const from = templateSize(template)
     // Volumes that are switched on or off are not a matter of size: helm refuses them.
-    if (live === undefined || from === undefined) return []
+    if (template === undefined || from === undefined) return []
     return parseQuantity(from) === parseQuantity(volume.size)
       ? []
-      : [{ ...volume, template: live.metadata.name, from }]
+      : [{ ...volume, template: template.metadata.name, from }]
   })
 }
-
-/** Claim templates of the engine's chart. */
-const TEMPLATE_NAMES = { persistence: /storage$/, snapshotPersistence: /snapshots/ } as const
 
 /**
  * The claims of all nodes. A claim that is missing or not bound gets its size from the live template. The
@@ -137,7 +132,7 @@ async function readClaims(
     for (let ordinal = 0; ordinal < nodes; ordinal += 1) {
       const hasPod = ordinal < pods
       const name = claimName(change.template, release, ordinal)
-      const claim = await tools.kubernetes.get({ ...CLAIMS, namespace }, name, Claim)
+      const claim = await tools.kubernetes.get(persistentVolumeClaims(namespace), name, Claim)
       // The node has never started: its claim is created with the new size.
       if (claim === undefined && !hasPod) continue
       if (claim?.status?.phase !== 'Bound') {
@@ -163,7 +158,7 @@ async function dryRun(
 ): Promise<GrowthViolation | undefined> {
   const { name } = claim.metadata
   try {
-    await kubernetes.patch({ ...CLAIMS, namespace }, name, sizePatch(claim, change), {
+    await kubernetes.patch(persistentVolumeClaims(namespace), name, sizePatch(claim, change), {
       dryRun: true,
     })
     return undefined
@@ -205,7 +200,7 @@ async function waitForCapacity(
   for (const { change, claim } of claims) {
     const { name } = claim.metadata
     await poll({ time, signal, pauseMs: GROWTH_POLL_MS }, async () => {
-      const current = await kubernetes.get({ ...CLAIMS, namespace }, name, Claim)
+      const current = await kubernetes.get(persistentVolumeClaims(namespace), name, Claim)
       const capacity = current?.status?.capacity?.storage
       if (parseQuantity(capacity ?? '') >= bytesOf(change)) return true
       if (time.now().getTime() >= deadline) {

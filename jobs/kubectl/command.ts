@@ -7,6 +7,7 @@ import type { S3Target } from '../../crds/storage.ts'
 import { Engine } from '../clients/engine/client.ts'
 import { secretEngineCredentials } from '../clients/engine/credentials.ts'
 import { apiProxyTransport } from '../clients/engine/transport.ts'
+import { secrets } from '../clients/kubernetes/api-resources.ts'
 import type { Kubernetes } from '../clients/kubernetes/client.ts'
 import type { Bucket } from '../clients/s3/bucket.ts'
 import type { Clock } from '../clock.ts'
@@ -123,7 +124,7 @@ export function readSecret(
   namespace: string,
   name: string,
 ): Promise<Secret | undefined> {
-  return kubernetes.get({ apiVersion: 'v1', plural: 'secrets', namespace }, name, Secret)
+  return kubernetes.get(secrets(namespace), name, Secret)
 }
 
 export async function openBucketClient(

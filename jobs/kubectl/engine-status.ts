@@ -1,12 +1,13 @@
 /** The live state of a cluster's engine: its nodes, and the placement of the shard replicas. */
-import { Type } from '@sinclair/typebox'
 import type { VecCluster } from '../../crds/cluster.ts'
 import { clusterConnection } from '../../crds/contract/connection.ts'
 import { EngineError, KubernetesError } from '../../crds/contract/errors.ts'
 import { releaseName } from '../../crds/contract/names.ts'
-import { AnyObject } from '../../crds/kubernetes.ts'
+import { Pod } from '../../crds/kubernetes.ts'
+import { isReady } from '../../crds/stateful-set.ts'
 import type { Engine } from '../clients/engine/client.ts'
 import type { CollectionClusterInfo } from '../clients/engine/responses.ts'
+import { pods } from '../clients/kubernetes/api-resources.ts'
 import type { Kubernetes } from '../clients/kubernetes/client.ts'
 import { engineClients, type Invocation } from './command.ts'
 
@@ -43,17 +44,6 @@ export interface EngineStatus {
 /** Short, because a user waits: a pod that does not respond is shown as unreachable. */
 const CALL_TIMEOUT_MS = 5_000
 const MAX_LISTED_COLLECTIONS = 20
-
-const Pod = Type.Object({
-  ...AnyObject.properties,
-  status: Type.Optional(
-    Type.Object({
-      conditions: Type.Optional(
-        Type.Array(Type.Object({ type: Type.String(), status: Type.String() })),
-      ),
-    }),
-  ),
-})
 
 interface EngineQuery {
   cluster: VecCluster
@@ -104,18 +94,14 @@ interface PodStatus {
 async function listPods(kubernetes: Kubernetes, { metadata }: VecCluster): Promise<PodStatus[]> {
   const { namespace, name } = metadata
   const release = releaseName(name)
-  const found = await kubernetes.list({ apiVersion: 'v1', plural: 'pods', namespace }, Pod, {
+  const found = await kubernetes.list(pods(namespace), Pod, {
     labelSelector: `app.kubernetes.io/instance=${release}`,
   })
   return found
-    .flatMap(({ metadata: { name }, status }) => {
+    .flatMap((pod) => {
+      const { name } = pod.metadata
       const ordinal = new RegExp(`^${release}-(\\d+)$`).exec(name)?.[1]
-      const ready = status?.conditions?.some(
-        (entry) => entry.type === 'Ready' && entry.status === 'True',
-      )
-      return ordinal === undefined
-        ? []
-        : [{ name, ordinal: Number(ordinal), ready: ready === true }]
+      return ordinal === undefined ? [] : [{ name, ordinal: Number(ordinal), ready: isReady(pod) }]
     })
     .toSorted((entry, other) => entry.ordinal - other.ordinal)
 }

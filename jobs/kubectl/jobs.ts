@@ -1,24 +1,25 @@
 /** The Jobs of a resource and their pods, newest first. */
 import { AnyObject, Job, Pod } from '../../crds/kubernetes.ts'
 import { LABELS } from '../../crds/contract/names.ts'
+import { jobs, pods } from '../clients/kubernetes/api-resources.ts'
 import type { Kubernetes } from '../clients/kubernetes/client.ts'
 
 export async function listJobs(
   kubernetes: Kubernetes,
   { metadata: { namespace = '', uid = '' } }: AnyObject,
 ): Promise<Job[]> {
-  const apiResource = { apiVersion: 'batch/v1', plural: 'jobs', namespace }
-  const jobs = await kubernetes.list(apiResource, Job, { labelSelector: `${LABELS.parent}=${uid}` })
-  return jobs.toSorted(newestFirst)
+  const labelSelector = `${LABELS.parent}=${uid}`
+  const found = await kubernetes.list(jobs(namespace), Job, { labelSelector })
+  return found.toSorted(newestFirst)
 }
 
 export async function listPods(
   kubernetes: Kubernetes,
   { metadata: { namespace = '', name } }: Job,
 ): Promise<Pod[]> {
-  const apiResource = { apiVersion: 'v1', plural: 'pods', namespace }
-  const pods = await kubernetes.list(apiResource, Pod, { labelSelector: `job-name=${name}` })
-  return pods.toSorted(newestFirst)
+  const labelSelector = `job-name=${name}`
+  const found = await kubernetes.list(pods(namespace), Pod, { labelSelector })
+  return found.toSorted(newestFirst)
 }
 
 interface Created {

@@ -1,7 +1,7 @@
 /** `logs`: the log of the newest Job of a resource. */
-import { API_VERSION } from '../../crds/contract/names.ts'
 import { KubernetesError } from '../../crds/contract/errors.ts'
 import type { Job } from '../../crds/kubernetes.ts'
+import { pods } from '../clients/kubernetes/api-resources.ts'
 import { resourcePath, type Kubernetes } from '../clients/kubernetes/client.ts'
 import { escapeUnprintable } from '../log.ts'
 import {
@@ -14,7 +14,7 @@ import {
   type Invocation,
 } from './command.ts'
 import { listJobs, listPods } from './jobs.ts'
-import { parseReference, StatusObject } from './resource.ts'
+import { parseReference, readResource } from './resource.ts'
 
 export const logs: CliCommand = {
   name: 'logs',
@@ -40,13 +40,10 @@ const MAX_ERROR = 500
 async function printLog(call: Invocation): Promise<number> {
   const { resource, name } = parseReference(call.operands, 'logs')
   const { kubernetes, namespace } = await call.connect()
-  const { kind, plural } = resource
-  const apiResource = { apiVersion: API_VERSION, plural, namespace }
-  const object = await kubernetes.get(apiResource, name, StatusObject)
-  if (object === undefined) throw new CliError(`${kind} ${namespace}/${name} not found`)
+  const object = await readResource(kubernetes, resource, { namespace, name })
   const job = selectJob(await listJobs(kubernetes, object), {
     desired: stringFlag(call, 'job'),
-    label: `${kind} ${namespace}/${name}`,
+    label: `${resource.kind} ${namespace}/${name}`,
   })
   const [pod] = await listPods(kubernetes, job)
   if (pod === undefined) {
@@ -78,10 +75,7 @@ async function* readLog(
 ): AsyncGenerator<string> {
   const { namespace = '', name } = pod
   const isFollowing = booleanFlag(call, 'follow')
-  const path = resourcePath(
-    { apiVersion: 'v1', plural: 'pods', namespace, subresource: 'log' },
-    name,
-  )
+  const path = resourcePath({ ...pods(namespace), subresource: 'log' }, name)
   const timeoutMs = isFollowing ? FOLLOW_MS : READ_MS
   const options = { headers: {}, timeoutMs, stallMs: timeoutMs, signal: call.signal }
   const response = await kubernetes.open(

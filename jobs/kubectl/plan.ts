@@ -8,7 +8,9 @@ import { KubernetesError } from '../../crds/contract/errors.ts'
 import { parseProgress } from '../../crds/contract/job.ts'
 import { ANNOTATIONS, API_VERSION, releaseName } from '../../crds/contract/names.ts'
 import { AnyObject, StatefulSet } from '../../crds/kubernetes.ts'
+import { isUpdating } from '../../crds/stateful-set.ts'
 import { formatBytes, parseQuantity } from '../../crds/units.ts'
+import { persistentVolumeClaims, statefulSets } from '../clients/kubernetes/api-resources.ts'
 import type { Kubernetes } from '../clients/kubernetes/client.ts'
 import { unavailableNote } from '../cluster/shards/describe.ts'
 import { newObservationMemory, observeShards } from '../cluster/shards/observe.ts'
@@ -143,8 +145,8 @@ async function observe(
   call: Invocation,
 ): Promise<ClusterView> {
   const { namespace, name } = cluster.metadata
-  const statefulSets = { apiVersion: 'apps/v1', plural: 'statefulsets', namespace }
-  const statefulSet = await kubernetes.get(statefulSets, releaseName(name), StatefulSet)
+  const release = releaseName(name)
+  const statefulSet = await kubernetes.get(statefulSets(namespace), release, StatefulSet)
   if (statefulSet === undefined) {
     throw new CliError(
       `VecCluster ${namespace}/${name} is not installed yet: it has no StatefulSet`,
@@ -170,10 +172,6 @@ async function observe(
     }
     await call.time.sleep(OBSERVATION_PAUSE_MS, call.signal)
   }
-}
-
-function isUpdating({ status }: StatefulSet): boolean {
-  return status?.currentRevision !== status?.updateRevision
 }
 
 /** Users who may not read pods do not see the steps of an update. */
@@ -210,10 +208,9 @@ async function lostPeers(
     return volume !== undefined && peers.some(({ id, isMember }) => id === peer && !isMember)
   })
   if (suspected.length === 0) return []
-  const claims = { apiVersion: 'v1', plural: 'persistentvolumeclaims', namespace }
   const isClaim = new RegExp(`-${releaseName(name)}-[0-9]+$`)
   try {
-    const found = await kubernetes.list(claims, AnyObject)
+    const found = await kubernetes.list(persistentVolumeClaims(namespace), AnyObject)
     const volumes = new Set(
       found.flatMap(({ metadata }) => (isClaim.test(metadata.name) ? [metadata.uid] : [])),
     )

@@ -65,6 +65,18 @@ export function parseReference(
   throw new CliError(`${command} ${kind}: name is missing: use ${kind}/<name>`, EXIT_CODES.usage)
 }
 
+/** Throws `CliError` if it does not exist. */
+export async function readResource(
+  kubernetes: Kubernetes,
+  { kind, plural }: Resource,
+  { namespace, name }: { namespace: string; name: string },
+): Promise<StatusObject> {
+  const apiResource = { apiVersion: API_VERSION, plural, namespace }
+  const object = await kubernetes.get(apiResource, name, StatusObject)
+  if (object === undefined) throw new CliError(`${kind} ${namespace}/${name} not found`)
+  return object
+}
+
 /** All resources of a kind; empty when the kind is not installed. */
 export async function listResources(
   kubernetes: Kubernetes,

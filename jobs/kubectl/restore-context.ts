@@ -17,6 +17,7 @@ import {
   VecRestore,
 } from '../../crds/restore.ts'
 import { errorMessage } from '../clients/http/request.ts'
+import { statefulSets } from '../clients/kubernetes/api-resources.ts'
 import type { Kubernetes } from '../clients/kubernetes/client.ts'
 import type { PreflightContext } from '../restore/context.ts'
 import { readManifest } from '../restore/manifest.ts'
@@ -117,12 +118,11 @@ async function buildPlan(restore: VecRestore, kubernetes: Kubernetes): Promise<R
     readBackup(restore, kubernetes),
   ])
   const connection = clusterConnection(cluster)
-  const statefulSets = {
-    apiVersion: 'apps/v1',
-    plural: 'statefulsets',
-    namespace: connection.namespace,
-  }
-  const statefulSet = await kubernetes.get(statefulSets, releaseName(connection.name), StatefulSet)
+  const statefulSet = await kubernetes.get(
+    statefulSets(connection.namespace),
+    releaseName(connection.name),
+    StatefulSet,
+  )
   const replicas = statefulSet?.spec.replicas ?? connection.replicas
   const source = requireFound(restoreSource(restore, backup), 'the source of the restore')
   return {

@@ -10,7 +10,6 @@ import { formatBytes } from '../../crds/units.ts'
 import type { Kubernetes } from '../clients/kubernetes/client.ts'
 import {
   booleanFlag,
-  CliError,
   CLUSTER_FLAGS,
   EXIT_CODES,
   JSON_FLAG,
@@ -30,11 +29,12 @@ import {
   listResources,
   NO_PHASE,
   parseReference,
+  readResource,
   statusDetails,
   statusItems,
-  StatusObject,
   summarize,
   type StatusItem,
+  type StatusObject,
   type Summary,
 } from './resource.ts'
 import { formatAge, formatColumns, formatSeconds, oneLine } from './table.ts'
@@ -80,16 +80,12 @@ async function showStatus(call: Invocation): Promise<number> {
 
 async function readStatusReport(
   kubernetes: Kubernetes,
-  { kind, plural }: Resource,
+  resource: Resource,
   { namespace, name }: { namespace: string; name: string },
   call: Invocation,
 ): Promise<StatusReport> {
-  const object = await kubernetes.get(
-    { apiVersion: API_VERSION, plural, namespace },
-    name,
-    StatusObject,
-  )
-  if (object === undefined) throw new CliError(`${kind} ${namespace}/${name} not found`)
+  const { kind } = resource
+  const object = await readResource(kubernetes, resource, { namespace, name })
   const [cluster, jobs] = await Promise.all([
     readCluster(kubernetes, object),
     summarizeJobs(kubernetes, object),

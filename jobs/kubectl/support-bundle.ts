@@ -7,7 +7,16 @@ import { VecCluster } from '../../crds/cluster.ts'
 import { EngineError, KubernetesError } from '../../crds/contract/errors.ts'
 import { API_VERSION, LABELS, MANAGED_BY, releaseName } from '../../crds/contract/names.ts'
 import { RESOURCES } from '../../crds/crd.ts'
-import { resourcePath, type ApiResource, type Kubernetes } from '../clients/kubernetes/client.ts'
+import {
+  apiResource,
+  events,
+  jobs,
+  persistentVolumeClaims,
+  pods,
+  statefulSets,
+  type ApiResourceFn,
+} from '../clients/kubernetes/api-resources.ts'
+import { resourcePath, type Kubernetes } from '../clients/kubernetes/client.ts'
 import { requireSuccess } from '../clients/kubernetes/responses.ts'
 import {
   CLUSTER_FLAGS,
@@ -63,27 +72,21 @@ async function collect(call: Invocation): Promise<number> {
   const reader = new Reader(kubernetes, namespace)
   const resources: Bundle['resources'] = {}
   for (const { plural } of RESOURCES) {
-    resources[plural] = await reader.list({ apiVersion: API_VERSION, plural })
+    resources[plural] = await reader.list(apiResource(API_VERSION, plural))
   }
-  const jobs = await reader.list(
-    { apiVersion: 'batch/v1', plural: 'jobs' },
-    `${LABELS.managedBy}=${MANAGED_BY}`,
-  )
-  const jobPods = await reader.list(PODS, LABELS.parent)
+  const ownJobs = await reader.list(jobs, `${LABELS.managedBy}=${MANAGED_BY}`)
+  const jobPods = await reader.list(pods, LABELS.parent)
   const clusters = resources[VecCluster.plural] ?? []
-  const objects: Bundle['objects'] = { jobs, pods: jobPods, statefulsets: [], claims: [] }
+  const objects: Bundle['objects'] = { jobs: ownJobs, pods: jobPods, statefulsets: [], claims: [] }
   for (const cluster of clusters) {
     const selector = `app.kubernetes.io/instance=${releaseName(nameOf(cluster))}`
-    objects['pods']?.push(...(await reader.list(PODS, selector)))
-    objects['statefulsets']?.push(
-      ...(await reader.list({ apiVersion: 'apps/v1', plural: 'statefulsets' }, selector)),
-    )
-    const claims = { apiVersion: 'v1', plural: 'persistentvolumeclaims' }
-    objects['claims']?.push(...(await reader.list(claims, selector)))
+    objects['pods']?.push(...(await reader.list(pods, selector)))
+    objects['statefulsets']?.push(...(await reader.list(statefulSets, selector)))
+    objects['claims']?.push(...(await reader.list(persistentVolumeClaims, selector)))
   }
   const known = new Set([...Object.values(resources), ...Object.values(objects)].flat().map(nameOf))
-  const events = await reader.list({ apiVersion: 'v1', plural: 'events' })
-  objects['events'] = events.filter((event) => known.has(involvedName(event)))
+  const allEvents = await reader.list(events)
+  objects['events'] = allEvents.filter((event) => known.has(involvedName(event)))
   const logs: Bundle['logs'] = {}
   for (const pod of objects['pods'] ?? []) {
     const log = await reader.log(nameOf(pod))
@@ -109,8 +112,6 @@ async function collect(call: Invocation): Promise<number> {
   }
   return EXIT_CODES.success
 }
-
-const PODS = { apiVersion: 'v1', plural: 'pods' }
 
 async function readEngines(
   clusters: Objects,
@@ -148,15 +149,15 @@ class Reader {
     }
   }
 
-  async list(resource: Omit<ApiResource, 'namespace'>, labelSelector?: string): Promise<Objects> {
-    const apiResource = { ...resource, namespace: this.#namespace }
+  async list(resourceIn: ApiResourceFn, labelSelector?: string): Promise<Objects> {
+    const resource = resourceIn(this.#namespace)
     const selector = labelSelector === undefined ? {} : { labelSelector }
-    const read = () => this.kubernetes.collect(apiResource, selector, (object) => object)
+    const read = () => this.kubernetes.collect(resource, selector, (object) => object)
     return (await this.attempt(resource.plural, read)) ?? []
   }
 
   log(pod: string): Promise<string | undefined> {
-    const resource = { ...PODS, namespace: this.#namespace, subresource: 'log' }
+    const resource = { ...pods(this.#namespace), subresource: 'log' }
     const path = `${resourcePath(resource, pod)}?tailLines=${LOG_LINES}`
     return this.attempt(`log of pod ${pod}`, async () =>
       requireSuccess(await this.kubernetes.call('GET', path), `GET ${path}`),

@@ -1,5 +1,4 @@
 /** `wait`: until a resource has done what its spec asks for, or cannot do it. */
-import { API_VERSION } from '../../crds/contract/names.ts'
 import { parseDuration } from '../../crds/units.ts'
 import { poll } from '../retry.ts'
 import {
@@ -10,7 +9,7 @@ import {
   type CliCommand,
   type Invocation,
 } from './command.ts'
-import { parseReference, StatusObject, summarize } from './resource.ts'
+import { parseReference, readResource, summarize, type StatusObject } from './resource.ts'
 import { oneLine } from './table.ts'
 
 export const wait: CliCommand = {
@@ -37,16 +36,13 @@ const POLL_MS = 2_000
 
 async function waitForResource(call: Invocation): Promise<number> {
   const { resource, name } = parseReference(call.operands, 'wait')
-  const { kind, plural } = resource
   const timeoutMs = timeoutOf(stringFlag(call, 'timeout') ?? '')
   const { kubernetes, namespace } = await call.connect()
   const { time, signal } = call
-  const apiResource = { apiVersion: API_VERSION, plural, namespace }
-  const label = `${kind} ${namespace}/${name}`
+  const label = `${resource.kind} ${namespace}/${name}`
   let printed = ''
   return poll({ time, signal, pauseMs: POLL_MS }, async ({ waitedMs }) => {
-    const object = await kubernetes.get(apiResource, name, StatusObject)
-    if (object === undefined) throw new CliError(`${label} not found`)
+    const object = await readResource(kubernetes, resource, { namespace, name })
     const { phase, message } = summarize(object)
     const line = `${label}  ${phase}  ${oneLine(message)}\n`
     if (line !== printed) call.print(line)

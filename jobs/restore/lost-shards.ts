@@ -6,6 +6,7 @@
  */
 import { isDeepStrictEqual } from 'node:util'
 import { EngineError, Rejected } from '../../crds/contract/errors.ts'
+import { LONG_CALL_TIMEOUT_SECONDS } from '../../crds/contract/limits.ts'
 import { isShardManifest, type ShardSnapshot } from '../../crds/contract/manifest.ts'
 import type { RestoreSpec } from '../../crds/restore.ts'
 import { EngineShards } from '../clients/engine/shards.ts'
@@ -153,6 +154,9 @@ async function restoreShard(
   return countPoints(name, { snapshot, node }, context)
 }
 
+/** A count reads the whole shard. */
+const COUNT_MS = LONG_CALL_TIMEOUT_SECONDS * 1000
+
 /** Clients may write as soon as the shard is Active, so another number is noted and not a failure. */
 async function countPoints(
   name: string,
@@ -161,7 +165,8 @@ async function countPoints(
 ): Promise<number> {
   const { shardId: shard, pointsCount: recorded } = snapshot
   const engine = new EngineShards(engineOn(context, node))
-  const count = await retryTransient(context, () => engine.count(name, shard, context.tools.signal))
+  const options = { signal: context.tools.signal, timeoutMs: COUNT_MS }
+  const count = await retryTransient(context, () => engine.countPoints(name, shard, options))
   if (recorded === undefined || count === recorded) return count
   if (count === 0) {
     throw new EngineError(

@@ -8,7 +8,7 @@
 import { Type, type Static } from '@sinclair/typebox'
 import type { Kubernetes } from '../../jobs/clients/kubernetes/client.ts'
 import { controllerName } from '../controllers.ts'
-import { compositeControllers } from '../ports/api-resources.ts'
+import { compositeControllers } from '../../jobs/clients/kubernetes/api-resources.ts'
 import type { Log } from '../runtime.ts'
 
 const Webhook = Type.Object({

@@ -7,7 +7,7 @@ import { randomBytes, X509Certificate } from 'node:crypto'
 import { KubernetesError } from '../../crds/contract/errors.ts'
 import { Secret } from '../../crds/kubernetes.ts'
 import type { Kubernetes } from '../../jobs/clients/kubernetes/client.ts'
-import { secrets } from '../ports/api-resources.ts'
+import { secrets } from '../../jobs/clients/kubernetes/api-resources.ts'
 import { createOrReplace } from '../ports/common.ts'
 import { newAuthority, type KeyPair } from './certificates.ts'
 

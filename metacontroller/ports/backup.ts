@@ -19,7 +19,8 @@ import type { Bucket } from '../../jobs/clients/s3/bucket.ts'
 import { parseCredentials } from '../../jobs/clients/s3/credentials.ts'
 import type { Clock } from '../../jobs/clock.ts'
 import type { OnCall } from '../metrics/instrumented-clients.ts'
-import { backups, backupSchedules, inNamespaces, namespaces, restores } from './api-resources.ts'
+import { inNamespaces, namespaces } from '../../jobs/clients/kubernetes/api-resources.ts'
+import { backups, backupSchedules, restores } from './api-resources.ts'
 import { purge } from './backup-purge.ts'
 import {
   dataJobPorts,

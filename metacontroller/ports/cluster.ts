@@ -18,7 +18,15 @@ import type { ClusterStatus } from '../../jobs/clients/engine/responses.ts'
 import type { Kubernetes } from '../../jobs/clients/kubernetes/client.ts'
 import type { Log } from '../runtime.ts'
 import type { MarkableCluster } from '../startup-upgrades.ts'
-import { clusters, configMaps, crds, inNamespaces, jobs, pods, secrets } from './api-resources.ts'
+import {
+  configMaps,
+  crds,
+  inNamespaces,
+  jobs,
+  pods,
+  secrets,
+} from '../../jobs/clients/kubernetes/api-resources.ts'
+import { clusters } from './api-resources.ts'
 import { createOrReplace, commonPorts, hasStatus, leasePorts, listActiveJobs } from './common.ts'
 import { engineClient, type EngineDependencies } from './engine-client.ts'
 import { ttlCache } from './ttl-cache.ts'

@@ -29,15 +29,14 @@ import {
 } from '../../jobs/clients/kubernetes/client.ts'
 import type { Log } from '../runtime.ts'
 import {
-  backups,
-  clusters,
   jobs,
   leases,
   namespaces,
   secrets,
   statefulSets,
   type ApiResourceFn,
-} from './api-resources.ts'
+} from '../../jobs/clients/kubernetes/api-resources.ts'
+import { backups, clusters } from './api-resources.ts'
 import { eventWriter } from './events.ts'
 
 export interface CommonDependencies {

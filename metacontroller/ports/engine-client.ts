@@ -25,7 +25,7 @@ import {
 } from '../../jobs/clients/http/address-guard.ts'
 import type { Kubernetes } from '../../jobs/clients/kubernetes/client.ts'
 import { instrumentedTransport, type OnCall } from '../metrics/instrumented-clients.ts'
-import { services } from './api-resources.ts'
+import { services } from '../../jobs/clients/kubernetes/api-resources.ts'
 import { ttlCache } from './ttl-cache.ts'
 
 const Service = Type.Object({

@@ -4,7 +4,7 @@ import { KubernetesError } from '../../crds/contract/errors.ts'
 import type { KubernetesEvent } from '../../crds/kubernetes.ts'
 import { MANAGED_BY } from '../../crds/contract/names.ts'
 import type { Kubernetes } from '../../jobs/clients/kubernetes/client.ts'
-import { events } from './api-resources.ts'
+import { events } from '../../jobs/clients/kubernetes/api-resources.ts'
 import type { Log } from '../runtime.ts'
 
 /** Per resource. The installation of a cluster fits, and the removal of a node right after it. */

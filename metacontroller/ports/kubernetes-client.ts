@@ -13,7 +13,7 @@ import { secondsSince } from '../../hooks/conditions.ts'
 import type { ApiAccess, ApiResource, ListSelector } from '../../jobs/clients/kubernetes/client.ts'
 import { hasStatus } from './common.ts'
 import { InstrumentedKubernetes, type OnCall } from '../metrics/instrumented-clients.ts'
-import { namespaces } from './api-resources.ts'
+import { namespaces } from '../../jobs/clients/kubernetes/api-resources.ts'
 
 /**
  * A namespace counts as empty this long after its deletion: by then the pods of its Jobs have

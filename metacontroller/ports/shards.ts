@@ -8,6 +8,7 @@ import type { Connection } from '../../crds/contract/connection.ts'
 import { KubernetesError } from '../../crds/contract/errors.ts'
 import { claimName, LABELS, releaseName, REVISION_LABEL } from '../../crds/contract/names.ts'
 import { AnyObject, Pod } from '../../crds/kubernetes.ts'
+import { isUpdating } from '../../crds/stateful-set.ts'
 import { parseQuantity } from '../../crds/units.ts'
 import type {
   NodeFacts,
@@ -37,7 +38,12 @@ import type { ClusterView } from '../../jobs/cluster/shards/view.ts'
 import type { CollectionFacts } from '../../jobs/clients/engine/shards.ts'
 import type { Kubernetes } from '../../jobs/clients/kubernetes/client.ts'
 import { mapConcurrently } from '../../jobs/concurrency.ts'
-import { backups, kubernetesNodes, persistentVolumeClaims, pods } from './api-resources.ts'
+import {
+  kubernetesNodes,
+  persistentVolumeClaims,
+  pods,
+} from '../../jobs/clients/kubernetes/api-resources.ts'
+import { backups } from './api-resources.ts'
 import { hasStatus, listOrEmpty } from './common.ts'
 import { engineClient, type EngineDependencies } from './engine-client.ts'
 import { ttlCache } from './ttl-cache.ts'
@@ -127,17 +133,16 @@ async function observe(
   { query, nodes, memory }: Observation,
   signal: AbortSignal,
 ): Promise<ClusterView> {
-  const { connection, volumeBytes } = query
-  const comparesCounts = isUpdating(query)
+  const { connection, volumeBytes, statefulSet } = query
   const options = {
-    ...{ nodes: connection.replicas, zones: zonesOf(nodes), volumeBytes, memory, comparesCounts },
+    nodes: connection.replicas,
+    zones: zonesOf(nodes),
+    volumeBytes,
+    memory,
+    comparesCounts: statefulSet !== undefined && isUpdating(statefulSet),
   }
   const engineForPod = (ordinal: number) => engineClient(dependencies, connection, ordinal)
   return observeShards(options, engineForPod, signal)
-}
-
-function isUpdating({ statefulSet }: ShardsQuery): boolean {
-  return statefulSet?.status?.currentRevision !== statefulSet?.status?.updateRevision
 }
 
 /** With the update of the pods, read once the nodes have answered. */

@@ -4,7 +4,7 @@
  */
 import { Type, type Static } from '@sinclair/typebox'
 import { EngineError } from '../../../crds/contract/errors.ts'
-import { CREATE_TIMEOUT_SECONDS, LONG_CALL_TIMEOUT_SECONDS } from '../../../crds/contract/limits.ts'
+import { CREATE_TIMEOUT_SECONDS } from '../../../crds/contract/limits.ts'
 import type { Engine } from './client.ts'
 import { BooleanResult } from './responses.ts'
 import { estimateBytes, LocalShard } from './statistics.ts'
@@ -12,7 +12,6 @@ import { collectionPath } from './transport.ts'
 
 /** Limit for a read: a node that takes longer does not answer. */
 const READ_MS = 10_000
-const LONG_CALL_MS = LONG_CALL_TIMEOUT_SECONDS * 1000
 const TELEMETRY_SECONDS = 10
 /** The engine answers when its own limit expires; the client must still be waiting then. */
 const CONSENSUS_CALL_MS = (CREATE_TIMEOUT_SECONDS + 5) * 1000
@@ -174,13 +173,6 @@ export class EngineShards {
     )
   }
 
-  /** Exact number of points of the replica of this shard on this node. */
-  async count(collection: string, shard: number, signal?: AbortSignal): Promise<number> {
-    const path = `${collectionPath(collection)}/shards/${shard}/points/count`
-    const options = { body: { exact: true }, signal, timeoutMs: LONG_CALL_MS }
-    return (await this.#engine.call('POST', path, Count, options)).count
-  }
-
   /** Whether the replica of this shard on this node can be read. */
   async isReadable(collection: string, shard: number, signal?: AbortSignal): Promise<boolean> {
     const path = `${collectionPath(collection)}/shards/${shard}/points/count`
@@ -195,9 +187,13 @@ export class EngineShards {
   }
 
   /** Exact number of points of the replica on this node. */
-  async countPoints(collection: string, shard: number, signal?: AbortSignal): Promise<number> {
+  async countPoints(
+    collection: string,
+    shard: number,
+    { signal, timeoutMs = READ_MS }: { signal?: AbortSignal | undefined; timeoutMs?: number } = {},
+  ): Promise<number> {
     const path = `${collectionPath(collection)}/shards/${shard}/points/count`
-    const options = { body: { exact: true }, signal, timeoutMs: READ_MS }
+    const options = { body: { exact: true }, signal, timeoutMs }
     return (await this.#engine.call('POST', path, Count, options)).count
   }
 

@@ -233,7 +233,7 @@ async function findDifference(
   const counts = await Promise.all(
     owners.map(async ({ ordinal, engine }) => ({
       ordinal,
-      count: await engine.countPoints(name, id, signal).catch(ignoreEngineError),
+      count: await engine.countPoints(name, id, { signal }).catch(ignoreEngineError),
     })),
   )
   if (new Set(counts.map(({ count }) => count)).size === 1 && counts[0]?.count !== undefined) {

@@ -6,15 +6,21 @@
 import type { ShardsPlan } from '../../../crds/contract/shards-job.ts'
 import { claimName, LABELS } from '../../../crds/contract/names.ts'
 import { AnyObject, Pod, StatefulSet } from '../../../crds/kubernetes.ts'
+import { isReady, isStable } from '../../../crds/stateful-set.ts'
+import {
+  persistentVolumeClaims,
+  pods,
+  statefulSets,
+} from '../../clients/kubernetes/api-resources.ts'
 import type { Dependencies } from '../../dependencies.ts'
 
 export type RemovalPlan = Pick<ShardsPlan, 'namespace' | 'release' | 'onScaleIn'>
 
 export function readStatefulSet(
-  { namespace, release }: RemovalPlan,
+  { namespace, release }: Pick<RemovalPlan, 'namespace' | 'release'>,
   { kubernetes }: Pick<Dependencies, 'kubernetes'>,
 ): Promise<StatefulSet | undefined> {
-  return kubernetes.get({ ...STATEFUL_SETS, namespace }, release, StatefulSet)
+  return kubernetes.get(statefulSets(namespace), release, StatefulSet)
 }
 
 /**
@@ -31,16 +37,16 @@ export async function scaleDown(
   if (set?.spec.replicas !== nodes + 1) return
   const { namespace, release } = plan
   for (const name of claimNames(plan, set, nodes)) {
-    const claim = await tools.kubernetes.get({ ...CLAIMS, namespace }, name, AnyObject)
+    const claim = await tools.kubernetes.get(persistentVolumeClaims(namespace), name, AnyObject)
     if (claim?.metadata.uid === undefined) continue
     const metadata = {
       uid: claim.metadata.uid,
       labels: { [LABELS.removedPeer]: String(nodes) },
     }
-    await tools.kubernetes.patch({ ...CLAIMS, namespace }, name, { metadata })
+    await tools.kubernetes.patch(persistentVolumeClaims(namespace), name, { metadata })
   }
   const { resourceVersion } = set.metadata
-  const scale = { ...STATEFUL_SETS, namespace, subresource: 'scale' }
+  const scale = { ...statefulSets(namespace), subresource: 'scale' }
   const metadata = resourceVersion === undefined ? {} : { metadata: { resourceVersion } }
   await tools.kubernetes.patch(scale, release, { ...metadata, spec: { replicas: nodes } })
   tools.log.info({ statefulSet: release, replicas: nodes }, 'removed a node')
@@ -56,17 +62,15 @@ export async function finishRemoval(
   const set = await readStatefulSet(plan, tools)
   // The pod is required again, or was not removed: its volume is in use.
   if (set === undefined || (set.spec.replicas ?? 1) > ordinal) return true
-  const pods = { apiVersion: 'v1', plural: 'pods', namespace }
-  if ((await tools.kubernetes.get(pods, podName(plan, ordinal), AnyObject)) !== undefined) {
-    return false
-  }
+  const pod = await tools.kubernetes.get(pods(namespace), podName(plan, ordinal), AnyObject)
+  if (pod !== undefined) return false
   if (plan.onScaleIn === 'Keep') return true
   for (const name of claimNames(plan, set, ordinal)) {
-    const claim = await tools.kubernetes.get({ ...CLAIMS, namespace }, name, AnyObject)
+    const claim = await tools.kubernetes.get(persistentVolumeClaims(namespace), name, AnyObject)
     const { uid, labels } = claim?.metadata ?? {}
     // Only a claim that this operator has marked: any other one is not known to be of a removed node.
     if (uid === undefined || labels?.[LABELS.removedPeer] !== String(ordinal)) continue
-    await tools.kubernetes.delete({ ...CLAIMS, namespace }, name, { uid })
+    await tools.kubernetes.delete(persistentVolumeClaims(namespace), name, { uid })
     tools.log.info({ claim: name }, 'deleted the volume claim of a removed node')
   }
   return true
@@ -81,12 +85,12 @@ export async function restartFailedPod(
   plan: RemovalPlan,
   tools: Pick<Dependencies, 'kubernetes' | 'log'>,
 ): Promise<void> {
-  const pods = { apiVersion: 'v1', plural: 'pods', namespace: plan.namespace }
+  const apiResource = pods(plan.namespace)
   const name = podName(plan, ordinal)
-  const pod = await tools.kubernetes.get(pods, name, Pod)
+  const pod = await tools.kubernetes.get(apiResource, name, Pod)
   if (pod?.metadata.uid === undefined || isReady(pod)) return
   tools.log.info({ pod: name }, 'deleting a pod that can join the cluster now')
-  await tools.kubernetes.delete(pods, name, { uid: pod.metadata.uid })
+  await tools.kubernetes.delete(apiResource, name, { uid: pod.metadata.uid })
 }
 
 /** Whether the pod of a node is ready and is not about to stop. */
@@ -95,13 +99,8 @@ export async function isPodStable(
   plan: RemovalPlan,
   { kubernetes }: Pick<Dependencies, 'kubernetes'>,
 ): Promise<boolean> {
-  const pods = { apiVersion: 'v1', plural: 'pods', namespace: plan.namespace }
-  const pod = await kubernetes.get(pods, podName(plan, ordinal), Pod)
-  return pod !== undefined && pod.metadata.deletionTimestamp === undefined && isReady(pod)
+  return isStable(await kubernetes.get(pods(plan.namespace), podName(plan, ordinal), Pod))
 }
-
-export const STATEFUL_SETS = { apiVersion: 'apps/v1', plural: 'statefulsets' }
-const CLAIMS = { apiVersion: 'v1', plural: 'persistentvolumeclaims' }
 
 export function podName({ release }: Pick<RemovalPlan, 'release'>, ordinal: number): string {
   return `${release}-${ordinal}`
@@ -110,11 +109,5 @@ export function podName({ release }: Pick<RemovalPlan, 'release'>, ordinal: numb
 function claimNames({ release }: RemovalPlan, { spec }: StatefulSet, ordinal: number): string[] {
   return (spec.volumeClaimTemplates ?? []).map(({ metadata }) =>
     claimName(metadata.name, release, ordinal),
-  )
-}
-
-export function isReady({ status }: Pod): boolean {
-  return (status?.conditions ?? []).some(
-    (condition) => condition.type === 'Ready' && condition.status === 'True',
   )
 }

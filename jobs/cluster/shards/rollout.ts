@@ -1,16 +1,14 @@
 /** The rolling update of a StatefulSet: which pods have the new template, and the partition. */
 import { REVISION_LABEL } from '../../../crds/contract/names.ts'
 import { Pod, type StatefulSet } from '../../../crds/kubernetes.ts'
+import { isStable, partitionOf } from '../../../crds/stateful-set.ts'
+import { pods, statefulSets } from '../../clients/kubernetes/api-resources.ts'
 import { mapConcurrently } from '../../concurrency.ts'
 import type { Dependencies } from '../../dependencies.ts'
-import { isReady, podName, readStatefulSet, STATEFUL_SETS, type RemovalPlan } from './removal.ts'
+import { podName, readStatefulSet, type RemovalPlan } from './removal.ts'
 import type { ClusterView, UpdateView } from './view.ts'
 
 const CONCURRENCY = 10
-
-export function partitionOf({ spec }: StatefulSet): number {
-  return spec.updateStrategy?.rollingUpdate?.partition ?? 0
-}
 
 /** The view of the nodes with the update that is in progress, if there is one. */
 export function withUpdate(
@@ -34,25 +32,21 @@ export function withUpdate(
  * template when it is created.
  */
 export function updateView(
-  { spec, status, metadata: { generation = 0 } }: StatefulSet,
+  set: StatefulSet,
   podOf: (ordinal: number) => Pod | undefined,
 ): UpdateView | undefined {
-  const revision = status?.updateRevision
+  const { currentRevision, updateRevision: revision } = set.status ?? {}
   if (revision === undefined) return undefined
-  const ordinals = Array.from({ length: spec.replicas ?? 1 }, (_, ordinal) => ordinal)
+  const ordinals = ordinalsOf(set)
   const isCurrent = (ordinal: number) =>
     podOf(ordinal)?.metadata.labels?.[REVISION_LABEL] === revision
-  const isStable = (ordinal: number) => {
-    const pod = podOf(ordinal)
-    return pod !== undefined && pod.metadata.deletionTimestamp === undefined && isReady(pod)
-  }
   const view = {
-    generation,
-    partition: spec.updateStrategy?.rollingUpdate?.partition ?? 0,
+    generation: set.metadata.generation ?? 0,
+    partition: partitionOf(set),
     outdated: ordinals.filter((ordinal) => podOf(ordinal) !== undefined && !isCurrent(ordinal)),
-    unready: ordinals.filter((ordinal) => !isStable(ordinal)),
+    unready: ordinals.filter((ordinal) => !isStable(podOf(ordinal))),
   }
-  const isComplete = view.outdated.length === 0 && status?.currentRevision === revision
+  const isComplete = view.outdated.length === 0 && currentRevision === revision
   return isComplete ? undefined : view
 }
 
@@ -62,11 +56,13 @@ export function readPods(
   plan: Pick<RemovalPlan, 'namespace' | 'release'>,
   { kubernetes }: Pick<Dependencies, 'kubernetes'>,
 ): Promise<(Pod | undefined)[]> {
-  const pods = { apiVersion: 'v1', plural: 'pods', namespace: plan.namespace }
-  const ordinals = Array.from({ length: set.spec.replicas ?? 1 }, (_, ordinal) => ordinal)
-  return mapConcurrently(ordinals, CONCURRENCY, (ordinal) =>
-    kubernetes.get(pods, podName(plan, ordinal), Pod),
+  return mapConcurrently(ordinalsOf(set), CONCURRENCY, (ordinal) =>
+    kubernetes.get(pods(plan.namespace), podName(plan, ordinal), Pod),
   )
+}
+
+function ordinalsOf({ spec }: StatefulSet): number[] {
+  return Array.from({ length: spec.replicas ?? 1 }, (_, ordinal) => ordinal)
 }
 
 /**
@@ -82,7 +78,7 @@ export async function releaseNode(
   const set = await readStatefulSet(plan, tools)
   if (set?.metadata.generation !== generation || partitionOf(set) <= ordinal) return
   const { resourceVersion, uid } = set.metadata
-  await tools.kubernetes.patch({ ...STATEFUL_SETS, namespace: plan.namespace }, plan.release, {
+  await tools.kubernetes.patch(statefulSets(plan.namespace), plan.release, {
     metadata: { ...(uid !== undefined && { uid }), resourceVersion },
     spec: { updateStrategy: { type: 'RollingUpdate', rollingUpdate: { partition: ordinal } } },
   })

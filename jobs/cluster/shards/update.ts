@@ -3,6 +3,7 @@
  * on, so a node is released when the partition is lowered to it. The order is that of StatefulSets,
  * from the highest ordinal down, whichever node is the leader.
  */
+import { formatAcceptHint } from '../../../crds/contract/job.ts'
 import {
   activeElsewhere,
   activeHolders,
@@ -16,7 +17,7 @@ import { SELF_REPAIR_SECONDS } from './repair.ts'
 import { planned, refused, transferInProgress, type Plan } from './step.ts'
 import type { ClusterView, DesiredShards, Obstruction, PeerView, UpdateView } from './view.ts'
 
-const ACCEPT_HINT = 'accept the risk with the annotation vec-operator.dev/accept-risk: last-copy'
+const ACCEPT_HINT = formatAcceptHint('last-copy')
 
 /** The next node to update, or why none can be updated now. */
 export function updateNodes(view: ClusterView, desired: DesiredShards): Plan | undefined {

@@ -1,0 +1,30 @@
+/** API resource of each kind of Kubernetes object; without a namespace it covers all namespaces. */
+import type { ApiResource } from './client.ts'
+
+export type ApiResourceFn = (namespace?: string) => ApiResource
+
+export const namespaces = apiResource('v1', 'namespaces')
+export const pods = apiResource('v1', 'pods')
+export const persistentVolumeClaims = apiResource('v1', 'persistentvolumeclaims')
+export const kubernetesNodes = apiResource('v1', 'nodes')
+export const services = apiResource('v1', 'services')
+export const configMaps = apiResource('v1', 'configmaps')
+export const secrets = apiResource('v1', 'secrets')
+export const events = apiResource('v1', 'events')
+export const jobs = apiResource('batch/v1', 'jobs')
+export const statefulSets = apiResource('apps/v1', 'statefulsets')
+export const leases = apiResource('coordination.k8s.io/v1', 'leases')
+export const crds = apiResource('apiextensions.k8s.io/v1', 'customresourcedefinitions')
+export const compositeControllers = apiResource(
+  'metacontroller.k8s.io/v1alpha1',
+  'compositecontrollers',
+)
+
+/** One API resource per served namespace, or a single one if all namespaces are served. */
+export function inNamespaces(resource: ApiResourceFn, namespaces: string[]): ApiResource[] {
+  return namespaces.length === 0 ? [resource()] : namespaces.map((namespace) => resource(namespace))
+}
+
+export function apiResource(apiVersion: string, plural: string): ApiResourceFn {
+  return (namespace) => ({ apiVersion, plural, ...(namespace !== undefined && { namespace }) })
+}
