@@ -59,7 +59,7 @@ const spec = Type.Object(
     ...backupContent,
     suspend: Type.Boolean({
       default: false,
-      description: 'No backup is made; retention goes on.',
+      description: 'No backup is created; retention continues.',
     }),
     concurrencyPolicy: Enum(['Allow', 'Forbid', 'Replace'], {
       default: 'Forbid',

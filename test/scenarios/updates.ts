@@ -116,7 +116,7 @@ const nodeByNode: Scenario = {
 
 const lastReplica: Scenario = {
   title:
-    'H6: an update stops before the last replica of a shard, and goes on once there is another',
+    'H6: an update stops before the last replica of a shard, and continues once there is another',
   async run(world, t) {
     const namespace = await world.namespace('last-replica')
     const healing = { replicas: false }

@@ -190,7 +190,7 @@ t.test('a backup is active until it is Completed or Failed', async (t) => {
   t.ok(isActive(backup('2026-03-01T11:00:00Z', {})), 'it has no status yet')
 })
 
-t.test('no backup is created for a hibernated cluster; retention goes on', async (t) => {
+t.test('no backup is created for a hibernated cluster; retention continues', async (t) => {
   const hibernated = cluster({ status: { phase: 'Hibernated' } })
   const decision = decide(observed({}, { cluster: hibernated }), NOON)
   t.equal(decision.create, undefined)

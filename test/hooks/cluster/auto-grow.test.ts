@@ -92,7 +92,7 @@ t.test('one step at a time: the next one follows when every volume has grown', a
     '13Gi',
   )
   const jobs = [helmJob({ run: 2 })]
-  t.equal(plannedSize({ autoGrow: QUARTER, parts: { jobs } }), undefined, 'not beside a Job')
+  t.equal(plannedSize({ autoGrow: QUARTER, parts: { jobs } }), undefined, 'not while a Job runs')
   const { shards: _, ...unasked } = observedWith({ autoGrow: QUARTER, planned: '13Gi' })
   t.equal(sync(unasked, context).status.volumeSize, '13Gi')
 })

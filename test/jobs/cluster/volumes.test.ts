@@ -206,7 +206,7 @@ const BLOCKED = {
     message:
       'spec.persistence.size: 10Gi -> 5Gi: a volume cannot be made smaller: set spec.persistence.size to 10Gi',
   },
-  'a smaller size of the snapshot volumes beside a greater one of the others': {
+  'a smaller size of the snapshot volumes and a larger one of the data volumes': {
     sizes: { data: '20Gi', snapshots: '1Gi' },
     expandable: true,
     message:

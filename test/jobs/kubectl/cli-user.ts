@@ -5,6 +5,8 @@ import type { Test } from 'tap'
 import { main } from '../../../jobs/main.ts'
 import { jobLog } from '../../../jobs/log.ts'
 import type { EmbeddedApi } from '../../world/api/server.ts'
+import { running } from '../../scenarios/scenario.ts'
+import type { World } from '../../world/world.ts'
 import { instantClock } from '../job-world.ts'
 
 export interface CliOutput {
@@ -31,6 +33,18 @@ export async function runCommand(
     printError: (text) => (err += text),
   })
   return { code, out, err }
+}
+
+/** Waits for a VecCluster with an API key from a Secret of the user. */
+export async function runningWithKey(
+  world: World,
+  { namespace, name, replicas = 1 }: { namespace: string; name: string; replicas?: number },
+  key: string,
+): Promise<void> {
+  const secretRef = { name: 'own-key', key: 'key' }
+  const metadata = { namespace, name: secretRef.name }
+  await world.apply({ apiVersion: 'v1', kind: 'Secret', metadata, stringData: { key } })
+  await running(world, namespace, name, { replicas, apiKey: { secretRef } })
 }
 
 /** A user whose kubeconfig names this API and a namespace. */

@@ -4,14 +4,9 @@ import { API_VERSION } from '../../../crds/contract/names.ts'
 import { EXIT_CODES } from '../../../jobs/kubectl/command.ts'
 import { formatStatus, type StatusReport } from '../../../jobs/kubectl/status.ts'
 import { backupResource } from '../../scenarios/backup-parts.ts'
-import {
-  clusterManifest,
-  clusterReference,
-  running,
-  untilReason,
-} from '../../scenarios/scenario.ts'
+import { clusterManifest, clusterReference, untilReason } from '../../scenarios/scenario.ts'
 import { startEmbeddedWorld } from '../../world/embedded.ts'
-import { cliFor } from './cli-user.ts'
+import { cliFor, runningWithKey } from './cli-user.ts'
 
 const world = await startEmbeddedWorld()
 t.teardown(() => world.close())
@@ -20,16 +15,7 @@ const bucket = await world.bucket(namespace)
 const type = cliFor(t, world.api, namespace)
 const KEY = 'the-key-that-must-stay-secret-1234567890'
 
-await world.apply({
-  apiVersion: 'v1',
-  kind: 'Secret',
-  metadata: { name: 'own-key', namespace },
-  stringData: { key: KEY },
-})
-await running(world, namespace, 'docs', {
-  replicas: 2,
-  apiKey: { secretRef: { name: 'own-key', key: 'key' } },
-})
+await runningWithKey(world, { namespace, name: 'docs', replicas: 2 }, KEY)
 const books = { apiVersion: API_VERSION, kind: 'VecCollection', namespace, name: 'books' }
 await world.apply({
   apiVersion: API_VERSION,

@@ -8,9 +8,9 @@ import type { StatusObject } from '../../../jobs/kubectl/resource.ts'
 import { redact } from '../../../jobs/kubectl/support-bundle.ts'
 import { judge } from '../../../jobs/kubectl/wait.ts'
 import { backupResource, fill, untilEnded } from '../../scenarios/backup-parts.ts'
-import { clusterManifest, running } from '../../scenarios/scenario.ts'
+import { clusterManifest } from '../../scenarios/scenario.ts'
 import { startEmbeddedWorld } from '../../world/embedded.ts'
-import { cliFor } from './cli-user.ts'
+import { cliFor, runningWithKey } from './cli-user.ts'
 
 const world = await startEmbeddedWorld()
 t.teardown(() => world.close())
@@ -19,13 +19,7 @@ const bucket = await world.bucket(namespace)
 const type = cliFor(t, world.api, namespace)
 const KEY = 'the-key-that-must-stay-secret-1234567890'
 
-await world.apply({
-  apiVersion: 'v1',
-  kind: 'Secret',
-  metadata: { name: 'own-key', namespace },
-  stringData: { key: KEY },
-})
-await running(world, namespace, 'a', { apiKey: { secretRef: { name: 'own-key', key: 'key' } } })
+await runningWithKey(world, { namespace, name: 'a' }, KEY)
 
 /** A resource of generation 2. */
 function object(status: object, metadata: object = {}): StatusObject {

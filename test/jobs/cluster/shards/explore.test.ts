@@ -16,6 +16,7 @@ import {
   replaceReleased,
   start,
   stop,
+  THREE_NODES,
   type Model,
 } from './model.ts'
 
@@ -48,12 +49,8 @@ const WORLDS: World[] = [
   {
     title: 'scale-in from three nodes to two',
     model: {
-      pods: 3,
-      peers: peers(3),
+      ...THREE_NODES,
       shards: { 'docs/0': { 1: 'Active', 3: 'Active' }, 'docs/1': { 2: 'Active', 3: 'Active' } },
-      transfers: {},
-      factor: 2,
-      moves: [],
     },
     desired: { ...DESIRED, nodes: 2 },
     failures: 3,
@@ -62,12 +59,9 @@ const WORLDS: World[] = [
   {
     title: 'scale-in by two nodes with single replicas',
     model: {
-      pods: 3,
-      peers: peers(3),
+      ...THREE_NODES,
       shards: { 'docs/0': { 2: 'Active' }, 'docs/1': { 3: 'Active' }, 'docs/2': { 1: 'Active' } },
-      transfers: {},
       factor: 1,
-      moves: [],
     },
     desired: { ...DESIRED, nodes: 1, maxTransfers: 2 },
     failures: 3,
@@ -104,16 +98,12 @@ const WORLDS: World[] = [
   {
     title: 'scale-out with balance',
     model: {
-      pods: 3,
-      peers: peers(3),
+      ...THREE_NODES,
       shards: {
         'docs/0': { 1: 'Active', 2: 'Active' },
         'docs/1': { 1: 'Active', 2: 'Active' },
         'docs/2': { 1: 'Active', 2: 'Active' },
       },
-      transfers: {},
-      factor: 2,
-      moves: [],
     },
     desired: { ...DESIRED, balance: true, maxTransfers: 2 },
     failures: 1,
@@ -122,17 +112,13 @@ const WORLDS: World[] = [
   {
     title: 'replicas that are missing, Dead, Incomplete and Unreadable',
     model: {
-      pods: 3,
-      peers: peers(3),
+      ...THREE_NODES,
       shards: {
         'docs/0': { 1: 'Active' },
         'docs/1': { 1: 'Dead', 2: 'Active' },
         'docs/2': { 2: 'Incomplete', 3: 'Active' },
         'docs/3': { 3: 'Unreadable', 1: 'Active' },
       },
-      transfers: {},
-      factor: 2,
-      moves: [],
     },
     desired: DESIRED,
     failures: 1,
@@ -141,12 +127,9 @@ const WORLDS: World[] = [
   {
     title: 'a lost node whose replicas are Active elsewhere',
     model: {
-      pods: 3,
+      ...THREE_NODES,
       peers: { ...peers(2), 3: { ordinal: 2, isUp: false }, 4: { ordinal: 2, isUp: true } },
       shards: { 'docs/0': { 1: 'Active', 3: 'Active' }, 'docs/1': { 2: 'Active', 3: 'Active' } },
-      transfers: {},
-      factor: 2,
-      moves: [],
     },
     desired: { ...DESIRED, lost: [3] },
     failures: 1,
@@ -155,12 +138,9 @@ const WORLDS: World[] = [
   {
     title: 'a lost node with the last replica of a shard',
     model: {
-      pods: 3,
+      ...THREE_NODES,
       peers: { ...peers(2), 3: { ordinal: 2, isUp: false }, 4: { ordinal: 2, isUp: true } },
       shards: { 'docs/0': { 1: 'Active', 3: 'Active' }, 'docs/1': { 3: 'Active' } },
-      transfers: {},
-      factor: 2,
-      moves: [],
     },
     desired: { ...DESIRED, lost: [3] },
     failures: 1,
@@ -169,15 +149,11 @@ const WORLDS: World[] = [
   {
     title: 'an update of three nodes',
     model: {
-      pods: 3,
-      peers: peers(3),
+      ...THREE_NODES,
       shards: {
         'docs/0': { 1: 'Active', 2: 'Active' },
         'docs/1': { 2: 'Active', 3: 'Active' },
       },
-      transfers: {},
-      factor: 2,
-      moves: [],
       update: UPDATE,
     },
     desired: UPDATED,
@@ -187,12 +163,8 @@ const WORLDS: World[] = [
   {
     title: 'an update while replicas are missing and Dead',
     model: {
-      pods: 3,
-      peers: peers(3),
+      ...THREE_NODES,
       shards: { 'docs/0': { 1: 'Dead', 3: 'Active' }, 'docs/1': { 2: 'Active' } },
-      transfers: {},
-      factor: 2,
-      moves: [],
       update: UPDATE,
     },
     desired: UPDATED,
@@ -202,12 +174,8 @@ const WORLDS: World[] = [
   {
     title: 'an update while a replica is Dead and not repaired',
     model: {
-      pods: 3,
-      peers: peers(3),
+      ...THREE_NODES,
       shards: { 'docs/0': { 1: 'Dead', 2: 'Active' } },
-      transfers: {},
-      factor: 2,
-      moves: [],
       update: UPDATE,
     },
     desired: { ...UPDATED, repair: false },
@@ -218,12 +186,9 @@ const WORLDS: World[] = [
   {
     title: 'an update with single replicas',
     model: {
-      pods: 3,
-      peers: peers(3),
+      ...THREE_NODES,
       shards: { 'docs/0': { 1: 'Active' }, 'docs/1': { 3: 'Active' } },
-      transfers: {},
       factor: 1,
-      moves: [],
       update: UPDATE,
     },
     desired: UPDATED,
@@ -233,12 +198,9 @@ const WORLDS: World[] = [
   {
     title: 'an update that single replicas do not allow',
     model: {
-      pods: 3,
-      peers: peers(3),
+      ...THREE_NODES,
       shards: { 'docs/0': { 2: 'Active' } },
-      transfers: {},
       factor: 1,
-      moves: [],
       update: UPDATE,
     },
     desired: { ...UPDATED, update: { singleCopies: 'Refuse', allowsLastCopy: false } },
@@ -248,12 +210,9 @@ const WORLDS: World[] = [
   {
     title: 'an update of a cluster in which a node is down and stays down with the old template',
     model: {
-      pods: 3,
+      ...THREE_NODES,
       peers: { ...peers(2), 3: { ordinal: 2, isUp: false } },
       shards: { 'docs/0': { 1: 'Active', 3: 'Active' } },
-      transfers: {},
-      factor: 2,
-      moves: [],
       update: UPDATE,
     },
     desired: UPDATED,

@@ -35,6 +35,20 @@ export interface Model {
   update?: { partition: number; outdated: number[] }
 }
 
+/** Two shards with two replicas each, all Active. */
+export const THREE_NODES: Model = {
+  pods: 3,
+  peers: {
+    1: { ordinal: 0, isUp: true },
+    2: { ordinal: 1, isUp: true },
+    3: { ordinal: 2, isUp: true },
+  },
+  shards: { 'docs/0': { 1: 'Active', 2: 'Active' }, 'docs/1': { 2: 'Active', 3: 'Active' } },
+  transfers: {},
+  factor: 2,
+  moves: [],
+}
+
 export const DESIRED: DesiredShards = {
   nodes: 3,
   repair: true,

@@ -4,20 +4,7 @@ import { planShards } from '../../../../jobs/cluster/shards/plan.ts'
 import { planAll } from '../../../../jobs/cluster/shards/simulate.ts'
 import type { Plan } from '../../../../jobs/cluster/shards/step.ts'
 import type { ClusterView, DesiredShards } from '../../../../jobs/cluster/shards/view.ts'
-import { DESIRED, viewOf, type Model } from './model.ts'
-
-const MODEL: Model = {
-  pods: 3,
-  peers: {
-    1: { ordinal: 0, isUp: true },
-    2: { ordinal: 1, isUp: true },
-    3: { ordinal: 2, isUp: true },
-  },
-  shards: { 'docs/0': { 1: 'Active', 2: 'Active' }, 'docs/1': { 2: 'Active', 3: 'Active' } },
-  transfers: {},
-  factor: 2,
-  moves: [],
-}
+import { DESIRED, THREE_NODES, viewOf, type Model } from './model.ts'
 
 interface Case {
   title: string
@@ -107,7 +94,7 @@ const CASES: Case[] = [
   {
     title: 'a defective replica on a node that does not answer is left alone',
     model: {
-      peers: { ...MODEL.peers, 2: { ordinal: 1, isUp: false } },
+      peers: { ...THREE_NODES.peers, 2: { ordinal: 1, isUp: false } },
       shards: { 'docs/0': { 1: 'Active', 2: 'Dead' } },
     },
     plan: { is: 'done' },
@@ -232,13 +219,13 @@ const CASES: Case[] = [
   },
   {
     title: 'a drain waits for a node that does not answer',
-    model: { peers: { ...MODEL.peers, 1: { ordinal: 0, isUp: false } } },
+    model: { peers: { ...THREE_NODES.peers, 1: { ordinal: 0, isUp: false } } },
     desired: { nodes: 2 },
     plan: { is: 'waiting', purpose: 'scale-in', message: 'node 0 does not answer' },
   },
   {
     title: 'a lost node loses its replicas',
-    model: { peers: { ...MODEL.peers, 3: { ordinal: 2, isUp: false } } },
+    model: { peers: { ...THREE_NODES.peers, 3: { ordinal: 2, isUp: false } } },
     desired: { lost: [3] },
     plan: {
       is: 'step',
@@ -255,7 +242,7 @@ const CASES: Case[] = [
   {
     title: 'a lost node without replicas is removed from the consensus',
     model: {
-      peers: { ...MODEL.peers, 3: { ordinal: 2, isUp: false } },
+      peers: { ...THREE_NODES.peers, 3: { ordinal: 2, isUp: false } },
       shards: { 'docs/0': { 1: 'Active', 2: 'Active' } },
     },
     desired: { lost: [3] },
@@ -269,7 +256,7 @@ const CASES: Case[] = [
   {
     title: 'the last replica of a lost node is kept and named',
     model: {
-      peers: { ...MODEL.peers, 3: { ordinal: 2, isUp: false } },
+      peers: { ...THREE_NODES.peers, 3: { ordinal: 2, isUp: false } },
       shards: { 'docs/0': { 1: 'Active', 2: 'Active' }, 'docs/1': { 3: 'Active' } },
       factor: 1,
     },
@@ -296,7 +283,7 @@ const CASES: Case[] = [
   },
   {
     title: 'peers of pods that are long gone are removed once they hold nothing',
-    model: { peers: { ...MODEL.peers, 4: { ordinal: 3, isUp: false } } },
+    model: { peers: { ...THREE_NODES.peers, 4: { ordinal: 3, isUp: false } } },
     plan: {
       is: 'step',
       purpose: 'lost node',
@@ -307,7 +294,7 @@ const CASES: Case[] = [
   {
     title: 'peers of pods that are long gone lose replicas that are Active elsewhere',
     model: {
-      peers: { ...MODEL.peers, 4: { ordinal: 3, isUp: false } },
+      peers: { ...THREE_NODES.peers, 4: { ordinal: 3, isUp: false } },
       shards: { 'docs/0': { 4: 'Active' }, 'docs/1': { 1: 'Active', 2: 'Active', 4: 'Dead' } },
       factor: 1,
     },
@@ -321,7 +308,7 @@ const CASES: Case[] = [
   {
     title: 'peers of pods that are long gone keep the last replica of a shard',
     model: {
-      peers: { ...MODEL.peers, 4: { ordinal: 3, isUp: false } },
+      peers: { ...THREE_NODES.peers, 4: { ordinal: 3, isUp: false } },
       shards: { 'docs/0': { 4: 'Active' } },
       factor: 1,
     },
@@ -449,14 +436,14 @@ const CASES: Case[] = [
 
 for (const { title, model, view, desired, plan } of CASES) {
   t.test(title, (t) => {
-    const observed = { ...viewOf({ ...MODEL, ...model }), ...view }
+    const observed = { ...viewOf({ ...THREE_NODES, ...model }), ...view }
     t.strictSame(planShards(observed, { ...DESIRED, ...desired }), plan)
     t.end()
   })
 }
 
 t.test('a whole plan lists every step and the bytes it copies', (t) => {
-  const view = viewOf({ ...MODEL, shards: { 'docs/0': { 3: 'Active', 1: 'Active' } } })
+  const view = viewOf({ ...THREE_NODES, shards: { 'docs/0': { 3: 'Active', 1: 'Active' } } })
   t.strictSame(planAll(view, { ...DESIRED, nodes: 2 }), {
     steps: [
       {
@@ -481,7 +468,7 @@ t.test('a whole plan repairs each defective replica once', (t) => {
   const shards = {
     'docs/0': { 1: 'Active' as const, 2: 'Dead' as const, 3: 'Incomplete' as const },
   }
-  const { steps, end } = planAll(viewOf({ ...MODEL, shards }), DESIRED)
+  const { steps, end } = planAll(viewOf({ ...THREE_NODES, shards }), DESIRED)
   t.strictSame(
     steps.map(({ step }) => step),
     [
@@ -496,7 +483,7 @@ t.test('a whole plan repairs each defective replica once', (t) => {
 t.test('a difference of exactly 1.2 times a shard is accepted', (t) => {
   const view = viewOf(
     {
-      ...MODEL,
+      ...THREE_NODES,
       pods: 2,
       peers: { 1: { ordinal: 0, isUp: true }, 2: { ordinal: 1, isUp: true } },
       shards: { 'docs/0': { 1: 'Active' }, 'docs/1': { 1: 'Active' } },

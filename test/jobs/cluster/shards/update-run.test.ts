@@ -72,7 +72,7 @@ t.test('a node with the last Active replica is not released', async (t) => {
   t.strictSame(await world.rollout(), { partition: 0, revisions: Array(3).fill('rev-2') })
 })
 
-t.test('a Dead replica is waited for and repaired, and then the update goes on', async (t) => {
+t.test('a Dead replica is waited for and repaired, and then the update continues', async (t) => {
   const world = await shardsWorld(t, { nodes: 3, shards: 3 })
   const shard = world.shard(1)
   const dead = shard.peers.find((peer) => peer !== world.peer(2)) ?? 0

@@ -9,20 +9,7 @@ import type {
   DesiredShards,
   UpdateView,
 } from '../../../../jobs/cluster/shards/view.ts'
-import { DESIRED, viewOf, type Model } from './model.ts'
-
-const MODEL: Model = {
-  pods: 3,
-  peers: {
-    1: { ordinal: 0, isUp: true },
-    2: { ordinal: 1, isUp: true },
-    3: { ordinal: 2, isUp: true },
-  },
-  shards: { 'docs/0': { 1: 'Active', 2: 'Active' }, 'docs/1': { 2: 'Active', 3: 'Active' } },
-  transfers: {},
-  factor: 2,
-  moves: [],
-}
+import { DESIRED, THREE_NODES, viewOf, type Model } from './model.ts'
 
 const UPDATE: UpdateView = { generation: 4, partition: 3, outdated: [0, 1, 2], unready: [] }
 const LAST_NODE: UpdateView = { ...UPDATE, partition: 2, outdated: [0, 1] }
@@ -45,7 +32,7 @@ const waiting = (message: string): Plan => ({ is: 'waiting', purpose: 'update', 
 const refused = (reason: string, message: string): Plan => ({ is: 'refused', reason, message })
 
 const down = (ordinal: number): Partial<Model> => ({
-  peers: { ...MODEL.peers, [ordinal + 1]: { ordinal, isUp: false } },
+  peers: { ...THREE_NODES.peers, [ordinal + 1]: { ordinal, isUp: false } },
 })
 
 const CASES: Case[] = [
@@ -221,7 +208,7 @@ const CASES: Case[] = [
 for (const { title, model, view, update, desired, plan } of CASES) {
   t.test(title, (t) => {
     const observed = {
-      ...viewOf({ ...MODEL, ...model }),
+      ...viewOf({ ...THREE_NODES, ...model }),
       ...view,
       update: { ...UPDATE, ...update },
     }
@@ -241,8 +228,8 @@ const UPDATING: DesiredShards = {
 }
 
 t.test('peers without a pod count: without a majority of all no node is updated', (t) => {
-  const peers = { ...MODEL.peers, 4: { ordinal: 7, isUp: false } }
-  const view = viewOf({ ...MODEL, peers, shards: { 'docs/0': { 4: 'Active' } } })
+  const peers = { ...THREE_NODES.peers, 4: { ordinal: 7, isUp: false } }
+  const view = viewOf({ ...THREE_NODES, peers, shards: { 'docs/0': { 4: 'Active' } } })
   const plan = planShards({ ...view, update: UPDATE }, { ...UPDATING, repair: false })
   t.strictSame(
     plan,
@@ -256,7 +243,7 @@ t.test('peers without a pod count: without a majority of all no node is updated'
 
 t.test('two nodes are updated although no majority remains', (t) => {
   const view = viewOf({
-    ...MODEL,
+    ...THREE_NODES,
     pods: 2,
     peers: { 1: { ordinal: 0, isUp: true }, 2: { ordinal: 1, isUp: true } },
     shards: { 'docs/0': { 1: 'Active', 2: 'Active' } },
@@ -267,7 +254,7 @@ t.test('two nodes are updated although no majority remains', (t) => {
 })
 
 t.test('the replica that remains must have as many points', (t) => {
-  const view = viewOf(MODEL)
+  const view = viewOf(THREE_NODES)
   const difference =
     'the replicas of docs/1 have different numbers of points: 9 on node 1, 10 on node 2'
   const collections = view.collections.map((collection) => ({
@@ -282,12 +269,12 @@ t.test('the replica that remains must have as many points', (t) => {
 })
 
 t.test('nothing is released for work of another kind', (t) => {
-  t.strictSame(planShards({ ...viewOf(MODEL), update: UPDATE }, DESIRED), { is: 'done' })
+  t.strictSame(planShards({ ...viewOf(THREE_NODES), update: UPDATE }, DESIRED), { is: 'done' })
   t.end()
 })
 
 t.test('a whole plan updates the nodes from the highest down', (t) => {
-  const { steps, end } = planAll({ ...viewOf(MODEL), update: UPDATE }, UPDATING)
+  const { steps, end } = planAll({ ...viewOf(THREE_NODES), update: UPDATE }, UPDATING)
   t.strictSame(
     steps.map(({ step }) => step),
     [2, 1, 0].map((ordinal) => ({ do: 'updateNode', ordinal })),
@@ -298,7 +285,10 @@ t.test('a whole plan updates the nodes from the highest down', (t) => {
 
 t.test('a whole plan repairs, and then updates', (t) => {
   const shards: Model['shards'] = { 'docs/0': { 1: 'Dead', 3: 'Active' } }
-  const { steps, end } = planAll({ ...viewOf({ ...MODEL, shards }), update: UPDATE }, UPDATING)
+  const { steps, end } = planAll(
+    { ...viewOf({ ...THREE_NODES, shards }), update: UPDATE },
+    UPDATING,
+  )
   t.strictSame(
     steps.map(({ step }) => step.do),
     ['repair', 'updateNode', 'updateNode', 'updateNode'],
@@ -309,11 +299,11 @@ t.test('a whole plan repairs, and then updates', (t) => {
 
 t.test('a gate is closed while the repair that opens it is waited for', (t) => {
   const shards: Model['shards'] = { 'docs/0': { 1: 'Dead', 3: 'Active' } }
-  const view = { ...viewOf({ ...MODEL, shards }), update: UPDATE }
+  const view = { ...viewOf({ ...THREE_NODES, shards }), update: UPDATE }
   const desired = { ...UPDATING, deadSeconds: 0 }
   t.match(planShards(view, desired), { is: 'waiting', purpose: 'repair' })
   t.match(closedGate(view, desired), { reason: 'LastCopy', message: /^docs\/0 is Active only on/ })
   t.equal(closedGate({ ...view, unsettled: 'they differ' }, desired), undefined)
-  t.equal(closedGate({ ...viewOf(MODEL), update: UPDATE }, desired), undefined)
+  t.equal(closedGate({ ...viewOf(THREE_NODES), update: UPDATE }, desired), undefined)
   t.end()
 })
