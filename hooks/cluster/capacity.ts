@@ -6,7 +6,7 @@
 import { formatBytes, parseQuantity } from '../../crds/units.ts'
 import { getCondition, type ConditionUpdate } from '../conditions.ts'
 import type { Observed } from './observed.ts'
-import type { NodeFacts } from './shards-summary.ts'
+import type { NodeFacts } from './shards/summary.ts'
 
 /** Percent of a volume from which on the optimizer may not find the space that it needs. */
 const LOW_PERCENT = 70

@@ -8,8 +8,8 @@ import { newEvent } from '../events.ts'
 import { HIBERNATED } from './hibernate.ts'
 import { isFailureReason } from './helm-result.ts'
 import type { Observed } from './observed.ts'
-import { withoutProgress } from './shards.ts'
-import { isGateReason, isWorkReason } from './shards-status.ts'
+import { withoutProgress } from './shards/next-step.ts'
+import { isGateReason, isWorkReason } from './shards/status.ts'
 
 /** Length of the minute prefix of a timestamp: `2026-11-21T16:22`. */
 const MINUTE_PREFIX_LENGTH = 16

@@ -15,7 +15,7 @@ import { allObserved } from '../rbac.ts'
 import { lastFailure } from './helm-result.ts'
 import { clusterRbac, uninstallJob, uninstallRun } from './job.ts'
 import type { Observed } from './observed.ts'
-import { isShardsJob } from './shards-result.ts'
+import { isShardsJob } from './shards/result.ts'
 import { clusterStatus } from './status.ts'
 
 const UNINSTALL_CHECK_SECONDS = 10

@@ -13,7 +13,7 @@ import { HelmConcurrency } from './helm-concurrency.ts'
 import { helmJobs } from './helm-result.ts'
 import { observe, observeDeletion } from './observe.ts'
 import type { ClusterPorts, Observed, PodConsensus } from './observed.ts'
-import type { ShardsSummary } from './shards-summary.ts'
+import type { ShardsSummary } from './shards/summary.ts'
 import type { Decision } from './desired-state.ts'
 import { sync } from './sync.ts'
 

@@ -6,7 +6,7 @@
 import type { NodeStatus, VecCluster } from '../../crds/cluster.ts'
 import { ANNOTATIONS } from '../../crds/contract/names.ts'
 import { nodeCapacity } from './capacity.ts'
-import type { NodeFacts, ShardFacts } from './shards-summary.ts'
+import type { NodeFacts, ShardFacts } from './shards/summary.ts'
 
 export interface LostNode {
   ordinal: number

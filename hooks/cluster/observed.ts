@@ -14,7 +14,7 @@ import type { NamespacedName } from '../../crds/schema.ts'
 import type { BlockingRules } from '../cross-namespace.ts'
 import type { LeasePorts, ObservedLease } from '../lease.ts'
 import type { ObservedJobs } from '../request.ts'
-import type { ShardPorts, ShardsSummary } from './shards-summary.ts'
+import type { ShardPorts, ShardsSummary } from './shards/summary.ts'
 
 export interface Observed extends ObservedJobs {
   cluster: VecCluster

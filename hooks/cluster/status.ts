@@ -20,7 +20,7 @@ import {
   isServingPhase,
 } from './rollout.ts'
 import { HIBERNATED, hibernatedConditions, isHibernated } from './hibernate.ts'
-import { closedGateOf, isDraining, shardsCondition, shardsStatus } from './shards-status.ts'
+import { closedGateOf, isDraining, shardsCondition, shardsStatus } from './shards/status.ts'
 
 /**
  * The whole status. `notApplied` becomes the condition Applied, and `shardWork` the condition

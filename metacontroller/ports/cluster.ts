@@ -11,7 +11,7 @@ import { ANNOTATIONS, LABELS, readAnnotation, releaseName } from '../../crds/con
 import { AnyObject, ConfigMap, Pod, Secret, type Job } from '../../crds/kubernetes.ts'
 import type { AccessKeyPorts } from '../../hooks/access-key/observe.ts'
 import type { ClusterPorts, PodConsensus } from '../../hooks/cluster/observed.ts'
-import type { ShardPorts } from '../../hooks/cluster/shards-summary.ts'
+import type { ShardPorts } from '../../hooks/cluster/shards/summary.ts'
 import { secondsSince } from '../../hooks/conditions.ts'
 import { isSigned } from '../../hooks/job-signature.ts'
 import type { ClusterStatus } from '../../jobs/clients/engine/responses.ts'

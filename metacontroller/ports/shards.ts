@@ -17,8 +17,8 @@ import type {
   ShardsQuery,
   ShardsSummary,
   ShardsTarget,
-} from '../../hooks/cluster/shards-summary.ts'
-import { zonesOf } from '../../hooks/cluster/shards-job.ts'
+} from '../../hooks/cluster/shards/summary.ts'
+import { zonesOf } from '../../hooks/cluster/shards/job.ts'
 import { lenientSchema } from '../../hooks/protocol.ts'
 import {
   newObservationMemory,

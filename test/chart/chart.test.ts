@@ -11,7 +11,7 @@ import {
 import { RESOURCES } from '../../crds/crd.ts'
 import { backupRbac } from '../../hooks/backup/job.ts'
 import { clusterRbac } from '../../hooks/cluster/job.ts'
-import { shardsRbac } from '../../hooks/cluster/shards-job.ts'
+import { shardsRbac } from '../../hooks/cluster/shards/job.ts'
 import { PLURALS } from '../../metacontroller/controllers.ts'
 import { parseOptions, USAGE } from '../../metacontroller/options.ts'
 import { cluster } from '../builders.ts'

@@ -164,11 +164,11 @@ export const EXPLAINED: Explained[] = [
     why: 'what is rolled out has a StatefulSet',
   },
   {
-    ...{ file: 'hooks/cluster/observe-shards.ts', from: /^answer\.\w+ !== undefined$/, to: 'true' },
+    ...{ file: 'hooks/cluster/shards/observe.ts', from: /^answer\.\w+ !== undefined$/, to: 'true' },
     why: 'a field that is undefined is the same as one that is not there',
   },
   {
-    ...{ file: 'hooks/cluster/observe-shards.ts', from: 'statefulSet?.spec' },
+    ...{ file: 'hooks/cluster/shards/observe.ts', from: 'statefulSet?.spec' },
     why: 'nodes are asked only if one of them is ready, so the StatefulSet exists',
   },
   {
@@ -180,58 +180,64 @@ export const EXPLAINED: Explained[] = [
     why: 'nothing else is thrown there: it would be a defect',
   },
   {
-    ...{ file: 'hooks/cluster/shards.ts', mutator: 'OptionalChaining' },
+    ...{ file: 'hooks/cluster/shards/next-step.ts', mutator: 'OptionalChaining' },
     line: /progress\?\.(verb|shards)|statefulSet\?\.spec\.replicas|shards\?\.obstruction/,
     why: 'asked only of what was applied, has pods, and was asked for its shards',
   },
   {
-    ...{ file: 'hooks/cluster/shards.ts', line: /summary === undefined \|\| target === undefined/ },
+    ...{
+      file: 'hooks/cluster/shards/next-step.ts',
+      line: /summary === undefined \|\| target === undefined/,
+    },
     why: 'a plan belongs to a target of a summary: the checks are for the type only',
   },
   {
-    ...{ file: 'hooks/cluster/shards.ts', line: /failure !== 'unknown' && failure\.plan/ },
+    ...{
+      file: 'hooks/cluster/shards/next-step.ts',
+      line: /failure !== 'unknown' && failure\.plan/,
+    },
     why: 'a failure that is not known yet has no plan: the check is for the type only',
   },
   {
-    ...{ file: 'hooks/cluster/shards-job.ts', from: 'statefulSet?.spec' },
+    ...{ file: 'hooks/cluster/shards/job.ts', from: 'statefulSet?.spec' },
     why: 'a Job is due only for a StatefulSet',
   },
   {
-    ...{ file: 'hooks/cluster/shards-job.ts', from: "'shards'", line: /hash: shortHash/ },
+    ...{ file: 'hooks/cluster/shards/job.ts', from: "'shards'", line: /hash: shortHash/ },
     why: 'it only keeps this hash apart from those of helm runs',
   },
   {
-    ...{ file: 'hooks/cluster/shards-job.ts', from: 'zone === undefined', to: 'false' },
+    ...{ file: 'hooks/cluster/shards/job.ts', from: 'zone === undefined', to: 'false' },
     why: 'a field that is undefined is the same as one that is not there',
   },
   {
-    ...{ file: 'hooks/cluster/shards-sync.ts', mutator: 'ArrayDeclaration' },
+    ...{ file: 'hooks/cluster/shards/sync.ts', mutator: 'ArrayDeclaration' },
     line: /liveJobs = \[\]/,
     why: 'where work is due the live list was read',
   },
   {
-    ...{ file: 'hooks/cluster/shards-sync.ts', from: 'leases === undefined', to: 'false' },
+    ...{ file: 'hooks/cluster/shards/sync.ts', from: 'leases === undefined', to: 'false' },
     why: 'where work is due the Leases were read: this is for the type only',
   },
   {
-    ...{ file: 'hooks/cluster/shards-sync.ts', mutator: 'OptionalChaining' },
+    ...{ file: 'hooks/cluster/shards/sync.ts', mutator: 'OptionalChaining' },
     line: /progress\?\.run|statefulSet\?\.spec\.replicas/,
     why: 'work on shards is due only for what was applied and has pods',
   },
   {
-    ...{ file: 'hooks/cluster/observe-shards.ts', from: 'progress?.shards' },
+    ...{ file: 'hooks/cluster/shards/observe.ts', from: 'progress?.shards' },
     why: 'nodes are asked only for what was applied',
   },
   {
-    ...{ file: 'hooks/cluster/shards-status.ts', from: 'progress?.shards' },
+    ...{ file: 'hooks/cluster/shards/status.ts', from: 'progress?.shards' },
     why: 'a Job that has reported has a report: the check is for the type only',
   },
   {
-    ...{ file: 'hooks/cluster/shards-status.ts', from: 'purpose !== undefined', to: 'true' },
+    ...{ file: 'hooks/cluster/shards/status.ts', from: 'purpose !== undefined', to: 'true' },
     why: 'the word undefined is no purpose either: the check is for the type only',
   },
   {
-    ...{ file: 'hooks/cluster/shards-status.ts', from: "plans.repair.is === 'waiting'" },
+    ...{ file: 'hooks/cluster/shards/status.ts', from: "plans.repair.is === 'waiting'" },
     why: 'a step never has this purpose: the check is for the type only',
   },
   {

@@ -4,7 +4,7 @@ import type { VecCluster } from '../../../crds/cluster.ts'
 import { dataVolumeSize } from '../../../hooks/cluster/auto-grow.ts'
 import { desiredRun } from '../../../hooks/cluster/job.ts'
 import type { Observed } from '../../../hooks/cluster/observed.ts'
-import { volumeBytesOf } from '../../../hooks/cluster/shards-job.ts'
+import { volumeBytesOf } from '../../../hooks/cluster/shards/job.ts'
 import {
   applied,
   cluster,

@@ -7,10 +7,10 @@ import { HelmConcurrency } from '../../../hooks/cluster/helm-concurrency.ts'
 import { hibernationBlocker } from '../../../hooks/hibernation-blocker.ts'
 import { isHibernated } from '../../../hooks/cluster/hibernate.ts'
 import { observe } from '../../../hooks/cluster/observe.ts'
-import { nextShardStep } from '../../../hooks/cluster/shards.ts'
+import { nextShardStep } from '../../../hooks/cluster/shards/next-step.ts'
 import { withKstatus } from '../../../hooks/conditions.ts'
 import type { Observed, PodConsensus } from '../../../hooks/cluster/observed.ts'
-import type { ShardsSummary } from '../../../hooks/cluster/shards-summary.ts'
+import type { ShardsSummary } from '../../../hooks/cluster/shards/summary.ts'
 import {
   applied,
   cluster,

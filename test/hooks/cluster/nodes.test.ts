@@ -2,7 +2,7 @@
 import t from 'tap'
 import { ANNOTATIONS } from '../../../crds/contract/names.ts'
 import { lostNodes, nodeRecord } from '../../../hooks/cluster/nodes.ts'
-import type { NodeFacts, PeerFacts } from '../../../hooks/cluster/shards-summary.ts'
+import type { NodeFacts, PeerFacts } from '../../../hooks/cluster/shards/summary.ts'
 import { cluster } from '../../builders.ts'
 import { member, recordedNodes, threeNodes } from './shards.ts'
 

@@ -1,9 +1,9 @@
 /** What is known about the shards of a cluster, for tests of decisions. */
 import type { NodeStatus, VecCluster } from '../../../crds/cluster.ts'
 import type { Observed } from '../../../hooks/cluster/observed.ts'
-import { shardTargets } from '../../../hooks/cluster/shards.ts'
-import { shardsRbac } from '../../../hooks/cluster/shards-job.ts'
-import type { ShardsQuery, ShardsSummary } from '../../../hooks/cluster/shards-summary.ts'
+import { shardTargets } from '../../../hooks/cluster/shards/next-step.ts'
+import { shardsRbac } from '../../../hooks/cluster/shards/job.ts'
+import type { ShardsQuery, ShardsSummary } from '../../../hooks/cluster/shards/summary.ts'
 import type { LeaseKind, ObservedLease } from '../../../hooks/lease.ts'
 import { ANNOTATIONS } from '../../../crds/contract/names.ts'
 import { cluster, context, NOW, statefulSet, type ClusterOverrides } from '../../builders.ts'

@@ -6,9 +6,9 @@ import { UpgradePlan } from '../../../crds/contract/job.ts'
 import type { StatefulSet } from '../../../crds/kubernetes.ts'
 import type { Observed } from '../../../hooks/cluster/observed.ts'
 import { desiredRun } from '../../../hooks/cluster/job.ts'
-import { canQueryShards } from '../../../hooks/cluster/observe-shards.ts'
+import { canQueryShards } from '../../../hooks/cluster/shards/observe.ts'
 import { canQueryPods, isUpdateGated } from '../../../hooks/cluster/rollout.ts'
-import type { PlanOutcome, ShardsSummary } from '../../../hooks/cluster/shards-summary.ts'
+import type { PlanOutcome, ShardsSummary } from '../../../hooks/cluster/shards/summary.ts'
 import {
   applied,
   context,

@@ -5,7 +5,7 @@ import { ShardsPlan } from '../../../crds/contract/shards-job.ts'
 import type { ClusterSpec } from '../../../crds/cluster.ts'
 import { desiredRun } from '../../../hooks/cluster/job.ts'
 import type { Observed } from '../../../hooks/cluster/observed.ts'
-import type { PlanOutcome, ShardsSummary } from '../../../hooks/cluster/shards-summary.ts'
+import type { PlanOutcome, ShardsSummary } from '../../../hooks/cluster/shards/summary.ts'
 import {
   awaitedWindow,
   resyncAtWindow,

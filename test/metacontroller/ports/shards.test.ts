@@ -7,7 +7,7 @@ import type {
   ShardFacts,
   ShardsQuery,
   ShardsTarget,
-} from '../../../hooks/cluster/shards-summary.ts'
+} from '../../../hooks/cluster/shards/summary.ts'
 import type { CollectionFacts } from '../../../jobs/clients/engine/shards.ts'
 import { EngineConnections } from '../../../jobs/clients/engine/transport.ts'
 import { Kubernetes } from '../../../jobs/clients/kubernetes/client.ts'

@@ -1,9 +1,9 @@
 /** What is known about the shards and nodes of a cluster when a decision is made. */
-import type { StatefulSet } from '../../crds/kubernetes.ts'
-import type { NodeStatus } from '../../crds/cluster.ts'
-import type { Connection } from '../../crds/contract/connection.ts'
-import type { ShardMove, ShardPurpose, ShardsPlan } from '../../crds/contract/shards-job.ts'
-import type { ConditionReason } from '../../crds/schema.ts'
+import type { StatefulSet } from '../../../crds/kubernetes.ts'
+import type { NodeStatus } from '../../../crds/cluster.ts'
+import type { Connection } from '../../../crds/contract/connection.ts'
+import type { ShardMove, ShardPurpose, ShardsPlan } from '../../../crds/contract/shards-job.ts'
+import type { ConditionReason } from '../../../crds/schema.ts'
 
 /** What a Job on the shards would be asked to do. */
 export type ShardsTarget = Pick<

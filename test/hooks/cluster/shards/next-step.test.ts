@@ -1,15 +1,15 @@
 /** What goes first: work on the shards of a VecCluster, or its helm run. One test for each rule. */
 import t from 'tap'
-import { ANNOTATIONS } from '../../../crds/contract/names.ts'
-import { ShardsPlan } from '../../../crds/contract/shards-job.ts'
-import { LABELS } from '../../../crds/contract/names.ts'
-import type { Decision } from '../../../hooks/cluster/desired-state.ts'
-import type { Observed } from '../../../hooks/cluster/observed.ts'
+import { ANNOTATIONS } from '../../../../crds/contract/names.ts'
+import { ShardsPlan } from '../../../../crds/contract/shards-job.ts'
+import { LABELS } from '../../../../crds/contract/names.ts'
+import type { Decision } from '../../../../hooks/cluster/desired-state.ts'
+import type { Observed } from '../../../../hooks/cluster/observed.ts'
 import type {
   PlanOutcome,
   ShardsSummary,
   ShardTargets,
-} from '../../../hooks/cluster/shards-summary.ts'
+} from '../../../../hooks/cluster/shards/summary.ts'
 import {
   ago,
   applied,
@@ -19,18 +19,18 @@ import {
   settings,
   statefulSet,
   type ClusterOverrides,
-} from '../../builders.ts'
-import { createdJob, jobPlan } from '../decisions.ts'
-import { desiredRun } from '../../../hooks/cluster/job.ts'
+} from '../../../builders.ts'
+import { createdJob, jobPlan } from '../../decisions.ts'
+import { desiredRun } from '../../../../hooks/cluster/job.ts'
 import {
   isCurrent,
   nextShardStep,
   shardTargets,
   withoutProgress,
-} from '../../../hooks/cluster/shards.ts'
-import { EngineError } from '../../../crds/contract/errors.ts'
-import { condition, sync } from './decisions.ts'
-import { observedShards, threeNodes } from './shards.ts'
+} from '../../../../hooks/cluster/shards/next-step.ts'
+import { EngineError } from '../../../../crds/contract/errors.ts'
+import { condition, sync } from '../decisions.ts'
+import { observedShards, threeNodes } from '../shards.ts'
 
 const REPAIR: PlanOutcome = { is: 'step', purpose: 'repair' }
 const NONE = { is: 'none' }

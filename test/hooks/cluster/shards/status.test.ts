@@ -1,13 +1,13 @@
 /** What the status of a VecCluster says about its shards and nodes. */
 import t from 'tap'
-import { EngineError } from '../../../crds/contract/errors.ts'
-import { ANNOTATIONS } from '../../../crds/contract/names.ts'
-import { desiredRun } from '../../../hooks/cluster/job.ts'
-import { withKstatus } from '../../../hooks/conditions.ts'
-import type { Decision } from '../../../hooks/cluster/desired-state.ts'
-import { isDraining } from '../../../hooks/cluster/shards-status.ts'
-import type { Observed } from '../../../hooks/cluster/observed.ts'
-import type { ShardsSummary } from '../../../hooks/cluster/shards-summary.ts'
+import { EngineError } from '../../../../crds/contract/errors.ts'
+import { ANNOTATIONS } from '../../../../crds/contract/names.ts'
+import { desiredRun } from '../../../../hooks/cluster/job.ts'
+import { withKstatus } from '../../../../hooks/conditions.ts'
+import type { Decision } from '../../../../hooks/cluster/desired-state.ts'
+import { isDraining } from '../../../../hooks/cluster/shards/status.ts'
+import type { Observed } from '../../../../hooks/cluster/observed.ts'
+import type { ShardsSummary } from '../../../../hooks/cluster/shards/summary.ts'
 import {
   ago,
   applied,
@@ -18,11 +18,11 @@ import {
   progress,
   settings,
   statefulSet,
-} from '../../builders.ts'
-import { ShardsPlan } from '../../../crds/contract/shards-job.ts'
-import { createdJob, jobPlan } from '../decisions.ts'
-import { condition, sync } from './decisions.ts'
-import { member, observedShards, recordedNodes, threeNodes } from './shards.ts'
+} from '../../../builders.ts'
+import { ShardsPlan } from '../../../../crds/contract/shards-job.ts'
+import { createdJob, jobPlan } from '../../decisions.ts'
+import { condition, sync } from '../decisions.ts'
+import { member, observedShards, recordedNodes, threeNodes } from '../shards.ts'
 
 function placed(summary: Partial<ShardsSummary>, parts: Partial<Observed> = {}) {
   return condition(sync(observedShards(parts, summary), context), 'ShardsPlaced')

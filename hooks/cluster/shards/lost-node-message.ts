@@ -1,7 +1,7 @@
 /** What a user reads about nodes that have lost their data: what can be done, and at what price. */
-import { ANNOTATIONS } from '../../crds/contract/names.ts'
-import type { LostNode } from './nodes.ts'
-import type { ShardsSummary } from './shards-summary.ts'
+import { ANNOTATIONS } from '../../../crds/contract/names.ts'
+import type { LostNode } from '../nodes.ts'
+import type { ShardsSummary } from './summary.ts'
 
 const MAX_LISTED = 5
 

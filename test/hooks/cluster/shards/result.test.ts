@@ -1,9 +1,9 @@
 /** How the last Job on the shards ended, as far as its report, its Job or the status says. */
 import t from 'tap'
-import { isShardsEndUnknown, lastShardsRun } from '../../../hooks/cluster/shards-result.ts'
-import type { Observed } from '../../../hooks/cluster/observed.ts'
-import { ago, applied, context, helmJob, progress, type JobOverrides } from '../../builders.ts'
-import { observedShards, threeNodes } from './shards.ts'
+import { isShardsEndUnknown, lastShardsRun } from '../../../../hooks/cluster/shards/result.ts'
+import type { Observed } from '../../../../hooks/cluster/observed.ts'
+import { ago, applied, context, helmJob, progress, type JobOverrides } from '../../../builders.ts'
+import { observedShards, threeNodes } from '../shards.ts'
 
 const PLAN = 'plan-of-the-job'
 /** A later helm run has replaced the report of the Job on the shards. */

@@ -5,14 +5,14 @@ import {
   READINESS_CHECK_SECONDS,
   REQUEUE_SOON_SECONDS,
   RETRY_SECONDS,
-} from '../../crds/contract/limits.ts'
-import type { Job } from '../../crds/kubernetes.ts'
-import type { ConditionReason } from '../../crds/schema.ts'
-import { hasReported, restartReason } from '../job-watch.ts'
-import { isUnfinished, nextRunNumber } from '../job.ts'
-import { claim, formatHolderName, secondsSinceAcquired } from '../lease.ts'
-import type { Context } from '../protocol.ts'
-import { allObserved } from '../rbac.ts'
+} from '../../../crds/contract/limits.ts'
+import type { Job } from '../../../crds/kubernetes.ts'
+import type { ConditionReason } from '../../../crds/schema.ts'
+import { hasReported, restartReason } from '../../job-watch.ts'
+import { isUnfinished, nextRunNumber } from '../../job.ts'
+import { claim, formatHolderName, secondsSinceAcquired } from '../../lease.ts'
+import type { Context } from '../../protocol.ts'
+import { allObserved } from '../../rbac.ts'
 import {
   desiredState,
   hasLostLease,
@@ -21,14 +21,14 @@ import {
   releaseLeases,
   type Decision,
   type StateOptions,
-} from './desired-state.ts'
-import { previousFailure } from './helm-result.ts'
-import { unappliedRun } from './job.ts'
-import type { Observed } from './observed.ts'
-import { drainTarget, type ShardWork } from './shards.ts'
-import { shardsJob, shardsPlan, shardsRbac } from './shards-job.ts'
-import { workReason } from './shards-status.ts'
-import { windowState } from './windows.ts'
+} from '../desired-state.ts'
+import { previousFailure } from '../helm-result.ts'
+import { unappliedRun } from '../job.ts'
+import type { Observed } from '../observed.ts'
+import { drainTarget, type ShardWork } from './next-step.ts'
+import { shardsJob, shardsPlan, shardsRbac } from './job.ts'
+import { workReason } from './status.ts'
+import { windowState } from '../windows.ts'
 
 /** RBAC first, then both Leases, then the Job. Each step is observed before the next. */
 export function startShards(observed: Observed, work: ShardWork, context: Context): Decision {

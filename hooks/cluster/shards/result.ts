@@ -1,19 +1,19 @@
 /** How the last Job on the shards ended, and how long to wait before the same one is tried again. */
-import { finishedCondition, type Job } from '../../crds/kubernetes.ts'
+import { finishedCondition, type Job } from '../../../crds/kubernetes.ts'
 import {
   FINAL_REPORT_TIMEOUT_SECONDS,
   REFUSED_RETRY_SECONDS,
   SHARDS_REPEAT_SECONDS,
   SHARDS_RETRY_SECONDS,
-} from '../../crds/contract/limits.ts'
-import { LABELS } from '../../crds/contract/names.ts'
-import type { Progress } from '../../crds/contract/job.ts'
-import type { ConditionReason } from '../../crds/schema.ts'
-import { getCondition, secondsSince } from '../conditions.ts'
-import { latestJob, planHash } from '../job.ts'
-import type { Context } from '../protocol.ts'
-import { reportsEndOf } from './helm-result.ts'
-import type { Observed } from './observed.ts'
+} from '../../../crds/contract/limits.ts'
+import { LABELS } from '../../../crds/contract/names.ts'
+import type { Progress } from '../../../crds/contract/job.ts'
+import type { ConditionReason } from '../../../crds/schema.ts'
+import { getCondition, secondsSince } from '../../conditions.ts'
+import { latestJob, planHash } from '../../job.ts'
+import type { Context } from '../../protocol.ts'
+import { reportsEndOf } from '../helm-result.ts'
+import type { Observed } from '../observed.ts'
 
 export interface ShardsRun {
   /** Hash of its plan. */

@@ -1,13 +1,13 @@
 /** When the nodes of a VecCluster are asked for their shards, and what is read before a Job. */
 import t from 'tap'
-import { ANNOTATIONS } from '../../../crds/contract/names.ts'
-import { BackgroundTasks } from '../../../hooks/background-task.ts'
-import { HelmConcurrency } from '../../../hooks/cluster/helm-concurrency.ts'
-import { desiredRun } from '../../../hooks/cluster/job.ts'
-import { observe } from '../../../hooks/cluster/observe.ts'
-import type { ClusterPorts, PodConsensus } from '../../../hooks/cluster/observed.ts'
-import type { ShardsQuery, ShardsSummary } from '../../../hooks/cluster/shards-summary.ts'
-import type { Job, StatefulSet } from '../../../crds/kubernetes.ts'
+import { ANNOTATIONS } from '../../../../crds/contract/names.ts'
+import { BackgroundTasks } from '../../../../hooks/background-task.ts'
+import { HelmConcurrency } from '../../../../hooks/cluster/helm-concurrency.ts'
+import { desiredRun } from '../../../../hooks/cluster/job.ts'
+import { observe } from '../../../../hooks/cluster/observe.ts'
+import type { ClusterPorts, PodConsensus } from '../../../../hooks/cluster/observed.ts'
+import type { ShardsQuery, ShardsSummary } from '../../../../hooks/cluster/shards/summary.ts'
+import type { Job, StatefulSet } from '../../../../crds/kubernetes.ts'
 import {
   ago,
   applied,
@@ -20,12 +20,12 @@ import {
   settings,
   statefulSet,
   type ClusterOverrides,
-} from '../../builders.ts'
-import { hookRequest } from '../request.ts'
-import { limitMessage } from '../../../hooks/cluster/helm-concurrency.ts'
-import { sync } from './decisions.ts'
-import { fakePorts } from './ports.ts'
-import { placedShards, recordedNodes } from './shards.ts'
+} from '../../../builders.ts'
+import { hookRequest } from '../../request.ts'
+import { limitMessage } from '../../../../hooks/cluster/helm-concurrency.ts'
+import { sync } from '../decisions.ts'
+import { fakePorts } from '../ports.ts'
+import { placedShards, recordedNodes } from '../shards.ts'
 
 const STATUS = { phase: 'Running' as const, balancedNodes: 3, nodes: recordedNodes(3) }
 

@@ -1,6 +1,6 @@
 /** What a user reads about lost nodes: whether they can be replaced, and what is lost with them. */
 import t from 'tap'
-import { lostNodeMessage } from '../../../hooks/cluster/lost-node-message.ts'
+import { lostNodeMessage } from '../../../../hooks/cluster/shards/lost-node-message.ts'
 
 const NODE = { ordinal: 2, peer: 102, evidence: 'its volume was deleted', isConfirmed: false }
 const START = 'node 2 has lost its data (its volume was deleted): '

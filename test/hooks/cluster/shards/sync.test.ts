@@ -1,19 +1,27 @@
 /** The Job on the shards of a VecCluster: how it starts, runs and ends. */
 import t from 'tap'
-import { ANNOTATIONS } from '../../../crds/contract/names.ts'
-import { ShardsPlan } from '../../../crds/contract/shards-job.ts'
-import { clusterRbac } from '../../../hooks/cluster/job.ts'
-import { lastShardsRun } from '../../../hooks/cluster/shards-result.ts'
-import { shardsRbac } from '../../../hooks/cluster/shards-job.ts'
-import { nextShardStep } from '../../../hooks/cluster/shards.ts'
-import { unchanged } from '../../../hooks/job.ts'
-import type { Observed } from '../../../hooks/cluster/observed.ts'
-import type { ShardsSummary } from '../../../hooks/cluster/shards-summary.ts'
-import { ago, applied, context, helmJob, progress, settings, statefulSet } from '../../builders.ts'
-import { createdJob, jobPlan, jobPod } from '../decisions.ts'
-import { leaseOf } from '../data-job/fixtures.ts'
-import { condition, rbac, sync } from './decisions.ts'
-import { heldLeases, observedShards, threeNodes } from './shards.ts'
+import { ANNOTATIONS } from '../../../../crds/contract/names.ts'
+import { ShardsPlan } from '../../../../crds/contract/shards-job.ts'
+import { clusterRbac } from '../../../../hooks/cluster/job.ts'
+import { lastShardsRun } from '../../../../hooks/cluster/shards/result.ts'
+import { shardsRbac } from '../../../../hooks/cluster/shards/job.ts'
+import { nextShardStep } from '../../../../hooks/cluster/shards/next-step.ts'
+import { unchanged } from '../../../../hooks/job.ts'
+import type { Observed } from '../../../../hooks/cluster/observed.ts'
+import type { ShardsSummary } from '../../../../hooks/cluster/shards/summary.ts'
+import {
+  ago,
+  applied,
+  context,
+  helmJob,
+  progress,
+  settings,
+  statefulSet,
+} from '../../../builders.ts'
+import { createdJob, jobPlan, jobPod } from '../../decisions.ts'
+import { leaseOf } from '../../data-job/fixtures.ts'
+import { condition, rbac, sync } from '../decisions.ts'
+import { heldLeases, observedShards, threeNodes } from '../shards.ts'
 
 const REPAIR_DUE: Partial<ShardsSummary> = {
   activeReplicas: 11,

@@ -4,30 +4,24 @@
  * waits for work that a user has to unblock, except that it does not remove nodes that were not drained.
  */
 import { isDeepStrictEqual } from 'node:util'
-import type { VecCluster } from '../../crds/cluster.ts'
-import type { ShardPurpose } from '../../crds/contract/shards-job.ts'
-import type { StatefulSet } from '../../crds/kubernetes.ts'
-import type { ConditionReason } from '../../crds/schema.ts'
-import { partitionOf } from '../../crds/stateful-set.ts'
-import { errorMessage } from '../background-task.ts'
-import { getCondition, secondsSince } from '../conditions.ts'
-import { shardsPlan } from './shards-job.ts'
-import type { Context } from '../protocol.ts'
-import { isConsensusLost } from './consensus.ts'
-import { acceptedRisks } from './job.ts'
-import { lostNodes } from './nodes.ts'
-import { lastFailure } from './helm-result.ts'
-import type { DesiredRun, Observed } from './observed.ts'
-import { lastShardsRun } from './shards-result.ts'
-import type {
-  Goal,
-  ShardFacts,
-  ShardsSummary,
-  ShardsTarget,
-  ShardTargets,
-} from './shards-summary.ts'
-import { isRolledOut } from './rollout.ts'
-import { awaitedWindow } from './windows.ts'
+import type { VecCluster } from '../../../crds/cluster.ts'
+import type { ShardPurpose } from '../../../crds/contract/shards-job.ts'
+import type { StatefulSet } from '../../../crds/kubernetes.ts'
+import type { ConditionReason } from '../../../crds/schema.ts'
+import { partitionOf } from '../../../crds/stateful-set.ts'
+import { errorMessage } from '../../background-task.ts'
+import { getCondition, secondsSince } from '../../conditions.ts'
+import { shardsPlan } from './job.ts'
+import type { Context } from '../../protocol.ts'
+import { isConsensusLost } from '../consensus.ts'
+import { acceptedRisks } from '../job.ts'
+import { lostNodes } from '../nodes.ts'
+import { lastFailure } from '../helm-result.ts'
+import type { DesiredRun, Observed } from '../observed.ts'
+import { lastShardsRun } from './result.ts'
+import type { Goal, ShardFacts, ShardsSummary, ShardsTarget, ShardTargets } from './summary.ts'
+import { isRolledOut } from '../rollout.ts'
+import { awaitedWindow } from '../windows.ts'
 
 export interface ShardWork {
   goal: Goal
