@@ -1,0 +1,171 @@
+/** Reasons of the condition ShardsPlaced of a VecCluster: repair, removal and balance of shards and nodes. */
+import { NOTHING_TO_DO, type Reason } from './reason.ts'
+
+export const SHARDS_PLACED_REASONS: readonly Reason[] = [
+  {
+    reason: 'Placed',
+    condition: { type: 'ShardsPlaced', status: 'True' },
+    event: 'Normal',
+    messages: [
+      '<n> of <n> replicas are Active',
+      '<n> of <n> replicas are Active; balance <what it waits for>',
+    ],
+    cause: 'Every shard has the replicas that it should have on the present nodes.',
+    fix: NOTHING_TO_DO,
+  },
+  {
+    reason: 'ReplicasNotActive',
+    condition: { type: 'ShardsPlaced', status: 'False' },
+    event: 'Warning',
+    messages: [
+      '<n> of <n> replicas are Active',
+      '<n> of <n> replicas are Active: <what is waited for>',
+      '<n> of <n> replicas are Active; spec.healing.replicas is false, so they are not repaired',
+    ],
+    cause:
+      'Replicas are missing, or their nodes do not answer or report them in another state. The engine repairs most of them by itself; the operator repairs the rest after at most ten minutes.',
+    fix: 'If it lasts, check the pods that are not ready. With spec.healing.replicas false, repair the replicas with the API of the engine.',
+  },
+  {
+    reason: 'Repairing',
+    condition: { type: 'ShardsPlaced', status: 'False' },
+    event: 'Normal',
+    messages: [
+      'Job <name> is in progress',
+      'creating ServiceAccount, Role and RoleBindings of the Job',
+      'acquiring the Leases of the cluster',
+      'the Leases of the cluster are acquired; checking once more for other work on it',
+      'waiting for <kind> <namespace>/<name>',
+    ],
+    cause: 'A Job creates missing replicas and copies Active ones over defective ones.',
+    fix: 'Nothing; status.shards has the current step, and `kubectl logs job/<name>` all of them.',
+  },
+  {
+    reason: 'ReplacingNode',
+    condition: { type: 'ShardsPlaced', status: 'False' },
+    event: 'Normal',
+    messages: ['Job <name> is in progress'],
+    cause:
+      'A node has lost its data. A Job drops its replicas, of which others are Active, so that its pod joins as a new node, and then creates the replicas again.',
+    fix: 'Nothing; status.shards has the current step.',
+  },
+  {
+    reason: 'Draining',
+    condition: { type: 'ShardsPlaced', status: 'False' },
+    event: 'Normal',
+    messages: [
+      'Job <name> is in progress',
+      'spec.replicas: <n> -> <n> is applied node by node, once the shards of each removed node are on other nodes',
+      'spec.replicas: <n> -> <n> waits until the nodes report their shards',
+      'spec.replicas: <n> -> <n> waits until the nodes report their shards: <error>',
+      'spec.replicas: <n> -> <n> waits until consensus works',
+      'spec.replicas: <n> -> <n> waits: <what is waited for>',
+    ],
+    cause:
+      'spec.replicas was lowered. A Job moves the shards of the last node to others, removes the node, and continues with the next one. The condition Applied has the same reason meanwhile.',
+    fix: 'Nothing; status.shards has the current step and the time left. Raising spec.replicas again stops it after the current step.',
+  },
+  {
+    reason: 'Updating',
+    condition: { type: 'ShardsPlaced', status: 'False' },
+    event: 'Normal',
+    messages: ['Job <name> is in progress'],
+    cause:
+      'A Job updates the pods one by one, from the highest number down, and checks the replicas of each node before and after.',
+    fix: 'Nothing; status.shards has the current step.',
+  },
+  {
+    reason: 'Balancing',
+    condition: { type: 'ShardsPlaced', status: 'False' },
+    event: 'Normal',
+    messages: ['Job <name> is in progress'],
+    cause:
+      'A Job moves shards to nodes with less data, after the number of nodes has changed (spec.shards.balance).',
+    fix: NOTHING_TO_DO,
+  },
+  {
+    reason: 'ShardStep',
+    event: 'Normal',
+    messages: [
+      '<collection>/<shard>: replicating from <node> to <node>',
+      '<collection>/<shard>: repairing the replica on <node> from <node>',
+      'updating <node>',
+      'updating <node>; shards of <collections> are not available until it is ready',
+    ],
+    cause: 'The Job on the shards has begun to copy a replica or to update a node.',
+    fix: NOTHING_TO_DO,
+  },
+  {
+    reason: 'LostNode',
+    condition: { type: 'ShardsPlaced', status: 'False' },
+    event: 'Warning',
+    messages: [
+      'node <n> has lost its data (<evidence>): every shard on it has an Active replica on another node, so it can be replaced: annotate the VecCluster with vec-operator.dev/replace="<n>"',
+      'node <n> has lost its data (<evidence>): no other node has an Active replica of <shards>: restore them from a backup (a VecRestore with spec.shards), or delete their collections; the newest Completed backups: <backups>',
+      'node <n> has lost its data (<evidence>): no other node has an Active replica of <shards>: restore them from a backup (a VecRestore with spec.shards), or delete their collections; no Completed VecBackup of the cluster exists',
+    ],
+    cause:
+      'The volume of the node was deleted or replaced, or its Kubernetes node with a local volume is gone. The engine does not let an empty node take the place of one that still has shards, so the pod restarts again and again.',
+    fix: 'Set the annotation that the message names, or spec.healing.lostNodes: WhenSafe to have it done without asking. Shards without another replica come back only from a backup.',
+  },
+  {
+    reason: 'LastReplicaLost',
+    condition: { type: 'ShardsPlaced', status: 'False' },
+    event: 'Warning',
+    messages: [
+      'no other node has an Active replica of <shards>: restore these shards from a backup, or delete their collections; the newest Completed backups: <backups>',
+      'no other node has an Active replica of <shards>: restore these shards from a backup, or delete their collections; no Completed VecBackup of the cluster exists',
+    ],
+    cause:
+      'A node is to be replaced, and it had the only Active replica of a shard. Dropping it would drop the shard.',
+    fix: 'Restore the collections with a VecRestore (spec.collections), or delete them. The node is replaced within a minute after that.',
+  },
+  {
+    reason: 'NoActiveReplica',
+    condition: { type: 'ShardsPlaced', status: 'False' },
+    event: 'Warning',
+    messages: [
+      '<shard> has no Active replica to repair that on <node> from: restore the collection from a backup',
+      '<shard> has no Active replica on a node that answers',
+    ],
+    cause: 'All replicas of a shard are defective, or on nodes that do not answer.',
+    fix: 'Bring the missing nodes back. If there are none, restore the collection with a VecRestore.',
+  },
+  {
+    reason: 'NoCapacity',
+    condition: { type: 'ShardsPlaced', status: 'False' },
+    event: 'Warning',
+    messages: [
+      'no node has space for another replica of <shard>, about <n> bytes: enlarge the volumes or delete data',
+      'every node that answers has a replica of <shard> already: another one needs another node',
+    ],
+    cause: 'A replica has to be created, and no node can hold it.',
+    fix: 'Add nodes or space, bring missing nodes back, or lower the replication factor of the collection. When nodes are removed, the condition Applied has this reason too.',
+  },
+  {
+    reason: 'NotEnoughNodes',
+    condition: { type: 'ShardsPlaced', status: 'False' },
+    event: 'Warning',
+    messages: [
+      'spec.replicas: <n> -> <n>: <collections>; lower the factor of the collections, keep more nodes, or accept fewer replicas with the annotation vec-operator.dev/accept-risk: fewer-replicas',
+    ],
+    cause:
+      'Fewer nodes would remain than a collection has replicas of each shard. No node is removed, and the condition Applied has this reason too.',
+    fix: 'Do what the message says. The plan is computed again every minute.',
+  },
+  {
+    reason: 'TransferFailed',
+    condition: { type: 'ShardsPlaced', status: 'False' },
+    event: 'Warning',
+    messages: ['<transfer> failed <n> times: <error>', 'the work on the shards failed'],
+    cause: 'The engine did not complete the copy of a shard.',
+    fix: 'Read the logs of the two nodes and of the Job. Nothing was dropped: the source keeps its replica. The work is tried again after five minutes.',
+  },
+  {
+    reason: 'ShardsUnknown',
+    condition: { type: 'ShardsPlaced', status: 'Unknown' },
+    messages: ['querying the shards failed: <error>', '<what the condition Consensus explains>'],
+    cause: 'The nodes could not be asked for their shards, or they do not form one cluster.',
+    fix: 'Check the condition Consensus and the pods. Nothing is moved until the nodes answer.',
+  },
+]
