@@ -8,6 +8,11 @@ export function pointsIn(collection: Collection, shard: Shard): Point[] {
   return collection.points.filter((point) => shardOf(collection, point) === shard)
 }
 
+/** Whether a shard takes this point: not if its shard key was deleted. */
+export function isPlaced(collection: Collection, point: Point): boolean {
+  return shardOf(collection, point) !== undefined
+}
+
 /** Numbers a write in each shard that takes part in it. */
 export function countWrite(collection: Collection, points: readonly Point[]): void {
   endGrey(collection)

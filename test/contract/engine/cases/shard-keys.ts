@@ -72,4 +72,26 @@ export const SHARD_KEYS: Case[] = [
       await stage.call('POST', `${SHARDS}/delete?timeout=20`, { body: { shard_key: 'b' } })
     },
   },
+  {
+    title: 'a shard key that is deleted takes its points with it',
+    async play(stage) {
+      await created(stage, 'docs', CUSTOM)
+      for (const shard_key of ['a', 'b']) {
+        await make(stage, { shard_key, shards_number: 1, replication_factor: 1 })
+        const points = [1, 2, 3].map((id) => ({ id, vector: [id, 1, 1, 1] }))
+        await stage.call('PUT', '/collections/docs/points?wait=true', {
+          body: { shard_key, points },
+        })
+      }
+      await stage.call('POST', `${SHARDS}/delete?timeout=20`, { body: { shard_key: 'b' } })
+      await stage.awaited(
+        '/collections/docs/cluster',
+        (body) => !JSON.stringify(body).includes('"b"'),
+      )
+      const { body } = await stage.ask('POST', '/collections/docs/points/count', {
+        body: { exact: true },
+      })
+      stage.note('points', (body as { result: object }).result)
+    },
+  },
 ]

@@ -13,7 +13,7 @@ import {
   type Point,
 } from '../points.ts'
 import { isDeferring, keep, write } from '../deferred.ts'
-import { countWrite } from '../shard-points.ts'
+import { countWrite, isPlaced } from '../shard-points.ts'
 import { checkBatch, checkExact, checkPage, checkTimeout } from '../strict.ts'
 import { found } from './collections.ts'
 
@@ -96,8 +96,10 @@ function upsert(collection: Collection, body: unknown, wait: boolean): Update {
   const written = readPoints(body, collection)
   checkBatch(collection, written.length)
   return () => {
-    countWrite(collection, written)
-    write(collection, written)
+    // The shard key of a queued write may be gone by now.
+    const placed = written.filter((point) => isPlaced(collection, point))
+    countWrite(collection, placed)
+    write(collection, placed)
     if (!wait || !isDeferring(collection) || (collection.deferred ?? []).length === 0) return
     const words = 'Update operation timed out in 60.00 seconds on 1 out of 1 shards.'
     refuse(408, `Timeout error: ${words}`)

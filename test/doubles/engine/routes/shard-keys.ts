@@ -3,6 +3,7 @@ import { ok, refuse, refuseTooMany, type EngineAnswer, type EngineRequest } from
 import { CreateShardKey, DropShardKey } from '../bodies/placing.ts'
 import type { EngineCluster } from '../cluster.ts'
 import type { Collection, Shard, ShardKey } from '../collection.ts'
+import { keep } from '../deferred.ts'
 import { readBody } from '../read.ts'
 import { found, timeoutOf } from './collections.ts'
 
@@ -58,6 +59,7 @@ function drop(request: EngineRequest, cluster: EngineCluster, name: string): Eng
     refuse(400, `Bad request: Sharding key ${called(key)} does not exist for collection ${name}`)
   }
   collection.shards = collection.shards.filter((shard) => shard.key !== key)
+  keep(collection, (point) => point.shard_key !== key)
   return ok(true)
 }
 
