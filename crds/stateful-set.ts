@@ -1,5 +1,6 @@
 /** What the StatefulSet of a release says about its volumes and its update, and a pod about itself. */
 import type { PlannedVolume } from './contract/job.ts'
+import { REVISION_LABEL } from './contract/names.ts'
 import type { Pod, StatefulSet } from './kubernetes.ts'
 
 type ClaimTemplate = NonNullable<StatefulSet['spec']['volumeClaimTemplates']>[number]
@@ -23,12 +24,32 @@ export function partitionOf({ spec }: Pick<StatefulSet, 'spec'>): number {
   return spec.updateStrategy?.rollingUpdate?.partition ?? 0
 }
 
-/**
- * Some pods do not have the newest template yet. False for an update that was taken back before its end,
- * because both revisions are then the former one: only the labels of the pods show it.
- */
-export function isUpdating({ status }: Pick<StatefulSet, 'status'>): boolean {
+/** The pods have had two templates, and not all of them are known to have the newest one yet. */
+export function hasTwoRevisions({ status }: Pick<StatefulSet, 'status'>): boolean {
   return status?.currentRevision !== status?.updateRevision
+}
+
+/**
+ * Fewer pods have the newest template than exist. If an update was taken back before its end, both revisions
+ * are the former one and only this count shows the pods that are left. A pod that terminates is not in it
+ * either: the labels of the pods distinguish them.
+ */
+export function mayHaveOutdatedPods({ status }: Pick<StatefulSet, 'status'>): boolean {
+  return (status?.updatedReplicas ?? 0) < (status?.replicas ?? 0)
+}
+
+/** Some pods may not have the newest template. */
+export function mayBeUpdating(set: Pick<StatefulSet, 'status'>): boolean {
+  return hasTwoRevisions(set) || mayHaveOutdatedPods(set)
+}
+
+/** The pod has another template than the newest one. */
+export function isOutdated(
+  { metadata }: Pick<Pod, 'metadata'>,
+  { status }: Pick<StatefulSet, 'status'>,
+): boolean {
+  const revision = metadata.labels?.[REVISION_LABEL]
+  return revision !== undefined && revision !== status?.updateRevision
 }
 
 export function isReady({ status }: Pick<Pod, 'status'>): boolean {

@@ -22,7 +22,7 @@ import { findPendingRun, recreationRun } from './job.ts'
 import { isHibernated } from './hibernate.ts'
 import { canQueryShards, observeShards } from './shards/observe.ts'
 import type { ClusterPorts, DesiredRun, Observed, PodConsensus } from './observed.ts'
-import { canQueryPods, hasUnreadyPods } from './rollout.ts'
+import { canQueryPods, needsPods } from './rollout.ts'
 import { nextShardStep } from './shards/next-step.ts'
 import type { ShardsSummary } from './shards/summary.ts'
 import { dataClaimTemplate } from './volumes.ts'
@@ -53,7 +53,7 @@ export async function observe(
     // The cache may lag behind the last report; only a live read distinguishes that from a crash.
     await refreshProgress(observed, cluster, (...of) => ports.cluster(...of))
   }
-  if (hasUnreadyPods(observed)) observed.pods = await readPods(observed, ports)
+  if (needsPods(observed)) observed.pods = await readPods(observed, ports)
   if (cluster.spec.cluster.enabled && canQueryPods(observed)) {
     // Ask the existing pods, which may be fewer or more than the spec asks for.
     const replicas = statefulSet?.spec.replicas ?? 1

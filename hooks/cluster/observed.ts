@@ -19,7 +19,7 @@ import type { ShardPorts, ShardsSummary } from './shards/summary.ts'
 export interface Observed extends ObservedJobs {
   cluster: VecCluster
   statefulSet?: StatefulSet
-  /** The pods of the StatefulSet; set only if some are not ready. */
+  /** The pods of the StatefulSet; set only if some are not ready or may be outdated. */
   pods?: Pod[]
   /** The existing Secrets that the spec references, by name. */
   secrets: ReadonlyMap<string, Secret>

@@ -1,6 +1,12 @@
 /** Whether the pods of a VecCluster are as the last helm run and the StatefulSet say. */
 import type { ClusterStatus } from '../../crds/cluster.ts'
-import { isUpdating, partitionOf } from '../../crds/stateful-set.ts'
+import type { StatefulSet } from '../../crds/kubernetes.ts'
+import {
+  hasTwoRevisions,
+  isOutdated,
+  mayHaveOutdatedPods,
+  partitionOf,
+} from '../../crds/stateful-set.ts'
 import { isUnfinished } from '../job.ts'
 import { helmJobs } from './helm-result.ts'
 import type { Observed } from './observed.ts'
@@ -28,17 +34,19 @@ export function isRolledOut(observed: Observed): boolean {
   )
 }
 
-/** Pods are missing or not ready, so they are read to find the cause. */
-export function hasUnreadyPods({ statefulSet, progress }: Observed): boolean {
+/** Pods are missing, not ready or perhaps outdated, so they are read to find the cause. */
+export function needsPods({ statefulSet, progress }: Observed): boolean {
   if (statefulSet === undefined || progress?.applied === undefined) return false
-  return (statefulSet.status?.readyReplicas ?? 0) !== (statefulSet.spec.replicas ?? 1)
+  const { spec, status } = statefulSet
+  return (status?.readyReplicas ?? 0) !== (spec.replicas ?? 1) || mayHaveOutdatedPods(statefulSet)
 }
 
 /**
  * Pods have another template than the StatefulSet, and Kubernetes replaces only those that a Job on
  * the shards has released.
  */
-export function isUpdateGated({ statefulSet, progress }: Observed): boolean {
+export function isUpdateGated(observed: Observed): boolean {
+  const { statefulSet, progress } = observed
   if (statefulSet === undefined || progress?.applied === undefined) return false
   const { metadata, status } = statefulSet
   const generation = metadata.generation ?? 0
@@ -46,7 +54,7 @@ export function isUpdateGated({ statefulSet, progress }: Observed): boolean {
     partitionOf(statefulSet) > 0 &&
     generation >= (progress.applied.statefulSetGeneration ?? 0) &&
     (status?.observedGeneration ?? 0) >= generation &&
-    isUpdating(statefulSet)
+    isUpdating(statefulSet, observed)
   )
 }
 
@@ -61,17 +69,25 @@ export function canQueryPods(observed: Observed): boolean {
 }
 
 /** The StatefulSet controller has not rolled out the applied release completely. */
-export function isRollingOut({ statefulSet, progress }: Observed): boolean {
+export function isRollingOut(observed: Observed): boolean {
+  const { statefulSet, progress } = observed
   if (statefulSet === undefined) return false
   const { metadata, spec, status = {} } = statefulSet
   const generation = metadata.generation ?? 0
   return (
     generation < (progress?.applied?.statefulSetGeneration ?? 0) ||
     (status.observedGeneration ?? 0) < generation ||
-    isUpdating(statefulSet) ||
+    isUpdating(statefulSet, observed) ||
     // Fewer replicas mean lost pods, not a rollout.
     (status.replicas ?? 0) > (spec.replicas ?? 1)
   )
+}
+
+/** Not every pod has the newest template. If the pods could not be listed, those that are not counted do not. */
+function isUpdating(statefulSet: StatefulSet, { pods = [] }: Observed): boolean {
+  if (hasTwoRevisions(statefulSet)) return true
+  if (!mayHaveOutdatedPods(statefulSet)) return false
+  return pods.length === 0 || pods.some((pod) => isOutdated(pod, statefulSet))
 }
 
 /**

@@ -7,7 +7,7 @@ import { Type, type Static } from '@sinclair/typebox'
 import { EngineError, NotReady } from '../../crds/contract/errors.ts'
 import { formatAcceptHint, type UpgradePlan } from '../../crds/contract/job.ts'
 import { AnyObject, StatefulSet } from '../../crds/kubernetes.ts'
-import { isUpdating } from '../../crds/stateful-set.ts'
+import { mayBeUpdating } from '../../crds/stateful-set.ts'
 import { parseVersion } from '../../crds/versions.ts'
 import { pods } from '../clients/kubernetes/api-resources.ts'
 import type { Engine } from '../clients/engine/client.ts'
@@ -61,7 +61,7 @@ async function checkOutdatedPods(
   live: LiveStatefulSet,
   { kubernetes }: Dependencies,
 ): Promise<SafetyViolation | undefined> {
-  if (!isUpdating(live)) return undefined
+  if (!mayBeUpdating(live)) return undefined
   const labelSelector = `app.kubernetes.io/instance=${plan.release}`
   for (const { spec } of await kubernetes.list(pods(plan.namespace), PodOfRelease, {
     labelSelector,

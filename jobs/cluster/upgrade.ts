@@ -5,8 +5,14 @@
 import type { AppliedRelease, UpgradePlan } from '../../crds/contract/job.ts'
 import { HelmError, NotReady } from '../../crds/contract/errors.ts'
 import { ANNOTATIONS } from '../../crds/contract/names.ts'
-import { isUpdating, partitionOf } from '../../crds/stateful-set.ts'
-import { statefulSets } from '../clients/kubernetes/api-resources.ts'
+import { Pod } from '../../crds/kubernetes.ts'
+import {
+  hasTwoRevisions,
+  isOutdated,
+  mayHaveOutdatedPods,
+  partitionOf,
+} from '../../crds/stateful-set.ts'
+import { pods, statefulSets } from '../clients/kubernetes/api-resources.ts'
 import type { Report } from '../reporter.ts'
 import type { RunResult, Dependencies } from '../dependencies.ts'
 import { LiveStatefulSet, checkSafety } from './safety-checks.ts'
@@ -42,7 +48,7 @@ async function runHelm(plan: UpgradePlan, tools: Dependencies): Promise<UpgradeR
       return { state: 'Refused', ...violation }
     }
     log.info({ release, version, namespace, chart: plan.chart }, 'running helm upgrade --install')
-    const partition = live && gatePartition(plan, live)
+    const partition = live && gatePartition(plan, live, await isUpdating(plan, live, tools))
     const output = await helm.upgrade({ ...plan, partition }, signal)
     log.info({ release, output }, 'helm completed')
     return { state: 'Done', applied: await readApplied(plan, tools) }
@@ -62,13 +68,27 @@ async function runHelm(plan: UpgradePlan, tools: Dependencies): Promise<UpgradeR
 export function gatePartition(
   { isGated, spec: { replicas } }: Pick<UpgradePlan, 'isGated' | 'spec'>,
   live: Pick<LiveStatefulSet, 'spec' | 'status'>,
+  isUpdating: boolean,
 ): number | undefined {
   const liveReplicas = live.spec.replicas ?? 1
   if (isGated !== true || liveReplicas <= 1) return undefined
   // The last node of a gated update has the partition 0, too.
   const isLastNode = (live.status?.updatedReplicas ?? 0) >= liveReplicas - 1
-  if (isUpdating(live) && partitionOf(live) === 0 && !isLastNode) return undefined
+  if (isUpdating && partitionOf(live) === 0 && !isLastNode) return undefined
   return Math.max(liveReplicas, replicas)
+}
+
+/** Pods are left that do not have the newest template, also if the change was taken back. */
+async function isUpdating(
+  { namespace, release }: UpgradePlan,
+  live: LiveStatefulSet,
+  { kubernetes }: Dependencies,
+): Promise<boolean> {
+  if (hasTwoRevisions(live)) return true
+  if (!mayHaveOutdatedPods(live)) return false
+  const labelSelector = `app.kubernetes.io/instance=${release}`
+  const found = await kubernetes.list(pods(namespace), Pod, { labelSelector })
+  return found.some((pod) => isOutdated(pod, live))
 }
 
 const FAILURE_REASONS = [

@@ -8,7 +8,7 @@ import { KubernetesError } from '../../crds/contract/errors.ts'
 import { parseProgress } from '../../crds/contract/job.ts'
 import { ANNOTATIONS, API_VERSION, releaseName } from '../../crds/contract/names.ts'
 import { AnyObject, StatefulSet } from '../../crds/kubernetes.ts'
-import { isUpdating } from '../../crds/stateful-set.ts'
+import { mayBeUpdating } from '../../crds/stateful-set.ts'
 import { formatBytes, parseQuantity } from '../../crds/units.ts'
 import { persistentVolumeClaims, statefulSets } from '../clients/kubernetes/api-resources.ts'
 import type { Kubernetes } from '../clients/kubernetes/client.ts'
@@ -161,7 +161,7 @@ async function observe(
     zones: Object.fromEntries(zones),
     volumeBytes: volumeBytes(cluster),
     memory,
-    comparesCounts: isUpdating(statefulSet),
+    comparesCounts: mayBeUpdating(statefulSet),
   }
   const engineForPod = engineClients(kubernetes, clusterConnection(cluster), call)
   for (let count = 1; ; count += 1) {
@@ -181,7 +181,7 @@ async function withPods(
   kubernetes: Kubernetes,
 ): Promise<ClusterView> {
   const { namespace = '', name: release } = statefulSet.metadata
-  if (!isUpdating(statefulSet)) return view
+  if (!mayBeUpdating(statefulSet)) return view
   try {
     const pods = await readPods(statefulSet, { namespace, release }, { kubernetes })
     return withUpdate(view, statefulSet, (ordinal) => pods[ordinal])

@@ -8,7 +8,7 @@ import type { Connection } from '../../crds/contract/connection.ts'
 import { KubernetesError } from '../../crds/contract/errors.ts'
 import { claimName, LABELS, releaseName, REVISION_LABEL } from '../../crds/contract/names.ts'
 import { AnyObject, Pod } from '../../crds/kubernetes.ts'
-import { isUpdating } from '../../crds/stateful-set.ts'
+import { mayBeUpdating } from '../../crds/stateful-set.ts'
 import { parseQuantity } from '../../crds/units.ts'
 import type {
   NodeFacts,
@@ -139,7 +139,7 @@ async function observe(
     zones: zonesOf(nodes),
     volumeBytes,
     memory,
-    comparesCounts: statefulSet !== undefined && isUpdating(statefulSet),
+    comparesCounts: statefulSet !== undefined && mayBeUpdating(statefulSet),
   }
   const engineForPod = (ordinal: number) => engineClient(dependencies, connection, ordinal)
   return observeShards(options, engineForPod, signal)

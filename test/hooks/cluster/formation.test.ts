@@ -38,11 +38,9 @@ function observe({ replicas, recorded, consensus, ready, wasWorking = true }: Op
     spec: { replicas },
     status: { phase: 'Running', appliedRun: 1, conditions, ...formed },
   })
-  const set = statefulSet()
-  const status = { ...set.status, replicas, readyReplicas: ready ?? replicas }
   return running({
     cluster: parent,
-    statefulSet: { ...set, spec: { ...set.spec, replicas }, status },
+    statefulSet: statefulSet(replicas, { readyReplicas: ready ?? replicas }),
     consensus: consensus ?? pods(replicas),
   })
 }

@@ -1,13 +1,13 @@
 /** Decisions about a VecCluster while its pods are updated one by one. */
 import t from 'tap'
-import { ANNOTATIONS, LABELS } from '../../../crds/contract/names.ts'
+import { ANNOTATIONS, LABELS, REVISION_LABEL } from '../../../crds/contract/names.ts'
 import { ShardsPlan } from '../../../crds/contract/shards-job.ts'
 import { UpgradePlan } from '../../../crds/contract/job.ts'
-import type { StatefulSet } from '../../../crds/kubernetes.ts'
+import type { Pod, StatefulSet } from '../../../crds/kubernetes.ts'
 import type { Observed } from '../../../hooks/cluster/observed.ts'
 import { desiredRun } from '../../../hooks/cluster/job.ts'
 import { canQueryShards } from '../../../hooks/cluster/shards/observe.ts'
-import { canQueryPods, isUpdateGated } from '../../../hooks/cluster/rollout.ts'
+import { canQueryPods, isUpdateGated, needsPods } from '../../../hooks/cluster/rollout.ts'
 import type { PlanOutcome, ShardsSummary } from '../../../hooks/cluster/shards/summary.ts'
 import {
   applied,
@@ -102,6 +102,63 @@ t.test('pods that Kubernetes updates by itself, and complete updates, are no wor
   t.strictSame(targets(reverted, [...NODES.slice(0, 2), { ordinal: 2, revision: 'r2' }]), [
     ...['repair', 'update'],
   ])
+  t.end()
+})
+
+const pod = (ordinal: number, revision: string): Pod => ({
+  ...{ apiVersion: 'v1', kind: 'Pod' },
+  metadata: { name: `vec-a-${ordinal}`, labels: { [REVISION_LABEL]: revision } },
+})
+
+/** The template is r1 again after an update to r2 that one node has got. Both revisions are r1. */
+function takenBack(label = 'r2', parts: Parameters<typeof updating>[1] = {}): Observed {
+  const status = { updateRevision: 'r1', updatedReplicas: 2 }
+  const nodes = [...NODES.slice(0, 2), { ordinal: 2, revision: label }]
+  return updating(UPDATE, {
+    statefulSet: outdated(3, status),
+    pods: [pod(0, 'r1'), pod(1, 'r1'), pod(2, label)],
+    ...parts,
+    summary: { nodes },
+  })
+}
+
+t.test(
+  'an update that was taken back is not rolled out while a pod has the other template',
+  (t) => {
+    const observed = takenBack()
+    const decision = sync(observed, context)
+    t.equal(decision.status.phase, 'Upgrading')
+    t.match(condition(decision, 'Progressing'), ['True', 'HelmReleaseApplied'])
+    t.match(condition(decision, 'ShardsPlaced'), ['False', 'Updating'])
+    t.match(jobPlan(decision, ShardsPlan).update, { revision: 'r1' })
+    t.ok(isUpdateGated(observed))
+    t.ok(canQueryPods(observed))
+    const unlisted = takenBack('r2', { pods: [] })
+    t.equal(sync(unlisted, context).status.phase, 'Upgrading', 'pods that cannot be listed')
+    // Running cannot come from the phase before.
+    const cluster = { status: { phase: 'Running' } } as const
+    t.equal(sync(takenBack('r2', { cluster }), context).status.phase, 'Upgrading')
+    t.end()
+  },
+)
+
+t.test('a pod that terminates with the newest template is no update', (t) => {
+  const cluster = { status: { phase: 'Running' } } as const
+  const decision = sync(takenBack('r1', { cluster }), context)
+  t.equal(decision.status.phase, 'Running')
+  t.match(condition(decision, 'Progressing'), ['False', 'RolloutComplete'])
+  t.notOk(isUpdateGated(takenBack('r1')))
+  t.end()
+})
+
+t.test('the pods are read while some may be outdated or are not ready', (t) => {
+  const needs = (status: StatefulSet['status'], parts: Partial<Observed> = {}) =>
+    needsPods({ ...updating(), statefulSet: outdated(3, status), ...parts })
+  const current = { updateRevision: 'r1' }
+  t.notOk(needs(current))
+  t.ok(needs({ ...current, updatedReplicas: 2 }))
+  t.ok(needs({ ...current, readyReplicas: 2 }))
+  t.ok(needs({ ...current, updatedReplicas: 2, readyReplicas: 2 }))
   t.end()
 })
 

@@ -126,20 +126,50 @@ t.test('the partition of a run depends on the update that is in progress', (t) =
     spec: { replicas, updateStrategy: { rollingUpdate: { partition } } } as LiveStatefulSet['spec'],
     status: { ...status, ...parts },
   })
-  t.equal(gatePartition(plan, set(2, { updatedReplicas: 1 })), 3)
-  t.equal(gatePartition(plan, set(0, { updateRevision: 'a' })), 3)
-  t.equal(gatePartition(plan, set(0, { updatedReplicas: 2 })), 3, 'its last node')
-  t.equal(gatePartition(plan, set(0, { updatedReplicas: 1 })), undefined, 'that of Kubernetes')
-  t.equal(gatePartition(plan, set(0, {})), undefined, 'that of Kubernetes has just begun')
-  t.equal(gatePartition(plan, set(0, { updateRevision: 'a' }, 5)), 5, 'more nodes than planned')
+  t.equal(gatePartition(plan, set(2, { updatedReplicas: 1 }), true), 3)
+  t.equal(gatePartition(plan, set(0, { updateRevision: 'a' }), false), 3)
+  t.equal(gatePartition(plan, set(0, { updatedReplicas: 2 }), true), 3, 'its last node')
+  t.equal(gatePartition(plan, set(0, { updatedReplicas: 1 }), true), undefined, 'of Kubernetes')
+  t.equal(gatePartition(plan, set(0, {}), true), undefined, 'that of Kubernetes has just begun')
+  t.equal(gatePartition(plan, set(0, { updateRevision: 'a' }, 5), false), 5, 'more than planned')
   t.end()
 })
+
+for (const [title, label, partition] of [
+  ['an update that Kubernetes has begun continues although it was taken back', 'rev-b', 0],
+  ['pods that only terminate are no update', 'rev-a', 3],
+] as const) {
+  t.test(title, async (t) => {
+    const world = await jobWorld(t)
+    const plan = (run: number, podLabel: string) =>
+      world.plan({
+        ...{ run, isGated: run > 1, hash: `hash-${run}`, podsHash: podLabel },
+        spec: clusterSpec({ replicas: 3 }),
+      })
+    t.equal((await world.run('upgrade', plan(1, 'p'))).code, EXIT.done)
+    const set = await world.object('apps/v1', 'StatefulSet', 'vec-a')
+    const revisions = { currentRevision: 'rev-a', updateRevision: 'rev-a' }
+    const counts = { replicas: 3, readyReplicas: 1, updatedReplicas: 1 }
+    await world.api.replaceStatus({ ...set, status: { ...revisions, ...counts } })
+    for (const ordinal of [1, 2]) {
+      const labels = {
+        'app.kubernetes.io/instance': 'vec-a',
+        'controller-revision-hash': label,
+      }
+      await world.api.create(podOf(`vec-a-${ordinal}`, labels))
+    }
+    const { code, log } = await world.run('upgrade', plan(2, 'q'))
+    t.equal(code, EXIT.done, log)
+    t.strictSame(await gateOf(world, log), [partition, partition > 0])
+  })
+}
 
 t.test('while pods are outdated, their versions count as well', async (t) => {
   const world = await jobWorld(t)
   await world.run('upgrade', world.plan())
   const set = await world.object('apps/v1', 'StatefulSet', 'vec-a')
-  const status = { observedGeneration: 1, replicas: 1, currentRevision: 'a', updateRevision: 'b' }
+  // The update was taken back: only the count shows that a pod has the other template.
+  const status = { observedGeneration: 1, replicas: 1, currentRevision: 'a', updateRevision: 'a' }
   await world.api.replaceStatus({ ...set, status })
   const pod = podOf('vec-a-0', { 'app.kubernetes.io/instance': 'vec-a' })
   const containers = [{ name: 'qdrant', image: 'docker.io/qdrant/qdrant:v1.17.2' }]

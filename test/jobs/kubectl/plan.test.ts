@@ -103,3 +103,36 @@ t.test('what is not a cluster, or no number of nodes, is not understood', async 
   t.match(await type('plan', 'qc/docs', '--replace', 'x'), { code: EXIT_CODES.usage })
   t.match(await type('plan', 'qc/none'), { code: EXIT_CODES.failure, err: /none not found/ })
 })
+
+interface SetObject {
+  status: {
+    updatedReplicas?: number
+    readyReplicas?: number
+    currentRevision?: string
+    updateRevision?: string
+  }
+}
+
+t.test('a pod that is left of an update that was taken back is shown', async (t) => {
+  // The operator would replace it.
+  await world.faults.stopService()
+  const set = { apiVersion: 'apps/v1', kind: 'StatefulSet', namespace, name: 'vec-docs' }
+  const change = async (mark: string | null, partition: number, updated: number) => {
+    const annotations = { mark }
+    const updateStrategy = { type: 'RollingUpdate', rollingUpdate: { partition } }
+    await world.patch(set, { spec: { template: { metadata: { annotations } }, updateStrategy } })
+    await world.waitFor(set, `${updated} pods of the newest template`, (object) => {
+      const { status } = object as unknown as SetObject
+      return (status.updatedReplicas ?? 0) === updated && status.readyReplicas === 3
+    })
+  }
+  await change('b', 2, 1)
+  await change(null, 3, 2)
+  const { status } = (await world.get(set)) as unknown as SetObject
+  t.equal(status.currentRevision, status.updateRevision)
+  const { steps } = await report()
+  t.strictSame(
+    steps.map(({ description }) => description),
+    ['update node 2'],
+  )
+})

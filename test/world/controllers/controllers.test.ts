@@ -426,6 +426,18 @@ t.test(
     await client.patch(setAt, { spec: partitioned(0) })
     await until(() => stable(3))
     t.match(await status(), { currentRevision: updateRevision, updateRevision, currentReplicas: 3 })
+
+    // The next update is taken back after one pod: only updatedReplicas shows that one.
+    await client.patch(setAt, { spec: { ...statefulSet('1.18.4', 3).spec, ...partitioned(2) } })
+    await until(() => stable(1))
+    await client.patch(setAt, { spec: { template, ...partitioned(3) } })
+    await until(() => stable(2))
+    const both = { currentRevision: updateRevision, updateRevision, currentReplicas: 2 }
+    t.match(await status(), { ...both, replicas: 3, updatedReplicas: 2, readyReplicas: 3 })
+    t.strictSame(Object.values(await images())[2]?.[0], '1.18.4')
+    await client.patch(setAt, { spec: partitioned(2) })
+    await until(() => stable(3))
+    t.strictSame(await images(), { 'e-0': latter, 'e-1': latter, 'e-2': latter })
   },
 )
 

@@ -99,7 +99,15 @@ export async function openCluster(t: Test, count: number, pods: Pods) {
     const { set } = await readSet()
     const { generation } = set.metadata
     const { current: currentRevision, update: updateRevision } = revisions
-    const status = { observedGeneration: generation, replicas: 0, currentRevision, updateRevision }
+    const { items } = await api.list('v1', 'Pod', { namespace: 'ns' })
+    const updated = items.filter(
+      ({ metadata: { labels, deletionTimestamp } }) =>
+        labels?.[REVISION_LABEL] === updateRevision && deletionTimestamp === undefined,
+    )
+    const status = {
+      ...{ observedGeneration: generation, currentRevision, updateRevision },
+      ...{ replicas: items.length, updatedReplicas: updated.length },
+    }
     await api.replaceStatus({ ...set, status })
   }
   /** Whether there was none. */
