@@ -12,11 +12,11 @@ import {
   CliError,
   CLUSTER_FLAGS,
   EXIT_CODES,
-  JSON_FLAG,
   stringFlag,
   type CliCommand,
   type Invocation,
 } from './command.ts'
+import { formatOutput, outputFlags, outputFormat, resourceName } from './output.ts'
 
 export const backupNow: CliCommand = {
   name: 'backup now',
@@ -34,7 +34,7 @@ export const backupNow: CliCommand = {
       description: 'name of the VecBackup; default: <schedule>-<time>-manual',
     },
     'dry-run': { type: 'boolean', description: 'print the VecBackup without creating it' },
-    ...JSON_FLAG,
+    ...outputFlags('name'),
   },
   run: createBackup,
 }
@@ -98,10 +98,11 @@ function newBackup(schedule: VecBackupSchedule, name: string) {
 
 function printBackup(call: Invocation, backup: ReturnType<typeof newBackup>): void {
   const { name, namespace } = backup.metadata
-  if (booleanFlag(call, 'json')) call.print(`${JSON.stringify(backup, null, 2)}\n`)
-  else if (booleanFlag(call, 'dry-run')) call.print(stringify(backup))
-  else {
-    call.print(`vecbackup.vec-operator.dev/${name} created\n`)
-    call.print(`kubectl wait --for=condition=Complete qb/${name} -n ${namespace} --timeout=1h\n`)
+  const reference = resourceName(backup.kind, name)
+  const text = () => {
+    if (outputFormat(call) === 'name') return `${reference}\n`
+    if (booleanFlag(call, 'dry-run')) return stringify(backup)
+    return `${reference} created\nkubectl wait --for=condition=Complete qb/${name} -n ${namespace} --timeout=1h\n`
   }
+  call.print(formatOutput(call, backup, text))
 }

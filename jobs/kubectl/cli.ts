@@ -121,10 +121,20 @@ function parseFlags(command: CliCommand, args: string[]) {
   )
   try {
     const { values, positionals } = parseArgs({ args, options, allowPositionals: true })
-    return { values: values as Invocation['flags'], positionals }
+    return { values: checkChoices(command, values as Invocation['flags']), positionals }
   } catch (error) {
+    if (error instanceof CliError) throw error
     throw usageError(command, `${errorMessage(error)}; `)
   }
+}
+
+function checkChoices(command: CliCommand, values: Invocation['flags']): Invocation['flags'] {
+  for (const [name, { choices }] of Object.entries(command.flags)) {
+    const value = values[name]
+    if (choices === undefined || typeof value !== 'string' || choices.includes(value)) continue
+    throw usageError(command, `--${name} ${value}: must be one of ${choices.join(', ')}; `)
+  }
+  return values
 }
 
 function usageError({ name, operands }: CliCommand, reason = ''): CliError {

@@ -27,6 +27,8 @@ export const EXIT_CODES = {
 export interface Flag extends ParseArgsOptionDescriptor {
   /** Name of its value in the help; absent for a switch. */
   value?: string
+  /** The accepted values; absent: any text. */
+  choices?: readonly string[]
   description: string
 }
 
@@ -98,10 +100,6 @@ export const CLUSTER_FLAGS = {
     value: 'NAME',
     description: 'namespace; default: that of the context',
   },
-} as const satisfies Record<string, Flag>
-
-export const JSON_FLAG = {
-  json: { type: 'boolean', description: 'print JSON' },
 } as const satisfies Record<string, Flag>
 
 export function engineClients(

@@ -2,7 +2,8 @@
 import { FAILURES, reasonLocation, REASONS } from '../../crds/reasons/index.ts'
 import { failureMatchScore, matchScore, type Reason } from '../../crds/reasons/reason.ts'
 import type { Condition } from '../../crds/schema.ts'
-import { booleanFlag, EXIT_CODES, JSON_FLAG, type CliCommand, type Invocation } from './command.ts'
+import { EXIT_CODES, type CliCommand, type Invocation } from './command.ts'
+import { formatOutput, outputFlags } from './output.ts'
 
 export const explain: CliCommand = {
   name: 'explain',
@@ -10,7 +11,7 @@ export const explain: CliCommand = {
   operandCount: { min: 1, max: Infinity },
   summary: 'explain a condition, an Event or an error, and how to fix it',
   details: ['Needs no cluster. The message need not be quoted.'],
-  flags: JSON_FLAG,
+  flags: outputFlags(),
   run: async (call) => printReasons(call, findReasons(call.operands.join(' '))),
 }
 
@@ -81,13 +82,11 @@ export function toJsonKeys<T extends { fix: string }>({ fix, ...rest }: T) {
 const NO_ACTION = 'Nothing'
 
 function printReasons(call: Invocation, reasons: ExplainedReason[]): number {
-  if (booleanFlag(call, 'json')) {
-    call.print(`${JSON.stringify(reasons.map(toJsonKeys), null, 2)}\n`)
-  } else if (reasons.length === 0) {
-    call.print('No known reason or message matches. docs/reasons.md lists all of them.\n')
-  } else {
-    call.print(groupIdentical(reasons).map(formatReason).join('\n'))
-  }
+  const text = () =>
+    reasons.length === 0
+      ? 'No known reason or message matches. docs/reasons.md lists all of them.\n'
+      : groupIdentical(reasons).map(formatReason).join('\n')
+  call.print(formatOutput(call, reasons.map(toJsonKeys), text))
   return reasons.length === 0 ? EXIT_CODES.failure : EXIT_CODES.success
 }
 

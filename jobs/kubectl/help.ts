@@ -100,6 +100,7 @@ function completionScript(commands: readonly CliCommand[]): string {
     `  case "$typed" in`,
     `    '') words='${firstWords.join(' ')} --help --version' ;;`,
     ...cases.map(([typed, words]) => `    '${typed}') words='${words.join(' ')}' ;;`),
+    ...commands.flatMap(choiceCases),
     // After an operand or a flag, only flags remain.
     ...commands.map(
       ({ name, flags }) => `    '${name} '*) words='${longFlags(flags).join(' ')}' ;;`,
@@ -110,6 +111,16 @@ function completionScript(commands: readonly CliCommand[]): string {
     `complete -F _vec_operator ${PROGRAM}`,
     '',
   ].join('\n')
+}
+
+/** The values of a flag, after the flag. */
+function choiceCases({ name, flags }: CliCommand): string[] {
+  return Object.entries(flags).flatMap(([flagName, { short, choices }]) => {
+    if (choices === undefined) return []
+    const typed = [`--${flagName}`, ...(short === undefined ? [] : [`-${short}`])]
+    const patterns = typed.map((flag) => `'${name} '*'${flag}'`)
+    return [`    ${patterns.join('|')}) words='${choices.join(' ')}' ;;`]
+  })
 }
 
 function completionWords({ name, flags }: CliCommand): string[] {

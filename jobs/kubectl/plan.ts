@@ -20,16 +20,15 @@ import { planAll, viewAfter, type WholePlan } from '../cluster/shards/simulate.t
 import type { Step } from '../cluster/shards/step.ts'
 import type { ClusterView, DesiredShards, PeerView } from '../cluster/shards/view.ts'
 import {
-  booleanFlag,
   CliError,
   CLUSTER_FLAGS,
   engineClients,
   EXIT_CODES,
-  JSON_FLAG,
   stringFlag,
   type CliCommand,
   type Invocation,
 } from './command.ts'
+import { formatOutput, outputFlags } from './output.ts'
 import { parseKind } from './resource.ts'
 import { formatColumns } from './table.ts'
 
@@ -54,7 +53,7 @@ export const plan: CliCommand = {
       value: 'NODES',
       description: 'nodes whose data is lost, separated by commas',
     },
-    ...JSON_FLAG,
+    ...outputFlags(),
   },
   run: showPlan,
 }
@@ -95,9 +94,7 @@ async function showPlan(call: Invocation): Promise<number> {
   const desired = desiredShards(cluster, plannedNodes, [...lost])
   const start = withNewNodes(view, cluster, plannedNodes)
   const report = planReport(cluster, view.nodes, { start, desired })
-  call.print(
-    booleanFlag(call, 'json') ? `${JSON.stringify(report, null, 2)}\n` : formatReport(report),
-  )
+  call.print(formatOutput(call, report, () => formatReport(report)))
   return report.end.is === 'refused' ? EXIT_CODES.failure : EXIT_CODES.success
 }
 

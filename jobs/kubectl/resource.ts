@@ -40,6 +40,8 @@ export interface Summary {
   name: string
   phase: string
   createdAt?: string
+  /** The VecCluster that it is or belongs to, as `<namespace>/<name>`. */
+  cluster?: string
   message: string
 }
 
@@ -63,6 +65,13 @@ export function parseReference(
   const resource = parseKind(kind)
   if (name !== '') return { resource, name }
   throw new CliError(`${command} ${kind}: name is missing: use ${kind}/<name>`, EXIT_CODES.usage)
+}
+
+/** As in the list: with its cluster. */
+export function summarizeForList(object: StatusObject): Summary {
+  const cluster = clusterName(object)
+  if (cluster === undefined) return summarize(object)
+  return { ...summarize(object), cluster: `${cluster.namespace}/${cluster.name}` }
 }
 
 /** Throws `CliError` if it does not exist. */

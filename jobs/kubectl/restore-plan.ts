@@ -24,15 +24,8 @@ import {
   nodeLoads,
   type NodeLoad,
 } from '../restore/target-checks.ts'
-import {
-  booleanFlag,
-  CliError,
-  CLUSTER_FLAGS,
-  EXIT_CODES,
-  JSON_FLAG,
-  type CliCommand,
-  type Invocation,
-} from './command.ts'
+import { CliError, CLUSTER_FLAGS, EXIT_CODES, type CliCommand, type Invocation } from './command.ts'
+import { formatOutput, outputFlags } from './output.ts'
 import { openInspection, readRestore } from './restore-context.ts'
 import { formatColumns } from './table.ts'
 
@@ -52,7 +45,7 @@ export const restorePlan: CliCommand = {
       value: 'URL',
       description: 'endpoint of the store as reachable from this machine',
     },
-    ...JSON_FLAG,
+    ...outputFlags(),
   },
   run: previewRestore,
 }
@@ -88,11 +81,7 @@ async function previewRestore(call: Invocation): Promise<number> {
     const shards = placement.shards()
     const nodes = await placement.nodes()
     const restorePreview: RestorePreview = { source, verdicts, shards, nodes }
-    call.print(
-      booleanFlag(call, 'json')
-        ? formatJson(restorePreview)
-        : formatPreview(restore, restorePreview),
-    )
+    call.print(formatOutput(call, restorePreview, () => formatPreview(restore, restorePreview)))
     const fits = verdicts.every(({ problem }) => problem === undefined) && !nodes.some(exceedsDisk)
     return fits ? EXIT_CODES.success : EXIT_CODES.failure
   } finally {
@@ -157,10 +146,6 @@ function formatPreview(
     formatPlacement(shards, nodes),
     `\n${verdicts.length - failed} of ${verdicts.length} collections can be restored, ${formatBytes(bytes)} in total; nothing was changed\n`,
   ].join('')
-}
-
-function formatJson(value: unknown): string {
-  return `${JSON.stringify(value, null, 2)}\n`
 }
 
 /** Collects the placement of each collection, in the order in which the Job decides. */

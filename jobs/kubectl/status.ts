@@ -12,7 +12,6 @@ import {
   booleanFlag,
   CLUSTER_FLAGS,
   EXIT_CODES,
-  JSON_FLAG,
   type CliCommand,
   type Invocation,
 } from './command.ts'
@@ -24,6 +23,7 @@ import {
 } from './engine-status.ts'
 import { fixesFor, toJsonKeys, type Fix } from './explain.ts'
 import { listJobs } from './jobs.ts'
+import { formatNames, formatOutput, outputFlags, outputFormat } from './output.ts'
 import {
   clusterName,
   listResources,
@@ -33,6 +33,7 @@ import {
   statusDetails,
   statusItems,
   summarize,
+  summarizeForList,
   type StatusItem,
   type StatusObject,
   type Summary,
@@ -50,7 +51,7 @@ export const status: CliCommand = {
   flags: {
     ...CLUSTER_FLAGS,
     'all-namespaces': { type: 'boolean', short: 'A', description: 'all namespaces' },
-    ...JSON_FLAG,
+    ...outputFlags('name', 'wide'),
   },
   run: showStatus,
 }
@@ -60,21 +61,25 @@ async function showStatus(call: Invocation): Promise<number> {
   if (call.operands.length === 0) {
     const listNamespace = booleanFlag(call, 'all-namespaces') ? undefined : namespace
     const lists = RESOURCES.map((resource) => listResources(kubernetes, resource, listNamespace))
-    const summaries = (await Promise.all(lists)).flat().map(summarize)
-    call.print(
-      booleanFlag(call, 'json')
-        ? formatJson(summaries)
-        : formatList(summaries, listNamespace, call.time.now()),
-    )
+    const summaries = (await Promise.all(lists)).flat().map(summarizeForList)
+    const text = () =>
+      outputFormat(call) === 'name'
+        ? formatNames(summaries)
+        : formatList(summaries, {
+            namespace: listNamespace,
+            isWide: outputFormat(call) === 'wide',
+            now: call.time.now(),
+          })
+    call.print(formatOutput(call, summaries, text))
     return EXIT_CODES.success
   }
   const { resource, name } = parseReference(call.operands, 'status')
   const report = await readStatusReport(kubernetes, resource, { namespace, name }, call)
-  call.print(
-    booleanFlag(call, 'json')
-      ? formatJson(toJsonReport(report))
-      : formatStatus(report, call.time.now()),
-  )
+  const text = () =>
+    outputFormat(call) === 'name'
+      ? formatNames([report.resource])
+      : formatStatus(report, call.time.now())
+  call.print(formatOutput(call, toJsonReport(report), text))
   return EXIT_CODES.success
 }
 
@@ -152,20 +157,27 @@ function jobMessage({ metadata }: Job, progress: Progress | undefined): string {
   return message === undefined ? state : `${state}: ${message}`
 }
 
-/** JSON output names the fixes `cures`, which scripts read. */
+/** JSON and YAML output name the fixes `cures`, which scripts read. */
 function toJsonReport({ resource: { fixes, ...resource }, ...rest }: StatusReport) {
   return { resource: { ...resource, cures: fixes.map(toJsonKeys) }, ...rest }
 }
 
-function formatJson(value: unknown): string {
-  return `${JSON.stringify(value, null, 2)}\n`
+interface ListOptions {
+  /** Undefined: all namespaces. */
+  namespace: string | undefined
+  /** Also the cluster, and whole messages. */
+  isWide?: boolean
+  now: Date
 }
 
 /** Length of a message in the list; `status <kind>/<name>` shows the whole message. */
 const MAX_MESSAGE_WIDTH = 120
 
 /** One line per resource; with a namespace column for several namespaces. */
-export function formatList(summaries: Summary[], namespace: string | undefined, now: Date): string {
+export function formatList(
+  summaries: Summary[],
+  { namespace, isWide = false, now }: ListOptions,
+): string {
   if (summaries.length === 0) {
     return `No resources${namespace === undefined ? '' : ` in namespace ${namespace}`}.\n`
   }
@@ -174,9 +186,10 @@ export function formatList(summaries: Summary[], namespace: string | undefined, 
     `${summary.kind}/${summary.name}`,
     summary.phase,
     formatAge(summary.createdAt, now),
-    oneLine(summary.message, MAX_MESSAGE_WIDTH),
+    ...(isWide ? [summary.cluster ?? '-'] : []),
+    oneLine(summary.message, isWide ? Infinity : MAX_MESSAGE_WIDTH),
   ])
-  const head = ['RESOURCE', 'PHASE', 'AGE', 'MESSAGE']
+  const head = ['RESOURCE', 'PHASE', 'AGE', ...(isWide ? ['CLUSTER'] : []), 'MESSAGE']
   return formatColumns([namespace === undefined ? ['NAMESPACE', ...head] : head, ...rows])
 }
 

@@ -4,7 +4,7 @@ import t from 'tap'
 import { ROOT } from './pages.ts'
 
 const ROWS = [...readFileSync(`${ROOT}docs/hazards.md`, 'utf8').matchAll(/^\| (H\d+) .*$/gm)]
-const TITLES = globSync('test/{scenarios,faults,cluster,hooks/cluster}/*.ts', { cwd: ROOT })
+const TITLES = globSync('test/{scenarios,faults,cluster,hooks/cluster}/**/*.ts', { cwd: ROOT })
   .map((file) => readFileSync(ROOT + file, 'utf8'))
   .flatMap((text) => [...text.matchAll(/['"`]((?:H\d+(?:, )?)+): /g)])
   .flatMap(([, letters = '']) => letters.split(', '))

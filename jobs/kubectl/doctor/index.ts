@@ -3,12 +3,12 @@ import {
   booleanFlag,
   CLUSTER_FLAGS,
   EXIT_CODES,
-  JSON_FLAG,
   stringFlag,
   type CliCommand,
   type Invocation,
   cliVersion,
 } from '../command.ts'
+import { formatOutput, outputFlags } from '../output.ts'
 import { formatColumns } from '../table.ts'
 import { checkApi, checkCrds, checkPermissions } from './api-server.ts'
 import type { Check, CheckContext, CheckResult } from './check.ts'
@@ -31,7 +31,7 @@ export const doctor: CliCommand = {
       type: 'boolean',
       description: 'read the buckets of backups with their credentials',
     },
-    ...JSON_FLAG,
+    ...outputFlags(),
   },
   run: runChecks,
 }
@@ -66,9 +66,7 @@ async function runChecks(call: Invocation): Promise<number> {
   }
   const results: CheckResult[] = []
   for (const check of CHECKS) results.push(...(await check(context)))
-  call.print(
-    booleanFlag(call, 'json') ? `${JSON.stringify(results, null, 2)}\n` : formatResults(results),
-  )
+  call.print(formatOutput(call, results, () => formatResults(results)))
   return results.some(({ level }) => level === 'wrong') ? EXIT_CODES.failure : EXIT_CODES.success
 }
 

@@ -77,7 +77,7 @@ for (const shell of ['bash', 'zsh']) {
     // zsh reads the script by its emulation of bash.
     const script = `${out.replace(/^autoload.*\n/, '')}
       ask() { COMP_WORDS=(vec-operator "$@"); COMP_CWORD=$#; _vec_operator; echo "\${COMPREPLY[*]}"; }
-      ask ''; ask backup ''; ask status ''; ask backup now nightly --`
+      ask ''; ask backup ''; ask status ''; ask backup now nightly --; ask status -A -o ''`
     const { stdout } = spawnSync('bash', ['-c', script], { encoding: 'utf8' })
     t.strictSame(stdout.split('\n').slice(0, 2), [
       'status wait logs plan doctor explain backup restore support-bundle completion --help --version',
@@ -85,8 +85,17 @@ for (const shell of ['bash', 'zsh']) {
     ])
     t.match(stdout.split('\n')[2], /^qc\/ qcol\/ .*--all-namespaces/)
     t.match(stdout.split('\n')[3], /^--kubeconfig .*--dry-run/)
+    t.equal(stdout.split('\n')[4], 'json yaml name wide')
   })
 }
+
+t.test('an output format that a command does not have is not understood', async (t) => {
+  for (const args of [['explain', 'moon'], ['status'], ['plan', 'qc/docs']]) {
+    const { code, out, err } = await runCommand([...args, '--output', 'xml'])
+    t.strictSame({ code, out }, { code: EXIT_CODES.usage, out: '' })
+    t.match(err, /--output xml: must be one of json, yaml/)
+  }
+})
 
 t.test('a completion for another shell is not understood', async (t) => {
   t.match(await runCommand(['completion', 'fish']), {

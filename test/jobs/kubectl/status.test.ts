@@ -1,5 +1,6 @@
 /** `status` in an embedded world. */
 import t from 'tap'
+import { parse } from 'yaml'
 import { API_VERSION } from '../../../crds/contract/names.ts'
 import { EXIT_CODES } from '../../../jobs/kubectl/command.ts'
 import { formatStatus, type StatusReport } from '../../../jobs/kubectl/status.ts'
@@ -148,6 +149,27 @@ t.test('status --json is what the drawing is created from', async (t) => {
     },
     jobs: [{ verb: 'upgrade', state: 'Complete' }],
   })
+})
+
+t.test('the list is printed by name, wide, as JSON and as YAML', async (t) => {
+  const { out: names } = await type('status', '--output', 'name')
+  t.match(names, /^veccluster\.vec-operator\.dev\/docs$/m)
+  t.match(names, /^veccollection\.vec-operator\.dev\/books$/m)
+  const { out: wide } = await type('status', '-o', 'wide')
+  t.match(wide, /^RESOURCE +PHASE +AGE +CLUSTER +MESSAGE\n/)
+  t.match(wide, new RegExp(`\\nVecCollection/books +Ready +\\S+ +${namespace}/docs +`))
+  const json = JSON.parse((await type('status', '-o', 'json')).out) as unknown
+  t.strictSame(parse((await type('status', '-o', 'yaml')).out), json)
+  t.match(json, [{ kind: 'VecCluster', name: 'docs', cluster: `${namespace}/docs` }])
+})
+
+t.test('one resource is printed by name and as YAML', async (t) => {
+  t.equal(
+    (await type('status', 'qcol/books', '-o', 'name')).out,
+    'veccollection.vec-operator.dev/books\n',
+  )
+  const { out } = await type('status', 'qcol/books', '-o', 'yaml')
+  t.match(parse(out), { resource: { kind: 'VecCollection', name: 'books' }, jobs: [] })
 })
 
 t.test('no command prints a key', async (t) => {

@@ -1,0 +1,60 @@
+/** The output formats of commands that print a result: a text for a terminal, or one that scripts read. */
+import { stringify } from 'yaml'
+import { API_GROUP } from '../../crds/contract/names.ts'
+import { RESOURCES } from '../../crds/crd.ts'
+import { booleanFlag, stringFlag, type Flag, type Invocation } from './command.ts'
+
+/** As kubectl names them. */
+export type OutputFormat = 'json' | 'yaml' | 'name' | 'wide'
+
+const STRUCTURED = ['json', 'yaml'] as const
+const DESCRIPTIONS = { name: 'only names', wide: 'more columns' } as const
+
+/** `--output` with json, yaml and the additional formats of a command, and `--json`. */
+export function outputFlags(...additional: (keyof typeof DESCRIPTIONS)[]) {
+  const details = additional.map((format) => `${format} (${DESCRIPTIONS[format]})`)
+  const choices: OutputFormat[] = [...STRUCTURED, ...additional]
+  return {
+    output: {
+      type: 'string',
+      short: 'o',
+      value: 'FORMAT',
+      choices,
+      description: `${[...STRUCTURED, ...details].join(', ')}; default: text for a terminal`,
+    },
+    json: { type: 'boolean', description: 'the same as --output json' },
+  } as const satisfies Record<string, Flag>
+}
+
+/** Undefined: text for a terminal. The command line has checked it against the choices of the flag. */
+export function outputFormat(call: Pick<Invocation, 'flags'>): OutputFormat | undefined {
+  const format = stringFlag(call, 'output') as OutputFormat | undefined
+  return format ?? (booleanFlag(call, 'json') ? 'json' : undefined)
+}
+
+/** The value as JSON or YAML if the call asks for one of them; otherwise `text`. */
+export function formatOutput(
+  call: Pick<Invocation, 'flags'>,
+  value: unknown,
+  text: () => string,
+): string {
+  switch (outputFormat(call)) {
+    case 'json':
+      return `${JSON.stringify(value, null, 2)}\n`
+    case 'yaml':
+      return stringify(value, { aliasDuplicateObjects: false })
+    default:
+      return text()
+  }
+}
+
+/** One line per resource, as `kubectl get --output name` prints it. */
+export function formatNames(resources: readonly { kind: string; name: string }[]): string {
+  return resources.map(({ kind, name }) => `${resourceName(kind, name)}\n`).join('')
+}
+
+/** `vecbackup.vec-operator.dev/nightly` */
+export function resourceName(kind: string, name: string): string {
+  const singular = RESOURCES.find((resource) => resource.kind === kind)?.singular
+  return `${singular ?? kind.toLowerCase()}.${API_GROUP}/${name}`
+}
