@@ -21,7 +21,6 @@ import { secrets, statefulSets } from '../clients/kubernetes/api-resources.ts'
 import type { Dependencies } from '../dependencies.ts'
 import { poll } from '../retry.ts'
 import { readStatefulSet } from './shards/removal.ts'
-import { VolumesNotGrown } from './volumes-not-grown.ts'
 
 /** The garbage collector removes the owner references, and the StatefulSet controller adopts the pods. */
 const STEP_TIMEOUT_MS = 120_000
@@ -29,6 +28,11 @@ const STEP_POLL_MS = 500
 
 const RECORD_TYPE = 'vec-operator.dev/stateful-set'
 const RECORD_KEY = 'statefulSet'
+
+/** The volumes could not grow, or their StatefulSet not be replaced: the attempt ends and is repeated. */
+export class VolumesNotGrown extends Error {
+  readonly code = 'VolumesNotGrown'
+}
 
 /** The release, and the VecCluster whose deletion removes the record. */
 export interface ReplacementPlan {

@@ -6,8 +6,7 @@ import type { UninstallPlan } from '../../crds/contract/job.ts'
 import { HelmError } from '../../crds/contract/errors.ts'
 import type { RunResult, Dependencies } from '../dependencies.ts'
 import { waitForOtherPods } from './helm-release.ts'
-import { finishReplacement } from './stateful-set-replacement.ts'
-import { VolumesNotGrown } from './volumes-not-grown.ts'
+import { finishReplacement, VolumesNotGrown } from './stateful-set-replacement.ts'
 
 export async function uninstall(plan: UninstallPlan, tools: Dependencies): Promise<RunResult> {
   const { helm, log, reporter, signal } = tools

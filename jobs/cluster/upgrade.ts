@@ -17,9 +17,8 @@ import type { Report } from '../reporter.ts'
 import type { RunResult, Dependencies } from '../dependencies.ts'
 import { LiveStatefulSet, checkSafety } from './safety-checks.ts'
 import { clearPendingRelease, waitForOtherPods } from './helm-release.ts'
-import { finishReplacement } from './stateful-set-replacement.ts'
+import { finishReplacement, VolumesNotGrown } from './stateful-set-replacement.ts'
 import { growVolumes } from './volumes.ts'
-import { VolumesNotGrown } from './volumes-not-grown.ts'
 
 export async function upgrade(plan: UpgradePlan, tools: Dependencies): Promise<RunResult> {
   const { release, namespace } = plan

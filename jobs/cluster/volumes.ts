@@ -14,8 +14,7 @@ import { parseQuantity } from '../../crds/units.ts'
 import { persistentVolumeClaims } from '../clients/kubernetes/api-resources.ts'
 import type { Dependencies } from '../dependencies.ts'
 import { poll } from '../retry.ts'
-import { replaceStatefulSet } from './stateful-set-replacement.ts'
-import { VolumesNotGrown } from './volumes-not-grown.ts'
+import { replaceStatefulSet, VolumesNotGrown } from './stateful-set-replacement.ts'
 
 /** How long storage driver and kubelet may take for all volumes of a cluster. */
 const GROWTH_TIMEOUT_MS = 600_000

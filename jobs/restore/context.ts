@@ -5,7 +5,7 @@ import { EngineRecovery, type SnapshotPriority } from '../clients/engine/recover
 import { EngineSnapshots } from '../clients/engine/snapshots.ts'
 import type { Engine } from '../clients/engine/client.ts'
 import type { Bucket } from '../clients/s3/bucket.ts'
-import type { RetryBudget } from '../retry.ts'
+import { isReportable, withHint, type RetryBudget } from '../retry.ts'
 import type { Dependencies } from '../dependencies.ts'
 import type { Placement, TargetTopology } from './placement.ts'
 import type { Progress } from './progress.ts'
@@ -68,4 +68,27 @@ export function collectionsOn(access: EngineAccess, ordinal: number): EngineColl
 
 export function snapshotsOn(access: EngineAccess, ordinal: number): EngineSnapshots {
   return new EngineSnapshots(engineOn(access, ordinal))
+}
+
+/**
+ * Runs the restore of one collection, so that its failure does not stop the others. Returns whether `act`
+ * succeeded. An error that a user can fix fails this collection only.
+ */
+export async function attemptCollection(
+  name: string,
+  act: () => Promise<void>,
+  context: RunContext,
+): Promise<boolean> {
+  const { tools, progress } = context
+  try {
+    await act()
+    return true
+  } catch (error) {
+    tools.signal.throwIfAborted()
+    if (!isReportable(error)) throw error
+    const message = withHint(error.message)
+    tools.log.error({ collection: name, reason: message }, `collection ${name} failed`)
+    progress.failed(name, message)
+    return false
+  }
 }

@@ -19,8 +19,13 @@ import type { Bucket } from '../../jobs/clients/s3/bucket.ts'
 import { parseCredentials } from '../../jobs/clients/s3/credentials.ts'
 import type { Clock } from '../../jobs/clock.ts'
 import type { OnCall } from '../metrics/instrumented-clients.ts'
-import { inNamespaces, namespaces } from '../../jobs/clients/kubernetes/api-resources.ts'
-import { backups, backupSchedules, restores } from './api-resources.ts'
+import {
+  inNamespaces,
+  namespaces,
+  backups,
+  backupSchedules,
+  restores,
+} from '../../jobs/clients/kubernetes/api-resources.ts'
 import { purge } from './backup-purge.ts'
 import {
   dataJobPorts,

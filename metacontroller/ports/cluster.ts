@@ -25,8 +25,8 @@ import {
   jobs,
   pods,
   secrets,
+  clusters,
 } from '../../jobs/clients/kubernetes/api-resources.ts'
-import { clusters } from './api-resources.ts'
 import { createOrReplace, commonPorts, hasStatus, leasePorts, listActiveJobs } from './common.ts'
 import { engineClient, type EngineDependencies } from './engine-client.ts'
 import { ttlCache } from './ttl-cache.ts'

@@ -35,8 +35,9 @@ import {
   secrets,
   statefulSets,
   type ApiResourceFn,
+  backups,
+  clusters,
 } from '../../jobs/clients/kubernetes/api-resources.ts'
-import { backups, clusters } from './api-resources.ts'
 import { eventWriter } from './events.ts'
 
 export interface CommonDependencies {

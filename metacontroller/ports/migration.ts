@@ -3,7 +3,7 @@ import { EngineError } from '../../crds/contract/errors.ts'
 import { VecMigration } from '../../crds/migration.ts'
 import type { MigrationPorts } from '../../hooks/migration/observe.ts'
 import { engineClient, type EngineDependencies } from './engine-client.ts'
-import { migrations } from './api-resources.ts'
+import { migrations } from '../../jobs/clients/kubernetes/api-resources.ts'
 import { dataJobPorts, type DataJobDependencies } from './common.ts'
 
 /** Maximum time a hook waits for the readiness of an engine. */

@@ -10,8 +10,12 @@ import { VecRestore } from '../../crds/restore.ts'
 import { isBlockingJob, type BlockingRules } from '../../hooks/cross-namespace.ts'
 import type { RestorePorts } from '../../hooks/restore/observe.ts'
 import type { Kubernetes } from '../../jobs/clients/kubernetes/client.ts'
-import { inNamespaces, jobs } from '../../jobs/clients/kubernetes/api-resources.ts'
-import { migrations, restores } from './api-resources.ts'
+import {
+  inNamespaces,
+  jobs,
+  migrations,
+  restores,
+} from '../../jobs/clients/kubernetes/api-resources.ts'
 import type { InFlightWrites } from './collection.ts'
 import { dataJobPorts, listActiveJobs, listOrEmpty, type DataJobDependencies } from './common.ts'
 

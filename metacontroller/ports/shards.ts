@@ -42,8 +42,8 @@ import {
   kubernetesNodes,
   persistentVolumeClaims,
   pods,
+  backups,
 } from '../../jobs/clients/kubernetes/api-resources.ts'
-import { backups } from './api-resources.ts'
 import { hasStatus, listOrEmpty } from './common.ts'
 import { engineClient, type EngineDependencies } from './engine-client.ts'
 import { ttlCache } from './ttl-cache.ts'

@@ -1,4 +1,11 @@
-/** API resource of each kind of Kubernetes object; without a namespace it covers all namespaces. */
+/** API resource of each kind of object; without a namespace it covers all namespaces. */
+import { VecBackup } from '../../../crds/backup.ts'
+import { VecBackupSchedule } from '../../../crds/backup-schedule.ts'
+import { VecCluster } from '../../../crds/cluster.ts'
+import { VecCollection } from '../../../crds/collection.ts'
+import { API_VERSION } from '../../../crds/contract/names.ts'
+import { VecMigration } from '../../../crds/migration.ts'
+import { VecRestore } from '../../../crds/restore.ts'
 import type { ApiResource } from './client.ts'
 
 export type ApiResourceFn = (namespace?: string) => ApiResource
@@ -19,6 +26,13 @@ export const compositeControllers = apiResource(
   'metacontroller.k8s.io/v1alpha1',
   'compositecontrollers',
 )
+
+export const clusters = apiResource(API_VERSION, VecCluster.plural)
+export const collections = apiResource(API_VERSION, VecCollection.plural)
+export const backups = apiResource(API_VERSION, VecBackup.plural)
+export const backupSchedules = apiResource(API_VERSION, VecBackupSchedule.plural)
+export const restores = apiResource(API_VERSION, VecRestore.plural)
+export const migrations = apiResource(API_VERSION, VecMigration.plural)
 
 /** One API resource per served namespace, or a single one if all namespaces are served. */
 export function inNamespaces(resource: ApiResourceFn, namespaces: string[]): ApiResource[] {

@@ -31,8 +31,3 @@ export function unreadable(about: string, error: unknown): CheckResult[] {
   const reason = error.message.replace(/^.*? answered 403: /, '')
   return [{ about, level: 'warning', says: `not checked: ${reason}` }]
 }
-
-/** The API resource of a kind, in the selected namespace or in all. */
-export function apiResource(apiVersion: string, plural: string, { namespace }: CheckContext) {
-  return { apiVersion, plural, ...(namespace !== undefined && { namespace }) }
-}

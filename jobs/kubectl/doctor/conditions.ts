@@ -4,8 +4,9 @@ import { API_VERSION } from '../../../crds/contract/names.ts'
 import { RESOURCES, type Resource } from '../../../crds/crd.ts'
 import { criticalConditions } from '../../../crds/critical-conditions.ts'
 import { AnyObject } from '../../../crds/kubernetes.ts'
+import { apiResource } from '../../clients/kubernetes/api-resources.ts'
 import { oneLine } from '../table.ts'
-import { apiResource, unreadable, type CheckContext, type CheckResult } from './check.ts'
+import { unreadable, type CheckContext, type CheckResult } from './check.ts'
 
 const ABOUT = 'conditions'
 
@@ -45,7 +46,7 @@ async function dangersOf(
 ): Promise<CheckResult[]> {
   try {
     const objects = await context.kubernetes.list(
-      apiResource(API_VERSION, plural, context),
+      apiResource(API_VERSION, plural)(context.namespace),
       WithConditions,
     )
     return objects.flatMap(({ metadata, status }) =>

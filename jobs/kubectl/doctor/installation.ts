@@ -12,7 +12,8 @@ import { API_GROUP, API_VERSION } from '../../../crds/contract/names.ts'
 import { RESOURCES, type Resource } from '../../../crds/crd.ts'
 import { isOlder } from '../../../crds/versions.ts'
 import { AnyObject } from '../../../crds/kubernetes.ts'
-import { apiResource, unreadable, type CheckContext, type CheckResult } from './check.ts'
+import { apiResource } from '../../clients/kubernetes/api-resources.ts'
+import { unreadable, type CheckContext, type CheckResult } from './check.ts'
 
 const Hook = Type.Object({
   webhook: Type.Optional(Type.Object({ url: Type.Optional(Type.String()) })),
@@ -188,7 +189,7 @@ async function requiredQps(context: CheckContext): Promise<number> {
   const rates = await Promise.all(
     RESOURCES.map(async ({ kind, plural }) => {
       const found = await context.kubernetes
-        .list(apiResource(API_VERSION, plural, context), AnyObject)
+        .list(apiResource(API_VERSION, plural)(context.namespace), AnyObject)
         .catch(() => [])
       return found.length / SYNC_INTERVALS[kind]
     }),

@@ -21,8 +21,9 @@ import {
 } from '../../../crds/kubernetes.ts'
 import { isCredentialType, Storage, type S3Target } from '../../../crds/storage.ts'
 import { openBucketClient, readSecret } from '../command.ts'
+import { apiResource, clusters, leases } from '../../clients/kubernetes/api-resources.ts'
 import { oneLine } from '../table.ts'
-import { apiResource, unreadable, type CheckContext, type CheckResult } from './check.ts'
+import { unreadable, type CheckContext, type CheckResult } from './check.ts'
 import { watchedNamespaces } from './installation.ts'
 
 const ENGINE_TIMEOUT_MS = 10_000
@@ -30,12 +31,9 @@ const ENGINE_TIMEOUT_MS = 10_000
 export async function checkClusters(context: CheckContext): Promise<CheckResult[]> {
   const about = 'clusters'
   try {
-    const clusters = await context.kubernetes.list(
-      apiResource(API_VERSION, VecCluster.plural, context),
-      VecCluster.schema,
-    )
-    if (clusters.length === 0) return [{ about, level: 'fine', says: 'none' }]
-    return await Promise.all(clusters.map((cluster) => checkCluster(cluster, context)))
+    const found = await context.kubernetes.list(clusters(context.namespace), VecCluster.schema)
+    if (found.length === 0) return [{ about, level: 'fine', says: 'none' }]
+    return await Promise.all(found.map((cluster) => checkCluster(cluster, context)))
   } catch (error) {
     return unreadable(about, error)
   }
@@ -75,24 +73,18 @@ async function engineProblem(
   }
 }
 
-const LEASE_API_VERSION = 'coordination.k8s.io/v1'
-
 export async function checkLeases(context: CheckContext): Promise<CheckResult[]> {
   const about = 'Leases'
   try {
     const options = { labelSelector: `${LABELS.managedBy}=${MANAGED_BY}` }
-    const leases = await context.kubernetes.list(
-      apiResource(LEASE_API_VERSION, 'leases', context),
-      Lease,
-      options,
-    )
+    const found = await context.kubernetes.list(leases(context.namespace), Lease, options)
     const watched = await watchedNamespaces(context).catch(undefinedIfForbidden)
     const problems = await Promise.all(
-      leases.map(async (lease) => leaseProblem(lease, watched, context)),
+      found.map(async (lease) => leaseProblem(lease, watched, context)),
     )
     const messages = problems.filter((problem) => problem !== undefined)
     if (messages.length > 0) return messages.map((says) => ({ about, level: 'warning', says }))
-    const count = leases.length === 1 ? '1 Lease' : `${leases.length} Leases`
+    const count = found.length === 1 ? '1 Lease' : `${found.length} Leases`
     return [{ about, level: 'fine', says: `${count}, all with an existing holder` }]
   } catch (error) {
     return unreadable(about, error)
@@ -174,7 +166,7 @@ export async function checkBuckets(context: CheckContext): Promise<CheckResult[]
 /** Each bucket once per namespace and credentials. */
 async function listBuckets(context: CheckContext): Promise<BucketTarget[]> {
   const lists = [VecBackupSchedule, VecBackup].map(({ plural }) =>
-    context.kubernetes.list(apiResource(API_VERSION, plural, context), BackupStorage),
+    context.kubernetes.list(apiResource(API_VERSION, plural)(context.namespace), BackupStorage),
   )
   const targets = new Map<string, BucketTarget>()
   for (const { metadata, spec } of (await Promise.all(lists)).flat()) {
