@@ -121,7 +121,7 @@ function parseFlags(command: CliCommand, args: string[]) {
   )
   try {
     const { values, positionals } = parseArgs({ args, options, allowPositionals: true })
-    return { values: checkChoices(command, values as Invocation['flags']), positionals }
+    return { values: checkChoices(command, values), positionals }
   } catch (error) {
     if (error instanceof CliError) throw error
     throw usageError(command, `${errorMessage(error)}; `)

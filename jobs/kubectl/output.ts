@@ -38,14 +38,10 @@ export function formatOutput(
   value: unknown,
   text: () => string,
 ): string {
-  switch (outputFormat(call)) {
-    case 'json':
-      return `${JSON.stringify(value, null, 2)}\n`
-    case 'yaml':
-      return stringify(value, { aliasDuplicateObjects: false })
-    default:
-      return text()
-  }
+  const format = outputFormat(call)
+  if (format === 'json') return `${JSON.stringify(value, null, 2)}\n`
+  if (format === 'yaml') return stringify(value, { aliasDuplicateObjects: false })
+  return text()
 }
 
 /** One line per resource, as `kubectl get --output name` prints it. */

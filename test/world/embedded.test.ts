@@ -47,3 +47,15 @@ t.test('an account of the operator may do what the chart permits, and nothing el
   await t.resolves(list(loopToken, 'v1', 'Secret'))
   await t.rejects(list(pod, 'batch/v1', 'Job'), { message: /^jobs.batch is forbidden: User / })
 })
+
+t.test('a world in which an unknown field was sent ends with an error that names it', async (t) => {
+  const world = await startEmbeddedWorld()
+  const namespace = await world.namespace('typo')
+  const metadata = { name: 'a', namespace }
+  const typo = { apiVersion: 'v1', kind: 'ConfigMap', metadata, dat: { a: 'b' } }
+  const stored = await world.apply(typo)
+  t.equal((stored as { dat?: object }).dat, undefined)
+  await t.rejects(world.close(), {
+    message: `POST ConfigMap ${namespace}/: unknown field "dat"`,
+  })
+})

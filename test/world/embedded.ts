@@ -233,6 +233,8 @@ class RunningWorld extends WorldObjects implements EmbeddedWorld {
     this.#driver.stop()
     for (const user of this.#users) await user.close()
     await this.#close()
+    // A real API server drops such a field and says so in a header that no client here reads.
+    if (this.api.warnings.length > 0) throw new Error(this.api.warnings.join('\n'))
   }
 
   #read({ apiVersion, kind, namespace, name }: Reference): ApiObject | undefined {

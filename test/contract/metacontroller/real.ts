@@ -19,7 +19,7 @@ import {
   type ProcessRecord,
 } from '../../cluster/process.ts'
 import { prepareTools } from '../../cluster/tools.ts'
-import { ApiClient } from '../../world/client.ts'
+import { ApiClient, type Connection } from '../../world/client.ts'
 import type { Subject } from './subject.ts'
 
 const TOKEN = 'contract'
@@ -28,6 +28,7 @@ const RESTART_MS = 100
 
 export interface RealApi {
   api: ApiClient
+  connection: Connection
   kubeconfig: string
   /** What accounts asked of the API. */
   auditLog: string
@@ -57,7 +58,8 @@ export async function startRealApi(log: (line: string) => void): Promise<RealApi
     const server = await startApiServer({ folder, etcd, command: tools['kube-apiserver'] }, start)
     const kubeconfig = writeKubeconfig(join(folder, 'kubeconfig'), server, TOKEN)
     const ca = readFileSync(join(folder, 'certificates/apiserver.crt'), 'utf8')
-    const api = new ApiClient({ server, token: TOKEN, ca })
+    const connection = { server, token: TOKEN, ca }
+    const api = new ApiClient(connection)
     const ready = () =>
       api.raw('GET', '/readyz').then(
         () => true,
@@ -73,7 +75,7 @@ export async function startRealApi(log: (line: string) => void): Promise<RealApi
     ])
     const stop = (record: ProcessRecord) => stopProcess(record)
     return {
-      ...{ api, kubeconfig, start, stop, auditLog: join(folder, AUDIT_LOG) },
+      ...{ api, connection, kubeconfig, start, stop, auditLog: join(folder, AUDIT_LOG) },
       kubeconfigOf: async (namespace, account) => {
         const token = await tokenOf(api, namespace, account)
         return writeKubeconfig(join(folder, `kubeconfig-${account}`), server, token)

@@ -5,8 +5,10 @@ import type { ApiObject } from '../client.ts'
 import { equal, isRecord, recordAt, valueAt, type Json } from './json.ts'
 import type { Kind } from './kinds.ts'
 import { immutable, type Cause } from './failure.ts'
+import { jobCauses, withJobDefaults, withJobLabels } from './jobs.ts'
 import { dataCauses } from './labels.ts'
-import { matches } from './selectors.ts'
+import { podCauses } from './pod-template.ts'
+import { STATEFUL_SET, statefulSetCauses } from './stateful-sets.ts'
 
 interface Rules {
   /** Fills in what was left out of a new object. */
@@ -69,6 +71,10 @@ const RULES: Record<string, Rules> = {
       },
       status: { phase: 'Pending', qosClass: 'BestEffort' },
     }),
+    causes: (object) => podCauses(recordAt(object, 'spec'), 'spec'),
+  },
+  Deployment: {
+    causes: (object) => podCauses(recordAt(object, 'spec.template.spec'), 'spec.template.spec'),
   },
   PersistentVolumeClaim: {
     create: (object) => ({ ...object, status: { phase: 'Pending' } }),
@@ -140,38 +146,6 @@ function withClusterIp(object: ApiObject, old: ApiObject): ApiObject {
   return withSpec(object, { type: 'ClusterIP', clusterIP: valueAt(old, 'spec.clusterIP') })
 }
 
-const STATEFUL_SET = {
-  replicas: 1,
-  podManagementPolicy: 'OrderedReady',
-  revisionHistoryLimit: 10,
-  updateStrategy: { type: 'RollingUpdate', rollingUpdate: { partition: 0 } },
-  persistentVolumeClaimRetentionPolicy: { whenDeleted: 'Retain', whenScaled: 'Retain' },
-}
-
-const STATEFUL_SET_MUTABLE = [
-  'replicas',
-  'ordinals',
-  'template',
-  'updateStrategy',
-  'revisionHistoryLimit',
-  'persistentVolumeClaimRetentionPolicy',
-  'minReadySeconds',
-]
-
-function statefulSetCauses(object: ApiObject, old: ApiObject | undefined): Cause[] {
-  const causes = selectorCauses(object)
-  if (old === undefined) return causes
-  const fixed = (of: ApiObject) =>
-    Object.fromEntries(
-      Object.entries(recordAt(of, 'spec')).filter(([key]) => !STATEFUL_SET_MUTABLE.includes(key)),
-    )
-  if (equal(fixed(object), fixed(old))) return causes
-  const quoted = STATEFUL_SET_MUTABLE.map((field) => `'${field}'`)
-  const list = `${quoted.slice(0, -1).join(', ')} and ${String(quoted.at(-1))}`
-  const message = `Forbidden: updates to statefulset spec for fields other than ${list} are forbidden`
-  return [...causes, { field: 'spec', message }]
-}
-
 const CLAIM_MUTABLE = ['resources', 'volumeAttributesClassName']
 
 function claimCauses(object: ApiObject, old: ApiObject | undefined): Cause[] {
@@ -190,64 +164,6 @@ function claimCauses(object: ApiObject, old: ApiObject | undefined): Cause[] {
   if (requested(object) >= requested(old)) return []
   const message = 'Forbidden: field can not be less than status.capacity'
   return [{ field: 'spec.resources.requests.storage', message }]
-}
-
-function selectorCauses(object: ApiObject): Cause[] {
-  const selector = recordAt(object, 'spec.selector.matchLabels') as Record<string, string>
-  const labels = recordAt(object, 'spec.template.metadata.labels') as Record<string, string>
-  if (matches(labels, selector)) return []
-  const message = `Invalid value: ${JSON.stringify(labels)}: \`selector\` does not match template \`labels\``
-  return [{ field: 'spec.template.metadata.labels', message }]
-}
-
-function withJobDefaults(object: ApiObject): ApiObject {
-  const { uid = '', name } = object.metadata
-  const spec = recordAt(object, 'spec')
-  const labels = {
-    'batch.kubernetes.io/controller-uid': uid,
-    'batch.kubernetes.io/job-name': name,
-    'controller-uid': uid,
-    'job-name': name,
-  }
-  const template = recordAt(spec, 'template')
-  const metadata = recordAt(template, 'metadata')
-  return {
-    ...object,
-    spec: {
-      parallelism: 1,
-      completions: 1,
-      completionMode: 'NonIndexed',
-      backoffLimit: 6,
-      suspend: false,
-      podReplacementPolicy: 'podFailurePolicy' in spec ? 'Failed' : 'TerminatingOrFailed',
-      selector: { matchLabels: { 'batch.kubernetes.io/controller-uid': uid } },
-      ...spec,
-      template: {
-        ...template,
-        metadata: { ...metadata, labels: { ...recordAt(metadata, 'labels'), ...labels } },
-      },
-    },
-    status: {},
-  }
-}
-
-/** A client that writes the Job as it made it does not know what the API server added. */
-function withJobLabels(object: ApiObject, old: ApiObject): ApiObject {
-  return { ...object, spec: { ...recordAt(old, 'spec'), ...recordAt(object, 'spec') } }
-}
-
-const JOB_IMMUTABLE = ['template', 'selector', 'completions', 'completionMode', 'podFailurePolicy']
-
-function jobCauses(object: ApiObject, old: ApiObject | undefined): Cause[] {
-  const policy = valueAt(object, 'spec.template.spec.restartPolicy')
-  if (policy !== 'Never' && policy !== 'OnFailure') {
-    const message = 'Required value: valid values: "OnFailure", "Never"'
-    return [{ field: 'spec.template.spec.restartPolicy', message }]
-  }
-  if (old === undefined) return []
-  return JOB_IMMUTABLE.filter(
-    (field) => !equal(valueAt(object, `spec.${field}`), valueAt(old, `spec.${field}`)),
-  ).map((field) => immutable(`spec.${field}`, valueAt(object, `spec.${field}`)))
 }
 
 function roleRefCauses(object: ApiObject, old: ApiObject | undefined): Cause[] {

@@ -8,6 +8,7 @@ import { ManualClock } from '../clock.ts'
 import { startApi } from './server.ts'
 
 const START = new Date('2030-01-01T00:00:00Z')
+const CONTAINER = { name: 'a', image: 'i' }
 
 async function world(t: Test) {
   const clock = new ManualClock(START)
@@ -209,7 +210,7 @@ t.test(
   'the scale of a StatefulSet changes its replicas, unless it was changed before',
   async (t) => {
     const { client } = await world(t)
-    const template = { metadata: { labels: { app: 'a' } }, spec: { containers: [] } }
+    const template = { metadata: { labels: { app: 'a' } }, spec: { containers: [CONTAINER] } }
     const selector = { matchLabels: { app: 'a' } }
     const set = { apiVersion: 'apps/v1', kind: 'StatefulSet', namespace: 'ns', name: 'set' }
     await client.create({
@@ -262,7 +263,7 @@ t.test('foreground deletion is a finalizer; a Job deleted without a word orphans
   await client.create(secret('a'))
   await client.delete(at('a'), { propagation: 'Foreground' })
   t.strictSame((await client.get(at('a')))?.metadata.finalizers, ['foregroundDeletion'])
-  const spec = { template: { spec: { restartPolicy: 'Never', containers: [] } } }
+  const spec = { template: { spec: { restartPolicy: 'Never', containers: [CONTAINER] } } }
   const job = {
     apiVersion: 'batch/v1',
     kind: 'Job',

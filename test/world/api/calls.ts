@@ -1,6 +1,8 @@
 /** The calls on objects: from a request to what it asks of the resources, and back. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { ApiObject } from '../client.ts'
+import { invalidValue } from './causes.ts'
+import { decode, WrongType } from './decode.ts'
 import type { DeleteOptions } from './deletion.ts'
 import { equal, isRecord } from './json.ts'
 import { apiVersionOf } from './kinds.ts'
@@ -19,6 +21,8 @@ export interface Call {
   response: ServerResponse
   /** Throws if the caller may not write this body. */
   check?: (body: unknown) => void
+  /** Hears of fields that Kubernetes does not have. */
+  onWarning?: (line: string) => void
 }
 
 /** What is asked of objects, without the way it came. */
@@ -29,11 +33,12 @@ export interface Question {
   /** Of a patch. */
   contentType: string
   body: unknown
+  warn?: (warning: string) => void
 }
 
 /** Answers a call on an object or on a collection. */
 export async function serve(resources: Resources, call: Call): Promise<void> {
-  const { route, request, response, query, check } = call
+  const { route, request, response, query, check, onWarning } = call
   const { method = '' } = request
   if (method === 'GET' && route.name === '' && ['true', '1'].includes(query.get('watch') ?? '')) {
     startWatch(resources, call)
@@ -42,7 +47,12 @@ export async function serve(resources: Resources, call: Call): Promise<void> {
   const contentType = request.headers['content-type'] ?? ''
   const body = method === 'GET' ? undefined : await json(request)
   if (method === 'POST' || method === 'PUT') check?.(body)
-  const { code, value } = answerTo(resources, { route, query, method, contentType, body })
+  const warn = (warning: string) => {
+    response.appendHeader('warning', `299 - ${JSON.stringify(warning)}`)
+    onWarning?.(`${method} ${route.kind.kind} ${route.namespace}/${route.name}: ${warning}`)
+  }
+  const question = { route, query, method, contentType, body, warn }
+  const { code, value } = answerTo(resources, question)
   send(response, code, value)
 }
 
@@ -52,6 +62,7 @@ export function answerTo(
   question: Question,
 ): { code: number; value: object } {
   const { route, query, method, contentType, body } = question
+  const decoded = (object: ApiObject) => decodedObject(object, question)
   const { kind, namespace, name } = route
   if (route.sub === 'scale') return { code: 200, value: answerScale(resources, route, question) }
   const part = partOf(route)
@@ -62,12 +73,12 @@ export function answerTo(
     case 'GET':
       return ok(name === '' ? list(resources, question) : resources.get(kind, namespace, name))
     case 'POST':
-      return { code: 201, value: resources.create(kind, namespace, objectIn(body, route)) }
+      return { code: 201, value: resources.create(kind, namespace, decoded(objectIn(body, route))) }
     case 'PUT':
-      return ok(replace(resources, route, part, objectIn(body, route)))
+      return ok(replace(resources, route, part, decoded(objectIn(body, route))))
     case 'PATCH': {
       const [type = ''] = contentType.split(';')
-      const change = (old: ApiObject) => patched(old, type, body) as ApiObject
+      const change = (old: ApiObject) => patchedObject(old, type, question)
       return ok(
         isDryRun
           ? resources.preview(kind, route, change, part)
@@ -195,6 +206,34 @@ function objectIn(body: unknown, { kind }: Route): ApiObject {
   }
   const metadata = isRecord(body['metadata']) ? body['metadata'] : {}
   return { ...given, metadata: { name: '', ...metadata } }
+}
+
+/**
+ * The object as its kind reads it. Unknown fields are dropped with a warning, unless the client wants them to be
+ * refused, as kubectl does.
+ */
+function decodedObject(object: ApiObject, { route, query, warn }: Question): ApiObject {
+  const { kind } = route
+  if (kind.definition !== undefined) return object
+  const { object: decoded, unknown } = decode(kind, object)
+  const problems = unknown.map((path) => `unknown field "${path}"`)
+  if (query.get('fieldValidation') === 'Strict' && problems.length > 0) {
+    throw badRequest(`strict decoding error: ${problems.join(', ')}`)
+  }
+  for (const problem of problems) warn?.(problem)
+  return decoded as ApiObject
+}
+
+/** What a patch makes of an object; a patch that makes another type of a field is an invalid one. */
+function patchedObject(old: ApiObject, type: string, question: Question): ApiObject {
+  const { kind } = question.route
+  const object = patched(old, type, question.body) as ApiObject
+  try {
+    return decodedObject(object, question)
+  } catch (error) {
+    if (!(error instanceof WrongType)) throw error
+    throw invalid(kind, old.metadata.name, [invalidValue('patch', question.body, error.message)])
+  }
 }
 
 export function send(response: ServerResponse, code: number, body: object): void {

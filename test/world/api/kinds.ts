@@ -1,4 +1,5 @@
 /** Which kinds the embedded API serves: a table of built-in ones, and those of CustomResourceDefinitions. */
+import { loadModels } from './models.ts'
 import type { ApiObject } from '../client.ts'
 
 export interface Kind {
@@ -79,6 +80,8 @@ const BUILT_IN: Record<string, Record<string, Row>> = {
     },
   },
 }
+
+await loadModels(Object.values(BUILT_IN).flatMap((rows) => Object.keys(rows)))
 
 export class Kinds {
   readonly #builtIn: Kind[] = Object.entries(BUILT_IN).flatMap(([apiVersion, rows]) =>

@@ -1,7 +1,8 @@
 /** Syntax of labels and annotations, and sizes of Secrets and ConfigMaps, as the API server checks them. */
 import type { ApiObject } from '../client.ts'
+import { invalidValue } from './causes.ts'
 import type { Cause } from './failure.ts'
-import { isRecord, recordAt, valueAt } from './json.ts'
+import { recordAt, type Json } from './json.ts'
 
 const NAME = /^([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$/
 const PREFIX = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/
@@ -13,19 +14,20 @@ const DATA_KEY = /^[-._a-zA-Z0-9]+$/
 /** Labels of the object and of the pods it describes, and keys of its annotations. */
 export function labelCauses(object: ApiObject): Cause[] {
   const fields = ['metadata.labels', 'spec.template.metadata.labels', 'spec.selector.matchLabels']
-  return fields.flatMap((field) => {
-    const labels = valueAt(object, field)
-    return isRecord(labels) ? causesOf(labels, field) : []
-  })
+  return fields.flatMap((field) =>
+    mapCauses(recordAt(object, field), field.replace('template.metadata', 'template')),
+  )
 }
 
-export function annotationCauses({ metadata: { annotations = {} } }: ApiObject): Cause[] {
-  return Object.keys(annotations)
-    .filter((key) => !isQualifiedName(key.toLowerCase()))
-    .map((key) => ({
-      field: 'metadata.annotations',
-      message: `Invalid value: "${key}": ${QUALIFIED_NAME}`,
-    }))
+/** Keys of the annotations of the object and of its pods. */
+export function annotationCauses(object: ApiObject): Cause[] {
+  return ['metadata.annotations', 'spec.template.metadata.annotations'].flatMap((field) =>
+    Object.keys(recordAt(object, field))
+      .filter((key) => !isQualifiedName(key.toLowerCase()))
+      .map((key) =>
+        invalidValue(field.replace('template.metadata', 'template'), key, QUALIFIED_NAME),
+      ),
+  )
 }
 
 /** Keys and size of the data of a Secret or a ConfigMap. */
@@ -52,18 +54,14 @@ function binaryData(object: ApiObject): [string, unknown][] {
   return object.kind === 'ConfigMap' ? Object.entries(recordAt(object, 'binaryData')) : []
 }
 
-function causesOf(labels: Record<string, unknown>, field: string): Cause[] {
-  return Object.entries(labels).flatMap(([key, value]) => {
-    const causes: Cause[] = []
-    if (!isQualifiedName(key)) {
-      causes.push({ field, message: `Invalid value: "${key}": ${QUALIFIED_NAME}` })
-    }
-    if (typeof value !== 'string' || !isLabelValue(value)) {
-      const text = typeof value === 'string' ? `"${value}"` : JSON.stringify(value)
-      causes.push({ field, message: `Invalid value: ${text}: ${LABEL_VALUE}` })
-    }
-    return causes
-  })
+/** Keys and values of a map of labels. */
+export function mapCauses(labels: Json, field: string): Cause[] {
+  return Object.entries(labels).flatMap(([key, value]) => [
+    ...(isQualifiedName(key) ? [] : [invalidValue(field, key, QUALIFIED_NAME)]),
+    ...(typeof value === 'string' && isLabelValue(value)
+      ? []
+      : [invalidValue(field, value, LABEL_VALUE)]),
+  ])
 }
 
 const QUALIFIED_NAME =

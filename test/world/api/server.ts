@@ -49,6 +49,8 @@ export interface EmbeddedApi {
   admit(namespace: string): string
   /** Pods can be reached and have logs once a node is there. */
   attach(node: PodNode): void
+  /** Fields that clients sent and Kubernetes does not have: a real API server drops them with a warning. */
+  readonly warnings: readonly string[]
   /** Calls that have not been answered; watches do not count. */
   inFlight(): number
   close(): Promise<void>
@@ -67,6 +69,7 @@ export async function startApi(clock: Clock): Promise<EmbeddedApi> {
   const writes: { namespace: string; line: string }[] = []
   const refused = new Set<string>()
   const unbound = new Set<string>()
+  const warnings: string[] = []
   const tenants = new Map<string, string>()
   /** Accounts that RBAC restricts, and tokens of pods by account. */
   const accounts = new Map<string, Account>()
@@ -105,7 +108,7 @@ export async function startApi(clock: Clock): Promise<EmbeddedApi> {
       if (byPod || (ofPod && account === undefined)) refuseNamespaces(request)
       if (byService) refuseUnbound(request, unbound)
       if (tenant !== undefined) refuseOutside(request, tenant)
-      const parts = { resources, refused, account, node: () => node }
+      const parts = { resources, refused, account, warnings, node: () => node }
       return respond(parts, authorized, request, response)
     }
     // Priority and fairness rejects one account; a slow API is slow for all.
@@ -143,6 +146,7 @@ export async function startApi(clock: Clock): Promise<EmbeddedApi> {
     resources,
     refused,
     unbound,
+    warnings,
     writes: (namespace) =>
       writes.filter((write) => write.namespace === namespace).map(({ line }) => line),
     admit: (namespace) => {
@@ -165,11 +169,12 @@ interface Parts {
   refused: ReadonlySet<string>
   /** An account that RBAC restricts. */
   account: Account | undefined
+  warnings: string[]
   node: () => PodNode
 }
 
 async function respond(
-  { resources, refused, account, node }: Parts,
+  { resources, refused, account, warnings, node }: Parts,
   authorized: boolean,
   request: IncomingMessage,
   response: ServerResponse,
@@ -195,7 +200,8 @@ async function respond(
   const check = (body: unknown) => {
     if (account !== undefined) checkEscalation(resources, account, { route, body })
   }
-  const call = { route, query, request, response, check }
+  const onWarning = (line: string) => warnings.push(line)
+  const call = { route, query, request, response, check, onWarning }
   if (route.sub === 'proxy') {
     const path = (route.rest || '/') + new URL(request.url ?? '/', 'http://api').search
     const { kind, namespace, name } = route
