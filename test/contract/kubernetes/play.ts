@@ -59,7 +59,7 @@ async function call(
     ...(body !== undefined && { body: JSON.stringify(body) }),
     ...(dispatcher !== undefined && { dispatcher }),
   })
-  const { reason, details } = (await answer.json()) as Refusal
+  const { reason, details } = (await answer.json()) as Rejection
   const causes = (details?.causes ?? []).map((cause) => `${cause.field}: ${cause.reason ?? ''}`)
   // Of what is accepted but unwise, the embedded API server says nothing.
   const warnings = [headers['warning'] ?? []]
@@ -73,7 +73,7 @@ async function call(
   }
 }
 
-interface Refusal {
+interface Rejection {
   reason?: string
   details?: { causes?: { field: string; reason?: string }[] }
 }

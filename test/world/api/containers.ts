@@ -123,8 +123,8 @@ function mountCauses(list: unknown, path: string, volumes: ReadonlySet<string>):
   return itemsOf(list, path).flatMap(({ item: { name, mountPath, subPath }, path: at }) => {
     const isRepeated = paths.has(mountPath)
     paths.add(mountPath)
-    const leaves =
-      String(subPath ?? '').startsWith('/') || String(subPath).split('/').includes('..')
+    const inVolume = typeof subPath === 'string' ? subPath : ''
+    const leaves = inVolume.startsWith('/') || inVolume.split('/').includes('..')
     return [
       ...(isAbsent(name) ? [required(`${at}.name`)] : []),
       ...(volumes.has(String(name)) ? [] : [notThere(`${at}.name`, name ?? '')]),
