@@ -63,8 +63,14 @@ vec-operator is a plugin of Metacontroller {{ $version }} or newer. To install o
 
   helm upgrade --install metacontroller oci://ghcr.io/metacontroller/metacontroller-helm \
     --version {{ $version }} --namespace {{ .Values.metacontroller.namespace }} --create-namespace \
-    --set fullnameOverride=metacontroller \
-    --set 'commandArgs={--client-go-qps=100,--client-go-burst=200}'
+    --set fullnameOverride=metacontroller --set rbac.create=false \
+    --set 'commandArgs={ {{- include "vec-operator.metacontrollerFlags" . | replace " " "," -}} }'
 
+This gives it no permissions: --set metacontroller.rbac.create=true of vec-operator gives it those that it needs.
 --set metacontroller.check=false installs vec-operator nevertheless.
+{{- end -}}
+
+{{/* The flags of files/metacontroller.yaml, separated by spaces. */}}
+{{- define "vec-operator.metacontrollerFlags" -}}
+{{- (.Files.Get "files/metacontroller.yaml" | fromYaml).commandArgs | join " " -}}
 {{- end -}}

@@ -56,10 +56,13 @@ export async function openForeignGround(
       await runHelm([
         ...['upgrade', '--install', RELEASE, 'chart', '--namespace', NAMESPACE],
         ...['--create-namespace', '--skip-crds', '--wait', '--timeout', '300s'],
-        ...[`image.repository=${repository}`, `image.tag=${tag}`, PULLED].flatMap((value) => [
-          '--set',
-          value,
-        ]),
+        ...[
+          `image.repository=${repository}`,
+          `image.tag=${tag}`,
+          // Metacontroller may have been installed as the quickstart does: without permissions.
+          'metacontroller.rbac.create=true',
+          PULLED,
+        ].flatMap((value) => ['--set', value]),
         ...(env['ENGINE_REPOSITORY'] === undefined
           ? []
           : ['--set', `engineChart.repository=${env['ENGINE_REPOSITORY']}`]),
@@ -76,6 +79,7 @@ export async function openForeignGround(
     upgradeOperator: () => notHere('an upgrade of the operator'),
     rotateToken: () => notHere('another token of the hooks'),
     restartControllers: () => notHere('a restart of its controllers'),
+    runQuickstart: () => notHere('the quickstart (.ci/kind quickstart runs it on kind)'),
     freezePod: () => notHere('a pod that hangs'),
     close,
   }

@@ -16,6 +16,7 @@ import {
 } from './install.ts'
 import { startLocalCluster, type LocalCluster } from './local.ts'
 import { realMetacontroller } from './metacontroller.ts'
+import { runQuickstart, type Quickstart } from './quickstart.ts'
 import { prepareTools, type Log } from './tools.ts'
 
 export interface Ground {
@@ -50,6 +51,8 @@ export interface Ground {
   rotateToken(): Promise<void>
   /** Stops the processes of a pod's containers, or lets them go on. */
   freezePod(namespace: string, pod: string, frozen: boolean): Promise<void>
+  /** Removes the operator and Metacontroller, and runs the commands of docs/quickstart.md. */
+  runQuickstart(): Promise<Quickstart>
   /** Ends all that was started here. */
   close(): Promise<void>
 }
@@ -127,6 +130,7 @@ function localGround(cluster: LocalCluster, { log, operatorImage }: Parts): Grou
     },
     restartControllers: () => cluster.restart('kube-controller-manager'),
     freezePod: (namespace, pod, frozen) => cluster.freezePod(namespace, pod, frozen),
+    runQuickstart: async () => runQuickstart(cluster, await operatorImage()),
     close: async () => {
       await api.close()
       await cluster.stop()

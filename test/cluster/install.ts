@@ -184,6 +184,7 @@ async function serveEngineChart(cluster: LocalCluster): Promise<string> {
   return url
 }
 
-function chartRepositoryOn({ nodeAddress }: LocalCluster): string {
+/** Where the engine's chart is served, for pods and for this machine. */
+export function chartRepositoryOn({ nodeAddress }: LocalCluster): string {
   return `http://${nodeAddress}:${CHART_PORT}`
 }

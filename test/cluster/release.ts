@@ -86,9 +86,9 @@ async function hookTokens({ api }: Ground): Promise<string[]> {
 }
 
 /** A check that this cluster does not support is skipped with the reason. */
-function skippedBy(t: Test) {
+export function skippedBy(t: Test, title = 'not shown here') {
   return (error: unknown): undefined => {
     if (!(error instanceof NotSupported)) throw error
-    t.pass('not shown here', { skip: error.message })
+    t.pass(title, { skip: error.message })
   }
 }

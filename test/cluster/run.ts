@@ -41,6 +41,7 @@ import { referenceOf } from '../world/client.ts'
 import { shutDownOnSignal } from '../world/signals.ts'
 import { openGround, type Ground } from './ground.ts'
 import { NAMESPACE, RELEASE } from './install.ts'
+import { showQuickstart } from './quickstart.ts'
 import { showImageSize, showUninstall, showUpgrade } from './release.ts'
 import { openClusterWorld, type ClusterWorld } from './world.ts'
 
@@ -143,6 +144,11 @@ if (world !== undefined) {
   await t.test(
     'helm upgrade takes over from the chart of an earlier commit',
     showUpgrade(ground, world),
+  )
+  // Last: it installs Metacontroller and the operator as a new user does.
+  await t.test(
+    'the quickstart ends with a restored backup after fifteen commands',
+    showQuickstart(ground),
   )
 }
 

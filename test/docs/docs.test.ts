@@ -11,7 +11,7 @@ import { FAILURES } from '../../crds/reasons/index.ts'
 import { COMMANDS, findCommand } from '../../jobs/kubectl/cli.ts'
 import { commandHelp } from '../../jobs/kubectl/help.ts'
 import { admit } from '../world/admission/admit.ts'
-import { commandsIn, pages, ROOT } from './pages.ts'
+import { commandsIn, pages, quickstartCommands, ROOT } from './pages.ts'
 
 const PAGES = pages()
 const { scripts } = JSON.parse(readFileSync(`${ROOT}package.json`, 'utf8')) as {
@@ -74,6 +74,12 @@ t.test('README.md has at most 150 lines and the commands of demo and tests', asy
   for (const command of ['npm ci && npm run demo', 'npm ci && npm test']) {
     t.ok(commands?.includes(command), command)
   }
+})
+
+t.test('the quickstart has at most fifteen commands up to the restore', async (t) => {
+  const commands = quickstartCommands().map((command) => command.join(' '))
+  t.ok(commands.length <= 15, commands.join('\n'))
+  t.match(commands.at(-1), '/points/count')
 })
 
 t.test('the index names every page', async (t) => {
@@ -140,6 +146,10 @@ function check(t: Test, command: string[]): void {
       else kubectl(t, args, said)
       break
     case 'helm':
+      helm(t, args, said)
+      break
+    case 'docs/quickstart/install.sh':
+      t.ok(existsSync(ROOT + program), said)
       helm(t, args, said)
       break
     case '.ci/kind': {

@@ -51,6 +51,19 @@ function page(path: string, text: string): Page {
   }
 }
 
+/** Shell blocks of docs/quickstart.md: the steps up to the restore, or those after them. */
+export function quickstartBlocks(part: 'steps' | 'rest'): string {
+  const text = readFileSync(`${ROOT}docs/quickstart.md`, 'utf8')
+  const [steps = '', rest = ''] = text.split('## Look closer\n')
+  const { blocks } = page('', part === 'steps' ? steps : rest)
+  return blocks.flatMap(({ language, text }) => (language === 'sh' ? [text] : [])).join('')
+}
+
+/** The commands of the steps; entering the folder of the checkout is none. */
+export function quickstartCommands(): string[][] {
+  return commandsIn(quickstartBlocks('steps')).filter(([program]) => program !== 'cd')
+}
+
 /** The anchor that GitHub derives from a heading. */
 function anchorOf(title: string): string {
   const words = title.toLowerCase().replaceAll(/[^\p{L}\p{N} _-]/gu, '')
