@@ -42,7 +42,8 @@ const spec = Type.Object(
     version: Type.String({
       pattern: '^v?[0-9]+\\.[0-9]+\\.[0-9]+(-[0-9A-Za-z.-]+)?$',
       maxLength: 64,
-      description: 'Version of the engine and of its chart, with or without a leading v.',
+      description:
+        'Version of the engine and of its chart, with or without a leading v. Minor versions in between are applied one after the other.',
     }),
     replicas: Count({
       default: 1,
@@ -173,7 +174,14 @@ const status = Type.Object({
   readyReplicas: Type.Optional(
     Type.Integer({ description: 'Nodes that the StatefulSet reports as ready.' }),
   ),
-  version: Type.Optional(Type.String({ description: 'spec.version as last applied.' })),
+  version: Type.Optional(Type.String({ description: 'Version as last applied.' })),
+  versionPlan: Type.Optional(
+    Type.Array(Type.String(), {
+      maxItems: 100,
+      description:
+        'Versions that are left on the way to spec.version, the present one first; absent if it is the next minor version.',
+    }),
+  ),
   helmRelease: Type.Optional(Type.String({ description: 'vec-<name>' })),
   endpoint: Type.Optional(Type.String({ description: 'HTTP address of the client Service.' })),
   appliedGeneration: Type.Optional(

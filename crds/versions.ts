@@ -23,3 +23,33 @@ export function isSameOrNextMinor(version: string, next: string): boolean {
   const [from, to] = [parseVersion(version), parseVersion(next)]
   return to.major === from.major && (to.minor === from.minor || to.minor === from.minor + 1)
 }
+
+/** The version of the engine's chart for a `spec.version`: without a leading v. */
+export function chartVersion(version: string): string {
+  return version.replace(/^v/, '')
+}
+
+/** The latest patch release of each minor version of the engine, as of this release of the operator. */
+export const LATEST_PATCHES: readonly string[] = ['1.16.3', '1.17.1', '1.18.3', '1.19.0']
+
+/** Positive if `to` has a later minor version than `from`, negative if an earlier one. */
+export function compareMinors(from: string, to: string): number {
+  const [older, newer] = [parseVersion(from), parseVersion(to)]
+  return newer.major - older.major || newer.minor - older.minor
+}
+
+/**
+ * The latest patch of each minor version between two versions. Undefined if one of them is not known,
+ * or if the major versions differ.
+ */
+export function versionsBetween(from: string, to: string): string[] | undefined {
+  const [{ major, minor }, end] = [parseVersion(from), parseVersion(to)]
+  if (end.major !== major) return undefined
+  const versions: string[] = []
+  for (let next = minor + 1; next < end.minor; next += 1) {
+    const found = LATEST_PATCHES.find((known) => compareMinors(known, `${major}.${next}.0`) === 0)
+    if (found === undefined) return undefined
+    versions.push(found)
+  }
+  return versions
+}

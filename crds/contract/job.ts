@@ -78,7 +78,7 @@ export const UpgradePlan = Type.Object({
   release: Type.String(),
   chart: Type.String(),
   repository: Type.String(),
-  /** Chart version: spec.version without a leading v. */
+  /** Chart version: spec.version without a leading v, or a step on the way to it. */
   version: Type.String(),
   values: PassThrough(),
   /** Hash of what restarts pods, to be recorded with the release. */

@@ -133,8 +133,17 @@ export const CLUSTER_REASONS: readonly Reason[] = [
     messages: [
       'spec.version: <version> -> <version> skips a minor version, which the engine does not support: go one minor version at a time; accept the risk with the annotation vec-operator.dev/accept-risk: version-skip',
     ],
-    cause: 'The engine migrates its files from one minor version to the next only.',
+    cause:
+      'The engine migrates its files from one minor version to the next only. The operator applies the minor versions in between one after the other, but this release does not know one of them.',
     fix: 'Set the next minor version, wait for Running, then the one after it.',
+  },
+  {
+    reason: 'VersionStep',
+    condition: NOT_APPLIED,
+    messages: ['version <version> is rolled out before <versions>'],
+    cause:
+      'spec.version is more than one minor version ahead. The latest patches of the minor versions in between are applied first, and each is rolled out before the next. status.versionPlan lists what is left.',
+    fix: 'Nothing, while pods become ready. If they do not, the condition Ready says why; the update stops there.',
   },
   {
     reason: 'JobSilent',

@@ -7,9 +7,8 @@ import type { VecCluster } from '../../crds/cluster.ts'
 import { formatAcceptHint } from '../../crds/contract/job.ts'
 import type { ConditionUpdate } from '../conditions.ts'
 import { dataVolumeSize } from './auto-grow.ts'
-import { acceptedRisks } from './job.ts'
 import type { Observed } from './observed.ts'
-import { appliedReplicas } from './validation.ts'
+import { acceptedRisks, appliedReplicas } from './validation.ts'
 import { resizedVolume } from './volumes.ts'
 
 /** Phase of the cluster, and reason of its conditions. */

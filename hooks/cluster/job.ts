@@ -1,8 +1,7 @@
 /** The helm run of a VecCluster: its plan, whether it is due, its RBAC and its Jobs. */
 import { isDeepStrictEqual } from 'node:util'
-import { Value } from '@sinclair/typebox/value'
 import type { VecCluster } from '../../crds/cluster.ts'
-import { Risk, type UninstallPlan, type UpgradePlan } from '../../crds/contract/job.ts'
+import type { UninstallPlan, UpgradePlan } from '../../crds/contract/job.ts'
 import {
   ANNOTATIONS,
   apiKeySecretName,
@@ -17,8 +16,15 @@ import { withBootstrapGuard } from './bootstrap-guard.ts'
 import type { DesiredRun, Observed } from './observed.ts'
 import { dataVolumeSize } from './auto-grow.ts'
 import { plannedVolumes } from './volumes.ts'
-import { fingerprints, parseAppliedSpec, referencedSecrets, valueAt } from './validation.ts'
+import {
+  acceptedRisks,
+  fingerprints,
+  parseAppliedSpec,
+  referencedSecrets,
+  valueAt,
+} from './validation.ts'
 import { chartValues } from './values.ts'
+import { versionSteps } from './version-steps.ts'
 
 export function desiredRun(observed: Observed, settings: Settings): DesiredRun {
   const { cluster, secrets } = observed
@@ -35,7 +41,7 @@ export function desiredRun(observed: Observed, settings: Settings): DesiredRun {
     release: releaseName(metadata.name),
     chart: settings.chart.name,
     repository: settings.chart.repository,
-    version: spec.version.replace(/^v/, ''),
+    version: versionSteps(observed).version,
     values,
     secretFingerprints: fingerprints(referencedSecrets(spec), secrets),
     acceptedRisks: acceptedRisks(cluster).filter((risk) => risk !== 'last-copy'),
@@ -111,11 +117,6 @@ export function uninstallRun(cluster: VecCluster): Omit<UninstallPlan, 'run'> {
 
 function planTarget({ metadata: { namespace, name, uid } }: VecCluster) {
   return { resource: 'vecclusters', namespace, name, uid }
-}
-
-export function acceptedRisks({ metadata }: VecCluster): Risk[] {
-  const risks = (metadata.annotations?.[ANNOTATIONS.acceptRisk] ?? '').split(',')
-  return risks.map((risk) => risk.trim()).filter((risk) => Value.Check(Risk, risk))
 }
 
 /**

@@ -20,6 +20,7 @@ import {
   isServingPhase,
 } from './rollout.ts'
 import { HIBERNATED, hibernatedConditions, isHibernated } from './hibernate.ts'
+import { versionSteps } from './version-steps.ts'
 import { closedGateOf, isDraining, shardsCondition, shardsStatus } from './shards/status.ts'
 
 /**
@@ -38,6 +39,7 @@ export function clusterStatus(
   const phase = phaseOf(observed)
   const volumeSize = plannedVolumeSize(observed)
   const nodes = formedNodes(observed, isRolledOut(observed))
+  const { remaining } = versionSteps(observed)
   const findings = [
     ...podConditions(observed, context, shardWork),
     appliedCondition(cluster.metadata.generation, notApplied),
@@ -53,6 +55,7 @@ export function clusterStatus(
       appliedGeneration: applied.generation,
       appliedRun: applied.run,
     }),
+    ...(remaining.length > 0 && { versionPlan: remaining }),
     ...(nodes !== undefined && { formedNodes: nodes }),
     ...shardsStatus(observed),
     ...(volumeSize !== undefined && { volumeSize }),
@@ -106,11 +109,15 @@ function withGeneration(condition: Condition, generation: number | undefined): C
   return { ...condition, observedGeneration: generation }
 }
 
-/** The generation that the pods run: that of the last helm run once it is rolled out, else the previous. */
+/**
+ * The generation that the pods run: that of the last helm run once it is rolled out, else the previous.
+ * Between two steps to a version, the pods do not run what the spec says yet.
+ */
 function rolledOutGeneration(observed: Observed): number | undefined {
   const { cluster, progress } = observed
   const previous = getCondition(cluster, 'Ready')?.observedGeneration
-  const isComplete = isRolledOut(observed) || phaseOf(observed) === HIBERNATED
+  const hasSteps = versionSteps(observed).remaining.length > 0
+  const isComplete = !hasSteps && (isRolledOut(observed) || phaseOf(observed) === HIBERNATED)
   if (previous === undefined || (isComplete && !isNewlyApplied(observed))) {
     return progress?.applied?.generation
   }

@@ -35,6 +35,7 @@ import { isShardsEndUnknown, isShardsJob } from './shards/result.ts'
 import { isWorkReason } from './shards/status.ts'
 import { shardsInProgress, startShards } from './shards/sync.ts'
 import { referencedSecrets, validateSecrets, validateSpec } from './validation.ts'
+import { stepReason, versionSteps } from './version-steps.ts'
 import { awaitedByRun, resyncAtWindow, windowsError } from './windows.ts'
 
 export function sync(observed: Observed, context: Context): Decision {
@@ -258,6 +259,7 @@ function upToDate(observed: Observed, context: Context): Decision {
   // Before the status confirms it, a Job that the cache does not show yet may still need its RBAC objects.
   const isApplied = getCondition(observed.cluster, 'Applied')?.status === 'True'
   return desiredState(observed, context, {
+    notApplied: stepReason(versionSteps(observed)),
     resyncAfterSeconds: Math.min(
       shardsResync(observed, resyncAfterSeconds),
       observed.consensusResyncSeconds ?? resyncAfterSeconds,

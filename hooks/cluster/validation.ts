@@ -3,9 +3,11 @@
  * computes the fingerprints of the referenced Secrets.
  */
 import { createHash } from 'node:crypto'
+import { Value } from '@sinclair/typebox/value'
 import { parse } from 'yaml'
 import { IMAGE_REPOSITORY } from '../../crds/cluster-sections.ts'
 import type { ClusterSpec, VecCluster } from '../../crds/cluster.ts'
+import { Risk } from '../../crds/contract/job.ts'
 import { ANNOTATIONS, HTTP_PORT } from '../../crds/contract/names.ts'
 import type { Secret, StatefulSet } from '../../crds/kubernetes.ts'
 import { isMap } from './values.ts'
@@ -138,6 +140,12 @@ export function parseAppliedSpec(text = 'null'): unknown {
   } catch {
     return undefined
   }
+}
+
+/** What the user accepts by annotation. */
+export function acceptedRisks({ metadata }: VecCluster): Risk[] {
+  const risks = (metadata.annotations?.[ANNOTATIONS.acceptRisk] ?? '').split(',')
+  return risks.map((risk) => risk.trim()).filter((risk) => Value.Check(Risk, risk))
 }
 
 export interface SecretRef {

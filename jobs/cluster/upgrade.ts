@@ -12,6 +12,7 @@ import {
   mayHaveOutdatedPods,
   partitionOf,
 } from '../../crds/stateful-set.ts'
+import { chartVersion } from '../../crds/versions.ts'
 import { pods, statefulSets } from '../clients/kubernetes/api-resources.ts'
 import type { Report } from '../reporter.ts'
 import type { RunResult, Dependencies } from '../dependencies.ts'
@@ -105,7 +106,8 @@ async function readApplied(plan: UpgradePlan, tools: Dependencies): Promise<Appl
     generation: plan.generation,
     secretFingerprints: plan.secretFingerprints,
     ...(plan.startMark !== undefined && { startMark: plan.startMark }),
-    version: plan.spec.version,
+    // A step on the way to spec.version has a version of its own.
+    version: chartVersion(plan.spec.version) === plan.version ? plan.spec.version : plan.version,
     ...(plan.defaultAffinity !== undefined && { defaultAffinity: plan.defaultAffinity }),
     ...(plan.podsHash !== undefined && { podsHash: plan.podsHash }),
     ...(grown !== undefined && { grownSize: grown.size }),

@@ -204,16 +204,40 @@ const downgrade: Scenario = {
 }
 
 const skippedMinor: Scenario = {
-  title: 'H7: skipping a minor version is refused with a condition before helm',
+  title: 'H7: a minor version that this release does not know is not skipped',
   async run(world, t) {
     const namespace = await world.namespace('skip')
     const reference = await running(world, namespace, 'a')
     const [major = 0, minor = 0] = world.versions.newer.split('.').map(Number)
-    await world.patch(reference, { spec: { version: `${major}.${minor + 2}.0` } })
+    await world.patch(reference, { spec: { version: `${major}.${minor + 4}.0` } })
     const refused = await untilReason(world, reference, 'VersionSkipped')
     t.equal(phaseOf(refused), 'Running')
     await world.patch(reference, { spec: { version: world.versions.newer } })
     await untilApplied(world, reference)
+  },
+}
+
+const minorByMinor: Scenario = {
+  title:
+    'H7: a version two minors ahead is reached by the one in between, which is rolled out first',
+  // A cluster has the charts of two versions.
+  only: 'embedded',
+  async run(world, t) {
+    const namespace = await world.namespace('steps')
+    const reference = await running(world, namespace, 'a', { version: '1.16.3' })
+    const set = { apiVersion: 'apps/v1', kind: 'StatefulSet', namespace, name: 'vec-a' }
+    const { generation = 0 } = (await world.get(reference))?.metadata ?? {}
+    await world.patch(reference, { spec: { version: '1.18.3' } })
+    const step = await untilReason(world, reference, 'VersionStep')
+    t.equal(statusOf(step).version, '1.17.1')
+    t.strictSame(statusOf(step).versionPlan, ['1.17.1', '1.18.3'])
+    t.equal(conditionIn(step, 'Ready')?.observedGeneration, generation, 'not of the new spec')
+    t.match(JSON.stringify(await world.get(set)), /qdrant:v1\.17\.1/)
+    const object = await untilApplied(world, reference)
+    t.equal(statusOf(object).version, '1.18.3')
+    t.equal(statusOf(object).versionPlan, undefined)
+    t.equal(conditionIn(object, 'Ready')?.observedGeneration, generation + 1)
+    t.equal((await jobsIn(world, namespace)).length, 3, 'one run for each version')
   },
 }
 
@@ -282,6 +306,7 @@ export const clusterInput: Scenario[] = [
   bypass,
   downgrade,
   skippedMinor,
+  minorByMinor,
   scaleDown,
   drain,
 ]
