@@ -30,7 +30,7 @@ const CHANGES = {
   '1.18.3': undefined,
   '1.18.4': undefined,
   '1.19.0': undefined,
-  '1.20.1': { reason: 'VersionSkipped', risk: 'version-skip' },
+  '1.21.1': { reason: 'VersionSkipped', risk: 'version-skip' },
   '1.17.1': { reason: 'VersionDowngraded', risk: 'downgrade' },
 }
 
@@ -170,5 +170,8 @@ function appliedBy(stage: Stage, job: ApiObject): object {
 function putRelease(stage: Stage, isReady: boolean): void {
   const ready = isReady ? 1 : 0
   const set = statefulSet(1, { readyReplicas: ready, updatedReplicas: 1 })
-  replace(stage, { ...set, metadata: { name: 'vec-main', namespace: HOME } })
+  const labels = { app: 'qdrant' }
+  const template = { metadata: { labels }, spec: { containers: [{ name: 'qdrant', image: 'q' }] } }
+  const spec = { ...set.spec, selector: { matchLabels: labels }, template }
+  replace(stage, { ...set, spec, metadata: { name: 'vec-main', namespace: HOME } })
 }
