@@ -8,7 +8,7 @@
  * to hand them to its children.
  */
 import { execFileSync } from 'node:child_process'
-import { globSync, readFileSync } from 'node:fs'
+import { existsSync, globSync, readFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 
@@ -42,6 +42,23 @@ export function findRealParts(env: Environment): RealParts {
     if (path !== undefined && path !== '') found[variable] = path
   }
   return found
+}
+
+/** The binary and the chart of another version beside those of the environment, or else these. */
+export function enginePartsOf(
+  version: string,
+  { ENGINE_BIN, ENGINE_CHART }: Environment,
+): { engineBin?: string; chart?: string } {
+  const beside = (folder: string, path: string) => join(dirname(folder), path)
+  const own = (path: string, present: string) => (existsSync(path) ? path : present)
+  return {
+    ...(ENGINE_BIN !== undefined && {
+      engineBin: own(beside(dirname(ENGINE_BIN), `engine-${version}/qdrant`), ENGINE_BIN),
+    }),
+    ...(ENGINE_CHART !== undefined && {
+      chart: own(beside(ENGINE_CHART, `chart-${version}`), ENGINE_CHART),
+    }),
+  }
 }
 
 /**

@@ -1,8 +1,9 @@
 /**
  * All images of a run and how they reach the node: the operator's, and the engine's in the versions that
- * can be installed. There is one engine and one chart; both pass for each of the versions, so that an
- * upgrade can be shown.
+ * can be installed. Where the cache has only one engine and chart, both pass for each of the versions, so
+ * that an upgrade can be shown.
  */
+import { enginePartsOf } from '../real-parts.ts'
 import type { Image } from './buildah.ts'
 import { buildDoubleImage, buildEngineImage, buildOperatorImage } from './images.ts'
 import type { LocalCluster } from './local.ts'
@@ -24,9 +25,10 @@ export interface Images {
 /** Of this work tree: the real engine if ENGINE_BIN names one, else our double. */
 export async function buildImages(tools: Pick<Tools, 'helm'>): Promise<Images> {
   const operator = await buildOperatorImage(tools)
-  const { ENGINE_BIN: engineBin, ENGINE_CONFIG: engineConfig } = process.env
+  const { ENGINE_CONFIG: engineConfig } = process.env
   const engines: Image[] = []
   for (const version of Object.values(ENGINE_VERSIONS)) {
+    const { engineBin } = enginePartsOf(version, process.env)
     const image =
       engineBin === undefined
         ? await buildDoubleImage(version)

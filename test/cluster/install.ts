@@ -6,6 +6,7 @@ import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 
 import { PULL_SECRET, pullSecret } from '../world/pull-secret.ts'
+import { enginePartsOf } from '../real-parts.ts'
 import type { Image } from './buildah.ts'
 import { buildImages, ENGINE_VERSIONS, loadImages } from './engines.ts'
 import type { LocalCluster } from './local.ts'
@@ -166,11 +167,11 @@ async function buildAndLoad(cluster: LocalCluster, log: Log): Promise<Image> {
 
 /** Helm in a pod cannot read a directory of this machine: the chart is served over HTTP. */
 async function serveEngineChart(cluster: LocalCluster): Promise<string> {
-  const chart = process.env['ENGINE_CHART'] ?? join(REPOSITORY, 'test/doubles/chart')
   const folder = join(cluster.directory, 'charts')
   const url = chartRepositoryOn(cluster)
   mkdirSync(folder, { recursive: true })
   for (const version of Object.values(ENGINE_VERSIONS)) {
+    const { chart = join(REPOSITORY, 'test/doubles/chart') } = enginePartsOf(version, process.env)
     const versions = ['--version', version, '--app-version', `v${version}`]
     await cluster.helm(['package', chart, '--destination', folder, ...versions])
   }
