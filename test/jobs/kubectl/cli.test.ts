@@ -61,7 +61,10 @@ for (const args of [['dance'], ['backup'], ['backup', 'dance'], ['cluster', 'dan
 
 t.test('a partial command prints the complete commands', async (t) => {
   const { err } = await runCommand(['backup'])
-  t.match(err, 'backup is not a command; did you mean backup now or backup verify?\n')
+  t.match(
+    err,
+    'backup is not a command; did you mean backup list or backup now or backup verify?\n',
+  )
 })
 
 t.test('a missing kubeconfig is reported without a stack', async (t) => {
@@ -81,7 +84,7 @@ for (const shell of ['bash', 'zsh']) {
     const { stdout } = spawnSync('bash', ['-c', script], { encoding: 'utf8' })
     t.strictSame(stdout.split('\n').slice(0, 2), [
       'status wait logs plan doctor explain backup restore support-bundle completion --help --version',
-      'now verify',
+      'list now verify',
     ])
     t.match(stdout.split('\n')[2], /^qc\/ qcol\/ .*--all-namespaces/)
     t.match(stdout.split('\n')[3], /^--kubeconfig .*--dry-run/)
