@@ -104,7 +104,7 @@ export function finalize(deletion: Deletion, { now }: Context): Desired<Collecti
       ? `${subject} is being deleted`
       : `${subject} cannot be deleted yet: ${blocker}`
   return {
-    status: collectionStatus(collection, pendingResult('Deleting', message), now),
+    status: collectionStatus(collection, pendingResult('Deleting', message), { now }),
     children: [],
     resyncAfterSeconds: requeueAfterSeconds ?? RETRY_SECONDS,
     ...(failure !== undefined && { failure }),

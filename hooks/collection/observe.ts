@@ -6,6 +6,7 @@ import type { BackgroundTasks } from '../background-task.ts'
 import { clusterAccessBlocker, isNamespaceWatched, namespaceCheck } from '../cross-namespace.ts'
 import type { Context, HookRequest } from '../protocol.ts'
 import { relatedClusters } from '../request.ts'
+import { isReshardingOn } from '../resharding-support.ts'
 import { hibernationBlocker } from '../hibernation-blocker.ts'
 import type { EngineCache, EngineCaches } from './engine-cache.ts'
 import type { CollectionPorts } from './ports.ts'
@@ -65,7 +66,10 @@ export async function observe(
     const engineCache = engineCacheFor(cluster, dependencies)
     const isAllowed = namespaceCheck(cluster, settings)
     const result = await reconcile(
-      { collection, engineCache, ports: dependencies.ports, isAllowed },
+      {
+        ...{ collection, engineCache, ports: dependencies.ports, isAllowed },
+        ...(isReshardingOn(cluster.spec) && { mayReshard: true }),
+      },
       signal,
     )
     const endedAt = dependencies.ports.now().getTime()

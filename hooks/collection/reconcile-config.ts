@@ -39,10 +39,16 @@ export interface Drift {
   differences: Difference[]
 }
 
+/** Whether the cluster changes the number of shards: each shard key has shards of its own. */
+export function isReshardable({ shardingMethod }: CollectionSpec, mayReshard: boolean): boolean {
+  return mayReshard && shardingMethod !== 'custom'
+}
+
 /** Differences that no call can change; they make the phase Degraded. */
 export function immutableDifferences(
   spec: CollectionSpec,
   { params }: CollectionConfig,
+  mayReshard = false,
 ): Difference[] {
   return [
     ...vectorDifferences(spec.vectors ?? [], params['vectors'] ?? {}),
@@ -51,7 +57,9 @@ export function immutableDifferences(
       (spec.sparseVectors ?? []).map(({ name }) => name),
       Object.keys(asPlain(params['sparse_vectors'])),
     ),
-    ...diffValues('shardNumber', spec.shardNumber, params['shard_number']),
+    ...(isReshardable(spec, mayReshard)
+      ? []
+      : diffValues('shardNumber', spec.shardNumber, params['shard_number'])),
     ...diffValues('shardingMethod', spec.shardingMethod, params['sharding_method'] ?? 'auto'),
   ]
 }

@@ -36,6 +36,8 @@ export interface ReconcileInput {
   ports: CollectionPorts
   /** Whether the cluster allows a namespace; resources of other namespaces cannot claim names or aliases. */
   isAllowed: (namespace: string) => boolean
+  /** The cluster has spec.resharding. */
+  mayReshard?: boolean
 }
 
 export function reconcileContext(

@@ -45,7 +45,7 @@ export async function reconcile(
   const context = reconcileContext(input, signal)
   const partial: PartialResult = {}
   try {
-    return await input.engineCache.runLimited(() => reconcileSteps(context, partial), signal)
+    return await input.engineCache.runLimited(() => reconcileSteps(context, partial, input), signal)
   } catch (error) {
     signal.throwIfAborted()
     return { ...resultFromError(context, error), ...partial }
@@ -53,11 +53,12 @@ export async function reconcile(
 }
 
 /** Findings of a reconcile that failed later: values that the engine ignores must not be retried. */
-type PartialResult = Pick<ReconcileResult, 'fields' | 'recreated'>
+type PartialResult = Pick<ReconcileResult, 'fields' | 'recreated' | 'liveShards'>
 
 async function reconcileSteps(
   context: ReconcileContext,
   partial: PartialResult,
+  input: Pick<ReconcileInput, 'mayReshard'>,
 ): Promise<ReconcileResult> {
   const { collection, name, engineCache, engine, signal } = context
   signal.throwIfAborted()
@@ -72,7 +73,7 @@ async function reconcileSteps(
   const live = found ?? (await createCollection(context, version))
   if (found === undefined && wasObserved(collection)) partial.recreated = true
 
-  const immutable = immutableDifferences(collection.spec, live.config)
+  const immutable = immutableDifferences(collection.spec, live.config, input.mayReshard)
   if (immutable.length > 0) {
     const message = immutable.map(formatDifference).join('; ')
     const conditionReason = { reason: 'ImmutableFieldMismatch', message }
@@ -83,6 +84,8 @@ async function reconcileSteps(
       ...partial,
     })
   }
+  const shards = live.config.params['shard_number']
+  if (input.mayReshard === true && typeof shards === 'number') partial.liveShards = shards
   const config = await reconcileConfig(context, live, version)
   const ignoredIndexes = [...previouslyIgnored(collection, version)].filter(isIndexPath)
   partial.fields = {
@@ -106,6 +109,7 @@ async function reconcileSteps(
   return withReplication(context, {
     ...conclude(context, failures, indexes.pending),
     ...{ fields, ...(recreated !== undefined && { recreated }) },
+    ...(partial.liveShards !== undefined && { liveShards: partial.liveShards }),
   })
 }
 

@@ -19,6 +19,8 @@ export interface ReconcileResult extends ConditionReason {
   /** Observed values and changes; absent if the reconcile did not get that far. */
   fields?: ObservedFields
   replicated?: ConditionUpdate
+  /** Number of shards in the engine; only if the cluster may change it. */
+  liveShards?: number
   /** The collection had existed, was missing, and was recreated. */
   recreated?: true
   /** The unexpected error that ended the reconcile. */

@@ -1,8 +1,11 @@
 /** Phase, conditions and all other status fields of a VecCollection. */
+import type { VecCluster } from '../../crds/cluster.ts'
 import type { CollectionStatus, VecCollection } from '../../crds/collection.ts'
 import type { ShardReplicas } from '../../crds/engine/collections.ts'
 import { getCondition, setConditions, type ConditionUpdate } from '../conditions.ts'
+import { isReshardingOn } from '../resharding-support.ts'
 import { collectionNameOf } from './ownership.ts'
+import { reshardingCondition } from './resharding.ts'
 import type { ObservedFields, ReconcileResult } from './result.ts'
 
 /** Maximum length of a condition message; `status.error` holds the longer text. */
@@ -13,7 +16,7 @@ const MAX_ERROR = 32 * 1024
 export function collectionStatus(
   collection: VecCollection,
   result: ReconcileResult,
-  now: Date,
+  { now, cluster }: { now: Date; cluster?: VecCluster | undefined },
 ): CollectionStatus {
   const { status: previous = {} } = collection
   const phase = result.phase ?? previous.phase ?? 'Pending'
@@ -23,7 +26,7 @@ export function collectionStatus(
     collectionName: collectionNameOf(collection),
     ...(result.fields ?? previousFields(previous)),
     ...(error !== undefined && { error }),
-    conditions: setConditions(collection, findings(collection, result), now),
+    conditions: setConditions(collection, findings(collection, result, cluster), now),
   }
 }
 
@@ -46,7 +49,11 @@ function previousFields(previous: CollectionStatus): ObservedFields {
   )
 }
 
-function findings(collection: VecCollection, result: ReconcileResult): ConditionUpdate[] {
+function findings(
+  collection: VecCollection,
+  result: ReconcileResult,
+  cluster: VecCluster | undefined,
+): ConditionUpdate[] {
   const { phase, reason, message } = result
   const ready: ConditionUpdate = {
     type: 'Ready',
@@ -55,7 +62,9 @@ function findings(collection: VecCollection, result: ReconcileResult): Condition
     message: message.slice(0, MAX_MESSAGE),
   }
   const replicated = result.replicated ?? previousReplication(collection)
-  return replicated === undefined ? [ready] : [ready, replicated]
+  const reshardable = cluster && isReshardingOn(cluster.spec) ? cluster : undefined
+  const resharding = reshardingCondition(collection, reshardable, result.liveShards)
+  return [ready, replicated, resharding].filter((update) => update !== undefined)
 }
 
 /** The condition was not checked this time: keep the previous one if the spec still requests it. */

@@ -1,4 +1,5 @@
 /** The desired status of a VecCollection, its Events and the next sync. It has no children. */
+import type { VecCluster } from '../../crds/cluster.ts'
 import type { CollectionStatus, VecCollection } from '../../crds/collection.ts'
 import { RETRY_SECONDS } from '../../crds/contract/limits.ts'
 import { shortHash } from '../../crds/contract/names.ts'
@@ -23,35 +24,32 @@ const HOUR_PREFIX_LENGTH = 13
 export function sync(observed: Observed, context: Context): Desired<CollectionStatus> {
   const { collection, cluster, result, failure, requeueAfterSeconds } = observed
   const { namespace, name } = clusterNameOf(collection)
+  const respond = (answer: ReconcileResult, seconds: number) =>
+    desiredState({ collection, cluster }, answer, seconds, context)
   const clusterLabel = `cluster ${namespace}/${name}`
 
   if (!isNamespaceWatched(context.settings, namespace)) {
     const notWatched = pendingResult('ClusterNotServed', namespaceNotWatched(clusterLabel))
-    return desiredState(collection, notWatched, notWatched.requeueAfterSeconds, context)
+    return respond(notWatched, notWatched.requeueAfterSeconds)
   }
   if (cluster === undefined) {
     const notFound = pendingResult('ClusterNotFound', `${clusterLabel} not found`)
-    return desiredState(collection, notFound, notFound.requeueAfterSeconds, context)
+    return respond(notFound, notFound.requeueAfterSeconds)
   }
   const forbidden = clusterAccessBlocker(cluster, collection.metadata.namespace, context.settings)
   if (forbidden !== undefined) {
     const forbiddenResult = finalResult(collection, 'Failed', forbidden)
-    return desiredState(collection, forbiddenResult, RETRY_SECONDS, context)
+    return respond(forbiddenResult, RETRY_SECONDS)
   }
   const hibernation = hibernationBlocker(cluster)
   if (hibernation !== undefined) {
     const waiting = pendingResult(hibernation.reason, hibernation.message)
-    return desiredState(collection, waiting, waiting.requeueAfterSeconds, context)
+    return respond(waiting, waiting.requeueAfterSeconds)
   }
   if (failure !== undefined) {
-    return desiredState(
-      collection,
-      internalErrorResult(collection, failure.error),
-      requeueAfterSeconds,
-      context,
-    )
+    return respond(internalErrorResult(collection, failure.error), requeueAfterSeconds)
   }
-  if (result !== undefined) return desiredState(collection, result, requeueAfterSeconds, context)
+  if (result !== undefined) return respond(result, requeueAfterSeconds)
 
   // No reconcile of this spec has finished: keep the status, whose conditions name their generation.
   if (collection.status?.phase !== undefined) {
@@ -62,16 +60,16 @@ export function sync(observed: Observed, context: Context): Desired<CollectionSt
     }
   }
   const started = pendingResult('Reconciling', 'waiting for the first response from the engine')
-  return desiredState(collection, started, requeueAfterSeconds, context)
+  return respond(started, requeueAfterSeconds)
 }
 
 function desiredState(
-  collection: VecCollection,
+  { collection, cluster }: { collection: VecCollection; cluster: VecCluster | undefined },
   result: ReconcileResult,
   resyncAfterSeconds: number,
   { now }: Context,
 ): Desired<CollectionStatus> {
-  const status = collectionStatus(collection, result, now)
+  const status = collectionStatus(collection, result, { now, cluster })
   const events = [
     ...(result.phase === undefined ? [] : eventsOf(collection, status, now)),
     ...(result.recreated === true ? [recreatedEvent(collection, now)] : []),

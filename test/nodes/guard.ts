@@ -1,10 +1,10 @@
 /**
- * The guard of node 0 (hooks/cluster/bootstrap-guard.ts) on this machine: the script that the operator puts
+ * The guard of node 0 (hooks/cluster/job.ts) on this machine: the script that the operator puts
  * into the pod, with the addresses of the engines here in place of the names of the pods.
  */
 import type { VecCluster } from '../../crds/cluster.ts'
 import { FORMATION_NODES_KEY, releaseName } from '../../crds/contract/names.ts'
-import { withBootstrapGuard } from '../../hooks/cluster/bootstrap-guard.ts'
+import { withBootstrapGuard } from '../../hooks/cluster/job.ts'
 
 export interface GuardOptions {
   cluster: VecCluster

@@ -10,7 +10,7 @@ import { program } from '../program.ts'
 import { CLUSTER, NAMESPACE, RELEASE, type NodesWorld } from './world.ts'
 
 /** The part of a plan that differs from run to run. */
-export type Work = Pick<ShardsPlan, 'nodes' | 'lost' | 'zones' | 'balance'>
+export type Work = Pick<ShardsPlan, 'nodes' | 'lost' | 'zones' | 'balance' | 'resharding'>
 
 export interface Ended {
   /** Absent if no Job has reported an end in time. */
@@ -32,6 +32,7 @@ export class ShardJobs {
   readonly #world: NodesWorld
   #child: ChildProcess | undefined
   #run = 0
+  #isStopped = false
 
   constructor(world: NodesWorld) {
     this.#world = world
@@ -43,11 +44,17 @@ export class ShardJobs {
     return this.#child?.kill(signal) === true
   }
 
+  /** Ends the present Job; no other is started. */
+  stop(): void {
+    this.#isStopped = true
+    this.signal('SIGKILL')
+  }
+
   /** Jobs one after the other until one has done all that is due. */
   async until(work: Work, ms: number): Promise<Ended> {
     const end = Date.now() + ms
     const ended: Ended = { reason: '', message: '', jobs: 0, processes: 0 }
-    while (Date.now() < end) {
+    while (Date.now() < end && !this.#isStopped) {
       this.#run += 1
       ended.jobs += 1
       const progress = await this.#job(work, end, ended)
@@ -63,7 +70,7 @@ export class ShardJobs {
 
   async #job(work: Work, end: number, ended: Ended): Promise<Progress | undefined> {
     const job = randomUUID()
-    while (Date.now() < end) {
+    while (Date.now() < end && !this.#isStopped) {
       ended.processes += 1
       const code = await this.#process(work, job, end)
       if (code === EXIT.done || code === EXIT.failed) return this.#progress()

@@ -45,7 +45,15 @@ const plans =
     : [JSON.parse(values.plan) as Plan]
 print(`engine: ${bin}; seeds from ${first}${isControl ? '; the chart alone' : ''}`)
 
-const total = { rounds: 0, failed: 0, compared: 0, volumesLost: 0, processes: 0, unserved: 0 }
+const total = {
+  rounds: 0,
+  failed: 0,
+  ended: 0,
+  compared: 0,
+  volumesLost: 0,
+  processes: 0,
+  unserved: 0,
+}
 const reads = { good: 0, failed: 0, wrong: 0 }
 const writes = { good: 0, failed: 0 }
 const struck = new Map<string, number>()
@@ -73,6 +81,7 @@ async function runOne(plan: Plan, ownOctet: number): Promise<void> {
     if (values.picture !== undefined && plan === plans[0]) {
       writeFileSync(values.picture, picture(result.samples, `seed ${plan.seed}`))
     }
+    if (result.engineDefect !== undefined && result.findings.length === 0) total.ended += 1
     if (result.findings.length === 0) return
   } catch (error) {
     print(`seed ${plan.seed}: the round itself failed: ${inspect(error)}`)
@@ -95,7 +104,7 @@ function count(result: Result): void {
 function printResult({ seed }: Plan, result: Result, took: number): void {
   const { findings, log, compared, uncertain } = result
   print(
-    `seed ${seed}: ${findings.length === 0 ? 'ok' : 'FAILED'}, ${took} s, ${compared} points compared, ` +
+    `seed ${seed}: ${outcomeOf(result)}, ${took} s, ${compared} points compared, ` +
       `${result.volumesLost} volumes lost, ${result.writes.good}/${result.writes.failed} writes, ` +
       `${result.reads.good}/${result.reads.failed}/${result.reads.wrong} reads, ` +
       `${result.unserved.length} reads never served` +
@@ -106,13 +115,19 @@ function printResult({ seed }: Plan, result: Result, took: number): void {
   for (const finding of findings) print(`  ! ${finding}`)
 }
 
+function outcomeOf({ findings, engineDefect }: Result): string {
+  if (findings.length > 0) return 'FAILED'
+  return engineDefect === undefined ? 'ok' : 'NOT FINISHED, ended by a known defect of the engine'
+}
+
 function summary(): void {
   print('')
   for (const [what, times] of [...struck].toSorted(([, a], [, b]) => b - a)) {
     print(`${String(times).padStart(6)}  ${what}`)
   }
   print(
-    `${total.rounds} rounds in ${Math.round((Date.now() - started) / 60_000)} min, ${total.failed} failed; ` +
+    `${total.rounds} rounds in ${Math.round((Date.now() - started) / 60_000)} min, ${total.failed} failed, ` +
+      `${total.ended} ended by a known defect of the engine; ` +
       `${total.compared} points compared, ${total.volumesLost} volumes lost, ${total.processes} Job processes; ` +
       `${writes.good} writes acknowledged, ${writes.failed} failed; ${reads.good} reads, ` +
       `${reads.failed + reads.wrong} served by a retry or not at all, ${total.unserved} never served`,

@@ -23,6 +23,8 @@ export interface RoundOptions {
 
 export interface Result {
   findings: string[]
+  /** The error of a known engine defect that ended the round: no stage after it was judged. */
+  engineDefect?: string
   /** What was done and how it ended, in order. */
   log: string[]
   samples: readonly Sample[]
@@ -85,6 +87,7 @@ class Round {
   readonly #strikes: Strikes
   readonly #findings: string[] = []
   readonly #log: string[] = []
+  #engineDefect: string | undefined
   readonly #counts = { compared: 0, uncertain: 0, volumesLost: 0, jobs: 0, processes: 0 }
 
   constructor(world: NodesWorld, plan: Plan, isControl: boolean) {
@@ -112,7 +115,21 @@ class Round {
     this.#world.recordFormation(FIRST_NODES)
     await this.#traffic.fill(this.#plan.points)
     this.#traffic.start({ churns: true })
-    for (const stage of this.#plan.stages) await this.#stage(stage)
+    await Promise.race([this.#stages(), this.#untilBroken()])
+  }
+
+  async #stages(): Promise<void> {
+    for (const stage of this.#plan.stages) {
+      if (this.#engineDefect !== undefined) return
+      await this.#stage(stage)
+    }
+  }
+
+  /** This cluster cannot be continued: what it has lost until then is still a finding. */
+  async #untilBroken(): Promise<void> {
+    this.#engineDefect = await this.#watch.broken
+    this.#jobs.stop()
+    this.#log.push(`ended by the engine: ${this.#engineDefect}`)
   }
 
   async stop(): Promise<void> {
@@ -127,6 +144,7 @@ class Round {
       .map((detail) => `a read never succeeded: ${detail}`)
     return {
       findings: [...this.#findings, ...this.#watch.findings, ...reading],
+      ...(this.#engineDefect !== undefined && { engineDefect: this.#engineDefect }),
       log: this.#log,
       samples: this.#watch.samples,
       struck: this.#strikes.struck,
@@ -168,6 +186,7 @@ class Round {
     else ended = await this.#jobs.until({ nodes, lost, zones, balance }, WORK_MS)
     await this.#strikes.stop()
     const why = await this.#incomplete(nodes)
+    if (this.#engineDefect !== undefined) return
     const took = `${Math.round((Date.now() - started) / 1000)} s`
     this.#log.push(`${what}: ${took}${describe(ended)}; ${await this.#placement()}`)
     say(this.#log.at(-1) ?? '')
@@ -189,6 +208,7 @@ class Round {
       why = await this.#defect(nodes)
       return why === undefined
     }
+    if (this.#engineDefect !== undefined) return undefined
     await until(isWhole, this.#isControl ? 0 : WHOLE_MS)
     return why
   }
@@ -230,6 +250,7 @@ class Round {
 
   /** Each node's own replicas against what was acknowledged. Traffic rests while the oracle reads. */
   async #judge(when: string): Promise<void> {
+    if (this.#engineDefect !== undefined) return
     await this.#traffic.stop()
     const urls = this.#isControl ? this.#world.service() : this.#world.urls()
     for (const collection of COLLECTIONS) {

@@ -20,6 +20,7 @@ interface Peers {
   peer_id: number
   peers: Record<string, { uri: string }>
   raft_info: { commit: number; pending_operations: number; leader: number | null }
+  consensus_thread_status: { consensus_thread_status: string; err?: string }
 }
 
 const PAUSE_MS = 500
@@ -31,12 +32,20 @@ const MOST_EMPTY = 3
  * retried (seen with 1.18.3 on a machine under heavy load). A user restarts the pod; so does this suite.
  */
 const HUNG_MS = 60_000
+/**
+ * Defects of the engine that stop the consensus of every node for good, whatever an operator does
+ * (docs/engine-notes.md). A transfer of the engine's own was agreed on after its shard key was deleted.
+ */
+const ENGINE_DEFECTS = [/Shard \d+ does not exist/]
 
 export class Watch {
   readonly samples: Sample[] = []
   readonly findings: string[] = []
   /** Nodes that were killed because they applied no consensus entry any more. */
   hung = 0
+  /** Resolves with the error once a known defect of the engine has stopped the consensus of a node. */
+  readonly broken: Promise<string>
+  #break: (error: string) => void = () => {}
   readonly #world: NodesWorld
   readonly #started = Date.now()
   readonly #empty = new Map<string, number>()
@@ -49,6 +58,9 @@ export class Watch {
 
   constructor(world: NodesWorld) {
     this.#world = world
+    this.broken = new Promise((resolve) => {
+      this.#break = resolve
+    })
     this.#work = this.#run()
   }
 
@@ -88,6 +100,8 @@ export class Watch {
       (one, other) => other.peers.raft_info.commit - one.peers.raft_info.commit,
     )[0]
     if (newest === undefined) return
+    const defect = found.map(({ peers }) => engineDefect(peers)).find((text) => text !== undefined)
+    if (defect !== undefined) this.#break(defect)
     this.#killHung(found, newest.peers.raft_info.commit)
     const active = await activeReplicas(newest.url)
     const sample = {
@@ -151,6 +165,14 @@ export class Watch {
     )
     return found.flat()
   }
+}
+
+/** The error with which a known defect of the engine has stopped this node's consensus. */
+export function engineDefect({
+  consensus_thread_status: { consensus_thread_status: thread, err = '' },
+}: Pick<Peers, 'consensus_thread_status'>): string | undefined {
+  if (thread !== 'stopped_with_err') return undefined
+  return ENGINE_DEFECTS.some((pattern) => pattern.test(err)) ? err : undefined
 }
 
 /** Nodes that list each other are one cluster. */

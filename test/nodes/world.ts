@@ -141,7 +141,7 @@ export class NodesWorld {
     await this.client.patch(set, { spec: { replicas } })
   }
 
-  /** The record that node 0 reads (hooks/cluster/formation.ts). */
+  /** The record that node 0 reads (hooks/cluster/consensus.ts). */
   recordFormation(nodes: number): void {
     writeFileSync(join(this.#formation, RECORD), String(nodes))
   }

@@ -10,16 +10,22 @@ export function lostNodeMessage(
   { onlyOn, backups }: Pick<ShardsSummary, 'onlyOn' | 'backups'>,
 ): string {
   return nodes
-    .map(({ ordinal, peer, evidence }) => {
+    .map((node) => {
+      const { ordinal, peer, evidence } = node
       const shards = onlyOn.filter((entry) => entry.peer === peer).flatMap((entry) => entry.shards)
-      const advice = shards.length === 0 ? safeAdvice(ordinal) : unsafeAdvice(shards, backups)
+      const advice = shards.length === 0 ? safeAdvice(node) : unsafeAdvice(shards, backups)
       return `node ${ordinal} has lost its data (${evidence}): ${advice}`
     })
     .join('; ')
 }
 
-function safeAdvice(ordinal: number): string {
-  return `every shard on it has an Active replica on another node, so it can be replaced: annotate the VecCluster with ${ANNOTATIONS.replace}="${ordinal}"`
+function safeAdvice({ ordinal, earlierPeer }: LostNode): string {
+  const annotation = `${ANNOTATIONS.replace}="${ordinal}"`
+  const step =
+    earlierPeer === undefined
+      ? `annotate the VecCluster with ${annotation}`
+      : `remove the annotation ${ANNOTATIONS.replace}, which gave up the earlier peer ${earlierPeer}, and set ${annotation} again`
+  return `every shard on it has an Active replica on another node, so it can be replaced: ${step}`
 }
 
 function unsafeAdvice(shards: string[], backups: string[]): string {

@@ -1,14 +1,13 @@
 /**
  * Which work on the shards of a cluster is due, and whether a helm run has to wait for it. In order:
- * lost nodes and repairs, the removal of nodes, a helm run, an update of pods, balance. A helm run never
+ * lost nodes and repairs, the removal of nodes, a helm run, an update of pods, another number of shards, balance. A helm run never
  * waits for work that a user has to unblock, except that it does not remove nodes that were not drained.
  */
 import { isDeepStrictEqual } from 'node:util'
 import type { VecCluster } from '../../../crds/cluster.ts'
 import type { ShardPurpose } from '../../../crds/contract/shards-job.ts'
-import type { StatefulSet } from '../../../crds/kubernetes.ts'
+import { type StatefulSet, partitionOf } from '../../../crds/kubernetes.ts'
 import type { ConditionReason } from '../../../crds/schema.ts'
-import { partitionOf } from '../../../crds/stateful-set.ts'
 import { errorMessage } from '../../background-task.ts'
 import { getCondition, secondsSince } from '../../conditions.ts'
 import { shardsPlan } from './job.ts'
@@ -60,9 +59,9 @@ export function nextShardStep(observed: Observed, context: Context): ShardStep {
   }
   if (drain !== undefined) return drain
   if (pendingRun !== undefined) return { is: 'none' }
-  const balance = dueWork(observed, 'balance', context)
+  const moved = dueWork(observed, 'reshard', context) ?? dueWork(observed, 'balance', context)
   const isAllowed = awaitedWindow(cluster, context.now) === undefined
-  return balance === undefined || !isAllowed ? { is: 'none' } : { is: 'due', work: balance }
+  return moved === undefined || !isAllowed ? { is: 'none' } : { is: 'due', work: moved }
 }
 
 /**
@@ -86,7 +85,9 @@ export function shardTargets(
 ): ShardTargets {
   const { healing, shards, replicas } = cluster.spec
   const nodes = statefulSet?.spec.replicas ?? 1
+  const { shardNumbers: numbers } = facts
   const repair: ShardsTarget = {
+    ...(numbers !== undefined && { resharding: { numbers, mayStart: false } }),
     nodes,
     repair: healing.replicas,
     balance: false,
@@ -102,9 +103,19 @@ export function shardTargets(
   const targets = { repair, ...(update !== undefined && { update: { ...repair, update } }) }
   if (drainTo !== undefined) return { ...targets, drain: { ...repair, nodes: drainTo } }
   if (update !== undefined) return targets
-  return replicas === nodes && isBalanceDue(cluster, progress, nodes)
-    ? { repair, balance: { ...repair, balance: true } }
-    : { repair }
+  const isBalanced = replicas === nodes && isBalanceDue(cluster, progress, nodes)
+  return {
+    repair,
+    ...(numbers !== undefined && {
+      // Another shard is another load: those that were moved by a user are moved again.
+      reshard: {
+        ...repair,
+        balance: shards.balance !== 'Never',
+        resharding: { numbers, mayStart: true },
+      },
+    }),
+    ...(isBalanced && { balance: { ...repair, balance: true } }),
+  }
 }
 
 /** Undefined while Kubernetes updates the pods by itself, and if all pods have the current template. */
@@ -130,11 +141,11 @@ export function isCurrent(summary: ShardsSummary, targets: ShardTargets): boolea
   return isDeepStrictEqual(withoutClock(summary.targets), withoutClock(targets))
 }
 
-function withoutClock({ repair, drain, update, balance }: ShardTargets) {
+function withoutClock({ repair, drain, update, reshard, balance }: ShardTargets) {
   const fixed = (target: ShardsTarget | undefined) => target && { ...target, deadSeconds: 0 }
   return {
     ...{ repair: fixed(repair), drain: fixed(drain) },
-    ...{ update: fixed(update), balance: fixed(balance) },
+    ...{ update: fixed(update), reshard: fixed(reshard), balance: fixed(balance) },
   }
 }
 

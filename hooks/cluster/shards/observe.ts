@@ -3,8 +3,10 @@ import { clusterConnection } from '../../../crds/contract/connection.ts'
 import { MAX_SHARDS_CHECK_SECONDS, SHARDS_CHECK_SECONDS } from '../../../crds/contract/limits.ts'
 import type { BackgroundTasks } from '../../background-task.ts'
 import { secondsSince } from '../../conditions.ts'
+import { namespaceCheck } from '../../cross-namespace.ts'
 import { isUnfinished } from '../../job.ts'
 import type { Context } from '../../protocol.ts'
+import { isReshardingOn } from '../../resharding-support.ts'
 import { lastFailure } from '../helm-result.ts'
 import type { Observed } from '../observed.ts'
 import { canQueryPods, isUpdateGated } from '../rollout.ts'
@@ -67,6 +69,13 @@ function queryOf(observed: Observed, context: Context): ShardsQuery {
     ...(volumeBytes !== undefined && { volumeBytes }),
     recorded: cluster.status?.nodes ?? [],
     moves: progress?.shards?.moves ?? [],
+    uid: cluster.metadata.uid,
+    ...(progress?.shards?.resharding !== undefined && {
+      resharding: progress.shards.resharding,
+    }),
+    ...(isReshardingOn(cluster.spec) && {
+      mayReshard: namespaceCheck(cluster, context.settings),
+    }),
     ...(statefulSet !== undefined && { statefulSet }),
     targets: (facts) => shardTargets(observed, facts, context),
   }

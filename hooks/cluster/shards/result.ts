@@ -88,7 +88,7 @@ function reportedRun({ state, at, plan, shards, reason, message }: Progress, now
 }
 
 /** Reasons of ShardsPlaced that only the report of a Job gives. */
-const REPORTED_REASONS = new Set(['TransferFailed', 'JobCrashed'])
+const REPORTED_REASONS = new Set(['TransferFailed', 'ReshardingFailed', 'JobCrashed'])
 
 function recordedFailure(cluster: Observed['cluster']): ConditionReason | undefined {
   const placed = getCondition(cluster, 'ShardsPlaced')

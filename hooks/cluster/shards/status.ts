@@ -9,7 +9,7 @@ import { getCondition, type ConditionUpdate } from '../../conditions.ts'
 import { hasReported, silenceReason } from '../../job-watch.ts'
 import { isUnfinished } from '../../job.ts'
 import type { Context } from '../../protocol.ts'
-import { lostNodes, nodeRecord } from '../nodes.ts'
+import { lostNodes, nodeRecord, replacedPeers } from '../nodes.ts'
 import type { Observed } from '../observed.ts'
 import { balancedNodes, drainTarget, withoutProgress } from './next-step.ts'
 import { isUpdateGated } from '../rollout.ts'
@@ -76,10 +76,16 @@ export function shardsStatus(observed: Observed): Partial<ClusterStatus> {
   if (!cluster.spec.cluster.enabled || progress?.applied === undefined) return {}
   const nodes =
     summary === undefined ? cluster.status?.nodes : nodeRecord(cluster.status?.nodes, summary)
+  const replaced = replacedPeers(cluster, summary)
   const balanced = balancedNodes(observed)
-  const shards = { ...replicaCounts(observed), ...stepFields(observed) }
+  const shards = {
+    ...replicaCounts(observed),
+    ...stepFields(observed),
+    ...reshardingFields(observed),
+  }
   return {
     ...(nodes !== undefined && { nodes }),
+    ...(replaced.length > 0 && { replacedPeers: replaced }),
     ...(balanced !== undefined && { balancedNodes: balanced }),
     ...(Object.keys(shards).length > 0 && { shards }),
     selector: `app.kubernetes.io/instance=${releaseName(cluster.metadata.name)}`,
@@ -99,6 +105,14 @@ function replicaCounts({
     ...(replicas !== undefined && { replicas }),
     ...(activeReplicas !== undefined && { activeReplicas }),
   }
+}
+
+/** Of the last report: between two Jobs the engine continues the copies. */
+function reshardingFields({ progress }: Observed): NonNullable<ClusterStatus['shards']> {
+  const record = progress?.shards?.resharding
+  if (record === undefined) return {}
+  const { collection, direction, shard, stage } = record
+  return { resharding: { collection, direction, shard, stage } }
 }
 
 /** Of the Job in progress, as it reports them. */
@@ -196,7 +210,8 @@ function unplacedReason(
   { cluster }: Observed,
   summary: ShardsSummary,
 ): ConditionReason | undefined {
-  const plans = [summary.plans.repair, summary.plans.drain, summary.plans.balance]
+  const { repair, drain, reshard, balance } = summary.plans
+  const plans = [repair, drain, reshard, balance]
   const refused = plans.find((plan) => plan?.is === 'refused')
   if (refused?.is === 'refused') {
     const { reason, message } = refused

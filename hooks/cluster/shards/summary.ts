@@ -2,8 +2,13 @@
 import type { StatefulSet } from '../../../crds/kubernetes.ts'
 import type { NodeStatus } from '../../../crds/cluster.ts'
 import type { Connection } from '../../../crds/contract/connection.ts'
-import type { ShardMove, ShardPurpose, ShardsPlan } from '../../../crds/contract/shards-job.ts'
-import type { ConditionReason } from '../../../crds/schema.ts'
+import type {
+  ReshardingRecord,
+  ShardMove,
+  ShardPurpose,
+  ShardsPlan,
+} from '../../../crds/contract/shards-job.ts'
+import type { ConditionReason, NamespacedName } from '../../../crds/schema.ts'
 
 /** What a Job on the shards would be asked to do. */
 export type ShardsTarget = Pick<
@@ -15,17 +20,19 @@ export type ShardsTarget = Pick<
   | 'maxTransfers'
   | 'allowsFewerReplicas'
   | 'update'
+  | 'resharding'
   | 'deadSeconds'
 >
 
 /**
  * The targets that may be due, in order of priority: repairs and lost nodes, then the removal of
- * nodes, then the update of pods, then balance.
+ * nodes, then the update of pods, then another number of shards, then balance.
  */
 export interface ShardTargets {
   repair: ShardsTarget
   drain?: ShardsTarget
   update?: ShardsTarget
+  reshard?: ShardsTarget
   balance?: ShardsTarget
 }
 export type Goal = keyof ShardTargets
@@ -74,6 +81,17 @@ export interface ShardFacts {
   /** By ordinal, one of each pod of the StatefulSet. */
   nodes: NodeFacts[]
   peers: PeerFacts[]
+  /** Desired number of shards of the collections that have one; absent if it may not be changed. */
+  shardNumbers?: ShardNumber[]
+}
+
+/** What the spec of a VecCollection asks for. */
+export interface ShardNumber {
+  /** Name in the engine. */
+  collection: string
+  shards: number
+  /** The VecCollection. */
+  source: NamespacedName
 }
 
 export interface ShardsSummary extends ShardFacts {
@@ -90,6 +108,7 @@ export interface ShardsSummary extends ShardFacts {
     repair: PlanOutcome
     drain?: PlanOutcome
     update?: PlanOutcome
+    reshard?: PlanOutcome
     balance?: PlanOutcome
   }
   /** Why no further node is updated until a repair or a user changes something. */
@@ -111,6 +130,11 @@ export interface ShardsQuery {
   recorded: NodeStatus[]
   /** Unfinished moves of the last Job. */
   moves: ShardMove[]
+  /** The cluster's uid, and the resharding that its last Job has left. */
+  uid: string
+  resharding?: ReshardingRecord
+  /** Which namespaces may ask for a number of shards; absent if none may. */
+  mayReshard?: (namespace: string) => boolean
   /** As the targets are computed from it. */
   statefulSet?: StatefulSet
   targets: (facts: ShardFacts) => ShardTargets

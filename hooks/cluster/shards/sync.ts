@@ -77,7 +77,8 @@ export function startShards(observed: Observed, work: ShardWork, context: Contex
   const endsAt = window?.is === 'open' ? window.endsAt : undefined
   const plan = shardsPlan(observed, { ...work, ...(endsAt !== undefined && { endsAt }) }, run)
   const job = shardsJob(cluster, plan, rbac, settings)
-  return pending(`Job ${job.metadata.name} is in progress`, { more: [job] })
+  const started = pending(`Job ${job.metadata.name} is in progress`, { more: [job] })
+  return { ...started, leases: leaseClaim.writes }
 }
 
 export function shardsInProgress(observed: Observed, job: Job, context: Context): Decision {

@@ -227,11 +227,6 @@ export class EngineRecovery {
     )
   }
 
-  /** Starts replicating a shard; `placement` reports the progress. */
-  async replicateShard(collection: string, move: MoveShard, signal?: AbortSignal): Promise<void> {
-    await this.#updateCluster(collection, { replicate_shard: move }, signal)
-  }
-
   /** Rejected for the last Active replica. */
   async dropReplica(
     collection: string,

@@ -5,13 +5,17 @@
 import { Type, type Static } from '@sinclair/typebox'
 import { EngineError } from '../../../crds/contract/errors.ts'
 import { CREATE_TIMEOUT_SECONDS } from '../../../crds/contract/limits.ts'
+import { isOlder } from '../../../crds/versions.ts'
 import type { Engine } from './client.ts'
+import { ReshardingOperation } from './resharding.ts'
 import { BooleanResult } from './responses.ts'
 import { estimateBytes, LocalShard } from './statistics.ts'
 import { collectionPath } from './transport.ts'
 
 /** Limit for a read: a node that takes longer does not answer. */
 const READ_MS = 10_000
+/** From this version on, the node that is asked for a transfer chooses its method. */
+const CHOOSES_METHOD = '1.18.0'
 const TELEMETRY_SECONDS = 10
 /** The engine answers when its own limit expires; the client must still be waiting then. */
 const CONSENSUS_CALL_MS = (CREATE_TIMEOUT_SECONDS + 5) * 1000
@@ -51,13 +55,15 @@ const ShardPlacement = Type.Object({
   shard_transfers: Type.Array(
     Type.Object({
       shard_id: Type.Integer(),
+      /** Only in resharding: the shard that gets the points. */
+      to_shard_id: Type.Optional(Type.Union([Type.Integer(), Type.Null()])),
       from: Type.Number(),
       to: Type.Number(),
       /** Only on the source and on the target. */
       comment: Type.Optional(Type.Union([Type.String(), Type.Null()])),
     }),
   ),
-  resharding_operations: Type.Optional(Type.Union([Type.Array(Type.Unknown()), Type.Null()])),
+  resharding_operations: Type.Optional(Type.Union([Type.Array(ReshardingOperation), Type.Null()])),
 })
 export type ShardPlacement = Static<typeof ShardPlacement>
 
@@ -78,6 +84,11 @@ const ShardTelemetry = Type.Object({
                   ),
                 }),
               ]),
+              optimizer_config: Type.Optional(
+                Type.Object({
+                  prevent_unoptimized: Type.Optional(Type.Union([Type.Boolean(), Type.Null()])),
+                }),
+              ),
             }),
           ),
           shards: Type.Optional(
@@ -104,6 +115,8 @@ export interface CollectionFacts {
   params: Record<string, unknown> | undefined
   /** Estimated bytes of the replicas on this node, by shard. */
   bytes: Map<number, number>
+  /** Reads do not return points before they are indexed (`prevent_unoptimized`, since 1.17.1). */
+  hidesUnindexed?: true
   /** The engine reports no size for a replica on this node. */
   isIncomplete?: true
 }
@@ -114,6 +127,8 @@ export interface ShardTransfer {
   shard: number
   from: number
   to: number
+  /** Only in resharding: the shard that gets the points. */
+  toShard?: number
 }
 
 const Count = Type.Object({ count: Type.Integer({ minimum: 0 }) })
@@ -168,7 +183,12 @@ export class EngineShards {
         }
         const factor = config?.params.replication_factor ?? undefined
         const params = config?.params
-        return [name, { factor, params, bytes, ...(isIncomplete && { isIncomplete }) }]
+        const hidesUnindexed = config?.optimizer_config?.prevent_unoptimized === true
+        const marks = {
+          ...(hidesUnindexed && { hidesUnindexed }),
+          ...(isIncomplete && { isIncomplete }),
+        }
+        return [name, { factor, params, bytes, ...marks }]
       }),
     )
   }
@@ -202,7 +222,11 @@ export class EngineShards {
    * a snapshot, so that the target gets a built index.
    */
   async replicate({ collection, shard, from, to }: ShardTransfer, signal?: AbortSignal) {
-    const transfer = { shard_id: shard, from_peer_id: from, to_peer_id: to }
+    const method = await this.#transferMethod(collection, signal)
+    const transfer = {
+      ...{ shard_id: shard, from_peer_id: from, to_peer_id: to },
+      ...(method !== undefined && { method }),
+    }
     await this.#update(collection, { replicate_shard: transfer }, signal)
   }
 
@@ -225,6 +249,21 @@ export class EngineShards {
     const path = `/cluster/peer/${peer}?timeout=${CREATE_TIMEOUT_SECONDS}`
     const options = { timeoutMs: CONSENSUS_CALL_MS, signal }
     await this.#engine.call('DELETE', path, BooleanResult, options)
+  }
+
+  /**
+   * An older node would pass a transfer on without a method. A newer node that applies this change
+   * once all others are newer, too, stops its consensus: such a node may have been away during an
+   * update. The methods are the defaults of the older nodes.
+   */
+  async #transferMethod(
+    collection: string,
+    signal: AbortSignal | undefined,
+  ): Promise<string | undefined> {
+    const version = await this.#engine.version(signal)
+    if (!isOlder(version, CHOOSES_METHOD)) return undefined
+    const facts = (await this.facts(signal)).get(collection)
+    return facts?.hidesUnindexed === true ? 'snapshot' : 'stream_records'
   }
 
   async #update(collection: string, body: object, signal: AbortSignal | undefined): Promise<void> {

@@ -9,7 +9,7 @@ import { Agent, request, type Dispatcher } from 'undici'
 import { podUrl, serviceUrl, type Connection } from '../../../crds/contract/connection.ts'
 import { EngineError, Rejected } from '../../../crds/contract/errors.ts'
 import { ENGINE_CONNECTIONS } from '../../../crds/contract/limits.ts'
-import { HTTP_PORT, releaseName } from '../../../crds/contract/names.ts'
+import { DEFAULT_CLUSTER_DOMAIN, HTTP_PORT, releaseName } from '../../../crds/contract/names.ts'
 import type { Lookup } from '../http/address-guard.ts'
 import { ByteBudget, MAX_RESPONSE_BYTES } from '../http/body.ts'
 import {
@@ -59,6 +59,8 @@ export interface EngineConnectionOptions {
   budgetBytes?: number
   /** Used instead of DNS. */
   lookup?: Lookup
+  /** DNS domain of the Kubernetes cluster that the engines run in. */
+  clusterDomain?: string | undefined
 }
 
 /**
@@ -71,6 +73,7 @@ export class EngineConnections {
   readonly maxBytes: number
   /** For all responses together. */
   readonly budget: ByteBudget | undefined
+  readonly clusterDomain: string
 
   readonly #lookup: Lookup | undefined
 
@@ -78,8 +81,10 @@ export class EngineConnections {
     maxBytes = MAX_RESPONSE_BYTES,
     budgetBytes,
     lookup,
+    clusterDomain = DEFAULT_CLUSTER_DOMAIN,
   }: EngineConnectionOptions = {}) {
     this.#lookup = lookup
+    this.clusterDomain = clusterDomain
     this.maxBytes = maxBytes
     this.budget = budgetBytes === undefined ? undefined : new ByteBudget(budgetBytes)
   }
@@ -126,7 +131,11 @@ export function dnsTransport(
   connection: Connection,
   ordinal?: number,
 ): Transport {
-  const base = ordinal === undefined ? serviceUrl(connection) : podUrl(connection, ordinal)
+  const { clusterDomain } = connections
+  const base =
+    ordinal === undefined
+      ? serviceUrl(connection, clusterDomain)
+      : podUrl(connection, ordinal, clusterDomain)
   return urlTransport(base, connections)
 }
 

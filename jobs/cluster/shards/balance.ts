@@ -4,6 +4,7 @@ import {
   bytesByPeer,
   hasSpace,
   hasTransfer,
+  moveOf,
   requiredReplicas,
   shardsOf,
   remainingMembers,
@@ -85,7 +86,7 @@ function candidateOf(
   const isTooSmall = difference <= Math.max(shard.bytes * (1 + MIN_GAIN), minDifference)
   if (!separatesZones && isTooSmall) return undefined
   return {
-    move: { collection: shard.collection, shard: shard.id, from: source.id, to: target.id },
+    move: moveOf(shard, source.id, target.id),
     separatesZones,
     gain: 2 * shard.bytes * (difference - shard.bytes),
   }

@@ -1,7 +1,15 @@
 /** Combines what the members report about one collection. */
 import { EngineError } from '../../../crds/contract/errors.ts'
+import type { ReshardingOperation } from '../../clients/engine/resharding.ts'
 import type { CollectionFacts, EngineShards, ShardPlacement } from '../../clients/engine/shards.ts'
-import type { CollectionView, ReplicaState, ReplicaView, ShardView, TransferView } from './view.ts'
+import type {
+  CollectionView,
+  ReplicaState,
+  ReplicaView,
+  ReshardingView,
+  ShardView,
+  TransferView,
+} from './view.ts'
 
 type Engine = Pick<EngineShards, 'isReadable' | 'countPoints'>
 
@@ -48,7 +56,7 @@ export async function combineCollection(
     return placement === undefined ? [] : [{ ordinal, engine, peer: status.peer_id, placement }]
   })
   const transfers = combineTransfers(name, reports)
-  const disagreements = resharding(name, reports)
+  const { resharding, disagreements } = combineResharding(name, reports)
   const found: string[] = []
   const shards: ShardView[] = []
   for (const id of shardIds(reports)) {
@@ -71,6 +79,7 @@ export async function combineCollection(
       id,
       ...(key !== undefined && { key }),
       bytes: shardBytes(name, id, facts),
+      ...(resharding !== undefined && { points: shardPoints(id, reports) }),
       replicas: views.toSorted((a, b) => a.peer - b.peer),
       ...(difference !== undefined && { difference }),
     })
@@ -78,7 +87,10 @@ export async function combineCollection(
   const factor = replicationFactor(name, facts)
   if (factor === undefined) disagreements.push(`no node reports the configuration of ${name}`)
   return {
-    view: { name, factor: factor ?? 1, shards },
+    view: {
+      ...{ name, factor: factor ?? 1, shards },
+      ...(resharding !== undefined && { resharding }),
+    },
     transfers,
     disagreements,
     suspects: found,
@@ -161,7 +173,7 @@ function combinedState(
   { peer, states }: ReportedReplica,
   { id, transfers }: { id: number; transfers: TransferView[] },
 ): ReplicaState {
-  const isTarget = transfers.some(({ shard, to }) => shard === id && to === peer)
+  const isTarget = transfers.some(({ shard, toShard = shard, to }) => toShard === id && to === peer)
   const reported = [...new Set([...states.values()])].map((state) => replicaState(state, isTarget))
   const worst = SEVERITY.findLast((state) => reported.includes(state))
   return worst ?? 'Incomplete'
@@ -170,6 +182,7 @@ function combinedState(
 /** From best to worst. */
 const SEVERITY: readonly ReplicaState[] = [
   'Active',
+  'Resharding',
   'InTransfer',
   'Incomplete',
   'Dead',
@@ -178,6 +191,7 @@ const SEVERITY: readonly ReplicaState[] = [
 
 /** The target of a transfer is repaired by it; without one, the engine repairs only Dead replicas. */
 function replicaState(state: string, isTarget: boolean): ReplicaState {
+  if (state === 'Resharding' || state === 'ReshardingScaleDown') return 'Resharding'
   if (isTarget) return 'InTransfer'
   return state === 'Active' || state === 'Dead' ? state : 'Incomplete'
 }
@@ -252,14 +266,16 @@ function ignoreEngineError(error: unknown): undefined {
 function combineTransfers(name: string, reports: NodeView[]): TransferView[] {
   const transfers = new Map<string, TransferView>()
   for (const { peer, placement } of reports) {
-    for (const { shard_id: shard, from, to, comment } of placement.shard_transfers) {
-      const key = `${shard}/${from}/${to}`
+    for (const transfer of placement.shard_transfers) {
+      const { shard_id: shard, to_shard_id: toShard, from, to, comment } = transfer
+      const key = `${shard}/${from}/${to}/${toShard ?? shard}`
       const known = transfers.get(key)
       // Source and target describe their own part; the stages of the target are the finer ones.
       const isBetter = comment != null && (known?.comment === undefined || peer === to)
       const current = isBetter ? comment : known?.comment
       transfers.set(key, {
         ...{ collection: name, shard, from, to },
+        ...(toShard != null && { toShard }),
         ...(current !== undefined && { comment: current }),
       })
     }
@@ -267,11 +283,30 @@ function combineTransfers(name: string, reports: NodeView[]): TransferView[] {
   return [...transfers.values()]
 }
 
-function resharding(name: string, reports: NodeView[]): string[] {
-  const running = reports.some(
-    ({ placement }) => (placement.resharding_operations ?? []).length > 0,
-  )
-  return running ? [`${name} is being resharded`] : []
+/** Nodes that have not applied the same changes do not know the same operation. */
+function combineResharding(
+  name: string,
+  reports: NodeView[],
+): { resharding?: ReshardingView; disagreements: string[] } {
+  const known = reports.map(({ placement }) => {
+    const [operation] = placement.resharding_operations ?? []
+    return operation && reshardingView(operation)
+  })
+  const distinct = new Set(known.map((view) => JSON.stringify(view)))
+  if (distinct.size > 1) {
+    return { disagreements: [`the nodes report different reshardings of ${name}`] }
+  }
+  const [resharding] = known
+  return { ...(resharding !== undefined && { resharding }), disagreements: [] }
+}
+
+function reshardingView({
+  uuid,
+  direction,
+  shard_id: shard,
+  peer_id: peer,
+}: ReshardingOperation): ReshardingView {
+  return { ...(uuid !== undefined && { uuid }), direction, shard, peer }
 }
 
 function replicationFactor(name: string, facts: Context['facts']): number | undefined {
@@ -286,4 +321,11 @@ function replicationFactor(name: string, facts: Context['facts']): number | unde
 function shardBytes(name: string, id: number, facts: Context['facts']): number {
   const sizes = [...facts.values()].map((byName) => byName.get(name)?.bytes.get(id) ?? 0)
   return Math.max(1, ...sizes)
+}
+
+function shardPoints(id: number, reports: NodeView[]): number {
+  const counts = reports.flatMap(({ placement }) =>
+    placement.local_shards.flatMap((shard) => (shard.shard_id === id ? [shard.points_count] : [])),
+  )
+  return Math.max(0, ...counts)
 }

@@ -2,10 +2,12 @@
 import {
   absentNode,
   activeElsewhere,
+  describeShard,
   formatList,
   hasTransfer,
+  retainedReplicas,
   leavingPeers,
-  requiredReplicas,
+  nodeName,
   shardsOf,
 } from './queries.ts'
 import {
@@ -46,17 +48,20 @@ function drainPeer(view: ClusterView, desired: DesiredShards, peer: PeerView): P
     const replica = shard.replicas.find((entry) => entry.peer === peer.id)
     if (replica === undefined) continue
     if (hasTransfer(view, shard)) {
-      blocked ??= transferInProgress(view)
+      // A replica of a resharding may have no transfer that is listed: its node is not removed either.
+      const message = `${describeShard(shard)} on ${nodeName(peer)} is ${replica.state}`
+      blocked ??= transferInProgress(view) ?? { is: 'waiting', purpose, message }
       continue
     }
     const others = activeElsewhere(view, shard, peer.id)
-    const required = requiredReplicas(view, shard, desired.nodes)
     // A replica that is not Active contributes nothing: any Active one makes it dispensable.
-    const enough = replica.state === 'Active' ? required : 1
+    const enough = replica.state === 'Active' ? retainedReplicas(view, shard, desired) : 1
+    // The number of replicas does not show that the new one of a shard key takes the place of this one.
+    const leaving = shard.key === undefined ? undefined : peer.id
     const plan =
       others.length >= enough
         ? planned(purpose, dropOf(shard, peer.id))
-        : addReplica(view, desired, purpose, shard)
+        : addReplica(view, desired, purpose, shard, leaving)
     if (plan.is === 'step') return plan
     blocked ??= plan
   }
@@ -66,13 +71,22 @@ function drainPeer(view: ClusterView, desired: DesiredShards, peer: PeerView): P
 /** Fewer nodes than replicas would leave shards with fewer replicas than they have. */
 function tooFewNodes(view: ClusterView, desired: DesiredShards): Plan | undefined {
   if (desired.allowsFewerReplicas) return undefined
-  const unfit = view.collections.filter(
-    ({ factor }) => Math.min(factor, view.nodes) > desired.nodes,
+  const needed = view.collections.flatMap(({ name, factor }) =>
+    Math.min(factor, view.nodes) > desired.nodes
+      ? [`"${name}" has replication factor ${factor}`]
+      : [],
   )
-  if (unfit.length === 0) return undefined
-  const names = unfit.map(({ name, factor }) => `"${name}" has replication factor ${factor}`)
+  for (const shard of shardsOf(view)) {
+    const retained = retainedReplicas(view, shard, { ...desired, nodes: view.nodes })
+    const isNamed = Math.min(shard.factor, view.nodes) > desired.nodes
+    if (shard.key === undefined || isNamed || retained <= desired.nodes) continue
+    needed.push(
+      `shard key ${JSON.stringify(shard.key)} of "${shard.collection}" has ${retained} replicas`,
+    )
+  }
+  if (needed.length === 0) return undefined
   return refused(
     'NotEnoughNodes',
-    `spec.replicas: ${view.nodes} -> ${desired.nodes}: ${formatList(names)}; lower the factor of the collections, keep more nodes, or accept fewer replicas with the annotation vec-operator.dev/accept-risk: fewer-replicas`,
+    `spec.replicas: ${view.nodes} -> ${desired.nodes}: ${formatList(needed)}; lower the factor of the collections, keep more nodes, or accept fewer replicas with the annotation vec-operator.dev/accept-risk: fewer-replicas`,
   )
 }

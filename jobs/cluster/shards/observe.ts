@@ -12,7 +12,7 @@ import {
   type NodeStatus,
   type ShardPlacement,
 } from '../../clients/engine/shards.ts'
-import { mapConcurrently } from '../../concurrency.ts'
+import { mapConcurrently } from '../../retry.ts'
 import { combineCollection } from './combine.ts'
 import { findMembers, ordinalFromUri, type PodStatus } from './membership.ts'
 import type { ClusterView, CollectionView, Obstruction, PeerView, TransferView } from './view.ts'

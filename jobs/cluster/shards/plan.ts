@@ -13,12 +13,15 @@ import {
   absentNode,
   activeElsewhere,
   activeHolders,
+  findMoved,
   findShard,
   hasTransfer,
   holds,
-  requiredReplicas,
+  retainedReplicas,
+  leavingPeers,
 } from './queries.ts'
 import { repairReplicas, replaceLostNodes } from './repair.ts'
+import { continueResharding, startResharding } from './resharding.ts'
 import { dropOf, planned, transferInProgress, type Plan } from './step.ts'
 import { updateFailedNode, updateNodes } from './update.ts'
 import type { ClusterView, DesiredShards } from './view.ts'
@@ -31,12 +34,16 @@ export function planShards(view: ClusterView, desired: DesiredShards): Plan {
   if (view.unsettled !== undefined) {
     return { is: 'waiting', purpose: 'agreement', message: view.unsettled }
   }
+  const resharding = continueResharding(view, desired)
+  if (resharding?.is === 'step') return resharding
   const lost = replaceLostNodes(view, desired)
   if (lost?.is === 'step') return lost
   const moved = finishMoves(view, desired)
   if (moved !== undefined) return moved
   const repaired = desired.repair ? repairReplicas(view, desired) : undefined
-  if (repaired?.is === 'step' || repaired?.is === 'waiting') return repaired
+  if (repaired?.is === 'step') return repaired
+  if (resharding !== undefined) return resharding
+  if (repaired?.is === 'waiting') return repaired
   if (lost !== undefined) return lost
   const drained = drainNodes(view, desired)
   if (drained !== undefined) return drained
@@ -44,18 +51,22 @@ export function planShards(view: ClusterView, desired: DesiredShards): Plan {
   if (updated !== undefined) return updated
   // A defect that cannot be repaired must not keep a node from being removed.
   if (repaired !== undefined) return repaired
+  const started = startResharding(view, desired)
+  if (started !== undefined) return started
   return balance(view, desired) ?? transferInProgress(view) ?? { is: 'done' }
 }
 
 /** A move that was begun ends, whatever else is due: until then the shard has a replica too many. */
-function finishMoves(view: ClusterView, { moves, nodes }: DesiredShards): Plan | undefined {
+function finishMoves(view: ClusterView, desired: DesiredShards): Plan | undefined {
+  const { moves } = desired
+  const leaving = leavingPeers(view, desired).map(({ id }) => id)
   for (const move of moves) {
-    const shard = findShard(view, move)
+    const shard = findMoved(view, move)
     if (shard === undefined || hasTransfer(view, shard) || !holds(shard, move.from)) continue
     if (!activeHolders(view, shard).includes(move.to)) continue
     const remaining = activeElsewhere(view, shard, move.from)
-    if (remaining.length < requiredReplicas(view, shard, nodes)) continue
-    return planned('balance', dropOf(shard, move.from))
+    if (remaining.length < retainedReplicas(view, shard, desired)) continue
+    return planned(leaving.includes(move.from) ? 'scale-in' : 'balance', dropOf(shard, move.from))
   }
   return undefined
 }
@@ -71,5 +82,10 @@ function balance(view: ClusterView, desired: DesiredShards): Plan | undefined {
   if (move === undefined) return undefined
   const shard = findShard(view, move)
   if (shard === undefined) return undefined
-  return planned('balance', { do: 'replicate', ...move, move }, shard.bytes)
+  const { collection, from, to } = move
+  return planned(
+    'balance',
+    { do: 'replicate', collection, shard: shard.id, from, to, move },
+    shard.bytes,
+  )
 }

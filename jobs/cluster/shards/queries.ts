@@ -1,5 +1,5 @@
 /** Questions that the planner asks about a view: who holds what, and where a replica can go. */
-import type { ClusterView, DesiredShards, Move, PeerView, ShardView } from './view.ts'
+import type { ClusterView, DesiredShards, Move, PeerView, ReplicaState, ShardView } from './view.ts'
 
 /** A shard with the collection that it belongs to. */
 export interface Shard extends ShardView {
@@ -41,6 +41,24 @@ export function requiredReplicas(view: ClusterView, { factor }: Shard, nodes: nu
   return Math.max(1, Math.min(factor, nodes, view.nodes))
 }
 
+/**
+ * Replicas that a shard keeps when one of them is dropped. The engine does not record how many a shard key
+ * was created with, so the shard of a key keeps those that it has, apart from the targets of unfinished moves.
+ */
+export function retainedReplicas(
+  view: ClusterView,
+  shard: Shard,
+  { nodes, moves }: Pick<DesiredShards, 'nodes' | 'moves'>,
+): number {
+  const required = requiredReplicas(view, shard, nodes)
+  if (shard.key === undefined) return required
+  const replaced = moves.flatMap((move) =>
+    isMoveOf(move, shard) && holds(shard, move.from) && holds(shard, move.to) ? [move.from] : [],
+  )
+  const retained = shard.replicas.length - new Set(replaced).size
+  return Math.max(required, Math.min(retained, nodes, view.nodes))
+}
+
 /** Peers with an Active replica that answer: what others say about a silent node proves nothing. */
 export function activeHolders(view: ClusterView, { replicas }: ShardView): number[] {
   const members = new Set(view.peers.filter(({ isMember }) => isMember).map(({ id }) => id))
@@ -60,7 +78,7 @@ export function hasTransfer(
 ): boolean {
   return (
     transfers.some((transfer) => transfer.collection === collection && transfer.shard === id) ||
-    replicas.some(({ state }) => state === 'InTransfer')
+    replicas.some(({ state }) => state === 'InTransfer' || state === 'Resharding')
   )
 }
 
@@ -98,7 +116,11 @@ function isUsed(zones: ReadonlySet<string>, { zone }: PeerView): boolean {
   return zone !== undefined && zones.has(zone)
 }
 
-export function hasSpace({ freeBytes }: PeerView, { bytes }: ShardView): boolean {
+export function hasSpace(peer: PeerView, { bytes }: ShardView): boolean {
+  return spaceFor(peer, bytes)
+}
+
+export function spaceFor({ freeBytes }: PeerView, bytes: number): boolean {
   return freeBytes === undefined || freeBytes >= bytes * SPACE_FACTOR
 }
 
@@ -116,12 +138,12 @@ export function bytesByPeer(
   { moves }: Pick<DesiredShards, 'moves'>,
 ): Map<number, number> {
   const load = new Map(view.peers.map(({ id }) => [id, 0]))
-  for (const { collection, id, bytes, replicas } of shardsOf(view)) {
+  for (const shard of shardsOf(view)) {
+    const { bytes, replicas } = shard
     for (const { peer } of replicas) {
       const isMoving = moves.some(
         (move) =>
-          move.collection === collection &&
-          move.shard === id &&
+          isMoveOf(move, shard) &&
           move.from === peer &&
           replicas.some((replica) => replica.peer === move.to),
       )
@@ -150,6 +172,21 @@ export function findShard(
   return shardsOf(view).find((entry) => entry.collection === collection && entry.id === shard)
 }
 
+export function moveOf({ collection, id, key }: Shard, from: number, to: number): Move {
+  return { collection, shard: id, ...(key !== undefined && { key }), from, to }
+}
+
+/** The shard that a move was planned for: not one that has got its id since. */
+export function findMoved(view: ClusterView, move: Move): Shard | undefined {
+  const shard = findShard(view, move)
+  return shard !== undefined && isMoveOf(move, shard) ? shard : undefined
+}
+
+function isMoveOf({ collection, shard: id, key }: Move, shard: Shard): boolean {
+  const isSameKey = key === undefined || key === shard.key
+  return shard.collection === collection && shard.id === id && isSameKey
+}
+
 export function peerName(view: ClusterView, id: number): string {
   return nodeName(view.peers.find((peer) => peer.id === id) ?? { id })
 }
@@ -175,19 +212,20 @@ export function absentNode(view: ClusterView, { nodes }: DesiredShards): string 
 /** Moves that still have a replica too many; others have ended or never began. */
 export function unfinishedMoves(view: ClusterView, moves: readonly Move[]): Move[] {
   return moves.filter((move) => {
-    const shard = findShard(view, move)
+    const shard = findMoved(view, move)
     return shard !== undefined && holds(shard, move.from) && holds(shard, move.to)
   })
 }
+
+/** Replicas that are as they should be, or on the way to it. */
+const WORKING_STATES: readonly ReplicaState[] = ['Active', 'InTransfer', 'Resharding']
 
 /** Replicas that are not as they should be on nodes that answer, or a pod that is no node. */
 export function hasDefect({ peers, collections, nodes }: ClusterView): boolean {
   const members = new Set(peers.filter(({ isMember }) => isMember).map(({ id }) => id))
   const hasDefectiveReplica = collections.some(({ shards }) =>
     shards.some(({ replicas }) =>
-      replicas.some(
-        ({ peer, state }) => members.has(peer) && state !== 'Active' && state !== 'InTransfer',
-      ),
+      replicas.some(({ peer, state }) => members.has(peer) && !WORKING_STATES.includes(state)),
     ),
   )
   return hasDefectiveReplica || members.size < nodes

@@ -5,8 +5,7 @@
  */
 import type { ShardsPlan } from '../../../crds/contract/shards-job.ts'
 import { claimName, LABELS } from '../../../crds/contract/names.ts'
-import { AnyObject, Pod, StatefulSet } from '../../../crds/kubernetes.ts'
-import { isReady, isStable } from '../../../crds/stateful-set.ts'
+import { AnyObject, Pod, StatefulSet, isReady, isStable } from '../../../crds/kubernetes.ts'
 import {
   persistentVolumeClaims,
   pods,

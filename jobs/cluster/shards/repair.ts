@@ -45,7 +45,9 @@ export function replaceLostNodes(view: ClusterView, desired: DesiredShards): Pla
         return planned(purpose, dropOf(shard, peer.id))
       }
     }
-    if (held.length === 0) return planned(purpose, removalOf(peer))
+    if (held.length === 0 && !drivesResharding(view, peer.id)) {
+      return planned(purpose, removalOf(peer))
+    }
   }
   if (lastReplicas.length === 0) return removeFormerPeers(view, desired)
   return refused(
@@ -68,9 +70,19 @@ function removeFormerPeers(view: ClusterView, { nodes }: DesiredShards): Plan | 
       (shard) => !hasTransfer(view, shard) && activeElsewhere(view, shard, peer.id).length > 0,
     )
     if (dispensable !== undefined) return planned(purpose, dropOf(dispensable, peer.id))
-    if (held.length === 0) return planned(purpose, removalOf(peer))
+    if (held.length === 0 && !drivesResharding(view, peer.id)) {
+      return planned(purpose, removalOf(peer))
+    }
   }
   return undefined
+}
+
+/**
+ * The engine aborts a resharding with the peer that it was started on, at any stage: what has been
+ * written to the new shard since reads use it would be lost.
+ */
+function drivesResharding({ collections }: ClusterView, peer: number): boolean {
+  return collections.some(({ resharding }) => resharding?.peer === peer)
 }
 
 export function repairReplicas(view: ClusterView, desired: DesiredShards): Plan | undefined {

@@ -1,9 +1,8 @@
 /** The rolling update of a StatefulSet: which pods have the new template, and the partition. */
 import { REVISION_LABEL } from '../../../crds/contract/names.ts'
-import { Pod, type StatefulSet } from '../../../crds/kubernetes.ts'
-import { isStable, partitionOf } from '../../../crds/stateful-set.ts'
+import { Pod, type StatefulSet, isStable, partitionOf } from '../../../crds/kubernetes.ts'
 import { pods, statefulSets } from '../../clients/kubernetes/api-resources.ts'
-import { mapConcurrently } from '../../concurrency.ts'
+import { mapConcurrently } from '../../retry.ts'
 import type { Dependencies } from '../../dependencies.ts'
 import { podName, readStatefulSet, type RemovalPlan } from './removal.ts'
 import type { ClusterView, UpdateView } from './view.ts'

@@ -8,6 +8,7 @@ import { EngineError } from '../../../crds/contract/errors.ts'
 import type { StatefulSet } from '../../../crds/kubernetes.ts'
 import { API_VERSION } from '../../../crds/contract/names.ts'
 import type { ShardsPlan, ShardsResult } from '../../../crds/contract/shards-job.ts'
+import type { Engine } from '../../clients/engine/client.ts'
 import { EngineShards, type ShardTransfer } from '../../clients/engine/shards.ts'
 import type { Dependencies, RunResult } from '../../dependencies.ts'
 import { isKubernetesError, type Report } from '../../reporter.ts'
@@ -32,8 +33,10 @@ import {
   scaleDown,
 } from './removal.ts'
 import { readPods, releaseNode, withUpdate } from './rollout.ts'
+import { EngineResharding } from '../../clients/engine/resharding.ts'
+import { ReshardingSteps } from './resharding-steps.ts'
 import { afterTransfers, planAll } from './simulate.ts'
-import type { Plan, Step } from './step.ts'
+import type { Plan, ReshardingStep, Step } from './step.ts'
 import { Transfers } from './transfers.ts'
 import { closedGate } from './update.ts'
 import type { ClusterView, DesiredShards, Move } from './view.ts'
@@ -42,6 +45,11 @@ import type { ClusterView, DesiredShards, Move } from './view.ts'
 const DesiredNodes = Type.Object({
   metadata: Type.Object({ generation: Type.Optional(Type.Integer()) }),
   spec: Type.Object({ replicas: Type.Integer() }),
+})
+
+/** The number of shards that a user wants now. */
+const DesiredCollection = Type.Object({
+  spec: Type.Object({ shardNumber: Type.Optional(Type.Integer()) }),
 })
 
 const POLL_MS = 2_000
@@ -77,6 +85,7 @@ class ShardsRun {
   readonly #tools: Dependencies
   readonly #memory = newObservationMemory()
   readonly #transfers: Transfers
+  readonly #resharding: ReshardingSteps
   readonly #startedAt: Date
   readonly #previousSteps: number
   readonly #previousBytes: number
@@ -85,6 +94,8 @@ class ShardsRun {
   readonly #rejections = new Map<string, number>()
   #moves: Move[]
   #removedOrdinal: number | undefined
+  /** The last transfer that failed, until its target is Active. */
+  #failed: { transfer: ShardTransfer; message: string } | undefined
   #steps = 0
   /** Since when replicas have not been as they should be, in milliseconds. */
   #defectSince: number | undefined
@@ -93,6 +104,10 @@ class ShardsRun {
   #replicas: number | undefined
   #estimate = { at: -Infinity, steps: 0, bytes: 0 }
   #purpose: string | undefined
+  /** With the number of shards as last read. */
+  #reshardingPlan: ShardsPlan['resharding']
+  /** The step in progress, for reports that are written during it. */
+  #stepText = ''
   /** metadata.generation of the VecCluster when this pod first read it. */
   #generation: number | undefined
   /** The last step, if it updates a node: it continues while the node restarts. */
@@ -115,6 +130,12 @@ class ShardsRun {
     this.#moves = earlier?.moves ?? []
     this.#removedOrdinal = earlier?.removedOrdinal
     this.#transfers = new Transfers(earlier?.transfers ?? [], now.getTime())
+    this.#resharding = new ReshardingSteps(plan.uid, earlier?.resharding, {
+      dependencies: tools,
+      engineOf: (ordinal) => tools.engineForPod(plan.cluster, ordinal),
+      save: () =>
+        tools.reporter.checkpoint(this.#stepText, { shards: this.#result(this.#stepText) }),
+    })
     if (plan.deadSeconds > 0) this.#defectSince = now.getTime() - plan.deadSeconds * 1000
   }
 
@@ -144,12 +165,14 @@ class ShardsRun {
       }
       const view = await this.#observe(set)
       const failed = this.#transfers.observe(view, time.now().getTime())
+      this.#resharding.observe(view, this.#transfers.takeStreamed())
       for (const transfer of failed) {
         const failure = this.#countFailure(transfer, view)
         if (failure !== undefined) return failure
       }
       await this.#abortStalled(view)
       this.#forgetMoves(view)
+      await this.#readShardNumber()
       const desired = this.#desired(view)
       const decision = planShards(view, desired)
       this.#blocked = closedGate(view, desired)
@@ -181,12 +204,14 @@ class ShardsRun {
         if (this.#blocked?.message === decision.message) return this.#paused()
         return this.#ended('Refused', decision.reason, decision.message)
       case 'waiting':
-        if (pause !== undefined && this.#transfers.running.length === 0) return this.#paused()
+        if (pause !== undefined && this.#transfers.running.length === 0) {
+          return this.#pausedBy(pause, view)
+        }
         return this.#wait(decision.message, this.#updateStep)
       case 'step': {
         this.#brokenSince = undefined
-        if (pause !== undefined && !mustFollow(decision.step)) {
-          if (this.#transfers.running.length === 0) return this.#paused()
+        if (pause !== undefined && !this.#resharding.isInProgress && !mustFollow(decision.step)) {
+          if (this.#transfers.running.length === 0) return this.#pausedBy(pause, view)
           return this.#wait(this.#describeTransfers(view))
         }
         this.#purpose = decision.purpose
@@ -234,6 +259,7 @@ class ShardsRun {
   #desired(view: ClusterView): DesiredShards {
     const { nodes, repair, balance, lost, maxTransfers, allowsFewerReplicas, update } = this.#plan
     return {
+      resharding: this.#resharding.desired(this.#reshardingPlan ?? this.#plan.resharding),
       ...{ nodes, repair, balance, lost, maxTransfers, allowsFewerReplicas },
       ...(update !== undefined && { update }),
       moves: this.#moves,
@@ -249,6 +275,27 @@ class ShardsRun {
     return this.#defectSince === undefined ? 0 : Math.floor((now - this.#defectSince) / 1000)
   }
 
+  /** A user may set the number back while that is still possible. */
+  async #readShardNumber(): Promise<void> {
+    const { record } = this.#resharding
+    const { resharding, namespace } = this.#plan
+    const number = resharding?.numbers.find(({ collection }) => collection === record?.collection)
+    // The Job may read VecCollections of its own namespace only; the next Job knows the others.
+    if (resharding === undefined || number?.source?.namespace !== namespace) return
+    if (record?.stage !== 'migrate') return
+    const resource = { apiVersion: API_VERSION, plural: 'veccollections', namespace }
+    const current = await this.#tools.kubernetes
+      .get(resource, number.source.name, DesiredCollection)
+      .catch((error: unknown) => {
+        // An older chart does not permit it.
+        if (isKubernetesError(error) && error.status === 403) return undefined
+        throw error
+      })
+    const shards = current?.spec.shardNumber ?? number.shards
+    const numbers = resharding.numbers.map((one) => (one === number ? { ...one, shards } : one))
+    this.#reshardingPlan = { ...resharding, numbers }
+  }
+
   /** The move is complete, or its target is gone. */
   #forgetMoves(view: ClusterView): void {
     if (view.unsettled !== undefined || view.broken !== undefined) return
@@ -262,6 +309,7 @@ class ShardsRun {
   ): Promise<'again' | 'wait' | FinalReport> {
     const { log, reporter, time } = this.#tools
     const text = describeStep(view, step)
+    this.#stepText = text
     await reporter.verifyOwnership()
     log.info({ step: text, purpose: this.#purpose, bytes }, 'step started')
     try {
@@ -274,6 +322,26 @@ class ShardsRun {
           await reporter.checkpoint(text, { shards: this.#result(text) })
           await this.#engine(view).replicate(step, this.#tools.signal)
           return 'again'
+        }
+        case 'streamPoints': {
+          this.#transfers.start(step, bytes, time.now().getTime())
+          await reporter.checkpoint(text, { shards: this.#result(text) })
+          const engine = new EngineResharding(this.#memberEngine(view))
+          await engine.stream(step, this.#tools.signal)
+          this.#transfers.confirm(step)
+          return 'again'
+        }
+        case 'startResharding':
+        case 'finishMigration':
+        case 'commitRead':
+        case 'cleanReplica':
+        case 'commitWrite':
+        case 'finishResharding':
+        case 'checkReplica':
+        case 'abortResharding': {
+          const outcome = await this.#reshard(view, step)
+          if (outcome !== undefined) return outcome
+          break
         }
         case 'drop':
           await this.#engine(view, step.peer).drop(
@@ -326,14 +394,16 @@ class ShardsRun {
     if (step.do === 'updateNode' && error.status === 409) return 'wait'
     const isRejection = error.status !== undefined && error.status < 500
     if (!isRejection || ALREADY_RUNNING.test(error.message)) return 'wait'
-    if (step.do === 'replicate' || step.do === 'repair') {
+    if (step.do === 'replicate' || step.do === 'repair' || step.do === 'streamPoints') {
       return this.#countFailure(step, view, error.message) ?? 'wait'
     }
     const rejections = (this.#rejections.get(text) ?? 0) + 1
     this.#rejections.set(text, rejections)
     if (rejections < MAX_FAILURES) return 'wait'
     const message = `${text} failed ${rejections} times: ${error.message}`
-    return this.#ended('Failed', 'TransferFailed', message)
+    const reason =
+      'collection' in step && step.do !== 'drop' ? 'ReshardingFailed' : 'TransferFailed'
+    return this.#ended('Failed', reason, message)
   }
 
   async #removePeer(
@@ -345,13 +415,28 @@ class ShardsRun {
     if (isReplaced) await restartFailedPod(ordinal, this.#plan, this.#tools)
   }
 
+  /** Undefined if the step is complete. */
+  async #reshard(
+    view: ClusterView,
+    step: Exclude<ReshardingStep, { do: 'streamPoints' }>,
+  ): Promise<'wait' | FinalReport | undefined> {
+    const outcome = await this.#resharding.perform(view, step)
+    if (outcome === 'done') return undefined
+    if (outcome === 'again later') return 'wait'
+    return this.#ended('Failed', 'ReshardingFailed', outcome.failure)
+  }
+
   /** A member that answers, other than this peer. */
   #engine(view: ClusterView, except?: number): EngineShards {
+    return new EngineShards(this.#memberEngine(view, except))
+  }
+
+  #memberEngine(view: ClusterView, except?: number): Engine {
     const peer = view.peers
       .filter(({ id, isMember, ordinal }) => isMember && ordinal !== undefined && id !== except)
       .toSorted((a, b) => (a.ordinal ?? 0) - (b.ordinal ?? 0))[0]
     if (peer?.ordinal === undefined) throw new EngineError('no other node answers')
-    return new EngineShards(this.#tools.engineForPod(this.#plan.cluster, peer.ordinal))
+    return this.#tools.engineForPod(this.#plan.cluster, peer.ordinal)
   }
 
   async #finishRemoval(): Promise<boolean> {
@@ -373,9 +458,26 @@ class ShardsRun {
     reason = 'it ended without an Active replica',
   ): FinalReport | undefined {
     const failures = this.#transfers.fail(transfer)
-    const text = `${describeTransfer(view, transfer)} failed ${failures} times: ${reason}`
+    const times = failures === 1 ? 'once' : `${failures} times`
+    const text = `${describeTransfer(view, transfer)} failed ${times}: ${reason}`
+    this.#failed = { transfer, message: text }
     this.#tools.log.warn({ failures, reason }, `${describeTransfer(view, transfer)} failed`)
     return failures < MAX_FAILURES ? undefined : this.#ended('Failed', 'TransferFailed', text)
+  }
+
+  /** If a transfer has failed, the next Job would only wait and fail in the same way: a user has to know. */
+  #pausedBy(pause: Pause, view: ClusterView): FinalReport {
+    const failure = pause === 'yield' ? this.#unsolvedFailure(view) : undefined
+    return failure ?? this.#paused()
+  }
+
+  /** A transfer has failed, and its target is not Active since. */
+  #unsolvedFailure(view: ClusterView): FinalReport | undefined {
+    if (this.#failed === undefined) return undefined
+    const { transfer, message } = this.#failed
+    const target = findShard(view, transfer)?.replicas.find(({ peer }) => peer === transfer.to)
+    if (target === undefined || target.state === 'Active') return undefined
+    return this.#ended('Failed', 'TransferFailed', message)
   }
 
   async #abortStalled(view: ClusterView): Promise<void> {
@@ -473,6 +575,7 @@ class ShardsRun {
       ...(this.#previousBalance !== undefined && { balancedNodes: this.#previousBalance }),
       moves: this.#moves.slice(-MAX_MOVES),
       ...(running.length > 0 && { transfers: running.slice(-MAX_MOVES) }),
+      ...(this.#resharding.record !== undefined && { resharding: this.#resharding.record }),
       ...(this.#removedOrdinal !== undefined && { removedOrdinal: this.#removedOrdinal }),
       ...(this.#blocked !== undefined && {
         blocked: { ...this.#blocked, message: this.#blocked.message.slice(0, MAX_BLOCKED) },

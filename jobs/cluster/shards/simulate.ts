@@ -1,7 +1,8 @@
 /** What a view becomes after a step, to show a whole plan and to estimate what is left of it. */
 import type { ShardPurpose } from '../../../crds/contract/shards-job.ts'
 import { planShards } from './plan.ts'
-import type { Plan, Step } from './step.ts'
+import { afterResharding, recordAfter } from './resharding-simulation.ts'
+import { isReshardingStep, type Plan, type Step } from './step.ts'
 import type { ClusterView, DesiredShards, Move, ReplicaView, UpdateView } from './view.ts'
 
 export interface PlannedStep {
@@ -36,6 +37,7 @@ export function planAll(view: ClusterView, desired: DesiredShards): WholePlan {
 
 /** The view once the step is complete. */
 export function viewAfter(view: ClusterView, step: Step): ClusterView {
+  if (isReshardingStep(step)) return afterResharding(view, step)
   switch (step.do) {
     case 'replicate':
       return withReplicas(view, step, (replicas) => [
@@ -76,7 +78,7 @@ export function desiredAfter(desired: DesiredShards, step: Step): DesiredShards 
   if (step.do === 'replicate' && step.move !== undefined) {
     return { ...desired, moves: [...desired.moves, step.move] }
   }
-  if (step.do !== 'drop') return desired
+  if (step.do !== 'drop') return { ...desired, ...recordAfter(desired, step) }
   const isOther = (move: Move) => move.collection !== step.collection || move.shard !== step.shard
   return { ...desired, moves: desired.moves.filter(isOther) }
 }

@@ -5,6 +5,7 @@ import {
   describeShard,
   freeTarget,
   holds,
+  moveOf,
   peerName,
   remainingMembers,
   type Shard,
@@ -23,6 +24,54 @@ export type Step =
   | { do: 'scaleDown'; nodes: number }
   /** Lets Kubernetes replace the pod by one with the new template. */
   | { do: 'updateNode'; ordinal: number }
+  | ReshardingStep
+
+/** In the order in which they follow each other; the engine holds what they change. */
+export type ReshardingStep =
+  | {
+      do: 'startResharding'
+      collection: string
+      direction: 'up' | 'down'
+      /** The shard that is added or removed. */
+      shard: number
+      peer: number
+    }
+  /** Copies those points of a shard that belong to another one. */
+  | {
+      do: 'streamPoints'
+      collection: string
+      shard: number
+      toShard: number
+      from: number
+      to: number
+    }
+  /** The replica that got points is called Active. */
+  | { do: 'finishMigration'; collection: string; shard: number; peer: number }
+  /** Reads use the new shards; from here on it can only be completed. */
+  | { do: 'commitRead'; collection: string }
+  /** Deletes the points of a replica that belong to the new shard. */
+  | { do: 'cleanReplica'; collection: string; shard: number; peer: number; target: number }
+  /** Writes use the new shards only. */
+  | { do: 'commitWrite'; collection: string }
+  | { do: 'finishResharding'; collection: string }
+  /** Whether a replica has points of its own shard only. */
+  | { do: 'checkReplica'; collection: string; shard: number; peer: number }
+  | { do: 'abortResharding'; collection: string }
+
+const RESHARDING_STEPS: ReadonlySet<string> = new Set<ReshardingStep['do']>([
+  ...([
+    'startResharding',
+    'streamPoints',
+    'finishMigration',
+    'commitRead',
+    'cleanReplica',
+  ] as const),
+  ...(['commitWrite', 'finishResharding', 'checkReplica', 'abortResharding'] as const),
+])
+
+export function isReshardingStep(step: Step): step is ReshardingStep {
+  return RESHARDING_STEPS.has(step.do)
+}
 
 export type Plan =
   /** The cluster is as desired. */
@@ -41,6 +90,8 @@ export function addReplica(
   desired: DesiredShards,
   purpose: ShardPurpose,
   shard: Shard,
+  /** The node that drops its replica afterwards, where the step has to say so. */
+  leaving?: number,
 ): Plan {
   const target = freeTarget(view, shard, desired)
   if (target === undefined) {
@@ -57,6 +108,7 @@ export function addReplica(
     ...shardRef(shard),
     from,
     to: target,
+    ...(leaving !== undefined && { move: moveOf(shard, leaving, target) }),
   }))
 }
 

@@ -14,6 +14,8 @@ interface TrackedTransfer {
   progress: string
   /** When that changed, in milliseconds. */
   changedAt: number
+  /** The engine has started it: it accepted the call, or has listed the transfer. */
+  isStarted: boolean
 }
 
 /** Without progress for this long, a transfer of few bytes is stuck. */
@@ -30,6 +32,7 @@ function stallMs(bytes: number): number {
 export class Transfers {
   readonly #tracked = new Map<string, TrackedTransfer>()
   readonly #failures = new Map<string, number>()
+  readonly #streamed: ShardTransfer[] = []
   #bytesMoved = 0
   #completed = 0
   #activeMs = 0
@@ -38,6 +41,11 @@ export class Transfers {
   /** Continues transfers of an earlier pod. */
   constructor(started: readonly ShardTransfer[], now: number) {
     for (const transfer of started) this.start(transfer, 0, now)
+  }
+
+  /** Transfers of a resharding that have succeeded since the last call. */
+  takeStreamed(): ShardTransfer[] {
+    return this.#streamed.splice(0)
   }
 
   /** Transfers that have started and not ended. */
@@ -64,9 +72,21 @@ export class Transfers {
       : Math.round((this.#bytesMoved * 1000) / this.#activeMs)
   }
 
-  start({ collection, shard, from, to }: ShardTransfer, bytes: number, now: number): void {
-    const transfer = { collection, shard, from, to }
-    this.#tracked.set(keyOf(transfer), { transfer, bytes, progress: '', changedAt: now })
+  start({ collection, shard, from, to, toShard }: ShardTransfer, bytes: number, now: number): void {
+    const transfer = { collection, shard, from, to, ...(toShard !== undefined && { toShard }) }
+    this.#tracked.set(keyOf(transfer), {
+      transfer,
+      bytes,
+      progress: '',
+      changedAt: now,
+      isStarted: false,
+    })
+  }
+
+  /** The engine has accepted the call. */
+  confirm(transfer: ShardTransfer): void {
+    const tracked = this.#tracked.get(keyOf(transfer))
+    if (tracked !== undefined) tracked.isStarted = true
   }
 
   /** A transfer that the engine did not start. Returns how often it has failed. */
@@ -89,10 +109,18 @@ export class Transfers {
     const failed: ShardTransfer[] = []
     for (const [key, tracked] of this.#tracked) {
       const current = reported.get(key)
-      if (current !== undefined) updateProgress(tracked, current.comment ?? '', now)
+      if (current !== undefined) {
+        tracked.isStarted = true
+        updateProgress(tracked, current.comment ?? '', now)
+      }
       // Nodes that have not applied the same changes may not list it yet, or not any more.
       else if (view.unsettled === undefined) {
-        if (isComplete(view, tracked.transfer)) this.#complete(key, tracked)
+        // The collection or the shard key was deleted meanwhile: nothing has failed.
+        if (findShard(view, tracked.transfer) === undefined) this.#tracked.delete(key)
+        // The target of a resharding looks the same before the first transfer: it is started again.
+        else if (!tracked.isStarted && tracked.transfer.toShard !== undefined)
+          this.#tracked.delete(key)
+        else if (isComplete(view, tracked.transfer)) this.#complete(key, tracked)
         else failed.push(tracked.transfer)
       }
     }
@@ -109,7 +137,8 @@ export class Transfers {
       .map(({ transfer }) => transfer)
   }
 
-  #complete(key: string, { bytes }: TrackedTransfer): void {
+  #complete(key: string, { transfer, bytes }: TrackedTransfer): void {
+    if (transfer.toShard !== undefined) this.#streamed.push(transfer)
     this.#tracked.delete(key)
     this.#failures.delete(key)
     this.#bytesMoved += bytes
@@ -129,11 +158,14 @@ function withoutClock(comment: string): string {
   return comment.replaceAll(/\b\d{1,9}(\.\d{1,9})?s\b/g, '')
 }
 
+/** Of a resharding: the engine aborts all of it if a transfer fails. */
 function isComplete(view: ClusterView, transfer: ShardTransfer): boolean {
-  const replica = findShard(view, transfer)?.replicas.find(({ peer }) => peer === transfer.to)
-  return replica?.state === 'Active'
+  const { collection, shard, to, toShard = shard } = transfer
+  const target = findShard(view, { collection, shard: toShard })
+  const state = target?.replicas.find(({ peer }) => peer === to)?.state
+  return state === (transfer.toShard === undefined ? 'Active' : 'Resharding')
 }
 
-function keyOf({ collection, shard, from, to }: ShardTransfer): string {
-  return `${collection}/${shard}/${from}/${to}`
+function keyOf({ collection, shard, from, to, toShard = shard }: ShardTransfer): string {
+  return `${collection}/${shard}/${from}/${to}/${toShard}`
 }

@@ -3,6 +3,8 @@
  * the desired state that it is compared with (plan.ts).
  */
 
+import type { ReshardingRecord } from '../../../crds/contract/shards-job.ts'
+
 /** Where a replica can be repaired from, and what is known about it. */
 export type ReplicaState =
   | 'Active'
@@ -14,6 +16,8 @@ export type ReplicaState =
   | 'Incomplete'
   /** Reported as Active, but its node cannot read it. */
   | 'Unreadable'
+  /** Gets points of other shards; of a shard that existed before, it is complete without them. */
+  | 'Resharding'
 
 export interface ReplicaView {
   /** Peer id of the node that holds it. */
@@ -30,6 +34,17 @@ export interface ShardView {
   replicas: ReplicaView[]
   /** How the numbers of points of its Active replicas differ; only if they were compared. */
   difference?: string
+  /** Number of points, as the node with the most of them reports it. */
+  points?: number
+}
+
+/** A resharding in progress: the engine adds one shard, or removes the one with the highest id. */
+export interface ReshardingView {
+  /** Absent if the engine does not report it. */
+  uuid?: string
+  direction: 'up' | 'down'
+  shard: number
+  peer: number
 }
 
 export interface CollectionView {
@@ -37,6 +52,7 @@ export interface CollectionView {
   /** Number of replicas that each shard should have. */
   factor: number
   shards: ShardView[]
+  resharding?: ReshardingView
 }
 
 export interface PeerView {
@@ -56,6 +72,8 @@ export interface TransferView {
   shard: number
   from: number
   to: number
+  /** Only in resharding: the shard that gets the points. */
+  toShard?: number
   /** The engine's own description of its progress. */
   comment?: string
 }
@@ -99,8 +117,28 @@ export interface ClusterView {
 export interface Move {
   collection: string
   shard: number
+  /** Shard key: the engine gives the id of a deleted shard to another one. */
+  key?: string | number
   from: number
   to: number
+}
+
+export interface DesiredNumber {
+  collection: string
+  shards: number
+  /** The VecCollection that asks for it. */
+  source?: { namespace: string; name: string }
+}
+
+export interface DesiredResharding {
+  /** What the ids of our reshardings begin with. */
+  owner: string
+  /** Desired number of shards of collections that have one. */
+  numbers: readonly DesiredNumber[]
+  /** Whether one may be started; one in progress is always continued. */
+  mayStart: boolean
+  /** What the Job has recorded of the one in progress. */
+  current?: ReshardingRecord
 }
 
 export interface DesiredUpdate {
@@ -127,6 +165,8 @@ export interface DesiredShards {
   maxTransfers: number
   /** Unfinished moves of an earlier attempt. */
   moves: readonly Move[]
+  /** Absent if no number of shards is changed. */
+  resharding?: DesiredResharding
   /** How long replicas have not been as they should be: the engine gets time to repair them by itself. */
   deadSeconds: number
 }

@@ -56,6 +56,8 @@ export class EngineCluster {
   /** From alias to collection. */
   readonly aliases: Map<string, string>
   staleMs: number
+  /** Memory of each node. */
+  residentBytes = 64 * 1024 * 1024
   /** How long nodes have not applied a recovery after its end. */
   settleMs = SETTLE_MS
   /** Status of collections that are created or recovered from now on; default: green. */
@@ -67,6 +69,9 @@ export class EngineCluster {
   /** Decides when a transfer starts. */
   transferOutcome: (transfer: { shard: number; from: number; to: number }) => TransferOutcome =
     () => 'complete'
+  /** cluster.resharding_enabled of the nodes. */
+  /** Set before collections are created. */
+  reshardingEnabled = false
   /** By how many changes a node is behind the others, by its ordinal. */
   readonly lag = new Map<number, number>()
   /** Peers that a node does not list, by its ordinal. */
@@ -215,6 +220,7 @@ export class EngineCluster {
     this.collections.set(name, {
       // The engine gives one through consensus only.
       ...(this.enabled && { uuid: randomUUID() }),
+      ...(this.reshardingEnabled && { hasRing: true as const }),
       ...(this.newStatus !== undefined && { status: this.newStatus }),
       shards: this.#shards(config, start),
       config,

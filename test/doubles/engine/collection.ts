@@ -41,6 +41,19 @@ export interface Transfer {
   fails?: boolean
   /** The source keeps its replica. */
   sync: boolean
+  /** Of a resharding: the shard whose points are copied. */
+  fromShard?: number
+  /** Its failure ends the resharding. */
+  abort?: () => void
+}
+
+export interface Resharding {
+  uuid: string
+  direction: 'up' | 'down'
+  /** The shard that is added or removed. */
+  shard: number
+  peer: number
+  stage: 'migrating' | 'read' | 'write'
 }
 
 export type ShardKey = string | number
@@ -65,7 +78,16 @@ export interface Collection {
   shards: Shard[]
   config: Config
   payloadSchema: Record<string, Fields>
+  /** Fields without an index that slow queries filtered by. */
+  slowFields?: string[]
   points: Point[]
+  /** Points are placed so that another shard takes some from each of the others. */
+  hasRing?: true
+  resharding?: Resharding
+  /** Points of each replica, by `shard/peer`, while they are not those of its shard alone. */
+  copies?: Record<string, Point[]>
+  /** Replicas that were cleaned since the last commit. */
+  cleaned?: string[]
   /** Points that are written and not indexed yet, with `prevent_unoptimized`: no read shows them. */
   deferred?: Point[]
   /** The number of `points` that are indexed; as many others are no longer deferred. */

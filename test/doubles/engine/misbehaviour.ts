@@ -4,6 +4,8 @@ import type { EngineRequest } from './answers.ts'
 export type Misbehaviour =
   /** Answers as it should, but so much later. */
   | { delayMs: number }
+  /** Answers as it should once this is settled. */
+  | { until: Promise<unknown> }
   /** Another answer, such as 429 with Retry-After, or HTML from something in between. */
   | { status: number; body: string; headers?: Record<string, string> }
   /** The connection is cut before the answer, or in the middle of it. */

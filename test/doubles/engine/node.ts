@@ -22,11 +22,12 @@ import { aliasRoutes } from './routes/aliases.ts'
 import { clusterRoutes } from './routes/cluster.ts'
 import { collectionRoutes, notApplied, timeoutOf } from './routes/collections.ts'
 import { indexRoutes } from './routes/indexes.ts'
+import { issueRoutes } from './routes/issues.ts'
 import { pointRoutes } from './routes/points.ts'
 import { recoveryRoutes } from './routes/recovery.ts'
 import { serviceRoutes } from './routes/service.ts'
 import { shardKeyRoutes } from './routes/shard-keys.ts'
-import { shardPointRoutes } from './routes/shard-points.ts'
+import { cleanupRoutes, shardPointRoutes } from './routes/shard-points.ts'
 import { shardSnapshotRoutes } from './routes/shard-snapshots.ts'
 import { restartCreations } from './snapshots.ts'
 import { snapshotRoutes } from './routes/snapshots.ts'
@@ -89,6 +90,7 @@ export async function startEngineNode(options: EngineNodeOptions): Promise<Engin
     const request = { ...requestOf(incoming), body }
     const bad = state.misbehave?.(request)
     if (state.delay > 0) await setTimeout(state.delay, undefined, { ref: false })
+    if (bad !== undefined && 'until' in bad) await bad.until
     if (bad !== undefined && 'delayMs' in bad)
       await setTimeout(bad.delayMs, undefined, { ref: false })
     // The request is processed nevertheless.
@@ -145,12 +147,14 @@ export function answerAs(
     return (
       clusterRoutes(request, cluster, ordinal) ??
       telemetryRoutes(request, cluster, ordinal) ??
+      issueRoutes(request, cluster) ??
       aliasRoutes(request, cluster) ??
       indexRoutes(request, cluster) ??
       pointRoutes(request, cluster) ??
       (await recoveryRoutes(request, cluster, ordinal)) ??
       (await snapshotRoutes(request, cluster, ordinal)) ??
       shardPointRoutes(request, cluster, ordinal) ??
+      cleanupRoutes(request, cluster, ordinal) ??
       shardSnapshotRoutes(request, cluster, ordinal) ??
       shardKeyRoutes(request, cluster) ??
       (await collectionRoutes(request, cluster, ordinal)) ??

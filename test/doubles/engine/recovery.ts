@@ -41,7 +41,9 @@ export function contentOf(cluster: EngineCluster, ordinal: number, name: string)
     shards: shards.map((shard) => ({
       id: shard.id,
       ...(shard.key !== undefined && { key: shard.key }),
-      ...(isHeld(cluster, shard, peer) && { points: pointsOn(collection, shard, ordinal) }),
+      ...(isHeld(cluster, shard, peer) && {
+        points: pointsOn(collection, shard, cluster.peer(ordinal)),
+      }),
     })),
   }
 }

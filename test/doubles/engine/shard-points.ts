@@ -28,8 +28,12 @@ export function endGrey(collection: Collection): void {
 }
 
 /** Points of the copy on one node: without the last ones, where it has lost some. */
-export function pointsOn(collection: Collection, shard: Shard, ordinal: number): Point[] {
-  const points = pointsIn(collection, shard)
+export function pointsOn(
+  collection: Collection,
+  shard: Shard,
+  { ordinal, id: peer }: { ordinal: number; id: number },
+): Point[] {
+  const points = collection.copies?.[`${shard.id}/${peer}`] ?? pointsIn(collection, shard)
   return points.slice(0, Math.max(0, points.length - (shard.lost?.[ordinal] ?? 0)))
 }
 
@@ -48,12 +52,39 @@ export function replacePoints(collection: Collection, shard: Shard, points: Poin
 }
 
 /** Where a snapshot put it; else the same on every call, and in every collection with as many shards. */
-function shardOf({ shards }: Collection, { id, shard_key: key, shard }: Point): Shard | undefined {
+function shardOf(
+  { shards, hasRing }: Collection,
+  { id, shard_key: key, shard }: Point,
+): Shard | undefined {
   const placed = shards.find((one) => one.id === shard && one.key === key)
   if (placed !== undefined) return placed
   const choice = shards.filter((one) => one.key === key)
-  const digest = createHash('sha256')
+  if (hasRing !== true) return choice[hashOf(id) % Math.max(choice.length, 1)]
+  const owner = ownerOf(
+    { id },
+    choice.map((one) => one.id),
+  )
+  return choice.find((one) => one.id === owner)
+}
+
+/** Another shard takes points from all the others, and from none to another. */
+export function ownerOf({ id }: Pick<Point, 'id'>, ring: readonly number[]): number | undefined {
+  const hash = hashOf(id)
+  const weight = (shard: number) => mixed(hash ^ Math.imul(shard + 1, 0x9e_37_79_b1))
+  let [owner] = ring
+  for (const shard of ring) if (owner === undefined || weight(shard) > weight(owner)) owner = shard
+  return owner
+}
+
+function hashOf(id: unknown): number {
+  return createHash('sha256')
     .update(integerText(id) ?? String(id))
     .digest()
-  return choice[digest.readUInt32BE(0) % Math.max(choice.length, 1)]
+    .readUInt32BE(0)
+}
+
+function mixed(value: number): number {
+  let hash = Math.imul(value ^ (value >>> 16), 0x85_eb_ca_6b)
+  hash = Math.imul(hash ^ (hash >>> 13), 0xc2_b2_ae_35)
+  return (hash ^ (hash >>> 16)) >>> 0
 }

@@ -20,7 +20,7 @@ export function transfersOf(shard: Shard): Transfer[] {
 export function startTransfer(
   cluster: EngineCluster,
   shard: Shard,
-  transfer: Pick<Transfer, 'from' | 'to' | 'state' | 'sync'>,
+  transfer: Pick<Transfer, 'from' | 'to' | 'state' | 'sync' | 'fromShard' | 'abort'>,
 ): void {
   const outcome = cluster.transferOutcome({ shard: shard.id, ...transfer })
   const until = outcome === 'stall' ? NEVER : Date.now() + cluster.copyMs
@@ -36,14 +36,16 @@ export function abortTransfer(cluster: EngineCluster, shard: Shard, transfer: Tr
   cluster.changes += 1
 }
 
-/** The source of a move is dropped together with the end of its transfer. */
-function complete(shard: Shard, { from, to, sync }: Transfer): void {
+/** The source of a move is dropped together with the end of its transfer. That of a resharding changes no state. */
+function complete(shard: Shard, { from, to, sync, fromShard }: Transfer): void {
+  if (fromShard !== undefined) return
   delete shard.states?.[to]
   if (!sync) shard.peers = shard.peers.filter((peer) => peer !== from)
 }
 
 /** The target of a move is removed; any other one becomes Dead. */
-function fail(shard: Shard, { to, sync }: Transfer): void {
-  if (sync) shard.states = { ...shard.states, [to]: 'Dead' }
+function fail(shard: Shard, { to, sync, abort }: Transfer): void {
+  if (abort !== undefined) abort()
+  else if (sync) shard.states = { ...shard.states, [to]: 'Dead' }
   else shard.peers = shard.peers.filter((peer) => peer !== to)
 }

@@ -11,7 +11,7 @@ import type {
   IndexBody,
   ShardReplicas,
 } from '../../../crds/engine/collections.ts'
-import { canonicalPath } from '../../../hooks/collection/payload-path.ts'
+import { canonicalPath } from '../../../hooks/collection/reconcile-indexes.ts'
 import type { CollectionEngine } from '../../../hooks/collection/ports.ts'
 import {
   createdInfo,

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { canonicalPath } from '../../../hooks/collection/payload-path.ts'
+import { canonicalPath } from '../../../hooks/collection/reconcile-indexes.ts'
 
 /** As the real engine 1.18.3 shows them in payload_schema. */
 const PATHS: [declared: string, reported: string][] = [

@@ -14,7 +14,7 @@ function statusOf(
   spec: Parameters<typeof collection>[0] = {},
 ) {
   const whole = { reason: 'R', message: 'm', requeueAfterSeconds: 50, ...outcome }
-  return collectionStatus(collection(spec, {}, before), whole, NOW)
+  return collectionStatus(collection(spec, {}, before), whole, { now: NOW })
 }
 
 t.test('a final result has the observed fields', async (t) => {

@@ -43,6 +43,7 @@ const shardMove = struct(
   'MoveShard',
   {
     shard_id: integer('u32'),
+    to_shard_id: integer('u32'),
     from_peer_id: integer('u64'),
     to_peer_id: integer('u64'),
     method: oneOf('stream_records', 'snapshot', 'wal_delta', 'resharding_stream_records'),
@@ -60,13 +61,42 @@ const replica = struct(
   { required: ['shard_id', 'peer_id'] },
 )
 
-/** Body of `POST /collections/{c}/cluster`, without resharding. */
+const reshardingStart = struct(
+  'StartResharding',
+  {
+    uuid: string,
+    direction: oneOf('up', 'down'),
+    peer_id: integer('u64'),
+    shard_key: shardKey,
+  },
+  { required: ['direction'] },
+)
+const migration = struct(
+  'FinishMigratingPoints',
+  { shard_id: integer('u32'), peer_id: integer('u64') },
+  { required: [] },
+)
+const nothing = struct('Nothing', {}, { required: [] })
+
+/** Body of `POST /collections/{c}/cluster`. */
 export const ChangeCluster = untagged<Fields>(
   'ClusterOperations',
   struct('Replicate', { replicate_shard: shardMove }, { required: ['replicate_shard'] }),
   struct('Move', { move_shard: shardMove }, { required: ['move_shard'] }),
   struct('Abort', { abort_transfer: transfer }, { required: ['abort_transfer'] }),
   struct('Drop', { drop_replica: replica }, { required: ['drop_replica'] }),
+  struct('Start', { start_resharding: reshardingStart }, { required: ['start_resharding'] }),
+  struct(
+    'FinishMigration',
+    { finish_migrating_points: migration },
+    { required: ['finish_migrating_points'] },
+  ),
+  ...[
+    'commit_read_hash_ring',
+    'commit_write_hash_ring',
+    'finish_resharding',
+    'abort_resharding',
+  ].map((name) => struct(name, { [name]: nothing }, { required: [name] })),
 )
 
 const action = (name: string, ...fields: string[]) =>

@@ -11,7 +11,14 @@ import {
   type EngineRequest,
 } from '../answers.ts'
 import { CreateCollection, UpdateCollection } from '../bodies/collection.ts'
-import { newConfig, hasEmptyHnsw, patchConfig, type Collection, type Shard } from '../collection.ts'
+import {
+  newConfig,
+  hasEmptyHnsw,
+  patchConfig,
+  type Collection,
+  type Resharding,
+  type Shard,
+} from '../collection.ts'
 import type { EngineCluster } from '../cluster.ts'
 import { readBody } from '../read.ts'
 import { deleteLater, isHeld } from '../running.ts'
@@ -184,7 +191,9 @@ function placement(cluster: EngineCluster, collection: Collection, ordinal: numb
       peer_id,
       copy: { ...shard, state: stateOf(each, peer_id, ordinal) },
       // An error is counted as no points.
-      points_count: isUnreadable(each, ordinal) ? 0 : pointsOn(collection, each, ordinal).length,
+      points_count: isUnreadable(each, ordinal)
+        ? 0
+        : pointsOn(collection, each, cluster.peer(ordinal)).length,
     }))
   })
   const isHere = ({ peer_id }: { peer_id: number }) => !cluster.enabled || peer_id === id
@@ -198,12 +207,26 @@ function placement(cluster: EngineCluster, collection: Collection, ordinal: numb
       .filter((each) => !isHere(each))
       .map(({ peer_id, copy }) => ({ ...copy, peer_id })),
     shard_transfers: shards.flatMap((each) =>
-      transfersOf(each).map(({ from, to, sync, state }) => ({
-        ...{ shard_id: each.id, from, to, sync },
+      transfersOf(each).map(({ from, to, sync, state, fromShard }) => ({
+        ...{ shard_id: fromShard ?? each.id, from, to, sync },
+        ...(fromShard !== undefined && { to_shard_id: each.id }),
         // Only the two nodes that take part describe what they do.
         ...((from === id || to === id) && { comment: from === id ? 'recovering' : 'downloading' }),
-        method: state === 'Partial' ? 'stream_records' : 'snapshot',
+        method: methodOf(state, fromShard),
       })),
     ),
+    ...(collection.resharding !== undefined && {
+      resharding_operations: [reshardingInfo(collection.resharding)],
+    }),
   }
+}
+
+function methodOf(state: string, fromShard: number | undefined): string {
+  if (fromShard !== undefined) return 'resharding_stream_records'
+  return state === 'Partial' ? 'stream_records' : 'snapshot'
+}
+
+/** Its stage is not shown. */
+function reshardingInfo({ uuid, direction, shard, peer }: Resharding): object {
+  return { uuid, direction, shard_id: shard, peer_id: peer, shard_key: null }
 }

@@ -13,6 +13,7 @@ import {
   type Point,
 } from '../points.ts'
 import { isDeferring, keep, write } from '../deferred.ts'
+import { deleteCopies, writeCopies } from '../resharding.ts'
 import { countWrite, isPlaced } from '../shard-points.ts'
 import { checkBatch, checkExact, checkPage, checkTimeout } from '../strict.ts'
 import { found } from './collections.ts'
@@ -100,6 +101,7 @@ function upsert(collection: Collection, body: unknown, wait: boolean): Update {
     const placed = written.filter((point) => isPlaced(collection, point))
     countWrite(collection, placed)
     write(collection, placed)
+    writeCopies(collection, placed)
     if (!wait || !isDeferring(collection) || (collection.deferred ?? []).length === 0) return
     const words = 'Update operation timed out in 60.00 seconds on 1 out of 1 shards.'
     refuse(408, `Timeout error: ${words}`)
@@ -112,6 +114,7 @@ function remove(collection: Collection, { points, filter }: Selection): Update {
   return () => {
     countWrite(collection, collection.points.filter(isMeant))
     keep(collection, (point) => !isMeant(point))
+    deleteCopies(collection, isMeant)
   }
 }
 

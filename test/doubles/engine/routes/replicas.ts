@@ -2,8 +2,17 @@
 import { ok, refuse, type EngineAnswer, type EngineRequest } from '../answers.ts'
 import { ChangeCluster } from '../bodies/placing.ts'
 import type { EngineCluster } from '../cluster.ts'
-import type { Shard } from '../collection.ts'
+import type { Collection, Shard } from '../collection.ts'
 import { readBody } from '../read.ts'
+import {
+  abortResharding,
+  commit,
+  copyReplica,
+  copyStreamed,
+  finishMigration,
+  finishResharding,
+  startResharding,
+} from '../resharding.ts'
 import { abortTransfer, startTransfer, transfersOf } from '../transfers.ts'
 import { found, timeoutOf } from './collections.ts'
 
@@ -12,6 +21,7 @@ interface Move {
   from_peer_id: number
   to_peer_id: number
   method?: string
+  to_shard_id?: number
 }
 
 interface Change {
@@ -19,6 +29,12 @@ interface Change {
   move_shard?: Move
   abort_transfer?: Move
   drop_replica?: { shard_id: number; peer_id: number }
+  start_resharding?: Parameters<typeof startResharding>[3]
+  finish_migrating_points?: Parameters<typeof finishMigration>[2]
+  commit_read_hash_ring?: object
+  commit_write_hash_ring?: object
+  finish_resharding?: object
+  abort_resharding?: object
 }
 
 export function changeReplicas(
@@ -27,8 +43,10 @@ export function changeReplicas(
   name: string,
 ): EngineAnswer {
   timeoutOf(request)
-  const { shards } = found(cluster, name)
+  const collection = found(cluster, name)
+  const { shards } = collection
   const body = readBody(ChangeCluster, request.body) as Change
+  if (changeResharding(cluster, collection, { name, body })) return ok(true)
   const {
     replicate_shard: copy,
     move_shard: move,
@@ -40,15 +58,84 @@ export function changeReplicas(
   const way = copy ?? move
   if (abort !== undefined) return abortKnown(cluster, shard, { name, ...abort })
   if (shard === undefined) return refuse(400, `Bad request: Shard ${id} of ${name} does not exist`)
-  if (way !== undefined) start(cluster, shard, { ...way, sync: copy !== undefined })
-  else if (drop !== undefined) dropReplica(cluster, shard, drop.peer_id)
+  if (way?.method === 'resharding_stream_records') {
+    startStream(cluster, collection, { shard, way })
+  } else if (way !== undefined) {
+    start(cluster, collection, { shard, ...way, sync: copy !== undefined })
+  } else if (drop !== undefined) dropReplica(cluster, shard, drop.peer_id)
   return ok(true)
+}
+
+/** Whether the body was one of resharding. */
+function changeResharding(
+  cluster: EngineCluster,
+  collection: Collection,
+  { name, body }: { name: string; body: Change },
+): boolean {
+  if (body.start_resharding !== undefined) {
+    startResharding(cluster, collection, name, body.start_resharding)
+  } else if (body.finish_migrating_points !== undefined) {
+    finishMigration(cluster, collection, body.finish_migrating_points)
+  } else if (body.commit_read_hash_ring !== undefined) commit(cluster, collection, 'read')
+  else if (body.commit_write_hash_ring !== undefined) commit(cluster, collection, 'write')
+  else if (body.finish_resharding !== undefined) finishResharding(cluster, collection)
+  else if (body.abort_resharding !== undefined) abortResharding(cluster, collection)
+  else return false
+  return true
+}
+
+/** The source may be on the same node as the target, which is another shard. */
+function startStream(
+  cluster: EngineCluster,
+  collection: Collection,
+  { shard, way }: { shard: Shard; way: Move },
+): void {
+  const { from_peer_id: from, to_peer_id: to, to_shard_id: toShard = -1 } = way
+  for (const peer of [to, from]) checkPeer(cluster, peer)
+  if (collection.resharding === undefined) {
+    const words = "can't start resharding transfer, because resharding is not in progress"
+    refuse(400, `Wrong input: ${words}`)
+  }
+  const state = shard.states?.[from] ?? 'Active'
+  if (state !== 'Active' && state !== 'ReshardingScaleDown') {
+    refuse(400, `Bad request: Shard ${shard.id} is not active on peer ${from}`)
+  }
+  const target =
+    collection.shards.find((one) => one.id === toShard) ??
+    refuse(500, `Service internal error: Destination shard ${shard.id} does not exist`)
+  const running = collection.shards
+    .flatMap((one) => transfersOf(one))
+    .filter(({ fromShard }) => fromShard === shard.id)
+  const conflict = running.find((one) =>
+    [one.from, one.to].some((peer) => [from, to].includes(peer)),
+  )
+  if (conflict !== undefined) {
+    const words = `is already involved in transfer ${conflict.from} -> ${conflict.to}`
+    refuse(400, `Bad request: Shard ${shard.id} ${words}`)
+  }
+  if (target.states?.[to] === 'Dead') {
+    const words = `because destination shard ${to}/${toShard} is dead`
+    refuse(400, `Bad request: Resharding shard transfer can't be started, ${words}`)
+  }
+  const kind = collection.resharding.direction === 'up' ? 'Resharding' : 'ReshardingScaleDown'
+  target.states = { ...target.states, [to]: kind }
+  startTransfer(cluster, target, {
+    ...{ from, to, state: kind, sync: true, fromShard: shard.id },
+    abort: () => collection.resharding && abortResharding(cluster, collection),
+  })
+  copyStreamed(collection, { from, to, shard: shard.id, toShard })
 }
 
 function start(
   cluster: EngineCluster,
-  shard: Shard,
-  { from_peer_id: from, to_peer_id: to, method = 'snapshot', sync }: Move & { sync: boolean },
+  collection: Collection,
+  {
+    shard,
+    from_peer_id: from,
+    to_peer_id: to,
+    method = 'snapshot',
+    sync,
+  }: Move & { shard: Shard; sync: boolean },
 ): void {
   if (from === to) {
     const part = sync ? 'replicate_shard' : 'move_shard'
@@ -69,6 +156,7 @@ function start(
   }
   const state = method === 'stream_records' ? 'Partial' : 'Recovery'
   startTransfer(cluster, shard, { from, to, state, sync })
+  copyReplica(collection, shard, { from, to, state, sync, until: 0 })
 }
 
 function abortKnown(

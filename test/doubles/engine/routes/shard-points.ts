@@ -1,6 +1,7 @@
 /** POST /collections/{c}/shards/{id}/points/{count,scroll}: the points of the copy on this node (engine 1.12 on). */
 import { ok, refuse, type EngineAnswer, type EngineRequest } from '../answers.ts'
 import type { EngineCluster } from '../cluster.ts'
+import { belonging, cleanShard } from '../resharding.ts'
 import { pointsOn } from '../shard-points.ts'
 import { checkExact, checkTimeout } from '../strict.ts'
 import { found, isUnreadable } from './collections.ts'
@@ -29,6 +30,32 @@ export function shardPointRoutes(
   if (isUnreadable(shard, ordinal)) {
     refuse(500, `Service internal error: Failed to ${verb},  Local shard ${id} is not loaded`)
   }
-  const held = pointsOn(collection, shard, ordinal)
-  return ok(verb === 'count' ? { count: held.length } : pageOf(collection, held, selection))
+  const held = pointsOn(collection, shard, cluster.peer(ordinal))
+  if (verb !== 'count') return ok(pageOf(collection, held, selection))
+  const { hash_ring_filter: ring } = selection as {
+    hash_ring_filter?: { expected_shard_id: number }
+  }
+  const counted = ring == null ? held : belonging(collection, held, ring.expected_shard_id)
+  return ok({ count: counted.length })
+}
+
+/** POST /collections/{c}/shards/{id}/cleanup: deletes the points of other shards on this node. */
+export function cleanupRoutes(
+  { method, path }: EngineRequest,
+  cluster: EngineCluster,
+  ordinal: number,
+): EngineAnswer | undefined {
+  const [root, name = '', part, id = '', verb, ...rest] = path
+  if (root !== 'collections' || part !== 'shards' || verb !== 'cleanup') return undefined
+  if (method !== 'POST' || rest.length > 0) return undefined
+  const collection = found(cluster, name)
+  const shard =
+    collection.shards.find((one) => one.id === Number(id)) ??
+    refuse(404, `Not found: Shard ${id} not found`)
+  const { id: peer } = cluster.peer(ordinal)
+  if (!shard.peers.includes(peer)) {
+    refuse(404, `Not found: Shard ${id} is not a local shard`)
+  }
+  cleanShard(collection, shard, peer)
+  return ok({ operation_id: null, status: 'completed' })
 }

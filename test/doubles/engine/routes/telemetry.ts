@@ -6,6 +6,7 @@ import { pointsIn } from '../shard-points.ts'
 import { startOf, vectorBytes } from '../snapshots.ts'
 import { isUnreadable } from './collections.ts'
 
+const CORES = 2
 const DISK_KIB = 100 * 1024 * 1024
 
 export function telemetryRoutes(
@@ -22,8 +23,9 @@ export function telemetryRoutes(
       name: 'qdrant',
       version: cluster.version,
       startup: startOf(cluster, ordinal),
-      system: { disk_size: DISK_KIB },
+      system: { disk_size: DISK_KIB, cores: CORES },
     },
+    memory: { resident_bytes: cluster.residentBytes },
     collections: {
       number_of_collections: names.length,
       ...(level >= 2 && {

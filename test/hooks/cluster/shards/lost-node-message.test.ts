@@ -19,6 +19,14 @@ t.test('a node without a last replica can be replaced, also if another one has s
   t.equal(messageWith([{ peer: 101, shards: ['docs/1'] }]), safe)
 })
 
+t.test('an annotation of an earlier loss must be removed and set again', async (t) => {
+  const message = lostNodeMessage([{ ...NODE, earlierPeer: 7 }], { onlyOn: [], backups: [] })
+  t.match(
+    message,
+    /so it can be replaced: remove the annotation vec-operator\.dev\/replace, which gave up the earlier peer 7, and set vec-operator\.dev\/replace="2" again$/,
+  )
+})
+
 t.test('five shards are listed, and the rest is counted', async (t) => {
   const lost = (count: number) => messageWith([{ peer: 102, shards: shards(count) }])
   const end =

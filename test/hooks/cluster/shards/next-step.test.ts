@@ -241,6 +241,47 @@ t.test('balance goes last: after a helm run', async (t) => {
   t.match(jobPlan(alone, ShardsPlan), { nodes: 3, balance: true })
 })
 
+const NUMBERS = [{ collection: 'docs', shards: 6, source: { namespace: 'ns', name: 'docs' } }]
+
+t.test('another number of shards goes after a helm run and before balance', async (t) => {
+  const cluster = threeNodes({ status: { balancedNodes: 2 } })
+  const balance: PlanOutcome = { is: 'step', purpose: 'balance' }
+  const reshard: PlanOutcome = { is: 'step', purpose: 'resharding' }
+  const summary = { shardNumbers: NUMBERS, plans: { repair: DONE, reshard, balance } }
+  const behind = sync(observedShards({ cluster, ...RUN_DUE }, summary), context)
+  t.equal(verbOf(behind), 'upgrade')
+  const alone = sync(observedShards({ cluster }, summary), context)
+  t.match(jobPlan(alone, ShardsPlan), {
+    ...{ nodes: 3, balance: true },
+    resharding: { numbers: NUMBERS, mayStart: true },
+  })
+})
+
+t.test(
+  'numbers of shards are changed only where they are known, and moves only as asked',
+  async (t) => {
+    const known = observedShards({}, { shardNumbers: NUMBERS })
+    const facts = { nodes: [], peers: [] }
+    t.notOk('reshard' in shardTargets(known, facts, context))
+    const targets = shardTargets(known, { ...facts, shardNumbers: NUMBERS }, context)
+    t.strictSame(targets.repair.resharding, { numbers: NUMBERS, mayStart: false })
+    t.match(targets.reshard, { balance: true, resharding: { numbers: NUMBERS, mayStart: true } })
+    const shards = { balance: 'Never' as const, maxTransfers: 1 }
+    const fixed = { ...known, cluster: threeNodes({ spec: { shards } }) }
+    t.match(shardTargets(fixed, { ...facts, shardNumbers: NUMBERS }, context).reshard, {
+      balance: false,
+    })
+    const other = [
+      { ...NUMBERS[0], collection: 'docs', shards: 3, source: { namespace: 'ns', name: 'docs' } },
+    ]
+    t.ok(known.shards && isCurrent(known.shards, targets))
+    t.notOk(
+      known.shards &&
+        isCurrent(known.shards, shardTargets(known, { ...facts, shardNumbers: other }, context)),
+    )
+  },
+)
+
 t.test(
   'a cluster without consensus, pods or an applied release has no work on shards',
   async (t) => {

@@ -2,7 +2,7 @@
 import t from 'tap'
 import { ANNOTATIONS } from '../../../../crds/contract/names.ts'
 import { BackgroundTasks } from '../../../../hooks/background-task.ts'
-import { HelmConcurrency } from '../../../../hooks/cluster/helm-concurrency.ts'
+import { HelmConcurrency, limitMessage } from '../../../../hooks/cluster/helm-result.ts'
 import { desiredRun } from '../../../../hooks/cluster/job.ts'
 import { observe } from '../../../../hooks/cluster/observe.ts'
 import type { ClusterPorts, PodConsensus } from '../../../../hooks/cluster/observed.ts'
@@ -22,7 +22,6 @@ import {
   type ClusterOverrides,
 } from '../../../builders.ts'
 import { hookRequest } from '../../request.ts'
-import { limitMessage } from '../../../../hooks/cluster/helm-concurrency.ts'
 import { sync } from '../decisions.ts'
 import { fakePorts } from '../ports.ts'
 import { placedShards, recordedNodes } from '../shards.ts'

@@ -1,5 +1,6 @@
 /** What the status of a VecCluster says about its shards and nodes. */
 import t from 'tap'
+import type { VecCluster } from '../../../../crds/cluster.ts'
 import { EngineError } from '../../../../crds/contract/errors.ts'
 import { ANNOTATIONS } from '../../../../crds/contract/names.ts'
 import { desiredRun } from '../../../../hooks/cluster/job.ts'
@@ -152,6 +153,21 @@ t.test('H21: the annotation, or WhenSafe, gives the lost peer to the Job', async
   }
   t.strictSame(observedShards({}, LOST).shards?.targets.repair.lost, [])
 })
+
+t.test(
+  'the peer that the annotation gave up is recorded until the annotation is removed',
+  async (t) => {
+    const annotations = { [ANNOTATIONS.replace]: '2' }
+    const given = [{ ordinal: 2, peer: 102 }]
+    const replaced = (cluster: VecCluster, summary: Partial<ShardsSummary> = {}) =>
+      sync(observedShards({ cluster }, summary), context).status.replacedPeers
+    t.strictSame(replaced(threeNodes({ annotations }), LOST), given)
+    const status = { replacedPeers: given }
+    t.strictSame(replaced(threeNodes({ annotations, status })), given, 'all nodes are members')
+    t.equal(replaced(threeNodes({ status })), undefined)
+    t.equal(replaced(threeNodes({ annotations })), undefined, 'no node is absent')
+  },
+)
 
 t.test('the failure of the last Job is shown while its work is still due', async (t) => {
   const failed = progress({

@@ -280,6 +280,13 @@ t.test('inside the cluster pods and the Service are addressed by host name', asy
     dnsTransport(pool, { ...CONNECTION, tls: true }).node,
     'https://vec-a.ns.svc.cluster.local:6333',
   )
+  const elsewhere = new EngineConnections({ clusterDomain: 'k8s.example' })
+  t.teardown(() => elsewhere.close())
+  t.equal(dnsTransport(elsewhere, CONNECTION).node, 'http://vec-a.ns.svc.k8s.example:6333')
+  t.equal(
+    dnsTransport(elsewhere, CONNECTION, 2).node,
+    'http://vec-a-2.vec-a-headless.ns.svc.k8s.example:6333',
+  )
   t.equal(pool.pool('pem'), pool.pool('pem'), 'one pool for each certificate authority')
   t.not(pool.pool('pem'), pool.pool(undefined))
 })

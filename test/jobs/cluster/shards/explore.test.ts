@@ -9,9 +9,12 @@ import {
   abortTransfer,
   activeCounts,
   apply,
+  createKey,
+  deleteKey,
   DESIRED,
   finishTransfer,
   missWrites,
+  neededReplicas,
   nextPlan,
   replaceReleased,
   start,
@@ -28,6 +31,8 @@ interface World {
   failures: number
   /** Where every path ends that has no more failures. */
   end: 'done' | 'refused'
+  /** A user moves shards meanwhile. */
+  hasUser?: true
 }
 
 /** An update of three nodes: none has the new template yet. */
@@ -147,6 +152,84 @@ const WORLDS: World[] = [
     end: 'refused',
   },
   {
+    title: 'scale-in with a shard key of more replicas than the factor',
+    model: {
+      ...{ pods: 4, peers: peers(4), transfers: {}, moves: [] },
+      shards: {
+        'docs/0': { 1: 'Active', 4: 'Active' },
+        'keyed/0': { 1: 'Active', 2: 'Active', 4: 'Active' },
+      },
+      ...{ keys: { 'keyed/0': 'first' }, factor: 2, keyFactor: 3 },
+    },
+    desired: { ...DESIRED, nodes: 3 },
+    failures: 2,
+    end: 'done',
+  },
+  {
+    title: 'scale-in with a shard key of more replicas than nodes would remain',
+    model: {
+      ...{ pods: 3, peers: peers(3), transfers: {}, moves: [] },
+      shards: { 'keyed/0': { 1: 'Active', 2: 'Active', 3: 'Active' } },
+      ...{ keys: { 'keyed/0': 'first' }, factor: 2 },
+    },
+    desired: { ...DESIRED, nodes: 2 },
+    failures: 2,
+    end: 'refused',
+  },
+  {
+    title: 'scale-out with shard keys that come and go',
+    model: {
+      ...{ pods: 4, peers: peers(4), transfers: {}, moves: [] },
+      shards: {
+        'docs/0': { 1: 'Active', 2: 'Active' },
+        'keyed/0': { 1: 'Active', 2: 'Active', 3: 'Active' },
+      },
+      ...{ keys: { 'keyed/0': 'first' }, factor: 2, keyFactor: 3 },
+    },
+    desired: { ...DESIRED, balance: true },
+    failures: 3,
+    end: 'done',
+  },
+  {
+    title: 'two lost nodes with both replicas of a shard',
+    model: {
+      ...{ pods: 5, transfers: {}, moves: [], factor: 2 },
+      peers: {
+        ...peers(3),
+        4: { ordinal: 3, isUp: false },
+        5: { ordinal: 4, isUp: false },
+        6: { ordinal: 3, isUp: true },
+        7: { ordinal: 4, isUp: true },
+      },
+      shards: { 'docs/0': { 4: 'Active', 5: 'Active' }, 'docs/1': { 1: 'Active', 4: 'Active' } },
+    },
+    desired: { ...DESIRED, nodes: 5, lost: [4, 5] },
+    failures: 1,
+    end: 'refused',
+  },
+  {
+    title: 'scale-in while a user moves shards',
+    model: {
+      ...THREE_NODES,
+      shards: { 'docs/0': { 1: 'Active', 3: 'Active' }, 'docs/1': { 2: 'Active', 3: 'Active' } },
+    },
+    desired: { ...DESIRED, nodes: 2 },
+    ...{ failures: 3, end: 'done', hasUser: true },
+  },
+  {
+    title: 'scale-out while a user moves shards',
+    model: {
+      ...THREE_NODES,
+      shards: {
+        'docs/0': { 1: 'Active', 2: 'Active' },
+        'docs/1': { 1: 'Active', 2: 'Active' },
+        'docs/2': { 1: 'Active', 2: 'Active' },
+      },
+    },
+    desired: { ...DESIRED, balance: true, maxTransfers: 2 },
+    ...{ failures: 2, end: 'done', hasUser: true },
+  },
+  {
     title: 'an update of three nodes',
     model: {
       ...THREE_NODES,
@@ -236,7 +319,7 @@ interface State {
 }
 
 /** Breadth first over every state, once each. */
-function explore({ model, desired, failures, end }: World) {
+function explore({ model, desired, failures, end, hasUser }: World) {
   const ends = new Set<string>()
   const visited = new Set<string>()
   let frontier: State[] = [{ model, failures }]
@@ -248,6 +331,10 @@ function explore({ model, desired, failures, end }: World) {
       visited.add(key)
       ends.add(endOf(state.model, desired, end))
       next.push(...successors(state, desired))
+      if (hasUser === true && state.failures > 0) {
+        const left = state.failures - 1
+        next.push(...movedByUser(state.model).map((after) => ({ model: after, failures: left })))
+      }
     }
     frontier = next
   }
@@ -277,6 +364,7 @@ function successors({ model, failures }: State, desired: DesiredShards): State[]
   const harmful = [
     ...unsent,
     ...created(model),
+    ...rekeyed(model),
     ...transfers.map((shard) => abortTransfer(model, shard)),
     ...upPeers(model).map((peer) => stop(model, peer)),
   ]
@@ -295,6 +383,37 @@ function created(model: Model): Model[] {
   return [next]
 }
 
+/** A client deletes a shard key, or creates another one, which gets the id of the deleted shard. */
+function rekeyed(model: Model): Model[] {
+  if (model.keyFactor === undefined) return []
+  const present = Object.keys(model.keys ?? {})
+  if (present.length > 0) return present.map((shard) => deleteKey(model, shard))
+  const peers = upPeers(model).slice(-model.keyFactor)
+  if (peers.length < model.keyFactor) return []
+  return [createKey(model, 'keyed/0', 'second', peers)]
+}
+
+/** A user moves one replica of a shard, or adds one and later drops another. */
+function movedByUser(model: Model): Model[] {
+  return Object.entries(model.shards).flatMap(([shard, replicas]) => {
+    if (model.transfers[shard] !== undefined) return []
+    const [target] = upPeers(model).filter((peer) => !(peer in replicas))
+    const holders = upPeers(model).filter((peer) => replicas[peer] === 'Active')
+    return holders.flatMap((holder) => {
+      const { [holder]: _, ...others } = replicas
+      const added = target === undefined ? undefined : { ...replicas, [target]: 'Active' as const }
+      const moved = target === undefined ? undefined : { ...others, [target]: 'Active' as const }
+      const dropped = Object.values(others).includes('Active') ? others : undefined
+      return [added, moved, dropped]
+        .filter((after) => after !== undefined)
+        .map((after) => ({
+          ...structuredClone(model),
+          shards: { ...model.shards, [shard]: after },
+        }))
+    })
+  })
+}
+
 /** Peers that are up in the first state and down in the second. */
 function stoppedBy(before: Model, after: Model): number[] {
   return upPeers(before).filter((peer) => !upPeers(after).includes(peer))
@@ -310,7 +429,7 @@ function checkedStep(model: Model, step: Step, desired: DesiredShards): Model {
   const after = activeCounts(next)
   for (const [shard, count] of Object.entries(before)) {
     const left = after[shard] ?? 0
-    const needed = Math.min(model.factor, desired.nodes, model.pods)
+    const needed = neededReplicas(model, shard, desired.nodes)
     if (left < count && (left < 1 || left < needed)) {
       throw new Error(`${JSON.stringify(step)} leaves ${left} of ${count} replicas of ${shard}`)
     }
@@ -353,15 +472,14 @@ function restarted(before: Model, stopped: Model): Model {
 
 /** As desired: the number of pods, and each shard with its replicas, all of them Active. */
 function complete(model: Model, { nodes, lost }: DesiredShards): boolean {
-  const required = Math.min(model.factor, nodes)
   if (model.update !== undefined && model.update.outdated.length > 0) return false
   return (
     model.pods === nodes &&
     lost.every((peer) => model.peers[peer] === undefined) &&
-    Object.values(model.shards).every(
-      (replicas) =>
+    Object.entries(model.shards).every(
+      ([shard, replicas]) =>
         Object.values(replicas).every((state) => state === 'Active') &&
-        Object.keys(replicas).length >= required,
+        Object.keys(replicas).length >= neededReplicas(model, shard, nodes),
     )
   )
 }

@@ -3,7 +3,7 @@
  * happen. It is written against docs/engine-notes.md, not against the planner.
  */
 import { planShards } from '../../../../jobs/cluster/shards/plan.ts'
-import type { Step } from '../../../../jobs/cluster/shards/step.ts'
+import { isReshardingStep, type Step } from '../../../../jobs/cluster/shards/step.ts'
 import type {
   ClusterView,
   DesiredShards,
@@ -29,6 +29,10 @@ export interface Model {
   /** Target by shard, of transfers in progress. */
   transfers: Record<string, { from: number; to: number; isNew: boolean }>
   factor: number
+  /** Shard key of each shard that has one. */
+  keys?: Record<string, string>
+  /** Replicas that the shards of keys were created with; default: `factor`. */
+  keyFactor?: number
   /** What the Job has written into its report. */
   moves: Move[]
   /** A rolling update; `outdated` are the ordinals of pods with the old template. */
@@ -76,6 +80,7 @@ export function viewOf(model: Model, bytes: (shard: string) => number = () => 10
         .filter(([shard]) => collectionOf(shard) === name)
         .map(([shard, replicas]) => ({
           id: idOf(shard),
+          ...(model.keys?.[shard] !== undefined && { key: model.keys[shard] }),
           bytes: bytes(shard),
           replicas: Object.entries(replicas).map(([peer, state]) => ({
             peer: Number(peer),
@@ -105,6 +110,7 @@ export function nextPlan(model: Model, desired: DesiredShards) {
 
 /** What the engine and Kubernetes do when the Job makes a step. Throws where they refuse it. */
 export function apply(model: Model, step: Step): Model {
+  if (isReshardingStep(step)) throw new Error(`${step.do}: nothing of this model is resharded`)
   const next = structuredClone(model)
   switch (step.do) {
     case 'replicate':
@@ -177,6 +183,30 @@ export function abortTransfer(model: Model, shard: string): Model {
   next.shards[shard] = { ...next.shards[shard], [transfer.to]: 'Dead' }
   next.transfers = withoutKey(next.transfers, shard)
   return next
+}
+
+/** A client deletes a shard key, and with it the shard and its transfer. */
+export function deleteKey(model: Model, shard: string): Model {
+  const next = structuredClone(model)
+  next.shards = withoutKey(next.shards, shard)
+  next.transfers = withoutKey(next.transfers, shard)
+  next.keys = withoutKey(next.keys ?? {}, shard)
+  return next
+}
+
+/** Another key gets the id of a deleted shard, on these peers. */
+export function createKey(model: Model, shard: string, key: string, peers: number[]): Model {
+  const next = structuredClone(model)
+  next.shards[shard] = Object.fromEntries(peers.map((peer) => [peer, 'Active' as const]))
+  next.keys = { ...next.keys, [shard]: key }
+  return next
+}
+
+/** Replicas that a step must leave while there are so many nodes. */
+export function neededReplicas(model: Model, shard: string, nodes: number): number {
+  const isKeyed = model.keys?.[shard] !== undefined
+  const own = isKeyed ? (model.keyFactor ?? model.factor) : model.factor
+  return Math.min(own, nodes, model.pods)
 }
 
 /** A node stops: its transfers are aborted, and its replicas stay Active in the view of the others. */

@@ -163,6 +163,16 @@ const CASES: Case[] = [
     },
   },
   {
+    title: 'a node with a replica of a resharding that no node reports stays',
+    model: { shards: { 'docs/0': { 1: 'Active', 2: 'Active', 3: 'Resharding' } } },
+    desired: { nodes: 2 },
+    plan: {
+      is: 'waiting',
+      purpose: 'scale-in',
+      message: 'docs/0 on node 2 is Resharding',
+    },
+  },
+  {
     title: 'a pod without a peer is removed',
     model: {
       peers: { 1: { ordinal: 0, isUp: true }, 2: { ordinal: 1, isUp: true } },
@@ -179,6 +189,179 @@ const CASES: Case[] = [
       reason: 'NotEnoughNodes',
       message:
         'spec.replicas: 3 -> 1: "docs" has replication factor 2; lower the factor of the collections, keep more nodes, or accept fewer replicas with the annotation vec-operator.dev/accept-risk: fewer-replicas',
+    },
+  },
+  {
+    title: 'fewer nodes than a shard key has replicas are rejected with the key',
+    model: {
+      shards: { 'docs/0': { 1: 'Active', 2: 'Active', 3: 'Active' } },
+      keys: { 'docs/0': 'berlin' },
+    },
+    desired: { nodes: 2 },
+    plan: {
+      is: 'refused',
+      reason: 'NotEnoughNodes',
+      message:
+        'spec.replicas: 3 -> 2: shard key "berlin" of "docs" has 3 replicas; lower the factor of the collections, keep more nodes, or accept fewer replicas with the annotation vec-operator.dev/accept-risk: fewer-replicas',
+    },
+  },
+  {
+    title: 'shards without a key need no more replicas than the factor',
+    model: { shards: { 'docs/0': { 1: 'Active', 2: 'Active', 3: 'Active' } } },
+    desired: { nodes: 2 },
+    plan: {
+      is: 'step',
+      purpose: 'scale-in',
+      bytes: 0,
+      step: { do: 'drop', collection: 'docs', shard: 0, peer: 3 },
+    },
+  },
+  {
+    title: 'fewer replicas of a shard key may be accepted',
+    model: {
+      shards: { 'docs/0': { 1: 'Active', 2: 'Active', 3: 'Active' } },
+      keys: { 'docs/0': 'berlin' },
+    },
+    desired: { nodes: 2, allowsFewerReplicas: true },
+    plan: {
+      is: 'step',
+      purpose: 'scale-in',
+      bytes: 0,
+      step: { do: 'drop', collection: 'docs', shard: 0, peer: 3 },
+    },
+  },
+  {
+    title:
+      'the replica of a shard key on a removed node is copied first, and the copy takes its place',
+    model: {
+      pods: 4,
+      peers: { ...THREE_NODES.peers, 4: { ordinal: 3, isUp: true } },
+      shards: { 'docs/0': { 1: 'Active', 2: 'Active', 4: 'Active' } },
+      keys: { 'docs/0': 'berlin' },
+    },
+    desired: { nodes: 3 },
+    plan: {
+      is: 'step',
+      purpose: 'scale-in',
+      bytes: 100,
+      step: {
+        ...{ do: 'replicate', collection: 'docs', shard: 0, from: 1, to: 3 },
+        move: { collection: 'docs', shard: 0, key: 'berlin', from: 4, to: 3 },
+      },
+    },
+  },
+  {
+    title: 'the replica of a shard key on a removed node is dropped once its copy is Active',
+    model: {
+      pods: 4,
+      peers: { ...THREE_NODES.peers, 4: { ordinal: 3, isUp: true } },
+      shards: { 'docs/0': { 1: 'Active', 2: 'Active', 3: 'Active', 4: 'Active' } },
+      keys: { 'docs/0': 'berlin' },
+    },
+    desired: {
+      nodes: 3,
+      moves: [{ collection: 'docs', shard: 0, key: 'berlin', from: 4, to: 3 }],
+    },
+    plan: {
+      is: 'step',
+      purpose: 'scale-in',
+      bytes: 0,
+      step: { do: 'drop', collection: 'docs', shard: 0, peer: 4 },
+    },
+  },
+  {
+    title: 'a move is not finished for another shard key that has got the id of its shard',
+    model: {
+      pods: 4,
+      peers: { ...THREE_NODES.peers, 4: { ordinal: 3, isUp: true } },
+      shards: { 'docs/0': { 1: 'Active', 3: 'Active', 4: 'Active' } },
+      keys: { 'docs/0': 'hamburg' },
+    },
+    desired: {
+      nodes: 4,
+      moves: [{ collection: 'docs', shard: 0, key: 'berlin', from: 4, to: 3 }],
+    },
+    plan: { is: 'done' },
+  },
+  {
+    title: 'a shard key with fewer replicas than the factor gets the missing ones',
+    model: { shards: { 'docs/0': { 1: 'Active' } }, keys: { 'docs/0': 'berlin' } },
+    plan: {
+      is: 'step',
+      purpose: 'repair',
+      bytes: 100,
+      step: { do: 'replicate', collection: 'docs', shard: 0, from: 1, to: 2 },
+    },
+  },
+  {
+    title: 'a factor above the number of nodes asks for one replica on each node',
+    model: { shards: { 'docs/0': { 1: 'Active', 2: 'Active', 3: 'Active' } }, factor: 5 },
+    desired: { balance: true },
+    plan: { is: 'done' },
+  },
+  {
+    title: 'a factor above the number of nodes is filled up to that number',
+    model: { shards: { 'docs/0': { 1: 'Active', 2: 'Active' } }, factor: 5 },
+    plan: {
+      is: 'step',
+      purpose: 'repair',
+      bytes: 100,
+      step: { do: 'replicate', collection: 'docs', shard: 0, from: 1, to: 3 },
+    },
+  },
+  {
+    title: 'the only node of a zone retains a replica of each shard, however full it is',
+    model: {
+      peers: {
+        1: { ordinal: 0, isUp: true, zone: 'a' },
+        2: { ordinal: 1, isUp: true, zone: 'a' },
+        3: { ordinal: 2, isUp: true, zone: 'b' },
+      },
+      shards: {
+        'docs/0': { 1: 'Active', 3: 'Active' },
+        'docs/1': { 2: 'Active', 3: 'Active' },
+        'docs/2': { 1: 'Active', 3: 'Active' },
+        'docs/3': { 2: 'Active', 3: 'Active' },
+      },
+    },
+    desired: { balance: true },
+    plan: { is: 'done' },
+  },
+  {
+    title: 'without the only node of a zone, both replicas are in the other one',
+    model: {
+      peers: {
+        1: { ordinal: 0, isUp: true, zone: 'a' },
+        2: { ordinal: 1, isUp: true, zone: 'a' },
+        3: { ordinal: 2, isUp: true, zone: 'b' },
+      },
+      shards: { 'docs/0': { 1: 'Active', 3: 'Active' } },
+    },
+    desired: { nodes: 2 },
+    plan: {
+      is: 'step',
+      purpose: 'scale-in',
+      bytes: 100,
+      step: { do: 'replicate', collection: 'docs', shard: 0, from: 1, to: 2 },
+    },
+  },
+  {
+    title: 'two lost nodes that had both replicas of a shard are named, and it is not dropped',
+    model: {
+      pods: 5,
+      peers: {
+        ...THREE_NODES.peers,
+        4: { ordinal: 3, isUp: false },
+        5: { ordinal: 4, isUp: false },
+      },
+      shards: { 'docs/0': { 4: 'Active', 5: 'Active' }, 'docs/1': { 1: 'Active', 2: 'Active' } },
+    },
+    desired: { nodes: 5, lost: [4, 5] },
+    plan: {
+      is: 'refused',
+      reason: 'LastReplicaLost',
+      message:
+        'no other node has an Active replica of docs/0 on node 3, docs/0 on node 4: restore these shards from a backup, or delete their collections',
     },
   },
   {

@@ -266,12 +266,15 @@ function shardsOf({ collections }: ClusterView): ShardView[] {
   return collections.flatMap(({ shards }) => shards)
 }
 
-function replicasOf(view: ClusterView, step: Extract<Step, { collection: string }>) {
+function replicasOf(view: ClusterView, step: Extract<Step, { collection: string; shard: number }>) {
   const collection = view.collections.find(({ name }) => name === step.collection)
   return collection?.shards.find(({ id }) => id === step.shard)?.replicas ?? []
 }
 
-function activeReplicas(view: ClusterView, step: Extract<Step, { collection: string }>): number {
+function activeReplicas(
+  view: ClusterView,
+  step: Extract<Step, { collection: string; shard: number }>,
+): number {
   return replicasOf(view, step).filter(
     ({ peer, state }) =>
       state === 'Active' && view.peers.find(({ id }) => id === peer)?.isMember === true,

@@ -1,5 +1,5 @@
 /** `cluster shards`, through the real CLI, an API server and engine doubles. */
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { EXIT } from '../../../../crds/contract/job.ts'
 import { START } from '../../job-fixture.ts'
 import { shardsWorld } from './shards-world.ts'
@@ -290,12 +290,17 @@ t.test('a transfer that makes no progress is aborted after half an hour', async 
       },
     },
   )
-  t.equal(code, EXIT.done, log)
+  t.equal(code, EXIT.failed, log)
   t.equal(abortedAt.length, 1)
   t.ok((abortedAt[0] ?? 0) >= 1800 && (abortedAt[0] ?? 0) < 2000, String(abortedAt))
   t.match(log, /aborting a transfer without progress collection=docs shard=\d from=\d+ to=\d+/)
   t.match(log, /replicating from node \d to node 2 failed failures=1/)
-  t.match(await world.progress(), { state: 'Done', shards: { isYielded: true, bytesMoved: 0 } })
+  t.match(await world.progress(), {
+    state: 'Failed',
+    reason: 'TransferFailed',
+    message: /^docs\/\d: replicating from node \d to node 2 failed once: /,
+    shards: { bytesMoved: 0 },
+  })
   const { shards } = await world.state()
   t.strictSame(
     Object.values(shards)
@@ -333,6 +338,87 @@ t.test('a pod that is killed after any call is continued by the next pod', KILLS
     t.match(await world.progress(), { state: 'Done' })
     if (isComplete) t.ok(last > 10, `${last} calls`)
   }
+})
+
+/** A shard of a key with three replicas in a collection with two, one of them on the node to remove. */
+async function keyedWorld(t: Test) {
+  const world = await shardsWorld(t, { nodes: 4, shards: 1, factor: 2 })
+  const shard = world.shard(0)
+  shard.key = 'berlin'
+  shard.peers = [0, 1, 3].map(world.peer)
+  await world.setReplicas(3)
+  return world
+}
+
+t.test('the shard of a key keeps its replicas, wherever the Job is killed', KILLS, async (t) => {
+  let isComplete = false
+  for (let last = 1; !isComplete; last += 1) {
+    const world = await keyedWorld(t)
+    let [calls, isKilled] = [0, false]
+    const onLine = (line: string) => {
+      if (/api call method=(POST|PATCH|DELETE) /.test(line)) calls += 1
+      isKilled ||= calls >= last
+      if (isKilled) throw new Error('killed')
+    }
+    await world.run({ nodes: 3 }, { onLine }).catch(() => undefined)
+    isComplete = !isKilled
+    const { code, log } = await world.run({ nodes: 3 }, { pod: 'pod-2' })
+    t.equal(code, EXIT.done, log)
+    const { shards, peers } = await world.state()
+    t.strictSame(shards, { 0: ['0 Active', '1 Active', '2 Active'] }, `after ${last} calls`)
+    t.strictSame(peers, [0, 1, 2])
+    if (isComplete) t.ok(last > 5, `${last} calls`)
+  }
+})
+
+t.test('a shard key that is deleted while it is copied is no failure', async (t) => {
+  const world = await shardsWorld(t, { nodes: 3, spread: 2, shards: 6, factor: 1 })
+  const docs = world.engine.find('docs')
+  for (const shard of docs?.shards ?? []) shard.key = `key ${shard.id}`
+  const deleted: number[] = []
+  const { code, log } = await world.run(
+    { balance: true },
+    {
+      onSleep() {
+        const copied = docs?.shards.find(({ arriving = [] }) => arriving.length > 0)
+        if (docs === undefined || copied === undefined || deleted.length > 0) {
+          world.finishTransfers()
+          return
+        }
+        deleted.push(copied.id)
+        docs.shards = docs.shards.filter((shard) => shard !== copied)
+        world.engine.changes += 1
+      },
+    },
+  )
+  t.equal(code, EXIT.done, log)
+  t.equal(deleted.length, 1)
+  t.notMatch(log, /failed/)
+  const { shards } = await world.state()
+  t.equal(Object.keys(shards).length, 5)
+  t.match(await world.progress(), { state: 'Done', shards: { moves: [], balancedNodes: 3 } })
+})
+
+t.test('a target on which no copy succeeds, as on a full disk, is named', async (t) => {
+  const world = await shardsWorld(t, { nodes: 3, spread: 2, shards: 6, factor: 1 })
+  const full = world.peer(2)
+  world.engine.transferOutcome = ({ to }) => (to === full ? 'fail' : 'complete')
+  const before = await world.state()
+  const { code, log } = await world.run({ balance: true })
+  t.equal(code, EXIT.failed, log.slice(-2000))
+  t.match(await world.progress(), {
+    state: 'Failed',
+    reason: 'TransferFailed',
+    message:
+      /^docs\/\d: replicating from node \d to node 2 failed once: it ended without an Active replica$/,
+    shards: { bytesMoved: 0 },
+  })
+  // The engine got ten minutes to repair it.
+  t.equal(log.match(/step started/g)?.length, 1)
+  const active = Object.values((await world.state()).shards).map((replicas) =>
+    replicas.filter((replica) => replica.endsWith(' Active')),
+  )
+  t.strictSame(active, Object.values(before.shards), 'every source is as before')
 })
 
 t.test('a transfer that is rejected three times ends the Job', async (t) => {

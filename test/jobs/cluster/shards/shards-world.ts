@@ -245,6 +245,7 @@ export async function shardsWorld(
   const engine = new EngineCluster({ name: 'vec-a', staleMs: 0 })
   // They end when the command waits, so that each test knows what is in progress.
   engine.copyMs = HOUR_MS
+  engine.reshardingEnabled = true
   const nodes = new Map<number, EngineNode>()
   const lostVolumes = new Set<number>()
   const stop = async (ordinal: number) => {

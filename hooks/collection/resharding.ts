@@ -1,0 +1,49 @@
+/** The condition Resharding of a VecCollection: what becomes of spec.shardNumber. */
+import type { VecCluster } from '../../crds/cluster.ts'
+import type { VecCollection } from '../../crds/collection.ts'
+import { getCondition, type ConditionUpdate } from '../conditions.ts'
+import { collectionNameOf } from './ownership.ts'
+
+const MAX_MESSAGE = 1024
+
+/** Undefined if the number of shards is not the operator's. */
+export function reshardingCondition(
+  collection: VecCollection,
+  cluster: Pick<VecCluster, 'status' | 'metadata'> | undefined,
+  liveShards: number | undefined,
+): ConditionUpdate | undefined {
+  const { shardNumber: desired, shardingMethod } = collection.spec
+  if (cluster === undefined || desired === undefined || shardingMethod === 'custom') {
+    return undefined
+  }
+  const running = cluster.status?.shards?.resharding
+  if (running?.collection === collectionNameOf(collection)) {
+    const { direction, shard, stage } = running
+    const message =
+      direction === 'up'
+        ? `shard ${shard} is being added, stage ${stage}; desired are ${desired} shards`
+        : `shard ${shard} is being removed, stage ${stage}; desired are ${desired} shards`
+    return update('True', 'Resharding', message)
+  }
+  if (liveShards === undefined) return previousCondition(collection)
+  if (liveShards === desired) {
+    return update('False', 'ShardNumberReached', `${liveShards} shards, as in spec.shardNumber`)
+  }
+  const placed = getCondition(cluster, 'ShardsPlaced')
+  const cause =
+    placed?.status === 'False' ? `: the cluster has ${placed.reason}: ${placed.message}` : ''
+  return update('False', 'ReshardingPending', `${liveShards} shards, desired ${desired}${cause}`)
+}
+
+function previousCondition(collection: VecCollection): ConditionUpdate | undefined {
+  const previous = getCondition(collection, 'Resharding')
+  return previous && update(previous.status, previous.reason, previous.message)
+}
+
+function update(
+  status: ConditionUpdate['status'],
+  reason: string,
+  message: string,
+): ConditionUpdate {
+  return { type: 'Resharding', status, reason, message: message.slice(0, MAX_MESSAGE) }
+}

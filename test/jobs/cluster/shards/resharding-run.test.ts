@@ -1,0 +1,134 @@
+/** `cluster shards` changes the number of shards of a collection, on engine doubles. */
+import t from 'tap'
+import { EXIT } from '../../../../crds/contract/job.ts'
+import { pointsOn, ownerOf } from '../../../doubles/engine/shard-points.ts'
+import { shardsWorld, type ShardsWorld } from './shards-world.ts'
+
+t.setTimeout(600_000)
+
+const POINTS = 60
+
+function fill({ engine }: ShardsWorld): void {
+  const collection = engine.find('docs')
+  if (collection === undefined) throw new Error('there is no collection')
+  collection.points = Array.from({ length: POINTS }, (_, id) => ({
+    id,
+    vector: [id],
+    payload: { id },
+  }))
+}
+
+/** Ids on each replica, and what is wrong with them. */
+function contents({ engine }: ShardsWorld) {
+  const collection = engine.find('docs')
+  if (collection === undefined) throw new Error('there is no collection')
+  const ring = collection.shards.map(({ id }) => id)
+  const wrong: string[] = []
+  const seen = new Map<unknown, number>()
+  for (const shard of collection.shards) {
+    const replicas = shard.peers.map((id) => {
+      const ordinal = engine.peers().find((peer) => peer.id === id)?.ordinal ?? -1
+      const points = pointsOn(collection, shard, { ordinal, id })
+      const strays = points.filter((point) => ownerOf(point, ring) !== shard.id)
+      if (strays.length > 0) wrong.push(`${strays.length} strays in ${shard.id} on ${ordinal}`)
+      return points.map((point) => point.id).toSorted((a, b) => Number(a) - Number(b))
+    })
+    for (const ids of replicas) {
+      if (String(ids) !== String(replicas[0])) wrong.push(`replicas of ${shard.id} differ`)
+    }
+    for (const id of replicas[0] ?? []) seen.set(id, (seen.get(id) ?? 0) + 1)
+  }
+  const twice = [...seen].filter(([, count]) => count > 1).length
+  return { shards: ring.length, ids: seen.size, twice, wrong }
+}
+
+const numbers = (shards: number) => ({
+  resharding: { numbers: [{ collection: 'docs', shards }], mayStart: true },
+})
+
+for (const factor of [1, 2]) {
+  for (const [from, to] of [
+    [2, 4],
+    [3, 1],
+  ] as const) {
+    t.test(`${from} shards become ${to}, with factor ${factor}`, async (t) => {
+      const world = await shardsWorld(t, { nodes: 3, shards: from, factor })
+      fill(world)
+      const { code, log } = await world.run(numbers(to))
+      t.equal(code, EXIT.done, log)
+      t.strictSame(contents(world), { shards: to, ids: POINTS, twice: 0, wrong: [] })
+      const { shards } = await world.state()
+      t.ok(
+        Object.values(shards).every((replicas) => replicas.length === factor),
+        JSON.stringify(shards),
+      )
+      t.ok(
+        Object.values(shards)
+          .flat()
+          .every((replica) => replica.endsWith('Active')),
+      )
+      t.equal(world.engine.find('docs')?.config.params['shard_number'], to)
+      const progress = await world.progress()
+      t.equal(progress?.state, 'Done')
+      t.notOk('resharding' in (progress?.shards ?? {}), 'nothing is left of it')
+    })
+  }
+}
+
+for (const [from, to] of [
+  [2, 3],
+  [2, 1],
+] as const) {
+  t.test(
+    `${from} -> ${to}: a pod that is killed at any call leaves what the next completes`,
+    async (t) => {
+      for (let call = 1; ; call += 1) {
+        const world = await shardsWorld(t, { nodes: 2, shards: from, factor: 1 })
+        fill(world)
+        const killed = new AbortController()
+        let calls = 0
+        const onLine = (line: string) => {
+          if (!/engine call .*call=POST/.test(line)) return
+          calls += 1
+          if (calls === call) killed.abort()
+        }
+        await world.run(numbers(to), { pod: 'pod-1', signal: killed.signal, onLine })
+        if (calls < call) break
+        const { code, log } = await world.run(numbers(to), { pod: 'pod-2' })
+        t.equal(code, EXIT.done, `killed at call ${call}: ${log.slice(-2000)}`)
+        const found = contents(world)
+        t.strictSame(found, { shards: to, ids: POINTS, twice: 0, wrong: [] }, `at call ${call}`)
+      }
+    },
+  )
+}
+
+t.test('a transfer that fails ends the resharding, which is started again', async (t) => {
+  const world = await shardsWorld(t, { nodes: 3, shards: 2 })
+  fill(world)
+  let failures = 1
+  world.engine.transferOutcome = () => (failures-- > 0 ? 'fail' : 'complete')
+  const { code, log } = await world.run(numbers(3))
+  t.equal(code, EXIT.done, log.slice(-2000))
+  t.match(log, /WARNING docs\/0: copying points to shard 2, .* failed failures=1/)
+  t.strictSame(contents(world), { shards: 3, ids: POINTS, twice: 0, wrong: [] })
+})
+
+t.test('points that were not copied are found before reads use the new shard', async (t) => {
+  const world = await shardsWorld(t, { nodes: 3, shards: 2, factor: 1 })
+  fill(world)
+  const collection = world.engine.find('docs')
+  const { code } = await world.run(numbers(3), {
+    onSleep() {
+      world.finishTransfers()
+      for (const key of Object.keys(collection?.copies ?? {})) {
+        if (key.startsWith('2/') && collection?.copies !== undefined) collection.copies[key] = []
+      }
+    },
+  })
+  t.equal(code, EXIT.failed)
+  const progress = await world.progress()
+  t.match(progress, { state: 'Failed', reason: 'ReshardingFailed' })
+  t.match(progress?.message, /^docs is not resharded, because 0 points were copied instead of /)
+  t.strictSame(contents(world), { shards: 2, ids: POINTS, twice: 0, wrong: [] })
+})

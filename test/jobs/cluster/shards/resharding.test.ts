@@ -1,0 +1,278 @@
+/** The steps of a resharding, planned on views. */
+import t from 'tap'
+import type { ReshardingRecord } from '../../../../crds/contract/shards-job.ts'
+import { planShards } from '../../../../jobs/cluster/shards/plan.ts'
+import { currentResharding } from '../../../../jobs/cluster/shards/resharding.ts'
+import { planAll } from '../../../../jobs/cluster/shards/simulate.ts'
+import type {
+  ClusterView,
+  CollectionView,
+  DesiredShards,
+  ReplicaView,
+} from '../../../../jobs/cluster/shards/view.ts'
+import { DESIRED } from './model.ts'
+
+const OWNER = '0123456789abcdef'
+const UUID = '01234567-89ab-cdef-0000-000000000001'
+const FOREIGN = 'ffffffff-89ab-cdef-0000-000000000001'
+
+const active = (...peers: number[]): ReplicaView[] =>
+  peers.map((peer) => ({ peer, state: 'Active' }))
+
+function viewOf(collection: Partial<CollectionView>, nodes = 3): ClusterView {
+  return {
+    nodes,
+    peers: Array.from({ length: nodes }, (_, ordinal) => ({
+      ...{ id: ordinal + 1, ordinal, isMember: true, freeBytes: 10_000 },
+    })),
+    collections: [{ name: 'docs', factor: 1, shards: [], ...collection }],
+    transfers: [],
+  }
+}
+
+function desired(shards: number, current?: Partial<ReshardingRecord>): DesiredShards {
+  const numbers = [{ collection: 'docs', shards }]
+  return {
+    ...DESIRED,
+    resharding: {
+      ...{ owner: OWNER, numbers, mayStart: true },
+      ...(current !== undefined && { current: { ...RECORD, ...current } }),
+    },
+  }
+}
+
+const RECORD: ReshardingRecord = {
+  ...{ collection: 'docs', uuid: UUID, direction: 'up', shard: 2, peer: 3 },
+  ...{ stage: 'migrate', done: [] },
+}
+const TWO = [
+  { id: 0, bytes: 300, replicas: active(1) },
+  { id: 1, bytes: 300, replicas: active(2) },
+]
+const up = { uuid: UUID, direction: 'up' as const, shard: 2, peer: 3 }
+const added = (state: ReplicaView['state'], ...others: ReplicaView[]) => ({
+  ...{ id: 2, bytes: 200, replicas: [{ peer: 3, state }, ...others] },
+})
+const stepOf = (view: ClusterView, goal: DesiredShards) => {
+  const plan = planShards(view, goal)
+  return plan.is === 'step' ? plan.step : plan
+}
+
+t.test('each number of shards is reached, in the order that loses no point', async (t) => {
+  for (const factor of [1, 2]) {
+    for (const [from, to] of [
+      [1, 3],
+      [2, 6],
+      [6, 3],
+      [3, 1],
+    ] as const) {
+      const shards = Array.from({ length: from }, (_, id) => ({
+        ...{ id, bytes: 100 },
+        replicas: active(...[id % 3, (id + 1) % 3].slice(0, factor).map((peer) => peer + 1)),
+      }))
+      const { steps, end } = planAll(viewOf({ shards, factor }), desired(to))
+      const title = `${from} -> ${to}, factor ${factor}`
+      t.strictSame(end, { is: 'done' }, title)
+      const order = steps.map(({ step }) => step.do)
+      const changes = order.filter((step) => step === 'startResharding').length
+      t.equal(changes, Math.abs(to - from), `${title}: one shard at a time`)
+      let holders = 0
+      let cleaned = 0
+      for (const { step } of steps) {
+        if (step.do === 'startResharding') {
+          holders = step.direction === 'up' ? step.shard * factor : 0
+          cleaned = 0
+        }
+        if (step.do === 'cleanReplica') cleaned += 1
+        if (step.do === 'commitWrite') t.equal(cleaned, holders, `${title}: every holder is clean`)
+      }
+      const stages = order.filter((step) => !['replicate', 'drop'].includes(step))
+      const once = stages.filter((step, index) => step !== stages[index - 1])
+      t.strictSame(
+        once,
+        Array.from({ length: changes }, () => [
+          ...['startResharding', 'streamPoints', 'finishMigration', 'commitRead'],
+          ...(to > from ? ['cleanReplica'] : []),
+          ...['commitWrite', 'finishResharding', 'checkReplica'],
+        ]).flat(),
+        title,
+      )
+    }
+  }
+})
+
+t.test(
+  'a new shard is added on the node with the least data, and copied from each other one',
+  async (t) => {
+    const start = { do: 'startResharding', collection: 'docs', direction: 'up', shard: 2, peer: 3 }
+    t.strictSame(stepOf(viewOf({ shards: TWO }), desired(3)), start)
+    const view = viewOf({ shards: [...TWO, added('Resharding')], resharding: up })
+    const copy = { do: 'streamPoints', collection: 'docs', toShard: 2, to: 3 }
+    t.match(stepOf(view, desired(3, {})), { ...copy, shard: 0, from: 1 })
+    t.match(stepOf(view, desired(3, { done: ['0/3'] })), { ...copy, shard: 1, from: 2 })
+    t.match(stepOf(view, desired(3, { done: ['0/3', '1/3'] })), {
+      do: 'finishMigration',
+      shard: 2,
+      peer: 3,
+    })
+    const busy = {
+      ...view,
+      transfers: [{ collection: 'docs', shard: 0, from: 1, to: 3, toShard: 2 }],
+    }
+    t.match(stepOf(busy, desired(3, { done: ['1/3'] })), { is: 'waiting' })
+  },
+)
+
+t.test(
+  'a shard that another client calls Active before all points are copied is aborted',
+  async (t) => {
+    const view = viewOf({ shards: [...TWO, added('Active')], resharding: up })
+    t.match(stepOf(view, desired(3, { done: ['0/3'] })), { do: 'abortResharding' })
+    t.match(stepOf(view, desired(3, { done: ['0/3', '1/3'] })), { do: 'commitRead' })
+    t.match(stepOf(viewOf({ shards: TWO, resharding: up }), desired(3, {})), {
+      do: 'abortResharding',
+    })
+  },
+)
+
+t.test('a new shard gets its replicas before reads use it', async (t) => {
+  const shards = [
+    { id: 0, bytes: 300, replicas: active(1, 2) },
+    { id: 1, bytes: 300, replicas: active(2, 1) },
+  ]
+  const done = ['0/3', '1/3']
+  const one = viewOf({ shards: [...shards, added('Active')], resharding: up, factor: 2 })
+  t.match(stepOf(one, desired(3, { done })), { do: 'replicate', shard: 2, from: 3 })
+  const two = viewOf({
+    ...{ shards: [...shards, added('Active', ...active(1))], resharding: up, factor: 2 },
+  })
+  t.match(stepOf(two, desired(3, { done })), { do: 'commitRead' })
+})
+
+t.test(
+  'it is aborted when the number is set back, as long as reads use the former shards',
+  async (t) => {
+    const view = viewOf({ shards: [...TWO, added('Resharding')], resharding: up })
+    t.match(stepOf(view, desired(2, {})), { do: 'abortResharding' })
+    t.match(stepOf(view, desired(4, {})), { do: 'streamPoints' })
+    const committed = viewOf({ shards: [...TWO, added('Active')], resharding: up })
+    t.match(stepOf(committed, desired(2, { stage: 'commit', done: ['read'] })), {
+      do: 'cleanReplica',
+    })
+    const down = { uuid: UUID, direction: 'down' as const, shard: 1, peer: 2 }
+    const removing = viewOf({ shards: TWO, resharding: down })
+    const record = { direction: 'down' as const, shard: 1, peer: 2 }
+    t.match(stepOf(removing, desired(2, record)), { do: 'abortResharding' })
+    t.match(stepOf(removing, desired(1, record)), {
+      do: 'streamPoints',
+      shard: 1,
+      toShard: 0,
+      to: 1,
+    })
+  },
+)
+
+t.test('what was committed is completed, from any record', async (t) => {
+  const view = viewOf({ shards: [...TWO, added('Active')], resharding: up })
+  const after = (...done: string[]) => stepOf(view, desired(3, { stage: 'commit', done }))
+  t.match(after(), { do: 'commitRead' })
+  t.match(after('read'), { do: 'cleanReplica', shard: 0, peer: 1, target: 2 })
+  t.match(after('read', '0/1'), { do: 'cleanReplica', shard: 1, peer: 2, target: 2 })
+  t.match(after('read', '0/1', '1/2'), { do: 'commitWrite' })
+  t.match(after('read', '0/1', '1/2', 'write'), { do: 'finishResharding' })
+  const finished = viewOf({ shards: [...TWO, added('Active')] })
+  const end = desired(3, { stage: 'commit', done: ['read', 'write'] })
+  t.match(stepOf(finished, end), { do: 'checkReplica', shard: 0, peer: 1 })
+  const checked = desired(3, { stage: 'check', done: ['0/1', '1/2', '2/3'] })
+  t.strictSame(stepOf(finished, checked), { is: 'done' })
+  t.equal(currentResharding(finished, checked), undefined)
+})
+
+t.test(
+  'nothing is cleaned or written to the new shards alone while a node does not answer',
+  async (t) => {
+    const view = viewOf({ shards: [...TWO, added('Active')], resharding: up }, 4)
+    view.peers = view.peers.map((peer) => (peer.id === 4 ? { ...peer, isMember: false } : peer))
+    for (const done of [['read'], ['read', '0/1', '1/2']]) {
+      const plan = stepOf(view, { ...desired(3, { stage: 'commit', done }), nodes: 4 })
+      t.match(plan, { is: 'waiting', message: 'node 3 does not answer' })
+    }
+    const lost = { ...desired(3, { stage: 'commit', done: ['read'] }), nodes: 4, lost: [4] }
+    t.match(
+      stepOf(view, lost),
+      { do: 'cleanReplica' },
+      'its data is lost: it joins as another peer',
+    )
+  },
+)
+
+t.test('a peer that drives a resharding is not removed, although it is lost', async (t) => {
+  const shards = [
+    { id: 0, bytes: 300, replicas: active(1) },
+    { id: 1, bytes: 300, replicas: active(2) },
+    { id: 2, bytes: 200, replicas: active(1) },
+  ]
+  const view = viewOf({ shards, resharding: up })
+  view.peers = view.peers.map((peer) => (peer.id === 3 ? { ...peer, isMember: false } : peer))
+  const done = ['read', '0/1', '1/2']
+  const plan = stepOf(view, { ...desired(3, { stage: 'commit', done }), lost: [3] })
+  t.match(plan, { do: 'commitWrite' })
+  const ended = { ...view, collections: [{ name: 'docs', factor: 1, shards }] }
+  t.match(stepOf(ended, { ...DESIRED, lost: [3] }), { do: 'removePeer', peer: 3 })
+})
+
+t.test(
+  'one of ours without a record is aborted, that of another client is left alone',
+  async (t) => {
+    const view = viewOf({ shards: [...TWO, added('Resharding')], resharding: up })
+    t.match(stepOf(view, desired(3)), { do: 'abortResharding' })
+    const foreign = viewOf({
+      ...{ shards: [...TWO, added('Resharding')], resharding: { ...up, uuid: FOREIGN } },
+    })
+    for (const goal of [desired(3), desired(2), DESIRED]) {
+      t.match(stepOf(foreign, goal), {
+        ...{ is: 'waiting', purpose: 'agreement' },
+        message: 'docs is being resharded by another client, which has to complete or abort that',
+      })
+    }
+  },
+)
+
+t.test('what the engine has aborted is forgotten and started again', async (t) => {
+  const view = viewOf({ shards: TWO })
+  t.equal(currentResharding(view, desired(3, {})), undefined)
+  t.equal(currentResharding(view, desired(3, { stage: 'unknown' })), undefined)
+  t.match(stepOf(view, desired(3, {})), { do: 'startResharding' })
+  const gone = { ...view, collections: [] }
+  t.equal(currentResharding(gone, desired(3, { stage: 'check' })), undefined)
+})
+
+t.test('nothing is started without space, and the node is named with its numbers', async (t) => {
+  const view = viewOf({ shards: TWO })
+  view.peers = view.peers.map((peer) => ({ ...peer, freeBytes: 100 }))
+  t.strictSame(stepOf(view, desired(3)), {
+    ...{ is: 'refused', reason: 'NoCapacity' },
+    message:
+      'another number of shards of docs needs about 200 bytes on node 0, which has 100 free: enlarge the volumes or delete data',
+  })
+  t.match(stepOf(view, desired(1)), { reason: 'NoCapacity', message: /about 300 bytes on node 0/ })
+})
+
+t.test('nothing is started while a replica is not Active, or without the right to', async (t) => {
+  const dead: ReplicaView[] = [{ peer: 2, state: 'Dead' }]
+  const [first = { id: 0, bytes: 1, replicas: [] }] = TWO
+  const view = viewOf({ shards: [first, { id: 1, bytes: 300, replicas: [...active(1), ...dead] }] })
+  const unrepaired = { ...desired(3), repair: false }
+  t.match(stepOf(view, unrepaired), {
+    is: 'waiting',
+    message: 'not every replica of docs/1 is Active',
+  })
+  const { resharding, ...rest } = desired(3)
+  const continued = {
+    ...rest,
+    ...(resharding && { resharding: { ...resharding, mayStart: false } }),
+  }
+  t.strictSame(stepOf(viewOf({ shards: TWO }), continued), { is: 'done' })
+  const keyed = viewOf({ shards: [{ ...first, key: 'a' }] })
+  t.match(stepOf(keyed, desired(3)), { is: 'refused', reason: 'ReshardingUnsupported' })
+})

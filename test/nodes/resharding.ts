@@ -1,0 +1,229 @@
+/**
+ * `npm run test:nodes:resharding -- --rounds N [--seed S] [--minutes M]`: a collection on real engines gets
+ * 2 -> 6 -> 3 shards from `cluster shards`, under one writer and one reader and random kills. Afterwards each
+ * acknowledged point is in exactly one shard, and the replicas of each shard are equal, whole points on every
+ * node; no point of another shard is left on any of them.
+ */
+import { randomInt } from 'node:crypto'
+import { inspect, parseArgs } from 'node:util'
+import { Dice } from '../faults/machine/dice.ts'
+import { ask, pathOf } from '../hard/ask.ts'
+import { Ledger } from '../hard/ledger.ts'
+import { compare, comparisons, textOf } from '../hard/oracle.ts'
+import { readReplicas, unsettled } from '../hard/replicas.ts'
+import { engineBin } from '../hard/seed.ts'
+import { KEYED, PLAIN, Traffic } from '../hard/traffic.ts'
+import { ShardJobs } from './job.ts'
+import { Strikes } from './strikes.ts'
+import { missingReplicas, Watch } from './watch.ts'
+import { NodesWorld } from './world.ts'
+
+const { values } = parseArgs({
+  options: {
+    rounds: { type: 'string', default: '1' },
+    /** The first seed; default: a random one. */
+    seed: { type: 'string' },
+    /** No further round is started after this time. */
+    minutes: { type: 'string' },
+    /** Without kills. */
+    calm: { type: 'boolean', default: false },
+  },
+})
+
+const FIRST_SHARDS = 2
+const STAGES = [6, 3]
+const WORK_MS = 600_000
+const START_MS = 60_000
+const WHOLE_MS = 120_000
+const READ_MS = 30_000
+const MAX_PRINTED = 6
+
+interface Plan {
+  seed: number
+  nodes: number
+  factor: number
+  points: number
+  strikeMs: number
+}
+
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(130))
+const print = (line: string) => process.stdout.write(`${line}\n`)
+const bin = engineBin()
+if (bin === undefined) {
+  print('no engine: ENGINE_BIN names none, and none is in the cache')
+  process.exit(2)
+}
+const until = Date.now() + Number(values.minutes ?? 'Infinity') * 60_000
+const first = Number(values.seed ?? randomInt(1, 2 ** 31))
+const octet = randomInt(20, 220)
+const failed: number[] = []
+let rounds = 0
+print(`engine: ${bin}; seeds from ${first}`)
+for (let index = 0; index < Number(values.rounds) && Date.now() < until; index += 1) {
+  const plan = draw(first + index)
+  rounds += 1
+  try {
+    const findings = await runRound(plan)
+    for (const finding of findings) print(`  ! ${finding}`)
+    if (findings.length > 0) failed.push(plan.seed)
+  } catch (error) {
+    print(`seed ${plan.seed}: the round itself failed: ${inspect(error)}`)
+    failed.push(plan.seed)
+  }
+}
+print(
+  `${rounds} rounds, ${failed.length} failed${failed.map((seed) => ` --seed ${seed}`).join('')}`,
+)
+process.exit(failed.length === 0 ? 0 : 1)
+
+function draw(seed: number): Plan {
+  const dice = new Dice(seed)
+  return {
+    seed,
+    nodes: dice.between(3, 4),
+    factor: dice.between(1, 2),
+    points: dice.between(1_000, 4_000),
+    strikeMs: dice.between(3_000, 15_000),
+  }
+}
+
+async function runRound(plan: Plan): Promise<string[]> {
+  const world = await NodesWorld.start({ bin: bin ?? '', octet, nodes: plan.nodes, hasGuard: true })
+  const watch = new Watch(world)
+  const ledger = new Ledger()
+  const traffic = new Traffic({
+    ledger,
+    dice: new Dice(plan.seed + 1),
+    urls: () => world.service(),
+    replicas: plan.factor,
+    shards: FIRST_SHARDS,
+    retryMs: READ_MS,
+  })
+  const jobs = new ShardJobs(world)
+  const strikes = new Strikes({ world, jobs, watch }, new Dice(plan.seed + 2), plan.strikeMs)
+  const findings: string[] = []
+  const begun = Date.now()
+  let compared = 0
+  let processes = 0
+  const lines: string[] = []
+  try {
+    const isFormed = async () => (await watch.peerIds()).size === plan.nodes
+    if (!(await met(isFormed, START_MS))) throw new Error('the nodes do not start')
+    world.recordFormation(plan.nodes)
+    await traffic.fill(plan.points)
+    traffic.start()
+    for (const shards of STAGES) {
+      const started = Date.now()
+      if (!values.calm) strikes.start()
+      const resharding = { numbers: [{ collection: PLAIN, shards }], mayStart: true }
+      const work = { nodes: plan.nodes, lost: [], zones: {}, balance: true, resharding }
+      const ended = await jobs.until(work, WORK_MS)
+      await strikes.stop()
+      processes += ended.processes
+      lines.push(
+        `-> ${shards} shards: ${Math.round((Date.now() - started) / 1000)} s, ${ended.state ?? 'no end'} ${ended.reason} ${ended.message}, ${ended.processes} processes`,
+      )
+      if (ended.state !== 'Done') findings.push(`no end in time: ${ended.reason} ${ended.message}`)
+      await traffic.stop()
+      let why: string | undefined = 'not looked at'
+      const isWhole = async () => {
+        why = await defect(world, shards, plan.factor)
+        return why === undefined
+      }
+      if (!(await met(isWhole, WHOLE_MS))) findings.push(`with ${shards} shards: ${why}`)
+      for (const collection of [PLAIN, KEYED]) {
+        const replicas = await readReplicas(world.urls(), collection)
+        compared += comparisons(replicas)
+        const now = ledger.now()
+        const found = compare({ ledger, collection, from: now, to: now }, replicas).filter(
+          ({ kind, id, key }) =>
+            kind !== 'replicas differ' ||
+            !ledger.isUncertain({ collection, id, ...(key !== undefined && { key }) }),
+        )
+        if (found.length > 0) {
+          findings.push(`${collection} with ${shards} shards: ${found.length} findings`)
+          findings.push(...found.slice(0, MAX_PRINTED).map((finding) => `  ${textOf(finding)}`))
+        }
+      }
+      // A loaded node answers 408.
+      let others: string[] = ['the points of other shards could not be counted']
+      const isCounted = async () => {
+        others = await strays(world, shards)
+        return true
+      }
+      await met(isCounted, WHOLE_MS)
+      findings.push(...others)
+      traffic.start()
+    }
+  } finally {
+    await Promise.all([strikes.stop(), traffic.stop()])
+    await watch.stop()
+    findings.push(
+      ...watch.findings.filter((finding) => plan.factor > 1 || !/no Active/.test(finding)),
+    )
+    findings.push(...traffic.unserved.slice(0, MAX_PRINTED).map((one) => `never read: ${one}`))
+    const keepsFolder = findings.length > 0 && process.env['NODES_KEEP'] === '1'
+    if (keepsFolder) print(`kept: ${world.folder}`)
+    await world.close({ keepsFolder })
+  }
+  const { reads, writes } = traffic
+  print(
+    `seed ${plan.seed}: ${findings.length === 0 ? 'ok' : 'FAILED'}, ${Math.round((Date.now() - begun) / 1000)} s, ${plan.nodes} nodes, factor ${plan.factor}, ${compared} points compared, ${writes.good}/${writes.failed} writes, ${reads.good}/${reads.failed}/${reads.wrong} reads, ${traffic.unserved.length} never served, ${processes} processes, hung ${watch.hung}; ${[...strikes.struck].map(([what, times]) => `${times} ${what}`).join(', ')}`,
+  )
+  for (const line of lines) print(`  ${line}`)
+  return findings
+}
+
+/** Why the collection is not as it should be; undefined once it is. */
+async function defect(
+  world: NodesWorld,
+  shards: number,
+  factor: number,
+): Promise<string | undefined> {
+  const unready = world.ordinals().filter((ordinal) => !world.isReady(ordinal))
+  if (unready.length > 0) return `not ready: node ${unready.join(', ')}`
+  for (const collection of [PLAIN, KEYED]) {
+    const view = await unsettled(world.urls(), collection)
+    if (view !== undefined) return `${collection}: ${view}`
+  }
+  const [url = ''] = world.urls()
+  const info = (await ask(url, 'GET', pathOf(PLAIN))) as {
+    config: { params: { shard_number: number } }
+  }
+  const { shard_number: number } = info.config.params
+  if (number !== shards) return `${number} shards instead of ${shards}`
+  return (await missingReplicas(url, factor)).find((text) => text.startsWith(PLAIN))
+}
+
+/** By the engine's own hash ring: points of a replica that belong to other shards. */
+async function strays(world: NodesWorld, shards: number): Promise<string[]> {
+  const found: string[] = []
+  for (const url of world.urls()) {
+    const view = (await ask(url, 'GET', `${pathOf(PLAIN)}/cluster`)) as {
+      local_shards: { shard_id: number }[]
+    }
+    for (const { shard_id: shard } of view.local_shards) {
+      for (let other = 0; other < shards; other += 1) {
+        if (other === shard) continue
+        const path = `${pathOf(PLAIN)}/shards/${shard}/points/count`
+        const body = { exact: true, hash_ring_filter: { expected_shard_id: other } }
+        const { count } = (await ask(url, 'POST', path, body)) as { count: number }
+        if (count > 0) found.push(`${count} points of shard ${other} in shard ${shard} at ${url}`)
+      }
+    }
+  }
+  return found
+}
+
+async function met(isMet: () => Promise<boolean>, ms: number): Promise<boolean> {
+  const end = Date.now() + ms
+  for (;;) {
+    try {
+      if (await isMet()) return true
+    } catch {
+      // A node that does not answer yet.
+    }
+    if (Date.now() > end) return false
+    await new Promise((resolve) => setTimeout(resolve, 500))
+  }
+}
