@@ -69,6 +69,13 @@ function storageClassName(note: string) {
   )
 }
 
+const volumeAttributesClassName = Type.Optional(
+  ObjectName({
+    description:
+      'VolumeAttributesClass of the volume. Can be changed if the storage driver modifies volumes; the pods keep running.',
+  }),
+)
+
 export const persistence = Type.Object(
   {
     size: Quantity({
@@ -77,6 +84,7 @@ export const persistence = Type.Object(
         'Size of each data volume. Can be raised if the StorageClass allows expansion; the pods keep running.',
     }),
     storageClassName: storageClassName('Immutable.'),
+    volumeAttributesClassName,
     accessModes: Type.Array(
       Enum(['ReadWriteOnce', 'ReadWriteOncePod', 'ReadWriteMany', 'ReadOnlyMany']),
       {
@@ -134,6 +142,7 @@ export const snapshotPersistence = Type.Object(
       description: 'Size of each snapshot volume. Can be raised like persistence.size.',
     }),
     storageClassName: storageClassName('Fixed when the cluster is created.'),
+    volumeAttributesClassName,
   },
   { default: {}, description: 'Snapshot volume of each pod.' },
 )

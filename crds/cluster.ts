@@ -63,6 +63,12 @@ const spec = Type.Object(
     snapshotPersistence,
     cluster,
     shards,
+    resharding: Type.Optional(
+      Type.Boolean({
+        description:
+          'Whether spec.shardNumber of the VecCollections of this cluster may be changed: their points are then moved while they are served. Not available in this release: true is refused.',
+      }),
+    ),
     healing,
     update,
     service,
@@ -164,6 +170,12 @@ export const NodeStatus = Type.Object({
 })
 export type NodeStatus = Static<typeof NodeStatus>
 
+export const ReplacedPeer = Type.Object({
+  ordinal: Type.Integer({ description: 'Number of the pod.' }),
+  peer: Type.Integer({ format: 'int64', description: 'Id of the peer in the consensus.' }),
+})
+export type ReplacedPeer = Static<typeof ReplacedPeer>
+
 const status = Type.Object({
   phase: Type.Optional(
     Enum(['Pending', 'Upgrading', 'Draining', 'Running', 'Hibernated'], {
@@ -202,6 +214,13 @@ const status = Type.Object({
       description: 'The nodes as last observed while all of them were members of the cluster.',
     }),
   ),
+  replacedPeers: Type.Optional(
+    Type.Array(ReplacedPeer, {
+      maxItems: 1000,
+      description:
+        'Peers that the annotation vec-operator.dev/replace gave up. It has no effect on later peers of the same nodes.',
+    }),
+  ),
   balancedNodes: Type.Optional(
     Type.Integer({ description: 'Number of nodes over which the shards were balanced last.' }),
   ),
@@ -225,6 +244,21 @@ const status = Type.Object({
           Type.Integer({ format: 'int64', description: 'Current throughput.' }),
         ),
         secondsLeft: Type.Optional(Type.Integer({ description: 'Estimated time left.' })),
+        resharding: Type.Optional(
+          Type.Object(
+            {
+              collection: Type.String({ description: 'Name of the collection in the engine.' }),
+              direction: Enum(['up', 'down'], {
+                description: 'Whether a shard is added or removed.',
+              }),
+              shard: Type.Integer({ description: 'The shard that is added or removed.' }),
+              stage: Enum(['unknown', 'migrate', 'commit', 'check'], {
+                description: 'It can be aborted in migrate only, by setting spec.shardNumber back.',
+              }),
+            },
+            { description: 'The change of the number of shards that is in progress.' },
+          ),
+        ),
       },
       { description: 'Replicas of shards, and the work on them.' },
     ),

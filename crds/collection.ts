@@ -117,7 +117,10 @@ const spec = Type.Object(
     vectors: Type.Optional(vectors),
     sparseVectors: Type.Optional(sparseVectors),
     shardNumber: Type.Optional(
-      Count({ description: `Default: from the number of nodes. ${IMMUTABLE_NOTE}` }),
+      Count({
+        description:
+          'Default: from the number of nodes. Fixed when the collection is created, unless the cluster has spec.resharding: a difference gives phase Degraded.',
+      }),
     ),
     shardingMethod: Enum(['auto', 'custom'], {
       default: 'auto',

@@ -26,6 +26,7 @@ export const SHARD_WORK_REASONS = {
   repair: 'Repairing',
   'scale-in': 'Draining',
   update: 'Updating',
+  resharding: 'Resharding',
   balance: 'Balancing',
 } as const
 

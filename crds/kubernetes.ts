@@ -1,7 +1,12 @@
-/** The built-in Kubernetes objects: only the fields that are read; other fields are accepted. Also reads the holder of a Lease. */
+/**
+ * The built-in Kubernetes objects: only the fields that are read; other fields are accepted. Also reads
+ * the holder of a Lease, and what a StatefulSet says about its volumes and its update, and a pod about itself.
+ */
 import { Type, type Static } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { Condition, NamespaceName, ObjectName, OwnerReference, Uid } from './schema.ts'
+import type { PlannedVolume } from './contract/job.ts'
+import { REVISION_LABEL } from './contract/names.ts'
 
 const optionalStrings = Type.Optional(Type.Record(Type.String(), Type.String()))
 
@@ -77,6 +82,7 @@ export const StatefulSet = Type.Object({
           metadata: Type.Object({ name: Type.String() }),
           spec: Type.Object({
             storageClassName: Type.Optional(Type.String()),
+            volumeAttributesClassName: Type.Optional(Type.String()),
             resources: Type.Optional(
               Type.Object({
                 requests: Type.Optional(Type.Object({ storage: Type.Optional(Type.String()) })),
@@ -172,6 +178,7 @@ export const Lease = Type.Object({
     Type.Object({
       holderIdentity: Type.Optional(Type.String()),
       acquireTime: Type.Optional(Type.String()),
+      renewTime: Type.Optional(Type.String()),
     }),
   ),
 })
@@ -229,4 +236,64 @@ export function parseHolderIdentity(identity: string | undefined): LeaseHolder |
 
 export function formatHolderIdentity({ kind, namespace, name, uid }: LeaseHolder): string {
   return [kind, namespace, name, uid].join('/')
+}
+
+export type ClaimTemplate = NonNullable<StatefulSet['spec']['volumeClaimTemplates']>[number]
+
+/** The claim template of the volumes of a field of the spec, as the engine's chart names it. */
+export function claimTemplate(
+  { spec }: Pick<StatefulSet, 'spec'>,
+  field: PlannedVolume['field'],
+): ClaimTemplate | undefined {
+  return spec.volumeClaimTemplates?.find(({ metadata: { name } }) =>
+    field === 'persistence' ? name.endsWith('storage') : name.includes('snapshots'),
+  )
+}
+
+export function templateSize(template: ClaimTemplate | undefined): string | undefined {
+  return template?.spec.resources?.requests?.storage
+}
+
+/** Pods with a lower ordinal keep their template during an update. */
+export function partitionOf({ spec }: Pick<StatefulSet, 'spec'>): number {
+  return spec.updateStrategy?.rollingUpdate?.partition ?? 0
+}
+
+/** The pods have had two templates, and not all of them are known to have the newest one yet. */
+export function hasTwoRevisions({ status }: Pick<StatefulSet, 'status'>): boolean {
+  return status?.currentRevision !== status?.updateRevision
+}
+
+/**
+ * Fewer pods have the newest template than exist. If an update was taken back before its end, both revisions
+ * are the former one and only this count shows the pods that are left. A pod that terminates is not in it
+ * either: the labels of the pods distinguish them.
+ */
+export function mayHaveOutdatedPods({ status }: Pick<StatefulSet, 'status'>): boolean {
+  return (status?.updatedReplicas ?? 0) < (status?.replicas ?? 0)
+}
+
+/** Some pods may not have the newest template. */
+export function mayBeUpdating(set: Pick<StatefulSet, 'status'>): boolean {
+  return hasTwoRevisions(set) || mayHaveOutdatedPods(set)
+}
+
+/** The pod has another template than the newest one. */
+export function isOutdated(
+  { metadata }: Pick<Pod, 'metadata'>,
+  { status }: Pick<StatefulSet, 'status'>,
+): boolean {
+  const revision = metadata.labels?.[REVISION_LABEL]
+  return revision !== undefined && revision !== status?.updateRevision
+}
+
+export function isReady({ status }: Pick<Pod, 'status'>): boolean {
+  return (status?.conditions ?? []).some(
+    (condition) => condition.type === 'Ready' && condition.status === 'True',
+  )
+}
+
+/** The pod exists, is ready and is not about to stop. */
+export function isStable(pod: Pod | undefined): boolean {
+  return pod !== undefined && pod.metadata.deletionTimestamp === undefined && isReady(pod)
 }

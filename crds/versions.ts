@@ -39,15 +39,20 @@ export function compareMinors(from: string, to: string): number {
 }
 
 /**
- * The latest patch of each minor version between two versions. Undefined if one of them is not known,
- * or if the major versions differ.
+ * One version of each minor version between two versions: that of `chosen`, else the latest known patch.
+ * Undefined if there is neither, or if the major versions differ.
  */
-export function versionsBetween(from: string, to: string): string[] | undefined {
+export function versionsBetween(
+  from: string,
+  to: string,
+  chosen: readonly string[] = [],
+): string[] | undefined {
   const [{ major, minor }, end] = [parseVersion(from), parseVersion(to)]
   if (end.major !== major) return undefined
   const versions: string[] = []
   for (let next = minor + 1; next < end.minor; next += 1) {
-    const found = LATEST_PATCHES.find((known) => compareMinors(known, `${major}.${next}.0`) === 0)
+    const isOfMinor = (one: string) => compareMinors(one, `${major}.${next}.0`) === 0
+    const found = chosen.find(isOfMinor) ?? LATEST_PATCHES.find(isOfMinor)
     if (found === undefined) return undefined
     versions.push(found)
   }

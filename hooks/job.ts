@@ -168,7 +168,7 @@ function isEmpty(map: object | undefined): boolean {
 
 function environment(
   { plan, largeField }: JobOptions,
-  { logLevel, logFormat }: Settings,
+  { logLevel, logFormat, clusterDomain }: Settings,
   { env: extra = [] }: JobPod,
 ) {
   const field = (name: string, fieldPath: string) => ({
@@ -180,6 +180,7 @@ function environment(
     field(JOB_ENV.podUid, 'metadata.uid'),
     // The older of the two labels: Kubernetes 1.26 has no other, and newer versions still set it.
     field(JOB_ENV.jobUid, "metadata.labels['controller-uid']"),
+    { name: JOB_ENV.clusterDomain, value: clusterDomain },
     // Streamed data passes through young space and malloc: with both limited, memory does not grow
     // with the data.
     { name: 'NODE_OPTIONS', value: '--use-system-ca --max-semi-space-size=1' },

@@ -7,7 +7,11 @@
  * and the holder is placed behind the waiters (lease-queue.ts).
  */
 import { KubernetesError } from '../crds/contract/errors.ts'
-import { LEASE_DURATION_SECONDS, LEASE_MARGIN_SECONDS } from '../crds/contract/limits.ts'
+import {
+  LEASE_DURATION_SECONDS,
+  LEASE_MARGIN_SECONDS,
+  REQUEUE_SOON_SECONDS,
+} from '../crds/contract/limits.ts'
 import { ANNOTATIONS, API_VERSION, LABELS, leaseName, MANAGED_BY } from '../crds/contract/names.ts'
 import {
   formatHolderIdentity,
@@ -28,6 +32,7 @@ import {
   requeued,
   waitersWithout,
 } from './lease-queue.ts'
+import { RetryLater } from './protocol.ts'
 
 export type LeaseKind = 'write' | 'backup'
 
@@ -56,7 +61,8 @@ export interface ObservedLease {
 }
 
 export interface LeaseWrite {
-  action: 'take' | 'drop'
+  /** A `renew` that fails fails the sync: the Job that it precedes must not be created. */
+  action: 'take' | 'drop' | 'renew'
   lease: Lease
 }
 
@@ -66,8 +72,11 @@ interface LeasedCluster {
 }
 
 export type Claim =
-  /** All of them are held, and for long enough to create a Job. */
-  | { state: 'held' }
+  /**
+   * All of them are held, and for long enough to create a Job. The writes come first: they invalidate
+   * what an earlier sync of the claimant, whose answer timed out, has decided and not yet written.
+   */
+  | { state: 'held'; writes: LeaseWrite[] }
   /** Nothing blocks the claim. The next sync observes what is written now. */
   | { state: 'taking'; writes: LeaseWrite[] }
   /** Another resource holds one of them; Leases held without a Job are released. */
@@ -153,7 +162,9 @@ export function claim(
     }
   }
   const missing = observed.filter((candidate) => !isSafelyHeld(candidate, claimant, context))
-  if (missing.length === 0) return { state: 'held' }
+  if (missing.length === 0) {
+    return { state: 'held', writes: observed.flatMap(({ lease }) => renewal(lease, now)) }
+  }
   const queueLease = findQueueLease(observed)
   const otherHolder = otherWaiter(queueLease, claimant, now)
   if (otherHolder !== undefined && isHoldExpired(queueLease, claimant, context)) {
@@ -242,6 +253,13 @@ function firstRunOf({ metadata }: Lease): number {
   return Number.isInteger(run) ? run : 0
 }
 
+/** The same hold under a new resourceVersion. */
+function renewal(lease: Lease | undefined, now: Date): LeaseWrite[] {
+  if (lease === undefined) return []
+  const spec = { ...lease.spec, renewTime: microTime(now) }
+  return [{ action: 'renew', lease: { ...lease, spec } }]
+}
+
 /**
  * Applies the writes in order and stops at the first that fails; the next sync observes the result.
  */
@@ -250,8 +268,10 @@ export async function writeLeases(
   ports: Pick<LeasePorts, 'writeLease' | 'deleteLease'>,
 ): Promise<void> {
   for (const { action, lease } of writes) {
-    const isWritten = await (action === 'take' ? ports.writeLease(lease) : ports.deleteLease(lease))
-    if (!isWritten) return
+    const isWritten = await (action === 'drop' ? ports.deleteLease(lease) : ports.writeLease(lease))
+    if (isWritten) continue
+    if (action === 'renew') throw new RetryLater(changedMessage(lease), REQUEUE_SOON_SECONDS)
+    return
   }
 }
 
@@ -366,8 +386,16 @@ function newLease(
     },
     spec: {
       holderIdentity: formatHolderIdentity(claimant),
-      // The API requires exactly six fractional digits of a second.
-      acquireTime: now.toISOString().replace('Z', '000Z'),
+      acquireTime: microTime(now),
     },
   }
+}
+
+/** The API requires exactly six fractional digits of a second. */
+function microTime(time: Date): string {
+  return time.toISOString().replace('Z', '000Z')
+}
+
+function changedMessage({ metadata: { namespace, name } }: Lease): string {
+  return `Lease ${namespace ?? ''}/${name} changed while a Job was about to start; trying again`
 }

@@ -129,6 +129,8 @@ export interface Context {
 
 /** Configuration of this installation; the same for every decision of a process. */
 export interface Settings {
+  /** DNS domain of the Kubernetes cluster, such as cluster.local. */
+  clusterDomain: string
   /** Image of the Jobs: the service's own. */
   image: string
   imagePullPolicy: 'Always' | 'IfNotPresent' | 'Never'
@@ -146,6 +148,8 @@ export interface Settings {
   logFormat: string
   /** The engine's chart: its name and repository, or a path or URL. */
   chart: { name: string; repository: string }
+  /** Versions that an update over several minor versions goes through, at most one of each minor version. */
+  stepVersions: readonly string[]
   /** Maximum number of unfinished helm Jobs. */
   maxHelmJobs: number
   /** How long a finished Job is retained for its log, in seconds. */

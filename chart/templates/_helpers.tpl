@@ -73,8 +73,13 @@ own
 {{- end -}}
 {{- end -}}
 
+{{/* Values of an earlier release, kept by --reuse-values, do not have it. */}}
+{{- define "vec-operator.clusterDomain" -}}
+{{- .Values.clusterDomain | default "cluster.local" -}}
+{{- end -}}
+
 {{- define "vec-operator.hookHost" -}}
-{{- printf "%s.%s.svc.cluster.local" (include "vec-operator.fullname" .) .Release.Namespace -}}
+{{- printf "%s.%s.svc.%s" (include "vec-operator.fullname" .) .Release.Namespace (include "vec-operator.clusterDomain" .) -}}
 {{- end -}}
 
 {{- define "vec-operator.hookUrl" -}}

@@ -38,14 +38,18 @@ export function clusterConnection({ metadata, spec }: VecCluster): Connection {
   }
 }
 
-/** URL of the client Service. */
-export function serviceUrl({ name, namespace, tls }: Connection): string {
-  return `${tls ? 'https' : 'http'}://${serviceHost(name, namespace)}:${HTTP_PORT}`
+/** URL of the client Service, in a Kubernetes cluster with this DNS domain. */
+export function serviceUrl(connection: Connection, domain: string): string {
+  return `${scheme(connection)}://${serviceHost(connection, domain)}:${HTTP_PORT}`
 }
 
 /** URL of one pod. */
-export function podUrl({ name, namespace, tls }: Connection, ordinal: number): string {
-  return `${tls ? 'https' : 'http'}://${podHost(name, namespace, ordinal)}:${HTTP_PORT}`
+export function podUrl(connection: Connection, ordinal: number, domain: string): string {
+  return `${scheme(connection)}://${podHost(connection, ordinal, domain)}:${HTTP_PORT}`
+}
+
+function scheme({ tls }: Connection): 'http' | 'https' {
+  return tls ? 'https' : 'http'
 }
 
 /** The fields of every plan: the resource to work for, and the number of the run. */

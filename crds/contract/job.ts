@@ -25,6 +25,8 @@ export const JOB_ENV = {
   podUid: 'POD_UID',
   /** Downward API: uid of the Job. */
   jobUid: 'JOB_UID',
+  /** DNS domain of the Kubernetes cluster; absent in Jobs of an earlier release. */
+  clusterDomain: 'CLUSTER_DOMAIN',
 } as const
 
 /** Exit codes of a Job's container. Any other code is a crash: the Job controller retries. */
@@ -60,10 +62,12 @@ export const AppliedRelease = Type.Object({
 })
 export type AppliedRelease = Static<typeof AppliedRelease>
 
-/** Volumes of the pods, by the section of the spec that describes them, and the size that they are to have. */
+/** Volumes of the pods, by the section of the spec that describes them, and what they are to have. */
 export const PlannedVolume = Type.Object({
   field: Enum(['persistence', 'snapshotPersistence']),
   size: Type.String(),
+  /** Name of the VolumeAttributesClass; without it the volumes keep theirs. */
+  attributesClass: Type.Optional(Type.String()),
   /** The size is larger than that of the spec, by spec.persistence.autoGrow. */
   isAutoGrown: Type.Optional(Type.Literal(true)),
 })
@@ -83,7 +87,7 @@ export const UpgradePlan = Type.Object({
   values: PassThrough(),
   /** Hash of what restarts pods, to be recorded with the release. */
   podsHash: Type.Optional(Type.String()),
-  /** Volumes that grow before helm runs if they are smaller. */
+  /** Volumes that change before helm runs if they differ. */
   volumes: Type.Optional(Type.Array(PlannedVolume)),
   /** To be recorded with the release. */
   defaultAffinity: Type.Optional(Type.Boolean()),

@@ -122,15 +122,23 @@ export const FORMATION_NODES_KEY = 'nodes'
 
 export const API_KEY_SECRET_KEY = 'api-key'
 
-/** Host name of the client Service inside the Kubernetes cluster. */
-export function serviceHost(cluster: string, namespace: string): string {
-  return `${releaseName(cluster)}.${namespace}.svc.cluster.local`
+/** DNS domain of most Kubernetes clusters. */
+export const DEFAULT_CLUSTER_DOMAIN = 'cluster.local'
+
+interface ClusterName {
+  name: string
+  namespace: string
+}
+
+/** Host name of the client Service inside the Kubernetes cluster with this DNS domain. */
+export function serviceHost({ name, namespace }: ClusterName, domain: string): string {
+  return `${releaseName(name)}.${namespace}.svc.${domain}`
 }
 
 /** Host name of one pod, by its ordinal. */
-export function podHost(cluster: string, namespace: string, ordinal: number): string {
-  const release = releaseName(cluster)
-  return `${release}-${ordinal}.${release}-headless.${namespace}.svc.cluster.local`
+export function podHost({ name, namespace }: ClusterName, ordinal: number, domain: string): string {
+  const release = releaseName(name)
+  return `${release}-${ordinal}.${release}-headless.${namespace}.svc.${domain}`
 }
 
 /** PersistentVolumeClaim of one pod, as the StatefulSet controller names it. */

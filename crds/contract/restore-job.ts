@@ -63,6 +63,8 @@ const RestoreCheckpoint = Type.Object({
   ),
   /** True from just before this restore creates the collection: it contains no other data. */
   isOurs: Type.Boolean(),
+  /** uuid of the collection at the target, where the engine reports it: another one has another. */
+  uuid: Type.Optional(Type.String()),
   /** Original replication factor of the collection while this restore sets it to 1. */
   factor: Type.Optional(Type.Integer({ minimum: 1 })),
   /** Human-readable current step. */

@@ -27,6 +27,21 @@ export const ShardsPlan = Type.Object({
       allowsLastCopy: Type.Boolean(),
     }),
   ),
+  /** Present if spec.resharding is on, or a resharding has to be completed. */
+  resharding: Type.Optional(
+    Type.Object({
+      numbers: Type.Array(
+        Type.Object({
+          collection: Type.String({ maxLength: 255 }),
+          shards: Count(),
+          /** The VecCollection that asks for it. */
+          source: Type.Optional(Type.Object({ namespace: Type.String(), name: Type.String() })),
+        }),
+        { maxItems: 1000 },
+      ),
+      mayStart: Type.Boolean(),
+    }),
+  ),
   /** How long replicas have been Dead when the Job was created. */
   deadSeconds: Count(),
   /** End of the maintenance window: the Job ends at the first step after it. */
@@ -43,14 +58,41 @@ export const ShardsPlan = Type.Object({
 export type ShardsPlan = Static<typeof ShardsPlan>
 
 /** What a step is for. */
-export type ShardPurpose = 'lost node' | 'repair' | 'scale-in' | 'update' | 'balance'
+export type ShardPurpose = 'lost node' | 'repair' | 'scale-in' | 'update' | 'resharding' | 'balance'
+
+/**
+ * A resharding that the Job has started, recorded before each step that cannot be taken back.
+ * `unknown`: an id of ours without a record, which is aborted if that is still possible.
+ */
+export const ReshardingRecord = Type.Object({
+  collection: Type.String({ maxLength: 255 }),
+  uuid: Type.String({ maxLength: 36 }),
+  direction: Type.Union([Type.Literal('up'), Type.Literal('down')]),
+  /** The shard that is added or removed. */
+  shard: Count(),
+  peer: Type.Number(),
+  /** It can be aborted in `migrate` only. In `check` the engine has finished it. */
+  stage: Type.Union([
+    Type.Literal('unknown'),
+    Type.Literal('migrate'),
+    Type.Literal('commit'),
+    Type.Literal('check'),
+  ]),
+  /** Completed parts of the stage. */
+  done: Type.Array(Type.String({ maxLength: 64 }), { maxItems: 2000 }),
+})
+export type ReshardingRecord = Static<typeof ReshardingRecord>
 
 /** A move that has begun; the source is dropped once the target is Active. */
 export const ShardMove = Type.Object({
   collection: Type.String({ maxLength: 255 }),
   shard: Count(),
+  /** Shard key: the engine gives the id of a deleted shard to another one. */
+  key: Type.Optional(Type.Union([Type.String(), Type.Integer()])),
   from: Type.Number(),
   to: Type.Number(),
+  /** Only in resharding: the shard that gets the points. */
+  toShard: Type.Optional(Count()),
 })
 export type ShardMove = Static<typeof ShardMove>
 
@@ -75,6 +117,8 @@ export const ShardsResult = Type.Object({
   moves: Type.Array(ShardMove, { maxItems: 64 }),
   /** Transfers that were started and have not ended, as far as this Job knows. */
   transfers: Type.Optional(Type.Array(ShardMove, { maxItems: 64 })),
+  /** The resharding in progress, from which the next pod or Job continues. */
+  resharding: Type.Optional(ReshardingRecord),
   /** Ordinal of a pod that is being removed; its volume claims are handled once it is gone. */
   removedOrdinal: Type.Optional(Count()),
   /** Why no further node is updated until a user or a repair changes something. */

@@ -84,6 +84,15 @@ export const SHARDS_PLACED_REASONS: readonly Reason[] = [
     fix: NOTHING_TO_DO,
   },
   {
+    reason: 'Resharding',
+    condition: { type: 'ShardsPlaced', status: 'False' },
+    event: 'Normal',
+    messages: ['Job <name> is in progress'],
+    cause:
+      'A Job changes the number of shards of a collection to spec.shardNumber of its VecCollection.',
+    fix: 'Nothing; status.shards.resharding has the stage. In stage migrate it is aborted by setting spec.shardNumber back.',
+  },
+  {
     reason: 'ShardStep',
     event: 'Normal',
     messages: [
@@ -101,6 +110,7 @@ export const SHARDS_PLACED_REASONS: readonly Reason[] = [
     event: 'Warning',
     messages: [
       'node <n> has lost its data (<evidence>): every shard on it has an Active replica on another node, so it can be replaced: annotate the VecCluster with vec-operator.dev/replace="<n>"',
+      'node <n> has lost its data (<evidence>): every shard on it has an Active replica on another node, so it can be replaced: remove the annotation vec-operator.dev/replace, which gave up the earlier peer <peer>, and set vec-operator.dev/replace="<n>" again',
       'node <n> has lost its data (<evidence>): no other node has an Active replica of <shards>: restore them from a backup (a VecRestore with spec.shards), or delete their collections; the newest Completed backups: <backups>',
       'node <n> has lost its data (<evidence>): no other node has an Active replica of <shards>: restore them from a backup (a VecRestore with spec.shards), or delete their collections; no Completed VecBackup of the cluster exists',
     ],
@@ -138,8 +148,9 @@ export const SHARDS_PLACED_REASONS: readonly Reason[] = [
     messages: [
       'no node has space for another replica of <shard>, about <n> bytes: enlarge the volumes or delete data',
       'every node that answers has a replica of <shard> already: another one needs another node',
+      'another number of shards of <collection> needs about <n> bytes on <node>, which has <n> free: enlarge the volumes or delete data',
     ],
-    cause: 'A replica has to be created, and no node can hold it.',
+    cause: 'A replica or a shard has to be created, and no node can hold it.',
     fix: 'Add nodes or space, bring missing nodes back, or lower the replication factor of the collection. When nodes are removed, the condition Applied has this reason too.',
   },
   {
@@ -159,7 +170,31 @@ export const SHARDS_PLACED_REASONS: readonly Reason[] = [
     event: 'Warning',
     messages: ['<transfer> failed <n> times: <error>', 'the work on the shards failed'],
     cause: 'The engine did not complete the copy of a shard.',
-    fix: 'Read the logs of the two nodes and of the Job. Nothing was dropped: the source keeps its replica. The work is tried again after five minutes.',
+    fix: 'Read the logs of the two nodes and of the Job, and look at the free space of the target. Nothing was dropped: the source keeps its replica. The work is tried again after five minutes.',
+  },
+  {
+    reason: 'ReshardingFailed',
+    condition: { type: 'ShardsPlaced', status: 'False' },
+    event: 'Warning',
+    messages: [
+      '<step> failed <n> times: <error>',
+      '<collection> is not resharded, because <n> points were copied instead of <n>',
+      '<shard> on <node> has <n> points of shard <n> after it was cleaned: restart this node',
+      '<shard> on <node> has <n> points, of which <n> belong to it',
+    ],
+    cause:
+      'A step of the change of the number of shards did not have the effect that it should have. Before reads use the new shards it is aborted, and nothing has changed.',
+    fix: 'Read the logs of the node and of the Job. The work is tried again after five minutes.',
+  },
+  {
+    reason: 'ReshardingUnsupported',
+    condition: { type: 'ShardsPlaced', status: 'False' },
+    event: 'Warning',
+    messages: [
+      'the number of shards of <collection> cannot be changed: its shards belong to shard keys',
+    ],
+    cause: 'spec.shardNumber of a VecCollection differs from a collection with custom sharding.',
+    fix: 'Set spec.shardNumber of the VecCollection to the number of shards of the collection.',
   },
   {
     reason: 'ShardsUnknown',

@@ -58,6 +58,10 @@ export const CLUSTER_REASONS: readonly Reason[] = [
       'spec.replicas is <n>, but spec.cluster.enabled is not applied yet: set spec.replicas to 1 until the cluster is Running with it',
       'spec.replicas is <n>, but the cluster without pods has <n> nodes: set spec.replicas to <n>, and lower it once the cluster is Running; or accept the risk with the annotation vec-operator.dev/accept-risk: shard-loss',
       'spec.<field>.size can be changed only while pods run: set it to <size> until the cluster is Running',
+      'spec.version can be raised to another minor version only while pods run: set it to <version> until the cluster is Running',
+      'spec.resharding requires spec.version <version> or a later patch of it: set spec.resharding to false for <version>',
+      'spec.resharding requires spec.cluster.enabled true',
+      'spec.resharding is not available in this release: set it to false',
       'spec.maintenanceWindows[<n>].<field>: <error>',
       'spec.<field> contains "{{", which the chart would evaluate as a template: remove it',
       'spec.image.repository must be a registry and path without a tag: the chart would parse other text as YAML',
@@ -132,9 +136,10 @@ export const CLUSTER_REASONS: readonly Reason[] = [
     event: 'Warning',
     messages: [
       'spec.version: <version> -> <version> skips a minor version, which the engine does not support: go one minor version at a time; accept the risk with the annotation vec-operator.dev/accept-risk: version-skip',
+      'spec.version: <version> -> <version>: pod <pod> is not ready after an update that is not complete, so its files may be of an earlier minor version: set the former version and wait until it is ready; accept the risk with the annotation vec-operator.dev/accept-risk: version-skip',
     ],
     cause:
-      'The engine migrates its files from one minor version to the next only. The operator applies the minor versions in between one after the other, but this release does not know one of them.',
+      'The engine migrates its files from one minor version to the next only. The operator applies the minor versions in between one after the other, but this release does not know one of them. Or a pod has the image of the former minor version and has not become ready with it: it has not migrated its files yet.',
     fix: 'Set the next minor version, wait for Running, then the one after it.',
   },
   {
@@ -266,20 +271,33 @@ export const CLUSTER_REASONS: readonly Reason[] = [
     fix: 'Do what the message says. The check is repeated after ten minutes, and immediately after a change of the spec.',
   },
   {
+    reason: 'VolumeNotModifiable',
+    condition: NOT_APPLIED,
+    event: 'Warning',
+    messages: [
+      'spec.<field>.volumeAttributesClassName: <class> -> <class>: <what the API server answered>; <way back>',
+      'spec.<field>.volumeAttributesClassName: <class> -> <class>: the API server ignores the class of a volume: this needs Kubernetes 1.34, or 1.31 with the feature gate VolumeAttributesClass; <way back>',
+    ],
+    cause:
+      'The API server refuses another VolumeAttributesClass for a volume of the cluster, or does not know such classes. A dry run finds this before anything is changed.',
+    fix: 'Do what the message says. The check is repeated after ten minutes, and immediately after a change of the spec.',
+  },
+  {
     reason: 'VolumesNotGrown',
     condition: NOT_APPLIED,
     event: 'Warning',
     messages: [
-      'spec.<field>.size: <size> -> <size>: PersistentVolumeClaim <name> does not exist; the volumes grow once every pod has its volume',
-      'spec.<field>.size: <size> -> <size>: PersistentVolumeClaim <name> is not bound to a volume; the volumes grow once every pod has its volume',
+      'spec.<field>.size: <size> -> <size>: PersistentVolumeClaim <name> does not exist; the volumes change once every pod has its volume',
+      'spec.<field>.size: <size> -> <size>: PersistentVolumeClaim <name> is not bound to a volume; the volumes change once every pod has its volume',
       'spec.<field>.size: <size> -> <size>: PersistentVolumeClaim <name> still has <size> after 10 minutes<conditions>; check the storage driver',
+      'spec.<field>.volumeAttributesClassName: <class> -> <class>: PersistentVolumeClaim <name> still has <class> after 10 minutes<conditions>; check the storage driver',
       'StatefulSet <name> is still being deleted after 2 minutes',
       'the StatefulSet controller has not adopted the pods of StatefulSet <name> after 2 minutes',
       'Secret <name> already exists and is not a record of this operator: delete it',
       'StatefulSet <name> has no uid',
     ],
     cause:
-      'The volumes are being enlarged, and the storage driver or the controllers of Kubernetes have not finished. The pods keep running.',
+      'The volumes are being enlarged or modified, and the storage driver or the controllers of Kubernetes have not finished. The pods keep running.',
     fix: 'Look at the events of the named object with `kubectl describe`. The attempt is repeated every 30 s and continues where it stopped.',
   },
   {

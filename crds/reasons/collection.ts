@@ -209,4 +209,32 @@ export const COLLECTION_REASONS: readonly Reason[] = [
       'A node is down, or the factor was raised: the engine does not create replicas automatically.',
     fix: 'Repair the node, or replicate the shards with the API of the engine (`POST /collections/<name>/cluster`).',
   },
+  {
+    reason: 'Resharding',
+    condition: { type: 'Resharding', status: 'True' },
+    messages: [
+      'shard <n> is being added, stage <stage>; desired are <n> shards',
+      'shard <n> is being removed, stage <stage>; desired are <n> shards',
+    ],
+    cause: 'The cluster changes the number of shards to spec.shardNumber, one after the other.',
+    fix: 'Nothing. In stage migrate it is aborted by setting spec.shardNumber back; after that it is completed.',
+  },
+  {
+    reason: 'ReshardingPending',
+    condition: { type: 'Resharding', status: 'False' },
+    messages: [
+      '<n> shards, desired <n>',
+      '<n> shards, desired <n>: the cluster has <reason>: <message>',
+    ],
+    cause:
+      'The number of shards differs from spec.shardNumber, and the cluster has not begun to change it.',
+    fix: 'Nothing, or what the condition ShardsPlaced of the VecCluster says.',
+  },
+  {
+    reason: 'ShardNumberReached',
+    condition: { type: 'Resharding', status: 'False' },
+    messages: ['<n> shards, as in spec.shardNumber'],
+    cause: 'The collection has the number of shards that the spec asks for.',
+    fix: NOTHING_TO_DO,
+  },
 ]

@@ -5,7 +5,7 @@ import { clusterConnection, serviceUrl } from '../../crds/contract/connection.ts
 import type { Secret } from '../../crds/kubernetes.ts'
 import { API_GROUP, LABELS, MANAGED_BY } from '../../crds/contract/names.ts'
 import { secondsSince, timestamp } from '../conditions.ts'
-import type { Child } from '../protocol.ts'
+import type { Child, Context } from '../protocol.ts'
 import { secretNameOf } from './observe.ts'
 import { tokenClaims, fingerprintOf, currentLifetime, signToken } from './token.ts'
 
@@ -21,7 +21,7 @@ export async function tokenSecret(
   accessKey: VecAccessKey,
   cluster: VecCluster,
   key: string,
-  now: Date,
+  { now, settings }: Context,
 ): Promise<Child> {
   const lifetime = currentLifetime(accessKey, now)
   const token = await signToken(tokenClaims(accessKey.spec, lifetime), key)
@@ -34,7 +34,7 @@ export async function tokenSecret(
   }
   return buildSecret(secretNameOf(accessKey), annotations, {
     token: base64(token),
-    url: base64(serviceUrl(clusterConnection(cluster))),
+    url: base64(serviceUrl(clusterConnection(cluster), settings.clusterDomain)),
   })
 }
 

@@ -34,7 +34,7 @@ export async function sync(
   if (blocker !== undefined || cluster === undefined || signingKey === undefined) {
     return blocked(observed, blocker ?? NO_SIGNING_KEY, context)
   }
-  const secret = await tokenSecret(accessKey, cluster, signingKey, context.now)
+  const secret = await tokenSecret(accessKey, cluster, signingKey, context)
   const name = secret.metadata.name
   const existing = observed.children.find(({ metadata }) => metadata.name === name)
   if (existing === undefined || !isUpToDate(existing, secret)) {

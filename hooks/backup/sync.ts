@@ -127,7 +127,8 @@ function start(observed: Observed, facts: JobFacts, { now, settings }: Context):
   if (helmJob !== undefined) return busyWith(helmJob, facts.leaseReleases)
   const plan = { ...desiredPlan(backup, cluster, statefulSet), run: runNumberAfter(progress) }
   const job = backupJob(observed, cluster, plan, settings)
-  return starting(facts, `Job ${job.metadata.name} was started`, [job])
+  const started = starting(facts, `Job ${job.metadata.name} was started`, [job])
+  return { ...started, leases: claimResult.writes }
 }
 
 function unfinished(observed: Observed, answer: Unfinished, context: Context): Decision {

@@ -5,10 +5,14 @@
  */
 import type { VecCluster } from '../../crds/cluster.ts'
 import { formatAcceptHint } from '../../crds/contract/job.ts'
+import { ANNOTATIONS } from '../../crds/contract/names.ts'
+import type { StatefulSet } from '../../crds/kubernetes.ts'
+import { compareMinors } from '../../crds/versions.ts'
 import type { ConditionUpdate } from '../conditions.ts'
-import { dataVolumeSize } from './auto-grow.ts'
+import { dataVolumeSize } from './capacity.ts'
 import type { Observed } from './observed.ts'
-import { acceptedRisks, appliedReplicas } from './validation.ts'
+import { acceptedRisks, appliedReplicas, parseAppliedSpec, valueAt } from './validation.ts'
+import { versionSteps } from './version-steps.ts'
 import { resizedVolume } from './volumes.ts'
 
 /** Phase of the cluster, and reason of its conditions. */
@@ -56,18 +60,42 @@ export function stoppedError(observed: Observed): string | undefined {
   if (resized !== undefined) {
     return `spec.${resized.field}.size can be changed only while pods run: set it to ${resized.from} until the cluster is Running`
   }
-  return missingNodesError(cluster)
+  return versionError(observed, statefulSet) ?? missingNodesError(cluster)
+}
+
+/**
+ * The files of a node are of the version that it ran last. Of two changes of the version without pods
+ * only the second one would start, and the engine would skip a minor version.
+ */
+function versionError(
+  observed: Observed,
+  { metadata }: Pick<StatefulSet, 'metadata'>,
+): string | undefined {
+  if (acceptedRisks(observed.cluster).includes('version-skip')) return undefined
+  const present =
+    metadata.labels?.['app.kubernetes.io/version'] ?? observed.progress?.applied?.version
+  if (present === undefined || compareMinors(present, versionSteps(observed).version) <= 0) {
+    return undefined
+  }
+  return `spec.version can be raised to another minor version only while pods run: set it to ${present} until the cluster is Running`
 }
 
 /** While no pod runs, no engine can report the shards of a node that would not be started again. */
 function missingNodesError(cluster: VecCluster): string | undefined {
-  const { spec, status = {} } = cluster
+  const { spec } = cluster
   if (!spec.cluster.enabled || acceptedRisks(cluster).includes('shard-loss')) return undefined
-  const nodes = Math.max(
-    status.formedNodes ?? 0,
-    status.nodes?.length ?? 0,
-    appliedReplicas(cluster) ?? 0,
-  )
+  const nodes = stoppedNodes(cluster)
   if (spec.replicas >= nodes) return undefined
   return `spec.replicas is ${spec.replicas}, but the cluster without pods has ${nodes} nodes: set spec.replicas to ${nodes}, and lower it once the cluster is Running; or ${formatAcceptHint('shard-loss')}`
+}
+
+/** Number of the nodes that have data. */
+function stoppedNodes(cluster: VecCluster): number {
+  const { metadata, status = {} } = cluster
+  const applied = parseAppliedSpec(metadata.annotations?.[ANNOTATIONS.lastAppliedSpec])
+  const replicas = appliedReplicas(cluster)
+  // The run that stopped the pods removed no node with shards. Pods that were drained shortly before it may
+  // still be in the status, which is not observed again until pods run.
+  if (valueAt(applied, 'hibernate') === true && replicas !== undefined) return replicas
+  return Math.max(status.formedNodes ?? 0, status.nodes?.length ?? 0, replicas ?? 0)
 }

@@ -3,10 +3,10 @@
  * counts as lost only by evidence about its volume or by the word of a user, never because its pod is
  * not ready.
  */
-import type { NodeStatus, VecCluster } from '../../crds/cluster.ts'
+import type { NodeStatus, ReplacedPeer, VecCluster } from '../../crds/cluster.ts'
 import { ANNOTATIONS } from '../../crds/contract/names.ts'
 import { nodeCapacity } from './capacity.ts'
-import type { NodeFacts, ShardFacts } from './shards/summary.ts'
+import type { NodeFacts, PeerFacts, ShardFacts } from './shards/summary.ts'
 
 export interface LostNode {
   ordinal: number
@@ -15,11 +15,13 @@ export interface LostNode {
   evidence: string
   /** A user named it in the annotation. */
   isConfirmed: boolean
+  /** The annotation names the node, but gave up this earlier peer. */
+  earlierPeer?: number
 }
 
 /**
- * The record of the nodes: the present one while every pod is a member of the cluster, else the
- * last one. The number of pods is that of the StatefulSet.
+ * The record of the nodes: the present one while every pod is a member of the cluster, else the last one.
+ * The number of pods is that of the StatefulSet. A cluster without pods has not lost its nodes.
  */
 export function nodeRecord(
   recorded: NodeStatus[] | undefined,
@@ -41,28 +43,63 @@ export function nodeRecord(
       },
     ]
   })
-  return present.length === nodes.length ? present : recorded
+  return nodes.length > 0 && present.length === nodes.length ? present : recorded
 }
 
 /** Nodes whose peer is still listed and whose pod is not a member, with evidence that data is lost. */
-export function lostNodes({ metadata, status }: VecCluster, facts: ShardFacts): LostNode[] {
-  const confirmed = metadata.annotations?.[ANNOTATIONS.replace]
-    ?.split(',')
-    .map((name) => name.trim())
+export function lostNodes(cluster: VecCluster, facts: ShardFacts): LostNode[] {
+  const { status } = cluster
+  const confirmed = replacedPeers(cluster, facts)
   return facts.nodes.flatMap((node) => {
     const { ordinal } = node
     const isMember = facts.peers.some((peer) => peer.isMember && peer.ordinal === ordinal)
     if (isMember) return []
     const recorded = status?.nodes?.find((entry) => entry.ordinal === ordinal)
-    const isConfirmed = confirmed?.includes(String(ordinal)) === true
     return facts.peers.flatMap((peer) => {
       if (peer.isMember || (peer.ordinal !== ordinal && peer.id !== recorded?.peer)) return []
       const loss = peer.id === recorded?.peer ? lossOf(recorded, node) : undefined
+      const isConfirmed = confirmed.some((entry) => entry.peer === peer.id)
       if (loss === undefined && !isConfirmed) return []
       const evidence = loss ?? `the annotation ${ANNOTATIONS.replace} names it`
-      return [{ ordinal, peer: peer.id, evidence, isConfirmed }]
+      const earlierPeer = confirmed.find((entry) => entry.ordinal === ordinal)?.peer
+      return [
+        {
+          ...{ ordinal, peer: peer.id, evidence, isConfirmed },
+          ...(!isConfirmed && earlierPeer !== undefined && { earlierPeer }),
+        },
+      ]
     })
   })
+}
+
+/**
+ * The peers that the annotation gives up: those that were absent when it was first seen. An annotation that
+ * is left on the resource must not give up the next peer as well when its pod restarts: a peer that was
+ * removed cannot come back with its volume.
+ */
+export function replacedPeers(
+  { metadata, status }: VecCluster,
+  facts: ShardFacts | undefined,
+): ReplacedPeer[] {
+  const annotation = metadata.annotations?.[ANNOTATIONS.replace] ?? ''
+  const named = annotation.split(',').map((name) => name.trim())
+  const isNamed = ({ ordinal }: { ordinal: number }) => named.includes(String(ordinal))
+  const recorded = (status?.replacedPeers ?? []).filter(isNamed)
+  const added = (facts?.nodes ?? [])
+    .filter((node) => isNamed(node) && !recorded.some(({ ordinal }) => ordinal === node.ordinal))
+    .flatMap(({ ordinal }) => {
+      const peer = status?.nodes?.find((entry) => entry.ordinal === ordinal)?.peer
+      return absentPeers(facts?.peers ?? [], ordinal, peer).map(({ id }) => ({ ordinal, peer: id }))
+    })
+  return [...recorded, ...added]
+}
+
+/** The recorded peer of a node whose pod is no member; without it, the peers at its address. */
+function absentPeers(peers: PeerFacts[], ordinal: number, recorded: number | undefined) {
+  if (peers.some((peer) => peer.isMember && peer.ordinal === ordinal)) return []
+  const absent = peers.filter(({ isMember }) => !isMember)
+  const known = absent.filter(({ id }) => id === recorded)
+  return known.length > 0 ? known : absent.filter((peer) => peer.ordinal === ordinal)
 }
 
 /** Undefined if nothing shows that the data of the recorded node is lost. */

@@ -16,8 +16,7 @@ import { isUnfinished, latestJob } from '../job.ts'
 import { readLease } from '../lease.ts'
 import type { Context, HookRequest } from '../protocol.ts'
 import { objectsOf, observedJobs, refreshProgress } from '../request.ts'
-import { isWaitingForSlot, type HelmConcurrency } from './helm-concurrency.ts'
-import { reportsEndOf } from './helm-result.ts'
+import { reportsEndOf, isWaitingForSlot, type HelmConcurrency } from './helm-result.ts'
 import { findPendingRun, recreationRun } from './job.ts'
 import { isHibernated } from './hibernate.ts'
 import { canQueryShards, observeShards } from './shards/observe.ts'
@@ -45,6 +44,7 @@ export async function observe(
   const statefulSet = relatedStatefulSet(request)
   const observed: Observed = {
     cluster,
+    stepVersions: context.settings.stepVersions,
     ...observedJobs(request),
     ...(statefulSet !== undefined && { statefulSet }),
     secrets: await readSecrets(cluster, ports),

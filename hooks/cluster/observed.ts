@@ -18,6 +18,8 @@ import type { ShardPorts, ShardsSummary } from './shards/summary.ts'
 
 export interface Observed extends ObservedJobs {
   cluster: VecCluster
+  /** Settings.stepVersions. */
+  stepVersions?: readonly string[]
   statefulSet?: StatefulSet
   /** The pods of the StatefulSet; set only if some are not ready or may be outdated. */
   pods?: Pod[]

@@ -1,12 +1,12 @@
 /** Whether the pods of a VecCluster are as the last helm run and the StatefulSet say. */
 import type { ClusterStatus } from '../../crds/cluster.ts'
-import type { StatefulSet } from '../../crds/kubernetes.ts'
 import {
+  type StatefulSet,
   hasTwoRevisions,
   isOutdated,
   mayHaveOutdatedPods,
   partitionOf,
-} from '../../crds/stateful-set.ts'
+} from '../../crds/kubernetes.ts'
 import { isUnfinished } from '../job.ts'
 import { helmJobs } from './helm-result.ts'
 import type { Observed } from './observed.ts'

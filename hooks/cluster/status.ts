@@ -7,10 +7,8 @@ import type { Condition, ConditionReason } from '../../crds/schema.ts'
 import { getCondition, setConditions, type ConditionUpdate } from '../conditions.ts'
 import { jobNameField } from '../job.ts'
 import type { Context } from '../protocol.ts'
-import { plannedVolumeSize } from './auto-grow.ts'
-import { capacityCondition } from './capacity.ts'
-import { consensusCondition, isConsensusLost } from './consensus.ts'
-import { formedNodes } from './formation.ts'
+import { capacityCondition, plannedVolumeSize } from './capacity.ts'
+import { consensusCondition, isConsensusLost, formedNodes } from './consensus.ts'
 import type { Observed } from './observed.ts'
 import {
   isBeingReplaced,
@@ -33,7 +31,7 @@ export function clusterStatus(
   context: Context,
   shardWork?: ConditionReason,
 ): ClusterStatus {
-  const { now } = context
+  const { now, settings } = context
   const { cluster, progress } = observed
   const applied = progress?.applied
   const phase = phaseOf(observed)
@@ -51,7 +49,7 @@ export function clusterStatus(
     ...(applied !== undefined && {
       version: applied.version,
       helmRelease: releaseName(cluster.metadata.name),
-      endpoint: serviceUrl(clusterConnection(cluster)),
+      endpoint: serviceUrl(clusterConnection(cluster), settings.clusterDomain),
       appliedGeneration: applied.generation,
       appliedRun: applied.run,
     }),

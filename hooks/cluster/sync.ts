@@ -15,7 +15,7 @@ import { isUnfinished, nextRunNumber, runNumber } from '../job.ts'
 import { claim, formatHolderName, type Claim } from '../lease.ts'
 import type { Child, Context } from '../protocol.ts'
 import { allObserved, isHelmBinding } from '../rbac.ts'
-import { dataVolumeSize } from './auto-grow.ts'
+import { dataVolumeSize } from './capacity.ts'
 import {
   desiredState,
   hasLostLease,
@@ -23,9 +23,8 @@ import {
   releaseLeases,
   type Decision,
 } from './desired-state.ts'
-import { limitMessage, slotRetrySeconds } from './helm-concurrency.ts'
 import { stoppedError } from './hibernate.ts'
-import { lastFailure, previousFailure } from './helm-result.ts'
+import { lastFailure, previousFailure, limitMessage, slotRetrySeconds } from './helm-result.ts'
 import { clusterRbac, desiredRun, upgradeJob } from './job.ts'
 import type { DesiredRun, Observed } from './observed.ts'
 import { isNewlyApplied } from './rollout.ts'
@@ -163,7 +162,7 @@ function start(
   try {
     const plan = { ...desired, run }
     const job = upgradeJob(cluster, plan, rbac, context.settings)
-    return pending('HelmRunning', runMessage(run), [job])
+    return { ...pending('HelmRunning', runMessage(run), [job]), leases: leaseClaim.writes }
   } catch (error) {
     if (error instanceof Rejected) return blocked(observed, context, 'InvalidSpec', error.message)
     throw error
@@ -195,7 +194,7 @@ function awaitWindow(
  */
 function claimLease(observed: Observed, run: number, { now }: Context): Claim {
   const { cluster, leases } = observed
-  if (leases === undefined || isFirstInstall(observed)) return { state: 'held' }
+  if (leases === undefined || isFirstInstall(observed)) return { state: 'held', writes: [] }
   return claim([leases.backup], leaseHolder(cluster), { cluster, now, run, free: [leases.write] })
 }
 

@@ -10,6 +10,7 @@ import type { ClusterSpec, VecCluster } from '../../crds/cluster.ts'
 import { Risk } from '../../crds/contract/job.ts'
 import { ANNOTATIONS, HTTP_PORT } from '../../crds/contract/names.ts'
 import type { Secret, StatefulSet } from '../../crds/kubernetes.ts'
+import { reshardingError } from '../resharding-support.ts'
 import { isMap } from './values.ts'
 import { volumeError } from './volumes.ts'
 
@@ -35,6 +36,13 @@ const FIXED_ENTRIES: readonly FixedEntry[] = [
     entry: 'cluster.p2p.enable_tls',
     value: ({ cluster }) => cluster.p2p.enableTls,
     source: 'spec.cluster.p2p.enableTls',
+  },
+  {
+    entry: 'cluster.resharding_enabled',
+    // A user may switch it on for a driver of their own.
+    value: ({ resharding, config }) =>
+      resharding === true ? true : valueAt(config, 'cluster.resharding_enabled'),
+    source: 'spec.resharding',
   },
   { entry: 'service.enable_tls', value: ({ tls }) => tls.enabled, source: 'spec.tls.enabled' },
   {
@@ -65,6 +73,7 @@ export function validateSpec(
     configError(cluster.spec) ??
     templateError(cluster.spec) ??
     imageError(cluster.spec) ??
+    reshardingError(cluster.spec) ??
     (statefulSet && (distributionError(cluster) ?? volumeError(cluster, statefulSet, dataSize)))
   )
 }

@@ -157,7 +157,7 @@ function tlsMount({ enabled, secretRef }: ClusterSpec['tls']): Values {
 
 /** The operator's own entries in the engine's configuration file. */
 function operatorConfig(
-  { cluster, apiKey, tls }: ClusterSpec,
+  { cluster, apiKey, tls, resharding }: ClusterSpec,
   { hasCaCertificate }: ValueOptions,
 ): Values {
   const service = {
@@ -169,6 +169,8 @@ function operatorConfig(
     cluster: {
       enabled: cluster.enabled,
       p2p: { port: cluster.p2p.port, enable_tls: cluster.p2p.enableTls },
+      // Off, it must not change the values of existing releases.
+      ...(resharding === true && { resharding_enabled: true }),
     },
     ...(Object.keys(service).length > 0 && { service }),
     ...(tls.enabled && {

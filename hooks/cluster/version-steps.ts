@@ -32,7 +32,7 @@ export function versionSteps(observed: Observed): VersionSteps {
   const from = chartVersion(applied.version)
   // Changes within a minor version, and back, are a single run.
   if (compareMinors(from, target) <= 0) return direct
-  const between = versionsBetween(from, target)
+  const between = versionsBetween(from, target, observed.stepVersions)
   const isStep = isIntermediate(cluster, from)
   // A version that is not known: the Job refuses to skip it.
   if (between === undefined || (between.length === 0 && !isStep)) return direct

@@ -1,9 +1,8 @@
-/** The volumes of a release: their names, and the sizes that they are to have. */
+/** The volumes of a release: their names, sizes and classes. */
 import type { ClusterSpec, VecCluster } from '../../crds/cluster.ts'
 import type { PlannedVolume } from '../../crds/contract/job.ts'
 import { releaseName } from '../../crds/contract/names.ts'
-import type { StatefulSet } from '../../crds/kubernetes.ts'
-import { claimTemplate, templateSize } from '../../crds/stateful-set.ts'
+import { type StatefulSet, claimTemplate, templateSize } from '../../crds/kubernetes.ts'
 import { parseQuantity } from '../../crds/units.ts'
 
 /**
@@ -21,18 +20,37 @@ export function dataTemplateSize(statefulSet: StatefulSet | undefined): string |
   return statefulSet && templateSize(claimTemplate(statefulSet, 'persistence'))
 }
 
-/** The sizes that the volumes are to have. */
+/** What the volumes are to have. */
 export function plannedVolumes(
   { persistence, snapshotPersistence }: ClusterSpec,
   dataSize: string,
 ): PlannedVolume[] {
   const isAutoGrown = dataSize !== persistence.size
   return [
-    { field: 'persistence', size: dataSize, ...(isAutoGrown && { isAutoGrown }) },
+    {
+      field: 'persistence',
+      size: dataSize,
+      ...attributesClass(persistence),
+      ...(isAutoGrown && { isAutoGrown }),
+    },
     ...(snapshotPersistence.enabled
-      ? [{ field: 'snapshotPersistence' as const, size: snapshotPersistence.size }]
+      ? [
+          {
+            field: 'snapshotPersistence' as const,
+            size: snapshotPersistence.size,
+            ...attributesClass(snapshotPersistence),
+          },
+        ]
       : []),
   ]
+}
+
+function attributesClass({
+  volumeAttributesClassName,
+}: ClusterSpec['persistence' | 'snapshotPersistence']): Pick<PlannedVolume, 'attributesClass'> {
+  return volumeAttributesClassName === undefined
+    ? {}
+    : { attributesClass: volumeAttributesClassName }
 }
 
 /**
@@ -51,8 +69,13 @@ export function volumeError(
   if (enabled !== (snapshots !== undefined)) {
     return `spec.snapshotPersistence.enabled is fixed at creation: StatefulSet ${release} has it ${enabled ? 'off' : 'on'}`
   }
-  for (const { field, size } of plannedVolumes(spec, dataSize)) {
-    const storage = templateSize(claimTemplate(statefulSet, field))
+  for (const { field, size, attributesClass } of plannedVolumes(spec, dataSize)) {
+    const template = claimTemplate(statefulSet, field)
+    const present = template?.spec.volumeAttributesClassName
+    if (present !== undefined && attributesClass === undefined) {
+      return `spec.${field}.volumeAttributesClassName cannot be removed: StatefulSet ${release} has ${present}`
+    }
+    const storage = templateSize(template)
     if (storage === undefined && field === 'snapshotPersistence') {
       return `spec.${field}.size is fixed at creation: StatefulSet ${release} has none`
     }

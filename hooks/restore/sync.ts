@@ -155,7 +155,8 @@ function start(observed: Observed, facts: JobFacts, { now, settings }: Context):
   }
   const plan = { ...desired, run: runNumberAfter(progress) }
   const job = restoreJob(observed, cluster, plan, settings)
-  return starting(facts, `Job ${job.metadata.name} was started`, [job])
+  const started = starting(facts, `Job ${job.metadata.name} was started`, [job])
+  return { ...started, leases: claimResult.writes }
 }
 
 function unfinished(observed: Observed, answer: Unfinished, context: Context): Decision {

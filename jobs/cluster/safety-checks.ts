@@ -6,8 +6,7 @@
 import { Type, type Static } from '@sinclair/typebox'
 import { EngineError, NotReady } from '../../crds/contract/errors.ts'
 import { formatAcceptHint, type UpgradePlan } from '../../crds/contract/job.ts'
-import { AnyObject, StatefulSet } from '../../crds/kubernetes.ts'
-import { mayBeUpdating } from '../../crds/stateful-set.ts'
+import { isReady, mayBeUpdating, Pod, StatefulSet } from '../../crds/kubernetes.ts'
 import { parseVersion } from '../../crds/versions.ts'
 import { pods } from '../clients/kubernetes/api-resources.ts'
 import type { Engine } from '../clients/engine/client.ts'
@@ -53,7 +52,7 @@ export function checkVersion(
   return versionViolation(plan, runningVersion(live))
 }
 
-const PodOfRelease = Type.Composite([AnyObject, Type.Object({ spec: PodSpec })])
+const PodOfRelease = Type.Composite([Pod, Type.Object({ spec: PodSpec })])
 
 /** While an update is incomplete, pods have other versions than the StatefulSet. */
 async function checkOutdatedPods(
@@ -61,15 +60,32 @@ async function checkOutdatedPods(
   live: LiveStatefulSet,
   { kubernetes }: Dependencies,
 ): Promise<SafetyViolation | undefined> {
-  if (!mayBeUpdating(live)) return undefined
+  if (!mayBeUpdating(live) && isStatusCurrent(live)) return undefined
   const labelSelector = `app.kubernetes.io/instance=${plan.release}`
-  for (const { spec } of await kubernetes.list(pods(plan.namespace), PodOfRelease, {
-    labelSelector,
-  })) {
-    const violation = versionViolation(plan, versionIn(spec.containers[0]?.image))
+  const isRaised = isLaterMinor(plan.version, runningVersion(live))
+  for (const pod of await kubernetes.list(pods(plan.namespace), PodOfRelease, { labelSelector })) {
+    const version = versionIn(pod.spec.containers[0]?.image)
+    const violation = versionViolation(plan, version)
     if (violation !== undefined) return violation
+    if (!isRaised || isReady(pod) || plan.acceptedRisks.includes('version-skip')) continue
+    const { name } = pod.metadata
+    return {
+      reason: 'VersionSkipped',
+      message: `spec.version: ${version ?? 'unknown'} -> ${plan.version}: pod ${name} is not ready after an update that is not complete, so its files may be of an earlier minor version: set the former version and wait until it is ready; ${formatAcceptHint('version-skip')}`,
+    }
   }
   return undefined
+}
+
+function isLaterMinor(version: string, from: string | undefined): boolean {
+  if (from === undefined) return false
+  const [a, b] = [parseVersion(version), parseVersion(from)]
+  return a.major > b.major || (a.major === b.major && a.minor > b.minor)
+}
+
+/** The status is of this template: a status of the previous one does not show an update that is due. */
+function isStatusCurrent({ metadata, status }: LiveStatefulSet): boolean {
+  return (status?.observedGeneration ?? 0) >= (metadata.generation ?? 0)
 }
 
 function versionViolation(

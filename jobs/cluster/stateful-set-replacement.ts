@@ -10,13 +10,14 @@
 import { Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { KubernetesError } from '../../crds/contract/errors.ts'
+import type { PlannedVolume } from '../../crds/contract/job.ts'
 import {
   API_VERSION,
   LABELS,
   MANAGED_BY,
   statefulSetRecordName,
 } from '../../crds/contract/names.ts'
-import { Secret, StatefulSet } from '../../crds/kubernetes.ts'
+import { type ClaimTemplate, Secret, StatefulSet } from '../../crds/kubernetes.ts'
 import { secrets, statefulSets } from '../clients/kubernetes/api-resources.ts'
 import type { Dependencies } from '../dependencies.ts'
 import { poll } from '../retry.ts'
@@ -49,16 +50,19 @@ const StoredStatefulSet = Type.Composite([
   Type.Object({ spec: Type.Object({ template: Type.Object({}) }) }),
 ])
 
-/** Replaces the StatefulSet by one whose claim templates have these sizes. */
+/** What the claim template of a volume is to have. */
+export type TemplateChange = Pick<PlannedVolume, 'size' | 'attributesClass'>
+
+/** Replaces the StatefulSet by one with these claim templates, by their names. */
 export async function replaceStatefulSet(
   plan: ReplacementPlan,
   live: StatefulSet,
-  { sizes, tools }: { sizes: ReadonlyMap<string, string>; tools: Tools },
+  { templates, tools }: { templates: ReadonlyMap<string, TemplateChange>; tools: Tools },
 ): Promise<void> {
   const { namespace, release } = plan
   const { uid } = live.metadata
   if (uid === undefined) throw new VolumesNotGrown(`StatefulSet ${release} has no uid`)
-  await storeRecord(plan, successorOf(live, sizes), tools)
+  await storeRecord(plan, successorOf(live, templates), tools)
   await resetGeneration(tools)
   tools.log.info({ statefulSet: release }, 'replacing the StatefulSet; its pods keep running')
   await tools.kubernetes.delete(statefulSets(namespace), release, {
@@ -88,8 +92,11 @@ export async function finishReplacement(plan: ReplacementPlan, tools: Tools): Pr
   await tools.kubernetes.delete(secrets(namespace), name, uid === undefined ? {} : { uid })
 }
 
-/** The same object with other sizes, and without what the API server adds to a new one. */
-function successorOf(live: StatefulSet, sizes: ReadonlyMap<string, string>): StatefulSet {
+/** The same object with other volumes, and without what the API server adds to a new one. */
+function successorOf(
+  live: StatefulSet,
+  templates: ReadonlyMap<string, TemplateChange>,
+): StatefulSet {
   const { name, namespace, labels, annotations, ownerReferences } = live.metadata
   return {
     apiVersion: 'apps/v1',
@@ -104,12 +111,22 @@ function successorOf(live: StatefulSet, sizes: ReadonlyMap<string, string>): Sta
     spec: {
       ...live.spec,
       volumeClaimTemplates: (live.spec.volumeClaimTemplates ?? []).map((template) => {
-        const storage = sizes.get(template.metadata.name)
-        if (storage === undefined) return template
-        const { resources } = template.spec
-        const requests = { ...resources?.requests, storage }
-        return { ...template, spec: { ...template.spec, resources: { ...resources, requests } } }
+        const change = templates.get(template.metadata.name)
+        return change === undefined ? template : changeTemplate(template, change)
       }),
+    },
+  }
+}
+
+function changeTemplate(template: ClaimTemplate, change: TemplateChange): ClaimTemplate {
+  const { size: storage, attributesClass } = change
+  const { resources } = template.spec
+  return {
+    ...template,
+    spec: {
+      ...template.spec,
+      resources: { ...resources, requests: { ...resources?.requests, storage } },
+      ...(attributesClass !== undefined && { volumeAttributesClassName: attributesClass }),
     },
   }
 }
@@ -174,7 +191,7 @@ async function createSet(
   successor: StatefulSet,
   { kubernetes, log }: Tools,
 ): Promise<void> {
-  log.info({ statefulSet: release }, 'creating the StatefulSet with the new sizes')
+  log.info({ statefulSet: release }, 'creating the StatefulSet with the new volumes')
   try {
     await kubernetes.create(statefulSets(namespace), successor)
   } catch (error) {
@@ -218,7 +235,7 @@ async function pollStep<Result>(
 async function resetGeneration({ reporter }: Tools): Promise<void> {
   const applied = reporter.previous?.applied
   if (applied === undefined) return
-  await reporter.checkpoint('the volumes have grown', {
+  await reporter.checkpoint('the volumes have changed', {
     applied: { ...applied, statefulSetGeneration: 1 },
   })
 }

@@ -5,13 +5,13 @@
 import type { AppliedRelease, UpgradePlan } from '../../crds/contract/job.ts'
 import { HelmError, NotReady } from '../../crds/contract/errors.ts'
 import { ANNOTATIONS } from '../../crds/contract/names.ts'
-import { Pod } from '../../crds/kubernetes.ts'
 import {
+  Pod,
   hasTwoRevisions,
   isOutdated,
   mayHaveOutdatedPods,
   partitionOf,
-} from '../../crds/stateful-set.ts'
+} from '../../crds/kubernetes.ts'
 import { chartVersion } from '../../crds/versions.ts'
 import { pods, statefulSets } from '../clients/kubernetes/api-resources.ts'
 import type { Report } from '../reporter.ts'
@@ -19,7 +19,7 @@ import type { RunResult, Dependencies } from '../dependencies.ts'
 import { LiveStatefulSet, checkSafety } from './safety-checks.ts'
 import { clearPendingRelease, waitForOtherPods } from './helm-release.ts'
 import { finishReplacement, VolumesNotGrown } from './stateful-set-replacement.ts'
-import { growVolumes } from './volumes.ts'
+import { changeVolumes } from './volumes.ts'
 
 export async function upgrade(plan: UpgradePlan, tools: Dependencies): Promise<RunResult> {
   const { release, namespace } = plan
@@ -42,14 +42,15 @@ async function runHelm(plan: UpgradePlan, tools: Dependencies): Promise<UpgradeR
     await finishReplacement(plan, tools)
     const live = await readStatefulSet(plan, tools)
     const violation =
-      live && ((await checkSafety(plan, live, tools)) ?? (await growVolumes(plan, live, tools)))
+      live && ((await checkSafety(plan, live, tools)) ?? (await changeVolumes(plan, live, tools)))
     if (violation !== undefined) {
       log.warn(violation, 'rejected before helm')
       return { state: 'Refused', ...violation }
     }
     log.info({ release, version, namespace, chart: plan.chart }, 'running helm upgrade --install')
     const partition = live && gatePartition(plan, live, await isUpdating(plan, live, tools))
-    const output = await helm.upgrade({ ...plan, partition }, signal)
+    const isAdjusted = partition !== undefined || plan.spec.service.type !== 'ClusterIP'
+    const output = await helm.upgrade({ ...plan, partition, isAdjusted }, signal)
     log.info({ release, output }, 'helm completed')
     return { state: 'Done', applied: await readApplied(plan, tools) }
   } catch (error) {

@@ -1,15 +1,15 @@
 /**
- * Growth of the volumes of a cluster, while its pods run. The claims of the pods are raised first. Then
- * the StatefulSet, whose claim templates are immutable, is replaced by one with the new sizes that adopts
- * the pods (stateful-set-replacement.ts): without that, helm fails, and later nodes start with the former
- * size. Every step reads what an earlier process has done, so a killed Job is continued by the next one.
+ * Changes of the volumes of a cluster, while its pods run: larger sizes, and other VolumeAttributesClasses.
+ * The claims of the pods are patched first. Then the StatefulSet, whose claim templates are immutable, is
+ * replaced by one with the new templates that adopts the pods (stateful-set-replacement.ts): without that,
+ * helm fails, and later nodes start with the former volumes. Every step reads what an earlier process has
+ * done, so a killed Job is continued by the next one.
  */
 import { Type, type Static } from '@sinclair/typebox'
 import { KubernetesError } from '../../crds/contract/errors.ts'
 import type { PlannedVolume, UpgradePlan } from '../../crds/contract/job.ts'
 import { claimName } from '../../crds/contract/names.ts'
-import { AnyObject, type StatefulSet } from '../../crds/kubernetes.ts'
-import { claimTemplate, templateSize } from '../../crds/stateful-set.ts'
+import { AnyObject, type StatefulSet, claimTemplate, templateSize } from '../../crds/kubernetes.ts'
 import { parseQuantity } from '../../crds/units.ts'
 import { persistentVolumeClaims } from '../clients/kubernetes/api-resources.ts'
 import type { Dependencies } from '../dependencies.ts'
@@ -17,8 +17,8 @@ import { poll } from '../retry.ts'
 import { replaceStatefulSet, VolumesNotGrown } from './stateful-set-replacement.ts'
 
 /** How long storage driver and kubelet may take for all volumes of a cluster. */
-const GROWTH_TIMEOUT_MS = 600_000
-const GROWTH_POLL_MS = 2_000
+const CHANGE_TIMEOUT_MS = 600_000
+const CHANGE_POLL_MS = 2_000
 
 const storage = Type.Object({ storage: Type.Optional(Type.String()) })
 const Claim = Type.Composite([
@@ -26,12 +26,15 @@ const Claim = Type.Composite([
   Type.Object({
     spec: Type.Object({
       storageClassName: Type.Optional(Type.String()),
+      volumeAttributesClassName: Type.Optional(Type.String()),
       resources: Type.Optional(Type.Object({ requests: Type.Optional(storage) })),
     }),
     status: Type.Optional(
       Type.Object({
         phase: Type.Optional(Type.String()),
         capacity: Type.Optional(storage),
+        currentVolumeAttributesClassName: Type.Optional(Type.String()),
+        modifyVolumeStatus: Type.Optional(Type.Object({ status: Type.Optional(Type.String()) })),
         conditions: Type.Optional(
           Type.Array(Type.Object({ type: Type.String(), message: Type.Optional(Type.String()) })),
         ),
@@ -41,77 +44,84 @@ const Claim = Type.Composite([
 ])
 type Claim = Static<typeof Claim>
 
-/** Volumes of one claim template whose size the plan changes. */
-interface SizeChange extends PlannedVolume {
+/** Volumes of one claim template that the plan changes. */
+interface VolumeChange extends PlannedVolume {
   template: string
   /** Size in the live claim template. */
   from: string
+  /** VolumeAttributesClass in the live claim template. */
+  fromClass: string | undefined
 }
 
 interface ClaimChange {
-  change: SizeChange
+  change: VolumeChange
   claim: Claim
   /** Its pod exists: many file systems grow only while they are mounted. */
   hasPod: boolean
 }
 
-export interface GrowthViolation {
-  reason: 'VolumeNotExpandable'
+export interface VolumeViolation {
+  reason: 'VolumeNotExpandable' | 'VolumeNotModifiable'
   message: string
 }
 
 /**
- * Grows the volumes to the sizes of the plan; does nothing if they have them. Returns why the plan must
- * not be applied, before anything is changed. Throws `VolumesNotGrown` for what may be different later.
+ * Gives the volumes the sizes and classes of the plan; does nothing if they have them. Returns why the plan
+ * must not be applied, before anything is changed. Throws `VolumesNotGrown` for what may be different later.
  */
-export async function growVolumes(
+export async function changeVolumes(
   plan: UpgradePlan,
   live: StatefulSet,
   tools: Dependencies,
-): Promise<GrowthViolation | undefined> {
-  const changes = sizeChanges(plan, live)
+): Promise<VolumeViolation | undefined> {
+  const changes = volumeChanges(plan, live)
   if (changes.length === 0) return undefined
   const shrinking = changes.find(({ from, size }) => parseQuantity(size) < parseQuantity(from))
   if (shrinking !== undefined) {
-    return violation(
-      shrinking,
-      `a volume cannot be made smaller: set spec.${shrinking.field}.size to ${shrinking.from}`,
-    )
+    const message = `${describeSize(shrinking)}: a volume cannot be made smaller: set spec.${shrinking.field}.size to ${shrinking.from}`
+    return { reason: 'VolumeNotExpandable', message }
   }
   const claims = await readClaims(plan, live, { changes, tools })
-  const requests = claims.filter(({ change, claim }) => requestedBytes(claim) < bytesOf(change))
+  const requests = claims.filter((request) => isSmaller(request) || hasOtherClass(request))
   for (const request of requests) {
     const rejection = await dryRun(plan, request, tools)
     if (rejection !== undefined) return rejection
   }
-  for (const { change, claim } of requests) {
-    tools.log.info({ claim: claim.metadata.name, size: change.size }, 'growing a volume')
+  for (const request of requests) {
+    const { claim, change } = request
+    const { size, attributesClass } = change
+    tools.log.info({ claim: claim.metadata.name, size, attributesClass }, 'changing a volume')
     await tools.kubernetes.patch(
       persistentVolumeClaims(plan.namespace),
       claim.metadata.name,
-      sizePatch(claim, change),
+      claimPatch(request),
     )
   }
-  await waitForCapacity(
-    plan,
-    claims.filter(({ hasPod }) => hasPod),
-    tools,
-  )
-  const sizes = new Map(changes.map(({ template, size }) => [template, size]))
-  await replaceStatefulSet(plan, live, { sizes, tools })
+  await waitForVolumes(plan, claims, tools)
+  const templates = new Map(changes.map((change) => [change.template, change]))
+  await replaceStatefulSet(plan, live, { templates, tools })
   return undefined
 }
 
-function sizeChanges({ volumes = [] }: UpgradePlan, live: StatefulSet): SizeChange[] {
+function volumeChanges({ volumes = [] }: UpgradePlan, live: StatefulSet): VolumeChange[] {
   return volumes.flatMap((volume) => {
     const template = claimTemplate(live, volume.field)
     const from = templateSize(template)
-    // Volumes that are switched on or off are not a matter of size: helm refuses them.
+    // Volumes that are switched on or off are no change of a volume: helm refuses them.
     if (template === undefined || from === undefined) return []
-    return parseQuantity(from) === parseQuantity(volume.size)
-      ? []
-      : [{ ...volume, template: template.metadata.name, from }]
+    const fromClass = template.spec.volumeAttributesClassName
+    const change = { ...volume, template: template.metadata.name, from, fromClass }
+    return isResized(change) || isReclassed(change) ? [change] : []
   })
+}
+
+function isResized({ from, size }: VolumeChange): boolean {
+  return parseQuantity(from) !== parseQuantity(size)
+}
+
+/** Without a class in the spec the volumes keep theirs. */
+function isReclassed({ fromClass, attributesClass }: VolumeChange): boolean {
+  return attributesClass !== undefined && attributesClass !== fromClass
 }
 
 /**
@@ -121,7 +131,7 @@ function sizeChanges({ volumes = [] }: UpgradePlan, live: StatefulSet): SizeChan
 async function readClaims(
   { namespace, release, spec: { hibernate, replicas } }: UpgradePlan,
   { spec }: StatefulSet,
-  { changes, tools }: { changes: SizeChange[]; tools: Dependencies },
+  { changes, tools }: { changes: VolumeChange[]; tools: Dependencies },
 ): Promise<ClaimChange[]> {
   const claims: ClaimChange[] = []
   const pods = spec.replicas ?? 1
@@ -137,7 +147,7 @@ async function readClaims(
       if (claim?.status?.phase !== 'Bound') {
         const state = claim === undefined ? 'does not exist' : 'is not bound to a volume'
         throw new VolumesNotGrown(
-          `${describe(change)}: PersistentVolumeClaim ${name} ${state}; the volumes grow once every pod has its volume`,
+          `${describe(change)}: PersistentVolumeClaim ${name} ${state}; the volumes change once every pod has its volume`,
         )
       }
       claims.push({ change, claim, hasPod })
@@ -147,28 +157,38 @@ async function readClaims(
 }
 
 /**
- * The API server checks whether the StatefulSet's volumes can grow: that the StorageClass allows it, and
- * quotas. A dry run of the same patch needs no permission to read StorageClasses.
+ * The API server checks whether a claim can change: that the StorageClass allows it, and quotas. A dry run
+ * of the same patch needs no permission to read StorageClasses.
  */
 async function dryRun(
   { namespace }: UpgradePlan,
-  { change, claim }: ClaimChange,
+  request: ClaimChange,
   { kubernetes }: Dependencies,
-): Promise<GrowthViolation | undefined> {
+): Promise<VolumeViolation | undefined> {
+  const { change, claim } = request
   const { name } = claim.metadata
+  const { attributesClass } = change
   try {
-    await kubernetes.patch(persistentVolumeClaims(namespace), name, sizePatch(claim, change), {
-      dryRun: true,
+    const result = await kubernetes.dryRunPatch(persistentVolumeClaims(namespace), name, {
+      patch: claimPatch(request),
+      schema: Claim,
     })
-    return undefined
+    // API servers that do not know the field leave it out without an error.
+    const { volumeAttributesClassName } = result.spec
+    if (attributesClass === undefined || volumeAttributesClassName === attributesClass) {
+      return undefined
+    }
+    return notModifiable(
+      change,
+      'the API server ignores the class of a volume: this needs Kubernetes 1.34, or 1.31 with the feature gate VolumeAttributesClass',
+    )
   } catch (error) {
     if (!(error instanceof KubernetesError) || !isRejection(error.status)) throw error
+    if (!isSmaller(request)) return notModifiable(change, apiMessage(error))
     const { storageClassName } = claim.spec
     const storageClass = storageClassName ? `StorageClass ${storageClassName}` : 'no StorageClass'
-    return violation(
-      change,
-      `PersistentVolumeClaim ${name} with ${storageClass} cannot grow: ${apiMessage(error)}; set allowVolumeExpansion: true on the StorageClass if its driver can expand volumes, or ${revertHint(change)}`,
-    )
+    const message = `${describeSize(change)}: PersistentVolumeClaim ${name} with ${storageClass} cannot grow: ${apiMessage(error)}; set allowVolumeExpansion: true on the StorageClass if its driver can expand volumes, or ${revertHint(change)}`
+    return { reason: 'VolumeNotExpandable', message }
   }
 }
 
@@ -181,63 +201,112 @@ function apiMessage({ message }: KubernetesError): string {
   return message.replace(/^[A-Z]+ \S+ answered [0-9]+: /, '')
 }
 
-/** The uid makes the API server reject the patch if another claim has taken the name. */
-function sizePatch({ metadata: { uid } }: Claim, { size }: SizeChange): object {
+/**
+ * The uid makes the API server reject the patch if another claim has taken the name. A claim that a user has
+ * made larger keeps its size.
+ */
+function claimPatch(request: ClaimChange): object {
+  const { size, attributesClass } = request.change
+  const { uid } = request.claim.metadata
   return {
     metadata: uid === undefined ? {} : { uid },
-    spec: { resources: { requests: { storage: size } } },
+    spec: {
+      ...(isSmaller(request) && { resources: { requests: { storage: size } } }),
+      ...(attributesClass !== undefined && { volumeAttributesClassName: attributesClass }),
+    },
   }
 }
 
-/** File systems grow while the pods use them; some drivers finish only then. */
-async function waitForCapacity(
+/**
+ * File systems grow while the pods use them; some drivers finish only then. A class is applied by the
+ * driver alone.
+ */
+async function waitForVolumes(
   { namespace }: UpgradePlan,
   claims: ClaimChange[],
   { kubernetes, time, signal, log, reporter }: Dependencies,
 ): Promise<void> {
-  const deadline = time.now().getTime() + GROWTH_TIMEOUT_MS
-  for (const { change, claim } of claims) {
+  const deadline = time.now().getTime() + CHANGE_TIMEOUT_MS
+  for (const { change, claim, hasPod } of claims) {
     const { name } = claim.metadata
-    await poll({ time, signal, pauseMs: GROWTH_POLL_MS }, async () => {
+    await poll({ time, signal, pauseMs: CHANGE_POLL_MS }, async () => {
       const current = await kubernetes.get(persistentVolumeClaims(namespace), name, Claim)
-      const capacity = current?.status?.capacity?.storage
-      if (parseQuantity(capacity ?? '') >= bytesOf(change)) return true
+      const missing = missingIn(current, { change, hasPod })
+      if (missing === undefined) return true
       if (time.now().getTime() >= deadline) {
         throw new VolumesNotGrown(
-          `${describe(change)}: PersistentVolumeClaim ${name} still has ${capacity ?? 'no capacity'} after ${GROWTH_TIMEOUT_MS / 60_000} minutes${conditionsOf(current)}; check the storage driver`,
+          `${describe(change)}: PersistentVolumeClaim ${name} still has ${missing.present} after ${CHANGE_TIMEOUT_MS / 60_000} minutes${conditionsOf(current)}; check the storage driver`,
         )
       }
-      await reporter.progress(`waiting for PersistentVolumeClaim ${name} to have ${change.size}`)
+      await reporter.progress(
+        `waiting for PersistentVolumeClaim ${name} to have ${missing.required}`,
+      )
       return undefined
     })
-    log.info({ claim: name, size: change.size }, 'the volume has grown')
+    log.info({ claim: name, size: change.size }, 'the volume has changed')
   }
+}
+
+/** What a volume is to have, and what it has; undefined if the change is complete. */
+function missingIn(
+  claim: Claim | undefined,
+  { change, hasPod }: Pick<ClaimChange, 'change' | 'hasPod'>,
+): { present: string; required: string } | undefined {
+  const { size, attributesClass } = change
+  const capacity = claim?.status?.capacity?.storage
+  if (hasPod && parseQuantity(capacity ?? '') < parseQuantity(size)) {
+    return { present: capacity ?? 'no capacity', required: size }
+  }
+  const current = claim?.status?.currentVolumeAttributesClassName
+  if (attributesClass === undefined || current === attributesClass) return undefined
+  const present = describeClass(current)
+  return { present, required: describeClass(attributesClass) }
 }
 
 /** What the storage driver and the kubelet say about the claim. */
 function conditionsOf(claim: Claim | undefined): string {
+  const modification = claim?.status?.modifyVolumeStatus?.status
   const texts = (claim?.status?.conditions ?? []).map(({ type, message }) =>
     message ? `${type}: ${message}` : type,
   )
+  if (modification) texts.unshift(`modification ${modification}`)
   return texts.length === 0 ? '' : ` (${texts.join('; ')})`
 }
 
-function requestedBytes({ spec }: Claim): number {
-  return parseQuantity(spec.resources?.requests?.storage ?? '0')
+function isSmaller({ change, claim: { spec } }: ClaimChange): boolean {
+  return parseQuantity(spec.resources?.requests?.storage ?? '0') < parseQuantity(change.size)
 }
 
-function bytesOf({ size }: SizeChange): number {
-  return parseQuantity(size)
+function hasOtherClass({ change: { attributesClass }, claim: { spec } }: ClaimChange): boolean {
+  return attributesClass !== undefined && spec.volumeAttributesClassName !== attributesClass
 }
 
-function violation(change: SizeChange, why: string): GrowthViolation {
-  return { reason: 'VolumeNotExpandable', message: `${describe(change)}: ${why}` }
+function notModifiable(change: VolumeChange, why: string): VolumeViolation {
+  const { field, fromClass } = change
+  const former = `spec.${field}.volumeAttributesClassName`
+  const hint = fromClass === undefined ? `remove ${former}` : `set ${former} to ${fromClass}`
+  return { reason: 'VolumeNotModifiable', message: `${describe(change)}: ${why}; ${hint}` }
 }
 
-function describe({ field, from, size, isAutoGrown }: SizeChange): string {
+function describe(change: VolumeChange): string {
+  const { field, fromClass = 'none', attributesClass = 'none' } = change
+  const parts = [
+    ...(isResized(change) ? [describeSize(change)] : []),
+    ...(isReclassed(change)
+      ? [`spec.${field}.volumeAttributesClassName: ${fromClass} -> ${attributesClass}`]
+      : []),
+  ]
+  return parts.join(', ')
+}
+
+function describeSize({ field, from, size, isAutoGrown }: VolumeChange): string {
   return `spec.${field}.${isAutoGrown ? 'autoGrow' : 'size'}: ${from} -> ${size}`
 }
 
-function revertHint({ field, from, isAutoGrown }: SizeChange): string {
+function describeClass(name: string | undefined): string {
+  return name === undefined ? 'no VolumeAttributesClass' : `VolumeAttributesClass ${name}`
+}
+
+function revertHint({ field, from, isAutoGrown }: VolumeChange): string {
   return isAutoGrown ? 'remove spec.persistence.autoGrow' : `set spec.${field}.size to ${from}`
 }

@@ -2,8 +2,10 @@
  * What our templates render with everything switched on, kept next to this file so that a change of it
  * is reviewed with the change. `node test/chart/golden.ts --record` writes it again; HELM names the program.
  */
+import { createHash } from 'node:crypto'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { PULL_SECRET } from '../world/pull-secret.ts'
 import { CHART, findHelm, NO_HELM, runHelm } from './helm.ts'
 
 const FOLDER = join(import.meta.dirname, 'golden')
@@ -19,6 +21,17 @@ const TEMPLATES = [
   'rbac-users',
   'uninstall-check',
 ] as const
+
+/** What the embedded world takes its rights from (test/world/chart-roles.ts). */
+const ROLE_TEMPLATES = ['rbac-service', 'rbac-helm', 'rbac-shards', 'rbac-metacontroller']
+
+/** Installations for all namespaces, and for these alone. */
+export const ROLE_RECORDINGS = {
+  roles: [],
+  'roles-of-namespaces': ['books', 'shop'],
+} as const satisfies Record<string, readonly string[]>
+
+export type RoleRecording = keyof typeof ROLE_RECORDINGS
 
 const POD = {
   nodeSelector: { pool: 'system' },
@@ -55,12 +68,54 @@ const VALUES = {
   },
 }
 
+/** The objects that helm renders of the templates with Roles, as YAML. */
+export function recordedRoles(recording: RoleRecording): string {
+  return readFileSync(fileOf(recording), 'utf8')
+}
+
+/** Recordings of Roles that were made from other templates than those of today. */
+export function outdatedRoles(): string[] {
+  return recordings().filter((name) => !recordedRoles(name).startsWith(roleHeader()))
+}
+
+function recordings(): RoleRecording[] {
+  return Object.keys(ROLE_RECORDINGS) as RoleRecording[]
+}
+
+/** Without helm, too, a recording of other templates is noticed. */
+function roleHeader(): string {
+  const hash = createHash('sha256')
+  for (const name of ROLE_TEMPLATES) hash.update(readFileSync(templateOf(name)))
+  return `# Rendered from templates with the digest ${hash.digest('hex').slice(0, 16)}.\n`
+}
+
+function templateOf(name: string): string {
+  return join(CHART, 'templates', `${name}.yaml`)
+}
+
+async function renderedRoles(helm: string, recording: RoleRecording): Promise<string> {
+  const text = await runHelm(helm, [
+    ...['template', 'vec-operator', CHART, '--namespace', 'vec-operator'],
+    ...['--kube-version', 'v1.34.0', '--set', 'metacontroller.rbac.create=true'],
+    ...['--set-json', `operator.namespaces=${JSON.stringify(ROLE_RECORDINGS[recording])}`],
+    ...['--set', 'hooks.token.existingSecret=hook-token'],
+    ...['--set', `imagePullSecrets[0].name=${PULL_SECRET}`],
+    ...ROLE_TEMPLATES.flatMap((name) => ['--show-only', `templates/${name}.yaml`]),
+  ])
+  return roleHeader() + text
+}
+
 /** Names of the templates that render something else than was recorded. */
 export async function goldenDifferences(helm: string): Promise<string[]> {
   const differing: string[] = []
   for (const template of TEMPLATES) {
     if ((await rendered(helm, template)) !== readFileSync(fileOf(template), 'utf8')) {
       differing.push(`${template}: node test/chart/golden.ts --record shows the difference`)
+    }
+  }
+  for (const recording of recordings()) {
+    if ((await renderedRoles(helm, recording)) !== recordedRoles(recording)) {
+      differing.push(`${recording}: node test/chart/golden.ts --record shows the difference`)
     }
   }
   return differing
@@ -96,4 +151,7 @@ if (import.meta.main && process.argv.includes('--record')) {
   const helm = findHelm()
   if (helm === undefined) throw new Error(NO_HELM)
   for (const template of TEMPLATES) writeFileSync(fileOf(template), await rendered(helm, template))
+  for (const recording of recordings()) {
+    writeFileSync(fileOf(recording), await renderedRoles(helm, recording))
+  }
 }

@@ -80,6 +80,37 @@ t.test(
   },
 )
 
+t.test('the hooks are called in the DNS domain of the cluster', { skip }, async (t) => {
+  const domains = async (...values: string[]) => {
+    const how = ['--kube-version', 'v1.26.0', ...QUICK, ...values]
+    const text = await runHelm(helm, ['template', 'vec-operator', CHART, ...how])
+    const container = parseAllDocuments(text)
+      .map((document) => document.toJS() as ApiObject | null)
+      .find((object) => object?.kind === 'Deployment') as unknown as Container
+    const { env } = container.spec.template.spec.containers[0] ?? { env: [] }
+    const value = (variable: string) => env.find(({ name }) => name === variable)?.value ?? ''
+    const hosts: string[] = text.match(/vec-operator\.[a-z-]+\.svc[a-z0-9.]*/g) ?? []
+    t.ok(hosts.includes(value('HOOK_HOSTS')))
+    const ends = hosts.map((host) => host.replace(/^.*\.svc\.?/, ''))
+    return [value('CLUSTER_DOMAIN'), new Set(ends)] as const
+  }
+  const scraped = ['--set', 'metrics.serviceMonitor.enabled=true']
+  t.strictSame(await domains(...scraped), ['cluster.local', new Set(['cluster.local'])])
+  t.strictSame(await domains(...scraped, '--set', 'clusterDomain=k8s.example'), [
+    'k8s.example',
+    new Set(['k8s.example']),
+  ])
+  // Values that --reuse-values kept from a release without this value.
+  t.strictSame(await domains('--set', 'clusterDomain=null'), [
+    'cluster.local',
+    new Set(['cluster.local']),
+  ])
+})
+
+interface Container {
+  spec: { template: { spec: { containers: { env: { name: string; value?: string }[] }[] } } }
+}
+
 t.test(
   'Jobs may only patch their reports where Kubernetes supports such policies',
   { skip },

@@ -1,13 +1,13 @@
 /** What the status of a StatefulSet says about its update, and the label of a pod about its template. */
 import t from 'tap'
 import { REVISION_LABEL } from '../../crds/contract/names.ts'
-import type { StatefulSet } from '../../crds/kubernetes.ts'
 import {
+  type StatefulSet,
   hasTwoRevisions,
   isOutdated,
   mayBeUpdating,
   mayHaveOutdatedPods,
-} from '../../crds/stateful-set.ts'
+} from '../../crds/kubernetes.ts'
 
 const SAME = { currentRevision: 'a', updateRevision: 'a' }
 const OTHER = { currentRevision: 'a', updateRevision: 'b' }

@@ -94,6 +94,7 @@ t.test('a Job is made of its plan, its account and the image, and of nothing els
                   { name: 'PLAN', value: encodePlan(plan, 'spec') },
                   field('POD_UID', 'metadata.uid'),
                   field('JOB_UID', "metadata.labels['controller-uid']"),
+                  { name: 'CLUSTER_DOMAIN', value: 'cluster.local' },
                   { name: 'NODE_OPTIONS', value: '--use-system-ca --max-semi-space-size=1' },
                   { name: 'MALLOC_ARENA_MAX', value: '2' },
                   { name: 'LOG_LEVEL', value: 'INFO' },
@@ -250,6 +251,21 @@ t.test(
     }
   },
 )
+
+t.test('a Job has the DNS domain of the service, whatever its extra variables are', async (t) => {
+  const jobPods = { helm: {}, data: { env: [{ name: 'CLUSTER_DOMAIN', value: 'other' }] } }
+  const options = {
+    ...{ kind: 'backup', verb: 'run', largeField: 'spec', serviceAccount: 'sa' },
+    plan: { namespace: 'ns', name: 'a', uid: 'u', run: 1, hash: 'h' },
+    ...{ resources: { requests: {}, limits: {} }, credentials: {} },
+  }
+  const job = newJob(options, { ...settings, clusterDomain: 'k8s.example', jobPods })
+  const { template } = job['spec'] as { template: Template }
+  t.strictSame(
+    template.spec.containers[0]?.env.filter(({ name }) => name === 'CLUSTER_DOMAIN'),
+    [{ name: 'CLUSTER_DOMAIN', value: 'k8s.example' }],
+  )
+})
 
 interface Template {
   metadata: { labels: Record<string, string>; annotations?: Record<string, string> }

@@ -5,7 +5,7 @@ import { Claimant, LeaseStore } from './lease-store.ts'
 
 const RUNS = Number(process.env['FUZZ_RUNS'] ?? 500)
 
-type What = 'pass' | 'look' | 'decide' | 'write' | 'arrive' | 'end' | 'lose' | 'crash'
+type What = 'pass' | 'look' | 'decide' | 'write' | 'writeLate' | 'arrive' | 'end' | 'lose' | 'crash'
 
 interface Step {
   who: number
@@ -23,6 +23,7 @@ const WEIGHTS: [weight: number, what: Step['what']][] = [
   [4, 'look'],
   [3, 'decide'],
   [3, 'write'],
+  [2, 'writeLate'],
   [3, 'arrive'],
   [2, 'end'],
   [1, 'lose'],
@@ -35,7 +36,7 @@ const step: fc.Arbitrary<Step> = fc.record({
   between: fc.option(
     fc.record({
       who: fc.nat(3),
-      what: fc.constantFrom('decide', 'write', 'arrive', 'end', 'crash'),
+      what: fc.constantFrom('decide', 'write', 'writeLate', 'arrive', 'end', 'crash'),
     }),
     { freq: 4 },
   ),
@@ -169,6 +170,7 @@ async function finish(all: Claimant[], store: LeaseStore): Promise<void> {
     if (atWork(all).length > 1) throw new Error(`at once: ${atWork(all).join(', ')}`)
     for (const one of order) await one?.observe()
     for (const one of order) one?.decide()
+    for (const one of order) await one?.writeLate()
     for (let write = 0; write < 4; write += 1) for (const one of order) await one?.write()
     if (round % 2 === 1) for (const one of order) one?.end()
     store.advance(30)

@@ -14,6 +14,7 @@ import {
   type LeaseWrite,
   type ObservedLease,
 } from '../../hooks/lease.ts'
+import { RetryLater } from '../../hooks/protocol.ts'
 import { allAllowed } from '../builders.ts'
 
 export const CLUSTER = { metadata: { namespace: 'ns', name: 'a', uid: 'uid-a' } }
@@ -75,6 +76,10 @@ export class Claimant {
   #observed:
     { leases: ObservedLease[]; free: ObservedLease[]; hasJob: boolean; at: Date } | undefined
   #writes: LeaseWrite[] = []
+  /** Of syncs whose call timed out or whose service ended: the API server may apply them later. */
+  #late: LeaseWrite[] = []
+  /** When the sync read what lets it answer with a Job after its writes. */
+  #startsAt: Date | undefined
   /** A Job of an answer that has not reached the API server. */
   #answeredAt: Date | undefined
 
@@ -96,6 +101,8 @@ export class Claimant {
     fails = false,
   ): Promise<void> {
     if (this.#answeredAt !== undefined || this.isDone) return
+    // A call that has not answered yet has timed out; its answer is dropped.
+    this.#abandonWrites()
     const store = this.#store
     const at = store.now
     const leases: ObservedLease[] = []
@@ -122,25 +129,52 @@ export class Claimant {
     const run = this.#runs > 0 ? { run: this.#run } : {}
     const claimResult = claim(leases, this.holder, { cluster: CLUSTER, now: at, free, ...run })
     if (claimResult.state === 'waiting') this.blockedBy = claimResult.holder.name
-    if (claimResult.state === 'held') this.#answeredAt = at
-    else this.#writes = claimResult.writes
+    this.#writes = claimResult.writes
+    this.#startsAt = claimResult.state === 'held' ? at : undefined
+  }
+
+  /** The next write of a sync that is over. */
+  async writeLate(): Promise<void> {
+    const [next, ...rest] = this.#late
+    if (next === undefined) return
+    this.#late = rest
+    await this.#apply(next)
+  }
+
+  #abandonWrites(): void {
+    this.#late = [...this.#late, ...this.#writes]
+    this.#writes = []
+    this.#startsAt = undefined
   }
 
   async write(): Promise<void> {
     const [next, ...rest] = this.#writes
     if (next === undefined) return
+    this.#writes = (await this.#apply(next)) ? rest : []
+    if (this.#writes.length > 0) return
+    this.#answeredAt = this.#startsAt
+    this.#startsAt = undefined
+  }
+
+  /** Whether it succeeded; a renewal that fails fails the sync. */
+  async #apply(write: LeaseWrite): Promise<boolean> {
     const store = this.#store
     const results: boolean[] = []
-    const recorded = async (write: Promise<boolean>) => {
-      const isDone = await write
+    const recorded = async (result: Promise<boolean>) => {
+      const isDone = await result
       results.push(isDone)
       return isDone
     }
-    await writeLeases([next], {
-      writeLease: (lease) => recorded(store.writeLease(lease)),
-      deleteLease: (lease) => recorded(store.deleteLease(lease)),
-    })
-    this.#writes = results.includes(false) ? [] : rest
+    try {
+      await writeLeases([write], {
+        writeLease: (lease) => recorded(store.writeLease(lease)),
+        deleteLease: (lease) => recorded(store.deleteLease(lease)),
+      })
+    } catch (error) {
+      if (!(error instanceof RetryLater)) throw error
+      this.#startsAt = undefined
+    }
+    return !results.includes(false)
   }
 
   /** An answer that took longer than the margin has timed out in transit. */
@@ -159,7 +193,7 @@ export class Claimant {
   /** The service ends in mid-pass; what it has answered may still arrive. */
   crash(): void {
     this.#observed = undefined
-    this.#writes = []
+    this.#abandonWrites()
   }
 
   /** A Job that said nothing was deleted. */

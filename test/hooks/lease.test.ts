@@ -148,7 +148,15 @@ t.test('a Lease whose holder is over is taken by its resourceVersion', async (t)
 t.test(
   'a Job is created in a pass that sees the Lease held, with a minute of it left',
   async (t) => {
-    t.strictSame(claim([seen(me, 239)], me, about), { state: 'held' })
+    const held = seen(me, 239)
+    const renewed = {
+      ...held.lease,
+      spec: { ...held.lease?.spec, renewTime: '2026-03-01T12:00:00.000000Z' },
+    }
+    t.strictSame(claim([held], me, about), {
+      state: 'held',
+      writes: [{ action: 'renew', lease: renewed }],
+    })
     t.equal(claim([seen(me, 240)], me, about).state, 'taking')
   },
 )
@@ -191,7 +199,11 @@ t.test(
     ])
     const write: ObservedLease = { kind: 'write', lease: lease('write', me, 10), jobs: [] }
     t.equal(claim([write, { kind: 'backup' }], me, about).state, 'taking')
-    t.strictSame(claim([write, seen(me, 5)], me, about), { state: 'held' })
+    const held = claim([seen(me, 5), write], me, about)
+    t.strictSame(held.state === 'held' && held.writes.map(({ lease }) => lease.metadata.name), [
+      'vec-a-backup',
+      'vec-a-write',
+    ])
   },
 )
 

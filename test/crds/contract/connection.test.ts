@@ -23,9 +23,9 @@ const certificate = { secretRef: { name: 'certificate' } }
 t.test('a cluster without an apiKey is open and speaks http', async (t) => {
   const connection = clusterConnection(cluster({ replicas: 3 }))
   t.strictSame(connection, { namespace: 'search', name: 'main', replicas: 3, tls: false })
-  t.equal(serviceUrl(connection), 'http://vec-main.search.svc.cluster.local:6333')
+  t.equal(serviceUrl(connection, 'cluster.local'), 'http://vec-main.search.svc.cluster.local:6333')
   t.equal(
-    podUrl(connection, 0),
+    podUrl(connection, 0, 'cluster.local'),
     'http://vec-main-0.vec-main-headless.search.svc.cluster.local:6333',
   )
 })
@@ -33,10 +33,10 @@ t.test('a cluster without an apiKey is open and speaks http', async (t) => {
 t.test('the endpoint is https when tls.enabled, and ca.crt is looked for', async (t) => {
   const connection = clusterConnection(cluster({ tls: { enabled: true, ...certificate } }))
   t.match(connection, { tls: true, caSecret: 'certificate' })
-  t.equal(serviceUrl(connection), 'https://vec-main.search.svc.cluster.local:6333')
+  t.equal(serviceUrl(connection, 'k8s.example'), 'https://vec-main.search.svc.k8s.example:6333')
   t.equal(
-    podUrl(connection, 1),
-    'https://vec-main-1.vec-main-headless.search.svc.cluster.local:6333',
+    podUrl(connection, 1, 'k8s.example'),
+    'https://vec-main-1.vec-main-headless.search.svc.k8s.example:6333',
   )
 })
 

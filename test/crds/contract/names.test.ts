@@ -20,9 +20,10 @@ import {
 
 t.test('the objects of a cluster are named as the specification says', async (t) => {
   t.equal(releaseName('main'), 'vec-main')
+  const main = { name: 'main', namespace: 'search' }
   t.equal(apiKeySecretName('main'), 'vec-main-apikey')
-  t.equal(serviceHost('main', 'search'), 'vec-main.search.svc.cluster.local')
-  t.equal(podHost('main', 'search', 2), 'vec-main-2.vec-main-headless.search.svc.cluster.local')
+  t.equal(serviceHost(main, 'cluster.local'), 'vec-main.search.svc.cluster.local')
+  t.equal(podHost(main, 2, 'k8s.example'), 'vec-main-2.vec-main-headless.search.svc.k8s.example')
 })
 
 t.test('every annotation and label of this operator has the prefix of the API group', async (t) => {

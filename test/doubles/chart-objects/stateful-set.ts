@@ -137,13 +137,14 @@ function claims({ persistence, snapshotPersistence }: ChartValues): object[] {
 }
 
 function claim(name: string, volume: ChartValues['persistence']): object {
-  const { size, accessModes, storageClassName } = volume
+  const { size, accessModes, storageClassName, volumeAttributesClassName } = volume
   return {
     apiVersion: 'v1',
     kind: 'PersistentVolumeClaim',
     metadata: { name, labels: { app: 'qdrant' } },
     spec: {
       ...(storageClassName && { storageClassName }),
+      ...(volumeAttributesClassName && { volumeAttributesClassName }),
       accessModes,
       resources: { requests: { storage: size } },
     },

@@ -11,6 +11,7 @@ interface VolumeValues {
   size: string
   accessModes: string[]
   storageClassName?: string | null
+  volumeAttributesClassName?: string | null
 }
 
 type KeyValue =

@@ -26,6 +26,19 @@ t.test('Output Secret: Opaque, keys token and url', async (t) => {
 })
 
 t.test(
+  'a changed DNS domain of the Kubernetes cluster changes the url, not the token',
+  async (t) => {
+    const before = storedSecret(await sync(observed(), context))
+    const settings = { ...context.settings, clusterDomain: 'k8s.example' }
+    const desired = await sync(observed({ children: [before] }), { ...context, settings })
+    const after = storedSecret(desired)
+    const url = Buffer.from(after.data?.['url'] ?? '', 'base64').toString()
+    t.equal(url, 'http://vec-a.ns.svc.k8s.example:6333')
+    t.equal(readToken(after), readToken(before))
+  },
+)
+
+t.test(
   'TokenIssued: the Secret holds a current token; the status is read back from it every 60 s',
   async (t) => {
     const spec = { access: 'r', ttl: '3h' } as const

@@ -152,8 +152,18 @@ t.test('a backup acquires its Lease, and creates its Job once the Lease is obser
   const lease: BackupPorts['lease'] = async (_, name) =>
     name === 'vec-a-backup' ? leaseOf('backup', OWN_HOLDER) : undefined
   const second = await callHook('sync', hookRequest(backup(), rbac), { ...whole, lease })
-  t.strictSame(second.written, [])
+  t.strictSame(second.written, ['take vec-a-backup'], 'the hold is renewed')
   t.ok(second.desired.children.some(({ kind }) => kind === 'Job'))
+})
+
+t.test('a backup creates no Job if its Lease changes before it is renewed', async (t) => {
+  const lease: BackupPorts['lease'] = async (_, name) =>
+    name === 'vec-a-backup' ? leaseOf('backup', OWN_HOLDER) : undefined
+  const changed = { ...whole, lease, writeLease: async () => false }
+  await t.rejects(callHook('sync', hookRequest(backup(), rbac), changed), {
+    seconds: 2,
+    message: 'Lease ns/vec-a-backup changed while a Job was about to start; trying again',
+  })
 })
 
 t.test('the Leases are those of the live cluster, not of the cached one', async (t) => {

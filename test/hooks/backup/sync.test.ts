@@ -172,7 +172,7 @@ t.test('the Lease is taken last, and no Job is created in that pass', async (t) 
 
 t.test('the Job is created in the next sync that sees the Lease held', async (t) => {
   const decision = sync(ready({ statefulSet: statefulSet(3) }), context)
-  t.equal(decision.leases, undefined)
+  t.match(decision.leases, [{ action: 'renew', lease: { metadata: { name: 'vec-a-backup' } } }])
   t.match(createdJob(decision), {
     metadata: {
       name: dataJob().metadata.name,

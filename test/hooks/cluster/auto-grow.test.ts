@@ -1,7 +1,7 @@
 /** Growth of the data volumes by spec.persistence.autoGrow: when, by how much, and what stays. */
 import t from 'tap'
 import type { VecCluster } from '../../../crds/cluster.ts'
-import { dataVolumeSize } from '../../../hooks/cluster/auto-grow.ts'
+import { dataVolumeSize } from '../../../hooks/cluster/capacity.ts'
 import { desiredRun } from '../../../hooks/cluster/job.ts'
 import type { Observed } from '../../../hooks/cluster/observed.ts'
 import { volumeBytesOf } from '../../../hooks/cluster/shards/job.ts'

@@ -1,7 +1,7 @@
 /** The record that a cluster was formed: when it is created, and how it is stored. */
 import t from 'tap'
 import type { ConfigMap } from '../../../crds/kubernetes.ts'
-import { writeFormation } from '../../../hooks/cluster/formation.ts'
+import { writeFormation } from '../../../hooks/cluster/consensus.ts'
 import { applyDecision } from '../../../hooks/cluster/index.ts'
 import type { Observed, PodConsensus } from '../../../hooks/cluster/observed.ts'
 import { context, cluster, statefulSet } from '../../builders.ts'

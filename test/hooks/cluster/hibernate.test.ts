@@ -3,7 +3,7 @@ import t from 'tap'
 import { criticalConditions } from '../../../crds/critical-conditions.ts'
 import { ANNOTATIONS } from '../../../crds/contract/names.ts'
 import { BackgroundTasks } from '../../../hooks/background-task.ts'
-import { HelmConcurrency } from '../../../hooks/cluster/helm-concurrency.ts'
+import { HelmConcurrency } from '../../../hooks/cluster/helm-result.ts'
 import { hibernationBlocker } from '../../../hooks/hibernation-blocker.ts'
 import { isHibernated } from '../../../hooks/cluster/hibernate.ts'
 import { observe } from '../../../hooks/cluster/observe.ts'
@@ -237,6 +237,52 @@ t.test('a hibernated cluster is not started with fewer nodes than it has', async
   t.equal(appliedWith({ ...withStatus, annotations: accepted })?.[1], 'HelmRunning')
   t.equal(appliedWith({ status: withStatus.status })?.[1], 'HelmRunning', 'the same number')
   t.equal(appliedWith({ ...withStatus, spec: { replicas: 5 } })?.[1], 'HelmRunning', 'more nodes')
+})
+
+t.test(
+  'a cluster that was drained before it hibernated starts with the nodes that are left',
+  async (t) => {
+    // The status may still have the number of nodes before the drain.
+    const status = { phase: 'Hibernated' as const, formedNodes: 3 }
+    const appliedWith = (replicas: number, hibernate: boolean, desired = 2) => {
+      const text = JSON.stringify({ replicas, hibernate })
+      const annotations = { [ANNOTATIONS.lastAppliedSpec]: text }
+      const woken = threeNodes({ spec: { replicas: desired }, status, annotations })
+      return condition(sync(asleep({ cluster: woken, ...RUN_DUE }), context), 'Applied')?.slice(1)
+    }
+    t.equal(appliedWith(2, true)?.[0], 'HelmRunning', 'the run that stopped the pods had two nodes')
+    t.equal(appliedWith(2, false)?.[0], 'InvalidSpec', 'that run had pods')
+    t.match(
+      appliedWith(2, true, 1)?.[1],
+      /^spec.replicas is 1, but the cluster without pods has 2 /,
+    )
+    t.equal(appliedWith(3, true)?.[0], 'InvalidSpec')
+  },
+)
+
+t.test('the minor version is not raised while no pods run', async (t) => {
+  const appliedAt = (version: string, parts: { label?: string; risk?: string; from?: string }) => {
+    const { label, risk, from = '1.17.1' } = parts
+    const labels = label === undefined ? {} : { 'app.kubernetes.io/version': label }
+    const annotations = risk === undefined ? {} : { [ANNOTATIONS.acceptRisk]: risk }
+    const stopped = asleep({
+      cluster: threeNodes({ spec: { version }, status: { phase: 'Hibernated' }, annotations }),
+      statefulSet: { ...NO_PODS, metadata: { ...NO_PODS.metadata, labels } },
+      progress: progress({ applied: applied({ version: from }) }),
+      unfinishedHelmJobs: 0,
+    })
+    return condition(sync(stopped, context), 'Applied')
+  }
+  const message =
+    'spec.version can be raised to another minor version only while pods run: set it to 1.17.1 until the cluster is Running'
+  t.strictSame(appliedAt('1.18.3', { label: '1.17.1' }), ['False', 'InvalidSpec', message])
+  t.strictSame(appliedAt('1.18.3', {}), ['False', 'InvalidSpec', message], 'no label')
+  t.equal(appliedAt('1.19.0', { label: '1.17.1' })?.[2], message, 'the first of two steps')
+  const began = appliedAt('1.18.3', { label: '1.18.3' })
+  t.equal(began?.[1], 'HelmRunning', 'the StatefulSet has it already, and helm failed')
+  t.equal(appliedAt('1.17.2', { label: '1.17.1' })?.[1], 'HelmRunning', 'a patch')
+  t.equal(appliedAt('1.16.3', { label: '1.17.1' })?.[1], 'HelmRunning', 'the Job refuses it')
+  t.equal(appliedAt('1.18.3', { label: '1.17.1', risk: 'version-skip' })?.[1], 'HelmRunning')
 })
 
 t.test('volumes do not grow while no pods run', async (t) => {

@@ -64,7 +64,7 @@ t.test('a run acquires the Lease for its number, and then creates its Job', asyn
     context,
   )
   t.match(createdJob(holding), { metadata: { name: /-1$/ } })
-  t.equal(holding.leases, undefined)
+  t.match(holding.leases, [{ action: 'renew', lease: { spec: { holderIdentity: OWN_HOLDER } } }])
 })
 
 t.test('a Lease of an earlier run is acquired again for the next run', async (t) => {

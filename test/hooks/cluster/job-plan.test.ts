@@ -44,7 +44,7 @@ t.test('only the v that a version begins with is left out', async (t) => {
   t.equal(planOf({ spec: { version: '1.19.0-dev' } }).version, '1.19.0-dev')
 })
 
-t.test('a plan names the sizes of the volumes; its hash covers them', async (t) => {
+t.test('a plan names the sizes and classes of the volumes; its hash covers them', async (t) => {
   const { persistence } = cluster().spec
   const grown = { persistence: { ...persistence, size: '20Gi' } }
   const snapshotPersistence = { enabled: true, size: '5Gi' }
@@ -53,6 +53,13 @@ t.test('a plan names the sizes of the volumes; its hash covers them', async (t) 
     { field: 'persistence', size: '20Gi' },
     { field: 'snapshotPersistence', size: '5Gi' },
   ])
+  const gold = { persistence: { ...persistence, volumeAttributesClassName: 'gold' } }
+  const silver = { ...snapshotPersistence, volumeAttributesClassName: 'silver' }
+  t.strictSame(planOf({ spec: { ...gold, snapshotPersistence: silver } }).volumes, [
+    { field: 'persistence', size: '10Gi', attributesClass: 'gold' },
+    { field: 'snapshotPersistence', size: '5Gi', attributesClass: 'silver' },
+  ])
+  t.equal(planOf({ spec: gold }).podsHash, planOf({}).podsHash, 'no pod restarts')
   t.not(planOf({ spec: grown }).hash, planOf({}).hash)
   t.equal(planOf({ spec: grown }).podsHash, planOf({}).podsHash, 'no pod restarts')
 })

@@ -1,7 +1,7 @@
 /** The record of the nodes, and which of them have lost their data. */
 import t from 'tap'
 import { ANNOTATIONS } from '../../../crds/contract/names.ts'
-import { lostNodes, nodeRecord } from '../../../hooks/cluster/nodes.ts'
+import { lostNodes, nodeRecord, replacedPeers } from '../../../hooks/cluster/nodes.ts'
 import type { NodeFacts, PeerFacts } from '../../../hooks/cluster/shards/summary.ts'
 import { cluster } from '../../builders.ts'
 import { member, recordedNodes, threeNodes } from './shards.ts'
@@ -147,4 +147,55 @@ t.test('the nodes are recorded only while all of them are members', async (t) =>
   ])
   const twice = [member(0), member(1), { id: 7, ordinal: 1, isMember: true }]
   t.strictSame(nodeRecord(before, { nodes, peers: twice }), before, 'two peers at one address')
+  t.strictSame(nodeRecord(before, { nodes: [], peers: PEERS }), before, 'hibernated: no pods')
+})
+
+t.test('the annotation counts for the peer that it was first seen with', async (t) => {
+  const annotations = { [ANNOTATIONS.replace]: '2' }
+  const named = threeNodes({ annotations })
+  const nodes = [...NODES.slice(0, 2), { ordinal: 2, volume: 'volume-2' }]
+  t.strictSame(replacedPeers(named, { nodes, peers: PEERS }), [{ ordinal: 2, peer: 102 }])
+  t.strictSame(replacedPeers(named, undefined), [], 'nothing is known about the nodes')
+  t.strictSame(replacedPeers(threeNodes(), { nodes, peers: PEERS }), [])
+  const running = [member(0), member(1), member(2)]
+  t.strictSame(replacedPeers(named, { nodes, peers: running }), [], 'all nodes are members')
+  const joined = { id: 7, ordinal: 2, isMember: true }
+  t.strictSame(replacedPeers(named, { nodes, peers: [...PEERS, joined] }), [], 'its pod joined')
+
+  const joining = { id: 7, ordinal: 2, isMember: false }
+  t.strictSame(
+    replacedPeers(named, { nodes, peers: [...PEERS, joining] }),
+    [{ ordinal: 2, peer: 102 }],
+    'the pod that joins is not given up',
+  )
+  t.strictSame(
+    replacedPeers(named, { nodes, peers: [member(0), member(1), joining] }),
+    [{ ordinal: 2, peer: 7 }],
+    'the recorded peer is gone',
+  )
+})
+
+t.test('a node that was replaced is not replaced again when it restarts', async (t) => {
+  const annotations = { [ANNOTATIONS.replace]: '2' }
+  const nodes = [0, 1, 2].map((ordinal) => ({ ordinal, volume: `volume-${ordinal}` }))
+  const record = [...recordedNodes(2), { ordinal: 2, peer: 7, volume: 'volume-2' }]
+  const given = [{ ordinal: 2, peer: 102 }]
+  const status = { nodes: record, replacedPeers: given }
+  const restarting = [member(0), member(1), { id: 7, ordinal: 2, isMember: false }]
+  const forgotten = threeNodes({ annotations, status })
+  t.strictSame(lostNodes(forgotten, { nodes, peers: restarting }), [])
+  t.strictSame(replacedPeers(forgotten, { nodes, peers: restarting }), given)
+  const emptied = [...nodes.slice(0, 2), { ordinal: 2, volume: 'other' }]
+  t.strictSame(lostNodes(forgotten, { nodes: emptied, peers: restarting }), [
+    {
+      ...{ ordinal: 2, peer: 7, isConfirmed: false, earlierPeer: 102 },
+      evidence: 'its volume is a new one',
+    },
+  ])
+  t.strictSame(replacedPeers(forgotten, undefined), given, 'kept while nothing is known')
+  t.strictSame(replacedPeers(threeNodes({ status }), undefined), [], 'until it is removed')
+  const other = threeNodes({ annotations: { [ANNOTATIONS.replace]: '1' }, status })
+  t.strictSame(replacedPeers(other, undefined), [], 'another node is named')
+  const stillListed = [member(0), member(1), { ...member(2), isMember: false }]
+  t.match(lostNodes(forgotten, { nodes, peers: stillListed }), [{ peer: 102, isConfirmed: true }])
 })

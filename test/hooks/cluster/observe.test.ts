@@ -4,7 +4,7 @@ import { ANNOTATIONS } from '../../../crds/contract/names.ts'
 import { BackgroundTasks } from '../../../hooks/background-task.ts'
 import type { Pod } from '../../../crds/kubernetes.ts'
 import type { ShardsSummary } from '../../../hooks/cluster/shards/summary.ts'
-import { HelmConcurrency } from '../../../hooks/cluster/helm-concurrency.ts'
+import { HelmConcurrency } from '../../../hooks/cluster/helm-result.ts'
 import { clusterRbac, desiredRun } from '../../../hooks/cluster/job.ts'
 import { observe, observeDeletion } from '../../../hooks/cluster/observe.ts'
 import type { ClusterPorts, PodConsensus } from '../../../hooks/cluster/observed.ts'
@@ -55,6 +55,12 @@ t.test('the StatefulSet of the release is known by its name', async (t) => {
     context,
   )
   t.equal(none.statefulSet, undefined)
+})
+
+t.test('the steps of an update are those of the settings', async (t) => {
+  const chosen = { ...context, settings: { ...settings, stepVersions: ['1.17.0'] } }
+  const found = await observe(hookRequest(cluster()), dependenciesOf(), chosen)
+  t.strictSame(found.stepVersions, ['1.17.0'])
 })
 
 t.test('every Secret that the spec names is read, and known as far as it exists', async (t) => {

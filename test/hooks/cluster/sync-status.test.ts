@@ -46,6 +46,13 @@ t.test('the endpoint is https when tls.enabled', async (t) => {
   t.equal(desired.status.endpoint, 'https://vec-a.ns.svc.cluster.local:6333')
 })
 
+t.test('the endpoint is in the DNS domain of the Kubernetes cluster', async (t) => {
+  const status = { phase: 'Running', appliedRun: 1 } as const
+  const settings = { ...context.settings, clusterDomain: 'k8s.example' }
+  const desired = sync(running({ cluster: cluster({ status }) }), { ...context, settings })
+  t.equal(desired.status.endpoint, 'http://vec-a.ns.svc.k8s.example:6333')
+})
+
 t.test(
   'Pending with all replicas ready is Running: RolloutComplete, AllReplicasReady',
   async (t) => {

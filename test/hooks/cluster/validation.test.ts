@@ -1,6 +1,7 @@
 import t from 'tap'
 import type { VecCluster } from '../../../crds/cluster.ts'
 import { validateSpec } from '../../../hooks/cluster/validation.ts'
+import { isReshardingOn, reshardingError } from '../../../hooks/resharding-support.ts'
 import { cluster, statefulSet } from '../../builders.ts'
 
 const OWN: Partial<VecCluster['spec']> = {
@@ -71,6 +72,39 @@ t.test('all other entries are let through, also below tls and cluster.p2p', asyn
   ]) {
     t.equal(validateSpec(cluster({ spec: { ...OWN, config } }), undefined), undefined)
   }
+})
+
+t.test('resharding is refused until it has passed its runs on the engine', async (t) => {
+  const spec = (parts: object) => cluster({ spec: { resharding: true, ...parts } }).spec
+  t.equal(
+    validateSpec(cluster({ spec: { resharding: true } }), undefined),
+    'spec.resharding is not available in this release: set it to false',
+  )
+  t.equal(isReshardingOn(spec({ version: '1.18.3' })), false)
+  const proven = ['1.18.3']
+  for (const version of ['1.18.3', 'v1.18.4']) {
+    t.equal(reshardingError(spec({ version }), proven), undefined, version)
+    t.equal(isReshardingOn(spec({ version }), proven), true)
+    t.equal(isReshardingOn(spec({ version, resharding: false }), proven), false)
+  }
+  for (const version of ['1.18.2', '1.17.1', '1.19.0', '2.18.3']) {
+    t.equal(
+      reshardingError(spec({ version }), proven),
+      `spec.resharding requires spec.version 1.18.3 or a later patch of it: set spec.resharding to false for ${version}`,
+    )
+    t.equal(isReshardingOn(spec({ version }), proven), false)
+    t.equal(reshardingError(spec({ version, resharding: false }), proven), undefined)
+  }
+  const { cluster: distribution } = cluster().spec
+  t.equal(
+    reshardingError(spec({ cluster: { ...distribution, enabled: false } }), proven),
+    'spec.resharding requires spec.cluster.enabled true',
+  )
+  const config = { cluster: { resharding_enabled: false } }
+  t.equal(
+    validateSpec(cluster({ spec: { resharding: true, config } }), undefined),
+    'spec.config.cluster.resharding_enabled is false, but spec.resharding has true: remove the entry',
+  )
 })
 
 t.test('an entry that says the same as its field is let through', async (t) => {
@@ -192,6 +226,24 @@ t.test(
     t.equal(errorOf('10Gi'), 'spec.persistence.size cannot be lowered: StatefulSet vec-a has 20Gi')
   },
 )
+
+t.test('the VolumeAttributesClass of volumes may change, and not be removed', async (t) => {
+  const live = statefulSet()
+  const spec = {
+    volumeAttributesClassName: 'gold',
+    resources: { requests: { storage: '10Gi' } },
+  }
+  live.spec.volumeClaimTemplates = [{ metadata: { name: 'qdrant-storage' }, spec }]
+  const { persistence } = cluster().spec
+  const errorOf = (named: object) =>
+    validateSpec(cluster({ spec: { persistence: { ...persistence, ...named } } }), live)
+  t.equal(errorOf({ volumeAttributesClassName: 'gold' }), undefined)
+  t.equal(errorOf({ volumeAttributesClassName: 'silver' }), undefined)
+  t.equal(
+    errorOf({}),
+    'spec.persistence.volumeAttributesClassName cannot be removed: StatefulSet vec-a has gold',
+  )
+})
 
 /** A StatefulSet whose pods have a volume for snapshots. */
 function withSnapshots(volume: object) {

@@ -42,6 +42,11 @@ const tlsConfig = {
 }
 
 const rows: Row[] = [
+  {
+    title: 'resharding is switched on in the engine only if the spec asks for it',
+    spec: { resharding: true },
+    values: { config: { cluster: { enabled: true, p2p, resharding_enabled: true } } },
+  },
   { title: 'nothing but version: chart defaults and the name', spec: {}, values: {} },
   { title: 'replicas is replicaCount', spec: { replicas: 2 }, values: { replicaCount: 2 } },
   {
@@ -127,6 +132,15 @@ const rows: Row[] = [
     title: 'snapshotPersistence is snapshotPersistence.enabled, .size and .storageClassName',
     spec: { snapshotPersistence: { enabled: true, size: '5Gi', storageClassName: 'slow' } },
     values: { snapshotPersistence: { enabled: true, size: '5Gi', storageClassName: 'slow' } },
+  },
+  {
+    title: 'volumeAttributesClassName keeps its name',
+    spec: {
+      snapshotPersistence: { enabled: true, size: '5Gi', volumeAttributesClassName: 'silver' },
+    },
+    values: {
+      snapshotPersistence: { enabled: true, size: '5Gi', volumeAttributesClassName: 'silver' },
+    },
   },
   {
     title: 'service.type and service.annotations keep their names',

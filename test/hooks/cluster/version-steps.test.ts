@@ -22,10 +22,12 @@ interface Case {
   acceptRisk?: string
   /** Whether the consensus thread of a node has stopped. */
   isStopped?: boolean
+  stepVersions?: string[]
 }
 
 function at(parts: Case): Observed {
-  const { to, from, madeFor = from, readyReplicas = 1, label = from, acceptRisk, isStopped } = parts
+  const { to, from, madeFor = from, readyReplicas = 1, label = from } = parts
+  const { acceptRisk, isStopped, stepVersions } = parts
   const annotations = {
     ...(madeFor !== undefined && {
       [ANNOTATIONS.lastAppliedSpec]: JSON.stringify({ version: madeFor }),
@@ -42,6 +44,7 @@ function at(parts: Case): Observed {
       status: { phase: 'Running', appliedRun: 1 },
     }),
     statefulSet: { ...set, metadata: { ...set.metadata, labels } },
+    ...(stepVersions !== undefined && { stepVersions }),
     ...(from !== undefined && {
       progress: progress({ applied: applied({ version: from, generation: 2 }) }),
     }),
@@ -58,6 +61,18 @@ const cases: [title: string, parts: Case, version: string, remaining: string[]][
   ['back, which the Job refuses', { from: '1.18.3', to: '1.16.3' }, '1.16.3', []],
   ['two minors ahead', { from: '1.16.0', to: '1.18.2' }, '1.17.1', ['1.17.1', '1.18.2']],
   ['three', { from: 'v1.16.3', to: '1.19.0' }, '1.17.1', ['1.17.1', '1.18.3', '1.19.0']],
+  [
+    'over a version of the settings, and the known patch of the other minor version',
+    { from: '1.16.3', to: '1.19.0', stepVersions: ['1.19.4', '1.18.1'] },
+    '1.17.1',
+    ['1.17.1', '1.18.1', '1.19.0'],
+  ],
+  [
+    'over a minor that only the settings name',
+    { from: '1.19.0', to: '1.21.0', stepVersions: ['1.20.2'] },
+    '1.20.2',
+    ['1.20.2', '1.21.0'],
+  ],
   ['a minor that is not known', { from: '1.18.3', to: '1.22.0' }, '1.22.0', []],
   ['another major version', { from: '1.16.3', to: '2.18.0' }, '2.18.0', []],
   ['an accepted skip', { from: '1.16.3', to: '1.18.3', acceptRisk: 'version-skip' }, '1.18.3', []],

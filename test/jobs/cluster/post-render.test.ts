@@ -1,8 +1,8 @@
-/** The post-renderer of helm: the partition of one StatefulSet changes, and no other byte. */
+/** The post-renderer of helm: the partition of one StatefulSet, the ports of one Service, and no other byte. */
 import { spawnSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
-import { withPartition } from '../../../jobs/cluster/post-render.ts'
+import { adjustManifests } from '../../../jobs/cluster/post-render.ts'
 
 const MANIFESTS = `---
 # Source: qdrant/templates/configmap.yaml
@@ -47,19 +47,80 @@ spec:
 `
 
 t.test('only the partition of the StatefulSet with this name changes', (t) => {
-  const changed = withPartition(MANIFESTS, { release: 'vec-a', partition: 3 })
+  const changed = adjustManifests(MANIFESTS, { release: 'vec-a', partition: 3 })
   const expected = MANIFESTS.replace('partition: 0   # fixed', 'partition: 3   # fixed')
   t.not(expected, MANIFESTS)
   t.equal(changed, expected)
   t.end()
 })
 
+/** As the engine's chart renders it. */
+const SERVICE = `---
+# Source: qdrant/templates/service.yaml
+apiVersion: v1
+kind: Service
+metadata:
+  name: vec-a
+  annotations:
+    example.dev/note: "yes"
+    example.dev/long: ${'word '.repeat(40)}end
+spec:
+  type: LoadBalancer
+  ports:
+    - name: http
+      port: 6333
+      targetPort: 6333
+      nodePort: 30001
+      protocol: TCP
+    - name: grpc
+      port: 6334
+      targetPort: 6334
+      protocol: TCP
+    - name: p2p
+      port: 6335
+      targetPort: 6335
+      protocol: TCP
+  selector:
+    app: qdrant
+`
+const P2P = /    - name: p2p\n(?: {6}.*\n)+/
+
+t.test('a Service that is reached from outside has no port of the nodes', (t) => {
+  for (const type of ['LoadBalancer', 'NodePort']) {
+    const text = MANIFESTS + SERVICE.replace('LoadBalancer', type)
+    const changed = adjustManifests(text, { release: 'vec-a' })
+    t.equal(changed, text.replace(P2P, ''), type)
+    t.not(changed, text)
+  }
+  t.equal(
+    adjustManifests(MANIFESTS + SERVICE, { release: 'vec-a', partition: 2 }),
+    (MANIFESTS + SERVICE)
+      .replace(P2P, '')
+      .replace('partition: 0   # fixed', 'partition: 2   # fixed'),
+  )
+  t.end()
+})
+
+t.test('other Services, and Services inside the cluster, are left as they are', (t) => {
+  for (const [from, to] of [
+    ['type: LoadBalancer', 'type: ClusterIP'],
+    ['name: vec-a', 'name: vec-a-headless'],
+    ['name: p2p', 'name: other'],
+    [/ {2}ports:\n(?: {4}.*\n)+/, ''],
+  ] as const) {
+    const text = SERVICE.replace(from, to)
+    t.not(text, SERVICE)
+    t.equal(adjustManifests(text, { release: 'vec-a' }), text)
+  }
+  t.end()
+})
+
 t.test('a chart without a partition is left as it is', (t) => {
   for (const strategy of ['', '  updateStrategy:\n    type: OnDelete\n']) {
     const text = `---\nkind: StatefulSet\nmetadata:\n  name: vec-a\nspec:\n${strategy}  replicas: 3\n`
-    t.equal(withPartition(text, { release: 'vec-a', partition: 3 }), text)
+    t.equal(adjustManifests(text, { release: 'vec-a', partition: 3 }), text)
   }
-  t.equal(withPartition('', { release: 'vec-a', partition: 3 }), '')
+  t.equal(adjustManifests('', { release: 'vec-a', partition: 3 }), '')
   t.end()
 })
 

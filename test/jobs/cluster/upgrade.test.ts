@@ -104,6 +104,34 @@ async function gateOf(world: JobWorld, log: string) {
   return [spec.updateStrategy.rollingUpdate.partition, log.includes('--post-renderer')]
 }
 
+t.test(
+  'a Service that is reached from outside has no port on which nodes trust every caller',
+  async (t) => {
+    const world = await jobWorld(t)
+    const portsOf = async (type: 'ClusterIP' | 'NodePort' | 'LoadBalancer', run: number) => {
+      const spec = clusterSpec({ service: { type, annotations: {} } })
+      const values = { ...world.plan().values, service: spec.service }
+      const { code, log } = await world.run(
+        'upgrade',
+        world.plan({ spec, values, run, generation: run }),
+      )
+      t.equal(code, EXIT.done, log)
+      const names = async (name: string) => {
+        const service = await world.object('v1', 'Service', name)
+        return (service?.spec as { ports: { name: string }[] }).ports.map((port) => port.name)
+      }
+      return [await names('vec-a'), await names('vec-a-headless')]
+    }
+    const [open, closed] = [
+      ['http', 'grpc', 'p2p'],
+      ['http', 'grpc'],
+    ]
+    t.strictSame(await portsOf('LoadBalancer', 1), [closed, open], 'also at the installation')
+    t.strictSame(await portsOf('ClusterIP', 2), [open, open])
+    t.strictSame(await portsOf('NodePort', 3), [closed, open])
+  },
+)
+
 t.test('the pods of an existing cluster are held by the partition', async (t) => {
   const world = await jobWorld(t)
   const run = async (replicas: number, parts: Partial<UpgradePlan>) => {
@@ -183,6 +211,66 @@ t.test('while pods are outdated, their versions count as well', async (t) => {
   })
   // The rest of the update to 1.18.3 may be repeated.
   t.equal((await world.run('upgrade', world.plan({ run: 3, hash: 'hash-3' }))).code, EXIT.done)
+})
+
+t.test('no pod that never became ready is taken to a further minor version', async (t) => {
+  const world = await jobWorld(t)
+  await world.run('upgrade', world.plan())
+  const set = await world.object('apps/v1', 'StatefulSet', 'vec-a')
+  // The last pod has the image of 1.18.3 and has not started: its files are of 1.17.
+  const counts = { replicas: 1, updatedReplicas: 1, readyReplicas: 0 }
+  const status = { observedGeneration: 1, ...counts, currentRevision: 'a', updateRevision: 'b' }
+  await world.api.replaceStatus({ ...set, status })
+  const pod = podOf('vec-a-0', { 'app.kubernetes.io/instance': 'vec-a' })
+  const containers = [{ name: 'qdrant', image: 'docker.io/qdrant/qdrant:v1.18.3' }]
+  const created = await world.api.create({ ...pod, spec: { containers } })
+  const runWith = (
+    version: string,
+    run: number,
+    acceptedRisks: UpgradePlan['acceptedRisks'] = [],
+  ) =>
+    world.run(
+      'upgrade',
+      world.plan({ spec: clusterSpec({ version }), run, hash: `hash-${run}`, acceptedRisks }),
+    )
+  t.equal((await runWith('1.18.4', 2)).code, EXIT.done, 'a patch')
+  await world.api.replaceStatus({
+    ...(await world.object('apps/v1', 'StatefulSet', 'vec-a')),
+    status: { ...status, observedGeneration: 2 },
+  })
+  t.equal((await runWith('1.19.0', 3)).code, EXIT.failed)
+  t.match(await world.progress(), {
+    ...{ state: 'Refused', reason: 'VersionSkipped' },
+    message:
+      /^spec\.version: 1\.18\.3 -> 1\.19\.0: pod vec-a-0 is not ready after an update that is not complete/,
+  })
+  const ready = { conditions: [{ type: 'Ready', status: 'True' }] }
+  await world.api.replaceStatus({ ...created, status: ready })
+  t.equal((await runWith('1.19.0', 4)).code, EXIT.done)
+})
+
+t.test('pods count as outdated until the status is of the present template', async (t) => {
+  const world = await jobWorld(t)
+  await world.run('upgrade', world.plan())
+  const set = await world.object('apps/v1', 'StatefulSet', 'vec-a')
+  const { generation = 0 } = set?.metadata ?? {}
+  t.ok(generation > 0)
+  const pod = podOf('vec-a-0', { 'app.kubernetes.io/instance': 'vec-a' })
+  const containers = [{ name: 'qdrant', image: 'docker.io/qdrant/qdrant:v1.17.2' }]
+  await world.api.create({ ...pod, spec: { containers } })
+  const revisions = { currentRevision: 'a', updateRevision: 'a' }
+  const counts = { replicas: 1, updatedReplicas: 1, readyReplicas: 1 }
+  const runWith = async (observedGeneration: number, run: number) => {
+    const status = { observedGeneration, ...counts, ...revisions }
+    const live = await world.object('apps/v1', 'StatefulSet', 'vec-a')
+    await world.api.replaceStatus({ ...live, status })
+    const spec = clusterSpec({ version: '1.19.0' })
+    return await world.run('upgrade', world.plan({ spec, run, hash: `hash-${run}` }))
+  }
+  t.equal((await runWith(generation - 1, 2)).code, EXIT.failed)
+  t.match(await world.progress(), { state: 'Refused', reason: 'VersionSkipped' })
+  const { code, log } = await runWith(generation, 3)
+  t.equal(code, EXIT.done, log)
 })
 
 const BAD_VALUES = {

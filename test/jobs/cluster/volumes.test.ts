@@ -6,13 +6,14 @@ import t, { type Test } from 'tap'
 import type { PlannedVolume, UpgradePlan } from '../../../crds/contract/job.ts'
 import { EXIT } from '../../../crds/contract/job.ts'
 import { clusterSpec } from '../../builders.ts'
+import { ApiFailure } from '../../world/api/failure.ts'
 import { ManualClock } from '../../world/clock.ts'
 import type { ApiObject } from '../../world/client.ts'
 import { garbageCollector } from '../../world/controllers/garbage.ts'
 import { run } from '../../world/controllers/queue.ts'
 import { statefulSetController } from '../../world/controllers/stateful-sets.ts'
 import { START } from '../job-fixture.ts'
-import { instantClock, jobWorld, type RunOptions } from '../job-world.ts'
+import { instantClock, jobWorld, type JobWorld, type RunOptions } from '../job-world.ts'
 
 const NODES = 3
 const CLAIM = { apiVersion: 'v1', kind: 'PersistentVolumeClaim' }
@@ -75,8 +76,14 @@ async function volumesWorld(t: Test, { expandable = true, snapshots = false } = 
     /** What the storage driver and the kubelet do. */
     resize: async () => {
       for (const claim of await list(CLAIM.kind)) {
-        const spec = claim.spec as { resources: { requests: { storage: string } } }
-        const status = { capacity: { ...spec.resources.requests } }
+        const { resources, volumeAttributesClassName } = claim.spec as {
+          resources: { requests: { storage: string } }
+          volumeAttributesClassName?: string
+        }
+        const status = {
+          capacity: { ...resources.requests },
+          currentVolumeAttributesClassName: volumeAttributesClassName,
+        }
         await api.patch(claimAt(claim.metadata.name), { status }, { subresource: 'status' })
       }
     },
@@ -245,6 +252,155 @@ t.test('growth by autoGrow is recorded, and refused with the way back', async (t
   })
 })
 
+/** A plan whose data volumes have a size and a VolumeAttributesClass. */
+function classPlan(world: Awaited<ReturnType<typeof volumesWorld>>, run: number, volume: Classed) {
+  const { values } = world.plan(run, { data: volume.size })
+  const persistence = values['persistence'] as object
+  return world.plan(
+    run,
+    { data: volume.size },
+    {
+      volumes: [{ field: 'persistence', ...volume }],
+      values: {
+        ...values,
+        persistence: { ...persistence, volumeAttributesClassName: volume.attributesClass },
+      },
+    },
+  )
+}
+
+type Classed = Required<Pick<PlannedVolume, 'size' | 'attributesClass'>>
+
+/** The class that each claim, and the claim template, asks for. */
+async function classesIn(world: Awaited<ReturnType<typeof volumesWorld>>) {
+  const { items } = await world.api.list('v1', 'PersistentVolumeClaim', { namespace: 'ns' })
+  const set = await world.object('apps/v1', 'StatefulSet', 'vec-a')
+  const { volumeClaimTemplates } = set?.spec as { volumeClaimTemplates: ApiObject[] }
+  return [...items, ...volumeClaimTemplates].map(
+    ({ spec }) => (spec as { volumeAttributesClassName?: string }).volumeAttributesClassName,
+  )
+}
+
+/** What the API server does with each change of a claim from now on. */
+function onClaims(
+  { resources }: Pick<JobWorld, 'resources'>,
+  admit: (claim: ApiObject) => ApiObject,
+): void {
+  const preview = resources.preview.bind(resources)
+  resources.preview = (kind, at, change, part) => {
+    const isClaim = kind.kind === CLAIM.kind
+    return preview(kind, at, (old) => (isClaim ? admit(change(old)) : change(old)), part)
+  }
+}
+
+t.test('volumes get another VolumeAttributesClass, and the pods keep running', async (t) => {
+  const world = await volumesWorld(t)
+  const options = { time: instantClock(world.resize) }
+  const gold = await world.run(
+    'upgrade',
+    classPlan(world, 2, { size: '10Gi', attributesClass: 'gold' }),
+    options,
+  )
+  t.equal(gold.code, EXIT.done, gold.log)
+  t.strictSame(await classesIn(world), Array(NODES + 1).fill('gold'))
+  const state = await world.state()
+  t.match(state, { pods: world.before, areOwned: true, templates: { 'qdrant-storage': '10Gi' } })
+  const uid = await world.uidOfSet()
+
+  const unchanged = await world.run(
+    'upgrade',
+    classPlan(world, 3, { size: '10Gi', attributesClass: 'gold' }),
+  )
+  t.equal(unchanged.code, EXIT.done, unchanged.log)
+  t.equal(await world.uidOfSet(), uid, 'nothing differs')
+
+  const both = classPlan(world, 4, { size: '20Gi', attributesClass: 'silver' })
+  const larger = await world.run('upgrade', both, options)
+  t.equal(larger.code, EXIT.done, larger.log)
+  t.strictSame(await classesIn(world), Array(NODES + 1).fill('silver'))
+  t.match(await world.state(), {
+    pods: world.before,
+    templates: { 'qdrant-storage': '20Gi' },
+    claims: claimsOf('qdrant-storage', '20Gi 20Gi'),
+  })
+})
+
+t.test('a claim that a user has made larger keeps its size', async (t) => {
+  const world = await volumesWorld(t)
+  const larger = { spec: { resources: { requests: { storage: '15Gi' } } } }
+  await world.api.patch(world.claimAt('qdrant-storage-vec-a-1'), larger)
+  const plan = classPlan(world, 2, { size: '10Gi', attributesClass: 'gold' })
+  const { code, log } = await world.run('upgrade', plan, { time: instantClock(world.resize) })
+  t.equal(code, EXIT.done, log)
+  t.strictSame(await classesIn(world), Array(NODES + 1).fill('gold'))
+  t.match(await world.state(), { claims: { 'qdrant-storage-vec-a-1': '15Gi 15Gi' } })
+})
+
+t.test('a class that the driver does not apply is reported with its state', async (t) => {
+  const world = await volumesWorld(t)
+  const uid = await world.uidOfSet()
+  const name = 'qdrant-storage-vec-a-0'
+  const modifyVolumeStatus = { status: 'Infeasible', targetVolumeAttributesClassName: 'gold' }
+  await world.api.patch(
+    world.claimAt(name),
+    { status: { modifyVolumeStatus } },
+    { subresource: 'status' },
+  )
+  const plan = classPlan(world, 2, { size: '10Gi', attributesClass: 'gold' })
+  const { code } = await world.run('upgrade', plan)
+  t.equal(code, EXIT.failed)
+  t.match(await world.progress(), {
+    state: 'Failed',
+    reason: 'VolumesNotGrown',
+    message: `spec.persistence.volumeAttributesClassName: none -> gold: PersistentVolumeClaim ${name} still has no VolumeAttributesClass after 10 minutes (modification Infeasible); check the storage driver`,
+  })
+  t.equal(await world.uidOfSet(), uid)
+})
+
+t.test('an API server that ignores the class of a volume is named before a change', async (t) => {
+  const world = await volumesWorld(t)
+  onClaims(world, (claim) => {
+    const { volumeAttributesClassName: _, ...known } = claim['spec'] as Record<string, unknown>
+    return { ...claim, spec: known }
+  })
+  const [state, uid] = [await world.state(), await world.uidOfSet()]
+  const plan = classPlan(world, 2, { size: '10Gi', attributesClass: 'gold' })
+  t.equal((await world.run('upgrade', plan)).code, EXIT.failed)
+  t.match(await world.progress(), {
+    state: 'Refused',
+    reason: 'VolumeNotModifiable',
+    message:
+      'spec.persistence.volumeAttributesClassName: none -> gold: the API server ignores the class of a volume: this needs Kubernetes 1.34, or 1.31 with the feature gate VolumeAttributesClass; remove spec.persistence.volumeAttributesClassName',
+  })
+  t.strictSame(await world.state(), state)
+  t.equal(await world.uidOfSet(), uid)
+})
+
+t.test('a class that the API server refuses is reported with the way back', async (t) => {
+  const world = await volumesWorld(t)
+  const options = { time: instantClock(world.resize) }
+  await world.run(
+    'upgrade',
+    classPlan(world, 2, { size: '10Gi', attributesClass: 'gold' }),
+    options,
+  )
+  onClaims(world, () => {
+    throw new ApiFailure(403, 'Forbidden', 'exceeded quota')
+  })
+  await world.run(
+    'upgrade',
+    classPlan(world, 3, { size: '10Gi', attributesClass: 'silver' }),
+    options,
+  )
+  t.match(await world.progress(), {
+    state: 'Refused',
+    reason: 'VolumeNotModifiable',
+    message:
+      'spec.persistence.volumeAttributesClassName: gold -> silver: exceeded quota; set spec.persistence.volumeAttributesClassName to gold',
+  })
+  t.strictSame(await classesIn(world), Array(NODES + 1).fill('gold'))
+})
+
 t.test('one claim that cannot grow keeps all others from growing', async (t) => {
   const world = await volumesWorld(t)
   const name = 'qdrant-storage-vec-a-2'
@@ -276,12 +432,12 @@ t.test('a claim without a volume is waited for, with nothing changed', async (t)
   t.match(await world.progress(), {
     state: 'Failed',
     reason: 'VolumesNotGrown',
-    message: `spec.persistence.size: 10Gi -> 20Gi: PersistentVolumeClaim ${name} is not bound to a volume; the volumes grow once every pod has its volume`,
+    message: `spec.persistence.size: 10Gi -> 20Gi: PersistentVolumeClaim ${name} is not bound to a volume; the volumes change once every pod has its volume`,
   })
   t.strictSame(await world.state(), state)
   await world.api.delete(world.claimAt(name))
   await world.run('upgrade', world.plan(3, { data: '20Gi' }))
-  t.match(await world.progress(), { run: 3, message: /vec-a-1 does not exist; the volumes grow/ })
+  t.match(await world.progress(), { run: 3, message: /vec-a-1 does not exist; the volumes change/ })
 })
 
 t.test(
