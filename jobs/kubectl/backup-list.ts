@@ -12,8 +12,16 @@ import {
   type CliCommand,
   type Invocation,
 } from './command.ts'
-import { formatNames, formatOutput, outputFlags, outputFormat } from './output.ts'
-import { formatAge, formatColumns, formatSeconds, oneLine } from './table.ts'
+import {
+  formatNames,
+  formatOutput,
+  outputFlags,
+  outputFormat,
+  formatAge,
+  formatColumns,
+  formatSeconds,
+  oneLine,
+} from './output.ts'
 
 export const backupList: CliCommand = {
   name: 'backup list',

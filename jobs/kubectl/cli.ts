@@ -10,6 +10,7 @@ import { userAccess } from '../clients/kubernetes/access.ts'
 import { Kubernetes } from '../clients/kubernetes/client.ts'
 import type { Clock } from '../clock.ts'
 import { escapeUnprintable } from '../log.ts'
+import { advise } from './advise/index.ts'
 import { backupList } from './backup-list.ts'
 import { backupNow } from './backup-now.ts'
 import { backupVerify } from './backup-verify.ts'
@@ -32,7 +33,7 @@ import { restorePlan } from './restore-plan.ts'
 import { status } from './status.ts'
 
 const MAIN_COMMANDS = [
-  ...[status, wait, logs, plan, doctor, explain],
+  ...[status, wait, logs, plan, advise, doctor, explain],
   ...[backupList, backupNow, backupVerify, restorePlan, supportBundle],
 ]
 export const COMMANDS: readonly CliCommand[] = [...MAIN_COMMANDS, completionCommand(MAIN_COMMANDS)]

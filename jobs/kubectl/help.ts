@@ -1,7 +1,7 @@
 /** The help of all commands and of one, and shell completion, generated from the table of commands. */
 import { RESOURCES } from '../../crds/crd.ts'
 import { CliError, EXIT_CODES, type CliCommand, type Flag } from './command.ts'
-import { formatColumns } from './table.ts'
+import { formatColumns } from './output.ts'
 
 export const PROGRAM = 'vec-operator'
 
@@ -125,7 +125,8 @@ function choiceCases({ name, flags }: CliCommand): string[] {
 
 function completionWords({ name, flags }: CliCommand): string[] {
   const kinds = RESOURCES.map(({ shortName }) => `${shortName}/`)
-  const operands = { status: kinds, plan: kinds, completion: ['bash', 'zsh'] }[name] ?? []
+  const operands =
+    { status: kinds, plan: kinds, advise: kinds, completion: ['bash', 'zsh'] }[name] ?? []
   return [...operands, ...longFlags(flags)]
 }
 

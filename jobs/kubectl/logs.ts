@@ -1,7 +1,10 @@
-/** `logs`: the log of the newest Job of a resource. */
+/**
+ * `logs`: the log of the newest Job of a resource. Lists the Jobs of a resource and their pods,
+ * newest first.
+ */
 import { KubernetesError } from '../../crds/contract/errors.ts'
-import type { Job } from '../../crds/kubernetes.ts'
-import { pods } from '../clients/kubernetes/api-resources.ts'
+import { Job, AnyObject, Pod } from '../../crds/kubernetes.ts'
+import { pods, jobs } from '../clients/kubernetes/api-resources.ts'
 import { resourcePath, type Kubernetes } from '../clients/kubernetes/client.ts'
 import { escapeUnprintable } from '../log.ts'
 import {
@@ -13,8 +16,8 @@ import {
   type CliCommand,
   type Invocation,
 } from './command.ts'
-import { listJobs, listPods } from './jobs.ts'
 import { parseReference, readResource } from './resource.ts'
+import { LABELS } from '../../crds/contract/names.ts'
 
 export const logs: CliCommand = {
   name: 'logs',
@@ -97,4 +100,34 @@ async function* readLog(
     yield* lines
   }
   if (rest !== '') yield rest
+}
+
+export async function listJobs(
+  kubernetes: Kubernetes,
+  { metadata: { namespace = '', uid = '' } }: AnyObject,
+): Promise<Job[]> {
+  const labelSelector = `${LABELS.parent}=${uid}`
+  const found = await kubernetes.list(jobs(namespace), Job, { labelSelector })
+  return found.toSorted(newestFirst)
+}
+
+async function listPods(
+  kubernetes: Kubernetes,
+  { metadata: { namespace = '', name } }: Job,
+): Promise<Pod[]> {
+  const labelSelector = `job-name=${name}`
+  const found = await kubernetes.list(pods(namespace), Pod, { labelSelector })
+  return found.toSorted(newestFirst)
+}
+
+interface Created {
+  metadata: { name: string; creationTimestamp?: string | undefined }
+}
+
+function newestFirst(left: Created, right: Created): number {
+  return sortKey(right).localeCompare(sortKey(left))
+}
+
+function sortKey({ metadata }: Created): string {
+  return `${metadata.creationTimestamp ?? ''} ${metadata.name}`
 }

@@ -1,8 +1,12 @@
-/** The output formats of commands that print a result: a text for a terminal, or one that scripts read. */
+/**
+ * The output formats of commands that print a result: a text for a terminal, or one that scripts read.
+ * Aligns columns of text for a terminal.
+ */
 import { stringify } from 'yaml'
 import { API_GROUP } from '../../crds/contract/names.ts'
 import { RESOURCES } from '../../crds/crd.ts'
 import { booleanFlag, stringFlag, type Flag, type Invocation } from './command.ts'
+import { escapeUnprintable } from '../log.ts'
 
 /** As kubectl names them. */
 export type OutputFormat = 'json' | 'yaml' | 'name' | 'wide'
@@ -53,4 +57,40 @@ export function formatNames(resources: readonly { kind: string; name: string }[]
 export function resourceName(kind: string, name: string): string {
   const singular = RESOURCES.find((resource) => resource.kind === kind)?.singular
   return `${singular ?? kind.toLowerCase()}.${API_GROUP}/${name}`
+}
+
+/** Aligns the columns of the rows, two spaces apart; the last column is not padded. */
+export function formatColumns(rows: readonly (readonly string[])[], indent = ''): string {
+  const widths: number[] = []
+  const cells = rows.map((row) => row.map(escapeUnprintable))
+  for (const row of cells) {
+    for (const [index, cell] of row.entries()) {
+      widths[index] = Math.max(widths[index] ?? 0, cell.length)
+    }
+  }
+  const formatRow = (row: readonly string[]) =>
+    row
+      .map((cell, index) => (index === row.length - 1 ? cell : cell.padEnd(widths[index] ?? 0)))
+      .join('  ')
+  return cells.map((row) => `${indent}${formatRow(row)}`.trimEnd() + '\n').join('')
+}
+
+/** Age in the format of kubectl: 45s, 12m, 5h, 3d. */
+export function formatAge(since: string | undefined, now: Date): string {
+  const seconds = Math.floor((now.getTime() - Date.parse(since ?? '')) / 1000)
+  return Number.isNaN(seconds) ? '-' : formatSeconds(seconds)
+}
+
+/** In the same format. */
+export function formatSeconds(seconds: number): string {
+  if (seconds < 120) return `${Math.max(seconds, 0)}s`
+  if (seconds < 7200) return `${Math.floor(seconds / 60)}m`
+  if (seconds < 172_800) return `${Math.floor(seconds / 3600)}h`
+  return `${Math.floor(seconds / 86_400)}d`
+}
+
+/** A message on one line; not truncated by default. */
+export function oneLine(text: string, length = Infinity): string {
+  const line = escapeUnprintable(text.replaceAll(/\s+/g, ' ').trim())
+  return line.length <= length ? line : `${line.slice(0, length - 1)}…`
 }

@@ -7,17 +7,16 @@ import { clusterConnection } from '../../crds/contract/connection.ts'
 import { KubernetesError } from '../../crds/contract/errors.ts'
 import { parseProgress } from '../../crds/contract/job.ts'
 import { ANNOTATIONS, API_VERSION, releaseName } from '../../crds/contract/names.ts'
-import { AnyObject, StatefulSet } from '../../crds/kubernetes.ts'
-import { mayBeUpdating } from '../../crds/stateful-set.ts'
+import { AnyObject, StatefulSet, mayBeUpdating } from '../../crds/kubernetes.ts'
 import { formatBytes, parseQuantity } from '../../crds/units.ts'
 import { persistentVolumeClaims, statefulSets } from '../clients/kubernetes/api-resources.ts'
 import type { Kubernetes } from '../clients/kubernetes/client.ts'
-import { unavailableNote } from '../cluster/shards/describe.ts'
+import { describeResharding, unavailableNote } from '../cluster/shards/describe.ts'
 import { newObservationMemory, observeShards } from '../cluster/shards/observe.ts'
 import { peerName } from '../cluster/shards/queries.ts'
 import { readPods, withUpdate } from '../cluster/shards/rollout.ts'
 import { planAll, viewAfter, type WholePlan } from '../cluster/shards/simulate.ts'
-import type { Step } from '../cluster/shards/step.ts'
+import { isReshardingStep, type Step } from '../cluster/shards/step.ts'
 import type { ClusterView, DesiredShards, PeerView } from '../cluster/shards/view.ts'
 import {
   CliError,
@@ -28,9 +27,8 @@ import {
   type CliCommand,
   type Invocation,
 } from './command.ts'
-import { formatOutput, outputFlags } from './output.ts'
+import { formatOutput, outputFlags, formatColumns } from './output.ts'
 import { parseKind } from './resource.ts'
-import { formatColumns } from './table.ts'
 
 export const plan: CliCommand = {
   name: 'plan',
@@ -285,6 +283,7 @@ function planReport(
 }
 
 function describeStep(view: ClusterView, step: Step): string {
+  if (isReshardingStep(step)) return describeResharding(view, step)
   switch (step.do) {
     case 'replicate':
       return `copy ${step.collection}/${step.shard} from ${peerName(view, step.from)} to ${peerName(view, step.to)}`

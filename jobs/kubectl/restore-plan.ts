@@ -25,9 +25,8 @@ import {
   type NodeLoad,
 } from '../restore/target-checks.ts'
 import { CliError, CLUSTER_FLAGS, EXIT_CODES, type CliCommand, type Invocation } from './command.ts'
-import { formatOutput, outputFlags } from './output.ts'
+import { formatOutput, outputFlags, formatColumns } from './output.ts'
 import { openInspection, readRestore } from './restore-context.ts'
-import { formatColumns } from './table.ts'
 
 export const restorePlan: CliCommand = {
   name: 'restore plan',

@@ -22,8 +22,17 @@ import {
   type ShardReplicas,
 } from './engine-status.ts'
 import { fixesFor, toJsonKeys, type Fix } from './explain.ts'
-import { listJobs } from './jobs.ts'
-import { formatNames, formatOutput, outputFlags, outputFormat } from './output.ts'
+import { listJobs } from './logs.ts'
+import {
+  formatNames,
+  formatOutput,
+  outputFlags,
+  outputFormat,
+  formatAge,
+  formatColumns,
+  formatSeconds,
+  oneLine,
+} from './output.ts'
 import {
   clusterName,
   listResources,
@@ -38,7 +47,6 @@ import {
   type StatusObject,
   type Summary,
 } from './resource.ts'
-import { formatAge, formatColumns, formatSeconds, oneLine } from './table.ts'
 
 export const status: CliCommand = {
   name: 'status',

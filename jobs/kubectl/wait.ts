@@ -10,7 +10,7 @@ import {
   type Invocation,
 } from './command.ts'
 import { parseReference, readResource, summarize, type StatusObject } from './resource.ts'
-import { oneLine } from './table.ts'
+import { oneLine } from './output.ts'
 
 export const wait: CliCommand = {
   name: 'wait',

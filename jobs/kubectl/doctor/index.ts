@@ -8,13 +8,11 @@ import {
   type Invocation,
   cliVersion,
 } from '../command.ts'
-import { formatOutput, outputFlags } from '../output.ts'
-import { formatColumns } from '../table.ts'
+import { formatOutput, outputFlags, formatColumns } from '../output.ts'
 import { checkApi, checkCrds, checkPermissions } from './api-server.ts'
 import type { Check, CheckContext, CheckResult } from './check.ts'
-import { checkConditions } from './conditions.ts'
 import { checkControllers, checkMetacontroller, checkService } from './installation.ts'
-import { checkBuckets, checkClusters, checkLeases } from './resources.ts'
+import { checkBuckets, checkClusters, checkLeases, checkConditions } from './resources.ts'
 
 export const doctor: CliCommand = {
   name: 'doctor',

@@ -263,7 +263,7 @@ function parseNamespaces(args: string[]): string[] {
   })
 }
 
-/** `http://name.namespace.svc.cluster.local:8080/...`, from the hooks of any CompositeController. */
+/** `http://name.namespace.svc.<cluster domain>:8080/...`, from the hooks of any CompositeController. */
 async function serviceAddress(context: CheckContext): Promise<ServiceAddress | undefined> {
   const [controller] = (await listOwnControllers(context)) ?? []
   const url = controller && hookUrl(controller)

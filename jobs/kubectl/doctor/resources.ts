@@ -1,4 +1,7 @@
-/** Checks that the engine of each VecCluster responds through the API server, and checks Leases and buckets. */
+/**
+ * Checks that the engine of each VecCluster responds through the API server, and checks Leases and buckets.
+ * Reports the conditions that mean danger, which are those of the metric and its alerts.
+ */
 import { Type } from '@sinclair/typebox'
 import { VecBackupSchedule } from '../../../crds/backup-schedule.ts'
 import { VecBackup } from '../../../crds/backup.ts'
@@ -11,7 +14,7 @@ import {
   MANAGED_BY,
   releaseName,
 } from '../../../crds/contract/names.ts'
-import { RESOURCES } from '../../../crds/crd.ts'
+import { RESOURCES, type Resource } from '../../../crds/crd.ts'
 import {
   AnyObject,
   finishedCondition,
@@ -22,9 +25,10 @@ import {
 import { isCredentialType, Storage, type S3Target } from '../../../crds/storage.ts'
 import { openBucketClient, readSecret } from '../command.ts'
 import { apiResource, clusters, leases } from '../../clients/kubernetes/api-resources.ts'
-import { oneLine } from '../table.ts'
+import { oneLine } from '../output.ts'
 import { unreadable, type CheckContext, type CheckResult } from './check.ts'
 import { watchedNamespaces } from './installation.ts'
+import { criticalConditions } from '../../../crds/critical-conditions.ts'
 
 const ENGINE_TIMEOUT_MS = 10_000
 
@@ -218,3 +222,61 @@ async function checkBucket(
     bucket.close()
   }
 }
+
+const ABOUT = 'conditions'
+
+const WithConditions = Type.Composite([
+  AnyObject,
+  Type.Object({
+    status: Type.Optional(
+      Type.Object({
+        conditions: Type.Optional(
+          Type.Array(
+            Type.Object({
+              type: Type.String(),
+              status: Type.Union([
+                Type.Literal('True'),
+                Type.Literal('False'),
+                Type.Literal('Unknown'),
+              ]),
+              reason: Type.String(),
+              message: Type.String(),
+            }),
+          ),
+        ),
+      }),
+    ),
+  }),
+])
+
+export async function checkConditions(context: CheckContext): Promise<CheckResult[]> {
+  const found: CheckResult[] = []
+  for (const resource of RESOURCES) found.push(...(await dangersOf(resource, context)))
+  return found.length > 0 ? found : [{ about: ABOUT, level: 'fine', says: 'none means danger' }]
+}
+
+async function dangersOf(
+  { kind, plural }: Resource,
+  context: CheckContext,
+): Promise<CheckResult[]> {
+  try {
+    const objects = await context.kubernetes.list(
+      apiResource(API_VERSION, plural)(context.namespace),
+      WithConditions,
+    )
+    return objects.flatMap(({ metadata, status }) =>
+      criticalConditions(status?.conditions ?? [])
+        // A failed data job is finished: its own alert is for its first day.
+        .filter(({ type }) => type !== 'Stalled' || !ONE_SHOT.has(kind))
+        .map(({ type, status: value, message }) => ({
+          about: ABOUT,
+          level: 'warning' as const,
+          says: `${kind} ${metadata.namespace ?? ''}/${metadata.name}: ${type} is ${value}: ${oneLine(message)}`,
+        })),
+    )
+  } catch (error) {
+    return unreadable(ABOUT, error)
+  }
+}
+
+const ONE_SHOT = new Set<string>(['VecBackup', 'VecRestore', 'VecMigration'])

@@ -83,7 +83,7 @@ for (const shell of ['bash', 'zsh']) {
       ask ''; ask backup ''; ask status ''; ask backup now nightly --; ask status -A -o ''`
     const { stdout } = spawnSync('bash', ['-c', script], { encoding: 'utf8' })
     t.strictSame(stdout.split('\n').slice(0, 2), [
-      'status wait logs plan doctor explain backup restore support-bundle completion --help --version',
+      'status wait logs plan advise doctor explain backup restore support-bundle completion --help --version',
       'list now verify',
     ])
     t.match(stdout.split('\n')[2], /^qc\/ qcol\/ .*--all-namespaces/)
