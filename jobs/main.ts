@@ -123,12 +123,15 @@ const HEAP_GROWTH_PERCENT = 50
 const ROTATION_MS = 90_000
 
 async function runPostRenderer({ arguments: args, print }: Environment): Promise<number> {
-  const [, , release = '', partition = ''] = args
-  const [{ withPartition }, manifests] = await Promise.all([
+  const [, , release = '', partition] = args
+  const [{ adjustManifests }, manifests] = await Promise.all([
     import('./cluster/post-render.ts'),
     text(process.stdin),
   ])
-  const changed = withPartition(manifests, { release, partition: Number(partition) })
+  const changed = adjustManifests(manifests, {
+    release,
+    ...(partition !== undefined && { partition: Number(partition) }),
+  })
   if (print === undefined) await writeAll(process.stdout, changed)
   else print(changed)
   return EXIT.done
@@ -217,7 +220,10 @@ function createDependencies(
       ])
       const credentials = mountedBucketCredentials(bucketTarget.credentialsSecretRef, env)
       const rotation = { rotationMs: ROTATION_MS, onWaiting }
-      return new Bucket({ target: bucketTarget, credentials, time, log, memoryBytes, ...rotation })
+      return new Bucket({
+        ...{ target: bucketTarget, credentials, time, log, memoryBytes, ...rotation },
+        proxyEnv: env,
+      })
     },
     reporter: new Reporter({ kubernetes, target, verb, podUid, jobUid, time, log, signal }),
     time,
@@ -234,7 +240,7 @@ function engineFactories(
   kubernetes: Kubernetes,
   { env, log, time, signal }: Pick<Environment, 'env' | 'log' | 'time' | 'signal'>,
 ): Pick<Dependencies, 'engineForPod' | 'engineForAddress'> {
-  const connections = new EngineConnections()
+  const connections = new EngineConnections({ clusterDomain: env[JOB_ENV.clusterDomain] })
   const transportFor = (address: Connection | string, ordinal?: number) => {
     if (typeof address === 'string') return urlTransport(address, connections)
     return env['VEC_ENGINE_ROUTE'] === 'proxy'

@@ -6,7 +6,9 @@ import { isIP, isIPv6 } from 'node:net'
 import { parseArgs } from 'node:util'
 import { Type, type Static, type TSchema } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
+import { DEFAULT_CLUSTER_DOMAIN } from '../crds/contract/names.ts'
 import { StringMap } from '../crds/schema.ts'
+import { compareMinors } from '../crds/versions.ts'
 import type { Settings } from '../hooks/protocol.ts'
 
 export interface Options {
@@ -52,7 +54,7 @@ export const USAGE = `Usage: vec-operator serve [options]
   --log-format FORMAT json or text (LOG_FORMAT, json)
   --help              print this
 Environment only: HOOK_SECRET, HOOK_HOSTS, HOOK_TLS, HOOK_TOKEN_ROTATION, HOOK_TOKEN_FILE, PURGE_HTTP, PURGE_DENIED, TLS_CERT_FILE, TLS_KEY_FILE, IMAGE, IMAGE_PULL_POLICY,
-IMAGE_PULL_SECRETS, POD_NAMESPACE, ENGINE_CHART_NAME, ENGINE_CHART_REPOSITORY, ENGINE_ROUTE, JOB_RESOURCES, JOB_PODS,
+IMAGE_PULL_SECRETS, POD_NAMESPACE, CLUSTER_DOMAIN, ENGINE_CHART_NAME, ENGINE_CHART_REPOSITORY, ENGINE_STEP_VERSIONS, ENGINE_ROUTE, JOB_RESOURCES, JOB_PODS,
 JOB_HISTORY_SECONDS, MAX_HELM_JOBS
 `
 
@@ -87,6 +89,9 @@ const JobPod = Type.Partial(
   }),
 )
 const JobPods = Type.Object({ helm: Type.Optional(JobPod), data: Type.Optional(JobPod) })
+
+/** A host name has at most 253 characters; those of pods have up to 187 before the domain. */
+const MAX_DOMAIN = 66
 
 const HELM_RESOURCES = { requests: { cpu: '50m', memory: '64Mi' }, limits: { memory: '256Mi' } }
 const DATA_RESOURCES = { requests: { cpu: '100m', memory: '128Mi' }, limits: { memory: '512Mi' } }
@@ -152,6 +157,7 @@ function parseSettings(
 ): Settings {
   return {
     ...base,
+    clusterDomain: parseDomain(env['CLUSTER_DOMAIN'] ?? DEFAULT_CLUSTER_DOMAIN),
     image: env['IMAGE'] ?? `ghcr.io/vec-operator/vec-operator:${base.version}`,
     imagePullPolicy: parseChoice(
       'IMAGE_PULL_POLICY',
@@ -165,6 +171,7 @@ function parseSettings(
       name: env['ENGINE_CHART_NAME'] ?? 'qdrant',
       repository: env['ENGINE_CHART_REPOSITORY'] ?? 'https://qdrant.github.io/qdrant-helm',
     },
+    stepVersions: parseStepVersions(env['ENGINE_STEP_VERSIONS'] ?? ''),
     maxHelmJobs: parseInteger('MAX_HELM_JOBS', env['MAX_HELM_JOBS'] ?? '10', 1000),
     historySeconds: parseInteger(
       'JOB_HISTORY_SECONDS',
@@ -183,6 +190,33 @@ function parsePullSecrets(env: Environment): string[] {
     throw new Error('IMAGE_PULL_SECRETS needs POD_NAMESPACE, the namespace they are in')
   }
   return names
+}
+
+/** Part of the host names of engines; a final dot would be missing from their certificates. */
+function parseDomain(text: string): string {
+  const label = '[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?'
+  if (text.length > MAX_DOMAIN || !new RegExp(`^${label}([.]${label})*$`).test(text)) {
+    throw new Error(
+      `CLUSTER_DOMAIN: "${text}" is not a DNS domain such as cluster.local, without a dot at its end`,
+    )
+  }
+  return text
+}
+
+function parseStepVersions(text: string): string[] {
+  const versions = text.split(',').filter((version) => version !== '')
+  for (const [index, version] of versions.entries()) {
+    if (!/^\d+\.\d+\.\d+$/.test(version)) {
+      throw new Error(`ENGINE_STEP_VERSIONS: "${version}" is not a version such as 1.17.1`)
+    }
+    const other = versions.slice(0, index).find((one) => compareMinors(one, version) === 0)
+    if (other !== undefined) {
+      throw new Error(
+        `ENGINE_STEP_VERSIONS: ${other} and ${version} have the same minor version: name one of them`,
+      )
+    }
+  }
+  return versions
 }
 
 function parseJobResources(text: string | undefined): Settings['jobResources'] {

@@ -60,6 +60,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   const guard = new AddressGuard({ allowHttp: true, denied: [] })
   const connections = new EngineConnections({
     ...ENGINE_RESPONSE_LIMITS,
+    clusterDomain: settings.clusterDomain,
     ...(options.engineRoute === 'direct' && {
       lookup: engineLookup(guard, serviceReader(kubernetes, now)),
     }),

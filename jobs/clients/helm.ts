@@ -28,11 +28,13 @@ export interface HelmUpgrade {
   values: object
   /** Of an existing StatefulSet: Kubernetes replaces no pod with a lower ordinal. */
   partition?: number | undefined
+  /** The rendered manifests are adjusted, also without a partition. */
+  isAdjusted?: boolean
 }
 
 export interface HelmOptions {
   command?: string
-  /** Command of the post-renderer, which gets the release and the partition as further arguments. */
+  /** Command of the post-renderer, which gets the release and, if there is one, the partition as further arguments. */
   postRenderer?: string[]
   env?: NodeJS.ProcessEnv
   /** How long a whole helm run may take. */
@@ -168,9 +170,12 @@ export function upgradeArguments(
   ]
 }
 
-function postRendererFlags({ release, partition }: HelmUpgrade, [command, ...args]: string[]) {
-  if (partition === undefined || command === undefined) return []
-  const allArgs = [...args, release, String(partition)]
+function postRendererFlags(
+  { release, partition, isAdjusted = partition !== undefined }: HelmUpgrade,
+  [command, ...args]: string[],
+): string[] {
+  if (!isAdjusted || command === undefined) return []
+  const allArgs = [...args, release, ...(partition === undefined ? [] : [String(partition)])]
   return [
     '--post-renderer',
     command,

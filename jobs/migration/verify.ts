@@ -15,10 +15,9 @@ import {
   type Comparison,
   type ReadVolume,
 } from './compare-collection.ts'
-import { vectorTolerances } from './compare-points.ts'
+import { vectorTolerances, Differences } from './compare-points.ts'
 import { resolveTargetName, type Endpoint, type RunContext } from './context.ts'
 import type { CopiedIds } from './copied-ids.ts'
-import { Differences } from './differences.ts'
 import { ByteBudget, PageSizer, type CopyScope } from './page-reader.ts'
 import { addShardKeys } from './prepare-target.ts'
 import {

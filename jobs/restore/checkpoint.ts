@@ -21,6 +21,8 @@ export interface Checkpoint {
   /** Ids of the restored shards, for a backup by shard. */
   shardsDone: number[]
   isOurs: boolean
+  /** Of the collection that the earlier attempt created or found. */
+  uuid?: string | undefined
   /**
    * Recoveries that its nodes may still be running; `unknown` if the release that wrote the
    * checkpoint did not record them.
@@ -38,8 +40,8 @@ export function checkpointFor(
   if (current?.collection !== collection) {
     return { nodesDone: 0, shardsDone: [], isOurs: false, running: [] }
   }
-  const { nodesDone, shardsDone = [], isOurs, factor } = current
-  return { nodesDone, shardsDone, isOurs, factor, running: runningRecoveries(current) }
+  const { nodesDone, shardsDone = [], isOurs, factor, uuid } = current
+  return { nodesDone, shardsDone, isOurs, factor, uuid, running: runningRecoveries(current) }
 }
 
 /**

@@ -214,7 +214,8 @@ function withAuto(setting: Setting): Setting {
   return setting.path[1] === 'max_optimization_threads' ? { ...setting, unset: 'auto' } : setting
 }
 
-function indexDifferences(
+/** One text for each payload index that is missing, is not in the backup, or has another type or parameters. */
+export function indexDifferences(
   recorded: ManifestCollection['payloadIndexes'],
   live: NonNullable<RestoreCollectionInfo['payload_schema']>,
 ): string[] {

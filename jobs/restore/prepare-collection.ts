@@ -10,6 +10,7 @@ import { errorMessage } from '../clients/http/request.ts'
 import { recreateBody, recreateIndex } from '../recreate-collection.ts'
 import { isTransient, retryTransient } from '../retry.ts'
 import { findCollection } from './collection-checks.ts'
+import { recordIdentity } from './collection-identity.ts'
 import { applyConfig } from './config.ts'
 import { collectionsOn, recoveryOn, type RunContext } from './context.ts'
 import { replicasOnFirstNode, type ShardView } from './placement.ts'
@@ -90,6 +91,7 @@ async function createCollection(item: RestoreItem, context: RunContext): Promise
     }
   }
   await changeOnce(context, create, async () => (await findCollection(name, context)) !== undefined)
+  await recordIdentity(name, context)
   for (const step of keyPlan(item).steps) await applyKeyStep(name, step, context)
 }
 
@@ -134,6 +136,7 @@ async function prepareExisting(
   const factor = Number(live.config.params['replication_factor'] ?? 1)
   const fields = { collection: name, factor }
   context.tools.log.info(fields, `collection ${name} exists and will be replaced`)
+  await recordIdentity(name, context)
   await lowerFactor(name, context.factors.get(name) ?? factor, context)
   await applyConfig(item, live, context)
 }

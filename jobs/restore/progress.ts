@@ -100,11 +100,12 @@ export class Progress {
     this.#progress.update(name, { status: 'Restoring' })
     const number = this.#progress.numberOf(name)
     const position = { collection: name, number, nodes, ...doneFields(toRestore, checkpoint) }
-    const { isOurs, factor, running } = checkpoint
+    const { isOurs, factor, running, uuid } = checkpoint
     this.#current = {
       ...position,
       isOurs,
       ...(factor !== undefined && { factor }),
+      ...(uuid !== undefined && { uuid }),
       step: 'begins',
       ...(running !== 'unknown' && { running }),
     }
@@ -124,6 +125,17 @@ export class Progress {
   async recordNotCreated(): Promise<void> {
     if (this.#current !== undefined) this.#current.isOurs = false
     await this.#progress.checkpoint()
+  }
+
+  /** Records which collection of this name is being restored. */
+  async recordUuid(uuid: string): Promise<void> {
+    if (this.#current !== undefined) this.#current.uuid = uuid
+    await this.#progress.checkpoint()
+  }
+
+  /** uuid of the collection that is being restored, if the engine reports it. */
+  get uuid(): string | undefined {
+    return this.#current?.uuid
   }
 
   /** Whether this restore created the collection and nothing in it is restored. */

@@ -16,6 +16,7 @@ import { isReportable, reportReason, RetryBudget, retryTransient, withHint } fro
 import { restoreAliases } from './aliases.ts'
 import { isPartlyRestored, isStarted, type Checkpoint } from './checkpoint.ts'
 import { checkCollection, readShardView } from './collection-checks.ts'
+import { requireOwnCollection } from './collection-identity.ts'
 import { attemptCollection, engineOn, targetTopology, type RunContext } from './context.ts'
 import { detectDeliveryModes } from './deliver-snapshot.ts'
 import { restoreLostShards } from './lost-shards.ts'
@@ -248,7 +249,8 @@ async function restoreItem(
     if (!(error instanceof PermanentDisagreement) || !progress.isCreatedAndEmpty()) throw error
     tools.log.warn({ collection: item.name, reason: error.message }, 'recreating collection')
   }
-  const emptyCheckpoint: Checkpoint = { nodesDone: 0, shardsDone: [], isOurs: true, running: [] }
+  const { uuid } = progress
+  const emptyCheckpoint = { nodesDone: 0, shardsDone: [], isOurs: true, running: [], uuid }
   progress.startCollection(item, plan.cluster.replicas, emptyCheckpoint)
   await restoreFromCheckpoint(item, context, emptyCheckpoint)
 }
@@ -260,6 +262,7 @@ async function restoreFromCheckpoint(
 ): Promise<void> {
   const { name } = item
   try {
+    await requireOwnCollection(name, checkpoint, context)
     await waitForEarlierRecoveries(item, checkpoint, context)
     if (isPartlyRestored(checkpoint)) await lowerFactorAgain(name, context)
     const prepared = isPartlyRestored(checkpoint)

@@ -5,7 +5,8 @@
  */
 import { EngineError } from '../../crds/contract/errors.ts'
 import { isTransient, retryTransient } from '../retry.ts'
-import { collectionsOn, recoveryOn, targetTopology, type RunContext } from './context.ts'
+import { EngineShards } from '../clients/engine/shards.ts'
+import { collectionsOn, engineOn, recoveryOn, targetTopology, type RunContext } from './context.ts'
 import {
   planPlacement,
   recordedFactor,
@@ -212,8 +213,10 @@ async function startTransfers(
   transfers: ReplicaTransfer[],
   context: RunContext,
 ): Promise<void> {
-  for (const transfer of transfers) {
-    const call = () => recoveryOn(context, 0).replicateShard(name, transfer, context.tools.signal)
-    await startTransfer({ collection: name, shard: transfer.shard_id }, call, context)
+  const engine = new EngineShards(engineOn(context, 0))
+  for (const { shard_id: shard, from_peer_id: from, to_peer_id: to } of transfers) {
+    const transfer = { collection: name, shard, from, to }
+    const call = () => engine.replicate(transfer, context.tools.signal)
+    await startTransfer({ collection: name, shard }, call, context)
   }
 }

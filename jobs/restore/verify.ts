@@ -8,6 +8,7 @@ import type { RestoreCollectionInfo } from '../clients/engine/responses.ts'
 import { fanOutBody } from '../recreate-collection.ts'
 import { isReportable, poll, retryTransient } from '../retry.ts'
 import { noteDifferences } from './config.ts'
+import { requireSameUuid } from './collection-identity.ts'
 import { collectionsOn, recoveryOn, type RunContext } from './context.ts'
 import { verifyPointCount, type CountResult } from './point-count.ts'
 import type { RestoreItem } from '../manifest-check.ts'
@@ -49,6 +50,9 @@ export async function verifyCollection(
   const { points, loss } = await countPointsOrNote(item, context)
   if (loss !== undefined) failures.push(loss)
   await recordFailure(failures, () => noteDifferences(item, context), context)
+  const { uuid } = progress
+  if (uuid !== undefined)
+    await recordFailure(failures, () => requireSameUuid(name, uuid, context), context)
   return { points, failures }
 }
 

@@ -3,22 +3,30 @@
  * volumes and nodes, and the planner's answer to each target.
  */
 import { Type } from '@sinclair/typebox'
+import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { VecBackup } from '../../crds/backup.ts'
+import { VecCollection } from '../../crds/collection.ts'
 import type { Connection } from '../../crds/contract/connection.ts'
 import { KubernetesError } from '../../crds/contract/errors.ts'
 import { claimName, LABELS, releaseName, REVISION_LABEL } from '../../crds/contract/names.ts'
-import { AnyObject, Pod } from '../../crds/kubernetes.ts'
-import { mayBeUpdating } from '../../crds/stateful-set.ts'
+import { AnyObject, Pod, mayBeUpdating } from '../../crds/kubernetes.ts'
 import { parseQuantity } from '../../crds/units.ts'
 import type {
   NodeFacts,
   PlanOutcome,
+  ShardFacts,
   ShardPorts,
   ShardsQuery,
   ShardsSummary,
   ShardsTarget,
 } from '../../hooks/cluster/shards/summary.ts'
 import { zonesOf } from '../../hooks/cluster/shards/job.ts'
+import {
+  clusterNameOf,
+  collectionNameOf,
+  findOwner,
+  toClaim,
+} from '../../hooks/collection/ownership.ts'
 import { lenientSchema } from '../../hooks/protocol.ts'
 import {
   newObservationMemory,
@@ -34,21 +42,26 @@ import {
   requiredReplicas,
   shardsOf,
 } from '../../jobs/cluster/shards/queries.ts'
-import type { ClusterView } from '../../jobs/cluster/shards/view.ts'
+import { reshardingOwner } from '../../jobs/cluster/shards/resharding-steps.ts'
+import type { ClusterView, DesiredShards } from '../../jobs/cluster/shards/view.ts'
 import type { CollectionFacts } from '../../jobs/clients/engine/shards.ts'
 import type { Kubernetes } from '../../jobs/clients/kubernetes/client.ts'
-import { mapConcurrently } from '../../jobs/concurrency.ts'
+import { mapConcurrently } from '../../jobs/retry.ts'
 import {
   kubernetesNodes,
   persistentVolumeClaims,
   pods,
   backups,
+  collections,
+  inNamespaces,
 } from '../../jobs/clients/kubernetes/api-resources.ts'
 import { hasStatus, listOrEmpty } from './common.ts'
 import { engineClient, type EngineDependencies } from './engine-client.ts'
 import { ttlCache } from './ttl-cache.ts'
 
 export interface ShardDependencies extends EngineDependencies {
+  /** Namespaces that the service may read; an empty list means all. */
+  namespaces?: string[]
   now: () => Date
 }
 
@@ -59,6 +72,8 @@ const MAX_REMEMBERED = 1000
 const MAX_BACKUPS = 3
 /** Calls to the API server at the same time. */
 const CONCURRENCY = 10
+/** Compiled because a list may contain thousands of collections and is read repeatedly. */
+const isCollection = TypeCompiler.Compile(VecCollection.schema)
 
 export function shardPorts(dependencies: ShardDependencies): ShardPorts {
   const { kubernetes, now } = dependencies
@@ -74,7 +89,9 @@ export function shardPorts(dependencies: ShardDependencies): ShardPorts {
       const memory = memoryOf(memories, query.connection)
       const observed = await observe(dependencies, { query, nodes, memory }, signal)
       const view = await withPods(observed, query, kubernetes)
-      const summary = summaryOf(query, withData(nodes, view, memory), view, now())
+      const shardNumbers = await readShardNumbers(dependencies, query)
+      const facts = { nodes: withData(nodes, view, memory), ...shardNumbers }
+      const summary = summaryOf(query, facts, view, now())
       const needsBackup = summary.onlyOn.length > 0 || summary.plans.repair.is === 'refused'
       return needsBackup
         ? { ...summary, backups: await completedBackups(kubernetes, query.connection) }
@@ -169,8 +186,8 @@ async function readPods(
 
 /** What decisions need of a view, with a plan for each target. */
 export function summaryOf(
-  query: Pick<ShardsQuery, 'moves' | 'targets'>,
-  nodes: NodeFacts[],
+  query: Pick<ShardsQuery, 'moves' | 'targets' | 'uid' | 'resharding'>,
+  { nodes, shardNumbers }: Pick<ShardFacts, 'nodes' | 'shardNumbers'>,
   view: ClusterView,
   now: Date,
 ): ShardsSummary {
@@ -178,12 +195,13 @@ export function summaryOf(
     ...{ id, isMember },
     ...(ordinal !== undefined && { ordinal }),
   }))
-  const targets = query.targets({ nodes, peers })
-  const plan = (target: ShardsTarget) => outcomeOf(view, target, query.moves)
-  const gate = targets.update && closedGate(view, { ...targets.update, moves: query.moves })
+  const numbers = shardNumbers !== undefined && { shardNumbers }
+  const targets = query.targets({ nodes, peers, ...numbers })
+  const plan = (target: ShardsTarget) => outcomeOf(view, target, query)
+  const gate = targets.update && closedGate(view, desiredOf(targets.update, query))
   return {
     at: now.toISOString(),
-    ...{ nodes, peers, targets },
+    ...{ nodes, peers, targets, ...numbers },
     collections: view.collections.length,
     ...countReplicas(view),
     ...(view.broken !== undefined && { obstruction: view.broken }),
@@ -191,6 +209,7 @@ export function summaryOf(
       repair: plan(targets.repair),
       ...(targets.drain && { drain: plan(targets.drain) }),
       ...(targets.update && { update: plan(targets.update) }),
+      ...(targets.reshard && { reshard: plan(targets.reshard) }),
       ...(targets.balance && { balance: plan(targets.balance) }),
     },
     ...(gate !== undefined && { closedGate: gate }),
@@ -202,10 +221,56 @@ export function summaryOf(
 function outcomeOf(
   view: ClusterView,
   target: ShardsTarget,
-  moves: ShardsQuery['moves'],
+  query: Pick<ShardsQuery, 'moves' | 'uid' | 'resharding'>,
 ): PlanOutcome {
-  const plan = planShards(view, { ...target, moves })
+  const plan = planShards(view, desiredOf(target, query))
   return plan.is === 'step' ? { is: 'step', purpose: plan.purpose } : plan
+}
+
+/** One that is in progress is always completed, or aborted. */
+function desiredOf(
+  { resharding, ...target }: ShardsTarget,
+  { moves, uid, resharding: current }: Pick<ShardsQuery, 'moves' | 'uid' | 'resharding'>,
+): DesiredShards {
+  const { numbers = [], mayStart = false } = resharding ?? {}
+  const owner = reshardingOwner(uid)
+  return {
+    ...target,
+    moves,
+    resharding: { owner, numbers, mayStart, ...(current !== undefined && { current }) },
+  }
+}
+
+/** By the VecCollections that manage them. Under custom sharding each shard key has shards of its own. */
+async function readShardNumbers(
+  { kubernetes, namespaces = [] }: ShardDependencies,
+  { connection, mayReshard }: ShardsQuery,
+): Promise<Pick<ShardFacts, 'shardNumbers'>> {
+  if (mayReshard === undefined) return {}
+  const lists = inNamespaces(collections, namespaces).map((resource) =>
+    kubernetes.collect(resource, {}, (object: unknown) =>
+      isCollection.Check(object) ? object : undefined,
+    ),
+  )
+  const all = (await Promise.all(lists)).flat().filter((collection) => {
+    const cluster = clusterNameOf(collection)
+    const isOfCluster =
+      cluster.namespace === connection.namespace && cluster.name === connection.name
+    return isOfCluster && mayReshard(collection.metadata.namespace)
+  })
+  const claims = all.map(toClaim)
+  const shardNumbers = all.flatMap((collection) => {
+    const { shardNumber, shardingMethod } = collection.spec
+    const { namespace, name } = collection.metadata
+    if (shardNumber === undefined || shardingMethod === 'custom') return []
+    // Two resources that name one collection: the older one manages it.
+    if (findOwner(collection, claims) !== undefined) return []
+    const source = { namespace, name }
+    return [{ collection: collectionNameOf(collection), shards: shardNumber, source }]
+  })
+  return {
+    shardNumbers: shardNumbers.toSorted((a, b) => (a.collection < b.collection ? -1 : 1)),
+  }
 }
 
 function countReplicas(view: ClusterView): Pick<ShardsSummary, 'replicas' | 'activeReplicas'> {

@@ -1,6 +1,6 @@
 /** Untrusted text in terminals and logs has no control characters and no changes of direction. */
 import t from 'tap'
-import { formatColumns, oneLine } from '../../jobs/kubectl/table.ts'
+import { formatColumns, oneLine } from '../../jobs/kubectl/output.ts'
 import { escapeUnprintable, jobLog } from '../../jobs/log.ts'
 
 const HOSTILE = 'a\u001b[2Jb\u009b1mc\u202ed\u2066e\u0000f'

@@ -13,6 +13,7 @@ t.test('a pod of the chart is set up by its environment', async (t) => {
     engineRoute: 'direct',
     purgeRules: { allowHttp: true, denied: ['10.96.0.1/32'] },
     settings: {
+      clusterDomain: 'cluster.local',
       version: '0.1.0',
       logLevel: 'INFO',
       logFormat: 'json',
@@ -23,6 +24,7 @@ t.test('a pod of the chart is set up by its environment', async (t) => {
       imagePullPolicy: 'IfNotPresent',
       imagePullSecrets: [],
       chart: { name: 'qdrant', repository: 'https://qdrant.github.io/qdrant-helm' },
+      stepVersions: [],
       maxHelmJobs: 10,
       historySeconds: 86_400,
       jobResources: {
@@ -51,8 +53,10 @@ t.test('every variable and every argument has its effect', async (t) => {
       IMAGE_PULL_POLICY: 'Never',
       IMAGE_PULL_SECRETS: 'registry,mirror',
       POD_NAMESPACE: 'vec-system',
+      CLUSTER_DOMAIN: 'k8s.example',
       ENGINE_CHART_NAME: 'mirror',
       ENGINE_CHART_REPOSITORY: 'http://charts.example',
+      ENGINE_STEP_VERSIONS: '1.17.0,1.18.2',
       ENGINE_ROUTE: 'proxy',
       MAX_HELM_JOBS: '3',
       JOB_HISTORY_SECONDS: '60',
@@ -68,6 +72,7 @@ t.test('every variable and every argument has its effect', async (t) => {
     ownNamespace: 'vec-system',
     engineRoute: 'proxy',
     settings: {
+      clusterDomain: 'k8s.example',
       namespaces: ['a', 'b'],
       crossNamespace: 'closed',
       logLevel: 'DEBUG',
@@ -75,6 +80,7 @@ t.test('every variable and every argument has its effect', async (t) => {
       imagePullPolicy: 'Never',
       imagePullSecrets: ['registry', 'mirror'],
       chart: { name: 'mirror', repository: 'http://charts.example' },
+      stepVersions: ['1.17.0', '1.18.2'],
       maxHelmJobs: 3,
       historySeconds: 60,
       jobResources: { helm: amounts, data: amounts },
@@ -142,12 +148,43 @@ for (const [what, args, env, message] of [
   ],
   ['a Secret without namespace', [], { HOOK_SECRET: 'a' }, /^HOOK_SECRET: "a" is not/],
   ['a Secret without hosts', [], { HOOK_SECRET: 'ns/a' }, /^HOOK_SECRET needs HOOK_HOSTS/],
+  [
+    'a step that is no version',
+    [],
+    { ENGINE_STEP_VERSIONS: '1.17.1,v1.18' },
+    /^ENGINE_STEP_VERSIONS: "v1.18" is not a version such as 1.17.1$/,
+  ],
+  [
+    'two steps of one minor version',
+    [],
+    { ENGINE_STEP_VERSIONS: '1.17.0,1.18.2,1.17.1' },
+    /^ENGINE_STEP_VERSIONS: 1.17.0 and 1.17.1 have the same minor version: name one of them$/,
+  ],
+  ...[
+    ...['', 'cluster.local.', '.local', 'cluster..local', 'Cluster.local', '-a.local', 'a-.local'],
+    ...['cluster.local:53', `a.${'b'.repeat(65)}`, `${'a.'.repeat(33)}b`],
+  ].map(
+    (domain) =>
+      [
+        `the DNS domain "${domain}"`,
+        [],
+        { CLUSTER_DOMAIN: domain },
+        `CLUSTER_DOMAIN: "${domain}" is not a DNS domain such as cluster.local, without a dot at its end`,
+      ] as const,
+  ),
   ['an unknown argument', ['--nonsense'], {}, /--nonsense/],
 ] as const) {
   t.test(`${what} is rejected by name`, async (t) => {
     t.throws(() => parseOptions([...args], { ...inCluster, ...env }, '0.1.0'), { message })
   })
 }
+
+t.test('a DNS domain has labels of up to 63 characters, 66 in all', async (t) => {
+  for (const domain of ['k8s', 'a-1.b2', `${'a'.repeat(63)}.bc`, `${'a.'.repeat(32)}bc`]) {
+    const options = parseOptions([], { ...inCluster, CLUSTER_DOMAIN: domain }, '0.1.0')
+    t.equal(options?.settings.clusterDomain, domain)
+  }
+})
 
 t.test('--help asks for the usage, which names every argument', async (t) => {
   t.equal(parseOptions(['--help'], {}, '0.1.0'), undefined)

@@ -80,6 +80,7 @@ const SHARDS_QUERY: ShardsQuery = {
   claimTemplate: 'qdrant-storage',
   recorded: [{ ordinal: 0, peer: 1, node: 'worker' }],
   moves: [],
+  uid: 'uid-1',
   targets: () => ({
     repair: {
       ...{ nodes: 1, repair: true, balance: false, lost: [], maxTransfers: 1 },

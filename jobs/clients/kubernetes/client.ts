@@ -191,17 +191,25 @@ export class Kubernetes {
 
   /**
    * A merge patch; a patch that contains metadata.uid is rejected with 422 if another object has
-   * taken the name. A dry run makes the API server check it without storing it.
+   * taken the name.
    */
-  async patch(
+  async patch(resource: ApiResource, name: string, patch: object): Promise<void> {
+    await this.#patch(resourcePath(resource, name), patch)
+  }
+
+  /** What the object would become by a merge patch: the API server checks it and does not store it. */
+  async dryRunPatch<Schema extends TSchema>(
     resource: ApiResource,
     name: string,
-    patch: object,
-    { dryRun = false }: { dryRun?: boolean } = {},
-  ): Promise<void> {
-    const path = resourcePath(resource, name) + (dryRun ? '?dryRun=All' : '')
+    { patch, schema }: { patch: object; schema: Schema },
+  ): Promise<Static<Schema>> {
+    const path = `${resourcePath(resource, name)}?dryRun=All`
+    return parseResponse(schema, await this.#patch(path, patch), `PATCH ${path}`)
+  }
+
+  async #patch(path: string, patch: object): Promise<string> {
     const response = await this.call('PATCH', path, { body: patch, contentType: MERGE_PATCH })
-    requireSuccess(response, `PATCH ${path}`)
+    return requireSuccess(response, `PATCH ${path}`)
   }
 
   /** Accepts that the object is gone or has another uid by now. */

@@ -42,6 +42,11 @@ export interface S3ConnectionOptions {
   onWaiting?: ((refused: StorageError | undefined) => void) | undefined
   /** Which addresses may be called; without it all of them. */
   guard?: AddressGuard | undefined
+  /**
+   * Environment whose HTTP_PROXY, HTTPS_PROXY and NO_PROXY apply; without it the store is called directly.
+   * With a guard there is no proxy: it would connect to addresses that the guard never sees.
+   */
+  proxyEnv?: NodeJS.ProcessEnv | undefined
   /** Called for each attempt; the status is undefined if there was no response. */
   onCall?: (call: { method: string; status: number | undefined; seconds: number }) => void
 }
@@ -170,7 +175,7 @@ export class S3Connection {
   /** The idle timeout cannot be set for a single call. */
   #client({ credentials, clients }: CurrentClients, idleMs: number): S3Client {
     const client =
-      clients.get(idleMs) ?? createClient(this.target, credentials, idleMs, this.#options.guard)
+      clients.get(idleMs) ?? createClient(this.target, credentials, idleMs, this.#options)
     clients.set(idleMs, client)
     return client
   }
@@ -187,14 +192,14 @@ function createClient(
   target: BucketTarget,
   credentials: BucketCredentials,
   idleMs: number,
-  guard: AddressGuard | undefined,
+  { guard, proxyEnv }: Pick<S3ConnectionOptions, 'guard' | 'proxyEnv'>,
 ): S3Client {
   const { region, endpoint, forcePathStyle } = target
   const { accessKeyId, secretAccessKey, sessionToken, ca } = credentials
   if (endpoint !== undefined) guard?.check(endpoint)
   const agent = {
     ...{ keepAlive: true, maxSockets: 16 },
-    ...(guard !== undefined && { lookup: guard.lookup }),
+    ...(guard === undefined ? { proxyEnv } : { lookup: guard.lookup }),
   }
   // A private authority is trusted in addition to the known ones.
   const tlsOptions = ca === undefined ? {} : { ca: [...getCACertificates('default'), ca] }

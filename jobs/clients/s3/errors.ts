@@ -99,7 +99,7 @@ function findAddressFailure(error: unknown): Error | undefined {
 function simplifyMessage(text: string): string {
   const idle = /socket timed out after (\d+) ms of inactivity/.exec(text)
   if (idle !== null) return `the store was silent for ${Number(idle[1]) / 1000} s`
-  const connectTimeout = /did not establish a connection .* timeout of (\d+) ms/.exec(text)
+  const connectTimeout = /did not establish a connection .{0,100} timeout of (\d+) ms/.exec(text)
   if (connectTimeout !== null) return `no connection within ${Number(connectTimeout[1]) / 1000} s`
   return text.replace(/; if the root CA is installed locally.*/, '')
 }

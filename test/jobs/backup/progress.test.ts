@@ -180,6 +180,16 @@ t.test(
   },
 )
 
+t.test('the snapshots of many nodes are all listed', async (t) => {
+  const { progress } = newProgress(['docs'])
+  const collection = completedCollection('docs')
+  const [first] = collection.snapshots
+  if (first === undefined) throw new Error('no snapshot')
+  const snapshots = Array.from({ length: 65 }, (_, nodeIndex) => ({ ...first, nodeIndex }))
+  progress.completed({ ...collection, snapshots })
+  t.equal(progress.result().collections[0]?.snapshots?.length, 65)
+})
+
 t.test('a collection of hundreds of shards does not fill the report with them', async (t) => {
   const { progress } = newProgress(['docs'])
   const snapshots = Array.from({ length: 65 }, (_, shardId) => shard(shardId))

@@ -4,7 +4,7 @@ import t from 'tap'
 import { EXIT, JOB_ENV, encodePlan } from '../../../crds/contract/job.ts'
 import { parseManifest } from '../../../jobs/manifest-check.ts'
 import { systemClock } from '../../../jobs/clock.ts'
-import { filesOf, snapshotFiles } from '../../doubles/engine/snapshots.ts'
+import { filesOf, setMaking, snapshotFiles } from '../../doubles/engine/snapshots.ts'
 import { instantClock, runJob } from '../job-world.ts'
 import { MIB, backupFixture } from './fixture.ts'
 
@@ -258,3 +258,34 @@ t.test('shards that move during the backup are backed up again from their new no
   t.match(manifest().collections[0]?.shards, [{ nodes: [0] }, { nodes: [0] }])
   t.match(manifest().collections[0]?.snapshots[0]?.localShards, [{ shardId: 0 }, { shardId: 1 }])
 })
+
+for (const method of ['Node', 'Shard'] as const) {
+  t.test(`by ${method}: the bytes that are sent are counted while they are sent`, async (t) => {
+    const { world } = await backupFixture(t, { method, nodes: 1, snapshotBytes: 9 * MIB })
+    let now = Date.parse('2030-01-01T00:00:00Z')
+    // Each look at the clock is a minute later than the one before: every line is due.
+    const time = { ...instantClock(), now: () => new Date((now += 60_000)) }
+    const { code, log } = await world.run({}, { time })
+    t.equal(code, EXIT.done, log)
+    const lines = log.slice(0, log.search(/uploaded nightly/)).split('\n')
+    const sent = lines.flatMap(
+      (line) => /collection=\S+ number=1 bytes=(\d+)/.exec(line)?.[1] ?? [],
+    )
+    t.ok(sent.length > 1, log)
+    t.ok(Math.max(...sent.map(Number)) > MIB, sent.join())
+  })
+}
+
+t.test(
+  'a snapshot without a checksum of the engine has that of the bytes that were sent',
+  async (t) => {
+    const { engine, world, manifest } = await backupFixture(t, { nodes: 1 })
+    setMaking(engine, { hasNoChecksum: true })
+    const { code, log } = await world.run()
+    t.equal(code, EXIT.done, log)
+    const [snapshot] = manifest().collections[0]?.snapshots ?? []
+    t.notOk(snapshot !== undefined && 'checksum' in snapshot)
+    t.match(snapshot?.sha256, /^[0-9a-f]{64}$/)
+    t.equal((await world.verify('s3://backups/nightly/b')).code, EXIT.done)
+  },
+)

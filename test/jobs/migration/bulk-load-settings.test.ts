@@ -2,6 +2,9 @@
 import t from 'tap'
 import { EXIT } from '../../../crds/contract/job.ts'
 import type { EngineRequest } from '../../doubles/engine/answers.ts'
+import type { CollectionConfig } from '../../../crds/engine/collections.ts'
+import type { RunContext } from '../../../jobs/migration/context.ts'
+import { thresholdToRestore } from '../../../jobs/migration/prepare-target.ts'
 import { instantClock } from '../job-world.ts'
 import {
   SMALL,
@@ -22,6 +25,24 @@ const BODY = {
   optimizers_config: { indexing_threshold: THRESHOLD },
 }
 const SPEC = { batchSize: 5 }
+
+t.test(
+  'a threshold that builds no index is left alone, and so is one after the first pod',
+  async (t) => {
+    const of = (threshold: unknown, previous?: object) => {
+      const config = { optimizer_config: { indexing_threshold: threshold } }
+      const context = { tools: { reporter: { previous } } }
+      return thresholdToRestore(
+        config as unknown as CollectionConfig,
+        context as unknown as RunContext,
+      )
+    }
+    t.equal(of(20_000), 20_000)
+    t.equal(of(0), undefined)
+    t.equal(of(null), undefined)
+    t.equal(of(20_000, {}), undefined)
+  },
+)
 
 function settingsOf({ target }: EnginePair) {
   const { optimizer_config: optimizers, strict_mode_config: strict } =

@@ -23,6 +23,10 @@ for (const [one, other] of SAME) {
 }
 
 const OTHERS: [string, string | undefined][] = [
+  [
+    '{"vector":{"words":{"indices":[1,9],"values":[0.5,2.0]}}}',
+    '{"vector":{"words":{"indices":[9,1],"values":[0.5,2.0]}}}',
+  ],
   ['{"n":9007199254740993}', '{"n":9007199254740992}'],
   ['{"n":1.0}', '{"n":1}'],
   ['{"n":[1,2]}', '{"n":[2,1]}'],

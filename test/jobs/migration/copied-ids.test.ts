@@ -33,6 +33,16 @@ for (const [what, ids] of KINDS) {
   })
 }
 
+t.test('a UUID takes about 16 bytes, not the 38 of its text', async (t) => {
+  const ids = Array.from({ length: 2_000 }, (_, n) => uuid(n))
+  const copied = new CopiedIds(true, 2_000 * 17)
+  copied.add(undefined, ids)
+  t.ok(copied.isComplete)
+  t.strictSame([...copied.between({})], ids)
+  copied.add(undefined, ids)
+  t.notOk(copied.isComplete, 'that is the bound')
+})
+
 t.test('past its bound it keeps nothing, and says that it is not complete', async (t) => {
   const copied = new CopiedIds(true, 1_000)
   const ids = Array.from({ length: 200 }, (_, n) => String(n))

@@ -1,6 +1,6 @@
 /** Points that differ between the two sides: counted, listed as far as memory allows, described. */
 import t from 'tap'
-import { Differences } from '../../../jobs/migration/differences.ts'
+import { Differences } from '../../../jobs/migration/compare-points.ts'
 import type { CopyScope } from '../../../jobs/migration/page-reader.ts'
 
 const WHOLE: CopyScope = {} as CopyScope

@@ -162,6 +162,29 @@ t.test('Collection missing on target and createMissing is false', async (t) => {
   t.equal(target.engine.find('docs'), undefined)
 })
 
+t.test('a shard key that is missing on the target is named, and not created', async (t) => {
+  const { source, target, world } = await startEnginePair(t, { spec: { createMissing: false } })
+  const keyed = { ...SMALL, sharding_method: 'custom', shard_number: 1 }
+  for (const [side, keys] of [
+    [source, ['eu', 'us', 7]],
+    [target, ['us']],
+  ] as const) {
+    await createCollection(side, 'docs', [], keyed)
+    for (const key of keys) {
+      await side.call('PUT', '/collections/docs/shards', { shard_key: key, shards_number: 1 })
+    }
+  }
+  t.equal((await world.run()).code, EXIT.failed)
+  t.match(await world.result(), {
+    error:
+      /^docs: Collection missing on target and createMissing is false: docs has no shard key ("eu", 7|7, "eu")$/,
+  })
+  t.strictSame(
+    target.engine.find('docs')?.shards.map(({ key }) => key),
+    ['us'],
+  )
+})
+
 t.test('an alias of the target is no name for a collection', async (t) => {
   const { source, target, world } = await startEnginePair(t)
   await createCollection(source, 'docs', manyPoints(1))

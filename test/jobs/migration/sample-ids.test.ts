@@ -4,15 +4,16 @@ import t from 'tap'
 import { EngineError } from '../../../crds/contract/errors.ts'
 import type { RunContext } from '../../../jobs/migration/context.ts'
 import type { CopyScope } from '../../../jobs/migration/page-reader.ts'
-import { sampleIds } from '../../../jobs/migration/partitions.ts'
+import { planPartitions, sampleIds } from '../../../jobs/migration/partitions.ts'
 import { RetryBudget } from '../../../jobs/retry.ts'
 
 const SCOPE = { name: 'docs', shardKey: 'eu' } as CopyScope
 
-/** A source that answers as `answer` does to a limit; returns the limits that were requested. */
-async function sampled(answer: (limit: number) => string[]) {
-  const requests: [string, number, unknown][] = []
-  const context = {
+type Requests = [string, number, unknown][]
+
+/** With a source that answers as `answer` does to a limit. */
+function contextOf(answer: (limit: number) => string[], requests: Requests = []): RunContext {
+  return {
     retryBudget: new RetryBudget(),
     progress: { reportUnreachable: () => undefined, check: () => undefined },
     source: {
@@ -29,6 +30,12 @@ async function sampled(answer: (limit: number) => string[]) {
       time: { now: () => new Date(0), sleep: async () => undefined },
     },
   } as unknown as RunContext
+}
+
+/** The limits that were requested, and how it ended. */
+async function sampled(answer: (limit: number) => string[]) {
+  const requests: Requests = []
+  const context = contextOf(answer, requests)
   const end: unknown = await sampleIds(SCOPE, 100, context).catch((error: unknown) => error)
   return { end, requests }
 }
@@ -66,3 +73,26 @@ t.test('another error is not answered by fewer ids', async (t) => {
   t.match(end, { message: 'Wrong input' })
   t.equal(requests.length, 1)
 })
+
+t.test(
+  'ids are split evenly by a sample of 50 or more, and not by fewer or by other texts',
+  async (t) => {
+    const input = { scopes: [SCOPE], points: 100_000, pageSize: 10, wait: true }
+    const planned = async (ids: string[]) => {
+      const { active } = await planPartitions(
+        input,
+        contextOf(() => ids),
+      )
+      return active.map(({ offset, until }) => [offset, until])
+    }
+    const ids = Array.from({ length: 50 }, (_, n) => String(n))
+    t.strictSame(await planned(ids), [
+      [undefined, '12'],
+      ['12', '25'],
+      ['25', '37'],
+      ['37', undefined],
+    ])
+    t.strictSame(await planned(ids.slice(1)), [[undefined, undefined]])
+    t.strictSame(await planned([...ids, '{"id":1}']), [[undefined, undefined]])
+  },
+)

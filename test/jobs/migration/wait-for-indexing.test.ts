@@ -1,7 +1,10 @@
-/** Waiting until a collection has built its indexes, for about ten minutes at most. */
+/** Waiting until a collection has built its indexes, or shows all of its points. */
 import t from 'tap'
 import type { RunContext } from '../../../jobs/migration/context.ts'
-import { waitForIndexing } from '../../../jobs/migration/source-collection.ts'
+import {
+  waitForIndexing,
+  waitForReadablePoints,
+} from '../../../jobs/migration/source-collection.ts'
 import { RetryBudget } from '../../../jobs/retry.ts'
 
 /** A collection with these states, one after the other; the last one stays. */
@@ -49,4 +52,38 @@ t.test('after about ten minutes the wait ends without an error', async (t) => {
   const { seconds, last } = await waited('yellow')
   t.ok(seconds >= 590 && seconds <= 610, `${seconds} s`)
   t.equal(last, WAITING)
+})
+
+/** What is reported while a collection with these update queues, one after the other, hides points. */
+async function hidden(role: 'source' | 'target', ...queues: object[]): Promise<string[]> {
+  const reported: string[] = []
+  let now = 0
+  const context = {
+    retryBudget: new RetryBudget(),
+    progress: {
+      check: () => undefined,
+      reportWaiting: (message: string) => void reported.push(message),
+    },
+    tools: {
+      signal: new AbortController().signal,
+      log: { info: () => undefined },
+      time: { now: () => new Date(now), sleep: async (ms: number) => void (now += ms) },
+    },
+  } as unknown as RunContext
+  const config = { optimizer_config: { prevent_unoptimized: true } }
+  const collectionInfo = async () => ({
+    config,
+    points_count: 90,
+    update_queue: queues.length > 1 ? queues.shift() : queues[0],
+  })
+  await waitForReadablePoints({ role, collections: { collectionInfo } } as never, 'docs', context)
+  return reported
+}
+
+t.test('at the target, updates in its queue hide points as well', async (t) => {
+  const queues = [{ deferred_points: 3, length: 4 }, { deferred_points: 0, length: 4 }, {}]
+  const at = (count: number, role: string) =>
+    `waiting for ${count} of about 90 points of docs at the ${role}, which cannot be read until they are indexed`
+  t.strictSame(await hidden('target', ...queues), [at(7, 'target'), at(4, 'target')])
+  t.strictSame(await hidden('source', ...queues), [at(3, 'source')])
 })

@@ -1,7 +1,12 @@
 /** After a restore over a collection it has the configuration of the backup, or a note names the difference. */
 import t from 'tap'
 import { EXIT } from '../../../crds/contract/job.ts'
-import { differences, patchBody, type Config } from '../../../jobs/restore/config.ts'
+import {
+  differences,
+  indexDifferences,
+  patchBody,
+  type Config,
+} from '../../../jobs/restore/config.ts'
 import { ask } from './collection-state.ts'
 import { run, runToDone, restoreFixture, type RestoreFixture } from './restore-fixture.ts'
 
@@ -187,3 +192,27 @@ t.test('an unset value equals null, and an open object may have more fields', as
     vectors: { '': { on_disk: true } },
   })
 })
+
+t.test(
+  'payload indexes that differ from the backup are named with what is different',
+  async (t) => {
+    const recorded = {
+      same: { dataType: 'keyword', params: { type: 'keyword', is_tenant: null } },
+      gone: { dataType: 'keyword' },
+      type: { dataType: 'keyword' },
+      params: { dataType: 'keyword', params: { type: 'keyword', is_tenant: true } },
+    }
+    const live = {
+      same: { data_type: 'keyword', params: { type: 'keyword' } },
+      type: { data_type: 'integer' },
+      params: { data_type: 'keyword', params: { type: 'keyword', is_tenant: false } },
+      added: { data_type: 'keyword' },
+    }
+    t.strictSame(indexDifferences(recorded, live), [
+      'the payload index of "gone" (missing)',
+      'the payload index of "type" (another one)',
+      'the payload index of "params" (another one)',
+      'the payload index of "added" (not in the backup)',
+    ])
+  },
+)

@@ -108,3 +108,33 @@ t.test('where it cannot be put back, a note says so', async (t) => {
     notes: [/^docs was left at replication factor 1, not 3: .*Wrong input: no$/],
   })
 })
+
+t.test(
+  'nodes before 1.18 are asked for replicas with a method: they would leave it open',
+  async (t) => {
+    for (const [version, method] of [
+      ['1.17.1', 'stream_records'],
+      ['1.18.3', undefined],
+    ] as const) {
+      const fixture = await restoreFixture(t)
+      fixture.rewrite((manifest) => {
+        for (const one of [manifest, ...manifest.collections]) one.engineVersion = version
+      })
+      fixture.deleteCollections('docs')
+      const methods: unknown[] = []
+      for (const node of fixture.nodes) {
+        node.misbehave(({ path, body }) => {
+          if (path.join('') === '') {
+            return { status: 200, body: JSON.stringify({ title: 'qdrant', version }) }
+          }
+          const copy = (body as { replicate_shard?: { method?: string } } | null)?.replicate_shard
+          if (copy !== undefined) methods.push(copy.method)
+          return undefined
+        })
+      }
+      await runToDone(t, await fixture.world.restore())
+      await fixture.assertRestored('docs')
+      t.strictSame(methods, [method, method, method], version)
+    }
+  },
+)

@@ -52,6 +52,10 @@ t.test('several shards at once, and never two on one node', async (t) => {
   const stood = await shardRestoreFixture(t, { into: 3, shards: 7, replicationFactor: 1 })
   const busy = new Map<number, number>()
   const most = { onNode: 0, atOnce: 0 }
+  // The first one waits for another, however slow the machine is; alone, it goes on after a while.
+  const { promise: together, resolve: joined } = Promise.withResolvers<unknown>()
+  const limit = setTimeout(() => joined(undefined), 10_000)
+  t.teardown(() => clearTimeout(limit))
   for (const [ordinal, node] of stood.nodes.entries()) {
     node.misbehave(({ path }) => {
       if (path[2] !== 'shards' || path.at(-1) !== 'upload') return undefined
@@ -61,8 +65,9 @@ t.test('several shards at once, and never two on one node', async (t) => {
         most.atOnce,
         [...busy.values()].reduce((sum, one) => sum + one, 0),
       )
-      setTimeout(() => busy.set(ordinal, 0), 15)
-      return { delayMs: 20 }
+      if (most.atOnce > 1) joined(undefined)
+      void together.then(() => busy.set(ordinal, 0))
+      return { until: together }
     })
   }
   await succeeds(t, stood)

@@ -5,7 +5,7 @@ import t, { type Test } from 'tap'
 import { pino } from 'pino'
 import { Agent, request } from 'undici'
 import { newAuthority, newCertificate } from '../../../metacontroller/identity/certificates.ts'
-import { connectControllers } from '../../../metacontroller/identity/connect-controllers.ts'
+import { connectControllers } from '../../../metacontroller/identity/identity.ts'
 import {
   readAuthority,
   completeData,

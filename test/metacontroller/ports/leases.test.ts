@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { LeaseHolder } from '../../../crds/kubernetes.ts'
-import { claim, readLease, writeLeases } from '../../../hooks/lease.ts'
+import { claim, leaseReleases, readLease, writeLeases } from '../../../hooks/lease.ts'
 import { leasePorts } from '../../../metacontroller/ports/common.ts'
 import { embeddedApi } from '../embedded.ts'
 import { allAllowed } from '../../builders.ts'
@@ -10,6 +10,30 @@ const cluster = { metadata: { namespace: 'ns', name: 'a', uid: 'uid-a' } }
 function holder(name: string): LeaseHolder {
   return { kind: 'VecBackup', namespace: 'ns', name, uid: `uid-${name}` }
 }
+
+t.test('a release that is applied late removes no Lease for which a Job starts', async (t) => {
+  const { kubernetes, clock } = await embeddedApi(t)
+  const ports = leasePorts(kubernetes)
+  const now = clock.now()
+  const one = holder('one')
+  const look = () => readLease(cluster.metadata, 'backup', ports, allAllowed)
+  const taken = claim([await look()], one, { cluster, now })
+  if (taken.state === 'taking') await writeLeases(taken.writes, ports)
+  const timedOut = leaseReleases([await look()], one)
+
+  const started = claim([await look()], one, { cluster, now })
+  t.equal(started.state, 'held')
+  if (started.state === 'held') await writeLeases(started.writes, ports)
+  await writeLeases(timedOut, ports)
+  t.equal((await look()).lease?.spec?.holderIdentity, 'VecBackup/ns/one/uid-one')
+
+  // In the other order the sync that would start the Job fails.
+  const again = claim([await look()], one, { cluster, now: new Date(now.getTime() + 1000) })
+  await writeLeases(leaseReleases([await look()], one), ports)
+  t.equal(again.state, 'held')
+  await t.rejects(writeLeases(again.writes, ports), /changed while a Job was about to start/)
+  t.equal((await look()).lease, undefined)
+})
 
 t.test('of two that take a Lease by its resourceVersion one succeeds', async (t) => {
   const { kubernetes, clock } = await embeddedApi(t)
@@ -25,7 +49,7 @@ t.test('of two that take a Lease by its resourceVersion one succeeds', async (t)
   await take('two', none)
   const first = await look()
   t.equal(first.lease?.spec?.holderIdentity, 'VecBackup/ns/one/uid-one')
-  t.strictSame(claim([first], holder('one'), { cluster, now }), { state: 'held' })
+  t.equal(claim([first], holder('one'), { cluster, now }).state, 'held')
 
   const later = new Date(now.getTime() + 300_000)
   const stale = claim([first], holder('two'), { cluster, now: later })

@@ -61,12 +61,13 @@ t.test('a summary has a plan for each target, and counts what should be Active',
   }
   const query = {
     moves: [],
+    uid: 'uid-1',
     targets: (facts: ShardFacts) => {
       seen.push(facts)
       return targets
     },
   }
-  t.strictSame(summaryOf(query, nodes, VIEW, NOW), {
+  t.strictSame(summaryOf(query, { nodes }, VIEW, NOW), {
     at: NOW.toISOString(),
     nodes,
     peers: VIEW.peers,
@@ -91,7 +92,7 @@ t.test(
     const count = (factor: number) => {
       const shards = docs?.shards.slice(0, 1) ?? []
       const view = { ...VIEW, collections: [{ name: 'docs', factor, shards }] }
-      const { replicas, activeReplicas } = summaryOf(QUERY, [], view, NOW)
+      const { replicas, activeReplicas } = summaryOf(QUERY, { nodes: [] }, view, NOW)
       return [replicas, activeReplicas]
     }
     t.strictSame(count(1), [1, 1])
@@ -105,6 +106,7 @@ const QUERY: ShardsQuery = {
   claimTemplate: 'qdrant-storage',
   recorded: [],
   moves: [],
+  uid: 'uid-1',
   targets: () => ({ repair: TARGET }),
 }
 

@@ -1,0 +1,55 @@
+/**
+ * Whether a collection is still the one that this restore works on. Other clients may delete it and create their
+ * own under its name while the pod is being replaced: nothing of that one may be deleted or overwritten.
+ */
+import { Rejected } from '../../crds/contract/errors.ts'
+import { retryTransient } from '../retry.ts'
+import { findCollection } from './collection-checks.ts'
+import type { Checkpoint } from './checkpoint.ts'
+import { snapshotsOn, type RunContext } from './context.ts'
+
+/** Records which collection it is, after it was created or found. */
+export async function recordIdentity(name: string, context: RunContext): Promise<void> {
+  const uuid = await readUuid(name, context)
+  if (uuid !== undefined) await context.progress.recordUuid(uuid)
+}
+
+/**
+ * Throws if the collection is not the one that the checkpoint names. A pod that was killed while it created the
+ * collection has recorded no uuid and restored nothing: points in it are those of another client.
+ */
+export async function requireOwnCollection(
+  name: string,
+  checkpoint: Checkpoint,
+  context: RunContext,
+): Promise<void> {
+  if (checkpoint.uuid !== undefined) return requireSameUuid(name, checkpoint.uuid, context)
+  if (!checkpoint.isOurs || checkpoint.nodesDone > 0 || checkpoint.shardsDone.length > 0) return
+  if (checkpoint.running === 'unknown' || checkpoint.running.length > 0) return
+  const target = await retryTransient(context, () => findCollection(name, context))
+  if ((target?.live.points_count ?? 0) > 0) throw recreated(name)
+}
+
+/** Throws if another collection has this name by now. One that is gone is not checked here. */
+export async function requireSameUuid(
+  name: string,
+  expected: string,
+  context: RunContext,
+): Promise<void> {
+  const uuid = await readUuid(name, context)
+  if (uuid !== undefined && uuid !== expected) throw recreated(name)
+}
+
+/** Undefined if there is no such collection, or if the engine does not report it. */
+async function readUuid(name: string, context: RunContext): Promise<string | undefined> {
+  const { uuid } = await retryTransient(context, () =>
+    snapshotsOn(context, 0).identity(name, context.tools.signal),
+  )
+  return uuid
+}
+
+function recreated(name: string): Rejected {
+  return new Rejected(
+    `collection ${name} was deleted and created again by another client during the restore: delete it or restore under another name, and create the VecRestore again`,
+  )
+}
