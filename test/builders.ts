@@ -16,6 +16,7 @@ export function ago(seconds: number): string {
 }
 
 export const settings: Settings = {
+  clusterDomain: 'cluster.local',
   image: 'vec-operator:test',
   imagePullPolicy: 'IfNotPresent',
   imagePullSecrets: [],
@@ -26,6 +27,7 @@ export const settings: Settings = {
   logLevel: 'INFO',
   logFormat: 'json',
   chart: { name: 'qdrant', repository: 'https://charts.example/engine' },
+  stepVersions: [],
   maxHelmJobs: 10,
   historySeconds: 86_400,
   jobResources: {

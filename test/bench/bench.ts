@@ -9,6 +9,7 @@ import { chosenOf, givenFlags } from '../command-line.ts'
 import { backup } from './backup.ts'
 import { clusters } from './clusters.ts'
 import { collections } from './collections.ts'
+import { drain } from './drain.ts'
 import { migration } from './migration.ts'
 import type { Part } from './part.ts'
 import { machine } from '../proof/machine.ts'
@@ -33,7 +34,7 @@ const BASELINE = join(import.meta.dirname, 'baseline.json')
 
 /** In the order of their measurement. */
 const PARTS: Part[] = [
-  ...[clusters, collections, starts, backup, uploads, shards, restore, migration],
+  ...[clusters, collections, starts, backup, uploads, shards, drain, restore, migration],
 ]
 
 const USAGE = `Usage: npm run bench -- [options]

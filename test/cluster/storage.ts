@@ -44,14 +44,16 @@ export async function createStorageClass(ground: Ground, tools: Tools): Promise<
 }
 
 /**
- * The resizer of a CSI driver: volumes and claims get the capacity that the claims request. The directory
- * behind a volume has no size, so there is no file system to grow.
+ * The resizer of a CSI driver: volumes and claims get the capacity that the claims request, and claims the
+ * VolumeAttributesClass, which the API server allows on volumes of CSI drivers only. The directory behind a
+ * volume has no size, so there is no file system to grow.
  */
 export async function resizeVolumes(api: ApiClient, namespace: string): Promise<void> {
   const kind = { apiVersion: 'v1', kind: 'PersistentVolumeClaim' }
   const { items } = await api.list(kind.apiVersion, kind.kind, { namespace })
   for (const { metadata, spec, status } of items as (ApiObject & Claim)[]) {
     const { requests } = spec.resources
+    const { volumeAttributesClassName } = spec
     if (status?.phase !== 'Bound' || status.capacity?.storage === requests.storage) continue
     const volume = {
       apiVersion: 'v1',
@@ -61,12 +63,20 @@ export async function resizeVolumes(api: ApiClient, namespace: string): Promise<
     }
     await api.patch(volume, { spec: { capacity: requests } })
     const claim = { ...kind, namespace, name: metadata.name }
-    await api.patch(claim, { status: { capacity: requests } }, { subresource: 'status' })
+    const changed = {
+      capacity: requests,
+      currentVolumeAttributesClassName: volumeAttributesClassName,
+    }
+    await api.patch(claim, { status: changed }, { subresource: 'status' })
   }
 }
 
 interface Claim {
-  spec: { volumeName: string; resources: { requests: { storage: string } } }
+  spec: {
+    volumeName: string
+    volumeAttributesClassName?: string
+    resources: { requests: { storage: string } }
+  }
   status?: { phase?: string; capacity?: { storage: string } }
 }
 

@@ -26,6 +26,7 @@ import { states } from './states.ts'
 import { resizeVolumes } from './storage.ts'
 
 const POLL_MS = 500
+const READ_ATTEMPTS = 4
 /** As strict as the pods of the engine's own chart allow: their init container runs as root. */
 const BASELINE = { 'pod-security.kubernetes.io/enforce': 'baseline' }
 /** A bound for what never comes; a busy machine may take its time. */
@@ -200,8 +201,15 @@ class OpenWorld extends WorldObjects implements ClusterWorld {
     const key = given ?? (encoded && Buffer.from(encoded, 'base64').toString())
     const proxy = `/api/v1/namespaces/${namespace}/pods/http:${name}:6333/proxy${path}`
     const headers = key === undefined ? {} : { 'api-key': key }
-    const text = await this.client.raw(method, proxy, body, headers)
-    return JSON.parse(text)
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        return JSON.parse(await this.client.raw(method, proxy, body, headers))
+      } catch (error) {
+        // The API server's proxy took a connection that the engine had just closed: nothing was asked.
+        const isClosed = error instanceof ApiError && error.message.endsWith('service: EOF')
+        if (!isClosed || !isRead(method, path) || attempt === READ_ATTEMPTS) throw error
+      }
+    }
   }
 
   /** Also in the middle of a scenario: it gets nothing new any more. */
@@ -295,6 +303,11 @@ function roleBindingsOf(namespace: string, name: string, role: 'edit' | 'kinds')
     ...(role === 'edit' ? [] : [{ apiVersion, kind: 'Role', metadata, rules }]),
     { apiVersion, kind: 'RoleBinding', metadata, roleRef, subjects },
   ]
+}
+
+/** A call of the engine that changes nothing: it may be repeated. */
+function isRead(method: string, path: string): boolean {
+  return method === 'GET' || /\/(count|scroll|query|search)$/.test(path.split('?')[0] ?? '')
 }
 
 function readyIs(object: AnyObject | undefined, replicas: number): boolean {

@@ -100,7 +100,7 @@ function compare(
     for (const { id: peer, ordinal } of engine.peers()) {
       if (!shard.peers.includes(peer)) continue
       const where = `${name} in ${cluster}, shard ${shard.id} on node ${ordinal}`
-      const there = pointsOn(collection, shard, ordinal)
+      const there = pointsOn(collection, shard, { ordinal, id: peer })
       const ids = new Set(there.map(({ id }) => Number(id)))
       const lost = [...inShard].filter((id) => from.has(id) && !ids.has(id))
       const unknown = [...ids].filter((id) => !to.has(id))

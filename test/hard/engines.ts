@@ -37,6 +37,8 @@ const STOP_MS = 10_000
 const TUNED = {
   log_level: 'INFO',
   telemetry_disabled: true,
+  // No engine reshards by itself.
+  cluster: { resharding_enabled: true },
   storage: {
     on_disk_payload: true,
     wal: { wal_capacity_mb: 1, wal_segments_ahead: 0 },

@@ -9,7 +9,7 @@ import {
   type AnswerValidator,
 } from '../../hooks/answer-validation.ts'
 import type { KindHooks } from '../../hooks/kind-hooks.ts'
-import type { HookRequest, Settings } from '../../hooks/protocol.ts'
+import { RetryLater, type HookRequest, type Settings } from '../../hooks/protocol.ts'
 import { Kinds } from '../world/api/kinds.ts'
 import type { ApiObject } from '../world/client.ts'
 import type { SyncAnswer } from '../world/loop/answer.ts'
@@ -104,9 +104,9 @@ export async function continueSlow(world: SmallWorld, passing: Passing): Promise
   const { body, calls, isGivenUp, now } = slow
   world.calls = calls.resumed()
   const { parent, children } = body
-  const answer = await decide(passing.hooks(world), { ...passing, body, now })
+  const answer = await decide(passing.hooks(world), { ...passing, body, now }).catch(retried)
   delete world.calls
-  if (isGivenUp) return
+  if (isGivenUp || answer === undefined) return
   const answered = { parent, observed: children, answer }
   await attempt(world, passing, { run: (options) => carryOut(options, answered) })
 }
@@ -158,12 +158,18 @@ async function attempt(
     await run(options)
   } catch (error) {
     const [failure] = failures
-    if (failure instanceof Lost) return
+    // The service asks to be called again.
+    if (failure instanceof Lost || failure instanceof RetryLater) return
     if (failure instanceof Error) throw failure
     if (failure !== undefined) throw new Error('a call failed without an Error')
     // Metacontroller logs what the API server refuses, and tries again in a later pass.
     if (!api.hasRefused) throw error
   }
+}
+
+/** The service asks to be called again: Metacontroller applies nothing. */
+function retried(error: unknown): undefined {
+  if (!(error instanceof RetryLater)) throw error
 }
 
 const KINDS = new Kinds()

@@ -389,11 +389,12 @@ function whatMattersOf({ kind, status }: Small): unknown {
   const generations = conditions.map(({ observedGeneration }) => observedGeneration)
   switch (kind) {
     case 'VecCluster': {
-      const { appliedRun, helmRelease, balancedNodes } = rest
+      const { appliedRun, helmRelease, balancedNodes, replacedPeers } = rest
       const read = conditions.filter(({ type }) => type === 'Applied' || type === 'Consensus')
       const placed = conditions.find(({ type }) => type === 'ShardsPlaced')?.reason
       const conditionsRead = read.map(withoutTime)
-      return { phase, appliedRun, helmRelease, balancedNodes, placed, generations, conditionsRead }
+      const record = { appliedRun, helmRelease, balancedNodes, replacedPeers }
+      return { phase, ...record, placed, generations, conditionsRead }
     }
     case 'VecCollection':
       return { ...rest, phase, conditions: conditions.map(withoutTime) }

@@ -70,14 +70,14 @@ export const EXPLAINED: Explained[] = [
   },
   {
     ...{
-      file: 'hooks/collection/payload-path.ts',
+      file: 'hooks/collection/reconcile-indexes.ts',
       from: /^(PLAIN\.test\(path\)|'u')$/,
       line: /PLAIN/,
     },
     why: 'the quick look only spares the steps, which come to the same path',
   },
   {
-    ...{ file: 'hooks/collection/payload-path.ts', to: NOT_THERE, line: /match\.groups/ },
+    ...{ file: 'hooks/collection/reconcile-indexes.ts', to: NOT_THERE, line: /match\.groups/ },
     why: 'each is there where it is read: the default is for the type only',
   },
   { file: 'crds/engine/plain-object.ts', to: NOT_THERE, why: 'no value stands at an empty path' },
@@ -378,6 +378,11 @@ export const EXPLAINED: Explained[] = [
     ...{ file: 'jobs/backup/create-snapshot.ts', mutator: 'BooleanLiteral' },
     line: "signal.addEventListener('abort', abort, { once: true })",
     why: 'a signal aborts once',
+  },
+  {
+    ...{ file: 'jobs/backup/source-cluster.ts', mutator: 'StringLiteral' },
+    line: "if (versions.size === 1) return [...versions].join('')",
+    why: 'the only element is not joined to another one',
   },
   {
     ...{ file: 'jobs/backup/shards/collection.ts', mutator: 'ObjectLiteral' },

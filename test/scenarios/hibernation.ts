@@ -72,6 +72,9 @@ const sameCluster: Scenario = {
     const { upsert } = await fill(world, namespace, 'books', TWO_COPIES)
     await upsert({ points: points(60) })
     const peers = await untilAgreed(world, cluster)
+    // The nodes are recorded from a reading of the shards, which is later than that of the members.
+    const areRecorded = (found: AnyObject | undefined) => statusOf(found).nodes?.length === 3
+    await world.waitFor(cluster, 'nodes recorded', areRecorded, SECONDS)
     const claims = await claimsOf(world, namespace)
     const before = await allPoints(world, namespace)
     t.equal(before.length, 60)

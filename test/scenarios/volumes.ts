@@ -18,7 +18,11 @@ const [SMALL_SIZE, LARGE_SIZE] = ['64Mi', '128Mi']
 const LARGE_BYTES = 128 * 2 ** 20
 const BETWEEN_WRITES_MS = 20
 
+/** A class that no object describes: only a storage driver reads it. */
+const ATTRIBUTES_CLASS = 'gold'
+
 interface ClaimSpec {
+  volumeAttributesClassName?: string
   resources: { requests: { storage: string } }
 }
 
@@ -66,12 +70,16 @@ async function sizesIn(world: World, namespace: string): Promise<(string | undef
   ])
 }
 
-async function templateSizes(world: World, namespace: string): Promise<string[]> {
+/** Size and VolumeAttributesClass of each claim template. */
+async function templatesIn(world: World, namespace: string): Promise<string[]> {
   const sets = (await world.list('apps/v1', 'StatefulSet', namespace)) as (AnyObject & {
     spec: { volumeClaimTemplates: { spec: ClaimSpec }[] }
   })[]
   return sets.flatMap(({ spec }) =>
-    spec.volumeClaimTemplates.map((template) => template.spec.resources.requests.storage),
+    spec.volumeClaimTemplates.map(
+      ({ spec: { resources, volumeAttributesClassName = 'none' } }) =>
+        `${resources.requests.storage} ${volumeAttributesClassName}`,
+    ),
   )
 }
 
@@ -103,7 +111,8 @@ function startWriter(write: (id: number) => Promise<unknown>, from: number) {
 }
 
 const grown: Scenario = {
-  title: 'volumes of three nodes grow under load, through a killed Job, without a restart of a pod',
+  title:
+    'volumes of three nodes grow and change their class under load, through a killed Job, without a restart of a pod',
   async run(world, t) {
     const namespace = await world.namespace('grown')
     const removeClass = await storageClass(world, namespace, true)
@@ -120,13 +129,16 @@ const grown: Scenario = {
     const runs = (await jobsIn(world, namespace)).length
     const writer = startWriter((id) => upsert({ points: points(1, id) }), 21)
 
-    const larger = { spec: { persistence: { ...persistence, size: LARGE_SIZE } } }
+    const changed = { size: LARGE_SIZE, volumeAttributesClassName: ATTRIBUTES_CLASS }
+    const larger = { spec: { persistence: { ...persistence, ...changed } } }
     await world.patch(cluster, larger)
     const isRequested = async () =>
       (await claimsIn(world, namespace)).every(
-        ({ spec }) => spec.resources.requests.storage === LARGE_SIZE,
+        ({ spec }) =>
+          spec.resources.requests.storage === LARGE_SIZE &&
+          spec.volumeAttributesClassName === ATTRIBUTES_CLASS,
       )
-    await eventually(world, 'all claims request the new size', isRequested)
+    await eventually(world, 'all claims request the new size and class', isRequested)
     const [job = ''] = (await jobsIn(world, namespace)).slice(runs)
     await world.faults.killJobPod(namespace, job)
     await world.resizeVolumes(namespace)
@@ -135,7 +147,7 @@ const grown: Scenario = {
 
     t.strictSame(await podsIn(world, namespace), pods, 'the same pods, not restarted')
     t.strictSame(await sizesIn(world, namespace), Array(2 * NODES).fill(LARGE_SIZE))
-    t.strictSame(await templateSizes(world, namespace), [LARGE_SIZE])
+    t.strictSame(await templatesIn(world, namespace), [`${LARGE_SIZE} ${ATTRIBUTES_CLASS}`])
     t.equal(conditionIn(object, 'Ready')?.message, '3/3 replicas ready')
     t.equal(statusOf(object).formedNodes, NODES)
     t.strictSame(writer.failures, [])

@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { AnyObject } from '../../crds/kubernetes.ts'
 import { PLURALS } from '../../metacontroller/controllers.ts'
+import { ROLE_RECORDINGS, type RoleRecording } from '../chart/golden.ts'
 import { startApi, type EmbeddedApi } from './api/server.ts'
 import type { Buckets } from './buckets/buckets.ts'
 import { openEmbeddedBuckets } from './buckets/embedded.ts'
@@ -27,6 +28,8 @@ export interface EmbeddedOptions {
   version?: string
   /** Plurals of the kinds that are served; default: all, as in the chart. */
   kinds?: readonly string[]
+  /** The installation, by its recorded Roles: for all namespaces (default), or for some that exist then. */
+  roles?: RoleRecording
   /** Environment that every Job process gets in addition to its own. */
   env?: Record<string, string>
 }
@@ -49,7 +52,8 @@ const WAIT_SECONDS = 120
 const SLOW_CALL_MS = 300
 
 export async function startEmbeddedWorld(options: EmbeddedOptions = {}): Promise<EmbeddedWorld> {
-  const { version = '0.1.0', kinds = PLURALS, env = {} } = options
+  const { version = '0.1.0', kinds = PLURALS, roles = 'roles', env = {} } = options
+  const namespaces = ROLE_RECORDINGS[roles]
   const folder = mkdtempSync(join(tmpdir(), 'vec-world-'))
   const clock = new ManualClock(new Date())
   const api = await startApi(clock)
@@ -57,7 +61,8 @@ export async function startEmbeddedWorld(options: EmbeddedOptions = {}): Promise
   const controllers = startControllers({ api, clock, helm: HELM, env })
   const buckets = await openEmbeddedBuckets(client, clock)
   const tokens = { service: api.serviceToken, loop: api.loopToken }
-  const operator = new Operator({ api: client, tokens, clock, folder, version, kinds })
+  const parts = { api: client, tokens, clock, folder }
+  const operator = new Operator({ ...parts, version, kinds, namespaces })
   const close = async () => {
     await operator.close()
     await controllers.close()
@@ -68,9 +73,9 @@ export async function startEmbeddedWorld(options: EmbeddedOptions = {}): Promise
   }
   try {
     // Every account may do what the chart permits, and nothing else.
-    for (const name of ['default', SERVICE_ACCOUNT.namespace])
+    for (const name of ['default', SERVICE_ACCOUNT.namespace, ...namespaces])
       await applyObject(client, { apiVersion: 'v1', kind: 'Namespace', metadata: { name } })
-    for (const role of chartRoles()) await applyObject(client, role)
+    for (const role of chartRoles(roles)) await applyObject(client, role)
     api.enforceRbac({ service: SERVICE_ACCOUNT, loop: METACONTROLLER_ACCOUNT })
     await operator.start()
     // Kubernetes counts in seconds: what is made from now on is made after the operator's start.

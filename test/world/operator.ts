@@ -23,6 +23,8 @@ export interface OperatorOptions {
   version: string
   /** Plurals of the kinds that are served. */
   kinds: readonly string[]
+  /** The only ones that are served; default: all. */
+  namespaces?: readonly string[]
   /** Where its two processes run; default: in this one. */
   runIn?: <Result>(process: OperatorProcess, start: () => Result) => Result
 }
@@ -97,9 +99,10 @@ export class Operator {
 
   async startService(): Promise<void> {
     if (this.#service !== undefined) return
-    const { clock } = this.#options
+    const { clock, namespaces = [] } = this.#options
+    const served = namespaces.flatMap((name) => ['--namespace', name])
     const options = parseOptions(
-      ['--kubeconfig', this.#kubeconfig(), '--port', '0', '--host', '127.0.0.1'],
+      ['--kubeconfig', this.#kubeconfig(), '--port', '0', '--host', '127.0.0.1', ...served],
       {
         ...{ HOOK_TOKEN_FILE: this.#tokenFile(), ENGINE_ROUTE: 'proxy', LOG_LEVEL: 'DEBUG' },
         ...{ IMAGE_PULL_SECRETS: PULL_SECRET, POD_NAMESPACE: NAMESPACE },
@@ -125,7 +128,7 @@ export class Operator {
   }
 
   startLoop(): void {
-    const { tokens, clock, kinds } = this.#options
+    const { tokens, clock, kinds, namespaces = [] } = this.#options
     const { server } = this.#options.api
     this.#loop ??= this.#runIn('loop', () => {
       // Connections of its own: they end with it.
@@ -137,7 +140,7 @@ export class Operator {
           url: SERVICE,
           version: this.#version,
           tokenFingerprint: createHash('sha256').update(this.#token).digest('hex').slice(0, 12),
-          namespacesHash: 'all',
+          namespacesHash: namespaces.join(',') || 'all',
           token: { name: 'hook-token', namespace: NAMESPACE, key: 'token' },
           kinds,
         }),

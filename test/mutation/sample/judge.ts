@@ -18,6 +18,9 @@ export type Outcome =
   | { is: 'survived' }
   | { is: 'not covered' }
 
+/** These end a process from outside, which says nothing about a mutant. SIGABRT: it ran out of memory. */
+const FROM_OUTSIDE: ReadonlySet<string> = new Set(['SIGINT', 'SIGTERM', 'SIGKILL', 'SIGHUP'])
+
 /** A mutant that makes a test hang is killed by this, however busy the machine is. */
 const TIMEOUT_FACTOR = 5
 const TIMEOUT_MS = 60_000
@@ -44,16 +47,22 @@ export class Judge {
     this.#folder = folder
   }
 
-  /** Only those tests that come past the mutant, the quickest files first, until one notices. */
-  async judge(mutant: Mutant, files: readonly TestFile[]): Promise<Outcome> {
+  /**
+   * Only those tests that come past the mutant, the quickest files first, until one notices. Undefined
+   * if a test was ended from outside before one noticed.
+   */
+  async judge(mutant: Mutant, files: readonly TestFile[]): Promise<Outcome | undefined> {
     const plans = files
       .flatMap((file) => planOf(file, mutant.id) ?? [])
       .toSorted((one, other) => one.milliseconds - other.milliseconds)
+    let isBrokenOff = false
     for (const plan of plans) {
       const outcome = await this.#outcomeOf(plan, mutant.id)
       if (outcome === 'failed') return { is: 'killed', by: plan.file }
       if (outcome === 'timeout') return { is: 'timeout', by: plan.file }
+      if (outcome === 'ended') isBrokenOff = true
     }
+    if (isBrokenOff) return undefined
     return { is: plans.length === 0 ? 'not covered' : 'survived' }
   }
 
@@ -99,7 +108,8 @@ function planOf({ file, milliseconds, recorded }: TestFile, id: string): Plan | 
 }
 
 interface Ran {
-  is: 'passed' | 'failed' | 'timeout'
+  /** `ended`: by a signal from outside. */
+  is: 'passed' | 'failed' | 'timeout' | 'ended'
   recorded?: Recorded
 }
 
@@ -143,10 +153,12 @@ export function run(folder: string, file: string, options: Options = {}): Promis
       resolve({ is: 'timeout' })
       if (id !== undefined) process.kill(-id, 'SIGKILL')
     }, options.limitMs ?? BASELINE_MS)
-    child.once('exit', (code) => {
+    child.once('exit', (code, signal) => {
       if (id !== undefined) running.delete(id)
       clearTimeout(timer)
-      resolve({ is: code === 0 ? 'passed' : 'failed', ...read(record) })
+      const isEnded = signal !== null && FROM_OUTSIDE.has(signal)
+      const is = code === 0 ? 'passed' : isEnded ? 'ended' : 'failed'
+      resolve({ is, ...read(record) })
     })
   })
 }

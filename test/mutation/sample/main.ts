@@ -114,6 +114,10 @@ async function judgeAll(
       mutant,
       testsOf(mutant).flatMap((test) => known.get(test) ?? []),
     )
+    if (outcome === undefined) {
+      print(`not judged, its tests were ended from outside: ${mutant.file}:${mutant.line}`)
+      return
+    }
     if (!isKill(outcome) && mayJudge === isOwnTest) {
       print(`own tests: ${describe(mutant, outcome.is, explanationOf(mutant))}`)
     }

@@ -72,8 +72,8 @@ t.test('of a file only the tests that come past a mutant run', async (t) => {
     )
     if (mutant === undefined) throw new Error('no such mutant')
     writeFileSync(join(root, 'ran'), '')
-    const { is } = await new Judge(folder).judge(mutant, [test])
-    return [is, readFileSync(join(root, 'ran'), 'utf8')]
+    const outcome = await new Judge(folder).judge(mutant, [test])
+    return [outcome?.is, readFileSync(join(root, 'ran'), 'utf8')]
   }
   t.strictSame(await ranFor('a + b', 'a - b'), ['killed', 'ss'], 'once more without the mutant')
   t.strictSame(
@@ -81,6 +81,34 @@ t.test('of a file only the tests that come past a mutant run', async (t) => {
     ['survived', 'ddsd'],
     'it fails without the test before it, mutant or not: then all tests of the file run',
   )
+})
+
+t.test('a test that is ended from outside judges no mutant', async (t) => {
+  for (const [signal, expected] of [
+    ['SIGKILL', undefined],
+    ['SIGTERM', undefined],
+    ['SIGABRT', 'killed'],
+  ] as const) {
+    const root = project(t)
+    writeFileSync(
+      join(root, 'sum.test.ts'),
+      [
+        "import t from 'tap'",
+        "import { sum } from './sum.ts'",
+        "t.test('sum', async (t) => {",
+        '  t.ok(sum(1, 2))',
+        '  if (process.env.__STRYKER_ACTIVE_MUTANT__ === undefined) return',
+        `  process.kill(process.pid, '${signal}')`,
+        '  await new Promise(() => setInterval(() => {}, 1000))',
+        '})',
+      ].join('\n'),
+    )
+    const { folder, mutants } = await instrumentedCopy(root, join(root, 'dist'), ['sum.ts'])
+    const test = await baseline(folder, 'sum.test.ts')
+    const mutant = mutants.find(({ original }) => original === 'a + b')
+    if (test === undefined || mutant === undefined) throw new Error('nothing to judge')
+    t.equal((await new Judge(folder).judge(mutant, [test]))?.is, expected, signal)
+  }
 })
 
 t.test('what a test comes past is remembered until something that it loads changes', async (t) => {
@@ -198,8 +226,11 @@ async function verdictsOf(
   const verdicts = new Map<string, string>()
   const judge = new Judge(folder)
   for (const mutant of mutants) {
-    const { is } = await judge.judge(mutant, [test])
-    verdicts.set(`${mutant.line} ${mutant.original} -> ${mutant.replacement}`, is)
+    const outcome = await judge.judge(mutant, [test])
+    verdicts.set(
+      `${mutant.line} ${mutant.original} -> ${mutant.replacement}`,
+      outcome?.is ?? 'not judged',
+    )
   }
   return verdicts
 }

@@ -1,6 +1,7 @@
 /**
  * The volumes of claims: the provisioner binds a claim to a volume of the requested size, and the
- * resizer of the CSI driver brings a bound volume to the size that is requested later.
+ * resizer of the CSI driver brings a bound volume to the size that is requested later, and to the
+ * VolumeAttributesClass.
  */
 import { parseQuantity } from '../../../crds/units.ts'
 import { recordAt, valueAt } from '../api/json.ts'
@@ -11,10 +12,15 @@ import type { Controller } from './queue.ts'
 /** How long the resizer and the kubelet need for one volume. */
 const RESIZE_MS = 2_000
 
-/** Status of a claim with a volume of the requested size. */
+/** Status of a claim with a volume of the requested size and class. */
 export function boundStatus(claim: ApiObject): Record<string, unknown> {
   const storage = valueAt(claim, 'spec.resources.requests.storage')
-  return { phase: 'Bound', ...(storage !== undefined && { capacity: { storage } }) }
+  const attributesClass = valueAt(claim, 'spec.volumeAttributesClassName')
+  return {
+    phase: 'Bound',
+    ...(storage !== undefined && { capacity: { storage } }),
+    ...(attributesClass !== undefined && { currentVolumeAttributesClassName: attributesClass }),
+  }
 }
 
 /** Keys are `namespace/name` of a claim. Volumes grow some time after the request. */

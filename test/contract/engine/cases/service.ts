@@ -64,4 +64,13 @@ export const SERVICE: Case[] = [
       }
     },
   },
+  {
+    title: 'GET /issues lists nothing where no query was slow',
+    sizes: ['alone', 'one', 'three'],
+    async play(stage) {
+      await created(stage, 'docs')
+      await stage.call('GET', '/issues')
+      await stage.call('GET', '/issues/')
+    },
+  },
 ]
