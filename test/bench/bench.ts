@@ -11,7 +11,7 @@ import { clusters } from './clusters.ts'
 import { collections } from './collections.ts'
 import { drain } from './drain.ts'
 import { migration } from './migration.ts'
-import type { Part } from './part.ts'
+import type { Part, Plan } from './part.ts'
 import { machine } from '../proof/machine.ts'
 import { useRealParts } from '../real-parts.ts'
 import { rest } from './rest.ts'
@@ -26,11 +26,10 @@ import {
 import { restore } from './restore.ts'
 import { shards } from './shards.ts'
 import { starts } from './starts.ts'
-import { print } from './table.ts'
+import { print, type Figure } from './table.ts'
 import { uploads } from './uploads.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
-const BASELINE = join(import.meta.dirname, 'baseline.json')
 
 /** In the order of their measurement. */
 const PARTS: Part[] = [
@@ -44,8 +43,11 @@ ${PARTS.map(({ name, title }) => `                  ${name.padEnd(12)} ${title}`
   --pairs N     measurements of each side, alternating (5)
   --parents N   number of different parents for the memory figure (10000)
   --profile     write a CPU profile of the service to dist/bench
-  --compare     compare ratios with those of test/bench/baseline.json
+  --compare     compare ratios with those of the baseline
   --save        keep the ratios there, with the date, the commit and the machine
+  --baseline F  the file of the baseline (test/bench/baseline.json)
+  --record F    write what was measured to this file
+  --recorded F  judge what an earlier run has recorded, and measure nothing
   --help        print this
 ${PARTS.map(({ usage = '' }) => usage).join('\n')}`
 
@@ -57,8 +59,19 @@ const FLAGS = {
   profile: { type: 'boolean', default: false },
   compare: { type: 'boolean', default: false },
   save: { type: 'boolean', default: false },
+  baseline: { type: 'string', default: join(import.meta.dirname, 'baseline.json') },
+  record: { type: 'string' },
+  recorded: { type: 'string' },
   help: { type: 'boolean', default: false },
 } as const
+
+/** What a run measured, as it is kept in a file. */
+interface Recorded {
+  /** Date, commit and machine. */
+  measured: string
+  figures: [key: string, figure: Figure][]
+  unmeasured: string[]
+}
 
 async function main(): Promise<void> {
   const values = givenFlags(USAGE, FLAGS)
@@ -70,30 +83,50 @@ async function main(): Promise<void> {
     parents: Number(values.parents),
     profile: values.profile,
   }
+  const { recorded, record } = values
+  const run = recorded === undefined ? await measureParts(parts, plan) : read(recorded)
+  if (record !== undefined) writeFileSync(record, `${JSON.stringify(run)}\n`)
+  const names = parts.map(({ name }) => name)
+  const isChosen = (key: string) => names.some((name) => key.startsWith(`${name}: `))
+  const all: Measured = {
+    figures: new Map(run.figures.filter(([key]) => isChosen(key))),
+    unmeasured: run.unmeasured.filter(isChosen),
+  }
+  const baseline = baselineIn(values.baseline)
+  const verdicts = [judgeTargets(all)]
+  if (values.compare) verdicts.push(compareRatios(all.figures, names, baseline))
+  for (const { lines } of verdicts) process.stdout.write(`${lines.join('\n')}\n`)
+  if (values.save) {
+    const saved = withRatios(baseline, all.figures, names, run.measured)
+    writeFileSync(values.baseline, `${JSON.stringify(saved, undefined, 2)}\n`)
+  }
+  process.exitCode = verdicts.every(({ holds }) => holds) ? 0 : 1
+}
+
+/** Measures these parts one after the other, and prints the table of each. */
+async function measureParts(parts: readonly Part[], plan: Plan): Promise<Recorded> {
   useRealParts(process.env)
-  const all: Measured = { figures: new Map(), unmeasured: [] }
+  const run: Recorded = { measured: machine(ROOT), figures: [], unmeasured: [] }
   for (const part of parts) {
     await rest()
     const measure = () => part.measure(plan)
     const { rows, figures, unmeasured } = await measurePart({ ...part, measure }, process.env)
     if (rows.length > 0) print(part.title, part.columns, rows)
-    for (const [key, figure] of figures) all.figures.set(key, figure)
-    all.unmeasured.push(...unmeasured)
+    run.figures.push(...figures)
+    run.unmeasured.push(...unmeasured)
   }
-  const names = parts.map(({ name }) => name)
-  const verdicts = [judgeTargets(all)]
-  if (values.compare) verdicts.push(compareRatios(all.figures, names, baseline()))
-  for (const { lines } of verdicts) process.stdout.write(`${lines.join('\n')}\n`)
-  if (values.save) {
-    const saved = withRatios(baseline(), all.figures, names, machine(ROOT))
-    writeFileSync(BASELINE, `${JSON.stringify(saved, undefined, 2)}\n`)
-  }
-  process.exitCode = verdicts.every(({ holds }) => holds) ? 0 : 1
+  return run
+}
+
+function read(file: string): Recorded {
+  const run = JSON.parse(readFileSync(file, 'utf8')) as Recorded
+  process.stdout.write(`recorded: ${run.measured}\n`)
+  return run
 }
 
 /** Empty as long as no run was kept. */
-function baseline(): Baseline {
-  return existsSync(BASELINE) ? (JSON.parse(readFileSync(BASELINE, 'utf8')) as Baseline) : {}
+function baselineIn(file: string): Baseline {
+  return existsSync(file) ? (JSON.parse(readFileSync(file, 'utf8')) as Baseline) : {}
 }
 
 main().catch((error: unknown) => {

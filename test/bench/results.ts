@@ -26,6 +26,9 @@ export interface Baseline {
 /** A ratio that is worse by a larger share is counted. */
 const TOLERANCE = 0.1
 
+/** A single pause of the machine, on either side, decides these; they only have targets. */
+const DECIDED_BY_ONE_PAUSE = /\bp99\b/
+
 /** Measures one part. Variables that are not set, errors and values that are not numbers leave rows unmeasured. */
 export async function measurePart(
   {
@@ -148,6 +151,7 @@ export function withRatios(
 
 function ratioEntry(key: string, { value, yardstick }: Figure): [string, number][] {
   const ratio = yardstick === undefined ? NaN : value / yardstick
+  if (DECIDED_BY_ONE_PAUSE.test(key)) return []
   return Number.isFinite(ratio) && ratio > 0 ? [[key, ratio]] : []
 }
 
