@@ -71,9 +71,15 @@ export interface ServerOptions {
   metrics: HookMetrics
   /** Why the CRD of this plural is too old for this release; its status would be pruned. */
   outdatedCrd?: (plural: string) => string | undefined
+  /** The live status of a resource that is being deleted; undefined if it cannot be read. */
+  liveStatus?: (kindHooks: KindHooks, parent: AnyParent) => Promise<LiveStatus | undefined>
   tls?: { cert: string; key: string }
   /** Time limit of a decision in milliseconds; after it Metacontroller is asked to retry. */
   answerDeadlineMs?: number
+}
+
+export interface LiveStatus {
+  status?: AnyParent['status']
 }
 
 type Hook = 'sync' | 'finalize' | 'customize'
@@ -173,11 +179,13 @@ function addKindHooks(
       `/${kindHooks.plural}/${hook}`,
       route(hook, hook === 'sync' ? kindHooks.request : SyncRequest(kindHooks.deletedParent)),
       async (request) => {
-        const body = {
+        const received = {
           ...(request.body as unknown as HookRequest<AnyParent>),
           bytes: bodySize(request),
         }
-        if (!isWatched(body.parent.metadata)) return skipUnwatched(body, hook)
+        if (!isWatched(received.parent.metadata)) return skipUnwatched(received, hook)
+        const body =
+          hook === 'finalize' ? await withLiveStatus(received, kindHooks, options) : received
         const settings = { ...options.settings, jobKeys: options.jobKeys?.() ?? options.tokens() }
         const context = { now: options.now(), settings }
         const desired = await withDeadline(
@@ -193,6 +201,25 @@ function addKindHooks(
         return answer
       },
     )
+  }
+}
+
+/**
+ * Metacontroller's copy of a resource may be one write old, and each write of the status of a resource
+ * that is being deleted calls the hook again (docs/metacontroller-notes.md). Two answers that were each
+ * carried over from the other's predecessor would replace each other without end.
+ */
+async function withLiveStatus(
+  body: HookRequest<AnyParent>,
+  kindHooks: KindHooks,
+  { liveStatus }: ServerOptions,
+): Promise<HookRequest<AnyParent>> {
+  const live = await liveStatus?.(kindHooks, body.parent)
+  if (live === undefined) return body
+  const { status: _, ...parent } = body.parent
+  return {
+    ...body,
+    parent: { ...parent, ...(live.status !== undefined && { status: live.status }) },
   }
 }
 

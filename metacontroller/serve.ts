@@ -12,6 +12,7 @@ import { serviceAccess } from '../jobs/clients/kubernetes/access.ts'
 import { jobLog } from '../jobs/log.ts'
 import { PLURALS } from './controllers.ts'
 import { watchCrdVersions } from './crd-version.ts'
+import { liveStatusReader } from './ports/common.ts'
 import { engineLookup, serviceReader } from './ports/engine-client.ts'
 import { loadHookCredentials } from './identity/hook-credentials.ts'
 import { serviceMetrics } from './metrics/index.ts'
@@ -81,6 +82,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     tokens: () => credentials.tokens(),
     jobKeys: () => credentials.jobKeys(),
     outdatedCrd: (plural) => crdVersions.outdatedReason(plural),
+    liveStatus: liveStatusReader(kubernetes),
     ...(credentials.tls && { tls: credentials.tls }),
   })
   const url = await server.listen({ port: options.port, host: options.host })

@@ -3,11 +3,11 @@
  * and image pull Secrets. Also their conditional writes, by resourceVersion, uid or a new name: of
  * several concurrent ones only the first succeeds.
  */
-import type { Static, TSchema } from '@sinclair/typebox'
+import { Type, type Static, type TSchema } from '@sinclair/typebox'
 import { VecBackup } from '../../crds/backup.ts'
 import { VecCluster } from '../../crds/cluster.ts'
 import { KubernetesError } from '../../crds/contract/errors.ts'
-import { LABELS, MANAGED_BY } from '../../crds/contract/names.ts'
+import { API_VERSION, LABELS, MANAGED_BY } from '../../crds/contract/names.ts'
 import {
   AnyObject,
   finishedCondition,
@@ -20,8 +20,10 @@ import type { ClusterPorts } from '../../hooks/cluster/observed.ts'
 import type { DataJobPorts } from '../../hooks/data-job/observe.ts'
 import type { SecretCopyPorts } from '../../hooks/data-job/secret-copies.ts'
 import type { ImagePullSecretPorts } from '../../hooks/image-pull-secrets.ts'
+import type { AnyParent, KindHooks } from '../../hooks/kind-hooks.ts'
 import type { LeasePorts } from '../../hooks/lease.ts'
 import { lenientSchema } from '../../hooks/protocol.ts'
+import type { LiveStatus } from '../../hooks/server.ts'
 import {
   type ApiResource,
   type Kubernetes,
@@ -83,6 +85,35 @@ export function commonPorts({
     writeEvent: eventWriter({ kubernetes, log }),
   }
 }
+
+/**
+ * Reads the live status of a resource that is being deleted; undefined if it is gone, or cannot be read:
+ * in a namespace that is being deleted the permission may be gone before the resource.
+ */
+export function liveStatusReader(
+  kubernetes: Kubernetes,
+): (kindHooks: LiveStatusKind, parent: AnyParent) => Promise<LiveStatus | undefined> {
+  return async ({ plural, status }, { metadata: { namespace, name, uid } }) => {
+    const schema = Type.Object({
+      metadata: Type.Object({ uid: Type.String() }),
+      status: Type.Optional(lenientSchema(status)),
+    })
+    try {
+      const live = await kubernetes.get(
+        { apiVersion: API_VERSION, plural, namespace },
+        name,
+        schema,
+      )
+      if (live?.metadata.uid !== uid) return undefined
+      return live.status === undefined ? {} : { status: live.status as object }
+    } catch (error) {
+      if (error instanceof KubernetesError) return undefined
+      throw error
+    }
+  }
+}
+
+type LiveStatusKind = Pick<KindHooks, 'plural' | 'status'>
 
 /** Lists several API resources; empty if the kind is not installed or was removed. */
 export async function listOrEmpty<Schema extends TSchema>(

@@ -5,7 +5,7 @@ import { KubernetesError } from '../../crds/contract/errors.ts'
 import { childKind } from '../../hooks/answer-validation.ts'
 import { RetryLater, type Desired } from '../../hooks/protocol.ts'
 import { kindHooks, type KindHooks } from '../../hooks/kind-hooks.ts'
-import { buildServer, type ServerOptions } from '../../hooks/server.ts'
+import { buildServer, type LiveStatus, type ServerOptions } from '../../hooks/server.ts'
 import { NOW, cluster, helmJob, settings } from '../builders.ts'
 
 type Answer = Desired<unknown>
@@ -66,6 +66,53 @@ async function post(answer: () => Answer | Promise<Answer>, payload: unknown, pa
   const { built } = server(answer)
   return built.inject({ method: 'POST', url: `/vecclusters/${path}`, payload: payload as object })
 }
+
+t.test('finalize decides on the live status, sync on the one that was sent', async (t) => {
+  const seen: unknown[] = []
+  const hooks = kindHooks({
+    resource: VecCluster,
+    childKinds: [],
+    finalizeReads: [],
+    customize: () => [],
+    sync: async ({ parent }) => {
+      seen.push(parent.status)
+      return { status: parent.status ?? {}, children: [] }
+    },
+    finalize: async ({ parent }) => {
+      seen.push(parent.status)
+      return { status: parent.status ?? {}, children: [] }
+    },
+  })
+  const live = { phase: 'Running' as const, replicas: 3 }
+  const answers: Record<string, LiveStatus | undefined> = { a: { status: live }, b: {} }
+  const asked: string[] = []
+  const { built } = server(() => fine, {
+    hooks: [hooks],
+    liveStatus: async ({ plural }, { metadata }) => {
+      asked.push(`${plural} ${metadata.name}`)
+      return answers[metadata.name]
+    },
+  })
+  const older = { phase: 'Pending' as const }
+  for (const [name, hook] of [
+    ['a', 'sync'],
+    ['a', 'finalize'],
+    ['b', 'finalize'],
+    ['c', 'finalize'],
+  ] as const) {
+    const { metadata, ...rest } = cluster({ status: older })
+    const parent = { ...rest, metadata: { ...metadata, name } }
+    const url = `/vecclusters/${hook}`
+    const response = await built.inject({
+      method: 'POST',
+      url,
+      payload: { ...body, parent, children: {} },
+    })
+    t.equal(response.statusCode, 200, response.body)
+  }
+  t.strictSame(asked, ['vecclusters a', 'vecclusters b', 'vecclusters c'])
+  t.strictSame(seen, [older, live, undefined, older])
+})
 
 t.test('an answer carries status, children and resyncAfterSeconds, nothing else', async (t) => {
   const answer = {

@@ -5,15 +5,19 @@ import { ClockDriver } from './clock-driver.ts'
 
 const START = new Date('2030-01-01T00:00:00Z')
 
-function world() {
+function world(restlessMs?: number) {
   const clock = new ManualClock(START)
   const life = { busy: false, processes: 0, heardAt: 0, revision: 0 }
-  const driver = new ClockDriver(clock, {
-    busy: () => life.busy,
-    processes: () => life.processes,
-    lastActivityAt: () => life.heardAt,
-    revision: () => life.revision,
-  })
+  const driver = new ClockDriver(
+    clock,
+    {
+      busy: () => life.busy,
+      processes: () => life.processes,
+      lastActivityAt: () => life.heardAt,
+      revision: () => life.revision,
+    },
+    restlessMs,
+  )
   const passed = () => (clock.now().getTime() - START.getTime()) / 1000
   return { clock, life, driver, passed }
 }
@@ -88,3 +92,23 @@ t.test('waiting ends once the world ends', async (t) => {
   driver.stop()
   t.equal(await waiting, false)
 })
+
+t.test(
+  'a world that changes without a pause fails those who wait, with the number of changes',
+  async (t) => {
+    const { life, driver } = world(100)
+    life.busy = true
+    const changes = setInterval(() => (life.revision += 1), 1)
+    t.teardown(() => clearInterval(changes))
+    const both = [driver.wait(() => false, 1000), driver.wait(() => false, 2000)]
+    for (const result of await Promise.allSettled(both)) {
+      t.match(result, {
+        status: 'rejected',
+        reason: { message: /did not come to rest in 0.1 s, with \d+ changes/ },
+      })
+    }
+    life.busy = false
+    clearInterval(changes)
+    t.equal(await driver.wait(() => false, 1000), false, 'a later wait is not affected')
+  },
+)

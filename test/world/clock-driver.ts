@@ -21,6 +21,7 @@ interface Waiter {
   deadline: number
   isMet: () => boolean
   finish: (inTime: boolean) => void
+  fail: (error: Error) => void
 }
 
 /** Idle iterations of the event loop in a row: by then every watch event has arrived. */
@@ -28,6 +29,8 @@ const IDLE_POLLS = 12
 const STEP_MS = 10
 /** A process without activity for this long waits for something, perhaps for time to pass. */
 const IDLE_MS = 10_000
+/** A world that changes for this long without a pause would keep its clock where it is for ever. */
+const RESTLESS_MS = 5 * 60_000
 
 export class ClockDriver {
   readonly #clock: ManualClock
@@ -36,16 +39,22 @@ export class ClockDriver {
   #driving = false
   #stopped = false
   #realAt = 0
+  readonly #restlessMs: number
 
-  constructor(clock: ManualClock, activity: Activity) {
+  constructor(clock: ManualClock, activity: Activity, restlessMs = RESTLESS_MS) {
     this.#clock = clock
     this.#activity = activity
+    this.#restlessMs = restlessMs
   }
 
-  /** True once it is met; false when so much of the world's time has passed before. */
+  /**
+   * True once it is met; false when so much of the world's time has passed before. Throws if the world
+   * does not come to rest, as two answers that replace each other without end keep it from.
+   */
   wait(isMet: () => boolean, ms: number): Promise<boolean> {
-    const { promise, resolve } = Promise.withResolvers<boolean>()
-    this.#waiters.add({ deadline: this.#clock.now().getTime() + ms, isMet, finish: resolve })
+    const { promise, resolve, reject } = Promise.withResolvers<boolean>()
+    const deadline = this.#clock.now().getTime() + ms
+    this.#waiters.add({ deadline, isMet, finish: resolve, fail: reject })
     if (!this.#driving) void this.#drive()
     return promise
   }
@@ -61,13 +70,26 @@ export class ClockDriver {
     this.#driving = true
     this.#realAt = Date.now()
     while (this.#waiters.size > 0 && !this.#stopped) {
-      await this.#waitUntilIdle()
+      const changes = await this.#waitUntilIdle()
+      if (changes !== undefined) {
+        this.#fail(changes)
+        continue
+      }
       // The caller that resumes may act immediately: let that settle before time moves.
       if (this.#finishWaiters()) continue
       if (this.#isWorking()) await this.#advanceRealTime()
       else this.#jumpToNextTimer()
     }
     this.#driving = false
+  }
+
+  #fail(changes: number): void {
+    const seconds = this.#restlessMs / 1000
+    const error = new Error(
+      `the world did not come to rest in ${seconds} s, with ${changes} changes while its clock stood still`,
+    )
+    for (const waiter of this.#waiters) waiter.fail(error)
+    this.#waiters.clear()
   }
 
   /** Ends the waits that are met or over; true when there was one. */
@@ -81,8 +103,13 @@ export class ClockDriver {
     return finished.length > 0
   }
 
-  /** Resolves once nothing is in progress. Calls may take real time; the clock waits for them. */
-  async #waitUntilIdle(): Promise<void> {
+  /**
+   * Resolves once nothing is in progress. Calls may take real time; the clock waits for them. Answers the
+   * number of changes if they do not end.
+   */
+  async #waitUntilIdle(): Promise<number | undefined> {
+    const beganAt = Date.now()
+    const first = this.#activity.revision()
     let idlePolls = 0
     let revision = this.#activity.revision()
     let changedAt = Date.now()
@@ -94,10 +121,13 @@ export class ClockDriver {
       const isIdle = !this.#activity.busy() && revision === this.#activity.revision()
       idlePolls = isIdle ? idlePolls + 1 : 0
       revision = this.#activity.revision()
-      if (Date.now() - changedAt > IDLE_MS) return
+      if (Date.now() - changedAt > IDLE_MS) return undefined
+      const changes = revision - first
+      if (changes > 0 && Date.now() - beganAt > this.#restlessMs) return changes
       // A wait that is met need not wait for the rest, nor for a process that never stops writing.
-      if ([...this.#waiters].some(({ isMet }) => isMet())) return
+      if ([...this.#waiters].some(({ isMet }) => isMet())) return undefined
     }
+    return undefined
   }
 
   #isWorking(): boolean {

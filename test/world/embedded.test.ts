@@ -31,6 +31,31 @@ t.test('a VecCluster goes from nothing to Pending to Running, and away again', a
   t.strictSame(await world.list('apps/v1', 'StatefulSet', namespace), [])
 })
 
+t.test('answers to finalize do not depend on how old the status in the request is', async (t) => {
+  const world = await startEmbeddedWorld()
+  t.teardown(() => world.close())
+  const namespace = await world.namespace('older')
+  const metadata = { namespace, name: 'a' }
+  const spec = { version: world.versions.newer }
+  const reference = { apiVersion: API_VERSION, kind: 'VecCluster', ...metadata }
+  await world.apply({ apiVersion: API_VERSION, kind: 'VecCluster', metadata, spec })
+  const parent = await world.waitFor(
+    reference,
+    'with a record of its nodes',
+    (object) => (object as VecCluster | undefined)?.status?.nodes !== undefined,
+  )
+  const finalize = async (status: object) => {
+    const request = { parent: { ...parent, status }, children: {}, related: {} }
+    const body = { ...request, finalizing: true, controller: {} }
+    return world.callHook('/vecclusters/finalize', body)
+  }
+  const current = await finalize((parent as VecCluster).status ?? {})
+  const { nodes: _, ...older } = (parent as VecCluster).status ?? {}
+  t.equal(current.status, 200)
+  t.match(JSON.parse(current.text), { status: { nodes: [{ ordinal: 0 }] } })
+  t.strictSame(await finalize(older), current)
+})
+
 t.test('an account of the operator may do what the chart permits, and nothing else', async (t) => {
   const world = await startEmbeddedWorld()
   t.teardown(() => world.close())

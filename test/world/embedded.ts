@@ -173,11 +173,9 @@ class RunningWorld extends WorldObjects implements EmbeddedWorld {
       last = this.#read(reference)
       isMet = predicate(last)
     })
-    const inTime = await this.#driver.wait(
-      () => isMet || this.#operator.failure() !== undefined,
-      seconds * 1000,
-    )
-    unsubscribe()
+    const inTime = await this.#driver
+      .wait(() => isMet || this.#operator.failure() !== undefined, seconds * 1000)
+      .finally(unsubscribe)
     const failure = this.#operator.failure()
     if (failure !== undefined) throw failure
     if (inTime) return last
