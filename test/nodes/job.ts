@@ -3,6 +3,7 @@ import { spawn, type ChildProcess } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { appendFileSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { createInterface } from 'node:readline'
 import { encodePlan, EXIT, JOB_ENV, parseProgress, type Progress } from '../../crds/contract/job.ts'
 import type { ShardsPlan } from '../../crds/contract/shards-job.ts'
 import { ANNOTATIONS } from '../../crds/contract/names.ts'
@@ -29,6 +30,8 @@ const MOST_TRANSFERS = 2
 
 export class ShardJobs {
   readonly log: string
+  /** Called with the log line of each step that is started. */
+  onStep: (line: string) => void = () => undefined
   readonly #world: NodesWorld
   #child: ChildProcess | undefined
   #run = 0
@@ -92,6 +95,9 @@ export class ShardJobs {
     const keep = (chunk: Buffer) => appendFileSync(this.log, chunk)
     child.stdout.on('data', keep)
     child.stderr.on('data', keep)
+    createInterface(child.stdout).on('line', (line) => {
+      if (line.includes('step started')) this.onStep(line)
+    })
     const tooLate = setTimeout(() => child.kill('SIGKILL'), Math.max(0, end - Date.now()))
     const code = await new Promise<number | undefined>((resolve) =>
       child.once('close', (exit) => resolve(exit ?? undefined)),

@@ -1,7 +1,8 @@
 /**
- * `npm run test:nodes:resharding -- --rounds N [--seed S] [--minutes M]`: a collection on real engines gets
- * 2 -> 6 -> 3 shards from `cluster shards`, under one writer and one reader and random kills. Afterwards each
- * acknowledged point is in exactly one shard, and the replicas of each shard are equal, whole points on every
+ * `npm run test:nodes:resharding -- --rounds N [--seed S] [--minutes M] [--kills stages|random|none]`: a
+ * collection on real engines gets 2 -> 6 -> 3 shards from `cluster shards`, under one writer and one reader.
+ * By default something is killed once in each change, so that five rounds kill the leader, a source, the
+ * target and the Job in every step. Afterwards each acknowledged point is in exactly one shard, and the replicas of each shard are equal, whole points on every
  * node; no point of another shard is left on any of them.
  */
 import { randomInt } from 'node:crypto'
@@ -14,6 +15,7 @@ import { readReplicas, unsettled } from '../hard/replicas.ts'
 import { engineBin } from '../hard/seed.ts'
 import { KEYED, PLAIN, Traffic } from '../hard/traffic.ts'
 import { ShardJobs } from './job.ts'
+import { pairs, StageStrikes, type Pair } from './stage-strikes.ts'
 import { Strikes } from './strikes.ts'
 import { missingReplicas, Watch } from './watch.ts'
 import { NodesWorld } from './world.ts'
@@ -25,8 +27,8 @@ const { values } = parseArgs({
     seed: { type: 'string' },
     /** No further round is started after this time. */
     minutes: { type: 'string' },
-    /** Without kills. */
-    calm: { type: 'boolean', default: false },
+    /** One in each change, at a chosen step; or at any moment; or none. */
+    kills: { type: 'string', default: 'stages' },
   },
 })
 
@@ -56,6 +58,9 @@ if (bin === undefined) {
 const until = Date.now() + Number(values.minutes ?? 'Infinity') * 60_000
 const first = Number(values.seed ?? randomInt(1, 2 ** 31))
 const octet = randomInt(20, 220)
+/** What is left to be killed, by step: all rounds share it. */
+const left = pairs(new Dice(first))
+const struckPairs: Pair[] = []
 const failed: number[] = []
 let rounds = 0
 print(`engine: ${bin}; seeds from ${first}`)
@@ -74,6 +79,10 @@ for (let index = 0; index < Number(values.rounds) && Date.now() < until; index +
 print(
   `${rounds} rounds, ${failed.length} failed${failed.map((seed) => ` --seed ${seed}`).join('')}`,
 )
+if (values.kills === 'stages') {
+  const text = struckPairs.map(({ step, victim }) => `${step}/${victim}`).join(', ')
+  print(`killed at ${struckPairs.length} of ${struckPairs.length + left.length} steps: ${text}`)
+}
 process.exit(failed.length === 0 ? 0 : 1)
 
 function draw(seed: number): Plan {
@@ -101,6 +110,13 @@ async function runRound(plan: Plan): Promise<string[]> {
   })
   const jobs = new ShardJobs(world)
   const strikes = new Strikes({ world, jobs, watch }, new Dice(plan.seed + 2), plan.strikeMs)
+  const aimed =
+    values.kills === 'stages'
+      ? new StageStrikes(
+          { world, jobs, watch },
+          { dice: new Dice(plan.seed + 3), left, collection: PLAIN },
+        )
+      : undefined
   const findings: string[] = []
   const begun = Date.now()
   let compared = 0
@@ -114,11 +130,12 @@ async function runRound(plan: Plan): Promise<string[]> {
     traffic.start()
     for (const shards of STAGES) {
       const started = Date.now()
-      if (!values.calm) strikes.start()
+      if (values.kills === 'random') strikes.start()
       const resharding = { numbers: [{ collection: PLAIN, shards }], mayStart: true }
       const work = { nodes: plan.nodes, lost: [], zones: {}, balance: true, resharding }
       const ended = await jobs.until(work, WORK_MS)
       await strikes.stop()
+      await aimed?.settled()
       processes += ended.processes
       lines.push(
         `-> ${shards} shards: ${Math.round((Date.now() - started) / 1000)} s, ${ended.state ?? 'no end'} ${ended.reason} ${ended.message}, ${ended.processes} processes`,
@@ -158,6 +175,7 @@ async function runRound(plan: Plan): Promise<string[]> {
   } finally {
     await Promise.all([strikes.stop(), traffic.stop()])
     await watch.stop()
+    struckPairs.push(...(aimed?.struck ?? []))
     findings.push(
       ...watch.findings.filter((finding) => plan.factor > 1 || !/no Active/.test(finding)),
     )
@@ -168,7 +186,7 @@ async function runRound(plan: Plan): Promise<string[]> {
   }
   const { reads, writes } = traffic
   print(
-    `seed ${plan.seed}: ${findings.length === 0 ? 'ok' : 'FAILED'}, ${Math.round((Date.now() - begun) / 1000)} s, ${plan.nodes} nodes, factor ${plan.factor}, ${compared} points compared, ${writes.good}/${writes.failed} writes, ${reads.good}/${reads.failed}/${reads.wrong} reads, ${traffic.unserved.length} never served, ${processes} processes, hung ${watch.hung}; ${[...strikes.struck].map(([what, times]) => `${times} ${what}`).join(', ')}`,
+    `seed ${plan.seed}: ${findings.length === 0 ? 'ok' : 'FAILED'}, ${Math.round((Date.now() - begun) / 1000)} s, ${plan.nodes} nodes, factor ${plan.factor}, ${compared} points compared, ${writes.good}/${writes.failed} writes, ${reads.good}/${reads.failed}/${reads.wrong} reads, ${traffic.unserved.length} never served, ${processes} processes, hung ${watch.hung}; ${[...strikes.struck].map(([what, times]) => `${times} ${what}`).join(', ')}${(aimed?.struck ?? []).map(({ step, victim }) => `${victim} killed in ${step}`).join(', ')}`,
   )
   for (const line of lines) print(`  ${line}`)
   return findings
