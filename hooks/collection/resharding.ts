@@ -1,6 +1,7 @@
 /** The condition Resharding of a VecCollection: what becomes of spec.shardNumber. */
-import type { VecCluster } from '../../crds/cluster.ts'
+import type { ClusterStatus, VecCluster } from '../../crds/cluster.ts'
 import type { VecCollection } from '../../crds/collection.ts'
+import { formatBytes } from '../../crds/units.ts'
 import { getCondition, type ConditionUpdate } from '../conditions.ts'
 import { collectionNameOf } from './ownership.ts'
 
@@ -16,13 +17,12 @@ export function reshardingCondition(
   if (cluster === undefined || desired === undefined || shardingMethod === 'custom') {
     return undefined
   }
-  const running = cluster.status?.shards?.resharding
-  if (running?.collection === collectionNameOf(collection)) {
-    const { direction, shard, stage } = running
-    const message =
-      direction === 'up'
-        ? `shard ${shard} is being added, stage ${stage}; desired are ${desired} shards`
-        : `shard ${shard} is being removed, stage ${stage}; desired are ${desired} shards`
+  const name = collectionNameOf(collection)
+  const shards = cluster.status?.shards
+  if (shards?.resharding?.collection === name) {
+    const { direction, shard, stage } = shards.resharding
+    const change = direction === 'up' ? 'added' : 'removed'
+    const message = `shard ${shard} is being ${change}, stage ${stage}${progressOf(shards, name)}; desired are ${desired} shards`
     return update('True', 'Resharding', message)
   }
   if (liveShards === undefined) return previousCondition(collection)
@@ -33,6 +33,17 @@ export function reshardingCondition(
   const cause =
     placed?.status === 'False' ? `: the cluster has ${placed.reason}: ${placed.message}` : ''
   return update('False', 'ReshardingPending', `${liveShards} shards, desired ${desired}${cause}`)
+}
+
+/** The step in progress, if it is about the collection, its throughput and the time that is left. */
+function progressOf(
+  { step, bytesPerSecond, secondsLeft }: NonNullable<ClusterStatus['shards']>,
+  name: string,
+): string {
+  if (step === undefined || !(step.startsWith(`${name}/`) || step.startsWith(`${name}:`))) return ''
+  const rate = bytesPerSecond === undefined ? '' : `, ${formatBytes(bytesPerSecond)}/s`
+  const left = secondsLeft === undefined ? '' : `, about ${secondsLeft} s left`
+  return `: ${step}${rate}${left}`
 }
 
 function previousCondition(collection: VecCollection): ConditionUpdate | undefined {

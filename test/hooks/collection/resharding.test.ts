@@ -24,6 +24,30 @@ t.test('it names the shard and the stage while the cluster works on the collecti
 })
 
 t.test(
+  'it has the step of the Job, its throughput and the time left, if they are known',
+  async (t) => {
+    const { shards } = running('up')
+    const message = (more: object) =>
+      reshardingCondition(collection(DESIRED), cluster({ shards: { ...shards, ...more } }), 3)
+        ?.message
+    const step = 'docs/0: copying points to shard 3, from node 0 to node 1 (62 %)'
+    t.equal(
+      message({ step, bytesPerSecond: 2048, secondsLeft: 40 }),
+      `shard 3 is being added, stage migrate: ${step}, 2 KiB/s, about 40 s left; desired are 6 shards`,
+    )
+    t.equal(
+      message({ step: 'docs: reading from the new shards' }),
+      'shard 3 is being added, stage migrate: docs: reading from the new shards; desired are 6 shards',
+    )
+    t.equal(
+      message({ step: 'docs-2/0: replicating from node 0 to node 1', bytesPerSecond: 2048 }),
+      'shard 3 is being added, stage migrate; desired are 6 shards',
+      'a step of another collection is not its own',
+    )
+  },
+)
+
+t.test(
   'otherwise it compares the number of shards, and names what the cluster waits for',
   async (t) => {
     const placed = {
