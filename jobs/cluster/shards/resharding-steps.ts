@@ -229,17 +229,21 @@ export class ReshardingSteps {
   async #missingPoints(view: ClusterView, record: ReshardingRecord): Promise<string | undefined> {
     const { time, signal } = this.#tools.dependencies
     const { shards } = collectionOf(view, record.collection)
+    /** Differences that were found although nothing was written meanwhile. */
+    let differences = 0
     for (let attempt = 1; ; attempt += 1) {
       const before = await this.#expectedPoints(view, record, shards)
       const found = await this.#foundPoints(view, record, shards)
       const after = await this.#expectedPoints(view, record, shards)
       const [least, most] = [Math.min(before, after), Math.max(before, after)]
       if (found >= least && found <= most) return undefined
+      if (before === after) differences += 1
       if (attempt < MAX_COUNTS) {
         await time.sleep(COUNT_PAUSE_MS, signal)
         continue
       }
-      if (Math.abs(found - least) <= most * TOLERANCE) return undefined
+      const hasWrites = differences < MAX_COUNTS / 2
+      if (hasWrites && Math.abs(found - least) <= most * TOLERANCE) return undefined
       return `${found} points were copied instead of ${least}`
     }
   }
