@@ -1,7 +1,8 @@
 /** What an engine answers of collections that are as they should be, from memory: its time is not measured. */
 import { createBody } from '../../crds/engine/collections.ts'
 import type { CollectionSpec } from '../../crds/collection.ts'
-import { FakeEngine } from '../hooks/collection/engine.ts'
+import { EngineCluster } from '../doubles/engine/cluster.ts'
+import { engineOf } from '../doubles/engine/without-server.ts'
 import { collectionSpec } from '../hooks/collection/stage.ts'
 
 /** Of an everyday collection. Its factor makes the copies be looked at too: both calls of a pass. */
@@ -15,47 +16,30 @@ export const SPEC: CollectionSpec = collectionSpec({
   })),
 })
 
-const VERSION = '1.18.3'
+const PATHS = ['/readyz', '/', '/aliases', '/cluster']
 
-/** Response bodies by path; undefined for a path that should not be requested. */
+/** Response bodies by path, from the engine double; undefined for a path that should not be requested. */
 export async function greenEngine(): Promise<(path: string) => string | undefined> {
-  const engine = new FakeEngine()
-  await engine.createCollection('docs', createBody(SPEC, VERSION))
+  const cluster = new EngineCluster({ staleMs: 0 })
+  const engine = engineOf(cluster)
+  const ask = async (method: string, path: string, body?: unknown) => {
+    const answer = await engine({ pod: 'vec-a-0', method, path, body })
+    if (answer?.status !== 200) throw new Error(`${method} ${path}: ${JSON.stringify(answer)}`)
+    return answer.text
+  }
+  await ask('PUT', '/collections/docs', createBody(SPEC, cluster.version))
   for (const { field } of SPEC.payloadIndexes ?? []) {
-    await engine.putIndex('docs', { field_name: field, field_schema: 'keyword' })
+    await ask('PUT', '/collections/docs/index', { field_name: field, field_schema: 'keyword' })
   }
-  const result = (value: unknown) => JSON.stringify({ status: 'ok', time: 0.0001, result: value })
-  const info = result(await engine.collectionInfo('docs'))
-  const copies = result({
-    ...{ peer_id: 1, shard_count: 1, remote_shards: [], shard_transfers: [] },
-    local_shards: [{ shard_id: 0, points_count: 0, state: 'Active' }],
-  })
-  const answers: Record<string, string> = {
-    '/readyz': 'all shards are ready',
-    '/': JSON.stringify({ title: 'engine', version: VERSION, commit: 'none' }),
-    '/aliases': result({ aliases: [] }),
-    '/cluster': CONSENSUS,
-  }
+  const answers = new Map<string, string>()
+  for (const path of PATHS) answers.set(path, await ask('GET', path))
+  const info = await ask('GET', '/collections/docs')
+  const copies = await ask('GET', '/collections/docs/cluster')
   return (path) =>
-    answers[path] ??
+    answers.get(path) ??
     (/^\/collections\/[^/]+$/.test(path)
       ? info
       : /^\/collections\/[^/]+\/cluster$/.test(path)
         ? copies
         : undefined)
 }
-
-const CONSENSUS = JSON.stringify({
-  status: 'ok',
-  time: 0.0001,
-  result: {
-    status: 'enabled',
-    peer_id: 1,
-    peers: { 1: { uri: 'http://vec-a-0.vec-a-headless:6335/' } },
-    raft_info: { leader: 1, term: 1, commit: 9, pending_operations: 0, role: 'Leader' },
-    consensus_thread_status: {
-      consensus_thread_status: 'working',
-      last_update: '2026-03-01T12:00:00Z',
-    },
-  },
-})

@@ -7,19 +7,11 @@ import { pino } from 'pino'
 import { KubernetesError } from '../../crds/contract/errors.ts'
 import { Kubernetes, type RequestOptions } from '../../jobs/clients/kubernetes/client.ts'
 import type { HttpResponse } from '../../jobs/clients/http/request.ts'
+import type { AskEngine } from '../doubles/engine/without-server.ts'
 import { answerTo } from '../world/api/calls.ts'
 import { ApiFailure, unknownPath } from '../world/api/failure.ts'
 import type { Resources } from '../world/api/resources.ts'
 import { routeOf } from '../world/api/routes.ts'
-
-/** A call of an engine; undefined when it gets no answer. */
-export type AskEngine = (call: {
-  pod: string
-  method: string
-  /** With its query. */
-  path: string
-  body: unknown
-}) => Promise<{ status: number; text: string } | undefined>
 
 export class PlainKubernetes extends Kubernetes {
   readonly #resources: Resources

@@ -18,7 +18,8 @@ import { ManualClock } from '../world/clock.ts'
 import { CustomizeAnswer, readAnswer, type SyncAnswer } from '../world/loop/answer.ts'
 import { Loop } from './loop.ts'
 import type { HookName } from '../world/loop/in-memory.ts'
-import { PlainKubernetes, type AskEngine } from './plain-kubernetes.ts'
+import type { AskEngine } from '../doubles/engine/without-server.ts'
+import { PlainKubernetes } from './plain-kubernetes.ts'
 import { Broken, checkAnswer, isLate, type Answer, type HookCall } from './promises.ts'
 
 /** Long enough for an answer that is there, short for a pass that waits for the clock. */

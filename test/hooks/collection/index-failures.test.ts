@@ -138,7 +138,7 @@ t.test('Failed with an HTTP error: the message carries the response of the engin
   const stage = new CollectionHarness(collection({ quantization: { scalr: {} } }))
   t.match(await stage.syncUntilStable(), {
     phase: 'Failed',
-    error: /answered 400: data did not match any variant/,
+    error: /answered 400: .*data did not match any variant/,
     conditions: [{ reason: 'EngineRefused' }],
   })
   t.match(stage.events, [{ type: 'Warning', reason: 'EngineRefused' }])

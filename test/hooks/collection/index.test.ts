@@ -15,7 +15,7 @@ t.test(
       health: 'green',
       pointsCount: 0,
       indexedVectorsCount: 0,
-      segmentsCount: 6,
+      segmentsCount: 2,
       payloadIndexes: ['a'],
       aliases: ['live'],
       conditions: [

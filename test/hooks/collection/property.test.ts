@@ -12,19 +12,31 @@ const name = fc.oneof(
 )
 const scalar = fc.oneof(fc.integer(), fc.boolean(), fc.double({ noNaN: true, min: 0, max: 1 }))
 
-/** An object of the engine's: known fields, unknown ones, nulls and nesting. */
-function passedThrough(known: string[]): fc.Arbitrary<Record<string, unknown>> {
+/** An object of the engine's: known fields with values that it takes, unknown ones, nulls and nesting. */
+function passedThrough(
+  known: Record<string, fc.Arbitrary<unknown>>,
+): fc.Arbitrary<Record<string, unknown>> {
   const value = fc.oneof(
     scalar,
     fc.constant(null),
     fc.array(fc.string({ maxLength: 3 }), { maxLength: 3 }),
     fc.dictionary(fc.constantFrom('a', 'b'), scalar, { maxKeys: 2, noNullPrototype: true }),
   )
-  const key = fc.constantFrom(...known, 'unknown', 'constructor', 'other_kb')
-  return fc.dictionary(key, value, { maxKeys: 5, noNullPrototype: true })
+  const fields = Object.entries(known).map(([field, values]) => [field, fc.option(values)] as const)
+  const key = fc.constantFrom('unknown', 'constructor', 'other_kb')
+  return fc
+    .tuple(
+      fc.record(Object.fromEntries(fields), { requiredKeys: [], noNullPrototype: true }),
+      fc.dictionary(key, value, { maxKeys: 2, noNullPrototype: true }),
+    )
+    .map(([taken, unknown]) => ({ ...unknown, ...taken }))
 }
 
-const hnsw = passedThrough(['m', 'ef_construct', 'on_disk', 'full_scan_threshold_kb', 'memory'])
+const count = fc.integer({ min: 10, max: 1_000_000 })
+const hnsw = passedThrough({
+  ...{ m: count, ef_construct: count, on_disk: fc.boolean(), full_scan_threshold_kb: count },
+  memory: scalar,
+})
 const quantization = fc.oneof(
   fc.constant({}),
   fc.constant({ Disabled: {} }),
@@ -72,16 +84,23 @@ const sparse = fc.uniqueArray(
     {
       name: name.map((text) => `s ${text}`),
       modifier: fc.constantFrom('none', 'idf'),
-      index: passedThrough(['full_scan_threshold', 'on_disk', 'datatype']),
+      index: passedThrough({
+        ...{ full_scan_threshold: count, on_disk: fc.boolean() },
+        datatype: fc.constantFrom('float32', 'float16', 'uint8'),
+      }),
     },
     { requiredKeys: ['name', 'index'] },
   ),
   { maxLength: 4, selector: (vector) => vector.name },
 )
 const index = fc.record({
-  field: fc.constantFrom('a', 'a.b', '"a"', '"quoted key"', 'arr[].x', '__proto__', 'ünï', 'x"'),
+  field: fc.constantFrom('a', 'a.b', '"a"', '"quoted key"', 'arr[].x', '__proto__', 'ünï'),
   type: fc.constantFrom('keyword', 'integer', 'float', 'geo', 'text', 'bool', 'datetime', 'uuid'),
-  params: passedThrough(['is_tenant', 'lookup', 'on_disk', 'tokenizer', 'stopwords', 'lowercase']),
+  params: passedThrough({
+    ...{ is_tenant: fc.boolean(), lookup: fc.boolean(), on_disk: fc.boolean() },
+    ...{ lowercase: fc.boolean(), tokenizer: fc.constantFrom('word', 'prefix', 'whitespace') },
+    stopwords: fc.constantFrom('english', 'german', 'en'),
+  }),
 })
 const factor = fc.integer({ min: 1, max: 3 })
 
@@ -96,14 +115,17 @@ const spec = fc.record(
     readFanOutFactor: fc.integer({ min: 0, max: 3 }),
     onDiskPayload: fc.boolean(),
     hnsw,
-    optimizers: passedThrough([
-      'deleted_threshold',
-      'max_optimization_threads',
-      'indexing_threshold_kb',
-    ]),
+    optimizers: passedThrough({
+      deleted_threshold: fc.double({ min: 0, max: 1, noNaN: true }),
+      max_optimization_threads: fc.oneof(count, fc.constant('auto')),
+      indexing_threshold_kb: count,
+    }),
     quantization,
-    wal: passedThrough(['wal_capacity_mb']),
-    strictMode: passedThrough(['enabled', 'max_query_limit', 'multivector_config']),
+    wal: passedThrough({ wal_capacity_mb: count }),
+    strictMode: passedThrough({
+      ...{ enabled: fc.boolean(), max_query_limit: count },
+      multivector_config: fc.dictionary(fc.constantFrom('a', 'b'), scalar, { maxKeys: 2 }),
+    }),
     payloadIndexes: fc.uniqueArray(index, { maxLength: 5, selector: ({ field }) => field }),
     aliases: fc.uniqueArray(fc.stringMatching(/^alias [a-z]{1,3}$/), { maxLength: 5 }),
   },

@@ -6,6 +6,18 @@ import { normalised } from '../json-path.ts'
 import { isObject, readBody } from '../read.ts'
 import { found } from './collections.ts'
 
+/** The index that a body asks for, and the path in its normal form. */
+export function indexOf(body: unknown): { path: string; info: Record<string, unknown> } {
+  const { field_name: field, field_schema: schema } = readBody(CreateIndex, body)
+  const path = pathOf(String(field))
+  if (schema === undefined) {
+    const words = "Can't auto-detect field type, please specify `field_schema` in the request"
+    refuse(400, `Bad request: ${words}`)
+  }
+  const type = isObject(schema) ? schema['type'] : schema
+  return { path, info: { data_type: type, ...(isObject(schema) && { params: schema }), points: 0 } }
+}
+
 export function indexRoutes(
   request: EngineRequest,
   cluster: EngineCluster,
@@ -22,15 +34,8 @@ export function indexRoutes(
 }
 
 function put({ body }: EngineRequest, cluster: EngineCluster, name: string): void {
-  const { field_name: field, field_schema: schema } = readBody(CreateIndex, body)
-  const path = pathOf(String(field))
+  const { path, info } = indexOf(body)
   const { payloadSchema } = found(cluster, name)
-  if (schema === undefined) {
-    const words = "Can't auto-detect field type, please specify `field_schema` in the request"
-    refuse(400, `Bad request: ${words}`)
-  }
-  const type = isObject(schema) ? schema['type'] : schema
-  const info = { data_type: type, ...(isObject(schema) && { params: schema }), points: 0 }
   // A bare type and one with nothing but its type are the same: what is there stays.
   const known = payloadSchema[path]
   if (known === undefined || !isSame(known, info)) payloadSchema[path] = info

@@ -1,8 +1,16 @@
 /** The engine double without its server, for calls that need no socket. */
-import type { EngineCluster } from '../doubles/engine/cluster.ts'
-import { answerAs } from '../doubles/engine/node.ts'
-import { serviceRoutes } from '../doubles/engine/routes/service.ts'
-import type { AskEngine } from './plain-kubernetes.ts'
+import type { EngineCluster } from './cluster.ts'
+import { answerAs } from './node.ts'
+import { serviceRoutes } from './routes/service.ts'
+
+/** A call of an engine; undefined when it gets no answer. */
+export type AskEngine = (call: {
+  pod: string
+  method: string
+  /** With its query. */
+  path: string
+  body: unknown
+}) => Promise<{ status: number; text: string } | undefined>
 
 /** Every pod is a node of this engine. */
 export function engineOf(cluster: EngineCluster): AskEngine {
