@@ -17,6 +17,10 @@ export const PURE: string[] = [...globSync('{hooks,crds}/**/*.ts', { cwd: ROOT }
   .filter((file) => !NOT_PURE.test(file) && (!WORDS.test(file) || RULED.test(file)))
   .toSorted()
 
+/** All sources of the operator, for the scope of a score. */
+const SOURCES = globSync('{crds,hooks,jobs,metacontroller}/**/*.ts', { cwd: ROOT })
+export const PRODUCT = { ofFiles: SOURCES.length, ofLines: linesOf(SOURCES) }
+
 const TESTS = textsOf('test/{crds,hooks}/**/*.test.ts')
 /** Tests of a rule that only Jobs use; other code that the Jobs use has separate tests. */
 const TESTS_OF_JOBS = textsOf(
@@ -24,9 +28,20 @@ const TESTS_OF_JOBS = textsOf(
 )
 const FOLDERS = textsOf('hooks/**/*.ts')
 
+export function linesOf(files: readonly string[]): number {
+  const texts = files.map((file) => readFileSync(join(ROOT, file), 'utf8'))
+  return texts.reduce((sum, text) => sum + text.split('\n').length - 1, 0)
+}
+
 function textsOf(pattern: string): { path: string; text: string }[] {
   const paths = globSync(pattern, { cwd: ROOT }).toSorted()
   return paths.map((path) => ({ path, text: readFileSync(join(ROOT, path), 'utf8') }))
+}
+
+/** Tests that import the file themselves. */
+export function directTestsOf(file: string): string[] {
+  const found = [...TESTS, ...TESTS_OF_JOBS].filter(({ text }) => text.includes(`${file}'`))
+  return found.map(({ path }) => path)
 }
 
 /** Tests of its folder and of the folders that use it; for shared files, those of all folders. */

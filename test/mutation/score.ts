@@ -1,5 +1,8 @@
 /** What became of the changes of a file: noticed, or survived and explained, or survived. */
-import { explained } from './explained.ts'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { changeOf, explained } from './explained.ts'
+import { linesOf, ROOT } from './files.ts'
 
 export interface Mutant {
   mutatorName: string
@@ -51,7 +54,7 @@ function plain({ mutatorName, replacement = '', status, location }: Mutant): Mut
   return { mutatorName, replacement, status, location }
 }
 
-export function scoreOf(scored: Scored[]): Score {
+export function scoreOf(scored: readonly Scored[]): Score {
   const killed = scored.reduce((sum, one) => sum + one.killed, 0)
   const missed = scored.flatMap(({ file, missed: all }) => all.map((one) => ({ file, ...one })))
   const explainedOnes = missed.filter((one) => explained(one.file, one))
@@ -61,23 +64,20 @@ export function scoreOf(scored: Scored[]): Score {
   return { killed, explained: explainedOnes.length, counted, percent }
 }
 
-/** Whether a test detects each change that is not explained. */
-export function isComplete({ killed, explained: known, counted }: Score): boolean {
-  return killed + known === counted
-}
-
 /** The score of a file, and each survivor with why it may live, where that is known. */
 export function print(scored: Scored): void {
   const { file, missed } = scored
   const { killed, counted, percent } = scoreOf([scored])
-  process.stdout.write(`${String(percent).padStart(5)} %  ${killed}/${counted}  ${file}\n`)
+  process.stdout.write(
+    `${String(percent).padStart(5)} %  ${killed}/${counted}  ${file} (${linesOf([file])} lines)\n`,
+  )
+  const lines = readFileSync(join(ROOT, file), 'utf8').split('\n')
   for (const one of missed) {
-    const { status, mutatorName, replacement = '', location } = one
-    const { line, column } = location.start
-    const why = explained(file, one)
-    const change = `${mutatorName} ${replacement.replaceAll(/\s+/g, ' ').slice(0, 60)}`
+    const { line, column } = one.location.start
+    const why = explained(file, one, { lines })
+    const reason = why === undefined ? '' : ` (${why})`
     process.stdout.write(
-      `         ${status} ${line}:${column} ${change}${why ? ` (${why})` : ''}\n`,
+      `         ${one.status} ${line}:${column} ${changeOf(lines, one)}${reason}\n`,
     )
   }
 }

@@ -6,6 +6,8 @@ export interface Sample {
   outcomes: readonly Outcome['is'][]
   /** Survivors that change nothing that can be observed (explanations.ts). */
   explained: number
+  /** Killed mutants with such an explanation: it has expired. */
+  expired: number
   drawn: number
   scope: Scope
   /** Percent of those not explained that must be killed. */
@@ -19,8 +21,8 @@ export interface Scope {
   mutants: number
 }
 
-/** A sample that was not judged to its end, or an empty one, fails. */
-export function gate({ outcomes, explained, drawn, scope, least }: Sample): {
+/** A sample that was not judged to its end, an empty one, and an explanation that has expired fail. */
+export function gate({ outcomes, explained, expired, drawn, scope, least }: Sample): {
   passes: boolean
   says: string
 } {
@@ -28,11 +30,12 @@ export function gate({ outcomes, explained, drawn, scope, least }: Sample): {
   const killed = count('killed') + count('timeout')
   const due = outcomes.length - explained
   const percent = due === 0 ? 0 : (100 * killed) / due
-  const passes = percent >= least && outcomes.length === drawn
+  const passes = percent >= least && outcomes.length === drawn && expired === 0
   const says =
     `${passes ? 'passed' : 'FAILED'}: ${killed} of ${due} killed (${count('timeout')} by time-out): ` +
     `${percent.toFixed(1)} %, at least ${least} % are required; ` +
-    `${count('survived')} survived and ${count('not covered')} not covered, ${explained} of them explained; ` +
+    `${count('survived')} survived and ${count('not covered')} not covered, ${explained} of them explained, ` +
+    `${expired} killed although explained; ` +
     `${outcomes.length} of ${drawn} drawn judged, drawn from ${scope.mutants} mutants in ${scope.files} files ` +
     `of ${scope.lines} lines`
   return { passes, says }

@@ -2,13 +2,13 @@
  * `npm run test:mutation:sample`: draws mutants of whole folders at random and looks whether any test that
  * comes past them fails. For what the in-process runner cannot judge: code that reaches out.
  */
-import { globSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { globSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { randomInt } from 'node:crypto'
 import { dirname, join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { Dice } from '../../faults/machine/dice.ts'
 import { explained } from '../explained.ts'
-import { ROOT } from '../files.ts'
+import { linesOf, ROOT } from '../files.ts'
 import { reachedBy } from '../imports.ts'
 import { Baselines } from './baselines.ts'
 import { gate } from './gate.ts'
@@ -80,9 +80,16 @@ function finish(): void {
   for (const [index, mutant] of survivors.entries()) {
     print(describe(mutant, verdicts.get(mutant)?.is ?? '', explanations[index]))
   }
+  const expired = drawn.filter(
+    (mutant) => verdicts.get(mutant)?.is === 'killed' && explanationOf(mutant) !== undefined,
+  )
+  for (const mutant of expired) {
+    print(describe(mutant, 'killed although explained', explanationOf(mutant)))
+  }
   const { passes, says } = gate({
     outcomes: [...verdicts.values()].map(({ is }) => is),
     explained: explanations.filter((why) => why !== undefined).length,
+    expired: expired.length,
     ...{ drawn: size, scope, least: Number(values.least) },
   })
   print(`${says}; seed ${seed}, ${seconds()} s`)
@@ -181,13 +188,6 @@ function describe(mutant: Mutant, is: string, why: string | undefined): string {
   const short = (text: string) => text.replaceAll(/\s+/g, ' ').slice(0, 80)
   const change = `${file}:${line} ${mutator}: ${short(original)} -> ${short(replacement)}`
   return `${is}: ${change}${why === undefined ? '' : ` (${why})`}`
-}
-
-function linesOf(paths: readonly string[]): number {
-  return paths.reduce(
-    (sum, path) => sum + readFileSync(join(ROOT, path), 'utf8').split('\n').length - 1,
-    0,
-  )
 }
 
 function isOver(): boolean {

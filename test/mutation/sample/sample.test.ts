@@ -137,6 +137,7 @@ t.test('the gate fails below the required share, and for a sample cut short', as
       ...Array<'survived'>(survivors).fill('survived'),
     ],
     explained: 0,
+    expired: 0,
     drawn: kills + survivors,
     scope: { files: 3, lines: 400, mutants: 500 },
     least: 85,
@@ -146,9 +147,10 @@ t.test('the gate fails below the required share, and for a sample cut short', as
     passes: true,
     says:
       'passed: 85 of 100 killed (0 by time-out): 85.0 %, at least 85 % are required; 15 survived and ' +
-      '0 not covered, 0 of them explained; 100 of 100 drawn judged, drawn from 500 mutants in 3 files of 400 lines',
+      '0 not covered, 0 of them explained, 0 killed although explained; 100 of 100 drawn judged, drawn from 500 mutants in 3 files of 400 lines',
   })
   t.equal(gate(sample(84, 16)).passes, false)
+  t.equal(gate(sample(90, 10, { expired: 1 })).passes, false, 'an explanation has expired')
   t.match(gate(sample(84, 16)).says, /^FAILED: 84 of 100 killed/)
   t.equal(gate(sample(84, 16, { explained: 2 })).passes, true, '84 of 98')
   t.equal(gate(sample(85, 15, { drawn: 101 })).passes, false, 'one was not judged')
