@@ -44,6 +44,7 @@ import { NAMESPACE, RELEASE } from './install.ts'
 import { showQuickstart } from './quickstart.ts'
 import { showImageSize, showUninstall, showUpgrade } from './release.ts'
 import { openClusterWorld, type ClusterWorld } from './world.ts'
+import { recordRun } from '../proof/record.ts'
 
 /** Scenarios wait more than they work. */
 const AT_ONCE = 10
@@ -53,6 +54,7 @@ const STRIKES = 5
 /** A part of the scenarios, by a pattern over their titles. */
 const chosen = new RegExp(process.env['SCENARIOS'] ?? '')
 
+recordRun('cluster')
 const log = (line: string) => t.comment(line)
 t.setTimeout(0)
 

@@ -8,6 +8,7 @@ import type { Outcome, Result } from './journey.ts'
 import { draw, NEEDS_DOUBLES, type Plan } from './plan.ts'
 import { REGRESSIONS } from './regressions.ts'
 import { engineBin, runSeed } from './seed.ts'
+import { recordRun } from '../proof/record.ts'
 
 const { values } = parseArgs({
   options: {
@@ -27,6 +28,8 @@ const { values } = parseArgs({
   },
 })
 
+// A run that repeats a seed or a plan is no result.
+if (values.seed === undefined && values.plan === undefined) recordRun('hard')
 // Engines are ended when this process exits, also by a signal.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(130))
 const print = (line: string) => process.stdout.write(`${line}\n`)

@@ -10,6 +10,7 @@ import { lifeOf } from './life.ts'
 import { newSeed } from '../fuzz/run.ts'
 import { LIVES } from './lives.ts'
 import { walk } from './unmerged.ts'
+import { recordRun } from '../proof/record.ts'
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -20,6 +21,7 @@ const { values, positionals } = parseArgs({
     seed: { type: 'string' },
   },
 })
+if (positionals.length === 0) recordRun('models')
 const STEPS_OF_A_WALK = 80
 const seed = values.seed === undefined ? newSeed() : Number(values.seed)
 const most = values.most === undefined ? Infinity : Number(values.most)

@@ -10,6 +10,7 @@ import { engineBin } from '../hard/seed.ts'
 import { picture } from './picture.ts'
 import { draw, type Plan } from './plan.ts'
 import { runRound, type Result } from './round.ts'
+import { recordRun } from '../proof/record.ts'
 
 const { values } = parseArgs({
   options: {
@@ -28,6 +29,8 @@ const { values } = parseArgs({
   },
 })
 
+// A run without the operator, or that repeats a seed or a plan, is no result.
+if (!values.control && values.seed === undefined && values.plan === undefined) recordRun('nodes')
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(130))
 const print = (line: string) => process.stdout.write(`${line}\n`)
 const bin = engineBin()

@@ -1,5 +1,5 @@
 /** Where and on what a proof was run. */
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { availableParallelism, cpus, totalmem } from 'node:os'
 
 const GIB = 1024 ** 3
@@ -20,4 +20,16 @@ export function machine(root: string): string {
   const memory = Math.round(totalmem() / GIB)
   const day = new Date().toISOString().slice(0, 10)
   return `${day}, commit ${commit.trim()}${changes}, ${availableParallelism()} cores of ${model}, ${memory} GiB, Node ${process.version}`
+}
+
+/** Whether one of these paths has changed since the commit; unknown if it is not in this history. */
+export function changesSince(
+  root: string,
+  commit: string,
+  paths: readonly string[],
+): 'none' | 'some' | 'unknown' {
+  const git = (...args: string[]) =>
+    spawnSync('git', args, { cwd: root, stdio: 'ignore' }).status === 0
+  if (!git('merge-base', '--is-ancestor', commit, 'HEAD')) return 'unknown'
+  return git('diff', '--quiet', commit, '--', ...paths) ? 'none' : 'some'
 }

@@ -1,14 +1,17 @@
 /**
  * `npm run proof`: runs each part of the proof as a separate process and prints its output, then the result of
- * each part. With --write the results go into docs/proof.md, with the machine they ran on.
+ * each part. With --write the results go into docs/proof.md, with the machine they ran on. Suites that were run by
+ * themselves have kept their results; --collect writes those. A result on the page that is older than what it
+ * covers is marked.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { chosenOf, givenFlags } from '../command-line.ts'
 import { PARTS, type Part } from './parts.ts'
-import { machine } from './machine.ts'
+import { changesSince, machine } from './machine.ts'
+import { provedOf, recordedResults } from './record.ts'
 import { run } from './run.ts'
-import { section, withSection, type Proved } from './section.ts'
+import { section, withMarks, withSection, type Proved } from './section.ts'
 
 const ROOT = new URL('../..', import.meta.url).pathname
 const PAGE = join(ROOT, 'docs/proof.md')
@@ -17,6 +20,9 @@ const USAGE = `Usage: npm run proof -- [options]
   --short       as few seeds and cases as .ci/run uses, and a short bench
   --only NAME   only this part; repeatable: ${PARTS.map(({ name }) => name).join(', ')}
   --write       write the results into docs/proof.md; a part that did not run keeps its result
+  --collect     run nothing, write the results of suites that were run by themselves
+  --mark        run nothing, mark the results on the page that are older than what they cover
+  --check       run nothing, end with 1 if a mark is missing
   --help        print this
 A whole run takes hours, and the bench needs a machine without other load.
 `
@@ -25,6 +31,9 @@ const FLAGS = {
   short: { type: 'boolean', default: false },
   only: { type: 'string', multiple: true, default: PARTS.map(({ name }) => name) },
   write: { type: 'boolean', default: false },
+  collect: { type: 'boolean', default: false },
+  mark: { type: 'boolean', default: false },
+  check: { type: 'boolean', default: false },
   help: { type: 'boolean', default: false },
 } as const
 
@@ -32,29 +41,54 @@ async function main(): Promise<void> {
   const values = givenFlags(USAGE, FLAGS)
   if (values === undefined) return
   const parts = chosenOf('part', PARTS, values.only)
+  if (values.check) {
+    check()
+    return
+  }
+  if (values.mark) {
+    write([])
+    return
+  }
+  const proved = values.collect ? recordedResults(parts) : await proveAll(parts, values.short)
+  process.stdout.write(`\n${section(proved)}`)
+  if (values.write || values.collect) write(proved)
+  if (values.collect) process.stdout.write(`${proved.length} of ${parts.length} parts\n`)
+  process.exitCode = proved.length > 0 && proved.every(({ holds }) => holds) ? 0 : 1
+}
+
+async function proveAll(parts: readonly Part[], isShort: boolean): Promise<Proved[]> {
   const proved: Proved[] = []
-  for (const part of parts) {
-    proved.push(await prove(part, values.short))
-  }
-  const where = machine(ROOT)
-  process.stdout.write(`\n${section(proved, where)}`)
-  if (values.write) {
-    writeFileSync(PAGE, withSection(readFileSync(PAGE, 'utf8'), proved, where))
-  }
-  process.exitCode = proved.every(({ holds }) => holds) ? 0 : 1
+  for (const part of parts) proved.push(await prove(part, isShort))
+  return proved
+}
+
+function write(proved: readonly Proved[]): void {
+  writeFileSync(PAGE, marked(withSection(readFileSync(PAGE, 'utf8'), proved)))
+}
+
+function marked(page: string): string {
+  return withMarks(page, (commit, covers) => changesSince(ROOT, commit, covers))
+}
+
+function check(): void {
+  const page = readFileSync(PAGE, 'utf8')
+  if (page === marked(page)) return
+  process.stderr.write(
+    'docs/proof.md has results older than what they cover: npm run proof -- --mark\n',
+  )
+  process.exitCode = 1
 }
 
 async function prove(part: Part, isShort: boolean): Promise<Proved> {
-  const { name, title, scope, fails, said } = part
   const command = [...part.command, ...(isShort ? part.short : [])]
-  process.stdout.write(`\n=== ${title}\n`)
+  process.stdout.write(`\n=== ${part.title}\n`)
+  const started = { command, run: machine(ROOT) }
   const { code, output } = await run(command, ROOT)
-  const words = said(output)
-  return {
-    ...{ name, title, scope, fails, command: `node ${command.join(' ')}` },
+  const words = part.said(output)
+  return provedOf(part, started, {
     holds: code === 0 && words !== undefined,
     words: words ?? `The command ended with ${code} and printed no result.`,
-  }
+  })
 }
 
 main().catch((error: unknown) => {

@@ -11,9 +11,15 @@ export interface Part {
   scope: string
   /** A change after which the part must fail. */
   fails: string
+  /** Paths whose change makes a result older than what it covers. */
+  covers: readonly string[]
   /** Its result in a few words, from its output; undefined if there is none. */
   said: (output: string) => string | undefined
 }
+
+const PRODUCT = ['crds', 'hooks', 'jobs', 'metacontroller']
+/** Only the tests that load the sources: other suites are not changed by them. */
+const UNITS = PRODUCT.map((folder) => `test/${folder}`)
 
 export const PARTS: Part[] = [
   {
@@ -24,6 +30,7 @@ export const PARTS: Part[] = [
     scope:
       'The defects of `test/mutation/defects.ts`, each planted in a copy of the sources. A defect counts as noticed where its test fails with it and passes without it.',
     fails: 'In the test that a defect names, delete the assertion that the defect breaks.',
+    covers: [...PRODUCT, ...UNITS, 'test/mutation/defects.ts'],
     said: lineWith(/^\d+ of \d+ defects noticed$/gm),
   },
   {
@@ -35,6 +42,7 @@ export const PARTS: Part[] = [
       'One expression at a time in the pure files of `hooks/` and `crds/` (`test/mutation/files.ts`), with the tests of their folders. The rest of `jobs/` and `metacontroller/` is in the sample below.',
     fails:
       'Delete the assertions of `test/hooks/answer-validation.test.ts` and run it with `--again`.',
+    covers: ['crds', 'hooks', 'jobs', 'test/crds', 'test/hooks', 'test/jobs', 'test/mutation'],
     said: lineWith(/^\d+ of \d+ files: .*/gm),
   },
   {
@@ -48,7 +56,8 @@ export const PARTS: Part[] = [
     scope:
       'Mutants drawn at random from all four folders, a new seed each run, each with every test that reaches it. Log lines are excluded.',
     fails: 'Run it with `--least 100`, or delete a test file of `test/jobs`.',
-    said: lineWith(/^\d+ of \d+ mutants in .*/gm),
+    covers: [...PRODUCT, ...UNITS, 'test/mutation'],
+    said: lineWith(/^(?:passed|FAILED): \d+ of \d+ killed .*/gm),
   },
   {
     name: 'faults',
@@ -58,6 +67,7 @@ export const PARTS: Part[] = [
     scope:
       'A mixed load of all seven kinds under random faults, with doubles of the engine, the store and Kubernetes. Whole points are compared with acknowledged writes, in every copy, both ways.',
     fails: 'In `test/doubles/engine/routes/points.ts`, leave out the last point of each upsert.',
+    covers: [...PRODUCT, 'test/faults', 'test/doubles', 'test/world'],
     said: lineWith(/^\d+ seeds from \d+ on, .*/gm),
   },
   {
@@ -68,7 +78,20 @@ export const PARTS: Part[] = [
     scope:
       'Backups, restores and migrations of real engines of three or five nodes, new seeds each run. Every replica is compared with acknowledged writes. With `--doubles`: no real engine.',
     fails: 'In `jobs/clients/engine/points.ts`, leave out the last point of each upsert.',
+    covers: ['crds', 'jobs', 'test/hard'],
     said: lineWith(/^\d+ seeds in \d+ min, .*/gm),
+  },
+  {
+    name: 'nodes',
+    title: 'Nodes are added, removed and replaced without loss',
+    command: ['test/nodes/main.ts', '--rounds', '10'],
+    short: ['--rounds', '1'],
+    scope:
+      'Real engines of one machine, changed by `cluster shards` under load and random kills, new seeds each run. Whole points are compared with acknowledged writes. The number of shards stays the same.',
+    fails:
+      'Run it with `--control`: the chart alone removes nodes that hold shards. Such a run is not recorded.',
+    covers: ['crds', 'hooks/cluster', 'jobs', 'test/nodes'],
+    said: lineWith(/^\d+ rounds in \d+ min, .*/gm),
   },
   {
     name: 'models',
@@ -78,6 +101,7 @@ export const PARTS: Part[] = [
     scope:
       'The real hooks in small worlds (`test/model/lives.ts`); Metacontroller, the API server and the Jobs are modelled. Completely explored unless the result says CAPPED.',
     fails: 'In a hook, return no children for one pass: `test/model/model.test.ts` does so.',
+    covers: ['crds', 'hooks', 'test/model'],
     said: lineWith(/^\d+ states, .*/gm),
   },
   {
@@ -89,6 +113,7 @@ export const PARTS: Part[] = [
       'Cases generated from a seed, a new one each run: decisions, specs, reports, requests, answers, manifests and listings. Engine, store and Kubernetes are doubles.',
     fails:
       'Plant a defect of `test/mutation/defects.ts` whose test is `test/fuzz/decisions.test.ts`.',
+    covers: [...PRODUCT, 'test/fuzz', 'test/doubles'],
     said: fuzzed,
   },
   {
@@ -99,6 +124,7 @@ export const PARTS: Part[] = [
     scope:
       'etcd, Kubernetes, kubelet, containerd, CoreDNS, Helm and versitygw are real; the result names the engine, the chart and Metacontroller. One machine, one node.',
     fails: 'Remove a rule from a ClusterRole of `chart/templates`.',
+    covers: [...PRODUCT, 'chart', 'test/cluster', 'test/scenarios'],
     said: clustered,
   },
   {
@@ -109,6 +135,7 @@ export const PARTS: Part[] = [
     scope:
       'The rows of the table. A missed target and a row that could not be measured are counted, and the claim does not hold.',
     fails: 'Unset `S3_CLIENT`, or add a pause to `jobs/clients/s3/parts.ts`.',
+    covers: [...PRODUCT, 'test/bench'],
     said: measured,
   },
 ]

@@ -1,18 +1,24 @@
-import { readFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import t from 'tap'
+import { gate as sampleGate } from '../mutation/sample/gate.ts'
+import { gate } from '../mutation/gate.ts'
+import { changesSince } from './machine.ts'
 import { PARTS } from './parts.ts'
-import { withSection } from './section.ts'
+import { keepResult, recordedResults } from './record.ts'
+import { withMarks, withSection } from './section.ts'
 
 const PAGE = readFileSync(new URL('../../docs/proof.md', import.meta.url), 'utf8')
-const part = (name: string, words: string, holds = true) => ({
-  ...{ name, title: `title of ${name}`, holds, words },
+const part = (name: string, words: string, { holds = true, run = 'here' } = {}) => ({
+  ...{ name, title: `title of ${name}`, holds, words, run },
   ...{ command: `node ${name}.ts`, scope: `scope of ${name}`, fails: `defect of ${name}` },
 })
 
 t.test(
   'docs/proof.md has each claim with its last result, run, command, scope and how to make it fail',
   async (t) => {
-    const once = withSection(PAGE, [part('faults', 'ten seeds'), part('fuzz', 'a seed')], 'here')
+    const once = withSection(PAGE, [part('faults', 'ten seeds'), part('fuzz', 'a seed')])
     const faults = `### title of faults
 
 ten seeds
@@ -23,7 +29,8 @@ ten seeds
 - To make it fail: defect of faults
 `
     t.match(once, faults)
-    const twice = withSection(once, [part('fuzz', 'another', false)], 'there')
+    const again = part('fuzz', 'another', { holds: false, run: 'there' })
+    const twice = withSection(once, [again])
     t.match(twice, faults, 'the result of a part that did not run is unchanged')
     t.match(twice, '**Does not hold.** another\n\n- Run: there')
     t.notMatch(twice, 'a seed\n\n- Run: here')
@@ -33,9 +40,9 @@ ten seeds
 
 t.test('a claim without a result is on the page, and says so', async (t) => {
   const text = '<!-- proof: written by `npm run proof -- --write` -->\n<!-- end of the proof -->'
-  const empty = withSection(text, [], 'here')
+  const empty = withSection(text, [])
   for (const { title } of PARTS) t.match(empty, `### ${title}\n\nNo result yet.\n`)
-  const one = withSection(empty, [part('fuzz', 'a seed')], 'here')
+  const one = withSection(empty, [part('fuzz', 'a seed')])
   t.equal(one.split('No result yet.').length, PARTS.length, 'all but one')
 })
 
@@ -45,7 +52,7 @@ t.test('the committed page has every claim in its order', async (t) => {
     names,
     PARTS.map(({ name }) => name),
   )
-  t.equal(withSection(PAGE, [], 'nowhere'), PAGE, 'a run without parts changes nothing')
+  t.equal(withSection(PAGE, []), PAGE, 'a run without parts changes nothing')
 })
 
 t.test('the result of a part is the last result that it printed', async (t) => {
@@ -68,8 +75,16 @@ t.test('the result of a part is the last result that it printed', async (t) => {
     said('bench', `p99  9 ms  < 10  met\nRSS  198 MiB  < 190  MISSED\n\n${targets}\n`),
     /^targets: 1 of 2 met, 1 missed, .*\n\n<details>.*\n\n```\np99 [^`]*not measured\n```\n/,
   )
-  const score = '3 of 4 files: 9 of 10 noticed, 1 explained: 100 %'
+  const score = gate([], {
+    ...{ changed: [], expired: [] },
+    scope: { files: 4, lines: 0, ofFiles: 9, ofLines: 90 },
+  }).lines.join('\n')
   t.equal(said('mutation', `  90 %  x\n${score}\n`), score)
+  const drawn = { drawn: 1, explained: 0, expired: 0, least: 85 }
+  const sample = sampleGate({
+    ...{ ...drawn, outcomes: ['killed' as const], scope: { files: 1, lines: 2, mutants: 3 } },
+  }).says
+  t.equal(said('sample', `1 files of 2 lines\n${sample}; seed 7, 9 s\n`), `${sample}; seed 7, 9 s`)
   t.equal(
     said(
       'cluster',
@@ -77,4 +92,67 @@ t.test('the result of a part is the last result that it printed', async (t) => {
     ),
     'total: 7, pass: 6, fail: 1; real parts: engine 1.18.3, s3 x',
   )
+})
+
+t.test('a result that is older than what it covers is marked, and only then', async (t) => {
+  const run = '2026-11-22, commit 6883b62, 2 cores'
+  const once = withSection(PAGE, [part('hard', 'twenty seeds', { run })])
+  const asked: string[] = []
+  const mark = (changes: 'none' | 'some' | 'unknown', page = once) =>
+    withMarks(page, (commit, covers) => {
+      if (commit === '6883b62' && covers.includes('test/hard')) asked.push(commit)
+      return changes
+    })
+  const marked = mark('some')
+  const older = `- Run: ${run}
+- **Older than what it covers.** Changes since: \`git log 6883b62.. -- crds jobs test/hard\`
+- Command: \`node hard.ts\`
+`
+  t.match(marked, older)
+  t.strictSame(asked, ['6883b62'])
+  t.equal(mark('some', marked), marked, 'once')
+  t.notMatch(mark('none', marked), '6883b62.. --')
+  t.match(mark('unknown'), '- **Older than what it covers.** The commit is not in this history.')
+  const unknown = withSection(PAGE, [part('hard', 'twenty seeds', { run: '2026-11-22' })])
+  t.match(mark('none', unknown), '- **Older than what it covers.** The commit was not recorded.')
+})
+
+t.test('what has changed since a commit is found by git', async (t) => {
+  const root = t.testdir({ crds: { 'one.ts': '' }, docs: { 'page.md': '' } })
+  const git = (...args: string[]) =>
+    execFileSync('git', ['-c', 'user.name=t', '-c', 'user.email=t@example.org', ...args], {
+      cwd: root,
+      encoding: 'utf8',
+    })
+  git('init', '-q')
+  git('add', '.')
+  git('commit', '-qm', 'first')
+  const commit = git('rev-parse', '--short', 'HEAD').trim()
+  t.equal(changesSince(root, commit, ['crds']), 'none')
+  writeFileSync(join(root, 'docs/page.md'), 'changed')
+  t.equal(changesSince(root, commit, ['crds']), 'none', 'something else')
+  writeFileSync(join(root, 'crds/one.ts'), '// changed')
+  t.equal(changesSince(root, commit, ['crds']), 'some')
+  t.equal(changesSince(root, 'f'.repeat(40), ['docs']), 'unknown')
+})
+
+t.test('a suite that is run by itself keeps its result for the page', async (t) => {
+  const folder = t.testdir({})
+  const started = { name: 'cluster', command: ['test/cluster/run.ts'], run: 'a day' }
+  const keep = (code: number, output: string) => {
+    keepResult(started, { code, output }, folder)
+    return recordedResults(PARTS, folder)
+  }
+  t.strictSame(keep(1, 'broken off'), [])
+  const parts = '# real parts: engine 1.18.3'
+  const passed = keep(0, `${parts}\n# { total: 7, pass: 7 }\n`)
+  t.match(passed, [
+    {
+      ...{ name: 'cluster', holds: true, run: 'a day', command: 'node test/cluster/run.ts' },
+      words: 'total: 7, pass: 7; real parts: engine 1.18.3',
+    },
+  ])
+  t.strictSame(keep(1, 'broken off'), passed, 'the earlier result')
+  t.match(keep(1, `${parts}\n# { total: 7, pass: 6, fail: 1 }\n`), [{ holds: false }])
+  t.match(keep(0, `${parts}\n# { total: 7, pass: 6, fail: 1 }\n`), [{ holds: false }])
 })

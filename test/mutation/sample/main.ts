@@ -7,6 +7,7 @@ import { randomInt } from 'node:crypto'
 import { dirname, join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { Dice } from '../../faults/machine/dice.ts'
+import { recordRun } from '../../proof/record.ts'
 import { explained } from '../explained.ts'
 import { linesOf, ROOT } from '../files.ts'
 import { reachedBy } from '../imports.ts'
@@ -35,6 +36,7 @@ const { values } = parseArgs({
   },
 })
 
+recordRun('sample')
 const print = (line: string) => process.stdout.write(`${line}\n`)
 const started = Date.now()
 const files = values.in
