@@ -59,7 +59,8 @@ const spec = Type.Object(
     ...backupContent,
     suspend: Type.Boolean({
       default: false,
-      description: 'No backup is created; retention continues.',
+      description:
+        'No backup is created, except the one before spec.hibernate of a VecCluster that names this schedule; retention continues.',
     }),
     concurrencyPolicy: Enum(['Allow', 'Forbid', 'Replace'], {
       default: 'Forbid',

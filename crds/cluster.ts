@@ -24,6 +24,7 @@ import {
   Enum,
   ObjectName,
   StringMap,
+  Timestamp,
   PassThrough,
   defineResource,
   rule,
@@ -36,6 +37,21 @@ import {
 function immutable(...fields: string[]) {
   return fields.map((field) => [isUnchanged(field), `spec.${field} is immutable`] as const)
 }
+
+const hibernation = Type.Object(
+  {
+    backupScheduleRef: Type.Optional(
+      Type.Object(
+        { name: ObjectName({ description: 'Name of the VecBackupSchedule.' }) },
+        {
+          description:
+            'A VecBackupSchedule of this cluster in its namespace, which may be suspended. It creates a backup, and the pods are stopped once that is Completed.',
+        },
+      ),
+    ),
+  },
+  { description: 'What happens before spec.hibernate stops the pods; default: nothing.' },
+)
 
 const spec = Type.Object(
   {
@@ -56,6 +72,7 @@ const spec = Type.Object(
           'No pods run, and the volumes stay; spec.replicas is the number of nodes that run again after it.',
       }),
     ),
+    hibernation: Type.Optional(hibernation),
     maintenanceWindows: Type.Optional(maintenanceWindows),
     image,
     resources,
@@ -261,6 +278,23 @@ const status = Type.Object({
         ),
       },
       { description: 'Replicas of shards, and the work on them.' },
+    ),
+  ),
+  hibernationBackup: Type.Optional(
+    Type.Object(
+      {
+        scheduleName: Type.String({ description: 'The VecBackupSchedule that creates it.' }),
+        name: Type.String({ description: 'Name of the VecBackup.' }),
+        requestTime: Timestamp({ description: 'When it was requested.' }),
+        afterRun: Type.Integer({
+          description:
+            'Number of the helm run before it: pods that a later one started need another backup.',
+        }),
+        completionTime: Type.Optional(
+          Timestamp({ description: 'When it was completed; the pods may be stopped then.' }),
+        ),
+      },
+      { description: 'The backup of spec.hibernation; absent unless spec.hibernate is true.' },
     ),
   ),
   volumeSize: Type.Optional(

@@ -75,6 +75,7 @@ type KstatusType = (typeof KSTATUS_TYPES)[number]
 const USER_ACTION_REASONS = new Set([
   ...['InvalidSpec', 'InvalidSecret', 'ShardsWouldBeLost', 'VersionDowngraded', 'VersionSkipped'],
   ...['SplitBrain', 'ConsensusStopped', 'VolumeKept'],
+  ...['HibernationBackupFailed', 'BackupScheduleInvalid'],
   // Why nodes cannot be removed, and nodes that a user decides about.
   ...['NotEnoughNodes', 'NoCapacity', 'NoActiveReplica', 'LastReplicaLost', 'LostNode'],
   ...['ApiKeyMissing', 'JwtRbacDisabled', 'InvalidSchedule', 'HistoryTooLarge'],

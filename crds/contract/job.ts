@@ -33,7 +33,14 @@ export const JOB_ENV = {
 export const EXIT = { done: 0, failed: 1, crash: 75 } as const
 
 /** A risk that a user accepts by annotation. */
-export const Risk = Enum(['shard-loss', 'fewer-replicas', 'last-copy', 'version-skip', 'downgrade'])
+export const Risk = Enum([
+  'shard-loss',
+  'fewer-replicas',
+  'last-copy',
+  'version-skip',
+  'downgrade',
+  'no-backup',
+])
 export type Risk = Static<typeof Risk>
 
 /** End of a message about something that is refused because of this risk. */

@@ -74,8 +74,12 @@ export const BACKUP_SCHEDULE_REASONS: readonly Reason[] = [
   {
     reason: 'BackupCreated',
     event: 'Normal',
-    messages: ['backup <name> is created for the slot <time>'],
-    cause: 'A slot was due.',
+    messages: [
+      'backup <name> is created for the slot <time>',
+      'backup <name> is created before cluster <name> hibernates',
+    ],
+    cause:
+      'A slot was due; or spec.hibernation of the VecCluster names this schedule, and its pods are stopped once this backup is Completed.',
     fix: NOTHING_TO_DO,
   },
   {

@@ -222,6 +222,43 @@ export const CLUSTER_REASONS: readonly Reason[] = [
     fix: NOTHING_TO_DO,
   },
   {
+    reason: 'AwaitingBackup',
+    condition: NOT_APPLIED,
+    messages: [
+      'waiting for VecBackupSchedule <name> to create VecBackup <name> before the pods are stopped',
+      'waiting for VecBackupSchedule <name> to create VecBackup <name> before the pods are stopped: <why none is created>',
+      'waiting for VecBackup <name> before the pods are stopped',
+      'waiting for VecBackup <name> before the pods are stopped: <what the backup waits for>',
+    ],
+    cause:
+      'spec.hibernate is true, and spec.hibernation names a VecBackupSchedule: the pods are stopped once its backup is Completed.',
+    fix: 'Nothing. To keep the pods, set spec.hibernate: false. To stop them without the backup, set the annotation vec-operator.dev/accept-risk: no-backup.',
+  },
+  {
+    reason: 'HibernationBackupFailed',
+    condition: NOT_APPLIED,
+    event: 'Warning',
+    messages: [
+      'VecBackup <name> failed: <error>; no pod was stopped. Delete it, and another one is created; or set spec.hibernate to false, or accept the risk with the annotation vec-operator.dev/accept-risk: no-backup',
+    ],
+    cause: 'The backup before spec.hibernate failed, so the pods are not stopped.',
+    fix: 'Read the error of the VecBackup and fix the cause, then delete it. The schedule creates another one within a minute.',
+  },
+  {
+    reason: 'BackupScheduleInvalid',
+    condition: NOT_APPLIED,
+    event: 'Warning',
+    messages: [
+      'VecBackupSchedule <name> of spec.hibernation does not exist; correct it, set spec.hibernate to false, or accept the risk with the annotation vec-operator.dev/accept-risk: no-backup',
+      'VecBackupSchedule <name> of spec.hibernation is being deleted; correct it, set spec.hibernate to false, or accept the risk with the annotation vec-operator.dev/accept-risk: no-backup',
+      'VecBackupSchedule <name> of spec.hibernation is for cluster <namespace>/<name>; correct it, set spec.hibernate to false, or accept the risk with the annotation vec-operator.dev/accept-risk: no-backup',
+      'VecBackup <name> does not belong to VecBackupSchedule <name>: set spec.hibernate to false and to true again, or accept the risk with the annotation vec-operator.dev/accept-risk: no-backup',
+    ],
+    cause:
+      'spec.hibernate is true, and the schedule that spec.hibernation names cannot create a backup of this cluster.',
+    fix: 'Create the VecBackupSchedule in the namespace of the cluster, with its clusterRef, or correct spec.hibernation.backupScheduleRef.',
+  },
+  {
     reason: 'Hibernated',
     condition: { type: 'Ready', status: 'False' },
     event: 'Normal',

@@ -86,7 +86,7 @@ const MAX_NAMES = 5
 
 export function eventsOf(
   observed: Observed,
-  { create, prune, ready, lastCopies }: Decision,
+  { create, isBeforeHibernation = false, prune, ready, lastCopies }: Decision,
   now: Date,
 ): KubernetesEvent[] {
   const { schedule } = observed
@@ -103,7 +103,9 @@ export function eventsOf(
           normal(
             'BackupCreated',
             name,
-            `backup ${name} is created for the slot ${timestamp(create)}`,
+            isBeforeHibernation
+              ? `backup ${name} is created before cluster ${schedule.spec.clusterRef.name} hibernates`
+              : `backup ${name} is created for the slot ${timestamp(create)}`,
           ),
         ]
   return [

@@ -26,6 +26,8 @@ const CLOCK_TOLERANCE_MS = 60_000
 export interface Decision {
   /** The slot to create a backup for. */
   create?: Date
+  /** A VecCluster waits for that backup before its pods are stopped; the slot is when it asked for it. */
+  isBeforeHibernation?: boolean
   prune: PrunedChild[]
   /** Backups to delete once they carry the annotation with the reason. */
   annotate: PrunedChild[]
@@ -39,7 +41,9 @@ export interface Decision {
   ready: ConditionUpdate
 }
 
-type SlotDecision = Pick<Decision, 'create' | 'requeueSoon' | 'ready'> & { prune?: PrunedChild[] }
+type SlotDecision = Pick<Decision, 'create' | 'isBeforeHibernation' | 'requeueSoon' | 'ready'> & {
+  prune?: PrunedChild[]
+}
 
 export function decide(observed: Observed, now: Date): Decision {
   const { lastSlot } = observed
@@ -94,8 +98,10 @@ export function isActive({ status }: VecBackup): boolean {
 }
 
 function decideSlot(observed: Observed, slots: Slots, now: Date): SlotDecision {
-  const { schedule, lastSlot, live } = observed
+  const { schedule, lastSlot } = observed
   const { metadata, spec } = schedule
+  const requested = requestedSlot(observed)
+  if (requested !== undefined) return onRequest(observed, requested)
   if (spec.suspend) {
     return {
       ready: readyFinding('True', 'Suspended', 'no backup is created while spec.suspend is true'),
@@ -115,11 +121,36 @@ function decideSlot(observed: Observed, slots: Slots, now: Date): SlotDecision {
     const message = `the slot ${timestamp(slot)} was skipped: it was missed by more than spec.startingDeadlineSeconds`
     return { ready: readyFinding('True', 'SlotMissed', message) }
   }
-  if (live?.conflictingBackup !== undefined) {
-    const message = `VecBackup ${backupName(metadata.name, slot)} already exists and does not belong to this schedule`
-    return { ready: readyFinding('False', 'NameConflict', message) }
-  }
+  const conflict = nameConflict(observed, slot)
+  if (conflict !== undefined) return { ready: conflict }
   return onSlotDue(observed, slot)
+}
+
+/**
+ * The backup that a VecCluster waits for before its pods are stopped (hooks/cluster/hibernation-backup.ts);
+ * undefined once it was created. It is created whatever runs, because the Lease of the cluster lets backups run
+ * one after the other.
+ */
+function requestedSlot({ schedule, cluster, lastSlot }: Observed): Date | undefined {
+  const { namespace, name } = schedule.metadata
+  const request = cluster?.status?.hibernationBackup
+  if (cluster?.spec.hibernate !== true || cluster.metadata.namespace !== namespace) return undefined
+  if (request?.scheduleName !== name || request.completionTime !== undefined) return undefined
+  const slot = new Date(request.requestTime)
+  return lastSlot !== undefined && lastSlot >= slot ? undefined : slot
+}
+
+function onRequest(observed: Observed, slot: Date): SlotDecision {
+  const ready = historyLimitFinding(observed) ?? nameConflict(observed, slot)
+  return ready === undefined
+    ? { create: slot, isBeforeHibernation: true, ready: scheduledFinding() }
+    : { ready }
+}
+
+function nameConflict({ schedule, live }: Observed, slot: Date): ConditionUpdate | undefined {
+  if (live?.conflictingBackup === undefined) return undefined
+  const message = `VecBackup ${backupName(schedule.metadata.name, slot)} already exists and does not belong to this schedule`
+  return readyFinding('False', 'NameConflict', message)
 }
 
 /** Applies the concurrencyPolicy to a due slot. */

@@ -7,6 +7,7 @@ import { childrenAfter, expiredJobs, latestJob, runNumber } from '../job.ts'
 import { holderOf, leaseReleases, type LeaseWrite, type ObservedLease } from '../lease.ts'
 import type { Child, Context, Desired } from '../protocol.ts'
 import { eventsOf } from './events.ts'
+import type { HibernationBackup } from './hibernation-backup.ts'
 import { formationRecord } from './consensus.ts'
 import { helmJobs } from './helm-result.ts'
 import type { Observed } from './observed.ts'
@@ -25,6 +26,8 @@ export interface StateOptions {
   notApplied?: ConditionReason | undefined
   /** Work on the shards that is about to start. */
   shardWork?: ConditionReason
+  /** The backup that is requested before the pods are stopped. */
+  hibernationBackup?: HibernationBackup | undefined
   resyncAfterSeconds: number
   /** Children in addition to the observed ones. */
   more?: Child[]
@@ -36,8 +39,10 @@ export interface StateOptions {
 export function desiredState(
   observed: Observed,
   context: Context,
-  { notApplied, shardWork, resyncAfterSeconds, more = [], unused = [] }: StateOptions,
+  options: StateOptions,
 ): Decision {
+  const { notApplied, shardWork, hibernationBackup, resyncAfterSeconds } = options
+  const { more = [], unused = [] } = options
   const { cluster, jobs, children } = observed
   const latest = latestJob(helmJobs(jobs))
   const reportedRun = cluster.status?.appliedRun ?? 0
@@ -48,7 +53,10 @@ export function desiredState(
     ...expiredJobs(jobs, isRecorded, context),
     ...unused.map(({ kind, metadata: { name } }) => ({ kind, name, reason })),
   ]
-  const status = clusterStatus(observed, notApplied, context, shardWork)
+  const status = {
+    ...clusterStatus(observed, notApplied, context, shardWork),
+    ...(hibernationBackup !== undefined && { hibernationBackup }),
+  }
   const formation = formationRecord(cluster, status)
   const failure = observed.consensusFailure ?? observed.shardsFailure
   return {

@@ -35,6 +35,7 @@ const IN_PROGRESS_REASONS = new Set([
   'Draining',
   'ShardsRunning',
   'MaintenanceWindow',
+  'AwaitingBackup',
   // Stored by the previous release for the two above. Remove with the next release.
   'WaitingForTurn',
 ])
@@ -42,6 +43,7 @@ const IN_PROGRESS_REASONS = new Set([
 /** Reasons that each sync checks before it starts a run: once it starts one, they no longer apply. */
 const CHECKED_REASONS = new Set([
   ...['InvalidSpec', 'InvalidSecret', 'VolumeKept'],
+  ...['HibernationBackupFailed', 'BackupScheduleInvalid'],
   // Why nodes cannot be drained.
   ...['NotEnoughNodes', 'NoCapacity', 'NoActiveReplica', 'LastReplicaLost', 'TransferFailed'],
 ])

@@ -8,7 +8,7 @@
  */
 import { isDeepStrictEqual } from 'node:util'
 import type { VecCluster } from '../../crds/cluster.ts'
-import type { UninstallPlan, UpgradePlan } from '../../crds/contract/job.ts'
+import type { Risk, UninstallPlan, UpgradePlan } from '../../crds/contract/job.ts'
 import {
   ANNOTATIONS,
   apiKeySecretName,
@@ -52,7 +52,7 @@ export function desiredRun(observed: Observed, settings: Settings): DesiredRun {
     version: versionSteps(observed).version,
     values,
     secretFingerprints: fingerprints(referencedSecrets(spec), secrets),
-    acceptedRisks: acceptedRisks(cluster).filter((risk) => risk !== 'last-copy'),
+    acceptedRisks: acceptedRisks(cluster).filter((risk) => !RISKS_OUTSIDE_HELM.has(risk)),
     engine: { tls: spec.tls.enabled, p2p: spec.cluster.enabled },
   }
   const guardedValues = withBootstrapGuard(values, cluster)
@@ -69,6 +69,9 @@ export function desiredRun(observed: Observed, settings: Settings): DesiredRun {
     hash: shortHash(JSON.stringify({ ...target, generation: metadata.generation, startMark })),
   }
 }
+
+/** Risks that the helm run does not check: accepting one of them is no reason for a run. */
+const RISKS_OUTSIDE_HELM = new Set<Risk>(['last-copy', 'no-backup'])
 
 /** Values of the chart that are no part of the template of the pods. Volumes grow while the pods run. */
 const VALUES_OUTSIDE_PODS = new Set([

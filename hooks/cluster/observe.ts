@@ -19,6 +19,7 @@ import { objectsOf, observedJobs, refreshProgress } from '../request.ts'
 import { reportsEndOf, isWaitingForSlot, type HelmConcurrency } from './helm-result.ts'
 import { findPendingRun, recreationRun } from './job.ts'
 import { isHibernated } from './hibernate.ts'
+import { needsBackup, readHibernationBackup } from './hibernation-backup.ts'
 import { canQueryShards, observeShards } from './shards/observe.ts'
 import type { ClusterPorts, DesiredRun, Observed, PodConsensus } from './observed.ts'
 import { canQueryPods, needsPods } from './rollout.ts'
@@ -90,6 +91,8 @@ export async function observe(
     observed.conflictingWork = await ports.conflictingWork(cluster.metadata, rules)
   }
   if (pendingRun === undefined) return { ...observed, ...(await readWork(cluster, ports, context)) }
+  if (needsBackup(observed))
+    observed.hibernationBackup = await readHibernationBackup(observed, ports)
   observed.retainedVolumes = await readRetainedVolumes(observed, ports)
   const unfinishedHelmJobs =
     (await ports.unfinishedHelmJobs()) + helmConcurrency.slotsOfOthers(uid, context.now)

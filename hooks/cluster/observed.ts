@@ -1,4 +1,6 @@
 /** The state a decision about a VecCluster is based on, and the ports of its hooks. */
+import type { VecBackup } from '../../crds/backup.ts'
+import type { VecBackupSchedule } from '../../crds/backup-schedule.ts'
 import type { VecCluster } from '../../crds/cluster.ts'
 import type { Connection } from '../../crds/contract/connection.ts'
 import type { UpgradePlan } from '../../crds/contract/job.ts'
@@ -14,6 +16,7 @@ import type { NamespacedName } from '../../crds/schema.ts'
 import type { BlockingRules } from '../cross-namespace.ts'
 import type { LeasePorts, ObservedLease } from '../lease.ts'
 import type { ObservedJobs } from '../request.ts'
+import type { ObservedHibernationBackup } from './hibernation-backup.ts'
 import type { ShardPorts, ShardsSummary } from './shards/summary.ts'
 
 export interface Observed extends ObservedJobs {
@@ -39,6 +42,8 @@ export interface Observed extends ObservedJobs {
   retainedVolumes?: string[]
   /** Work on the cluster without a Lease; read only if work on the shards is due. */
   conflictingWork?: string[]
+  /** Read live while the helm run that stops the pods has to wait for a backup. */
+  hibernationBackup?: ObservedHibernationBackup
   /** The helm run that is due; absent if the applied state is the desired state and its StatefulSet exists. */
   pendingRun?: DesiredRun
   /** Read live; set only if a run or work on the shards is due. */
@@ -89,6 +94,10 @@ export interface ClusterPorts extends LeasePorts, FormationPorts, ShardPorts {
   /** The resource itself, read live. */
   cluster(namespace: string, name: string): Promise<VecCluster | undefined>
   statefulSet(namespace: string, name: string): Promise<StatefulSet | undefined>
+  /** A VecBackupSchedule, read live. */
+  schedule(namespace: string, name: string): Promise<VecBackupSchedule | undefined>
+  /** A VecBackup, read live. */
+  backup(namespace: string, name: string): Promise<VecBackup | undefined>
   /** The listable pods of a release, including those of the StatefulSet. */
   pods(namespace: string, release: string): Promise<Pod[]>
   /** Whether a namespace is being deleted or no longer exists. */

@@ -18,6 +18,7 @@ import {
   isServingPhase,
 } from './rollout.ts'
 import { HIBERNATED, hibernatedConditions, isHibernated } from './hibernate.ts'
+import { hibernationBackupStatus } from './hibernation-backup.ts'
 import { versionSteps } from './version-steps.ts'
 import { closedGateOf, isDraining, shardsCondition, shardsStatus } from './shards/status.ts'
 
@@ -56,6 +57,7 @@ export function clusterStatus(
     ...(remaining.length > 0 && { versionPlan: remaining }),
     ...(nodes !== undefined && { formedNodes: nodes }),
     ...shardsStatus(observed),
+    ...hibernationBackupStatus(observed),
     ...(volumeSize !== undefined && { volumeSize }),
     ...jobNameField(observed),
     conditions: setConditions(cluster, findings, now).map((condition) =>

@@ -24,6 +24,7 @@ import {
   type Decision,
 } from './desired-state.ts'
 import { stoppedError } from './hibernate.ts'
+import { awaitedBackup, type AwaitedBackup } from './hibernation-backup.ts'
 import { lastFailure, previousFailure, limitMessage, slotRetrySeconds } from './helm-result.ts'
 import { clusterRbac, desiredRun, upgradeJob } from './job.ts'
 import type { DesiredRun, Observed } from './observed.ts'
@@ -105,7 +106,26 @@ export function sync(observed: Observed, context: Context): Decision {
       })
     }
   }
+  const awaited = awaitedBackup(observed, context.now)
+  if (awaited !== undefined) return awaitBackup(observed, awaited, context)
   return start(observed, context, pendingRun, failure)
+}
+
+/** The backup needs the Lease, so it is released. */
+function awaitBackup(
+  observed: Observed,
+  { notApplied, request }: AwaitedBackup,
+  context: Context,
+): Decision {
+  const isNew = observed.cluster.status?.hibernationBackup?.name !== request?.name
+  return releaseLeases(
+    observed,
+    desiredState(observed, context, {
+      notApplied,
+      hibernationBackup: request,
+      resyncAfterSeconds: isNew ? REQUEUE_SOON_SECONDS : FIRST_READINESS_CHECK_SECONDS,
+    }),
+  )
 }
 
 /** Creates the next Job once its RBAC objects exist, a helm slot is free and the Lease is held. */

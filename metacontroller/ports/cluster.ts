@@ -19,6 +19,7 @@ import type { Kubernetes } from '../../jobs/clients/kubernetes/client.ts'
 import type { Log } from '../runtime.ts'
 import type { MarkableCluster } from '../startup-upgrades.ts'
 import {
+  backupSchedules,
   configMaps,
   crds,
   inNamespaces,
@@ -27,7 +28,14 @@ import {
   secrets,
   clusters,
 } from '../../jobs/clients/kubernetes/api-resources.ts'
-import { createOrReplace, commonPorts, hasStatus, leasePorts, listActiveJobs } from './common.ts'
+import {
+  LenientBackupSchedule,
+  createOrReplace,
+  commonPorts,
+  hasStatus,
+  leasePorts,
+  listActiveJobs,
+} from './common.ts'
 import { engineClient, type EngineDependencies } from './engine-client.ts'
 import { ttlCache } from './ttl-cache.ts'
 
@@ -72,6 +80,8 @@ export function clusterPorts(dependencies: ClusterDependencies): ClusterPorts {
     consensus: dependencies.consensus,
     ...dependencies.shards,
     conflictingWork: dependencies.conflictingWork,
+    schedule: (namespace, name) =>
+      kubernetes.get(backupSchedules(namespace), name, LenientBackupSchedule),
     pods: (namespace, release) => listPods(dependencies, namespace, release),
     ...leases,
     configMap: (namespace, name) => kubernetes.get(configMaps(namespace), name, ConfigMap),

@@ -4,6 +4,7 @@
  * several concurrent ones only the first succeeds.
  */
 import { Type, type Static, type TSchema } from '@sinclair/typebox'
+import { VecBackupSchedule } from '../../crds/backup-schedule.ts'
 import { VecBackup } from '../../crds/backup.ts'
 import { VecCluster } from '../../crds/cluster.ts'
 import { KubernetesError } from '../../crds/contract/errors.ts'
@@ -54,6 +55,9 @@ export interface CommonDependencies {
  * not block other resources.
  */
 export const LenientCluster = lenientSchema(VecCluster.schema) as typeof VecCluster.schema
+export const LenientBackupSchedule = lenientSchema(
+  VecBackupSchedule.schema,
+) as typeof VecBackupSchedule.schema
 export const LenientBackup = lenientSchema(VecBackup.schema) as typeof VecBackup.schema
 
 /** All reads are live and return undefined if the object or its kind does not exist. */

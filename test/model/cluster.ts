@@ -1,10 +1,12 @@
 /** The life of a VecCluster: its helm Jobs install a release with a StatefulSet, whose pods start and fail. */
 import { decodePlan, JOB_ENV, UpgradePlan } from '../../crds/contract/job.ts'
+import type { VecCluster } from '../../crds/cluster.ts'
 import { ShardsPlan } from '../../crds/contract/shards-job.ts'
 import type { Job, StatefulSet } from '../../crds/kubernetes.ts'
 import { LABELS, releaseName } from '../../crds/contract/names.ts'
 import { clusterHooks } from '../../hooks/cluster/index.ts'
 import { planHash, runNumber } from '../../hooks/job.ts'
+import { timestamp } from '../../hooks/conditions.ts'
 import { statefulSet } from '../builders.ts'
 import type { Static, TSchema } from '@sinclair/typebox'
 import type { Step } from './explore.ts'
@@ -12,8 +14,17 @@ import type { Work } from './jobs.ts'
 import type { Life } from './life.ts'
 import { anotherWith } from './others.ts'
 import { portsOver } from './ports.ts'
-import { stored } from './resources.ts'
-import { at, create, edit, remove, smallWorld, type Small, type SmallWorld } from './small-world.ts'
+import { CONTENT, stored } from './resources.ts'
+import {
+  at,
+  create,
+  edit,
+  objects,
+  remove,
+  smallWorld,
+  type Small,
+  type SmallWorld,
+} from './small-world.ts'
 import { comes, edited, goes, namespaceEnds, striking } from './steps.ts'
 
 const PARENT = 'VecCluster/a'
@@ -27,13 +38,18 @@ export function clusters(): Record<string, Life> {
     left: Record<string, number>,
     more: NonNullable<Life['more']> = () => [],
     spec: object = {},
+    others: object[] = [],
   ): Life => ({
-    start: smallWorld([stored('VecCluster', 'a', { version: VERSION, ...spec })], left),
+    start: smallWorld([stored('VecCluster', 'a', { version: VERSION, ...spec }), ...others], left),
     parent: PARENT,
     hooks: (world) => clusterHooks(portsOver(world)),
-    rest: ['Running'],
+    rest: ['Running', 'Hibernated'],
     work: helmWork,
-    wrong: (before, after) => [...releaseIsLeft(before, after), ...undrained(before, after)],
+    wrong: (before, after) => [
+      ...releaseIsLeft(before, after),
+      ...undrained(before, after),
+      ...stoppedWithoutBackup(before, after),
+    ],
     more: (world) => [...podsCome(world), ...more(world)],
   })
   return {
@@ -64,6 +80,12 @@ export function clusters(): Record<string, Life> {
       { changes: 1, starts: 1 },
       (world) => [...anotherWith(['backup'], 'VecBackup')(world), ...removals(world)],
       { replicas: 2 },
+    ),
+    'it hibernates after a backup': life(
+      { changes: 1, failures: 1 },
+      hibernations,
+      HIBERNATION_SPEC,
+      [SCHEDULE],
     ),
     'its namespace ends': life({ ends: 1 }, (world) => namespaceEnds(world, PARENT)),
   }
@@ -107,6 +129,73 @@ function defects(world: SmallWorld): Step<SmallWorld>[] {
   if (!(SET in world.live) || world.engine.isDefective === true) return []
   const take = async (to: SmallWorld) => void (to.engine.isDefective = true)
   return striking(world, 'defects', { name: 'a replica is lost', take })
+}
+
+const HIBERNATION_SPEC = { hibernation: { backupScheduleRef: { name: 'nightly' } } }
+const SCHEDULE = stored('VecBackupSchedule', 'nightly', { ...CONTENT, schedule: '0 3 * * *' })
+const SCHEDULE_KEY = 'VecBackupSchedule/nightly'
+
+/** The cluster is hibernated and woken, and its schedule creates the backup that it asks for. */
+function hibernations(world: SmallWorld): Step<SmallWorld>[] {
+  const parent = world.live[PARENT]
+  if (parent === undefined) return []
+  const { hibernate = false } = parent.spec as VecCluster['spec']
+  return [
+    ...striking(
+      world,
+      'changes',
+      edited(`hibernate becomes ${!hibernate}`, PARENT, { spec: { hibernate: !hibernate } }),
+    ),
+    ...backupIsCreated(world),
+    ...backupsEnd(world),
+  ]
+}
+
+function backupIsCreated(world: SmallWorld): Step<SmallWorld>[] {
+  const schedule = world.live[SCHEDULE_KEY]
+  const request = requestIn(world)
+  if (schedule === undefined || request === undefined) return []
+  const { lastScheduleTime = '' } = (schedule.status ?? {}) as { lastScheduleTime?: string }
+  if (request.completionTime !== undefined || lastScheduleTime >= request.requestTime) return []
+  const { apiVersion, kind, metadata } = schedule
+  const owner = { apiVersion, kind, name: metadata.name, uid: metadata.uid ?? '', controller: true }
+  const take = async (to: SmallWorld) => {
+    create(to, stored('VecBackup', request.name, CONTENT), owner)
+    const status = { lastScheduleTime: request.requestTime }
+    edit(to, SCHEDULE_KEY, (found) => ({ ...found, status }))
+  }
+  return [{ name: 'the schedule creates the backup', take }]
+}
+
+/** A backup completes or fails; a user deletes a failed one. */
+function backupsEnd(world: SmallWorld): Step<SmallWorld>[] {
+  return objects<Small>(world.live, 'VecBackup').flatMap(({ metadata: { name }, status }) => {
+    const key = `VecBackup/${name}`
+    const { phase } = (status ?? {}) as { phase?: string }
+    const end = (ended: string): Step<SmallWorld> => ({
+      name: `the backup is ${ended}`,
+      async take(to) {
+        if (ended === 'Completed') to.engine.isBackedUp = true
+        const status = { phase: ended, completionTime: timestamp(new Date(to.now)) }
+        edit(to, key, (found) => ({ ...found, status }))
+      },
+    })
+    if (phase === undefined)
+      return [end('Completed'), ...striking(world, 'failures', end('Failed'))]
+    return [{ name: `the ${phase} backup is deleted`, take: async (to) => remove(to, key) }]
+  })
+}
+
+function requestIn({ live }: SmallWorld) {
+  return (live[PARENT] as unknown as VecCluster | undefined)?.status?.hibernationBackup
+}
+
+/** The pods are stopped only after a backup that was completed after it was requested. */
+function stoppedWithoutBackup(before: SmallWorld, after: SmallWorld): string[] {
+  const replicasIn = ({ live }: SmallWorld) =>
+    (live[SET] as unknown as StatefulSet | undefined)?.spec.replicas ?? 0
+  if (replicasIn(before) === 0 || replicasIn(after) > 0 || !(SET in after.live)) return []
+  return before.engine.isBackedUp === true ? [] : ['the pods were stopped without a backup']
 }
 
 function removals(world: SmallWorld): Step<SmallWorld>[] {
@@ -163,10 +252,11 @@ function uninstalled(world: SmallWorld): ReturnType<Work> {
 
 function upgraded(world: SmallWorld, job: Job): ReturnType<Work> {
   const plan = planIn(job, UpgradePlan)
-  const { replicas } = plan.spec
+  const { replicaCount: replicas } = plan.values as { replicaCount: number }
   const before = world.live[SET] as unknown as StatefulSet | undefined
   const { drained } = before?.metadata.annotations ?? {}
   const annotations = { version: plan.version, ...(drained !== undefined && { drained }) }
+  if (replicas === 0) world.engine.isBackedUp = false
   const isSame =
     before?.spec.replicas === replicas && before.metadata.annotations?.['version'] === plan.version
   const generation = (before?.metadata.generation ?? 0) + (isSame ? 0 : 1)
@@ -236,6 +326,8 @@ function undrained(before: SmallWorld, after: SmallWorld): string[] {
   const replicasIn = ({ live }: SmallWorld) =>
     (live[SET] as unknown as StatefulSet | undefined)?.spec.replicas
   const [from, to] = [replicasIn(before), replicasIn(after)]
+  // No pods run then, and no node is removed.
+  if (to === 0) return []
   if (from === undefined || to === undefined || to >= from) return []
   const isDrained = after.live[SET]?.metadata.annotations?.['drained'] === String(to)
   return isDrained ? [] : ['a node was removed that was not drained']

@@ -60,6 +60,8 @@ export interface SmallEngine {
   isReady: boolean
   /** A replica of a shard is not Active. */
   isDefective?: boolean
+  /** A backup was completed since its pods started. */
+  isBackedUp?: boolean
   holder?: string
 }
 

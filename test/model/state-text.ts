@@ -262,6 +262,7 @@ const LIMITS: Record<string, number[]> = {
   'vec-operator.dev/renew-at': [0],
   'vec-operator.dev/expires-at': [0],
   lastScheduleTime: SLOTS,
+  requestTime: SLOTS,
   nextBackupTime: [0, 600],
 }
 
@@ -389,11 +390,14 @@ function whatMattersOf({ kind, status }: Small): unknown {
   const generations = conditions.map(({ observedGeneration }) => observedGeneration)
   switch (kind) {
     case 'VecCluster': {
-      const { appliedRun, helmRelease, balancedNodes, replacedPeers } = rest
+      const { appliedRun, helmRelease, balancedNodes, replacedPeers, hibernationBackup } = rest
       const read = conditions.filter(({ type }) => type === 'Applied' || type === 'Consensus')
       const placed = conditions.find(({ type }) => type === 'ShardsPlaced')?.reason
       const conditionsRead = read.map(withoutTime)
-      const record = { appliedRun, helmRelease, balancedNodes, replacedPeers }
+      const record = {
+        ...{ appliedRun, helmRelease, balancedNodes, replacedPeers },
+        hibernationBackup,
+      }
       return { phase, ...record, placed, generations, conditionsRead }
     }
     case 'VecCollection':

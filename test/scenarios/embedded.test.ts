@@ -9,6 +9,7 @@ import { runScenarios } from './run.ts'
 import { updates } from './updates.ts'
 import { volumeScenarios } from './volumes.ts'
 
+const chosen = new RegExp(process.env['SCENARIOS'] ?? '')
 const world = await startEmbeddedWorld()
 t.teardown(() => world.close())
 for (const part of world.components) t.comment(part)
@@ -21,5 +22,5 @@ const scenarios = [
   ...clusterFaults,
   ...updates,
   ...volumeScenarios,
-]
+].filter(({ title }) => chosen.test(title))
 await runScenarios(t, world, scenarios, { atOnce: 4 })

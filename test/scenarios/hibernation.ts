@@ -1,9 +1,32 @@
 /** A cluster without pods: what stays, what waits, and that it is the cluster of before once it runs again. */
 import type { AnyObject } from '../../crds/kubernetes.ts'
 import { NotSupported, type Reference, type World } from '../world/world.ts'
-import { backupResource, fill, points, said, untilEnded, untilSaid } from './backup-parts.ts'
+import { ANNOTATIONS, API_VERSION } from '../../crds/contract/names.ts'
+import {
+  backupResource,
+  backupStatus,
+  deleted,
+  eventually,
+  fill,
+  filledCluster,
+  heldUpload,
+  points,
+  said,
+  untilEnded,
+  untilSaid,
+  verify,
+} from './backup-parts.ts'
+import { backupsOf } from './backup-schedule.ts'
 import { isReal, THREE_NODES, TWO_COPIES, untilAgreed } from './formation.ts'
-import { conditionIn, phaseOf, running, statusOf, untilApplied, type Scenario } from './scenario.ts'
+import {
+  conditionIn,
+  phaseOf,
+  running,
+  statusOf,
+  untilApplied,
+  untilReason,
+  type Scenario,
+} from './scenario.ts'
 
 const SECONDS = 300
 
@@ -109,6 +132,115 @@ const sameCluster: Scenario = {
   },
 }
 
+/** A schedule that no slot is due for: what it creates was asked for by the cluster. */
+const SUSPENDED = { schedule: '0 3 * * *', suspend: true }
+const AFTER_BACKUP = { hibernate: true, hibernation: { backupScheduleRef: { name: 's' } } }
+
+function backupReference(namespace: string, name: string): Reference {
+  return { apiVersion: API_VERSION, kind: 'VecBackup', namespace, name }
+}
+
+/** Waits until the cluster has asked for a backup that is not this one, and returns its name. */
+async function requestedBackup(world: World, cluster: Reference, but?: string): Promise<string> {
+  const nameIn = (object: AnyObject | undefined) => statusOf(object).hibernationBackup?.name
+  const isRequested = (object: AnyObject | undefined) =>
+    nameIn(object) !== undefined && nameIn(object) !== but
+  return nameIn(await world.waitFor(cluster, 'backup requested', isRequested, SECONDS)) ?? ''
+}
+
+const backsUp: Scenario = {
+  title:
+    'spec.hibernation: a backup is created first, and the pods are stopped once it is Completed; spec.hibernate false goes back',
+  async run(world, t) {
+    const { namespace, bucket, cluster } = await filledCluster(world, 'backs-up-first')
+    const claims = await claimsOf(world, namespace)
+    const schedule = backupResource('VecBackupSchedule', { namespace, name: 's' }, bucket)
+    await world.apply(schedule.of(SUSPENDED))
+    const held = heldUpload(bucket)
+    await world.patch(cluster, { spec: AFTER_BACKUP })
+    await eventually(world, 'the backup is being uploaded', held.begun)
+    const waiting = await world.waitFor(
+      cluster,
+      'waiting for the backup',
+      (found) =>
+        conditionIn(found, 'Applied')?.message.startsWith('waiting for VecBackup s-') === true,
+      SECONDS,
+    )
+    const first = await requestedBackup(world, cluster)
+    t.match(conditionIn(waiting, 'Applied'), {
+      reason: 'AwaitingBackup',
+      message: `waiting for VecBackup ${first} before the pods are stopped`,
+    })
+    t.equal(await replicasOf(world, namespace), 1)
+
+    await world.patch(cluster, { spec: { hibernate: false } })
+    const isTakenBack = (found: AnyObject | undefined) =>
+      statusOf(found).hibernationBackup === undefined
+    await world.waitFor(cluster, 'no backup awaited', isTakenBack, SECONDS)
+    held.release()
+    await untilEnded(world, backupReference(namespace, first))
+    await untilApplied(world, cluster, SECONDS)
+    t.strictSame(await podsOf(world, namespace), ['vec-a-0'])
+
+    const object = await untilHibernated(world, cluster)
+    const second = await requestedBackup(world, cluster, first)
+    t.type(statusOf(object).hibernationBackup?.completionTime, 'string')
+    t.match(backupStatus(await world.get(backupReference(namespace, second))), {
+      phase: 'Completed',
+    })
+    t.equal((await verify(bucket, second)).code, 0, 'the backup is whole in the bucket')
+    const made = await backupsOf(world, schedule.reference)
+    t.strictSame(
+      made.map(({ metadata }) => metadata.name),
+      [first, second],
+    )
+    t.strictSame(await podsOf(world, namespace), [])
+    t.strictSame(await claimsOf(world, namespace), claims)
+    t.equal(conditionIn(object, 'Applied')?.status, 'True')
+  },
+}
+
+const backupFails: Scenario = {
+  title:
+    'spec.hibernation: a failed backup keeps the pods; after it was deleted another one is created',
+  async run(world, t) {
+    const { namespace, bucket, cluster } = await filledCluster(world, 'fails-first')
+    const schedule = backupResource('VecBackupSchedule', { namespace, name: 's' }, bucket)
+    await world.apply(schedule.of({ ...SUSPENDED, collections: ['missing'] }))
+    await world.patch(cluster, { spec: AFTER_BACKUP })
+    const blocked = await untilReason(world, cluster, 'HibernationBackupFailed', SECONDS)
+    const failed = await requestedBackup(world, cluster)
+    const { message = '' } = conditionIn(blocked, 'Applied') ?? {}
+    t.match(message, new RegExp(`^VecBackup ${failed} failed: .*missing.*no pod was stopped`))
+    t.match(conditionIn(blocked, 'Stalled'), { reason: 'HibernationBackupFailed' })
+    t.equal(await replicasOf(world, namespace), 1)
+
+    await world.apply(schedule.of({ ...SUSPENDED, collections: ['docs'] }))
+    await deleted(world, backupReference(namespace, failed))
+    const another = await requestedBackup(world, cluster, failed)
+    await untilHibernated(world, cluster)
+    t.match(backupStatus(await world.get(backupReference(namespace, another))), {
+      phase: 'Completed',
+    })
+  },
+}
+
+const withoutBackup: Scenario = {
+  title: 'spec.hibernation without its schedule keeps the pods, unless an annotation accepts it',
+  async run(world, t) {
+    const namespace = await world.namespace('no-backup')
+    const cluster = await running(world, namespace, 'a')
+    await world.patch(cluster, { spec: AFTER_BACKUP })
+    const blocked = await untilReason(world, cluster, 'BackupScheduleInvalid', SECONDS)
+    t.match(conditionIn(blocked, 'Applied')?.message, /^VecBackupSchedule s of spec.hibernation /)
+    t.equal(await replicasOf(world, namespace), 1)
+    const annotations = { [ANNOTATIONS.acceptRisk]: 'no-backup' }
+    await world.patch(cluster, { metadata: { annotations } })
+    const object = await untilHibernated(world, cluster)
+    t.equal(statusOf(object).hibernationBackup, undefined)
+  },
+}
+
 /** Whole points, as each node reads them; all nodes must read the same. */
 async function allPoints(world: World, namespace: string): Promise<unknown[]> {
   const body = { limit: 1000, with_payload: true, with_vector: true }
@@ -124,4 +256,4 @@ async function allPoints(world: World, namespace: string): Promise<unknown[]> {
   return first
 }
 
-export const hibernation: Scenario[] = [waits, sameCluster]
+export const hibernation: Scenario[] = [waits, backsUp, backupFails, withoutBackup, sameCluster]

@@ -15,6 +15,7 @@ import type { Context } from '../../protocol.ts'
 import { isConsensusLost } from '../consensus.ts'
 import { lostNodes } from '../nodes.ts'
 import { lastFailure } from '../helm-result.ts'
+import { needsBackup } from '../hibernation-backup.ts'
 import type { DesiredRun, Observed } from '../observed.ts'
 import { lastShardsRun } from './result.ts'
 import type { Goal, ShardFacts, ShardsSummary, ShardsTarget, ShardTargets } from './summary.ts'
@@ -40,10 +41,11 @@ export function nextShardStep(observed: Observed, context: Context): ShardStep {
   const { cluster, statefulSet, progress, pendingRun } = observed
   if (!cluster.spec.cluster.enabled || statefulSet === undefined) return { is: 'none' }
   if (progress?.applied === undefined) return { is: 'none' }
-  // Replicas are repaired once all nodes run again; nodes that are to be removed are drained before.
-  if (cluster.spec.hibernate === true && drainTarget(cluster, statefulSet) === undefined) {
-    return { is: 'none' }
-  }
+  // Replicas are repaired once all nodes run again; nodes that are to be removed are drained before. The
+  // backup before it needs nodes that are repaired and up to date.
+  const isAwaitingBackup = needsBackup(observed)
+  const isStopping = cluster.spec.hibernate === true && !isAwaitingBackup
+  if (isStopping && drainTarget(cluster, statefulSet) === undefined) return { is: 'none' }
   if (pendingRun === undefined || mayPrecedeHelm(observed, pendingRun, context)) {
     const repair = dueWork(observed, 'repair', context)
     if (repair !== undefined) return { is: 'due', work: repair }
@@ -53,7 +55,7 @@ export function nextShardStep(observed: Observed, context: Context): ShardStep {
   if (drain?.is === 'due') return drain
   // A helm run may be what repairs an update that cannot continue. What keeps nodes from being removed does
   // not keep the others from being updated.
-  if (pendingRun === undefined || drain?.is === 'held') {
+  if (pendingRun === undefined || drain?.is === 'held' || isAwaitingBackup) {
     const update = dueWork(observed, 'update', context)
     if (update !== undefined) return { is: 'due', work: update }
   }
@@ -194,7 +196,8 @@ function mayPrecedeHelm(observed: Observed, pendingRun: DesiredRun, context: Con
   const { progress, conflictingWork = [] } = observed
   const hasYielded = progress?.verb === 'shards' && progress.shards?.isYielded === true
   if (hasYielded || conflictingWork.length > 0) return false
-  if (isRolledOut(observed)) return true
+  // A run that waits for a backup does not start soon.
+  if (isRolledOut(observed) || needsBackup(observed)) return true
   const failure = lastFailure(observed, context)
   return failure !== undefined && failure !== 'unknown' && failure.plan === pendingRun.hash
 }

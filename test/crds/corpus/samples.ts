@@ -36,6 +36,7 @@ const cluster = {
   version: 'v1.16.0',
   replicas: 3,
   hibernate: true,
+  hibernation: { backupScheduleRef: { name: 'nightly' } },
   maintenanceWindows: [{ schedule: '0 2 * * 6', duration: '3h', timeZone: 'Europe/Berlin' }],
   image: { repository: 'registry.example.com/engine', pullPolicy: 'Always', unprivileged: true },
   resources: { requests: amounts, limits: amounts },

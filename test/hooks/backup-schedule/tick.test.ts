@@ -7,6 +7,9 @@ import {
   type Decision,
   type Observed,
 } from '../../../hooks/backup-schedule/tick.ts'
+import type { VecCluster } from '../../../crds/cluster.ts'
+import { MAX_HISTORY_BYTES } from '../../../crds/contract/limits.ts'
+import { eventsOf } from '../../../hooks/backup-schedule/status.ts'
 import { cluster } from '../../builders.ts'
 import { backup, schedule, type ScheduleOverrides } from './stage.ts'
 
@@ -209,4 +212,72 @@ t.test('no backup is created for a hibernated cluster; retention continues', asy
   t.strictSame(decide(observed({}, { cluster: running }), NOON).create, NOON, 'the missed slot')
   const suspended = decide(observed({ spec: { suspend: true } }, { cluster: hibernated }), NOON)
   t.equal(suspended.ready.reason, 'Suspended')
+})
+
+t.test('a cluster that waits for a backup before it hibernates gets one', async (t) => {
+  const requestTime = '2026-03-01T11:59:30Z'
+  const request = {
+    scheduleName: 'nightly',
+    name: 'nightly-20260301-115930',
+    requestTime,
+    afterRun: 1,
+  }
+  const asking = (hibernationBackup: object, spec = { hibernate: true }) =>
+    cluster({
+      spec,
+      status: { phase: 'Running', hibernationBackup: { ...request, ...hibernationBackup } },
+    })
+  const createdFor = (
+    found: VecCluster,
+    parts: ScheduleOverrides = {},
+    more: Partial<Observed> = {},
+  ) => decide(observed(parts, { cluster: found, ...more }), NOON)
+  const earlier = { lastSlot: new Date('2026-03-01T11:00:00Z') }
+  const created = createdFor(asking({}), {}, earlier)
+  t.equal(created.create?.toISOString(), '2026-03-01T11:59:30.000Z', 'before the slot that is due')
+  t.equal(created.isBeforeHibernation, true)
+  const events = eventsOf(observed({}, earlier), created, NOON)
+  t.match(events, [
+    {
+      reason: 'BackupCreated',
+      message: 'backup nightly-20260301-115930 is created before cluster a hibernates',
+    },
+  ])
+  const suspended = createdFor(asking({}), { spec: { suspend: true } }, earlier)
+  t.equal(suspended.create?.toISOString(), '2026-03-01T11:59:30.000Z', 'also while it is suspended')
+  const running = [backup('2026-03-01T11:00:00Z', { phase: 'InProgress' })]
+  const replaced = createdFor(
+    asking({}),
+    {
+      spec: { concurrencyPolicy: 'Replace' },
+      status: { lastScheduleTime: '2026-03-01T11:00:00Z' },
+    },
+    { ...earlier, children: running },
+  )
+  t.equal(replaced.create?.toISOString(), '2026-03-01T11:59:30.000Z')
+  t.strictSame(replaced.prune, [], 'no backup is deleted for it')
+
+  const done = { spec: { suspend: true }, status: {} }
+  const none = (found: VecCluster, more: Partial<Observed> = earlier) =>
+    t.equal(createdFor(found, done, more).create, undefined)
+  none(asking({}), { lastSlot: new Date(requestTime) })
+  none(asking({ completionTime: requestTime }))
+  none(asking({ scheduleName: 'weekly' }))
+  none(asking({}, { hibernate: false }))
+  const elsewhere = asking({})
+  none({ ...elsewhere, metadata: { ...elsewhere.metadata, namespace: 'other' } })
+
+  const taken = backup(requestTime)
+  const conflict = createdFor(
+    asking({}),
+    {},
+    {
+      ...earlier,
+      live: { schedule: schedule({ spec: hourly }), backups: [], conflictingBackup: taken },
+    },
+  )
+  t.strictSame(ready(conflict).slice(0, 2), ['False', 'NameConflict'])
+  t.equal(conflict.create, undefined)
+  const full = createdFor(asking({}), {}, { ...earlier, bytes: MAX_HISTORY_BYTES + 1 })
+  t.strictSame(ready(full).slice(0, 2), ['False', 'HistoryTooLarge'])
 })
