@@ -26,6 +26,7 @@ import { collectionScenarios } from '../scenarios/collection.ts'
 import { formation } from '../scenarios/formation.ts'
 import { updates } from '../scenarios/updates.ts'
 import { hibernation } from '../scenarios/hibernation.ts'
+import { windows } from '../scenarios/windows.ts'
 import { hazards } from '../scenarios/hazards.ts'
 import { lostNode } from '../scenarios/lost-node.ts'
 import { migrationScenarios } from '../scenarios/migration.ts'
@@ -108,6 +109,7 @@ if (world !== undefined) {
     ...lostNode,
     ...updates,
     ...hibernation,
+    ...windows,
     ...collectionScenarios,
     ...accessKeyScenarios,
     ...backupScenarios,

@@ -8,6 +8,7 @@ import { pullSecrets } from './pull-secrets.ts'
 import { runScenarios } from './run.ts'
 import { updates } from './updates.ts'
 import { volumeScenarios } from './volumes.ts'
+import { windows } from './windows.ts'
 
 const chosen = new RegExp(process.env['SCENARIOS'] ?? '')
 const world = await startEmbeddedWorld()
@@ -22,5 +23,6 @@ const scenarios = [
   ...clusterFaults,
   ...updates,
   ...volumeScenarios,
+  ...windows,
 ].filter(({ title }) => chosen.test(title))
 await runScenarios(t, world, scenarios, { atOnce: 4 })
