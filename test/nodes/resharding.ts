@@ -135,7 +135,7 @@ async function runRound(plan: Plan): Promise<string[]> {
       const work = { nodes: plan.nodes, lost: [], zones: {}, balance: true, resharding }
       const ended = await jobs.until(work, WORK_MS)
       await strikes.stop()
-      await aimed?.settled()
+      await aimed?.untilReady()
       processes += ended.processes
       lines.push(
         `-> ${shards} shards: ${Math.round((Date.now() - started) / 1000)} s, ${ended.state ?? 'no end'} ${ended.reason} ${ended.message}, ${ended.processes} processes`,

@@ -80,7 +80,7 @@ export class StageStrikes {
   }
 
   /** Resolves once the node that was struck last is ready again. */
-  async settled(): Promise<void> {
+  async untilReady(): Promise<void> {
     await this.#work
     if (this.#next !== undefined) this.#left.push(this.#next)
     this.#next = undefined
