@@ -27,6 +27,8 @@ const PAUSE_MS = 500
 const CALL_MS = 2_000
 /** A shard whose last Active replica restarts is reported as Active; none for so many samples is a finding. */
 const MOST_EMPTY = 3
+/** The engine reads from and writes to both alike; the second is that of a shard that gets points of a removed one. */
+const SERVING = ['Active', 'ReshardingScaleDown']
 /**
  * The engine can block its consensus thread for good when a shard key changes during a transfer that is
  * retried (seen with 1.18.3 on a machine under heavy load). A user restarts the pod; so does this suite.
@@ -103,7 +105,7 @@ export class Watch {
     const defect = found.map(({ peers }) => engineDefect(peers)).find((text) => text !== undefined)
     if (defect !== undefined) this.#break(defect)
     this.#killHung(found, newest.peers.raft_info.commit)
-    const active = await activeReplicas(newest.url)
+    const active = await activeReplicas(newest.url, SERVING)
     const sample = {
       at: Date.now() - this.#started,
       pods: this.#world.ordinals().length,
@@ -189,7 +191,10 @@ function groups(nodes: readonly Peers[]): number {
   return count
 }
 
-export async function activeReplicas(url: string): Promise<Record<string, number>> {
+export async function activeReplicas(
+  url: string,
+  states: readonly string[] = ['Active'],
+): Promise<Record<string, number>> {
   const active: Record<string, number> = {}
   const { collections } = (await ask(url, 'GET', '/collections', undefined, CALL_MS)) as {
     collections: { name: string }[]
@@ -202,7 +207,7 @@ export async function activeReplicas(url: string): Promise<Record<string, number
     ]) {
       // The engine reuses the highest id once its shard is deleted.
       const key = `${name}/${shard}${shard_key === undefined ? '' : ` (${shard_key})`}`
-      active[key] = (active[key] ?? 0) + (state === 'Active' ? 1 : 0)
+      active[key] = (active[key] ?? 0) + (states.includes(state) ? 1 : 0)
     }
   }
   return active
