@@ -35,26 +35,42 @@ const s3Fields = {
     description:
       'Whether the bucket is in the path instead of the host name, as some stores require.',
   }),
-  credentialsSecretRef: Type.Object(
-    {
-      name: ObjectName({ description: 'Name of the Secret, in the namespace of this resource.' }),
-      accessKeyIdKey: SecretKey({
-        default: 'CLOUD_ACCESS_KEY_ID',
-        description: 'Key within the Secret that holds the access key id.',
-      }),
-      secretAccessKeyKey: SecretKey({
-        default: 'CLOUD_SECRET_ACCESS_KEY',
-        description: 'Key within the Secret that holds the secret access key.',
-      }),
-      sessionTokenKey: Type.Optional(
-        SecretKey({
-          description:
-            'Key within the Secret that holds the session token of temporary credentials. Default: AWS_SESSION_TOKEN beside AWS_ACCESS_KEY_ID, CLOUD_SESSION_TOKEN beside CLOUD_ACCESS_KEY_ID, where the Secret has it.',
+  credentialsSecretRef: Type.Optional(
+    Type.Object(
+      {
+        name: ObjectName({ description: 'Name of the Secret, in the namespace of this resource.' }),
+        accessKeyIdKey: SecretKey({
+          default: 'CLOUD_ACCESS_KEY_ID',
+          description: 'Key within the Secret that holds the access key id.',
         }),
-      ),
-    },
-    { description: 'Secret with the credentials of the bucket.' },
+        secretAccessKeyKey: SecretKey({
+          default: 'CLOUD_SECRET_ACCESS_KEY',
+          description: 'Key within the Secret that holds the secret access key.',
+        }),
+        sessionTokenKey: Type.Optional(
+          SecretKey({
+            description:
+              'Key within the Secret that holds the session token of temporary credentials. Default: AWS_SESSION_TOKEN beside AWS_ACCESS_KEY_ID, CLOUD_SESSION_TOKEN beside CLOUD_ACCESS_KEY_ID, where the Secret has it.',
+          }),
+        ),
+      },
+      { description: 'Secret with the credentials of the bucket; excludes serviceAccountName.' },
+    ),
   ),
+  serviceAccountName: Type.Optional(
+    ObjectName({
+      description:
+        'ServiceAccount in the namespace of this resource whose cloud identity (IRSA, EKS Pod Identity) the Job uses instead of a Secret. It needs the annotation vec-operator.dev/data-jobs: allow.',
+    }),
+  ),
+}
+
+/** Access to the bucket is by a Secret or by an identity, never by both. */
+function oneAccess(field: string) {
+  return rule(
+    'has(self.credentialsSecretRef) != has(self.serviceAccountName)',
+    `exactly one of ${field}.credentialsSecretRef and ${field}.serviceAccountName is required`,
+  )
 }
 
 // Stores on a file system treat these as directories and would leave the prefix.
@@ -114,7 +130,7 @@ export const S3Target = Type.Object(
       }),
     ),
   },
-  { description: 'A bucket of an S3-compatible store.' },
+  { description: 'A bucket of an S3-compatible store.', ...oneAccess('spec.storage.s3') },
 )
 export type S3Target = Static<typeof S3Target>
 
@@ -129,13 +145,18 @@ export const S3Source = Type.Object(
       ...withoutDotSegments('spec.source.s3.path'),
     }),
   },
-  { description: 'A bucket of an S3-compatible store.' },
+  { description: 'A bucket of an S3-compatible store.', ...oneAccess('spec.source.s3') },
 )
 export type S3Source = Static<typeof S3Source>
 
 /** Where backups are stored. */
 export const Storage = Type.Object({ s3: S3Target }, { description: 'Where backups are kept.' })
 export type Storage = Static<typeof Storage>
+
+export type CredentialsSecretRef = NonNullable<S3Target['credentialsSecretRef']>
+
+/** How a bucket is accessed: at least one of the two is set. */
+export type BucketAccess = Pick<S3Target, 'credentialsSecretRef' | 'serviceAccountName'>
 
 /** Fallback keys for a bucket's Secret without the keys of the default names. */
 const FALLBACK_KEYS: Record<string, string> = {
@@ -155,7 +176,7 @@ export function defaultSessionTokenKey(accessKeyIdKey: string): string | undefin
 }
 
 /** Every key of a Secret that can contain credentials of a bucket. */
-export function credentialKeys(reference: S3Target['credentialsSecretRef']): string[] {
+export function credentialKeys(reference: CredentialsSecretRef): string[] {
   const { accessKeyIdKey, secretAccessKeyKey, sessionTokenKey } = reference
   const ids = secretKeyAliases(accessKeyIdKey)
   const tokens = sessionTokenKey === undefined ? ids.map(defaultSessionTokenKey) : [sessionTokenKey]

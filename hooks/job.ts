@@ -39,6 +39,8 @@ export interface JobOptions {
   resources: JobResources
   /** Helm release that the Job changes. */
   release?: string
+  /** A user named `serviceAccount` for its cloud identity. */
+  hasIdentity?: boolean
   /** Secrets to mount, by credential name; a missing Secret is an empty folder. */
   credentials: Record<string, string>
   /**
@@ -166,8 +168,14 @@ function isEmpty(map: object | undefined): boolean {
   return map === undefined || Object.keys(map).length === 0
 }
 
+/** Credentials that the chart gives to all Jobs: the SDK would prefer them to the identity. */
+const CREDENTIAL_VARIABLES = new Set([
+  ...['AWS_ACCESS_KEY_ID', 'AWS_SECRET_ACCESS_KEY', 'AWS_SESSION_TOKEN'],
+  ...['AWS_PROFILE', 'AWS_CONFIG_FILE', 'AWS_SHARED_CREDENTIALS_FILE'],
+])
+
 function environment(
-  { plan, largeField }: JobOptions,
+  { plan, largeField, hasIdentity = false }: JobOptions,
   { logLevel, logFormat, clusterDomain }: Settings,
   { env: extra = [] }: JobPod,
 ) {
@@ -187,12 +195,16 @@ function environment(
     { name: 'MALLOC_ARENA_MAX', value: '2' },
     { name: 'LOG_LEVEL', value: logLevel },
     { name: 'LOG_FORMAT', value: logFormat },
+    // Without an identity, the SDK would use the role of the node.
+    ...(hasIdentity ? [{ name: 'AWS_EC2_METADATA_DISABLED', value: 'true' }] : []),
     { name: 'HELM_CACHE_HOME', value: '/tmp/helm/cache' },
     { name: 'HELM_CONFIG_HOME', value: '/tmp/helm/config' },
     { name: 'HELM_DATA_HOME', value: '/tmp/helm/data' },
   ]
   const ownNames = new Set(own.map(({ name }) => name))
-  return [...extra.filter(({ name }) => !ownNames.has(name)), ...own]
+  const isReplaced = (name: string) =>
+    ownNames.has(name) || (hasIdentity && CREDENTIAL_VARIABLES.has(name))
+  return [...extra.filter(({ name }) => !isReplaced(name)), ...own]
 }
 
 /**

@@ -1,5 +1,5 @@
 /**
- * RBAC of a Job: its own ServiceAccount, a Role to read and patch the one resource that it reports
+ * RBAC of a Job: its own ServiceAccount (or the one that a user named for its cloud identity), a Role to read and patch the one resource that it reports
  * on, and for helm and for the work on shards a RoleBinding to a ClusterRole of the chart. A Job must not start before it has
  * permission to report.
  */
@@ -38,14 +38,19 @@ export interface RbacOptions {
   helm: boolean
   /** Also permits what the removal of a node needs, in this namespace; with an account of its own. */
   shards?: boolean
+  /**
+   * Name of an existing ServiceAccount that the Job runs under. The Role is bound to it as long as the
+   * Job needs it, and no account is created.
+   */
+  account?: string | undefined
 }
 
-export type JobRbac = [account: Child, ...Child[]]
+export type JobRbac = [Child, ...Child[]]
 
-/** The four (or three) objects, in order of creation. */
+/** The objects, in order of creation; first the ServiceAccount, unless one is given. */
 export function jobRbac(
   parent: Parent,
-  { kind, plural, helm, shards = false }: RbacOptions,
+  { kind, plural, helm, shards = false, account }: RbacOptions,
 ): JobRbac {
   const rules = [
     {
@@ -57,10 +62,12 @@ export function jobRbac(
   ]
   // The rules are part of the name: RBAC objects are never updated in place; a new release creates
   // new ones.
-  const name = rbacName(parent, kind, JSON.stringify({ rules, helm, ...(shards && { shards }) }))
+  const identity = { helm, ...(shards && { shards }), ...(account !== undefined && { account }) }
+  const name = rbacName(parent, kind, JSON.stringify({ rules, ...identity }))
   const labels = { [LABELS.managedBy]: MANAGED_BY, [LABELS.component]: 'job' }
-  const metadata = { name, namespace: parent.metadata.namespace, labels }
-  const subjects = [{ kind: 'ServiceAccount', name, namespace: parent.metadata.namespace }]
+  const { namespace } = parent.metadata
+  const metadata = { name, namespace, labels }
+  const subjects = [{ kind: 'ServiceAccount', name: account ?? name, namespace }]
   const roleBinding = (bindingName: string, roleKind: string, roleName: string): Child => ({
     apiVersion: 'rbac.authorization.k8s.io/v1',
     kind: 'RoleBinding',
@@ -68,12 +75,17 @@ export function jobRbac(
     roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: roleKind, name: roleName },
     subjects,
   })
-  return [
-    { apiVersion: 'v1', kind: 'ServiceAccount', metadata, automountServiceAccountToken: false },
-    { apiVersion: 'rbac.authorization.k8s.io/v1', kind: 'Role', metadata, rules },
+  const role = { apiVersion: 'rbac.authorization.k8s.io/v1', kind: 'Role', metadata, rules }
+  const bindings = [
     roleBinding(name, 'Role', name),
     ...(helm ? [roleBinding(`${name}${HELM_SUFFIX}`, 'ClusterRole', HELM_CLUSTER_ROLE)] : []),
     ...(shards ? [roleBinding(`${name}${SHARDS_SUFFIX}`, 'ClusterRole', SHARDS_CLUSTER_ROLE)] : []),
+  ]
+  if (account !== undefined) return [role, ...bindings]
+  return [
+    { apiVersion: 'v1', kind: 'ServiceAccount', metadata, automountServiceAccountToken: false },
+    role,
+    ...bindings,
   ]
 }
 

@@ -16,12 +16,14 @@ import {
   decodePlan,
   EXIT,
   JOB_ENV,
+  PurgePlan,
   UninstallPlan,
   UpgradePlan,
 } from '../crds/contract/job.ts'
 import { MigrationPlan } from '../crds/contract/migration-job.ts'
 import { RestorePlan } from '../crds/contract/restore-job.ts'
 import { ShardsPlan } from '../crds/contract/shards-job.ts'
+import type { BucketAccess } from '../crds/storage.ts'
 import { Engine } from './clients/engine/client.ts'
 import { KeyRotation, mountedEngineCredentials } from './clients/engine/credentials.ts'
 import {
@@ -31,6 +33,7 @@ import {
   urlTransport,
 } from './clients/engine/transport.ts'
 import { Helm } from './clients/helm.ts'
+import type { CredentialsReader } from './clients/s3/credentials.ts'
 import { inClusterAccess, Kubernetes } from './clients/kubernetes/client.ts'
 import { systemClock, type Clock } from './clock.ts'
 import type { Dependencies, RunResult } from './dependencies.ts'
@@ -78,6 +81,11 @@ const COMMANDS: Record<string, Command> = {
     async () => (await import('./cluster/shards/run.ts')).manageShards,
   ),
   'backup run': command('run', BackupPlan, async () => (await import('./backup/run.ts')).run),
+  'backup purge': command(
+    'purge',
+    PurgePlan,
+    async () => (await import('./backup/purge.ts')).purgeBackup,
+  ),
   'restore run': command('run', RestorePlan, async () => (await import('./restore/run.ts')).run),
   'migration run': command(
     'run',
@@ -214,11 +222,10 @@ function createDependencies(
     ...engineFactories(kubernetes, { env, log, time, signal }),
     openBucket: async (bucketTarget, onWaiting) => {
       // Only commands that use a bucket load the SDK: it costs 0.2 s and 30 MB of memory.
-      const [{ Bucket }, { mountedBucketCredentials }] = await Promise.all([
+      const [{ Bucket }, credentials] = await Promise.all([
         import('./clients/s3/bucket.ts'),
-        import('./clients/s3/credentials.ts'),
+        jobCredentials(bucketTarget, target.namespace, environment),
       ])
-      const credentials = mountedBucketCredentials(bucketTarget.credentialsSecretRef, env)
       const rotation = { rotationMs: ROTATION_MS, onWaiting }
       return new Bucket({
         ...{ target: bucketTarget, credentials, time, log, memoryBytes, ...rotation },
@@ -233,6 +240,22 @@ function createDependencies(
     jobUid,
     signal,
   }
+}
+
+/** The credentials in the mounted Secret, or those of the identity of the pod's ServiceAccount. */
+async function jobCredentials(
+  target: BucketAccess & { region: string },
+  namespace: string,
+  { env, log, time }: Pick<Environment, 'env' | 'log' | 'time'>,
+): Promise<CredentialsReader> {
+  const { credentialsSecretRef, serviceAccountName = '' } = target
+  if (credentialsSecretRef !== undefined) {
+    const { mountedBucketCredentials } = await import('./clients/s3/credentials.ts')
+    return mountedBucketCredentials(credentialsSecretRef, env)
+  }
+  const { identityCredentials } = await import('./clients/s3/identity.ts')
+  const account = `${namespace}/${serviceAccountName}`
+  return identityCredentials({ account, region: target.region, env, log, time })
 }
 
 /** Host names of pods resolve only inside the Kubernetes cluster; VEC_ENGINE_ROUTE=proxy uses the proxy of the API server instead. */

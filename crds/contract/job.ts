@@ -125,6 +125,10 @@ export const BackupPlan = Type.Object({
 })
 export type BackupPlan = Static<typeof BackupPlan>
 
+/** Plan of `backup purge`: deletes the objects of a VecBackup that is being deleted. */
+export const PurgePlan = Type.Object({ ...planFields, storage: S3Target })
+export type PurgePlan = Static<typeof PurgePlan>
+
 /** One collection of a backup, as reported in the annotation. */
 export const BackedUpCollection = Type.Object({
   name: Type.String(),

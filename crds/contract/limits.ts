@@ -102,6 +102,8 @@ export const LARGE_HISTORY_BYTES = 4 * 1024 * 1024
 export const MAX_HISTORY_BYTES = 8 * 1024 * 1024
 /** How long a purge retries in a terminating namespace. */
 export const PURGE_TIMEOUT_SECONDS = 600
+/** Pause after a failed purge Job. */
+export const PURGE_JOB_RETRY_SECONDS = 300
 
 /** Maximum size of a plan, which an environment variable contains, in bytes of base64. */
 export const MAX_PLAN_BYTES = 96 * 1024

@@ -42,6 +42,8 @@ export const ANNOTATIONS = {
   pruned: `${API_GROUP}/pruned`,
   /** Comma-separated namespaces, `*` for all: access to a VecCluster or a VecBackup (hooks/cross-namespace.ts). */
   allowedNamespaces: `${API_GROUP}/allowed-namespaces`,
+  /** `allow` on a ServiceAccount: backups and restores of its namespace may run Jobs under it. */
+  dataJobs: `${API_GROUP}/data-jobs`,
   /** On a Lease: the queue of waiting resources (hooks/lease-queue.ts). */
   waiters: `${API_GROUP}/waiters`,
   /** On a Lease that a VecCluster holds: the number of its helm run. */

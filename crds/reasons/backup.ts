@@ -79,6 +79,7 @@ export const BACKUP_REASONS: readonly Reason[] = [
     messages: [
       'waiting for <kind> <namespace>/<name>',
       'waiting for VecRestore <namespace>/<name>, which recorded in the bucket that it reads s3://<bucket>/<folder>; the record expires at <time> unless the restore renews it',
+      'waiting for VecRestore <namespace>/<name>, which recorded in the bucket that it reads the backup; the record expires at <time> unless the restore renews it',
     ],
     cause: 'A restore in this or another Kubernetes cluster is reading these objects.',
     fix: 'Wait until the restore has finished, or delete it. The record of a restore that was killed expires after 30 minutes.',
@@ -99,6 +100,11 @@ export const BACKUP_REASONS: readonly Reason[] = [
     messages: [
       'deleting the objects in s3://<bucket>/<folder>',
       'deleting the objects in s3://<bucket>/<folder>; <n> objects remain',
+      'creating Role and RoleBinding of the purge Job',
+      'Job <name> is deleting the objects in s3://<bucket>/<folder>',
+      'Job <name> is deleting the objects in s3://<bucket>/<folder>; <n> objects remain',
+      'Job <name> has not reported for 600 s; recreating it',
+      'Job <name> has not reported for more than 10 minutes: check its pods and their nodes',
     ],
     cause: 'The backup is being deleted, and its objects with it.',
     fix: NOTHING_TO_DO,
@@ -119,6 +125,7 @@ export const BACKUP_REASONS: readonly Reason[] = [
     event: 'Warning',
     messages: [
       's3://<bucket>/<folder>: <error> (set the annotation vec-operator.dev/retain-objects: "true" to retain the objects)',
+      's3://<bucket>/<folder>: Job <name> ended without a report: check the logs and Events of its pods (set the annotation vec-operator.dev/retain-objects: "true" to retain the objects)',
     ],
     cause:
       'The store rejects the deletion or does not answer. An internal error is a defect of the operator; its log has the stack.',
@@ -138,9 +145,10 @@ export const BACKUP_REASONS: readonly Reason[] = [
     event: 'Warning',
     messages: [
       'namespace <namespace> is being deleted and spec.deletionPolicy is not Delete; the objects in s3://<bucket>/<folder> are retained',
+      'namespace <namespace> is being deleted, so that no Job of ServiceAccount <name> can be created; the objects in s3://<bucket>/<folder> were not deleted',
     ],
     cause:
-      'The namespace was deleted. Its deletion deletes objects only if spec.deletionPolicy is explicitly set to Delete.',
+      'The namespace was deleted. Its deletion deletes objects only if spec.deletionPolicy is explicitly set to Delete, and the bucket is accessed with a Secret: no Job can be created any more.',
     fix: 'Nothing, or delete the objects with a tool of the store.',
   },
   {
@@ -156,11 +164,12 @@ export const BACKUP_REASONS: readonly Reason[] = [
     reason: 'CredentialsMissing',
     event: 'Warning',
     messages: [
+      'ServiceAccount <namespace>/<name> not found; the objects in s3://<bucket>/<folder> were not deleted',
       'Secret <namespace>/<name> not found; the objects in s3://<bucket>/<folder> were not deleted',
       'namespace <namespace> is being deleted and its Secret <name> was deleted first; the remaining objects in s3://<bucket>/<folder> were not deleted',
     ],
     cause:
-      'The Secret was deleted before the backup. In a namespace that is being deleted, Kubernetes deletes Secrets and VecBackups in any order.',
+      'The Secret or the ServiceAccount was deleted before the backup. In a namespace that is being deleted, Kubernetes deletes Secrets and VecBackups in any order.',
     fix: 'Delete the objects with a tool of the store.',
   },
 ]
@@ -171,6 +180,11 @@ export const BACKUP_FAILURES: readonly KnownFailure[] = [
     patterns: ['403 ...', 'check the credentials, the bucket policy, ...'],
     cause: 'the store does not know the key, or denies access',
     fix: 'correct the keys in the Secret; allow list, read, write and delete below the prefix',
+  },
+  {
+    patterns: ['gives its pods no cloud identity', 'no credentials for ServiceAccount ...'],
+    cause: 'the ServiceAccount has no identity, or the cloud does not accept it',
+    fix: 'check its annotation or Pod Identity association, and the trust policy of the role ([object stores](../object-stores.md#identities-of-serviceaccounts))',
   },
   {
     patterns: ['NoSuchBucket'],

@@ -162,6 +162,7 @@ export function dataJobReasons({ kind, noun, clusterField }: DataJobTerms): Reas
         'A key of the Secret is missing or empty, or the Secret has a type that Kubernetes or Helm use for other purposes.',
       fix: `Add the key, or name another Secret in a new ${kind}.`,
     },
+    ...(kind === 'VecMigration' ? [] : accountReasons(noun)),
     {
       reason: 'JobSilent',
       condition: NOT_COMPLETE,
@@ -187,6 +188,37 @@ export function dataJobReasons({ kind, noun, clusterField }: DataJobTerms): Reas
       cause:
         'The Job has no running pod (wrong image, quota, not enough capacity), or its plan, its image or its Lease is out of date.',
       fix: 'Check the pods and Events of the Job. Once the cause is fixed, the next Job starts automatically.',
+    },
+  ]
+}
+
+/** Reasons about the ServiceAccount that a bucket is accessed with. */
+function accountReasons(noun: string): Reason[] {
+  return [
+    {
+      reason: 'InvalidAccess',
+      messages: [
+        'exactly one of <field>.credentialsSecretRef and <field>.serviceAccountName is required',
+      ],
+      cause: 'The API server has a CRD of another release, which does not check this.',
+      fix: 'Create another resource with one of the two fields, and update the CRDs.',
+    },
+    {
+      reason: 'ServiceAccountNotFound',
+      condition: NOT_COMPLETE,
+      messages: ['ServiceAccount <namespace>/<name> not found'],
+      cause: 'The ServiceAccount in serviceAccountName of the bucket does not exist.',
+      fix: 'Create the ServiceAccount.',
+    },
+    {
+      reason: 'ServiceAccountNotAllowed',
+      condition: NOT_COMPLETE,
+      messages: [
+        'ServiceAccount <namespace>/<name> does not allow data Jobs: set its annotation vec-operator.dev/data-jobs to allow',
+      ],
+      cause:
+        'Jobs run under a ServiceAccount only if it has the annotation: a user who may create backups may not be allowed to use its identity.',
+      fix: `Run \`kubectl annotate serviceaccount <name> vec-operator.dev/data-jobs=allow\`; the ${noun} then starts automatically. A Job that was running is stopped, and another one continues.`,
     },
   ]
 }

@@ -36,6 +36,14 @@ export const RESTORE_REASONS: readonly Reason[] = [
     fix: 'Fix the cause in status.error and create another VecRestore. This one is not retried.',
   },
   {
+    reason: 'ServiceAccountOfOtherNamespace',
+    messages: [
+      'backup <namespace>/<name> uses the ServiceAccount <name> of its namespace, which a Job in namespace <namespace> cannot use: name the bucket in spec.source.s3 of a new VecRestore, with a ServiceAccount or a Secret of namespace <namespace>',
+    ],
+    cause: 'A pod runs only under a ServiceAccount of its own namespace.',
+    fix: 'Create a VecRestore with spec.source.s3 in this namespace, or one with backupRef in the namespace of the backup and targetClusterRef.namespace.',
+  },
+  {
     reason: 'RestoreStarted',
     event: 'Normal',
     messages: ['restoring from <backup>'],

@@ -6,6 +6,9 @@
  * read them. A restore in a namespace that the VecBackup does not allow can name
  * the backup, or its location in a bucket, without reading anything there: it must not keep the
  * objects forever.
+ *
+ * A bucket that is accessed with the identity of a ServiceAccount is purged by a Job (purge-job.ts),
+ * because the service cannot take that identity.
  */
 import type { VecBackup } from '../../crds/backup.ts'
 import {
@@ -15,22 +18,25 @@ import {
   FOREIGN_READER_TIMEOUT_SECONDS,
 } from '../../crds/contract/limits.ts'
 import { ANNOTATIONS } from '../../crds/contract/names.ts'
-import type { Job, KubernetesEvent, Secret } from '../../crds/kubernetes.ts'
+import type { AnyObject, Job, KubernetesEvent, Secret } from '../../crds/kubernetes.ts'
 import type { ConditionReason } from '../../crds/schema.ts'
 import { type BackgroundTasks, errorMessage, isExpected } from '../background-task.ts'
 import { getCondition, secondsSince, setConditions } from '../conditions.ts'
 import { namespaceWarning, warningEvent } from '../events.ts'
-import { isUnfinished, jobsToDelete, unchanged } from '../job.ts'
+import { readAccount } from '../data-job/observe.ts'
+import { childrenAfter, isUnfinished, jobsToDelete, unchanged } from '../job.ts'
 import type { Context, HookRequest } from '../protocol.ts'
 import { refreshProgress } from '../request.ts'
 import { deletionActionFor, scheduleOf, type DeletionAction } from './deletion-policy.ts'
 import {
+  accountOf,
   fromRequest,
   type BackupPorts,
   type Observed,
   type BackupReader,
   type PurgeResult,
 } from './observe.ts'
+import { isPurgedByJob, isPurgeJob, purgeByJob, type PurgeStep } from './purge-job.ts'
 import { s3PathOf } from './status.ts'
 import type { Decision } from './sync.ts'
 import { isBlockingJob, isNamespaceAllowed } from '../cross-namespace.ts'
@@ -43,6 +49,8 @@ export interface Deletion extends Pick<Observed, 'backup' | 'children' | 'jobs' 
   isNamespaceTerminating: boolean
   /** What happens to the objects; absent while the Job stops. */
   deletionAction?: DeletionAction
+  /** The ServiceAccount that the bucket is accessed with; absent if there is none. */
+  account?: AnyObject
   /** Bucket credentials; absent if there are none, or nothing is to be deleted yet. */
   credentials?: Secret
   /** A restore that is reading these objects. */
@@ -85,8 +93,11 @@ export async function observeDeletion(
 
   const reader = await activeReader(backup, ports, context)
   if (reader !== undefined) return { ...deletion, reader }
-  const { name } = backup.spec.storage.s3.credentialsSecretRef
-  const credentials = await ports.secret(namespace, name)
+  if (isPurgedByJob(backup)) {
+    const report = await readPurgeReport(deletion, ports)
+    return { ...deletion, ...report, ...(await readAccount(accountOf(backup), ports)) }
+  }
+  const credentials = await ports.secret(namespace, bucketSecretName(backup))
   if (credentials === undefined) return deletion
 
   const previous = purges.latest(uid)
@@ -103,10 +114,21 @@ export async function observeDeletion(
   }
 }
 
-export function finalize(deletion: Deletion, { now }: Context): Decision {
+/** A finished purge Job reports before it ends: the cache may not have its report yet. */
+async function readPurgeReport(deletion: Deletion, ports: BackupPorts) {
+  const refreshed = { ...deletion }
+  await refreshProgress(refreshed, deletion.backup, (...args) => ports.backup(...args))
+  return refreshed.progress === undefined ? {} : { progress: refreshed.progress }
+}
+
+export function finalize(deletion: Deletion, context: Context): Decision {
+  const { now } = context
   const { backup, credentials, reader, purge, requeueAfterSeconds } = deletion
   const { namespace } = backup.metadata
-  const unfinishedJobs = deletion.liveJobs.filter(isUnfinished)
+  // A purge Job is stopped only if the objects are to be retained by now.
+  const unfinishedJobs = deletion.liveJobs.filter(
+    (job) => isUnfinished(job) && (deletion.deletionAction === 'retain' || !isPurgeJob(job)),
+  )
   if (unfinishedJobs.length > 0) {
     const decision = notPurged(
       deletion,
@@ -131,8 +153,9 @@ export function finalize(deletion: Deletion, { now }: Context): Decision {
   if (reader !== undefined) {
     return notPurged(deletion, 'WaitingForRestore', `waiting for ${reader}`, RETRY_SECONDS, now)
   }
+  if (isPurgedByJob(backup)) return afterPurgeJob(deletion, purgeByJob(deletion, context), now)
   if (credentials === undefined) {
-    const { name } = backup.spec.storage.s3.credentialsSecretRef
+    const name = bucketSecretName(backup)
     // Kubernetes deletes the Secret of a terminating namespace in any order, also during the purge.
     const message = deletion.isNamespaceTerminating
       ? `namespace ${namespace} is being deleted and its Secret ${name} was deleted first; the remaining objects in ${s3PathOf(backup)} were not deleted`
@@ -162,7 +185,31 @@ export function finalize(deletion: Deletion, { now }: Context): Decision {
 }
 
 function isStopping({ liveJobs }: Pick<Deletion, 'liveJobs'>): boolean {
-  return liveJobs.some(isUnfinished)
+  return liveJobs.some((job) => isUnfinished(job) && !isPurgeJob(job))
+}
+
+function bucketSecretName({ spec }: VecBackup): string {
+  return spec.storage.s3.credentialsSecretRef?.name ?? ''
+}
+
+/** The decision of the next step of a purge Job. */
+function afterPurgeJob(deletion: Deletion, step: PurgeStep, now: Date): Decision {
+  switch (step.is) {
+    case 'purged':
+      return finalizedDecision(deletion)
+    case 'remaining':
+      return finalizedWithWarning(deletion, step.cause, now)
+    case 'waiting': {
+      const { reason, message, resyncAfterSeconds, created = [], pruned = [] } = step
+      return {
+        ...notPurged(deletion, reason, message, resyncAfterSeconds, now),
+        children: childrenAfter(deletion.children, { created, pruned }),
+        ...(pruned.length > 0 && { pruned }),
+        ...(created.some(({ kind }) => kind === 'Job') && { startsPurge: true as const }),
+        ...(step.stopped !== undefined && { deleteJobs: jobsToDelete(step.stopped) }),
+      }
+    }
+  }
 }
 
 /**

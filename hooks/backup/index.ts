@@ -34,8 +34,8 @@ export function backupHooks(ports: BackupPorts): KindHooks {
     async finalize(request, context) {
       const deletion = await observeDeletion(request, { ports, purges }, context)
       const decision = finalize(deletion, context)
-      if (decision.finalized === true) {
-        await purges.abort(request.parent.metadata.uid)
+      if (decision.finalized === true) await purges.abort(request.parent.metadata.uid)
+      if (decision.finalized === true || decision.startsPurge === true) {
         await release(clusterRefOf(request.parent), ['backup'], leaseHolder(request.parent), ports)
       }
       return apply(decision, request.parent)

@@ -2,7 +2,7 @@
 import type { VecBackup } from '../../crds/backup.ts'
 import type { VecCluster } from '../../crds/cluster.ts'
 import { clusterConnection } from '../../crds/contract/connection.ts'
-import type { BackupPlan } from '../../crds/contract/job.ts'
+import type { BackupPlan, PurgePlan } from '../../crds/contract/job.ts'
 import { uploadJobBytes } from '../../crds/contract/limits.ts'
 import { shortHash } from '../../crds/contract/names.ts'
 import type { StatefulSet } from '../../crds/kubernetes.ts'
@@ -14,7 +14,8 @@ import { jobRbac, type JobRbac } from '../rbac.ts'
 import { copiedCredentials, type Observed } from './observe.ts'
 
 export function backupRbac(backup: VecBackup): JobRbac {
-  return jobRbac(backup, { kind: 'backup', plural: 'vecbackups', helm: false })
+  const account = backup.spec.storage.s3.serviceAccountName
+  return jobRbac(backup, { kind: 'backup', plural: 'vecbackups', helm: false, account })
 }
 
 /** The current plan; its run number is set when a Job is created from it. */
@@ -46,6 +47,7 @@ export function backupJob(
   settings: Settings,
 ): Child {
   const [account] = backupRbac(backup)
+  const { serviceAccountName, credentialsSecretRef } = backup.spec.storage.s3
   const available = availableCredentials(cluster, secrets)
   const secretNames = { engine: plan.cluster.key?.secret ?? '', tls: plan.cluster.caSecret ?? '' }
   const localSecrets = Object.fromEntries(
@@ -58,13 +60,35 @@ export function backupJob(
       verb: 'run',
       plan,
       largeField: 'spec.storage',
-      serviceAccount: account.metadata.name,
+      serviceAccount: serviceAccountName ?? account.metadata.name,
+      hasIdentity: serviceAccountName !== undefined,
       resources: resourcesForVolume(settings.jobResources.data, cluster.spec.persistence.size),
       credentials: {
-        bucket: backup.spec.storage.s3.credentialsSecretRef.name,
+        ...(credentialsSecretRef !== undefined && { bucket: credentialsSecretRef.name }),
         ...(!isOtherNamespace && localSecrets),
       },
       ...(isOtherNamespace && { secretCopies: available }),
+    },
+    settings,
+  )
+}
+
+/** The plan of the Job that deletes the objects; its run number is set when a Job is created from it. */
+export function purgePlan({ metadata, spec }: VecBackup): Omit<PurgePlan, 'run'> {
+  const { namespace, name, uid } = metadata
+  const storage = spec.storage.s3
+  const hash = shortHash('purge', JSON.stringify(storage))
+  return { resource: 'vecbackups', namespace, name, uid, hash, storage }
+}
+
+export function purgeJob(account: string, plan: PurgePlan, settings: Settings): Child {
+  return newJob(
+    {
+      ...{ kind: 'backup', verb: 'purge', plan, largeField: 'spec.storage' },
+      serviceAccount: account,
+      hasIdentity: true,
+      resources: settings.jobResources.data,
+      credentials: {},
     },
     settings,
   )

@@ -13,9 +13,11 @@ import type { NamespacedName } from '../../crds/schema.ts'
 import { secondsSince } from '../conditions.ts'
 import { blockingRules, type CrossNamespace } from '../cross-namespace.ts'
 import {
+  readAccount,
   readCopySources,
   readJobState,
   readSecrets,
+  type AccountPorts,
   type DataJobPorts,
   type DataJobSecrets,
   type ObservedDataJob,
@@ -47,7 +49,11 @@ export async function observe(
     case 'finished':
       return { ...requested, backup: state.resource, secrets: {} }
     case 'working':
-      return { ...requested, ...(await copySourcesFor(requested, state.job, ports)) }
+      return {
+        ...requested,
+        ...(await copySourcesFor(requested, state.job, ports)),
+        ...(await readAccount(accountOf(backup), ports)),
+      }
     case 'starting':
       return readLive(requested, { running: state.job, context }, ports)
   }
@@ -97,6 +103,7 @@ async function readLive(
     ...(statefulSet !== undefined && { statefulSet }),
     secrets: {},
   }
+  Object.assign(observed, await readAccount(accountOf(observed.backup), ports))
   if (cluster === undefined) delete observed.cluster
   else observed.cluster = cluster
   if (running !== undefined) Object.assign(observed, await copySourcesFor(observed, running, ports))
@@ -125,8 +132,13 @@ async function readBackupSecrets(
   { backup, cluster }: RequestedState,
   ports: BackupPorts,
 ): Promise<DataJobSecrets> {
-  const { name } = backup.spec.storage.s3.credentialsSecretRef
+  const name = backup.spec.storage.s3.credentialsSecretRef?.name
   return readSecrets({ namespace: backup.metadata.namespace, name }, cluster, ports)
+}
+
+/** The ServiceAccount that its bucket is accessed with. */
+export function accountOf({ metadata, spec }: VecBackup) {
+  return { namespace: metadata.namespace, name: spec.storage.s3.serviceAccountName }
 }
 
 export interface ObjectIdentity extends NamespacedName {
@@ -172,7 +184,7 @@ export interface PurgeSurvey {
   inner: string[]
 }
 
-export interface BackupPorts extends DataJobPorts {
+export interface BackupPorts extends DataJobPorts, AccountPorts {
   statefulSet(namespace: string, name: string): Promise<StatefulSet | undefined>
   /** The resource itself, read live. */
   backup(namespace: string, name: string): Promise<VecBackup | undefined>

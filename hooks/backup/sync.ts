@@ -21,10 +21,10 @@ import {
   starting,
   type JobFacts,
 } from '../data-job/next-step.ts'
+import { bucketBlocker } from '../data-job/bucket-access.ts'
 import { isFinished, type Outcome } from '../data-job/status.ts'
 import {
   apiKeyBlocker,
-  bucketBlocker,
   clusterBlocker,
   endpointBlocker,
   selectBlocker,
@@ -91,15 +91,16 @@ function jobFacts(observed: Observed, { settings }: Context): JobFacts {
 
 /** The first blocker; undefined if the Job may be created. */
 export function firstBlocker(
-  { backup, cluster, secrets }: Observed,
+  { backup, cluster, secrets, account }: Observed,
   settings: CrossNamespace,
 ): Blocker | undefined {
   const { namespace: from } = backup.metadata
   const { name, namespace = from } = backup.spec.clusterRef
+  const access = { secret: secrets.bucket, account }
   return selectBlocker([
     clusterBlocker({ namespace, name }, cluster, { from, settings }),
     endpointBlocker('spec.storage.s3.endpoint', backup.spec.storage.s3.endpoint),
-    bucketBlocker(backup.spec.storage.s3, from, secrets.bucket),
+    bucketBlocker('spec.storage.s3', backup.spec.storage.s3, from, access),
     cluster && apiKeyBlocker(cluster, secrets.engine),
   ])
 }
@@ -199,6 +200,8 @@ function retained(observed: Observed, context: Context): Decision {
 
 /** A decision: the answer and its side effects. */
 export interface Decision extends Desired<BackupStatus>, SideEffects {
+  /** A purge Job starts, which needs no Lease: it must not block other work on the cluster. */
+  startsPurge?: true
   /** The resource has expired and is to be deleted. */
   expire?: ObjectIdentity
   /** Replaces the report on the resource. */

@@ -22,7 +22,7 @@ import type { Child, Context } from '../protocol.ts'
 import type { Unfinished } from './decision.ts'
 import type { ObservedDataJob } from './observe.ts'
 import { outcomeOf, type Outcome } from './status.ts'
-import type { Blocker } from './preconditions.ts'
+import { isMissingPermission, type Blocker } from './preconditions.ts'
 import { secretCopiesToWrite, secretCopyRefs, type CopySource } from './secret-copies.ts'
 
 export type Step = Finished | Running | Blocked | Ready
@@ -81,7 +81,7 @@ export function nextStep(observed: ObservedDataJob, facts: JobFacts, context: Co
   if (job !== undefined) {
     // A running Job is not affected by what changed after it started, except by its permission.
     return running(
-      blocker?.reason === 'RefNotPermitted'
+      blocker !== undefined && isMissingPermission(blocker)
         ? accessRevoked(job, blocker, facts)
         : watchJob(job, observed, facts, context),
     )

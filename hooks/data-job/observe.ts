@@ -2,7 +2,7 @@
 import type { VecCluster } from '../../crds/cluster.ts'
 import { clusterConnection } from '../../crds/contract/connection.ts'
 import { apiKeySecretName } from '../../crds/contract/names.ts'
-import type { Job, KubernetesEvent, Secret } from '../../crds/kubernetes.ts'
+import type { AnyObject, Job, KubernetesEvent, Secret } from '../../crds/kubernetes.ts'
 import { activeJob, hasReported } from '../job-watch.ts'
 import type { Context } from '../protocol.ts'
 import {
@@ -20,6 +20,8 @@ export interface ObservedDataJob extends ObservedJobs {
   secretCopies?: SecretCopies
   /** Read live, and only if a Job may be due. */
   liveJobs?: Job[]
+  /** The ServiceAccount that the bucket is accessed with, read live while a Job is due or runs. */
+  account?: AnyObject
 }
 
 /** Bucket credentials, the engine's API key and its CA certificate, if they exist. */
@@ -97,6 +99,20 @@ export async function readSecrets(
     ...(engine !== undefined && { engine }),
     ...(tls !== undefined && { tls }),
   }
+}
+
+/** The ServiceAccount that a bucket is accessed with; nothing without one. */
+export async function readAccount(
+  { namespace, name }: { namespace: string; name: string | undefined },
+  ports: AccountPorts,
+): Promise<{ account?: AnyObject }> {
+  const account = name === undefined ? undefined : await ports.serviceAccount(namespace, name)
+  return account === undefined ? {} : { account }
+}
+
+export interface AccountPorts {
+  /** A ServiceAccount, read live; undefined if it does not exist. */
+  serviceAccount(namespace: string, name: string): Promise<AnyObject | undefined>
 }
 
 export interface DataJobPorts extends SideEffectPorts {

@@ -1,6 +1,6 @@
 /**
  * Preconditions of a data Job: what blocks it for now, and what blocks it for good. They cover the
- * cluster, the Secrets, the bucket, addresses (the schema admits some that no client can call, such
+ * cluster, the Secrets, addresses (the schema admits some that no client can call, such
  * as one with a space that is not ASCII), and a resource created again from the manifest of a
  * finished one.
  */
@@ -8,7 +8,7 @@ import type { VecCluster } from '../../crds/cluster.ts'
 import { requiresApiKey } from '../../crds/contract/connection.ts'
 import { ANNOTATIONS, API_KEY_SECRET_KEY, apiKeySecretName } from '../../crds/contract/names.ts'
 import type { Secret } from '../../crds/kubernetes.ts'
-import { isCredentialType, secretKeyAliases, type S3Target } from '../../crds/storage.ts'
+import { isCredentialType } from '../../crds/storage.ts'
 import type { ConditionReason, NamespacedName } from '../../crds/schema.ts'
 import { clusterAccessBlocker, type CrossNamespace } from '../cross-namespace.ts'
 import { hibernationBlocker } from '../hibernation-blocker.ts'
@@ -21,6 +21,13 @@ export interface Blocker extends ConditionReason {
   showMessage?: true
 }
 
+/** Missing permissions: only these also stop a Job that runs. */
+const PERMISSION_REASONS = ['RefNotPermitted', 'ServiceAccountNotAllowed']
+
+export function isMissingPermission({ reason }: Blocker): boolean {
+  return PERMISSION_REASONS.includes(reason)
+}
+
 /**
  * Selects the missing permission, else the first terminal blocker, else the first blocker. Without
  * permission nothing else is reported about the resources of another namespace, and a terminal
@@ -29,7 +36,7 @@ export interface Blocker extends ConditionReason {
 export function selectBlocker(blockers: readonly (Blocker | undefined)[]): Blocker | undefined {
   const present = blockers.filter((blocker) => blocker !== undefined)
   return (
-    present.find(({ reason }) => reason === 'RefNotPermitted') ??
+    present.find(isMissingPermission) ??
     present.find(({ terminal }) => terminal === true) ??
     present[0]
   )
@@ -71,26 +78,6 @@ export function apiKeyBlocker(
 ): Blocker | undefined {
   if (!requiresApiKey(spec)) return undefined
   return secretBlocker({ namespace, name: apiKeySecretName(name) }, [API_KEY_SECRET_KEY], secret)
-}
-
-/**
- * Why a bucket cannot be accessed: its credentials, in the namespace of the resource that names
- * them.
- */
-export function bucketBlocker(
-  { credentialsSecretRef }: Pick<S3Target, 'credentialsSecretRef'>,
-  namespace: string,
-  secret: Secret | undefined,
-): Blocker | undefined {
-  const { name, accessKeyIdKey, secretAccessKeyKey, sessionTokenKey } = credentialsSecretRef
-  const typeBlocker = secretTypeBlocker({ namespace, name }, [accessKeyIdKey], secret)
-  if (typeBlocker !== undefined) return typeBlocker
-  const data = secret?.data ?? {}
-  const sessionTokenKeys = sessionTokenKey === undefined ? [] : [sessionTokenKey]
-  const missing = [accessKeyIdKey, secretAccessKeyKey, ...sessionTokenKeys].filter(
-    (key) => !secretKeyAliases(key).some((alias) => hasValue(data[alias])),
-  )
-  return secretBlocker({ namespace, name }, missing, secret)
 }
 
 /** Why a Secret must not be used as credentials, whatever its keys are. */

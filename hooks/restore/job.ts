@@ -12,8 +12,9 @@ import type { Child, Settings } from '../protocol.ts'
 import { jobRbac, type JobRbac } from '../rbac.ts'
 import { copiedCredentials, type Observed } from './observe.ts'
 
-export function restoreRbac(restore: VecRestore): JobRbac {
-  return jobRbac(restore, { kind: 'restore', plural: 'vecrestores', helm: false })
+/** `account` is the ServiceAccount that the source names for its cloud identity. */
+export function restoreRbac(restore: VecRestore, account?: string): JobRbac {
+  return jobRbac(restore, { kind: 'restore', plural: 'vecrestores', helm: false, account })
 }
 
 /** The current plan; its run number is set when a Job is created from it. */
@@ -45,13 +46,17 @@ export function restoreJob(
   plan: RestorePlan,
   settings: Settings,
 ): Child {
-  const [account] = restoreRbac(observed.restore)
+  const { serviceAccountName, credentialsSecretRef } = plan.source
+  const [account] = restoreRbac(observed.restore, serviceAccountName)
   const secretNames = {
-    bucket: plan.source.credentialsSecretRef.name,
+    bucket: credentialsSecretRef?.name ?? '',
     engine: plan.cluster.key?.secret ?? '',
     tls: plan.cluster.caSecret ?? '',
   }
-  const available = ['bucket' as const, ...availableCredentials(cluster, observed.secrets)]
+  const available = [
+    ...(credentialsSecretRef === undefined ? [] : (['bucket'] as const)),
+    ...availableCredentials(cluster, observed.secrets),
+  ]
   const copyNames = copiedCredentials(observed)
   const localCredentials = available.filter((credential) => !copyNames.includes(credential))
   return newJob(
@@ -60,7 +65,8 @@ export function restoreJob(
       verb: 'run',
       plan,
       largeField: 'spec.source',
-      serviceAccount: account.metadata.name,
+      serviceAccount: serviceAccountName ?? account.metadata.name,
+      hasIdentity: serviceAccountName !== undefined,
       resources: settings.jobResources.data,
       credentials: Object.fromEntries(
         localCredentials.map((credential) => [credential, secretNames[credential]]),

@@ -24,9 +24,11 @@ import {
   type CrossNamespace,
 } from '../cross-namespace.ts'
 import {
+  readAccount,
   readCopySources,
   readJobState,
   readSecrets,
+  type AccountPorts,
   type DataJobPorts,
   type DataJobSecrets,
   type ObservedDataJob,
@@ -59,7 +61,11 @@ export async function observe(
     case 'finished':
       return { ...requested, restore: state.resource, secrets: {} }
     case 'working':
-      return { ...requested, ...(await copySourcesFor(requested, state.job, ports)) }
+      return {
+        ...requested,
+        ...(await copySourcesFor(requested, state.job, ports)),
+        ...(await readAccount(accountOf(requested), ports)),
+      }
     case 'starting':
       return readLive(requested, { running: state.job, context }, ports)
   }
@@ -102,6 +108,7 @@ async function readLive(
     ...(statefulSet !== undefined && { statefulSet }),
     ...(backup !== undefined && { backup }),
   }
+  Object.assign(live, await readAccount(accountOf(live), ports))
   const secretFields =
     running === undefined
       ? { secrets: await readRestoreSecrets(live, ports) }
@@ -138,11 +145,17 @@ async function readRestoreSecrets(
   { restore, cluster, backup }: RequestedState,
   ports: RestorePorts,
 ): Promise<DataJobSecrets> {
-  const name = restoreSource(restore, backup)?.credentialsSecretRef.name
+  const name = restoreSource(restore, backup)?.credentialsSecretRef?.name
   return readSecrets({ namespace: bucketNamespace(restore), name }, cluster, ports)
 }
 
-export interface RestorePorts extends DataJobPorts {
+/** The ServiceAccount that the bucket is accessed with: that of the backup, or the one in the spec. */
+function accountOf({ restore, backup }: RequestedState) {
+  const name = restoreSource(restore, backup)?.serviceAccountName
+  return { namespace: restore.metadata.namespace, name }
+}
+
+export interface RestorePorts extends DataJobPorts, AccountPorts {
   statefulSet(namespace: string, name: string): Promise<StatefulSet | undefined>
   /** The VecBackup, read live. */
   backup(namespace: string, name: string): Promise<VecBackup | undefined>
@@ -201,5 +214,6 @@ function isAllowed({ restore, backup }: Observed): boolean {
 }
 
 function bucketKeys({ credentialsSecretRef }: S3Source): string[] {
+  if (credentialsSecretRef === undefined) return []
   return [...credentialKeys(credentialsSecretRef), 'ca.crt']
 }

@@ -25,10 +25,10 @@ import {
   starting,
   type JobFacts,
 } from '../data-job/next-step.ts'
+import { bucketBlocker } from '../data-job/bucket-access.ts'
 import { isFinished, type Outcome } from '../data-job/status.ts'
 import {
   apiKeyBlocker,
-  bucketBlocker,
   clusterBlocker,
   copyBlocker,
   endpointBlocker,
@@ -94,17 +94,33 @@ function jobFacts(observed: Observed, { settings }: Context): JobFacts {
 
 /** The first blocker; undefined if the Job may be created. */
 export function firstBlocker(observed: Observed, settings: CrossNamespace): Blocker | undefined {
-  const { restore, backup, cluster, secrets } = observed
+  const { restore, backup, cluster, secrets, account } = observed
   const source = restoreSource(restore, backup)
   const from = restore.metadata.namespace
+  const access = { secret: secrets.bucket, account }
   return selectBlocker([
     copyBlocker(restore),
     backupBlocker(observed),
     clusterBlocker(restoreTarget(restore), cluster, { from, settings }),
     endpointBlocker('spec.source.s3.endpoint', restore.spec.source?.s3.endpoint),
-    source && bucketBlocker(source, bucketNamespace(restore), secrets.bucket),
+    foreignAccountBlocker(observed),
+    source && bucketBlocker('spec.source.s3', source, bucketNamespace(restore), access),
     cluster && apiKeyBlocker(cluster, secrets.engine),
   ])
+}
+
+/** A pod cannot run under the ServiceAccount of another namespace. */
+function foreignAccountBlocker({ restore, backup }: Observed): Blocker | undefined {
+  const ref = restoreBackupRef(restore)
+  const name = backup?.spec.storage.s3.serviceAccountName
+  const { namespace } = restore.metadata
+  if (ref === undefined || name === undefined || ref.namespace === namespace) return undefined
+  return {
+    reason: 'ServiceAccountOfOtherNamespace',
+    message: `backup ${ref.namespace}/${ref.name} uses the ServiceAccount ${name} of its namespace, which a Job in namespace ${namespace} cannot use: name the bucket in spec.source.s3 of a new VecRestore, with a ServiceAccount or a Secret of namespace ${namespace}`,
+    terminal: true,
+    showMessage: true,
+  }
 }
 
 /** A failed backup never becomes complete; an unfinished one may. */
@@ -131,8 +147,8 @@ function backupBlocker({ restore, backup }: Observed): Blocker | undefined {
 /** RBAC first, then the Leases, then the Job. Each step is observed before the next. */
 function start(observed: Observed, facts: JobFacts, { now, settings }: Context): Unfinished {
   const { restore, cluster, leases, conflictingWork = [], progress } = observed
-  const rbac = restoreRbac(restore)
   const desired = cluster && desiredPlan(restore, cluster, observed)
+  const rbac = restoreRbac(restore, desired?.source.serviceAccountName)
   const isRead = cluster !== undefined && leases !== undefined && desired !== undefined
   // A Job must not start before it has permission to report.
   if (!isRead || !allObserved(rbac, observed.children)) {

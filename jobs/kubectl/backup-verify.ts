@@ -23,8 +23,10 @@ import type { Bucket } from '../clients/s3/bucket.ts'
 import { collectionFromSnapshots } from '../restore/snapshot-metadata.ts'
 import {
   CliError,
+  ENVIRONMENT_CREDENTIALS,
   EXIT_CODES,
   booleanFlag,
+  requireCredentials,
   stringFlag,
   type Invocation,
   type CliCommand,
@@ -342,11 +344,6 @@ async function openBucket(target: string, call: Invocation) {
     import('../clients/s3/bucket.ts'),
     import('../clients/s3/credentials.ts'),
   ])
-  const reference = {
-    name: 'in the environment',
-    accessKeyIdKey: 'CLOUD_ACCESS_KEY_ID',
-    secretAccessKeyKey: 'CLOUD_SECRET_ACCESS_KEY',
-  }
   const bucket = new BucketClient({
     target: {
       bucket: name,
@@ -354,18 +351,10 @@ async function openBucket(target: string, call: Invocation) {
       forcePathStyle: booleanFlag(call, 'path-style'),
       ...(endpoint !== undefined && { endpoint }),
     },
-    credentials: () => credentialsFrom(reference, (key) => (key === 'ca.crt' ? ca : env[key])),
+    credentials: () =>
+      credentialsFrom(ENVIRONMENT_CREDENTIALS, (key) => (key === 'ca.crt' ? ca : env[key])),
     time,
     log,
   })
   return { bucket, folder: `${parts.join('/')}/` }
-}
-
-/** Checked before the first request: the store would not name the missing variable. */
-function requireCredentials(env: NodeJS.ProcessEnv): void {
-  for (const name of ['ACCESS_KEY_ID', 'SECRET_ACCESS_KEY']) {
-    if ([`CLOUD_${name}`, `AWS_${name}`].every((variable) => (env[variable] ?? '') === '')) {
-      throw new CliError(`neither CLOUD_${name} nor AWS_${name} is in the environment`)
-    }
-  }
 }

@@ -125,22 +125,42 @@ export function readSecret(
   return kubernetes.get(secrets(namespace), name, Secret)
 }
 
+/** Without a Secret, the credentials come from the environment. */
 export async function openBucketClient(
-  secret: Secret,
+  secret: Secret | undefined,
   target: Omit<S3Target, 'prefix'>,
-  { log, time }: Pick<Invocation, 'log' | 'time'>,
+  { env, log, time }: Pick<Invocation, 'env' | 'log' | 'time'>,
 ): Promise<Bucket> {
+  if (secret === undefined) requireCredentials(env)
   // Only commands that use a bucket load the SDK.
   const [{ Bucket }, { parseCredentials: credentialsFrom }] = await Promise.all([
     import('../clients/s3/bucket.ts'),
     import('../clients/s3/credentials.ts'),
   ])
   const value = (key: string) => {
+    if (secret === undefined) return env[key]
     const encoded = secret.data?.[key]
     return encoded === undefined ? undefined : Buffer.from(encoded, 'base64').toString()
   }
-  const credentials = () => credentialsFrom(target.credentialsSecretRef, value)
+  const reference = target.credentialsSecretRef ?? ENVIRONMENT_CREDENTIALS
+  const credentials = () => credentialsFrom(reference, value)
   return new Bucket({ target, credentials, time, log })
+}
+
+/** Variables of the environment, named as keys of a Secret. */
+export const ENVIRONMENT_CREDENTIALS = {
+  name: 'in the environment',
+  accessKeyIdKey: 'CLOUD_ACCESS_KEY_ID',
+  secretAccessKeyKey: 'CLOUD_SECRET_ACCESS_KEY',
+}
+
+/** Checked before the first request: the store would not name the missing variable. */
+export function requireCredentials(env: NodeJS.ProcessEnv): void {
+  for (const name of ['ACCESS_KEY_ID', 'SECRET_ACCESS_KEY']) {
+    if ([`CLOUD_${name}`, `AWS_${name}`].every((variable) => (env[variable] ?? '') === '')) {
+      throw new CliError(`neither CLOUD_${name} nor AWS_${name} is in the environment`)
+    }
+  }
 }
 
 /** Release of this program: the CRDs and the hook service are compared with it. */

@@ -166,12 +166,15 @@ async function openBucket(
   call: Invocation,
   kubernetes: Kubernetes,
 ) {
-  const { name } = source.credentialsSecretRef
+  const { credentialsSecretRef } = source
   const namespace = bucketNamespace(restore)
-  const secret = requireFound(
-    await readSecret(kubernetes, namespace, name),
-    `Secret ${namespace}/${name}`,
-  )
+  // The identity of a ServiceAccount is only for its pods: the caller has credentials of their own.
+  const secret =
+    credentialsSecretRef &&
+    requireFound(
+      await readSecret(kubernetes, namespace, credentialsSecretRef.name),
+      `Secret ${namespace}/${credentialsSecretRef.name}`,
+    )
   const endpoint = stringFlag(call, 'endpoint') ?? source.endpoint
   const target = { ...source, ...(endpoint !== undefined && { endpoint }) }
   return openBucketClient(secret, target, call)

@@ -34,7 +34,7 @@ export const restorePlan: CliCommand = {
   operandCount: { min: 0, max: 1 },
   summary: 'check whether a VecRestore would succeed, without changing anything',
   details: [
-    'Checks an existing VecRestore, or one in a file that is not applied yet: reads the manifest, queries every node of the target, and compares each collection with the existing one. For a backup with method Shard it also shows the placement of each shard and the disk capacity of each node. Needs permission to read the Secrets of the bucket and of the cluster. Use --endpoint if the store has a different address outside the cluster.',
+    'Checks an existing VecRestore, or one in a file that is not applied yet: reads the manifest, queries every node of the target, and compares each collection with the existing one. For a backup with method Shard it also shows the placement of each shard and the disk capacity of each node. Needs permission to read the Secrets of the bucket and of the cluster; for a bucket with serviceAccountName, credentials come from the environment, as for backup verify. Use --endpoint if the store has a different address outside the cluster.',
   ],
   flags: {
     ...CLUSTER_FLAGS,

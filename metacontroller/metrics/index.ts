@@ -35,7 +35,7 @@ const CLIENT_CALL_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5
 /** Verbs of the Jobs of each kind; any other value in a label or report is counted as `other`. */
 const JOB_VERBS: Record<string, readonly string[]> = {
   VecCluster: ['upgrade', 'uninstall', 'shards'],
-  VecBackup: ['run'],
+  VecBackup: ['run', 'purge'],
   VecRestore: ['run'],
   VecMigration: ['run'],
 }

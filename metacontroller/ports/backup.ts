@@ -5,7 +5,7 @@
 import { Type, type Static } from '@sinclair/typebox'
 import type { Logger } from 'pino'
 import { backupFolder } from '../../crds/contract/backup-keys.ts'
-import { KubernetesError } from '../../crds/contract/errors.ts'
+import { KubernetesError, StorageError } from '../../crds/contract/errors.ts'
 import type { Progress } from '../../crds/contract/job.ts'
 import { ANNOTATIONS, trimTrailing, LABELS } from '../../crds/contract/names.ts'
 import { AnyObject, type Secret } from '../../crds/kubernetes.ts'
@@ -26,7 +26,7 @@ import {
   backupSchedules,
   restores,
 } from '../../jobs/clients/kubernetes/api-resources.ts'
-import { purge } from './backup-purge.ts'
+import { purge } from '../../jobs/backup/purge-folder.ts'
 import {
   dataJobPorts,
   hasStatus,
@@ -140,6 +140,12 @@ export async function openBucket(
   // The SDK takes 0.2 s and 30 MB to load, so load it only when a bucket is used.
   const { Bucket: S3Bucket } = await import('../../jobs/clients/s3/bucket.ts')
   const reference = target.credentialsSecretRef
+  // A bucket that is accessed with an identity is purged by a Job (hooks/backup/purge-job.ts).
+  if (reference === undefined) {
+    throw new StorageError('the service has no credentials of the bucket', {
+      reason: 'MissingCredentials',
+    })
+  }
   const credentials = async () => {
     const { data = {} } = (await secret(namespace, reference.name)) ?? {}
     return parseCredentials(reference, (key) => decodeBase64(data[key]))

@@ -36,6 +36,7 @@ import {
   leases,
   namespaces,
   secrets,
+  serviceAccounts,
   statefulSets,
   type ApiResourceFn,
   backups,
@@ -163,6 +164,8 @@ export function dataJobPorts({ secret, ...dependencies }: DataJobDependencies) {
   const { kubernetes } = dependencies
   return {
     ...commonPorts(dependencies),
+    serviceAccount: (namespace: string, name: string) =>
+      kubernetes.get(serviceAccounts(namespace), name, AnyObject),
     ...leasePorts(kubernetes),
     ...secretCopyPorts(kubernetes),
     secret,

@@ -164,6 +164,7 @@ function check(t: Test, command: string[]): void {
 
 /** Other programs, whose arguments are not checked. */
 const OTHERS = new Set([
+  'aws',
   'kind',
   'docker',
   'curl',
@@ -209,7 +210,7 @@ function cliCommand(t: Test, args: string[], said: string): void {
 
 const BUILT_IN = new Set([
   ...['pvc', 'pods', 'secret', 'service', 'deployment', 'statefulset', 'job', 'events', 'crd'],
-  ...['namespace', 'compositecontrollers', 'configmap', 'leases', 'generic'],
+  ...['namespace', 'compositecontrollers', 'configmap', 'leases', 'generic', 'serviceaccount'],
 ])
 
 /** Applied files exist; kinds are those of Kubernetes or of this operator. */

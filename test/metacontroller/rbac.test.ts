@@ -162,6 +162,7 @@ const STORAGE = {
 
 const ofBackup: Uses<BackupPorts> = {
   ...ofTransfer,
+  serviceAccount: (ports) => ports.serviceAccount('ns', 'a'),
   statefulSet: (ports) => ports.statefulSet('ns', 'a'),
   backup: (ports) => ports.backup('ns', 'a'),
   deleteBackup: (ports) => ports.deleteBackup(IDENTITY),
@@ -182,6 +183,7 @@ const REPORT: Progress = {
 
 const ofRestore: Uses<RestorePorts> = {
   ...ofTransfer,
+  serviceAccount: (ports) => ports.serviceAccount('ns', 'a'),
   statefulSet: (ports) => ports.statefulSet('ns', 'a'),
   backup: (ports) => ports.backup('ns', 'a'),
   restore: (ports) => ports.restore('ns', 'a'),

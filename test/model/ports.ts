@@ -74,6 +74,7 @@ export function portsOver(world: SmallWorld): AllPorts {
     writeConfigMap: async (configMap) => create(world, configMap),
     cluster: get('VecCluster'),
     statefulSet: get('StatefulSet'),
+    serviceAccount: get('ServiceAccount'),
     backup: get('VecBackup'),
     restore: get('VecRestore'),
     migration: get('VecMigration'),

@@ -148,10 +148,10 @@ export const DEFECTS: readonly Defect[] = [
   },
   {
     title: 'a purge deletes folders inside its own that have another owner',
-    file: 'metacontroller/ports/backup-purge.ts',
+    file: 'jobs/backup/purge-folder.ts',
     original: 'return inner.size === 0 || !enclosingFolders',
     replacement: 'return inner.size >= 0 || !enclosingFolders',
-    test: 'test/metacontroller/ports/backup-purge.test.ts',
+    test: 'test/jobs/backup/purge-folder.test.ts',
   },
   {
     title: 'after a lost answer a restore does not wait until the node is idle',

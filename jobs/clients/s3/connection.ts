@@ -14,7 +14,7 @@ import { poll, retry } from '../../retry.ts'
 import type { AddressGuard } from '../http/address-guard.ts'
 import { limitBytes } from '../http/body.ts'
 import { deadline } from '../http/request.ts'
-import type { BucketCredentials } from './credentials.ts'
+import type { BucketCredentials, CredentialsReader } from './credentials.ts'
 import { isForbidden, isTransient, toStorageError } from './errors.ts'
 import { getSignedUrl } from '@aws-sdk/s3-request-presigner'
 import { PRESIGNED_URL_SECONDS } from '../../../crds/contract/limits.ts'
@@ -28,7 +28,7 @@ export type BucketTarget = Pick<
 export interface S3ConnectionOptions {
   target: BucketTarget
   /** Read before each call: a rotated key is used at once. */
-  credentials: () => Promise<BucketCredentials>
+  credentials: CredentialsReader
   time: Clock
   log: Logger
   /** Default: 8. The service uses fewer, because it has less time. */
@@ -120,7 +120,15 @@ export class S3Connection {
       }
     }
     const budget = { remainingMs: this.#options.rotationMs ?? 0 }
-    const isRotated = async () => (await this.#refresh()).fingerprint !== used
+    // Renewed credentials always differ. If those were rejected as well, it is not their age.
+    let firstUsed: string | undefined
+    const isRotated = async () => {
+      firstUsed ??= used
+      // Another call may have renewed them already.
+      if ((await this.#refresh()).fingerprint !== used) return true
+      const current = await this.#refresh({ renew: used === firstUsed })
+      return current.fingerprint !== used
+    }
     const pauseMs = async (error: unknown, { retries }: { retries: number }) => {
       if (!(error instanceof StorageError)) return undefined
       // With renewed credentials, the next attempt may succeed.
@@ -163,8 +171,8 @@ export class S3Connection {
     this.#current = undefined
   }
 
-  async #refresh(): Promise<CurrentClients> {
-    const credentials = await this.#options.credentials()
+  async #refresh(options?: { renew: boolean }): Promise<CurrentClients> {
+    const credentials = await this.#options.credentials(options)
     const fingerprint = JSON.stringify(credentials)
     if (this.#current?.fingerprint === fingerprint) return this.#current
     // Calls in progress finish on the old clients, whose idle connections close by themselves.

@@ -3,7 +3,11 @@
  */
 import { join } from 'node:path'
 import { StorageError } from '../../../crds/contract/errors.ts'
-import { secretKeyAliases, defaultSessionTokenKey, type S3Target } from '../../../crds/storage.ts'
+import {
+  secretKeyAliases,
+  defaultSessionTokenKey,
+  type CredentialsSecretRef,
+} from '../../../crds/storage.ts'
 import { readSecretFile } from '../kubernetes/access.ts'
 
 export interface BucketCredentials {
@@ -15,14 +19,18 @@ export interface BucketCredentials {
   ca?: string | undefined
 }
 
-type SecretReference = S3Target['credentialsSecretRef']
+/**
+ * Reads the current credentials. `renew` asks for others than those returned before, which the store
+ * has rejected; a reader that cannot renew ignores it.
+ */
+export type CredentialsReader = (options?: { renew: boolean }) => Promise<BucketCredentials>
 
 /** Name of the folder in which a Job finds the Secret. */
 export const BUCKET_CREDENTIAL = 'bucket'
 
 /** Extracts the credentials from a Secret. The error names the missing key, never a value. */
 export async function parseCredentials(
-  { name, accessKeyIdKey, secretAccessKeyKey, sessionTokenKey }: SecretReference,
+  { name, accessKeyIdKey, secretAccessKeyKey, sessionTokenKey }: CredentialsSecretRef,
   read: (key: string) => Promise<string | undefined> | string | undefined,
 ): Promise<BucketCredentials> {
   const optional = async (key: string) => (await read(key))?.trim() || undefined
@@ -50,9 +58,9 @@ export async function parseCredentials(
 
 /** Reads the currently mounted files. */
 export function mountedBucketCredentials(
-  reference: SecretReference,
+  reference: CredentialsSecretRef,
   env: NodeJS.ProcessEnv = process.env,
-): () => Promise<BucketCredentials> {
+): CredentialsReader {
   const folder = join(env['VEC_CREDENTIALS'] ?? '/var/run/vec', BUCKET_CREDENTIAL)
   return () => parseCredentials(reference, (key) => readSecretFile(join(folder, key)))
 }

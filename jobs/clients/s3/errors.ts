@@ -43,7 +43,12 @@ const MAX_MESSAGE = 512
 const RESPONSE_TOO_LARGE = 'ResponseTooLarge'
 /** The address must not be called from here. */
 const ADDRESS_REFUSED = 'AddressRefused'
-const PERMANENT = new Set(['MissingCredentials', RESPONSE_TOO_LARGE, ADDRESS_REFUSED])
+/** The cloud gives the ServiceAccount of the Job no credentials. */
+export const IDENTITY_REFUSED = 'IdentityRefused'
+const PERMANENT = new Set([
+  ...['MissingCredentials', IDENTITY_REFUSED],
+  ...[RESPONSE_TOO_LARGE, ADDRESS_REFUSED],
+])
 
 /** Converts an error to a StorageError with bucket, key and cause, and without secrets. */
 export function toStorageError(error: unknown, call: S3Call): StorageError {

@@ -8,6 +8,7 @@ import { VecBackup } from '../../../crds/backup.ts'
 import { VecCluster } from '../../../crds/cluster.ts'
 import { KubernetesError, StorageError } from '../../../crds/contract/errors.ts'
 import {
+  ANNOTATIONS,
   API_VERSION,
   HTTP_PORT,
   LABELS,
@@ -24,7 +25,12 @@ import {
 } from '../../../crds/kubernetes.ts'
 import { isCredentialType, Storage, type S3Target } from '../../../crds/storage.ts'
 import { openBucketClient, readSecret } from '../command.ts'
-import { apiResource, clusters, leases } from '../../clients/kubernetes/api-resources.ts'
+import {
+  apiResource,
+  clusters,
+  leases,
+  serviceAccounts,
+} from '../../clients/kubernetes/api-resources.ts'
 import { oneLine } from '../output.ts'
 import { unreadable, type CheckContext, type CheckResult } from './check.ts'
 import { watchedNamespaces } from './installation.ts'
@@ -176,8 +182,9 @@ async function listBuckets(context: CheckContext): Promise<BucketTarget[]> {
   for (const { metadata, spec } of (await Promise.all(lists)).flat()) {
     const { namespace = '' } = metadata
     const target = spec.storage.s3
-    const { bucket, endpoint, credentialsSecretRef } = target
-    const key = JSON.stringify([namespace, bucket, endpoint, credentialsSecretRef.name])
+    const { bucket, endpoint, credentialsSecretRef, serviceAccountName } = target
+    const access = [credentialsSecretRef?.name, serviceAccountName]
+    const key = JSON.stringify([namespace, bucket, endpoint, ...access])
     if (!targets.has(key)) targets.set(key, { namespace, target })
   }
   return [...targets.values()]
@@ -188,13 +195,15 @@ async function checkBucket(
   context: CheckContext,
 ): Promise<CheckResult> {
   const about = `bucket ${target.bucket}`
-  const { name } = target.credentialsSecretRef
+  const reference = target.credentialsSecretRef
+  if (reference === undefined) return checkAccount({ namespace, target }, context)
+  const { name } = reference
   const secret = await readSecret(context.kubernetes, namespace, name)
   if (secret === undefined) {
     return { about, level: 'wrong', says: `Secret ${namespace}/${name} not found` }
   }
   const { type = 'Opaque' } = secret
-  if (!isCredentialType(type, [target.credentialsSecretRef.accessKeyIdKey])) {
+  if (!isCredentialType(type, [reference.accessKeyIdKey])) {
     const says = `Secret ${namespace}/${name} is of type ${type}, which cannot hold credentials`
     return { about, level: 'wrong', says }
   }
@@ -203,7 +212,7 @@ async function checkBucket(
     const says = `not checked: --buckets reads it at ${address} with Secret ${namespace}/${name}`
     return { about, level: 'fine', says }
   }
-  const bucket = await openBucketClient(secret, target, context)
+  const bucket = await openBucketClient(secret, target, { ...context, env: {} })
   try {
     const deadline = AbortSignal.any([context.signal, AbortSignal.timeout(BUCKET_TIMEOUT_MS)])
     await bucket.list(target.prefix, { max: 1, signal: deadline })
@@ -221,6 +230,23 @@ async function checkBucket(
   } finally {
     bucket.close()
   }
+}
+
+/** Only a pod of the ServiceAccount can read such a bucket. */
+async function checkAccount(
+  { namespace, target }: BucketTarget,
+  { kubernetes }: CheckContext,
+): Promise<CheckResult> {
+  const about = `bucket ${target.bucket}`
+  const name = target.serviceAccountName ?? ''
+  const label = `ServiceAccount ${namespace}/${name}`
+  const account = await kubernetes.get(serviceAccounts(namespace), name, AnyObject)
+  if (account === undefined) return { about, level: 'wrong', says: `${label} not found` }
+  if (account.metadata.annotations?.[ANNOTATIONS.dataJobs] !== 'allow') {
+    const says = `${label} does not allow data Jobs: set its annotation ${ANNOTATIONS.dataJobs} to allow`
+    return { about, level: 'wrong', says }
+  }
+  return { about, level: 'fine', says: `not checked: only Jobs of ${label} can read it` }
 }
 
 const ABOUT = 'conditions'

@@ -25,7 +25,24 @@ function immutableCase(title: string, refused: Fields, from: Fields = {}) {
   }
 }
 
+const ONE_ACCESS =
+  'exactly one of spec.storage.s3.credentialsSecretRef and spec.storage.s3.serviceAccountName is required'
+
 const STORAGE_CASES = [
+  {
+    title: 'a ServiceAccount replaces the Secret of a bucket',
+    accepted: inBucket({ credentialsSecretRef: undefined, serviceAccountName: 'backup' }),
+    refused: inBucket({ serviceAccountName: 'backup' }),
+    field: 'spec.storage.s3',
+    because: ONE_ACCESS,
+  },
+  {
+    title: 'a bucket needs a Secret or a ServiceAccount',
+    accepted: {},
+    refused: inBucket({ credentialsSecretRef: undefined }),
+    field: 'spec.storage.s3',
+    because: ONE_ACCESS,
+  },
   {
     title: 'a KMS key needs an encryption by KMS',
     accepted: inBucket({ encryption: { type: 'aws:kms', kmsKeyId: 'key' } }),

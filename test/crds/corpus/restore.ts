@@ -10,6 +10,9 @@ export const SMALLEST_RESTORE: Fields = {
 const bucket = {
   s3: { bucket: 'backups', path: 'a/nightly', credentialsSecretRef: { name: 'bucket-keys' } },
 }
+function inBucket(fields: Fields): Fields {
+  return { backupRef: undefined, source: { s3: { ...bucket.s3, ...fields } } }
+}
 const fromBucket = { backupRef: undefined, source: bucket }
 
 const shards = [{ collection: 'docs', ids: [2, 5] }]
@@ -61,6 +64,14 @@ const RESTORE_CASES = pairCases('VecRestore', SMALLEST_RESTORE, [
     refused: { backupRef: undefined, source: { s3: { ...bucket.s3, path: undefined } } },
     field: 'spec.source.s3.path',
     because: 'Required value',
+  },
+  {
+    title: 'a ServiceAccount replaces the Secret of a bucket',
+    accepted: inBucket({ credentialsSecretRef: undefined, serviceAccountName: 'backup' }),
+    refused: inBucket({ serviceAccountName: 'backup' }),
+    field: 'spec.source.s3',
+    because:
+      'exactly one of spec.source.s3.credentialsSecretRef and spec.source.s3.serviceAccountName is required',
   },
   {
     title: 'a path stays inside the bucket',

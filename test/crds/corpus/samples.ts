@@ -158,6 +158,12 @@ const storageWithoutKey = {
   s3: { ...backup.storage.s3, encryption: { type: 'aws:kms:dsse' } },
 }
 
+/** A ServiceAccount excludes a Secret. */
+function withAccount<Bucket extends { credentialsSecretRef: unknown }>(bucket: Bucket) {
+  const { credentialsSecretRef: _, ...rest } = bucket
+  return { s3: { ...rest, serviceAccountName: 'backup' } }
+}
+
 export const SAMPLES: AnyObject[] = [
   object('VecCluster', cluster),
   object('VecCollection', collection),
@@ -166,7 +172,9 @@ export const SAMPLES: AnyObject[] = [
   object('VecBackup', { ...backup, retentionDays: 30 }),
   object('VecBackup', { ...backup, storage: storageWithoutKey }),
   object('VecBackupSchedule', schedule),
+  object('VecBackup', { ...backup, storage: withAccount(storageWithoutKey.s3) }),
   object('VecBackupSchedule', { ...schedule, storage: storageWithoutKey }),
+  object('VecBackupSchedule', { ...schedule, storage: withAccount(storageWithoutKey.s3) }),
   object('VecRestore', { ...restore, backupRef: { name: 'nightly', namespace: 'other' } }),
   object('VecRestore', {
     backupRef: { name: 'nightly' },
@@ -174,6 +182,7 @@ export const SAMPLES: AnyObject[] = [
     shards: [{ collection: 'docs', ids: [0, 5] }],
   }),
   object('VecRestore', { ...restore, source: { s3: { ...s3, path: 'a/b/nightly' } } }),
+  object('VecRestore', { ...restore, source: withAccount({ ...s3, path: 'a/b/nightly' }) }),
   object('VecMigration', { ...migration, source: { clusterRef } }),
   object('VecMigration', { ...migration, source: { endpoint } }),
 ]

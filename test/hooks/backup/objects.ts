@@ -1,7 +1,8 @@
 /** Observations of a backup; a test states only what it is about. */
 import type { VecBackup } from '../../../crds/backup.ts'
 import type { BackupResult, Progress } from '../../../crds/contract/job.ts'
-import type { Job, Secret } from '../../../crds/kubernetes.ts'
+import { ANNOTATIONS } from '../../../crds/contract/names.ts'
+import type { AnyObject, Job, Secret } from '../../../crds/kubernetes.ts'
 import { backupRbac, desiredPlan } from '../../../hooks/backup/job.ts'
 import type { Observed } from '../../../hooks/backup/observe.ts'
 import {
@@ -17,6 +18,12 @@ import { leaseOf, progressReport, dataJobOf } from '../data-job/fixtures.ts'
 
 export type BackupOverrides = ResourceOverrides<VecBackup['spec'], NonNullable<VecBackup['status']>>
 
+export const BUCKET_SECRET = {
+  name: 's3',
+  accessKeyIdKey: 'CLOUD_ACCESS_KEY_ID',
+  secretAccessKeyKey: 'CLOUD_SECRET_ACCESS_KEY',
+}
+
 export function backup({ spec, ...overrides }: BackupOverrides = {}): VecBackup {
   return resource(
     'VecBackup',
@@ -29,17 +36,27 @@ export function backup({ spec, ...overrides }: BackupOverrides = {}): VecBackup 
           prefix: 'daily',
           region: 'us-east-1',
           forcePathStyle: false,
-          credentialsSecretRef: {
-            name: 's3',
-            accessKeyIdKey: 'CLOUD_ACCESS_KEY_ID',
-            secretAccessKeyKey: 'CLOUD_SECRET_ACCESS_KEY',
-          },
+          credentialsSecretRef: BUCKET_SECRET,
         },
       },
       ...spec,
     },
     { name: 'b', ...overrides },
   )
+}
+
+/** The same with a bucket that is accessed with the identity of a ServiceAccount. */
+export function identityBackup({ spec, ...overrides }: BackupOverrides = {}): VecBackup {
+  const { credentialsSecretRef: _, ...s3 } = backup().spec.storage.s3
+  const storage = { s3: { ...s3, serviceAccountName: 'backup' } }
+  return backup({ ...overrides, spec: { storage, ...spec } })
+}
+
+export function serviceAccount(
+  annotations: Record<string, string> = { [ANNOTATIONS.dataJobs]: 'allow' },
+): AnyObject {
+  const metadata = { name: 'backup', namespace: 'ns', annotations }
+  return { apiVersion: 'v1', kind: 'ServiceAccount', metadata }
 }
 
 /** Hash of the desired plan for `ready()`. */

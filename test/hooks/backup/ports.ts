@@ -11,6 +11,7 @@ export function fakePorts(overrides: Partial<BackupPorts> = {}): {
   const ports: BackupPorts = {
     ...fakeDataJobPorts(writes),
     statefulSet: async () => undefined,
+    serviceAccount: async () => undefined,
     backup: async () => undefined,
     deleteBackup: async ({ name, uid }) => void writes.push(`expire ${name} ${uid}`),
     replaceReport: async ({ name }, { backup }) =>

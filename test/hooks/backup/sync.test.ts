@@ -6,6 +6,7 @@ import type { Observed } from '../../../hooks/backup/observe.ts'
 import { sync } from '../../../hooks/backup/sync.ts'
 import { ago, cluster, context, secret, settings, statefulSet } from '../../builders.ts'
 import {
+  BUCKET_SECRET,
   OWN_HOLDER,
   backup,
   bucketKeys,
@@ -106,7 +107,7 @@ t.test(
     const bucket = secret({ AWS_ACCESS_KEY_ID: 'id', AWS_SECRET_ACCESS_KEY: 'key' })
     t.ok(createdJob(sync(ready({ secrets: { bucket } }), context)))
     const s3 = backup().spec.storage.s3
-    const credentialsSecretRef = { ...s3.credentialsSecretRef, accessKeyIdKey: 'own' }
+    const credentialsSecretRef = { ...BUCKET_SECRET, accessKeyIdKey: 'own' }
     const own = backup({ spec: { storage: { s3: { ...s3, credentialsSecretRef } } } })
     t.strictSame(statusSummary(sync(ready({ backup: own, secrets: { bucket } }), context)), [
       'Pending',

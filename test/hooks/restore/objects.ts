@@ -31,8 +31,8 @@ export function restore({ spec, ...overrides }: RestoreOverrides = {}): VecResto
 
 /** A restore that names its bucket itself. */
 export function directRestore(): VecRestore {
-  const { bucket, region, forcePathStyle, credentialsSecretRef } = backup().spec.storage.s3
-  const s3 = { bucket, region, forcePathStyle, credentialsSecretRef, path: '/daily/b/' }
+  const { prefix: _, ...store } = backup().spec.storage.s3
+  const s3 = { ...store, path: '/daily/b/' }
   const object = restore({ spec: { source: { s3 } } })
   delete object.spec.backupRef
   return object

@@ -11,6 +11,7 @@ export function fakePorts(overrides: Partial<RestorePorts> = {}): {
   const ports: RestorePorts = {
     ...fakeDataJobPorts(writes),
     statefulSet: async () => undefined,
+    serviceAccount: async () => undefined,
     backup: async () => undefined,
     restore: async () => undefined,
     conflictingWork: async () => [],

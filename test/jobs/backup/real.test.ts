@@ -1,7 +1,7 @@
 /** `backup run` with failures, from the real engine at ENGINE_BIN into the real store at S3_BIN. */
 import t, { type Test } from 'tap'
 import { EXIT } from '../../../crds/contract/job.ts'
-import { purge } from '../../../metacontroller/ports/backup-purge.ts'
+import { purge } from '../../../jobs/backup/purge-folder.ts'
 import { Bucket } from '../../../jobs/clients/s3/bucket.ts'
 import { jobLog } from '../../../jobs/log.ts'
 import { systemClock } from '../../../jobs/clock.ts'

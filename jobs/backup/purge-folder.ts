@@ -14,9 +14,9 @@ import {
   ownerKey,
 } from '../../crds/contract/backup-keys.ts'
 import { DELETE_BATCH_KEYS } from '../../crds/contract/limits.ts'
-import type { Bucket, StoredObject } from '../../jobs/clients/s3/bucket.ts'
-import { readOwner } from '../../jobs/backup/owner.ts'
-import { findActiveReader, type ActiveReader } from '../../jobs/backup/readers.ts'
+import type { Bucket, StoredObject } from '../clients/s3/bucket.ts'
+import { readOwner } from './owner.ts'
+import { findActiveReader, type ActiveReader } from './readers.ts'
 
 export interface PurgeTarget {
   prefix: string

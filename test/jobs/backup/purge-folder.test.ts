@@ -1,10 +1,10 @@
 /** Purge: batch by batch, only under the own uid, and never outside of `<prefix>/<name>/`. */
 import t, { type Test } from 'tap'
-import { purge as purgeAt, type PurgeOptions } from '../../../metacontroller/ports/backup-purge.ts'
+import { purge as purgeAt, type PurgeOptions } from '../../../jobs/backup/purge-folder.ts'
 import { Bucket } from '../../../jobs/clients/s3/bucket.ts'
 import { jobLog } from '../../../jobs/log.ts'
 import { startBucketServer } from '../../doubles/bucket/server.ts'
-import { instantClock } from '../../jobs/job-world.ts'
+import { instantClock } from '../job-world.ts'
 
 const OWNER = {
   uid: 'u',

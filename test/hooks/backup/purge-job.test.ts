@@ -1,0 +1,203 @@
+/** The purge of a bucket that is accessed with the identity of a ServiceAccount: by a Job. */
+import t from 'tap'
+import { ANNOTATIONS } from '../../../crds/contract/names.ts'
+import { decodePlan, PurgePlan } from '../../../crds/contract/job.ts'
+import type { AnyObject, Job } from '../../../crds/kubernetes.ts'
+import { backupRbac } from '../../../hooks/backup/job.ts'
+import type { BackupPorts } from '../../../hooks/backup/observe.ts'
+import { ago } from '../../builders.ts'
+import { hookRequest } from '../request.ts'
+import { callHook } from './call-hook.ts'
+import { identityBackup, OWN_HOLDER, report, serviceAccount } from './objects.ts'
+import { leaseOf } from '../data-job/fixtures.ts'
+
+type Report = Parameters<typeof report>[0]
+
+/** Under deletion, after a backup that completed. */
+function deletedBackup(purge?: Report, overrides: Parameters<typeof identityBackup>[0] = {}) {
+  return identityBackup({
+    ...{ deletionTimestamp: ago(60), status: { phase: 'Completed', startTime: ago(900) } },
+    ...overrides,
+    annotations: {
+      ...overrides.annotations,
+      [ANNOTATIONS.progress]: JSON.stringify(
+        report(purge === undefined ? { run: 1, state: 'Done' } : { verb: 'purge', ...purge }),
+      ),
+    },
+  })
+}
+
+const RBAC = backupRbac(identityBackup())
+const ALLOWED: Partial<BackupPorts> = { serviceAccount: async () => serviceAccount() }
+
+/** The Job that the hook creates, as it is stored. */
+async function purgeJobOf(): Promise<Job> {
+  const { desired } = await callHook('finalize', hookRequest(deletedBackup(), RBAC), ALLOWED)
+  const job = desired.children.find(({ kind }) => kind === 'Job') as unknown as Job
+  return {
+    ...job,
+    metadata: { ...job.metadata, uid: 'purge-1', creationTimestamp: ago(20) },
+  }
+}
+
+function finished(job: Job, type: 'Complete' | 'Failed', seconds: number): Job {
+  const condition = { type, status: 'True', lastTransitionTime: ago(seconds) }
+  return { ...job, status: { conditions: [condition] } }
+}
+
+async function finalize(
+  parent: ReturnType<typeof deletedBackup>,
+  jobs: Job[] = [],
+  ports: Partial<BackupPorts> = ALLOWED,
+) {
+  const children = [...RBAC, ...jobs] as AnyObject[]
+  const answer = await callHook('finalize', hookRequest(parent, children), {
+    ...{ jobsOf: async () => jobs, backup: async () => parent },
+    ...ports,
+  })
+  const condition = answer.desired.status.conditions?.find(({ type }) => type === 'Purged')
+  return { ...answer, condition }
+}
+
+t.test('RBAC first, then a Job under the ServiceAccount, which needs no Secret', async (t) => {
+  const first = await callHook('finalize', hookRequest(deletedBackup()), ALLOWED)
+  t.strictSame(
+    first.desired.children.map(({ kind }) => kind),
+    ['Role', 'RoleBinding'],
+  )
+  const purge: BackupPorts['purge'] = async () => Promise.reject(new Error('called'))
+  const lease = async () => leaseOf('backup', OWN_HOLDER)
+  const second = await callHook('finalize', hookRequest(deletedBackup(), RBAC), {
+    ...{ ...ALLOWED, purge, lease },
+  })
+  t.equal(second.desired.finalized, undefined)
+  const job = second.desired.children.find(({ kind }) => kind === 'Job') as unknown as Job
+  const pod = job.spec?.template.spec as unknown as {
+    serviceAccountName: string
+    volumes: { name: string }[]
+    containers: { args: string[]; env: { name: string; value: string }[] }[]
+  }
+  t.equal(pod.serviceAccountName, 'backup')
+  t.strictSame(
+    pod.volumes.map(({ name }) => name),
+    ['tmp'],
+  )
+  const [container] = pod.containers
+  t.strictSame(container?.args, ['jobs/main.js', 'backup', 'purge', 'ns/b'])
+  t.match(container?.env, [{ name: 'PLAN' }])
+  t.ok(
+    container?.env.some(
+      ({ name, value }) => name === 'AWS_EC2_METADATA_DISABLED' && value === 'true',
+    ),
+  )
+  const plan = decodePlan(PurgePlan, container?.env[0]?.value ?? '')
+  t.match(plan, { namespace: 'ns', name: 'b', uid: 'uid-b', run: 2 })
+  t.strictSame(second.written, ['drop vec-a-backup'], 'a purge needs no Lease')
+})
+
+t.test('while the Job runs, nothing else is created and it is not stopped', async (t) => {
+  const job = await purgeJobOf()
+  const starting = await finalize(deletedBackup(), [job])
+  t.match(starting.condition, { reason: 'Purging', message: /^Job b-purge-\S+ is deleting/ })
+  const running = {
+    run: 2,
+    job: 'purge-1',
+    state: 'Started',
+    message: '700 objects remain',
+  } as const
+  const later = await finalize(deletedBackup(running), [job])
+  t.match(later.condition, { reason: 'Purging', message: /daily\/b; 700 objects remain$/ })
+  for (const { desired, written } of [starting, later]) {
+    t.equal(desired.finalized, undefined)
+    t.strictSame(written, [])
+    t.equal(desired.children.filter(({ kind }) => kind === 'Job').length, 1)
+  }
+})
+
+t.test('the resource goes once the Job has reported that the objects are gone', async (t) => {
+  const job = finished(await purgeJobOf(), 'Complete', 1)
+  const done = await finalize(deletedBackup({ run: 2, state: 'Done' }), [job])
+  t.equal(done.desired.finalized, true)
+  t.strictSame(done.written, [])
+  const others = '2 objects that this backup did not write were not deleted, such as s3://store/x'
+  const message = await finalize(deletedBackup({ run: 2, state: 'Done', message: others }), [job])
+  t.equal(message.desired.finalized, true)
+  t.strictSame(message.written, ['event OtherObjectsKept', `warn s3://store/daily/b: ${others}`])
+  // The report of the backup itself is none of the purge.
+  const early = await finalize(deletedBackup(), [job])
+  t.equal(early.desired.finalized, undefined)
+})
+
+t.test('a Job that failed is reported and repeated after five minutes', async (t) => {
+  const job = await purgeJobOf()
+  const failed = {
+    run: 2,
+    job: 'purge-1',
+    state: 'Failed',
+    message: 'DELETE answered 403',
+  } as const
+  const early = await finalize(deletedBackup(failed), [finished(job, 'Failed', 60)])
+  t.match(early.condition, {
+    reason: 'PurgeFailed',
+    message:
+      's3://store/daily/b: DELETE answered 403 (set the annotation vec-operator.dev/retain-objects: "true" to retain the objects)',
+  })
+  t.equal(early.desired.resyncAfterSeconds, 240)
+  t.strictSame(early.written, ['event PurgeFailed'])
+  const late = await finalize(deletedBackup(failed), [finished(job, 'Failed', 301)])
+  const created = late.desired.children.filter(({ kind }) => kind === 'Job')
+  t.match(created, [{ metadata: { name: /-3$/ } }], 'the next one replaces it')
+  t.match(late.desired.pruned, [{ kind: 'Job', name: job.metadata.name }])
+  const silent = await finalize(deletedBackup(), [finished(job, 'Failed', 60)])
+  t.match(silent.condition, { reason: 'PurgeFailed', message: /ended without a report/ })
+})
+
+t.test('a restore that reads the backup is waited for', async (t) => {
+  const job = finished(await purgeJobOf(), 'Failed', 10)
+  const message = 'waiting for VecRestore a/b, which recorded in the bucket'
+  const found = await finalize(deletedBackup({ run: 2, state: 'Refused', message }), [job])
+  t.match(found.condition, { reason: 'WaitingForRestore', message })
+  t.equal(found.desired.resyncAfterSeconds, 20)
+})
+
+t.test('a Job that does not start is recreated', async (t) => {
+  const job = await purgeJobOf()
+  const old = { ...job, metadata: { ...job.metadata, creationTimestamp: ago(601) } }
+  const found = await finalize(deletedBackup(), [old])
+  t.strictSame(found.written, [`stop ${job.metadata.name}`])
+  t.match(found.condition, { message: /has not reported for 600 s; recreating it/ })
+})
+
+t.test('a ServiceAccount that no longer allows data Jobs stops the purge', async (t) => {
+  const ports = { serviceAccount: async () => serviceAccount({}) }
+  const found = await finalize(deletedBackup(), [await purgeJobOf()], ports)
+  t.match(found.condition, { reason: 'PurgeFailed', message: /does not allow data Jobs/ })
+  t.match(found.written, [/^stop b-purge/, 'event PurgeFailed'])
+  t.equal(found.desired.finalized, undefined)
+})
+
+t.test('without the ServiceAccount the objects remain, with a warning', async (t) => {
+  const found = await finalize(deletedBackup(), [], { serviceAccount: async () => undefined })
+  t.equal(found.desired.finalized, true)
+  t.match(found.written, ['event CredentialsMissing', /ServiceAccount ns\/backup not found/])
+})
+
+t.test('in a namespace that is being deleted no Job can start: the objects remain', async (t) => {
+  const parent = deletedBackup(undefined, { spec: { deletionPolicy: 'Delete' } })
+  const ports = { ...ALLOWED, isNamespaceTerminating: async () => true }
+  const found = await finalize(parent, [], ports)
+  t.equal(found.desired.finalized, true)
+  t.match(found.written, [
+    'event ObjectsRetained',
+    /no Job of ServiceAccount backup can be created/,
+  ])
+})
+
+t.test('a user who retains the objects stops a purge that runs', async (t) => {
+  const job = await purgeJobOf()
+  const annotations = { [ANNOTATIONS.retainObjects]: 'true' }
+  const found = await finalize(deletedBackup(undefined, { annotations }), [job])
+  t.strictSame(found.written, [`stop ${job.metadata.name}`])
+  const after = await finalize(deletedBackup(undefined, { annotations }), [])
+  t.equal(after.desired.finalized, true)
+})
