@@ -88,6 +88,7 @@ async function open(): Promise<Check<ListingCase>> {
           { prefix: 'p', name: 'b', uid: UID },
           { now: new Date() },
         )
+        if (done) store.checkDone()
         return done ? 'done' : 'incomplete'
       } catch (error) {
         const isExpected = error instanceof StorageError || error instanceof Rejected
@@ -153,6 +154,7 @@ async function startListing() {
   let owner = UID
   let looks = { pages: 0, uploads: 0, calls: 0 }
   let deleted: string[] = []
+  let denied: string[] = []
   const isOwned = () => current.isOurs && current.damages.length === 0
   const answer = (method: string, path: string, body: string): S3Answer => {
     looks.calls += 1
@@ -169,6 +171,7 @@ async function startListing() {
     if (method === 'GET') return { status: 200, body: JSON.stringify(ownerOf(current, owner)) }
     if (method === 'DELETE') deleted.push(decodeURIComponent(pathname.slice('/backups/'.length)))
     else deleted.push(...valuesOf(body, 'Key'))
+    if (current.deletes === 'denied') denied.push(...valuesOf(body, 'Key'))
     return deletion(current, valuesOf(body, 'Key'))
   }
   const server = createServer((request, response) => {
@@ -189,6 +192,11 @@ async function startListing() {
       owner = uid
       looks = { pages: 0, uploads: 0, calls: 0 }
       deleted = []
+      denied = []
+    },
+    checkDone() {
+      const [left] = denied
+      if (left !== undefined) throw new Broken(`done, and ${JSON.stringify(left)} is still there`)
     },
     check({ isOneCall = true } = {}) {
       if (isOneCall && looks.calls > MAX_CALLS) throw new Broken('it does not end')
