@@ -903,10 +903,7 @@ export const EXPLAINED: Readonly<Record<string, readonly Explained[]>> = {
     },
     {
       line: 'if (PLAIN.test(path)) return path',
-      changes: [
-        'ConditionalExpression: PLAIN.test(path) -> true',
-        'ConditionalExpression: PLAIN.test(path) -> false',
-      ],
+      changes: ['ConditionalExpression: PLAIN.test(path) -> false'],
       why: 'the quick look only spares the steps, which come to the same path',
     },
     {
@@ -950,26 +947,7 @@ export const EXPLAINED: Readonly<Record<string, readonly Explained[]>> = {
       why: 'what points nowhere is not released',
     },
   ],
-  'hooks/collection/result.ts': [
-    {
-      line: 'return { ...(health !== undefined && { health }), ...Object.fromEntries(reportedCounts) }',
-      changes: ['ConditionalExpression: health !== undefined -> true'],
-      why: UNDEFINED,
-    },
-  ],
-  'hooks/collection/status.ts': [
-    {
-      line: '...(error !== undefined && { error }),',
-      changes: ['ConditionalExpression: error !== undefined -> true'],
-      why: UNDEFINED,
-    },
-  ],
   'hooks/collection/sync.ts': [
-    {
-      line: '...(result.failure !== undefined && { failure: result.failure }),',
-      changes: ['ConditionalExpression: result.failure !== undefined -> true'],
-      why: UNDEFINED,
-    },
     {
       line: '{ conditions = [] }: CollectionStatus,',
       changes: ['ArrayDeclaration: [] -> ["Stryker was here"]'],
@@ -979,11 +957,7 @@ export const EXPLAINED: Readonly<Record<string, readonly Explained[]>> = {
   'hooks/conditions.ts': [
     {
       line: "return instant.toISOString().replace(/\\.\\d{3}Z$/, 'Z')",
-      changes: [
-        'Regex: /\\.\\d{3}Z$/ -> /\\.\\d{3}Z/',
-        'Regex: /\\.\\d{3}Z$/ -> /\\.\\dZ$/',
-        'Regex: /\\.\\d{3}Z$/ -> /\\.\\D{3}Z$/',
-      ],
+      changes: ['Regex: /\\.\\d{3}Z$/ -> /\\.\\d{3}Z/'],
       why: 'an instant ends with its milliseconds',
     },
   ],

@@ -99,7 +99,7 @@ export const PARTS: Part[] = [
     command: ['test/model/run.ts'],
     short: ['--short'],
     scope:
-      'The real hooks in small worlds (`test/model/lives.ts`); Metacontroller, the API server and the Jobs are modelled. Completely explored unless the result says CAPPED.',
+      'The real hooks in small worlds (`test/model/lives.ts`); Metacontroller, the API server and the Jobs are modelled. With `--short`: one world of each kind. Completely explored unless the result says CAPPED.',
     fails: 'In a hook, return no children for one pass: `test/model/model.test.ts` does so.',
     covers: ['crds', 'hooks', 'test/model'],
     said: lineWith(/^\d+ states, .*/gm),
