@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { pino } from 'pino'
 import t from 'tap'
 import { parse } from 'yaml'
-import type { VecCollection } from '../../crds/collection.ts'
+import { VecCollection } from '../../crds/collection.ts'
 import type { Progress } from '../../crds/contract/job.ts'
 import { API_VERSION, LABELS, MANAGED_BY } from '../../crds/contract/names.ts'
 import type { ConfigMap, Secret } from '../../crds/kubernetes.ts'
@@ -28,6 +28,7 @@ import {
   patchCluster,
 } from '../../metacontroller/ports/cluster.ts'
 import { collectionPorts, InFlightWrites } from '../../metacontroller/ports/collection.ts'
+import { liveStatusReader } from '../../metacontroller/ports/common.ts'
 import { serviceReader } from '../../metacontroller/ports/engine-client.ts'
 import { migrationPorts } from '../../metacontroller/ports/migration.ts'
 import { othersAt, restorePorts } from '../../metacontroller/ports/restore.ts'
@@ -237,6 +238,10 @@ t.test(
       collectionPorts({ ...tools, ...engines, timers: systemTimers, inFlightWrites: writes }),
       ofCollection,
     )
+    // Of the kinds whose deletion needs the hook, only collections are read for nothing else.
+    const { plural, schema } = VecCollection
+    const { status } = schema.properties
+    await liveStatusReader(kubernetes)({ plural, status }, { metadata: IDENTITY } as VecCollection)
     await use(accessKeyPorts(tools), ofAccessKey)
     await use(backupPorts({ ...common, clock: systemClock }), ofBackup)
     await use(backupSchedulePorts(common), ofSchedule)
