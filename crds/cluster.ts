@@ -83,7 +83,7 @@ const spec = Type.Object(
     resharding: Type.Optional(
       Type.Boolean({
         description:
-          'Whether spec.shardNumber of the VecCollections of this cluster may be changed: their points are then moved while they are served. Not available in this release: true is refused.',
+          'Whether spec.shardNumber of the VecCollections of this cluster may be changed: their points are then moved while they are served. Requires version 1.18.3 or a later patch of 1.18.',
       }),
     ),
     healing,

@@ -61,7 +61,6 @@ export const CLUSTER_REASONS: readonly Reason[] = [
       'spec.version can be raised to another minor version only while pods run: set it to <version> until the cluster is Running',
       'spec.resharding requires spec.version <version> or a later patch of it: set spec.resharding to false for <version>',
       'spec.resharding requires spec.cluster.enabled true',
-      'spec.resharding is not available in this release: set it to false',
       'spec.maintenanceWindows[<n>].<field>: <error>',
       'spec.<field> contains "{{", which the chart would evaluate as a template: remove it',
       'spec.image.repository must be a registry and path without a tag: the chart would parse other text as YAML',

@@ -214,7 +214,9 @@ export const COLLECTION_REASONS: readonly Reason[] = [
     condition: { type: 'Resharding', status: 'True' },
     messages: [
       'shard <n> is being added, stage <stage>; desired are <n> shards',
+      'shard <n> is being added, stage <stage>: <step>; desired are <n> shards',
       'shard <n> is being removed, stage <stage>; desired are <n> shards',
+      'shard <n> is being removed, stage <stage>: <step>; desired are <n> shards',
     ],
     cause: 'The cluster changes the number of shards to spec.shardNumber, one after the other.',
     fix: 'Nothing. In stage migrate it is aborted by setting spec.shardNumber back; after that it is completed.',

@@ -36,6 +36,7 @@ import { restoreScenarios } from '../scenarios/restore.ts'
 import { runScenarios } from '../scenarios/run.ts'
 import { strikesOf } from '../scenarios/strikes.ts'
 import { tenants } from '../scenarios/tenants.ts'
+import { reshardingScenarios } from '../scenarios/resharding.ts'
 import { volumeScenarios } from '../scenarios/volumes.ts'
 import { describeRealParts, useRealParts } from '../real-parts.ts'
 import { referenceOf } from '../world/client.ts'
@@ -124,6 +125,7 @@ if (world !== undefined) {
     ...pullSecrets,
     ...clusterFaults,
     ...volumeScenarios,
+    ...reshardingScenarios,
     ...tenants,
     ...strikesOf(1, STRIKES),
   ]

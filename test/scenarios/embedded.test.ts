@@ -5,6 +5,7 @@ import { clusterInput } from './cluster-input.ts'
 import { clusterLife } from './cluster-life.ts'
 import { hibernation } from './hibernation.ts'
 import { pullSecrets } from './pull-secrets.ts'
+import { reshardingScenarios } from './resharding.ts'
 import { runScenarios } from './run.ts'
 import { updates } from './updates.ts'
 import { volumeScenarios } from './volumes.ts'
@@ -23,6 +24,7 @@ const scenarios = [
   ...clusterFaults,
   ...updates,
   ...volumeScenarios,
+  ...reshardingScenarios,
   ...windows,
 ].filter(({ title }) => chosen.test(title))
 await runScenarios(t, world, scenarios, { atOnce: 4 })

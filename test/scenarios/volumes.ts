@@ -84,7 +84,7 @@ async function templatesIn(world: World, namespace: string): Promise<string[]> {
 }
 
 /** Writes points one after the other until it is stopped; returns how many were acknowledged. */
-function startWriter(write: (id: number) => Promise<unknown>, from: number) {
+export function startWriter(write: (id: number) => Promise<unknown>, from: number) {
   let isStopped = false
   const failures: string[] = []
   const run = async () => {

@@ -6,8 +6,8 @@ import type { Advice, CollectionFacts, Facts } from './facts.ts'
 export const LARGE_SHARD_BYTES = 50 * 2 ** 30
 
 /** Said wherever another number of shards would help: the operator does not change it unasked. */
-const RECREATE =
-  'another collection with that shardNumber, filled by VecMigration or from your source; spec.shardNumber of an existing one cannot be changed in this release'
+const CHANGE =
+  'change spec.shardNumber, which spec.resharding of the VecCluster permits from engine 1.18.3 on; or another collection with that shardNumber, filled by VecMigration or from your source'
 
 type Rule = (collection: CollectionFacts, facts: Facts) => Advice[]
 
@@ -119,7 +119,7 @@ function fewShards({ name, factor, shards }: CollectionFacts, { nodes }: Facts):
       collection: name,
       seen: `${shards.length} shards on ${nodes.length} nodes${without}`,
       why: 'a write to a shard goes to its replicas only, so more nodes do not take more writes',
-      set: `shardNumber ${nodes.length} or a multiple of it: ${RECREATE}`,
+      set: `shardNumber ${nodes.length} or a multiple of it: ${CHANGE}`,
     },
   ]
 }
@@ -135,7 +135,7 @@ function largeShards({ name, shards }: CollectionFacts): Advice[] {
       collection: name,
       seen: `${large.length} of ${shards.length} shards have ${formatBytes(LARGE_SHARD_BYTES)} or more; the largest, ${largest.id}, has ${formatBytes(largest.bytes)}`,
       why: 'a shard is copied, repaired and backed up as a whole, and a transfer that fails starts again',
-      set: `a larger shardNumber: ${RECREATE}`,
+      set: `a larger shardNumber: ${CHANGE}`,
     },
   ]
 }

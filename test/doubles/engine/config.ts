@@ -2,7 +2,11 @@
 import { parse } from 'yaml'
 
 export interface EngineConfig {
-  cluster?: { enabled?: boolean; p2p?: { port?: number; enable_tls?: boolean } }
+  cluster?: {
+    enabled?: boolean
+    p2p?: { port?: number; enable_tls?: boolean }
+    resharding_enabled?: boolean
+  }
   service?: {
     api_key?: string
     read_only_api_key?: string

@@ -60,6 +60,8 @@ export function startResharding(
   }
   const [first] = cluster.peers()
   const chosen = peer ?? first?.id ?? 0
+  // The switch may have been turned on after the collection was made.
+  collection.hasRing = true
   collection.copies ??= contents(collection)
   collection.resharding = { uuid, direction, shard, peer: chosen, stage: 'migrating' }
   if (direction === 'up') {

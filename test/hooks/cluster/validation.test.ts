@@ -74,13 +74,14 @@ t.test('all other entries are let through, also below tls and cluster.p2p', asyn
   }
 })
 
-t.test('resharding is refused until it has passed its runs on the engine', async (t) => {
+t.test('resharding is refused for versions that have not passed its runs', async (t) => {
   const spec = (parts: object) => cluster({ spec: { resharding: true, ...parts } }).spec
   t.equal(
-    validateSpec(cluster({ spec: { resharding: true } }), undefined),
-    'spec.resharding is not available in this release: set it to false',
+    validateSpec(cluster({ spec: { resharding: true, version: '1.18.2' } }), undefined),
+    'spec.resharding requires spec.version 1.18.3 or a later patch of it: set spec.resharding to false for 1.18.2',
   )
-  t.equal(isReshardingOn(spec({ version: '1.18.3' })), false)
+  t.equal(isReshardingOn(spec({ version: '1.18.3' })), true)
+  t.equal(isReshardingOn(spec({ version: '1.19.0' })), false)
   const proven = ['1.18.3']
   for (const version of ['1.18.3', 'v1.18.4']) {
     t.equal(reshardingError(spec({ version }), proven), undefined, version)

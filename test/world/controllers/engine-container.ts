@@ -38,9 +38,11 @@ export class EngineRuns {
     const [, set = name, ordinal = '0'] = /^(.+)-(\d+)$/.exec(name) ?? []
     const config = readConfig(sandbox)
     const tls = readTls(config, sandbox)
+    const cluster = this.#join(namespace, set, config)
+    cluster.reshardingEnabled = config.cluster?.resharding_enabled === true
     const node = await startEngineNode({
       ordinal: Number(ordinal),
-      cluster: this.#join(namespace, set, config),
+      cluster,
       version: container.image.replace(/^.*:v/, '').replace(/-.*$/, ''),
       config,
       ...(config.service?.enable_tls && tls !== undefined && { tls }),

@@ -1,0 +1,100 @@
+/** The number of shards of a collection changes while it is used. */
+import type { World } from '../world/world.ts'
+import { points } from './backup-parts.ts'
+import { engineIn, inside, resource, untilPhase } from './inside.ts'
+import { running, untilApplied, UPGRADES_SECONDS, type Scenario } from './scenario.ts'
+import { startWriter } from './volumes.ts'
+
+const NODES = 3
+const COPIES = 2
+const FIRST_SHARDS = 2
+const NUMBERS = [3, 2]
+const POINTS = 200
+const DONE_SECONDS = 600
+
+interface Placed {
+  shard_id: number
+  state: string
+}
+
+/** State of each replica by shard, as a node reports them. */
+async function replicasOn(world: World, namespace: string, node: number) {
+  const pod = { namespace, name: `vec-a-${node}` }
+  const { result } = (await world.engine(pod, 'GET', '/collections/docs/cluster')) as {
+    result: { local_shards: Placed[]; remote_shards: Placed[] }
+  }
+  const states: Record<number, string[]> = {}
+  for (const { shard_id: shard, state } of [...result.local_shards, ...result.remote_shards]) {
+    states[shard] = [...(states[shard] ?? []), state]
+  }
+  return states
+}
+
+async function allIds(world: World, namespace: string, node: number): Promise<number[]> {
+  const pod = { namespace, name: `vec-a-${node}` }
+  const body = { limit: 100_000, with_payload: false }
+  const { result } = (await world.engine(pod, 'POST', '/collections/docs/points/scroll', body)) as {
+    result: { points: { id: number }[] }
+  }
+  return result.points.map(({ id }) => id).toSorted((one, other) => one - other)
+}
+
+const resharded: Scenario = {
+  title:
+    'spec.shardNumber of a collection goes from 2 to 3 to 2 under writes, and every point stays readable',
+  async run(world, t) {
+    const namespace = await world.namespace('resharded')
+    const cluster = await running(world, namespace, 'a', {
+      replicas: NODES,
+      cluster: { enabled: true },
+    })
+    const { reference, of } = resource('VecCollection', namespace, 'docs')
+    const vectors = [{ size: 4, distance: 'Dot' }]
+    await world.apply(of({ vectors, shardNumber: FIRST_SHARDS, replicationFactor: COPIES }))
+    await untilPhase(world, reference, 'Ready')
+    // What came before has as many Events as there may be in a minute.
+    await world.advance(60)
+    await world.patch(cluster, { spec: { resharding: true } })
+    await untilApplied(world, cluster, UPGRADES_SECONDS)
+
+    const engine = engineIn(world, namespace)
+    const upsert = (some: object[]) =>
+      engine.call('PUT', '/collections/docs/points?wait=true', { points: some })
+    await upsert(points(POINTS))
+    for (const [index, shards] of NUMBERS.entries()) {
+      await world.advance(60)
+      const first = 1_000 * (index + 1)
+      const before = await allIds(world, namespace, 0)
+      const writer = startWriter((id) => upsert(points(1, id)), first)
+      await world.patch(reference, { spec: { shardNumber: shards } })
+      await world.waitFor(
+        reference,
+        `${shards} shards`,
+        (object) =>
+          inside(object).conditions?.some(
+            ({ type, reason, message }) =>
+              type === 'Resharding' &&
+              reason === 'ShardNumberReached' &&
+              message.startsWith(`${shards} `),
+          ) === true,
+        DONE_SECONDS,
+      )
+      const written = await writer.stop()
+      t.strictSame(writer.failures, [], 'no write failed')
+      t.ok(written > 0, `${written} points were written meanwhile`)
+      const expected = [...before, ...Array.from({ length: written }, (_, id) => first + id)]
+      for (let node = 0; node < NODES; node += 1) {
+        t.strictSame(await allIds(world, namespace, node), expected, `read from node ${node}`)
+        const states = Array.from({ length: shards }, (_, shard) => [
+          String(shard),
+          Array.from({ length: COPIES }, () => 'Active'),
+        ])
+        const found = await replicasOn(world, namespace, node)
+        t.strictSame(Object.entries(found), states, `${COPIES} replicas of ${shards} shards`)
+      }
+      await untilPhase(world, reference, 'Ready')
+    }
+  },
+}
+
+export const reshardingScenarios: readonly Scenario[] = [resharded]
