@@ -21,8 +21,11 @@ export function reshardingCondition(
   const shards = cluster.status?.shards
   if (shards?.resharding?.collection === name) {
     const { direction, shard, stage } = shards.resharding
-    const change = direction === 'up' ? 'added' : 'removed'
-    const message = `shard ${shard} is being ${change}, stage ${stage}${progressOf(shards, name)}; desired are ${desired} shards`
+    const progress = progressOf(shards, name)
+    const message =
+      direction === 'up'
+        ? `shard ${shard} is being added, stage ${stage}${progress}; desired are ${desired} shards`
+        : `shard ${shard} is being removed, stage ${stage}${progress}; desired are ${desired} shards`
     return update('True', 'Resharding', message)
   }
   if (liveShards === undefined) return previousCondition(collection)
