@@ -70,6 +70,13 @@ export function requeued(lease: Lease, claimant: LeaseHolder, now: Date): Lease 
   ])
 }
 
+/** The Lease without the claimant in the queue; undefined if it has no entry there. */
+export function dequeued(lease: Lease, claimant: LeaseHolder): Lease | undefined {
+  const entries = readEntries(lease)
+  const others = entries.filter((entry) => !belongsTo(entry, claimant))
+  return others.length === entries.length ? undefined : withEntries(lease, others)
+}
+
 /** The annotation for a claimant that acquires the Lease: the waiters except itself. */
 export function waitersWithout(
   lease: Lease | undefined,

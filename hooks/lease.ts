@@ -25,6 +25,7 @@ import { secondsSince } from './conditions.ts'
 import { isBlockingJob, type BlockingRules } from './cross-namespace.ts'
 import { isUnfinished, runNumber } from './job.ts'
 import {
+  dequeued,
   enqueued,
   firstWaiter,
   hasOtherWaiters,
@@ -35,6 +36,9 @@ import {
 import { RetryLater } from './protocol.ts'
 
 export type LeaseKind = 'write' | 'backup'
+
+/** Each claimant that waits writes the Lease about once in a minute. */
+const MAX_RELEASE_ATTEMPTS = 5
 
 export interface LeasePorts {
   /** Read live; undefined if it does not exist. */
@@ -276,9 +280,10 @@ export async function writeLeases(
 }
 
 /**
- * Releases the Leases that a resource under deletion holds: once its Jobs are gone, it would look
- * like a holder that has not created its first Job. If this fails, the Lease expires, so nothing
- * waits for it.
+ * Releases the Leases that a resource under deletion holds, and leaves their queue: once its Jobs are
+ * gone, it would look like a holder that has not created its first Job, and its entry would keep later
+ * claimants waiting. Another claimant may write the Lease at the same time: it is read again then. If
+ * this fails, the Lease and the entry expire.
  */
 export async function release(
   cluster: NamespacedName,
@@ -288,13 +293,30 @@ export async function release(
 ): Promise<void> {
   for (const kind of kinds) {
     try {
-      const lease = await ports.lease(cluster.namespace, leaseName(cluster.name, kind))
-      if (isHolder(lease, claimant)) await writeLeases([releaseOf(lease, claimant)], ports)
+      await releaseOne(cluster, kind, claimant, ports)
     } catch (error) {
       if (!(error instanceof KubernetesError)) throw error
       // Deletion of a resource must succeed whatever the API server reports about its cluster's
       // namespace.
     }
+  }
+}
+
+async function releaseOne(
+  cluster: NamespacedName,
+  kind: LeaseKind,
+  claimant: LeaseHolder,
+  ports: Pick<LeasePorts, 'lease' | 'writeLease' | 'deleteLease'>,
+): Promise<void> {
+  for (let attempt = 0; attempt < MAX_RELEASE_ATTEMPTS; attempt += 1) {
+    const lease = await ports.lease(cluster.namespace, leaseName(cluster.name, kind))
+    if (lease === undefined) return
+    const withoutEntry = dequeued(lease, claimant)
+    if (isHolder(lease, claimant)) {
+      const { action, lease: released } = releaseOf(withoutEntry ?? lease, claimant)
+      const isDropped = action === 'drop'
+      if (await (isDropped ? ports.deleteLease(released) : ports.writeLease(released))) return
+    } else if (withoutEntry === undefined || (await ports.writeLease(withoutEntry))) return
   }
 }
 

@@ -13,9 +13,10 @@ import {
   secondsSinceAcquired,
   writeLeases,
 } from '../../hooks/lease.ts'
+import { firstWaiter } from '../../hooks/lease-queue.ts'
 import { ago, allAllowed, NOW } from '../builders.ts'
 import { leaseOf } from './data-job/fixtures.ts'
-import { CLUSTER, LeaseStore, newJob } from './lease-store.ts'
+import { Claimant, CLUSTER, LeaseStore, newJob } from './lease-store.ts'
 
 const me: LeaseHolder = { kind: 'VecBackup', namespace: 'ns', name: 'me', uid: 'uid-me' }
 const mine = 'VecBackup/ns/me/uid-me'
@@ -130,6 +131,51 @@ t.test('a deleted resource releases the Leases that it holds, and no other', asy
   await release({ namespace: 'ns', name: 'a' }, ['backup', 'write'], me, store)
   t.strictSame([...store.leases.keys()], ['vec-a-write'])
 })
+
+t.test('a Lease that another claimant writes during the release is released', async (t) => {
+  const cluster = { namespace: 'ns', name: 'a' }
+  const store = new LeaseStore()
+  store.now = NOW
+  store.leases.set('vec-a-backup', leaseOf('backup', mine))
+  const waiting = new Claimant('later', ['backup'], store)
+  let isFirst = true
+  await release(cluster, ['backup'], me, {
+    lease: (namespace, name) => store.lease(namespace, name),
+    writeLease: (lease) => store.writeLease(lease),
+    deleteLease: async (lease) => {
+      // It enters the queue between the read and the write of the release.
+      if (isFirst) await waiting.pass()
+      isFirst = false
+      return store.deleteLease(lease)
+    },
+  })
+  t.notOk(isFirst)
+  const lease = store.leases.get('vec-a-backup')
+  t.strictSame(lease?.spec, {}, 'nobody holds it')
+  t.equal(firstWaiter(lease, store.now)?.name, 'later')
+})
+
+t.test(
+  'a deleted resource that waits leaves the queue: the next one takes the Lease',
+  async (t) => {
+    const store = new LeaseStore()
+    store.now = NOW
+    store.leases.set('vec-a-backup', leaseOf('backup', other))
+    store.jobs.set('uid-other', [newJob('other-1')])
+    const [first, second] = ['first', 'second'].map((name) => new Claimant(name, ['backup'], store))
+    await first?.pass()
+    await second?.pass()
+    t.equal(firstWaiter(store.leases.get('vec-a-backup'), store.now)?.name, 'first')
+    if (first !== undefined) {
+      await release({ namespace: 'ns', name: 'a' }, ['backup'], first.holder, store)
+    }
+    t.equal(firstWaiter(store.leases.get('vec-a-backup'), store.now)?.name, 'second')
+    store.jobs.set('uid-other', [newJob('other-1', true)])
+    for (let pass = 0; pass < 3; pass += 1) await second?.pass()
+    second?.arrive()
+    t.ok(second?.hasActiveJob)
+  },
+)
 
 t.test(
   'a Lease that cannot be released does not block the resource or the next Lease',
