@@ -151,7 +151,7 @@ t.test('a Lease that another claimant writes during the release is released', as
   })
   t.notOk(isFirst)
   const lease = store.leases.get('vec-a-backup')
-  t.strictSame(lease?.spec, {}, 'nobody holds it')
+  t.strictSame(lease?.spec, {}, 'it has no holder')
   t.equal(firstWaiter(lease, store.now)?.name, 'later')
 })
 

@@ -32,7 +32,7 @@ async function replicasOn(world: World, namespace: string, node: number) {
 
 async function allIds(world: World, namespace: string, node: number): Promise<number[]> {
   const pod = { namespace, name: `vec-a-${node}` }
-  const body = { limit: 100_000, with_payload: false }
+  const body = { limit: 1_000_000, with_payload: false }
   const { result } = (await world.engine(pod, 'POST', '/collections/docs/points/scroll', body)) as {
     result: { points: { id: number }[] }
   }
@@ -63,7 +63,7 @@ const resharded: Scenario = {
     await upsert(points(POINTS))
     for (const [index, shards] of NUMBERS.entries()) {
       await world.advance(60)
-      const first = 1_000 * (index + 1)
+      const first = 100_000 * (index + 1)
       const before = await allIds(world, namespace, 0)
       const writer = startWriter((id) => upsert(points(1, id)), first)
       await world.patch(reference, { spec: { shardNumber: shards } })
