@@ -50,7 +50,7 @@ const s3Fields = {
         sessionTokenKey: Type.Optional(
           SecretKey({
             description:
-              'Key within the Secret that holds the session token of temporary credentials. Default: AWS_SESSION_TOKEN beside AWS_ACCESS_KEY_ID, CLOUD_SESSION_TOKEN beside CLOUD_ACCESS_KEY_ID, where the Secret has it.',
+              'Key within the Secret that holds the session token of temporary credentials. Default: AWS_SESSION_TOKEN with AWS_ACCESS_KEY_ID, CLOUD_SESSION_TOKEN with CLOUD_ACCESS_KEY_ID, where the Secret has it.',
           }),
         ),
       },

@@ -272,8 +272,7 @@ export async function writeLeases(
   ports: Pick<LeasePorts, 'writeLease' | 'deleteLease'>,
 ): Promise<void> {
   for (const { action, lease } of writes) {
-    const isWritten = await (action === 'drop' ? ports.deleteLease(lease) : ports.writeLease(lease))
-    if (isWritten) continue
+    if (await applyWrite({ action, lease }, ports)) continue
     if (action === 'renew') throw new RetryLater(changedMessage(lease), REQUEUE_SOON_SECONDS)
     return
   }
@@ -311,13 +310,24 @@ async function releaseOne(
   for (let attempt = 0; attempt < MAX_RELEASE_ATTEMPTS; attempt += 1) {
     const lease = await ports.lease(cluster.namespace, leaseName(cluster.name, kind))
     if (lease === undefined) return
-    const withoutEntry = dequeued(lease, claimant)
-    if (isHolder(lease, claimant)) {
-      const { action, lease: released } = releaseOf(withoutEntry ?? lease, claimant)
-      const isDropped = action === 'drop'
-      if (await (isDropped ? ports.deleteLease(released) : ports.writeLease(released))) return
-    } else if (withoutEntry === undefined || (await ports.writeLease(withoutEntry))) return
+    const write = departure(lease, claimant)
+    if (write === undefined || (await applyWrite(write, ports))) return
   }
+}
+
+/** Undefined if the claimant neither holds the Lease nor waits for it. */
+function departure(lease: Lease, claimant: LeaseHolder): LeaseWrite | undefined {
+  const withoutEntry = dequeued(lease, claimant)
+  if (isHolder(lease, claimant)) return releaseOf(withoutEntry ?? lease, claimant)
+  return withoutEntry && { action: 'take', lease: withoutEntry }
+}
+
+/** Whether it succeeded. */
+function applyWrite(
+  { action, lease }: LeaseWrite,
+  ports: Pick<LeasePorts, 'writeLease' | 'deleteLease'>,
+): Promise<boolean> {
+  return action === 'drop' ? ports.deleteLease(lease) : ports.writeLease(lease)
 }
 
 /** Whether a claimant is named as the holder, expired or not. */

@@ -184,13 +184,15 @@ function addKindHooks(
           bytes: bodySize(request),
         }
         if (!isWatched(received.parent.metadata)) return skipUnwatched(received, hook)
-        const body =
-          hook === 'finalize' ? await withLiveStatus(received, kindHooks, options) : received
         const settings = { ...options.settings, jobKeys: options.jobKeys?.() ?? options.tokens() }
         const context = { now: options.now(), settings }
-        const desired = await withDeadline(
-          decide(body, context),
-          body.parent,
+        const observed =
+          hook === 'finalize'
+            ? withLiveStatus(received, kindHooks, options)
+            : Promise.resolve(received)
+        const { body, desired } = await withDeadline(
+          observed.then(async (body) => ({ body, desired: await decide(body, context) })),
+          received.parent,
           options.answerDeadlineMs,
         )
         const decision = addKstatus(body.parent, desired, context.now)

@@ -114,6 +114,16 @@ t.test('finalize decides on the live status, sync on the one that was sent', asy
   t.strictSame(seen, [older, live, undefined, older])
 })
 
+t.test('a live status that is not read in time is an error of the call', async (t) => {
+  const { built } = server(() => fine, {
+    answerDeadlineMs: 20,
+    liveStatus: () => new Promise(() => undefined),
+  })
+  const url = '/vecclusters/finalize'
+  const response = await built.inject({ method: 'POST', url, payload: body })
+  t.equal(response.statusCode, 503, response.body)
+})
+
 t.test('an answer carries status, children and resyncAfterSeconds, nothing else', async (t) => {
   const answer = {
     ...fine,

@@ -24,7 +24,7 @@ export interface IdentityOptions {
 }
 
 /**
- * Renewed while so much of their lifetime is left: a presigned URL ends with the credentials that
+ * Credentials are renewed when less than this of their lifetime is left: a presigned URL ends with the credentials that
  * signed it, and a node may start its download late.
  */
 const MIN_LIFETIME_MS = 30 * 60_000

@@ -124,7 +124,7 @@ export function sharedKubernetesNode({ nodes, cluster: { spec } }: Facts): Advic
   const shared = [...byName].find(([, together]) => together.length > 1)
   if (shared === undefined) return []
   const [name, together] = shared
-  const replace = spec.affinity === undefined ? '' : ' beside your spec.affinity'
+  const replace = spec.affinity === undefined ? '' : ' in addition to your spec.affinity'
   return [
     {
       rule: 'SharedKubernetesNode',
