@@ -73,7 +73,7 @@ function zonesOf(dice: Dice): Record<string, string> {
   )
 }
 
-function shuffled<Item>(items: readonly Item[], dice: Dice): Item[] {
+export function shuffled<Item>(items: readonly Item[], dice: Dice): Item[] {
   const left = [...items]
   return items.flatMap(() => left.splice(dice.between(0, left.length - 1), 1))
 }

@@ -5,6 +5,7 @@
 import type { Dice } from '../faults/machine/dice.ts'
 import { ask, pathOf } from '../hard/ask.ts'
 import type { ShardJobs } from './job.ts'
+import { shuffled } from './plan.ts'
 import type { Watch } from './watch.ts'
 import type { NodesWorld } from './world.ts'
 
@@ -46,14 +47,7 @@ export function pairs(dice: Dice): Pair[] {
   const all = (Object.keys(STEPS) as StepKind[]).flatMap((step) =>
     VICTIMS.map((victim) => ({ step, victim })),
   )
-  for (let index = all.length - 1; index > 0; index -= 1) {
-    const other = dice.between(0, index)
-    const [one, two] = [all[index], all[other]]
-    if (one === undefined || two === undefined) continue
-    all[index] = two
-    all[other] = one
-  }
-  return all
+  return shuffled(all, dice)
 }
 
 export class StageStrikes {

@@ -41,7 +41,7 @@ async function allIds(world: World, namespace: string, node: number): Promise<nu
 
 const resharded: Scenario = {
   title:
-    'spec.shardNumber of a collection goes from 2 to 3 to 2 under writes, and every point stays readable',
+    'spec.shardNumber of a collection goes from 2 to 3 to 2 under writes, and then each node returns every id once',
   async run(world, t) {
     const namespace = await world.namespace('resharded')
     const cluster = await running(world, namespace, 'a', {
