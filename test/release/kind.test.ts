@@ -142,8 +142,11 @@ t.test('quickstart runs the commands of the page in their order', async (t) => {
     ...['kubectl apply -f docs/quickstart/s3.yaml -f docs/samples/cluster.yaml', 'curl --fail'],
     'kubectl apply -f docs/quickstart/backup.yaml',
     ...['kubectl delete qcol books', 'kubectl apply -f docs/quickstart/restore.yaml'],
-    ...['kubectl wait --for=condition=Complete qr/first-restore', 'npx vec-operator doctor'],
-    ...['npx vec-operator backup verify', 'helm uninstall vec-operator'],
+    ...[
+      'kubectl wait --for=condition=Complete qr/first-restore',
+      'npx --no -- vec-operator doctor',
+    ],
+    ...['npx --no -- vec-operator backup verify', 'helm uninstall vec-operator'],
   ]
   const positions = marks.map((mark) => calls.findIndex((call) => call.startsWith(mark)))
   t.notOk(positions.includes(-1), marks[positions.indexOf(-1)] ?? 'all of them ran')
@@ -164,7 +167,10 @@ t.test('before engine 1.17.1 the quickstart has one node', async (t) => {
 })
 
 t.test('the quickstart fails with each of its commands, and when points are missing', async (t) => {
-  const waits = ['kubectl wait --for=condition=Complete qb', 'npx vec-operator backup verify']
+  const waits = [
+    'kubectl wait --for=condition=Complete qb',
+    'npx --no -- vec-operator backup verify',
+  ]
   for (const failing of [...waits, 'kubectl wait --for=condition=Complete qr', 'curl --fail']) {
     const { code, calls } = await run(t, 'quickstart', { failing })
     t.not(code, 0, failing)

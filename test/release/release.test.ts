@@ -16,7 +16,16 @@ interface Step {
 }
 interface Workflow {
   permissions: object
-  jobs: Record<string, { needs?: string; environment?: string; permissions: object; steps: Step[] }>
+  jobs: Record<
+    string,
+    {
+      needs?: string | string[]
+      environment?: string
+      permissions: object
+      strategy?: { matrix: { include: { platform: string }[] } }
+      steps: Step[]
+    }
+  >
 }
 
 const dockerfile = text('Dockerfile')
@@ -74,7 +83,9 @@ t.test(
     t.strictSame(workflow.permissions, {})
     t.ok(workflow.jobs['check']?.steps.some(({ run }) => run === '.ci/run'))
     t.equal(workflow.jobs['image']?.needs, 'check')
-    t.equal(workflow.jobs['release']?.needs, 'image')
+    for (const job of ['files', 'macos']) t.equal(workflow.jobs[job]?.needs, 'check')
+    t.strictSame(workflow.jobs['try']?.needs, ['files', 'macos'])
+    t.strictSame(workflow.jobs['release']?.needs, ['image', 'try'])
     t.strictSame(workflow.jobs['check']?.permissions, { contents: 'read' })
     const writing = Object.values(workflow.jobs).filter(({ permissions }) =>
       Object.values(permissions).includes('write'),
@@ -89,12 +100,36 @@ t.test(
   'a release has the image for two platforms, the chart, the CRDs and a bill of materials',
   async (t) => {
     t.match(commands, '--platform linux/amd64,linux/arm64')
-    t.match(commands, 'helm push dist-release/vec-operator-*.tgz')
-    t.match(commands, 'chart/crds/*.yaml')
-    t.match(commands, '.ci/sbom > dist-release/vec-operator.cdx.json')
-    t.equal(readdirSync(join(ROOT, 'chart/crds')).length, RESOURCES.length)
+    t.match(commands, 'helm push "dist/release/vec-operator-${GITHUB_REF_NAME#v}.tgz"')
+    t.match(commands, '.ci/sbom > dist/release/vec-operator.cdx.json')
+    for (const made of ['chart', 'crds', 'cli', 'index']) {
+      t.match(commands, `npm run release -- ${made}\n`)
+    }
+    const platforms = [
+      ...['linux-amd64', 'linux-arm64', 'windows-amd64', 'darwin-arm64', 'darwin-amd64'],
+    ]
+    const tried = workflow.jobs['try']?.strategy?.matrix.include.map(({ platform }) => platform)
+    t.strictSame(tried?.toSorted(), platforms.toSorted(), 'each is run before it is published')
   },
 )
+
+t.test('image, chart and checksums are signed before the release page is made', async (t) => {
+  const signed = [
+    'cosign sign --yes "$IMAGE@',
+    'cosign sign-blob --yes',
+    'cosign sign --yes "$CHARTS/',
+  ]
+  const positions = [...signed, 'gh release create'].map((command) => commands.indexOf(command))
+  t.notOk(positions.includes(-1))
+  t.strictSame(
+    positions,
+    positions.toSorted((one, other) => one - other),
+  )
+  for (const job of ['image', 'release']) {
+    t.equal((workflow.jobs[job]?.permissions as Record<string, string>)['id-token'], 'write', job)
+  }
+  t.equal(readdirSync(join(ROOT, 'chart/crds')).length, RESOURCES.length)
+})
 
 interface Lock {
   packages: Record<string, { version?: string; dev?: boolean; optional?: boolean }>

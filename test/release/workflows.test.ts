@@ -38,10 +38,10 @@ interface Workflow {
 
 /** Other commands with which a line of a step may begin. */
 const FOUND_ON_A_RUNNER = [
-  ...['docker', 'helm', 'gh', 'jq', 'git', 'go', 'node', 'npm', 'npx', 'grep'],
+  ...['docker', 'helm', 'gh', 'jq', 'git', 'go', 'node', 'npm', 'npx', 'grep', 'find', 'cosign'],
 ]
-/** What a checkout does not have: a step before makes it. */
-const MADE = 'dist-release'
+/** What a checkout does not have: a step before unpacks it. */
+const MADE = './vec-operator'
 
 for (const file of globSync(`${FOLDER}/*`, { cwd: ROOT })) {
   const document = parseDocument(text(file), { uniqueKeys: true })
@@ -56,7 +56,11 @@ for (const file of globSync(`${FOLDER}/*`, { cwd: ROOT })) {
     t.strictSame(permissions, {}, 'no right but those that a job names')
     for (const [job, { needs = [], ...rest }] of all) {
       for (const runner of runnersOf(rest)) {
-        t.match(runner, /^ubuntu-\d\d\.\d\d(-arm)?$/, `${job} runs on a version, not on the latest`)
+        t.match(
+          runner,
+          /^(ubuntu-\d\d\.\d\d(-arm)?|macos-\d+(-intel)?|windows-\d{4})$/,
+          `${job} runs on a version, not on the latest`,
+        )
       }
       t.ok(rest.permissions, `${job} names its rights`)
       for (const before of [needs].flat()) t.ok(jobs[before], `${job} needs ${before}`)
