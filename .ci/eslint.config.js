@@ -2,6 +2,7 @@
 // Rules that need types are in oxlint.config.js.
 import { defineConfig } from 'eslint/config'
 import { parser } from 'typescript-eslint'
+import { noSlowPatterns } from './slow-patterns.js'
 
 const outside = [
   'undici',
@@ -23,22 +24,40 @@ function noImports(files, layers, packages = outside, ignores = []) {
   return { files, ignores, rules: { 'no-restricted-imports': ['error', { patterns }] } }
 }
 
+const SYNTAX = [
+  { selector: 'ExportDefaultDeclaration', message: 'Named exports only.' },
+  { selector: 'ExportAllDeclaration', message: 'No re-export barrels.' },
+  {
+    selector: 'CallExpression[callee.property.name="notHas"]',
+    message: 'Given the name of a field it always holds: look for the field itself.',
+  },
+]
+
+/** `t.match` with a list in what it compares: an argument itself, or in the fields of one. */
+const LOOSE = ['> ArrayExpression.arguments', '> ObjectExpression.arguments ArrayExpression'].map(
+  (list) => ({
+    selector: `CallExpression[callee.object.name="t"][callee.property.name="match"] ${list}`,
+    message: 'It matches a longer list too: use matchWhole of test/match-whole.ts.',
+  }),
+)
+
 export default defineConfig(
   { ignores: ['node_modules', 'dist', '.tap', 'chart', '**/recorded'] },
   {
     files: ['**/*.ts'],
     languageOptions: { parser },
     rules: {
-      'no-restricted-syntax': [
-        'error',
-        { selector: 'ExportDefaultDeclaration', message: 'Named exports only.' },
-        { selector: 'ExportAllDeclaration', message: 'No re-export barrels.' },
-        {
-          selector: 'CallExpression[callee.property.name="notHas"]',
-          message: 'Given the name of a field it always holds: look for the field itself.',
-        },
-      ],
+      'no-restricted-syntax': ['error', ...SYNTAX],
     },
+  },
+  {
+    files: ['test/**/*.ts'],
+    rules: { 'no-restricted-syntax': ['error', ...SYNTAX, ...LOOSE] },
+  },
+  {
+    files: ['{crds,hooks,jobs,metacontroller}/**/*.ts'],
+    plugins: { local: { rules: { 'no-slow-patterns': noSlowPatterns } } },
+    rules: { 'local/no-slow-patterns': 'error' },
   },
   noImports(['crds/**/*.ts'], ['hooks', 'jobs', 'metacontroller', 'test']),
   noImports(['hooks/**/*.ts'], ['jobs', 'metacontroller', 'test']),

@@ -132,6 +132,13 @@ const status = Type.Object({
         'Hashes of the names of all completed collections, eight letters each; absent for more than 1000. Retention uses them to compare backups.',
     }),
   ),
+  emptyCollectionHashes: Type.Optional(
+    Type.String({
+      maxLength: 8000,
+      description:
+        'Hashes of the names of the completed collections without points, as in collectionHashes: they do not replace a backup with points.',
+    }),
+  ),
   jobName: JobName(),
   ...statusFields,
 })

@@ -213,6 +213,25 @@ export const apiKey = Type.Object(
       default: false,
       description: 'Whether access tokens (VecAccessKey) are accepted.',
     }),
+    rotation: Type.Optional(
+      Type.Object(
+        {
+          overlap: Duration({
+            default: '1h',
+            description:
+              'For how long all nodes accept the former key after a new one is in the Secret vec-<name>-apikey; at least 5m.',
+            ...rule(
+              "duration(self) >= duration('5m')",
+              'spec.apiKey.rotation.overlap must be at least 5m',
+            ),
+          }),
+        },
+        {
+          description:
+            'A new key is accepted in addition to the former one before it replaces it, so no client is refused. Requires version 1.17.0. Default: nodes change to a new key one by one.',
+        },
+      ),
+    ),
   },
   {
     description: 'Full-access key.',

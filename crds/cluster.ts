@@ -21,18 +21,15 @@ import { MAX_CLUSTER_NAME } from './contract/limits.ts'
 import {
   AGE_COLUMN,
   Count,
-  Enum,
   ObjectName,
   StringMap,
-  Timestamp,
   PassThrough,
   defineResource,
   rule,
   rules,
-  JobName,
-  statusFields,
   isUnchanged,
 } from './schema.ts'
+import { status } from './cluster-status.ts'
 
 function immutable(...fields: string[]) {
   return fields.map((field) => [isUnchanged(field), `spec.${field} is immutable`] as const)
@@ -83,7 +80,7 @@ const spec = Type.Object(
     resharding: Type.Optional(
       Type.Boolean({
         description:
-          'Whether spec.shardNumber of the VecCollections of this cluster may be changed: their points are then moved while they are served. Requires version 1.18.3 or a later patch of 1.18.',
+          'Whether spec.shardNumber of the VecCollections of this cluster may be changed: their points are then moved while they are served. Requires version 1.18.3 or a later patch of 1.18, or a version of 1.19.',
       }),
     ),
     healing,
@@ -168,147 +165,6 @@ const spec = Type.Object(
   },
 )
 
-/** What identifies a node: a new peer or volume means that its data is lost. */
-export const NodeStatus = Type.Object({
-  ordinal: Type.Integer({ description: 'Number of the pod.' }),
-  peer: Type.Integer({ format: 'int64', description: 'Id of the peer in the consensus.' }),
-  volume: Type.Optional(Type.String({ description: 'uid of the PersistentVolumeClaim.' })),
-  zone: Type.Optional(Type.String({ description: 'Topology zone of its Kubernetes node.' })),
-  node: Type.Optional(Type.String({ description: 'Kubernetes node.' })),
-  used: Type.Optional(
-    Type.Integer({
-      format: 'int64',
-      description: 'Estimated bytes of its data, rounded to a hundredth of the volume.',
-    }),
-  ),
-  capacity: Type.Optional(
-    Type.Integer({ format: 'int64', description: 'Capacity of its data volume in bytes.' }),
-  ),
-})
-export type NodeStatus = Static<typeof NodeStatus>
-
-export const ReplacedPeer = Type.Object({
-  ordinal: Type.Integer({ description: 'Number of the pod.' }),
-  peer: Type.Integer({ format: 'int64', description: 'Id of the peer in the consensus.' }),
-})
-export type ReplacedPeer = Static<typeof ReplacedPeer>
-
-const status = Type.Object({
-  phase: Type.Optional(
-    Enum(['Pending', 'Upgrading', 'Draining', 'Running', 'Hibernated'], {
-      description: 'State of the rollout.',
-    }),
-  ),
-  replicas: Type.Optional(Type.Integer({ description: 'Desired number of nodes.' })),
-  readyReplicas: Type.Optional(
-    Type.Integer({ description: 'Nodes that the StatefulSet reports as ready.' }),
-  ),
-  version: Type.Optional(Type.String({ description: 'Version as last applied.' })),
-  versionPlan: Type.Optional(
-    Type.Array(Type.String(), {
-      maxItems: 100,
-      description:
-        'Versions that are left on the way to spec.version, the present one first; absent if it is the next minor version.',
-    }),
-  ),
-  helmRelease: Type.Optional(Type.String({ description: 'vec-<name>' })),
-  endpoint: Type.Optional(Type.String({ description: 'HTTP address of the client Service.' })),
-  appliedGeneration: Type.Optional(
-    Type.Integer({ format: 'int64', description: 'Generation that the last helm run applied.' }),
-  ),
-  appliedRun: Type.Optional(
-    Type.Integer({ description: 'Number of the helm run whose rollout this status shows.' }),
-  ),
-  formedNodes: Type.Optional(
-    Type.Integer({
-      description:
-        'Number of nodes of the formed cluster, as last observed. From 2 on, node 0 joins the other nodes after it has lost its volume.',
-    }),
-  ),
-  nodes: Type.Optional(
-    Type.Array(NodeStatus, {
-      maxItems: 1000,
-      description: 'The nodes as last observed while all of them were members of the cluster.',
-    }),
-  ),
-  replacedPeers: Type.Optional(
-    Type.Array(ReplacedPeer, {
-      maxItems: 1000,
-      description:
-        'Peers that the annotation vec-operator.dev/replace gave up. It has no effect on later peers of the same nodes.',
-    }),
-  ),
-  balancedNodes: Type.Optional(
-    Type.Integer({ description: 'Number of nodes over which the shards were balanced last.' }),
-  ),
-  shards: Type.Optional(
-    Type.Object(
-      {
-        replicas: Type.Optional(Type.Integer({ description: 'Desired number of replicas.' })),
-        activeReplicas: Type.Optional(
-          Type.Integer({ description: 'Replicas that all nodes report as Active.' }),
-        ),
-        step: Type.Optional(Type.String({ description: 'Current step.' })),
-        stepsDone: Type.Optional(Type.Integer({ description: 'Completed steps of this Job.' })),
-        stepsLeft: Type.Optional(Type.Integer({ description: 'Steps that are left.' })),
-        bytesMoved: Type.Optional(
-          Type.Integer({ format: 'int64', description: 'Bytes that this Job has copied.' }),
-        ),
-        bytesLeft: Type.Optional(
-          Type.Integer({ format: 'int64', description: 'Bytes that are left to copy.' }),
-        ),
-        bytesPerSecond: Type.Optional(
-          Type.Integer({ format: 'int64', description: 'Current throughput.' }),
-        ),
-        secondsLeft: Type.Optional(Type.Integer({ description: 'Estimated time left.' })),
-        resharding: Type.Optional(
-          Type.Object(
-            {
-              collection: Type.String({ description: 'Name of the collection in the engine.' }),
-              direction: Enum(['up', 'down'], {
-                description: 'Whether a shard is added or removed.',
-              }),
-              shard: Type.Integer({ description: 'The shard that is added or removed.' }),
-              stage: Enum(['unknown', 'migrate', 'commit', 'check'], {
-                description: 'It can be aborted in migrate only, by setting spec.shardNumber back.',
-              }),
-            },
-            { description: 'The change of the number of shards that is in progress.' },
-          ),
-        ),
-      },
-      { description: 'Replicas of shards, and the work on them.' },
-    ),
-  ),
-  hibernationBackup: Type.Optional(
-    Type.Object(
-      {
-        scheduleName: Type.String({ description: 'The VecBackupSchedule that creates it.' }),
-        name: Type.String({ description: 'Name of the VecBackup.' }),
-        requestTime: Timestamp({ description: 'When it was requested.' }),
-        afterRun: Type.Integer({
-          description:
-            'Number of the helm run before it: pods that a later one started need another backup.',
-        }),
-        completionTime: Type.Optional(
-          Timestamp({ description: 'When it was completed; the pods may be stopped then.' }),
-        ),
-      },
-      { description: 'The backup of spec.hibernation; absent unless spec.hibernate is true.' },
-    ),
-  ),
-  volumeSize: Type.Optional(
-    Type.String({
-      description: 'Size that the data volumes have by spec.persistence.autoGrow, if it is larger.',
-    }),
-  ),
-  selector: Type.Optional(
-    Type.String({ description: 'Label selector of the pods, for the scale subresource.' }),
-  ),
-  jobName: JobName(),
-  ...statusFields,
-})
-
 export const VecCluster = defineResource({
   kind: 'VecCluster',
   plural: 'vecclusters',
@@ -335,6 +191,9 @@ export const VecCluster = defineResource({
     `metadata.name must be a DNS label of at most ${MAX_CLUSTER_NAME} characters`,
   ),
 })
+
 export type VecCluster = Static<typeof VecCluster.schema>
+
 export type ClusterSpec = VecCluster['spec']
+
 export type ClusterStatus = NonNullable<VecCluster['status']>

@@ -94,6 +94,12 @@ function messageColumn(kind: string): Column {
   }
 }
 
+/**
+ * What a resource has before the operator has seen it. Without a status, kstatus calls a resource Current: Flux
+ * would continue before anything was done.
+ */
+const UNOBSERVED = { observedGeneration: -1 }
+
 /** The schema of a whole resource. */
 export function openApiSchema({ description, spec, status, ...rest }: Resource) {
   return {
@@ -105,7 +111,11 @@ export function openApiSchema({ description, spec, status, ...rest }: Resource) 
       kind: { type: 'string' },
       metadata: { type: 'object' },
       spec: toStructuralSchema(spec),
-      status: { ...toStructuralSchema(status), description: 'What is known about it.' },
+      status: {
+        ...toStructuralSchema(status),
+        description: 'What is known about it.',
+        default: UNOBSERVED,
+      },
     },
     ...('rules' in rest ? rest.rules : {}),
   } satisfies OpenApiSchema

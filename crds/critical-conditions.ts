@@ -35,9 +35,16 @@ export const DANGERS: readonly Danger[] = [
   { type: 'Replicated', status: 'False' },
   { type: 'Capacity', status: 'False' },
   { type: 'HistoryBounded', status: 'False' },
-  { type: 'ShardsPlaced', status: 'False', except: Object.values(SHARD_WORK_REASONS) },
+  {
+    ...{ type: 'ShardsPlaced', status: 'False' },
+    // Another client works on the shards.
+    except: [...Object.values(SHARD_WORK_REASONS), 'ForeignResharding'],
+  },
   { type: 'Stalled', status: 'True' },
   { type: 'Reconciling', status: 'True', reason: 'JobSilent' },
+  // A finished backup that is being deleted has no condition Reconciling.
+  { type: 'Purged', status: 'False', reason: 'JobSilent' },
+  { type: 'Purged', status: 'False', reason: 'PurgeFailed' },
 ]
 
 /** The conditions of a status that mean danger. */

@@ -65,12 +65,35 @@ export const Job = Type.Object({
 })
 export type Job = Static<typeof Job>
 
+const EnvVariable = Type.Object({
+  name: Type.String(),
+  valueFrom: Type.Optional(
+    Type.Object({
+      secretKeyRef: Type.Optional(
+        Type.Object({ name: Type.Optional(Type.String()), key: Type.String() }),
+      ),
+    }),
+  ),
+})
+
+const PodTemplate = Type.Object({
+  metadata: Type.Optional(Type.Object({ annotations: optionalStrings })),
+  spec: Type.Optional(
+    Type.Object({
+      containers: Type.Optional(
+        Type.Array(Type.Object({ env: Type.Optional(Type.Array(EnvVariable)) })),
+      ),
+    }),
+  ),
+})
+
 export const StatefulSet = Type.Object({
   apiVersion: Type.Literal('apps/v1'),
   kind: Type.Literal('StatefulSet'),
   metadata: ObservedMetadata,
   spec: Type.Object({
     replicas: Type.Optional(Type.Integer()),
+    template: Type.Optional(PodTemplate),
     updateStrategy: Type.Optional(
       Type.Object({
         rollingUpdate: Type.Optional(Type.Object({ partition: Type.Optional(Type.Integer()) })),
@@ -161,6 +184,15 @@ export const Secret = Type.Object({
   data: optionalStrings,
 })
 export type Secret = Static<typeof Secret>
+
+/** One value of a Secret, decoded; undefined if the Secret or the value does not exist. */
+export function secretValue(
+  secret: Pick<Secret, 'data'> | undefined,
+  key: string,
+): string | undefined {
+  const encoded = secret?.data?.[key]
+  return encoded === undefined ? undefined : Buffer.from(encoded, 'base64').toString()
+}
 
 export const ConfigMap = Type.Object({
   apiVersion: Type.Literal('v1'),

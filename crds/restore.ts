@@ -5,6 +5,7 @@
 import { Type, type Static } from '@sinclair/typebox'
 import type { VecBackup } from './backup.ts'
 import { backupFolder } from './contract/backup-keys.ts'
+import { trimTrailing } from './contract/names.ts'
 import { CollectionMapping, CollectionName, CollectionNames } from './engine-fields.ts'
 import {
   AGE_COLUMN,
@@ -184,9 +185,17 @@ export function bucketNamespace(restore: VecRestore): string {
   return restoreBackupRef(restore)?.namespace ?? restore.metadata.namespace
 }
 
+/** The bucket as messages name it: a field of the restore, or of its backup. */
+export function bucketField(restore: VecRestore): string {
+  const backup = restoreBackupRef(restore)
+  if (backup === undefined) return 'spec.source.s3'
+  return `backup ${backup.namespace}/${backup.name}: spec.storage.s3`
+}
+
 /** Human-readable: the name of the backup, or its URL. */
 export function formatRestoreSource(restore: VecRestore): string {
   const { backupRef, source } = restore.spec
   if (backupRef !== undefined) return backupRef.name
-  return `s3://${source?.s3.bucket ?? ''}/${source?.s3.path.replace(/^\/+|\/+$/g, '') ?? ''}`
+  const path = trimTrailing(source?.s3.path.replace(/^\/+/, '') ?? '', '/')
+  return `s3://${source?.s3.bucket ?? ''}/${path}`
 }

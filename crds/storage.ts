@@ -1,6 +1,18 @@
 /** Bucket fields that several kinds share: the location of snapshots and the Secret keys of credentials. */
 import { Type, type Static } from '@sinclair/typebox'
-import { Enum, maxCharacters, ObjectName, rule, SecretKey } from './schema.ts'
+import { ANNOTATIONS } from './contract/names.ts'
+import { isCertificateBundle, type CaRef } from './certificates.ts'
+import { secretValue, type AnyObject, type ConfigMap, type Secret } from './kubernetes.ts'
+import {
+  Enum,
+  maxCharacters,
+  ObjectName,
+  rule,
+  rules,
+  SecretKey,
+  type ConditionReason,
+  type NamespacedName,
+} from './schema.ts'
 
 /**
  * An http or https URL without user, query or fragment: status and logs show it. The pattern lists the
@@ -8,6 +20,23 @@ import { Enum, maxCharacters, ObjectName, rule, SecretKey } from './schema.ts'
  * (hooks/data-job/preconditions.ts rejects the other spaces).
  */
 export const URL_PATTERN = '^https?://[^ \\t\\n\\v\\f\\r/?#@]+(/[^ \\t\\n\\v\\f\\r?#@]*)?$'
+
+/** Reference to a certificate authority in an object of this kind. */
+function caRef(kind: 'Secret' | 'ConfigMap', excluded: string) {
+  return Type.Optional(
+    Type.Object(
+      {
+        name: ObjectName({
+          description: `Name of the ${kind}, in the namespace of this resource.`,
+        }),
+        key: SecretKey({ default: 'ca.crt', description: `Key within the ${kind}.` }),
+      },
+      {
+        description: `${kind} with the certificate authority (PEM) of the store and, with serviceAccountName, of the token service; trusted in addition to those of the system. Excludes ${excluded}.`,
+      },
+    ),
+  )
+}
 
 const s3Fields = {
   bucket: Type.String({
@@ -63,13 +92,21 @@ const s3Fields = {
         'ServiceAccount in the namespace of this resource whose cloud identity (IRSA, EKS Pod Identity) the Job uses instead of a Secret. It needs the annotation vec-operator.dev/data-jobs: allow.',
     }),
   ),
+  caSecretRef: caRef('Secret', 'caConfigMapRef'),
+  caConfigMapRef: caRef('ConfigMap', 'caSecretRef'),
 }
 
-/** Access to the bucket is by a Secret or by an identity, never by both. */
-function oneAccess(field: string) {
-  return rule(
-    'has(self.credentialsSecretRef) != has(self.serviceAccountName)',
-    `exactly one of ${field}.credentialsSecretRef and ${field}.serviceAccountName is required`,
+/** Access to the bucket is by a Secret or by an identity, never by both; its authority is in one object. */
+function accessRules(field: string) {
+  return rules(
+    [
+      'has(self.credentialsSecretRef) != has(self.serviceAccountName)',
+      `exactly one of ${field}.credentialsSecretRef and ${field}.serviceAccountName is required`,
+    ],
+    [
+      '!has(self.caSecretRef) || !has(self.caConfigMapRef)',
+      `at most one of ${field}.caSecretRef and ${field}.caConfigMapRef is allowed`,
+    ],
   )
 }
 
@@ -130,7 +167,7 @@ export const S3Target = Type.Object(
       }),
     ),
   },
-  { description: 'A bucket of an S3-compatible store.', ...oneAccess('spec.storage.s3') },
+  { description: 'A bucket of an S3-compatible store.', ...accessRules('spec.storage.s3') },
 )
 export type S3Target = Static<typeof S3Target>
 
@@ -145,7 +182,7 @@ export const S3Source = Type.Object(
       ...withoutDotSegments('spec.source.s3.path'),
     }),
   },
-  { description: 'A bucket of an S3-compatible store.', ...oneAccess('spec.source.s3') },
+  { description: 'A bucket of an S3-compatible store.', ...accessRules('spec.source.s3') },
 )
 export type S3Source = Static<typeof S3Source>
 
@@ -155,8 +192,11 @@ export type Storage = Static<typeof Storage>
 
 export type CredentialsSecretRef = NonNullable<S3Target['credentialsSecretRef']>
 
-/** How a bucket is accessed: at least one of the two is set. */
-export type BucketAccess = Pick<S3Target, 'credentialsSecretRef' | 'serviceAccountName'>
+/** How a bucket is accessed: exactly one of credentialsSecretRef and serviceAccountName is set. */
+export type BucketAccess = Pick<
+  S3Target,
+  'credentialsSecretRef' | 'serviceAccountName' | 'caSecretRef' | 'caConfigMapRef'
+>
 
 /** Fallback keys for a bucket's Secret without the keys of the default names. */
 const FALLBACK_KEYS: Record<string, string> = {
@@ -204,4 +244,68 @@ const NON_CREDENTIAL_TYPES =
 export function isCredentialType(type: string, keys: readonly string[]): boolean {
   const isCertificate = keys.every((key) => ['ca.crt', 'tls.crt'].includes(key))
   return !NON_CREDENTIAL_TYPES.test(type) && (type !== 'kubernetes.io/tls' || isCertificate)
+}
+
+/**
+ * Why Jobs must not run under a ServiceAccount; undefined if they may. The author of a VecBackup may not be allowed to
+ * run pods under it, so that it has to permit data Jobs itself.
+ */
+export function serviceAccountError(
+  { namespace, name }: NamespacedName,
+  account: AnyObject | undefined,
+): ConditionReason | undefined {
+  const label = `ServiceAccount ${namespace}/${name}`
+  if (account === undefined || account.metadata.deletionTimestamp !== undefined) {
+    return { reason: 'ServiceAccountNotFound', message: `${label} not found` }
+  }
+  if (account.metadata.annotations?.[ANNOTATIONS.dataJobs] === 'allow') return undefined
+  return {
+    reason: 'ServiceAccountNotAllowed',
+    message: `${label} does not allow data Jobs: set its annotation ${ANNOTATIONS.dataJobs} to allow`,
+  }
+}
+
+/** What a bucket names as its certificate authority; undefined if it names nothing. */
+export function caRefOf({ caSecretRef, caConfigMapRef }: BucketAccess): CaRef | undefined {
+  if (caSecretRef !== undefined) return { field: 'caSecretRef', kind: 'Secret', ...caSecretRef }
+  return caConfigMapRef && { field: 'caConfigMapRef', kind: 'ConfigMap', ...caConfigMapRef }
+}
+
+/** The text in the named key; undefined without the object or the key. */
+export function caValue(
+  { key }: CaRef,
+  object: Secret | ConfigMap | undefined,
+): string | undefined {
+  return object?.kind === 'ConfigMap' ? object.data?.[key] : secretValue(object, key)
+}
+
+/** Why a certificate authority cannot be used; undefined if it can. `bucket` is the field of the bucket. */
+export function caError(
+  bucket: string,
+  reference: CaRef,
+  namespace: string,
+  object: Secret | ConfigMap | undefined,
+): ConditionReason | undefined {
+  const { field, kind, name, key } = reference
+  const label = `${bucket}.${field}: ${kind} ${namespace}/${name}`
+  const isSecret = kind === 'Secret'
+  if (object === undefined) {
+    const reason = isSecret ? 'SecretNotFound' : 'ConfigMapNotFound'
+    return { reason, message: `${label} not found` }
+  }
+  const type = object.kind === 'Secret' ? (object.type ?? 'Opaque') : 'Opaque'
+  if (!isCredentialType(type, [key])) {
+    return {
+      reason: 'InvalidSecret',
+      message: `${label} is of type ${type}, which cannot hold credentials; use a Secret of type Opaque`,
+    }
+  }
+  const value = caValue(reference, object) ?? ''
+  if (value === '') {
+    const reason = isSecret ? 'InvalidSecret' : 'InvalidConfigMap'
+    return { reason, message: `${label} has no value in key ${key}` }
+  }
+  if (isCertificateBundle(value)) return undefined
+  const message = `${label} has no valid certificate (PEM) in key ${key}`
+  return { reason: 'InvalidCertificate', message }
 }

@@ -1,4 +1,4 @@
-/** Durations (`720h`, `1h30m`, `30s`) and quantities as Kubernetes writes them, and human-readable sizes. */
+/** Durations (`720h`, `1h30m`, `30s`) and quantities as Kubernetes writes them, and human-readable sizes and lists. */
 
 /**
  * The format that `parseDuration` accepts: whole numbers with h, m and s, in this order. The number of
@@ -48,4 +48,10 @@ export function formatBytes(bytes: number): string {
   }
   const text = unit === 0 ? String(Math.round(amount)) : amount.toFixed(1).replace(/\.0$/, '')
   return `${text} ${BYTE_UNITS[unit] ?? 'B'}`
+}
+
+/** The first names, and how many others there are: `a, b and 3 more`. */
+export function formatNames(names: readonly string[], max: number): string {
+  const listed = names.slice(0, max).join(', ')
+  return names.length > max ? `${listed} and ${names.length - max} more` : listed
 }

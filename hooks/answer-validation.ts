@@ -12,8 +12,9 @@ import {
   type HookAnswer,
   type HookRequest,
   type Observations,
+  type AnyParent,
+  type KindHooks,
 } from './protocol.ts'
-import type { AnyParent, KindHooks } from './kind-hooks.ts'
 
 /** The hooks of a kind returned an invalid answer: a defect of the operator, never a user error. */
 export class InvalidAnswer extends Error {

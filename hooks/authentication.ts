@@ -3,7 +3,7 @@
  * little time, so that they can neither exhaust the memory of the process nor block Metacontroller.
  */
 import { timingSafeEqual } from 'node:crypto'
-import type { Server } from 'node:http'
+import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 
@@ -40,6 +40,8 @@ export class ConnectionLimiter {
   /** Keyed by address and port of the client; the oldest is first. */
   readonly #unauthenticated = new Map<string, Socket>()
   readonly #maxUnauthenticated: number
+  /** Connections with a request that is not answered yet. */
+  readonly #answering = new WeakSet<Socket>()
 
   constructor(maxUnauthenticated = MAX_UNAUTHENTICATED) {
     this.#maxUnauthenticated = maxUnauthenticated
@@ -57,6 +59,20 @@ export class ConnectionLimiter {
       })
       this.#closeOldest()
     })
+  }
+
+  /**
+   * Closes a connection with a request before the answer to the one before: our clients send none, and answers
+   * that are not read would take memory without end.
+   */
+  refusePipelining({ socket }: IncomingMessage, response: ServerResponse): boolean {
+    if (this.#answering.has(socket)) {
+      socket.destroy()
+      return true
+    }
+    this.#answering.add(socket)
+    response.once('close', () => this.#answering.delete(socket))
+    return false
   }
 
   /** The client of this connection has presented the token. */

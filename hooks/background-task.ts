@@ -13,6 +13,7 @@ import {
   Rejected,
   StorageError,
 } from '../crds/contract/errors.ts'
+import { isRecent } from './clock.ts'
 
 const INLINE_MS = 1_000
 const FIRST_RETRY_SECONDS = 2
@@ -44,7 +45,8 @@ interface TaskEntry<T> {
    * Number of times a running task was checked so far; each check doubles the delay to the next.
    */
   polls: number
-  retryNotBefore: number
+  /** When the task that failed last was started. */
+  failedAt: number
 }
 
 interface RunningTask {
@@ -124,17 +126,15 @@ export class BackgroundTasks<T> {
     if (existing !== undefined) return existing
     const entry = {
       ...{ running: undefined, latest: undefined, failure: undefined },
-      ...{ polls: 0, retryNotBefore: 0 },
+      ...{ polls: 0, failedAt: -Infinity },
     }
     this.#entries.set(uid, entry)
     return entry
   }
 
-  #isDue({ latest, retryNotBefore }: TaskEntry<T>, now: number): boolean {
-    return (
-      now >= retryNotBefore &&
-      (latest === undefined || now - latest.at >= this.#freshSeconds * 1000)
-    )
+  #isDue({ latest, failedAt }: TaskEntry<T>, now: number): boolean {
+    if (isRecent(failedAt, LAST_RETRY_SECONDS * 1000, now)) return false
+    return latest === undefined || !isRecent(latest.at, this.#freshSeconds * 1000, now)
   }
 }
 
@@ -155,7 +155,7 @@ function startTask<T>(
         // An aborted task throws because it was aborted.
         if (!abort.signal.aborted) entry.failure = { error }
         // The last result remains valid; an engine that did not respond is not called for a while.
-        entry.retryNotBefore = now.getTime() + LAST_RETRY_SECONDS * 1000
+        entry.failedAt = now.getTime()
       },
     )
     .finally(() => {

@@ -22,15 +22,13 @@ interface Parent {
  * changes on every sync would be written on every sync.
  */
 export function setConditions(parent: Parent, updates: ConditionUpdate[], now: Date): Condition[] {
-  return updates.map((update) => {
-    const previous = getCondition(parent, update.type)
+  // Only these fields: a cause may have others, and a status with unknown fields is written in every sync.
+  return updates.map(({ type, status, reason, message }) => {
+    const previous = getCondition(parent, type)
     const lastTransitionTime =
-      previous?.status === update.status ? previous.lastTransitionTime : timestamp(now)
-    return {
-      ...update,
-      lastTransitionTime,
-      observedGeneration: parent.metadata.generation,
-    }
+      previous?.status === status ? previous.lastTransitionTime : timestamp(now)
+    const { generation: observedGeneration } = parent.metadata
+    return { type, status, reason, message, lastTransitionTime, observedGeneration }
   })
 }
 
@@ -74,7 +72,7 @@ type KstatusType = (typeof KSTATUS_TYPES)[number]
 /** Reasons that only a user's change resolves; the operator retries every other reason. */
 const USER_ACTION_REASONS = new Set([
   ...['InvalidSpec', 'InvalidSecret', 'ShardsWouldBeLost', 'VersionDowngraded', 'VersionSkipped'],
-  ...['SplitBrain', 'ConsensusStopped', 'VolumeKept'],
+  ...['SplitBrain', 'ConsensusStopped', 'VolumeKept', 'VolumeNotExpandable', 'VolumeNotModifiable'],
   ...['HibernationBackupFailed', 'BackupScheduleInvalid'],
   // Why nodes cannot be removed, and nodes that a user decides about.
   ...['NotEnoughNodes', 'NoCapacity', 'NoActiveReplica', 'LastReplicaLost', 'LostNode'],

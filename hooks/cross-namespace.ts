@@ -11,8 +11,7 @@ import { ANNOTATIONS, readAnnotation } from '../crds/contract/names.ts'
 import type { Job } from '../crds/kubernetes.ts'
 import type { ConditionReason } from '../crds/schema.ts'
 import { secondsSince } from './conditions.ts'
-import { isSigned } from './job-signature.ts'
-import { isUnfinished } from './job.ts'
+import { isUnfinished, isSigned } from './job.ts'
 import type { Context, Settings } from './protocol.ts'
 
 export type CrossNamespace = Pick<Settings, 'crossNamespace'>
@@ -91,7 +90,7 @@ function accessBlocker(
 export interface BlockingRules {
   /** Whether the cluster or backup in question allows a namespace. */
   isAllowed: (namespace: string) => boolean
-  /** Keys that sign our Jobs (job-signature.ts). */
+  /** Keys that sign our Jobs (job.ts). */
   jobKeys: readonly string[]
   now: Date
 }

@@ -9,8 +9,13 @@ import { KubernetesError } from '../crds/contract/errors.ts'
 import type { Condition } from '../crds/schema.ts'
 import { isExpected } from './background-task.ts'
 import { KSTATUS_TYPES } from './conditions.ts'
-import { RetryLater, type Child, type Desired, type HookRequest } from './protocol.ts'
-import type { AnyParent } from './kind-hooks.ts'
+import {
+  RetryLater,
+  type Child,
+  type Desired,
+  type HookRequest,
+  type AnyParent,
+} from './protocol.ts'
 
 /** The subject of a call: a resource, or only the route if the body could not be read. */
 export interface Caller {
@@ -155,7 +160,7 @@ function logEntries(
     ...conditions,
     ...phaseEntries(parent, status, conditions),
     ...eventEntries(desired, conditions),
-    ...desired.children.filter((child) => isNew(child, children)).map(childCreation),
+    ...newChildren(desired.children, children).map(childCreation),
     ...(desired.deleteJobs ?? []).map(jobDeletion),
     ...failureEntries(desired),
   ]
@@ -268,16 +273,20 @@ function eventEntries({ events = [] }: Desired<unknown>, conditions: LogEntry[])
     }))
 }
 
-function isNew({ kind, metadata }: Child, observed: HookRequest<unknown>['children']): boolean {
-  if (!WORK_KINDS.has(kind)) return false
-  return !Object.values(observed)
-    .flatMap((objects) => Object.values(objects))
-    .some((object) => object.kind === kind && object.metadata.name === metadata.name)
+function newChildren(desired: Child[], observed: HookRequest<unknown>['children']): Child[] {
+  const existing = new Set(
+    Object.values(observed).flatMap((objects) => Object.values(objects).map(formatChild)),
+  )
+  return desired.filter((child) => WORK_KINDS.has(child.kind) && !existing.has(formatChild(child)))
 }
 
-function childCreation({ kind, metadata: { name } }: Child): LogEntry {
-  const child = `${kind} ${name}`
+function childCreation(created: Child): LogEntry {
+  const child = formatChild(created)
   return { topic: child, level: 'info', message: 'creating child', fields: { child } }
+}
+
+function formatChild({ kind, metadata }: Pick<Child, 'kind' | 'metadata'>): string {
+  return `${kind} ${metadata.name}`
 }
 
 function jobDeletion({ name }: { name: string }): LogEntry {

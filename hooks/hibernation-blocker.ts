@@ -1,4 +1,4 @@
-/** What work on a hibernated VecCluster waits for. */
+/** What work of other kinds on a hibernated VecCluster waits for. */
 import type { VecCluster } from '../crds/cluster.ts'
 import type { ConditionReason } from '../crds/schema.ts'
 

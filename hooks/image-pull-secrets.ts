@@ -14,10 +14,8 @@ import {
   type SecretCopyPorts,
   type CopySource,
 } from './data-job/secret-copies.ts'
-import { isUnfinished } from './job.ts'
-import type { HookRequest } from './protocol.ts'
-import type { AnyParent, KindHooks } from './kind-hooks.ts'
-import { isSigned } from './job-signature.ts'
+import { isUnfinished, isSigned } from './job.ts'
+import type { HookRequest, AnyParent, KindHooks } from './protocol.ts'
 
 export interface ImagePullSecretPorts extends SecretCopyPorts {
   /** A Secret of the operator's own namespace, at most 60 s old. */

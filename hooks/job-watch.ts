@@ -7,13 +7,9 @@ import { FIRST_REPORT_TIMEOUT_SECONDS, STALE_REPORT_SECONDS } from '../crds/cont
 import type { Job } from '../crds/kubernetes.ts'
 import type { ConditionReason } from '../crds/schema.ts'
 import { secondsSince } from './conditions.ts'
-import { isUnfinished, jobImage, planHash } from './job.ts'
+import { jobImage, planHash } from './job.ts'
 import type { Context } from './protocol.ts'
 import type { ObservedJobs } from './request.ts'
-
-export function activeJob({ jobs }: Pick<ObservedJobs, 'jobs'>): Job | undefined {
-  return jobs.find(isUnfinished)
-}
 
 /** Whether this Job, not an earlier one, has reported. */
 export function hasReported({ progress }: Pick<ObservedJobs, 'progress'>, job: Job): boolean {

@@ -1,7 +1,9 @@
 /** Jobs: how they are created, retained for their logs and deleted, and how their state is read. */
+import { createHmac, timingSafeEqual } from 'node:crypto'
 import { encodePlan, JOB_ENV } from '../crds/contract/job.ts'
 import {
   ANNOTATIONS,
+  CREDENTIALS_FOLDER,
   jobName,
   LABELS,
   MANAGED_BY,
@@ -9,8 +11,8 @@ import {
   secretCopyName,
 } from '../crds/contract/names.ts'
 import { finishedCondition, type AnyObject, type Job } from '../crds/kubernetes.ts'
+import { BUCKET_CA, type CaRef } from '../crds/certificates.ts'
 import { secondsSince } from './conditions.ts'
-import { signJob } from './job-signature.ts'
 import type {
   Child,
   Context,
@@ -21,8 +23,6 @@ import type {
   Settings,
 } from './protocol.ts'
 
-/** Mount path of Secrets in a Job, one folder per credential. */
-const CREDENTIALS_DIRECTORY = '/var/run/vec'
 /** helm needs time to mark its release as failed. */
 const GRACE_SECONDS = 60
 const BACKOFF_LIMIT = 6
@@ -43,6 +43,8 @@ export interface JobOptions {
   hasIdentity?: boolean
   /** Secrets to mount, by credential name; a missing Secret is an empty folder. */
   credentials: Record<string, string>
+  /** The certificate authority of a bucket: its key is mounted, and nothing else of the object. */
+  bucketCa?: CaRef | undefined
   /**
    * Credentials of another namespace: the service copies them once the Job exists, and its pods
    * wait for them.
@@ -114,6 +116,7 @@ function podSpec(job: string, options: JobOptions, settings: Settings, pod: JobP
       name,
       secret: { secretName: secretCopyName(job, name) },
     })),
+    ...(options.bucketCa === undefined ? [] : [caVolume(options.bucketCa)]),
   ]
   return {
     restartPolicy: 'Never',
@@ -154,7 +157,7 @@ function podSpec(job: string, options: JobOptions, settings: Settings, pod: JobP
           { name: 'tmp', mountPath: '/tmp' },
           ...volumes.map(({ name }) => ({
             name,
-            mountPath: `${CREDENTIALS_DIRECTORY}/${name}`,
+            mountPath: `${CREDENTIALS_FOLDER}/${name}`,
             readOnly: true,
           })),
         ],
@@ -162,6 +165,14 @@ function podSpec(job: string, options: JobOptions, settings: Settings, pod: JobP
     ],
     volumes: [{ name: 'tmp', emptyDir: {} }, ...volumes],
   }
+}
+
+/** Optional, like the credentials. */
+function caVolume({ kind, name, key }: CaRef) {
+  const source = { items: [{ key, path: key }], optional: true }
+  return kind === 'Secret'
+    ? { name: BUCKET_CA, secret: { secretName: name, ...source } }
+    : { name: BUCKET_CA, configMap: { name, ...source } }
 }
 
 function isEmpty(map: object | undefined): boolean {
@@ -320,4 +331,40 @@ function jobsBeyondLimit(jobs: Job[], outcome: 'Complete' | 'Failed'): Job[] {
     .filter((job) => finishedCondition(job)?.type === outcome)
     .toSorted((a, b) => runNumber(b) - runNumber(a))
     .slice(MAX_RETAINED_RUNS)
+}
+
+export interface JobIdentity {
+  namespace: string
+  name: string
+  /** Uid of the resource that the Job belongs to. */
+  parentUid: string
+}
+
+/**
+ * Proves that this operator created a Job. A user who may create Jobs in a namespace can copy our
+ * labels, and Metacontroller adopts the Job as a child; the signature cannot be made without the
+ * key of the installation. It covers the identity of the Job, not its pods, which admission may
+ * change. Returns the hex HMAC-SHA256 with the first key; with the empty key if hooks need no token.
+ */
+export function signJob(job: JobIdentity, keys: readonly string[]): string {
+  return hmac(job, keys[0] ?? '').toString('hex')
+}
+
+/** Whether the Job has a signature by one of the keys for exactly this Job. */
+export function isSigned({ metadata }: Job, keys: readonly string[]): boolean {
+  const actual = Buffer.from(metadata.annotations?.[ANNOTATIONS.signature] ?? '', 'hex')
+  const identity = {
+    namespace: metadata.namespace ?? '',
+    name: metadata.name,
+    parentUid: metadata.labels?.[LABELS.parent] ?? '',
+  }
+  return (keys.length === 0 ? [''] : keys).some((key) => {
+    const expected = hmac(identity, key)
+    return actual.length === expected.length && timingSafeEqual(actual, expected)
+  })
+}
+
+function hmac({ namespace, name, parentUid }: JobIdentity, key: string): Buffer {
+  const text = JSON.stringify(['vec-operator job', namespace, name, parentUid])
+  return createHmac('sha256', key).update(text).digest()
 }

@@ -1,5 +1,5 @@
 /**
- * Leases: which resource may work on a cluster. Each VecCluster has two in its namespace, owned by
+ * Leases: which resource may work on a cluster (lease-claim.ts: who may take them). Each VecCluster has two in its namespace, owned by
  * it: `write` (a restore, the work on shards) and `backup` (a backup, a restore, a helm run or the work
  * on shards). A holder keeps a Lease
  * while it has an unfinished Job; only a resource that is deleted, and its Jobs with it, releases
@@ -7,38 +7,15 @@
  * and the holder is placed behind the waiters (lease-queue.ts).
  */
 import { KubernetesError } from '../crds/contract/errors.ts'
-import {
-  LEASE_DURATION_SECONDS,
-  LEASE_MARGIN_SECONDS,
-  REQUEUE_SOON_SECONDS,
-} from '../crds/contract/limits.ts'
-import { ANNOTATIONS, API_VERSION, LABELS, leaseName, MANAGED_BY } from '../crds/contract/names.ts'
-import {
-  formatHolderIdentity,
-  readLeaseHolder,
-  type Job,
-  type Lease,
-  type LeaseHolder,
-} from '../crds/kubernetes.ts'
+import { LEASE_DURATION_SECONDS } from '../crds/contract/limits.ts'
+import { ANNOTATIONS, leaseName } from '../crds/contract/names.ts'
+import { readLeaseHolder, type Job, type Lease, type LeaseHolder } from '../crds/kubernetes.ts'
 import type { NamespacedName } from '../crds/schema.ts'
 import { secondsSince } from './conditions.ts'
 import { isBlockingJob, type BlockingRules } from './cross-namespace.ts'
 import { isUnfinished, runNumber } from './job.ts'
-import {
-  dequeued,
-  enqueued,
-  firstWaiter,
-  hasOtherWaiters,
-  otherWaiter,
-  requeued,
-  waitersWithout,
-} from './lease-queue.ts'
-import { RetryLater } from './protocol.ts'
 
 export type LeaseKind = 'write' | 'backup'
-
-/** Each claimant that waits writes the Lease about once in a minute. */
-const MAX_RELEASE_ATTEMPTS = 5
 
 export interface LeasePorts {
   /** Read live; undefined if it does not exist. */
@@ -63,28 +40,6 @@ export interface ObservedLease {
   /** Absent if they could not be listed: the Lease then counts as held. */
   jobs?: Job[]
 }
-
-export interface LeaseWrite {
-  /** A `renew` that fails fails the sync: the Job that it precedes must not be created. */
-  action: 'take' | 'drop' | 'renew'
-  lease: Lease
-}
-
-/** The live VecCluster, which owns its Leases. */
-interface LeasedCluster {
-  metadata: { namespace: string; name: string; uid: string }
-}
-
-export type Claim =
-  /**
-   * All of them are held, and for long enough to create a Job. The writes come first: they invalidate
-   * what an earlier sync of the claimant, whose answer timed out, has decided and not yet written.
-   */
-  | { state: 'held'; writes: LeaseWrite[] }
-  /** Nothing blocks the claim. The next sync observes what is written now. */
-  | { state: 'taking'; writes: LeaseWrite[] }
-  /** Another resource holds one of them; Leases held without a Job are released. */
-  | { state: 'waiting'; holder: LeaseHolder; writes: LeaseWrite[] }
 
 /** Reads the Lease before the Jobs, so that a Job created in between is observed. */
 export async function readLease(
@@ -135,201 +90,6 @@ export function holderOf({ lease, jobs }: ObservedLease, now: Date): LeaseHolder
     : undefined
 }
 
-/** Input of a claim. */
-export interface ClaimContext {
-  cluster: LeasedCluster
-  now: Date
-  /**
-   * Run number of a Job of a VecCluster. Jobs of earlier runs of the VecCluster do not belong to this hold.
-   */
-  run?: number
-  /** Leases that no other resource may hold either, and that are not acquired. */
-  free?: ObservedLease[]
-}
-
-/**
- * Decides what to do for a claimant without a Job that needs all of these Leases or none: a restore
- * passes both, `backup` first. They are acquired in that order, up to the first that fails. Every
- * claimant needs `backup`, so two claimants never hold one Lease each and wait for one another. A
- * waiting claimant enters the queue and releases the Leases that it holds.
- */
-export function claim(
-  observed: ObservedLease[],
-  claimant: LeaseHolder,
-  context: ClaimContext,
-): Claim {
-  const { now, free = [] } = context
-  for (const candidate of [...free, ...observed]) {
-    const holder = holderOf(candidate, now)
-    if (holder !== undefined && holder.uid !== claimant.uid) {
-      return { state: 'waiting', holder, writes: waitInQueue(observed, claimant, now) }
-    }
-  }
-  const missing = observed.filter((candidate) => !isSafelyHeld(candidate, claimant, context))
-  if (missing.length === 0) {
-    return { state: 'held', writes: observed.flatMap(({ lease }) => renewal(lease, now)) }
-  }
-  const queueLease = findQueueLease(observed)
-  const otherHolder = otherWaiter(queueLease, claimant, now)
-  if (otherHolder !== undefined && isHoldExpired(queueLease, claimant, context)) {
-    return {
-      state: 'waiting',
-      holder: otherHolder,
-      writes: moveBehindQueue(observed, claimant, now),
-    }
-  }
-  const firstInQueue = firstWaiter(queueLease, now)
-  if (
-    firstInQueue !== undefined &&
-    firstInQueue.uid !== claimant.uid &&
-    !isHolder(queueLease, claimant)
-  ) {
-    return { state: 'waiting', holder: firstInQueue, writes: waitInQueue(observed, claimant, now) }
-  }
-  return {
-    state: 'taking',
-    writes: missing.flatMap((candidate) => acquire(candidate, claimant, context)),
-  }
-}
-
-/** Releases the Leases that a claimant without a Job holds. */
-export function leaseReleases(observed: ObservedLease[], claimant: LeaseHolder): LeaseWrite[] {
-  return observed.flatMap(({ lease }) =>
-    isHolder(lease, claimant) ? [releaseOf(lease, claimant)] : [],
-  )
-}
-
-/** A Lease with a queue is updated, not deleted: deletion would remove the queue. */
-function releaseOf(lease: Lease, claimant: LeaseHolder): LeaseWrite {
-  if (!hasOtherWaiters(lease, claimant)) return { action: 'drop', lease }
-  return { action: 'take', lease: { ...lease, spec: {} } }
-}
-
-/** Every claimant needs the Lease `backup`, so its queue is the queue of the cluster. */
-function findQueueLease(observed: ObservedLease[]): Lease | undefined {
-  return observed.find(({ kind }) => kind === 'backup')?.lease
-}
-
-/** Releases the other Leases and enters the queue. */
-function waitInQueue(observed: ObservedLease[], claimant: LeaseHolder, now: Date): LeaseWrite[] {
-  const queueLease = findQueueLease(observed)
-  if (queueLease === undefined || isHolder(queueLease, claimant))
-    return leaseReleases(observed, claimant)
-  const enqueuedLease = enqueued(queueLease, claimant, now)
-  return [
-    ...leaseReleases(observed, claimant),
-    ...(enqueuedLease ? [{ action: 'take' as const, lease: enqueuedLease }] : []),
-  ]
-}
-
-/** Releases the Lease to the waiters and moves behind them. */
-function moveBehindQueue(
-  observed: ObservedLease[],
-  claimant: LeaseHolder,
-  now: Date,
-): LeaseWrite[] {
-  const queueLease = findQueueLease(observed)
-  const others = leaseReleases(
-    observed.filter(({ kind }) => kind !== 'backup'),
-    claimant,
-  )
-  if (queueLease === undefined) return others
-  const lease = { ...requeued(queueLease, claimant, now), spec: {} }
-  return [...others, { action: 'take', lease }]
-}
-
-/** Whether it was held for as long as a hold without a Job may last. */
-function isHoldExpired(
-  lease: Lease | undefined,
-  claimant: LeaseHolder,
-  { cluster, now }: ClaimContext,
-): boolean {
-  return (
-    isHolder(lease, claimant) &&
-    isOwnedBy(lease, cluster) &&
-    Math.abs(leaseAge(lease, now)) >= LEASE_DURATION_SECONDS - LEASE_MARGIN_SECONDS
-  )
-}
-
-/** Number of the first Job that belongs to the hold; 0 if all of them do. */
-function firstRunOf({ metadata }: Lease): number {
-  const run = Number(metadata.annotations?.[ANNOTATIONS.run] ?? 0)
-  return Number.isInteger(run) ? run : 0
-}
-
-/** The same hold under a new resourceVersion. */
-function renewal(lease: Lease | undefined, now: Date): LeaseWrite[] {
-  if (lease === undefined) return []
-  const spec = { ...lease.spec, renewTime: microTime(now) }
-  return [{ action: 'renew', lease: { ...lease, spec } }]
-}
-
-/**
- * Applies the writes in order and stops at the first that fails; the next sync observes the result.
- */
-export async function writeLeases(
-  writes: LeaseWrite[],
-  ports: Pick<LeasePorts, 'writeLease' | 'deleteLease'>,
-): Promise<void> {
-  for (const { action, lease } of writes) {
-    if (await applyWrite({ action, lease }, ports)) continue
-    if (action === 'renew') throw new RetryLater(changedMessage(lease), REQUEUE_SOON_SECONDS)
-    return
-  }
-}
-
-/**
- * Releases the Leases that a resource under deletion holds, and leaves their queue: once its Jobs are
- * gone, it would look like a holder that has not created its first Job, and its entry would keep later
- * claimants waiting. Another claimant may write the Lease at the same time: it is read again then. If
- * this fails, the Lease and the entry expire.
- */
-export async function release(
-  cluster: NamespacedName,
-  kinds: LeaseKind[],
-  claimant: LeaseHolder,
-  ports: Pick<LeasePorts, 'lease' | 'writeLease' | 'deleteLease'>,
-): Promise<void> {
-  for (const kind of kinds) {
-    try {
-      await releaseOne(cluster, kind, claimant, ports)
-    } catch (error) {
-      if (!(error instanceof KubernetesError)) throw error
-      // Deletion of a resource must succeed whatever the API server reports about its cluster's
-      // namespace.
-    }
-  }
-}
-
-async function releaseOne(
-  cluster: NamespacedName,
-  kind: LeaseKind,
-  claimant: LeaseHolder,
-  ports: Pick<LeasePorts, 'lease' | 'writeLease' | 'deleteLease'>,
-): Promise<void> {
-  for (let attempt = 0; attempt < MAX_RELEASE_ATTEMPTS; attempt += 1) {
-    const lease = await ports.lease(cluster.namespace, leaseName(cluster.name, kind))
-    if (lease === undefined) return
-    const write = departure(lease, claimant)
-    if (write === undefined || (await applyWrite(write, ports))) return
-  }
-}
-
-/** Undefined if the claimant neither holds the Lease nor waits for it. */
-function departure(lease: Lease, claimant: LeaseHolder): LeaseWrite | undefined {
-  const withoutEntry = dequeued(lease, claimant)
-  if (isHolder(lease, claimant)) return releaseOf(withoutEntry ?? lease, claimant)
-  return withoutEntry && { action: 'take', lease: withoutEntry }
-}
-
-/** Whether it succeeded. */
-function applyWrite(
-  { action, lease }: LeaseWrite,
-  ports: Pick<LeasePorts, 'writeLease' | 'deleteLease'>,
-): Promise<boolean> {
-  return action === 'drop' ? ports.deleteLease(lease) : ports.writeLease(lease)
-}
-
 /** Whether a claimant is named as the holder, expired or not. */
 export function isHolder(lease: Lease | undefined, claimant: LeaseHolder): lease is Lease {
   return lease !== undefined && readLeaseHolder(lease)?.uid === claimant.uid
@@ -347,87 +107,13 @@ export function formatHolderName({ kind, namespace, name }: LeaseHolder): string
 }
 
 /** Seconds since the Lease was acquired. */
-function leaseAge(lease: Lease | undefined, now: Date): number {
+export function leaseAge(lease: Lease | undefined, now: Date): number {
   const age = secondsSince(lease?.spec?.acquireTime ?? '', now)
   return Number.isNaN(age) ? Infinity : age
 }
 
-/**
- * Whether the claimant holds the Lease for exactly this cluster and for long enough: a Job that
- * appears after the end of the hold could overlap with the Job of the next holder.
- */
-function isSafelyHeld(
-  { lease, jobs }: ObservedLease,
-  claimant: LeaseHolder,
-  { cluster, now, run = 0 }: ClaimContext,
-): boolean {
-  return (
-    isHolder(lease, claimant) &&
-    isOwnedBy(lease, cluster) &&
-    firstRunOf(lease) === run &&
-    // If the Jobs could not be listed, or one has finished meanwhile, this hold had its Job.
-    jobs?.length === 0 &&
-    Math.abs(leaseAge(lease, now)) < LEASE_DURATION_SECONDS - LEASE_MARGIN_SECONDS
-  )
-}
-
-function isOwnedBy(lease: Lease, { metadata }: LeasedCluster): boolean {
-  return lease.metadata.ownerReferences?.some(({ uid }) => uid === metadata.uid) === true
-}
-
-function acquire(
-  { kind, lease }: ObservedLease,
-  claimant: LeaseHolder,
-  context: ClaimContext,
-): LeaseWrite[] {
-  const { cluster } = context
-  const desired = newLease(kind, claimant, context)
-  if (lease === undefined) return [{ action: 'take', lease: desired }]
-  // The Lease of a former cluster of this name is deleted with its owner, at any moment.
-  if (!isOwnedBy(lease, cluster)) {
-    return [
-      { action: 'drop', lease },
-      { action: 'take', lease: desired },
-    ]
-  }
-  const { resourceVersion } = lease.metadata
-  const annotations = { ...waitersWithout(lease, claimant), ...desired.metadata.annotations }
-  const metadata = {
-    ...desired.metadata,
-    ...(Object.keys(annotations).length > 0 && { annotations }),
-    ...(resourceVersion !== undefined && { resourceVersion }),
-  }
-  return [{ action: 'take', lease: { ...desired, metadata } }]
-}
-
-function newLease(
-  kind: LeaseKind,
-  claimant: LeaseHolder,
-  { cluster, now, run }: ClaimContext,
-): Lease {
-  const { namespace, name, uid } = cluster.metadata
-  return {
-    apiVersion: 'coordination.k8s.io/v1',
-    kind: 'Lease',
-    metadata: {
-      name: leaseName(name, kind),
-      namespace,
-      labels: { [LABELS.managedBy]: MANAGED_BY },
-      ...(run !== undefined && { annotations: { [ANNOTATIONS.run]: String(run) } }),
-      ownerReferences: [{ apiVersion: API_VERSION, kind: 'VecCluster', name, uid }],
-    },
-    spec: {
-      holderIdentity: formatHolderIdentity(claimant),
-      acquireTime: microTime(now),
-    },
-  }
-}
-
-/** The API requires exactly six fractional digits of a second. */
-function microTime(time: Date): string {
-  return time.toISOString().replace('Z', '000Z')
-}
-
-function changedMessage({ metadata: { namespace, name } }: Lease): string {
-  return `Lease ${namespace ?? ''}/${name} changed while a Job was about to start; trying again`
+/** Number of the first Job that belongs to the hold; 0 if all of them do. */
+export function firstRunOf({ metadata }: Lease): number {
+  const run = Number(metadata.annotations?.[ANNOTATIONS.run] ?? 0)
+  return Number.isInteger(run) ? run : 0
 }

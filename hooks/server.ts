@@ -12,6 +12,7 @@ import fastify, {
   type FastifyInstance,
   type FastifyReply,
   type FastifyRequest,
+  type preParsingAsyncHookHandler,
 } from 'fastify'
 import { MAX_REQUEST_BYTES } from '../crds/contract/limits.ts'
 import { authenticate, ConnectionLimiter, TIME_LIMITS } from './authentication.ts'
@@ -26,9 +27,11 @@ import {
   type HookAnswer,
   type HookRequest,
   type Settings,
+  type AnyParent,
+  type KindHooks,
 } from './protocol.ts'
-import type { AnyParent, KindHooks } from './kind-hooks.ts'
 import { isNamespaceWatched } from './cross-namespace.ts'
+import { bodySize, limitBodies } from './request-bodies.ts'
 
 /** No other route expects a body; a larger one is rejected. */
 const NO_BODY_BYTES = 1024
@@ -107,6 +110,7 @@ export function buildServer(options: ServerOptions): FastifyInstance {
   connectionLimiter.attach(server.server)
   // Authenticate before parsing the body, on every route and for unknown routes too.
   server.addHook('onRequest', async (request, reply) => {
+    if (connectionLimiter.refusePipelining(request.raw, reply.raw)) return reply.hijack()
     if (UNAUTHENTICATED_ROUTES.has(routeName(request))) return
     authenticate(request, reply, options.tokens())
     connectionLimiter.markAuthenticated(request.raw.socket)
@@ -126,7 +130,9 @@ export function buildServer(options: ServerOptions): FastifyInstance {
   server.get('/metrics', async (_, reply) => {
     return reply.type(options.metrics.contentType).send(await options.metrics.text())
   })
-  for (const kindHooks of options.hooks) addKindHooks(server, kindHooks, options, decisionLog)
+  const preParsing = limitBodies(server)
+  for (const kindHooks of options.hooks)
+    addKindHooks(server, kindHooks, options, { decisionLog, preParsing })
   return server
 }
 
@@ -141,7 +147,7 @@ function addKindHooks(
   root: FastifyInstance,
   kindHooks: KindHooks,
   options: ServerOptions,
-  decisionLog: DecisionLog,
+  { decisionLog, preParsing }: { decisionLog: DecisionLog; preParsing: preParsingAsyncHookHandler },
 ): void {
   const server = root.withTypeProvider<TypeBoxTypeProvider>()
   const checkParent = parentValidator(kindHooks)
@@ -150,6 +156,7 @@ function addKindHooks(
   const route = (hook: Hook, body: typeof kindHooks.request) => ({
     schema: { body },
     bodyLimit: MAX_REQUEST_BYTES,
+    preParsing,
     // Before the body is validated: what an older CRD admits may miss required fields.
     preValidation: async () => requireCurrentCrd(kindHooks.plural, options),
     onResponse: async (_: FastifyRequest, reply: FastifyReply) =>
@@ -181,7 +188,7 @@ function addKindHooks(
       async (request) => {
         const received = {
           ...(request.body as unknown as HookRequest<AnyParent>),
-          bytes: bodySize(request),
+          bytes: bodySize(request) ?? 0,
         }
         if (!isWatched(received.parent.metadata)) return skipUnwatched(received, hook)
         const settings = { ...options.settings, jobKeys: options.jobKeys?.() ?? options.tokens() }
@@ -258,11 +265,6 @@ class InvalidParent extends Error {
     super('the resource is not valid')
     this.validation = validation
   }
-}
-
-/** Size of the body; 0 if it was chunked, which Metacontroller does not send. */
-function bodySize({ headers }: FastifyRequest): number {
-  return Number(headers['content-length'] ?? 0)
 }
 
 /** A resource of an unwatched namespace: nothing is changed. */

@@ -3,6 +3,7 @@
  * is ready, and has no collections: the answer of one node is trusted only if all nodes agree.
  */
 import { EngineError, Rejected } from '../crds/contract/errors.ts'
+import { formatNames } from '../crds/units.ts'
 import type { ClusterStatus } from './clients/engine/responses.ts'
 import type { Engine } from './clients/engine/client.ts'
 
@@ -151,9 +152,7 @@ function formatViews(
 const MAX_LISTED = 5
 
 function formatList(names: string[]): string {
-  const unlisted = names.length - MAX_LISTED
-  const listed = names.slice(0, MAX_LISTED).join(', ')
-  return unlisted > 0 ? `${listed} and ${unlisted} more` : listed
+  return formatNames(names, MAX_LISTED)
 }
 
 function sameNames(a: string[], b: string[]): boolean {

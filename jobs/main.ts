@@ -131,7 +131,10 @@ const HEAP_GROWTH_PERCENT = 50
 const ROTATION_MS = 90_000
 
 async function runPostRenderer({ arguments: args, print }: Environment): Promise<number> {
-  const [, , release = '', partition] = args
+  const [, , release = '', ...options] = args
+  const option = (name: string) =>
+    options.find((text) => text.startsWith(`${name}=`))?.slice(name.length + 1)
+  const partition = option('partition')
   const [{ adjustManifests }, manifests] = await Promise.all([
     import('./cluster/post-render.ts'),
     text(process.stdin),
@@ -139,6 +142,7 @@ async function runPostRenderer({ arguments: args, print }: Environment): Promise
   const changed = adjustManifests(manifests, {
     release,
     ...(partition !== undefined && { partition: Number(partition) }),
+    secretChecksum: option('secret-checksum'),
   })
   if (print === undefined) await writeAll(process.stdout, changed)
   else print(changed)
@@ -242,20 +246,26 @@ function createDependencies(
   }
 }
 
-/** The credentials in the mounted Secret, or those of the identity of the pod's ServiceAccount. */
+/**
+ * The credentials in the mounted Secret, or those of the identity of the pod's ServiceAccount, with the
+ * certificate authority that the bucket names.
+ */
 async function jobCredentials(
   target: BucketAccess & { region: string },
   namespace: string,
   { env, log, time }: Pick<Environment, 'env' | 'log' | 'time'>,
 ): Promise<CredentialsReader> {
   const { credentialsSecretRef, serviceAccountName = '' } = target
+  const { mountedBucketCa, withCa } = await import('./clients/s3/certificate-authority.ts')
+  const readCa = mountedBucketCa(target, env)
   if (credentialsSecretRef !== undefined) {
     const { mountedBucketCredentials } = await import('./clients/s3/credentials.ts')
-    return mountedBucketCredentials(credentialsSecretRef, env)
+    return withCa(mountedBucketCredentials(credentialsSecretRef, env), readCa)
   }
   const { identityCredentials } = await import('./clients/s3/identity.ts')
   const account = `${namespace}/${serviceAccountName}`
-  return identityCredentials({ account, region: target.region, env, log, time })
+  const { region } = target
+  return withCa(identityCredentials({ account, region, env, readCa, log, time }), readCa)
 }
 
 /** Host names of pods resolve only inside the Kubernetes cluster; VEC_ENGINE_ROUTE=proxy uses the proxy of the API server instead. */
@@ -300,7 +310,8 @@ function isJobCommand([kind, verb]: string[]): boolean {
   return COMMANDS[`${kind ?? ''} ${verb ?? ''}`] !== undefined
 }
 
-if (import.meta.main) {
+/** Runs the command of this process, and ends it with the command's exit code. */
+export async function start(): Promise<void> {
   setFlagsFromString(`--heap-growing-percent=${HEAP_GROWTH_PERCENT}`)
   const controller = new AbortController()
   process.once('SIGTERM', () => controller.abort(new Error('SIGTERM')))
@@ -320,3 +331,5 @@ if (import.meta.main) {
   // Idle connections would keep the process alive for seconds; the log is already written.
   process.exit(code)
 }
+
+if (import.meta.main) void start()

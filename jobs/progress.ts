@@ -9,6 +9,8 @@ import type { KindReport, Reporter } from './reporter.ts'
 export const MAX_LIST_BYTES = 48 * 1024
 
 const MAX_ERROR_LENGTH = 512
+const ERROR_END = 200
+const GAP = ' ... '
 
 /** A collection in the report of a data Job. */
 interface ReportedCollection {
@@ -125,8 +127,10 @@ export function countStates(collections: readonly ReportedCollection[]): {
   return { completed, failed, pending: collections.length - completed - failed }
 }
 
+/** Without its middle if it is too long: it begins with what failed, and ends with the cause and the hint. */
 function truncateError(error: string): string {
-  return error.slice(0, MAX_ERROR_LENGTH)
+  if (error.length <= MAX_ERROR_LENGTH) return error
+  return `${error.slice(0, MAX_ERROR_LENGTH - ERROR_END - GAP.length)}${GAP}${error.slice(-ERROR_END)}`
 }
 
 /** The items that fit into a report, in the order of their states. */

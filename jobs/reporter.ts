@@ -98,6 +98,8 @@ export class Reporter {
   /** True once this pod is in the annotation: another pod there is then a newer one. */
   #hasWritten = false
   #lastWriteAt = 0
+  /** When the API last said that this pod is the one that works. */
+  #confirmedAt = 0
   /** What this pod wrote last: another client may remove it from the resource. */
   #lastWritten: Progress | undefined
   #pendingWrite: Promise<void> = Promise.resolve()
@@ -157,6 +159,15 @@ export class Reporter {
   /** Throws if this pod must stop: its resource is gone, or another pod is active. */
   async verifyOwnership(): Promise<void> {
     await this.#persist(() => this.#read())
+  }
+
+  /**
+   * The same, but asks only if nothing has confirmed it for a minute: for a step that is repeated often. A pod
+   * on an unreachable node, or one that was frozen, may have been replaced meanwhile.
+   */
+  async verifyRecentOwnership(): Promise<void> {
+    const age = this.#options.time.now().getTime() - this.#confirmedAt
+    if (age >= HEARTBEAT_MS) await this.verifyOwnership()
   }
 
   /** The final report, with additional annotations that are written at the same time. */
@@ -227,6 +238,7 @@ export class Reporter {
     if (this.#hasWritten && progress !== undefined && progress.runner !== podUid) {
       throw new Superseded(`pod ${progress.runner} works on this run: this pod stops`)
     }
+    this.#confirmedAt = this.#options.time.now().getTime()
     return progress
   }
 

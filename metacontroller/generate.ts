@@ -46,7 +46,7 @@ function document(controller: CompositeController): string {
   const text = stringify(controller, { lineWidth: 0, aliasDuplicateObjects: false })
     // Rendered only if the user provides them; otherwise the service sets them at run time.
     .replace(
-      /^( +)authorization:\n(?: +.*\n){5}/gm,
+      /^( +)authorization:\n(?: .*\n){5}/gm,
       conditional('.Values.hooks.token.existingSecret'),
     )
     .replace(/^( +)caBundle:\n.*\n/gm, conditional('.Values.hooks.tls.caBundle'))

@@ -6,7 +6,7 @@ import { backupHooks } from '../hooks/backup/index.ts'
 import { clusterHooks } from '../hooks/cluster/index.ts'
 import { collectionHooks } from '../hooks/collection/index.ts'
 import { withImagePullSecrets } from '../hooks/image-pull-secrets.ts'
-import type { KindHooks } from '../hooks/kind-hooks.ts'
+import type { KindHooks } from '../hooks/protocol.ts'
 import { migrationHooks } from '../hooks/migration/index.ts'
 import { restoreHooks } from '../hooks/restore/index.ts'
 import type { EngineConnections } from '../jobs/clients/engine/transport.ts'
@@ -21,6 +21,7 @@ import {
   consensusPort,
   liveSecretReader,
 } from './ports/cluster.ts'
+import { nodeKeysPort } from './ports/keys.ts'
 import { collectionPorts, InFlightWrites } from './ports/collection.ts'
 import { imagePullSecretPorts } from './ports/common.ts'
 import { migrationPorts } from './ports/migration.ts'
@@ -34,7 +35,7 @@ export interface KindHooksDependencies {
   engineRoute: 'direct' | 'proxy'
   /** Namespaces that the service may read; an empty list means all. */
   namespaces: string[]
-  /** Keys that sign the Jobs of this installation (hooks/job-signature.ts). */
+  /** Keys that sign the Jobs of this installation (hooks/job.ts). */
   jobKeys: () => readonly string[]
   now: () => Date
   timers: Timers
@@ -79,6 +80,7 @@ export function createKindHooks(dependencies: KindHooksDependencies): KindHooks[
         jobKeys: dependencies.jobKeys,
         consensus: consensusPort(engineDependencies),
         shards: shardPorts(engineDependencies),
+        nodeKeys: nodeKeysPort(engineDependencies),
         conflictingWork: othersAt({ kubernetes, namespaces, inFlightWrites }),
       }),
     ),

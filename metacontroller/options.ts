@@ -90,6 +90,7 @@ const JobPod = Type.Partial(
 )
 const JobPods = Type.Object({ helm: Type.Optional(JobPod), data: Type.Optional(JobPod) })
 
+const DNS_LABEL = '[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?'
 /** A host name has at most 253 characters; those of pods have up to 187 before the domain. */
 const MAX_DOMAIN = 66
 
@@ -141,7 +142,7 @@ export function parseOptions(
     ),
     settings: parseSettings(env, {
       ...{ version, logLevel, logFormat },
-      namespaces: flags.namespace ?? [],
+      namespaces: parseNamespaces(flags.namespace ?? []),
       crossNamespace: parseChoice(
         'CROSS_NAMESPACE',
         ['open', 'closed'] as const,
@@ -192,10 +193,19 @@ function parsePullSecrets(env: Environment): string[] {
   return names
 }
 
+/**
+ * With an empty name the API server answers 404 to each list, as it does where a kind is not installed: the
+ * work of other resources on a cluster would not be seen.
+ */
+function parseNamespaces(names: string[]): string[] {
+  const invalid = names.find((name) => !new RegExp(`^${DNS_LABEL}$`).test(name))
+  if (invalid === undefined) return names
+  throw new Error(`--namespace: "${invalid}" is not the name of a namespace`)
+}
+
 /** Part of the host names of engines; a final dot would be missing from their certificates. */
 function parseDomain(text: string): string {
-  const label = '[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?'
-  if (text.length > MAX_DOMAIN || !new RegExp(`^${label}([.]${label})*$`).test(text)) {
+  if (text.length > MAX_DOMAIN || !new RegExp(`^${DNS_LABEL}([.]${DNS_LABEL})*$`).test(text)) {
     throw new Error(
       `CLUSTER_DOMAIN: "${text}" is not a DNS domain such as cluster.local, without a dot at its end`,
     )

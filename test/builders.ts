@@ -1,12 +1,13 @@
 /** Objects for tests: a test states only what it is about, the rest comes from here. */
+import { keyVariables } from '../crds/contract/api-keys.ts'
 import type { AppliedRelease, Progress } from '../crds/contract/job.ts'
 import type { VecCluster } from '../crds/cluster.ts'
-import type { Job, Secret, StatefulSet } from '../crds/kubernetes.ts'
+import type { ConfigMap, Job, Secret, StatefulSet } from '../crds/kubernetes.ts'
 import { ANNOTATIONS, API_VERSION, LABELS, jobName } from '../crds/contract/names.ts'
 import type { BlockingRules } from '../hooks/cross-namespace.ts'
-import type { Observed } from '../hooks/cluster/observed.ts'
+import type { Observed } from '../hooks/cluster/ports.ts'
 import type { Context, Settings } from '../hooks/protocol.ts'
-import { signJob } from '../hooks/job-signature.ts'
+import { signJob } from '../hooks/job.ts'
 
 export const NOW = new Date('2026-03-01T12:00:00Z')
 
@@ -122,6 +123,12 @@ export function resource<Kind extends string, Spec, Status extends object>(
 }
 
 /** A StatefulSet that is rolled out, unless its status says otherwise. */
+/** The StatefulSet with a template that accepts these API keys; one key alone needs no variables. */
+export function acceptingKeys(set: StatefulSet, accepted: string[]): StatefulSet {
+  const template = { spec: { containers: [{ env: keyVariables('a', { accepted }) }] } }
+  return { ...set, spec: { ...set.spec, template } }
+}
+
 export function statefulSet(
   replicas = 1,
   status: StatefulSet['status'] = {},
@@ -254,6 +261,10 @@ export function secret(data: Record<string, string>, type = 'Opaque'): Secret {
     type,
     data: Object.fromEntries(encoded),
   }
+}
+
+export function configMap(data: Record<string, string>): ConfigMap {
+  return { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'ca', namespace: 'ns' }, data }
 }
 
 /** What is observed of a cluster that was just created. */

@@ -28,6 +28,11 @@ export class EngineError extends Error {
   }
 }
 
+/** The status code, if it says that the API key was refused. */
+export function keyRejection({ status }: EngineError): number | undefined {
+  return status === 401 || status === 403 ? status : undefined
+}
+
 /** The bucket refused a call or was unreachable. */
 export class StorageError extends Error {
   readonly code = 'StorageError'

@@ -10,6 +10,7 @@ import { BackupMethod, BackupPhase } from '../backup.ts'
 import { VecCluster } from '../cluster.ts'
 import { Enum, PassThrough, StringMap, Timestamp } from '../schema.ts'
 import { S3Target } from '../storage.ts'
+import { PlannedKeys, ReleaseKeys } from './api-keys.ts'
 import { Connection, planFields } from './connection.ts'
 import { Rejected } from './errors.ts'
 import { MAX_PLAN_BYTES, MAX_REPORT_MESSAGE } from './limits.ts'
@@ -64,6 +65,12 @@ export const AppliedRelease = Type.Object({
   defaultAffinity: Type.Optional(Type.Boolean()),
   /** Size of the data volumes, if it is larger than that of the spec. */
   grownSize: Type.Optional(Type.String({ maxLength: 32 })),
+  /** Fingerprint of the key in `vec-<name>-apikey`; absent without a key, and for runs of an earlier release. */
+  publishedKey: Type.Optional(ShortString()),
+  /** Whether the nodes accept tokens once they have its configuration; absent for runs of an earlier release. */
+  jwtRbac: Type.Optional(Type.Boolean()),
+  /** Keys, if they are rotated without a gap. */
+  keys: Type.Optional(ReleaseKeys),
   /** metadata.generation of the StatefulSet after the run: a cached object with a lower one is stale. */
   statefulSetGeneration: Type.Optional(Type.Integer({ minimum: 0 })),
 })
@@ -98,6 +105,8 @@ export const UpgradePlan = Type.Object({
   volumes: Type.Optional(Type.Array(PlannedVolume)),
   /** To be recorded with the release. */
   defaultAffinity: Type.Optional(Type.Boolean()),
+  /** Keys, if they are rotated without a gap. */
+  keys: Type.Optional(PlannedKeys),
   /** For the annotation last-applied-spec. */
   spec: VecCluster.spec,
   acceptedRisks: Type.Array(Risk),
@@ -135,6 +144,8 @@ export const BackedUpCollection = Type.Object({
   status: BackupPhase('How far it is.'),
   /** Bytes of its snapshots. */
   bytes: Type.Optional(Type.Integer({ minimum: 0 })),
+  /** It has no points. */
+  isEmpty: Type.Optional(Type.Literal(true)),
   snapshots: Type.Optional(
     Type.Array(
       Type.Object({
@@ -163,6 +174,8 @@ export const BackupResult = Type.Object({
   clusterUid: Type.Optional(Type.String({ maxLength: 63 })),
   /** Hashes of the names of all completed collections (crds/contract/names.ts). */
   collectionHashes: Type.Optional(Type.String({ maxLength: 8000 })),
+  /** The same of those that had no points. */
+  emptyCollectionHashes: Type.Optional(Type.String({ maxLength: 8000 })),
   /** Error of the first failed collection, or of the whole backup. */
   error: Type.Optional(Type.String()),
   collections: Type.Array(BackedUpCollection),

@@ -73,6 +73,9 @@ export const REFUSED_RETRY_SECONDS = 600
 /** A Job gives up reporting, and its attempt, after its reports are refused for this long. */
 export const REPORT_TIMEOUT_SECONDS = 600
 
+/** A backup that spec.hibernate has caused counts for this long: pods that are stopped later need another one. */
+export const HIBERNATION_BACKUP_SECONDS = 3600
+
 /** How long a Job that is being deleted blocks a cluster that its namespace may not use. */
 export const JOB_STOP_TIMEOUT_SECONDS = 120
 
@@ -96,7 +99,7 @@ export const FOREIGN_READER_TIMEOUT_SECONDS = 21_600
 /** How long a finished backup of a schedule lists its snapshots in its status. */
 export const BACKUP_DETAILS_SECONDS = 86_400
 /** Maximum body size of a hook request. */
-export const MAX_REQUEST_BYTES = 16 * 1024 * 1024
+export const MAX_REQUEST_BYTES = 10 * 1024 * 1024
 /** Size of a schedule's backups in a request: above the first value the schedule warns, above the second it creates no more. */
 export const LARGE_HISTORY_BYTES = 4 * 1024 * 1024
 export const MAX_HISTORY_BYTES = 8 * 1024 * 1024

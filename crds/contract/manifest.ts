@@ -114,6 +114,19 @@ const collectionFields = {
             'Points of it counted one by one, where no copy of it took a write from before the first snapshot until after the last: its snapshot holds exactly these.',
         }),
       ),
+      replicaPointsCounts: Type.Optional(
+        Type.Array(
+          Type.Object({
+            nodeIndex: Type.Integer({ minimum: 0 }),
+            pointsCount: Type.Integer({ minimum: 0 }),
+          }),
+          {
+            minItems: 2,
+            description:
+              'Points of each replica, where they differ although no replica took a write from before the first snapshot until after the last. By node, the snapshot of each node holds those of its replica.',
+          },
+        ),
+      ),
     }),
   ),
   pointsCount: Type.Optional(

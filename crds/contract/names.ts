@@ -26,6 +26,8 @@ export const ANNOTATIONS = {
   maintenance: `${API_GROUP}/maintenance`,
   /** Another value restarts the nodes of a VecCluster one by one. */
   restart: `${API_GROUP}/restart`,
+  /** On pods: they were restarted after this helm run to read their API keys again. */
+  keysRead: `${API_GROUP}/keys-read-after-run`,
   /** Comma-separated ordinals of nodes whose data is lost: they are replaced. */
   replace: `${API_GROUP}/replace`,
   /** On a CRD: the release of the operator it belongs to. */
@@ -34,7 +36,7 @@ export const ANNOTATIONS = {
   plan: `${API_GROUP}/plan`,
   /** On a Job: its image at creation; admission may rewrite the image of its pods. */
   image: `${API_GROUP}/image`,
-  /** On a Job: proof that this operator created it (hooks/job-signature.ts). */
+  /** On a Job: proof that this operator created it (hooks/job.ts). */
   signature: `${API_GROUP}/signature`,
   /** `true`: any deletion of the resource, also by retention, retains the objects in the bucket. */
   retainObjects: `${API_GROUP}/retain-objects`,
@@ -101,6 +103,9 @@ export function releaseName(cluster: string): string {
   return `vec-${cluster}`
 }
 
+/** Where Jobs find mounted credentials: one folder for each. */
+export const CREDENTIALS_FOLDER = '/var/run/vec'
+
 /** Secret with the API key that the pods use; the engine's chart creates it. */
 export function apiKeySecretName(cluster: string): string {
   return `${releaseName(cluster)}-apikey`
@@ -119,8 +124,16 @@ export function statefulSetRecordName(cluster: string): string {
   return `${releaseName(cluster)}.statefulset`
 }
 
+/** Secret with the keys that nodes accept during a rotation; named like the ConfigMap above. */
+export function keysSecretName(cluster: string): string {
+  return `${releaseName(cluster)}.keys`
+}
+
 /** Key of the ConfigMap: the number of nodes. */
 export const FORMATION_NODES_KEY = 'nodes'
+
+/** The chart's annotation of pods: the checksum of the Secret with the API key. */
+export const SECRET_CHECKSUM = 'checksum/secret'
 
 export const API_KEY_SECRET_KEY = 'api-key'
 

@@ -91,6 +91,8 @@ export const RestoreResult = Type.Object({
   collections: Type.Array(RestoredCollection),
   /** Outcomes of all collections in their order, such as `300C2F148P`, including those that do not fit in the list. */
   states: Type.Optional(Type.String()),
+  /** Which collections did not exist at the target when they were checked, in their order, such as `3A2O`. */
+  absent: Type.Optional(Type.String()),
   /** Collections that are not in the list, by state. */
   unlisted: Type.Object({
     completed: Type.Integer({ minimum: 0 }),

@@ -42,8 +42,8 @@ export const ShardsPlan = Type.Object({
       mayStart: Type.Boolean(),
     }),
   ),
-  /** How long replicas have been Dead when the Job was created. */
-  deadSeconds: Count(),
+  /** For how long replicas and nodes were defective when the Job was created, in seconds. */
+  defects: Type.Record(Type.String(), Count()),
   /** End of the maintenance window: the Job ends at the first step after it. */
   endsAt: Type.Optional(Timestamp()),
   /** Topology zone of each pod, by ordinal. */
@@ -111,7 +111,7 @@ export const ShardsResult = Type.Object({
   bytesLeft: Count(),
   bytesPerSecond: Type.Optional(Count()),
   secondsLeft: Type.Optional(Count()),
-  /** Number of nodes over which the shards were balanced last. */
+  /** Number of nodes over which the shards were balanced last; 0 after their number has changed. */
   balancedNodes: Type.Optional(Count()),
   /** Unfinished moves, from which the next pod or Job continues. */
   moves: Type.Array(ShardMove, { maxItems: 64 }),
@@ -119,6 +119,8 @@ export const ShardsResult = Type.Object({
   transfers: Type.Optional(Type.Array(ShardMove, { maxItems: 64 })),
   /** The resharding in progress, from which the next pod or Job continues. */
   resharding: Type.Optional(ReshardingRecord),
+  /** The node whose peer is being removed, until its pod is removed too: another Job completes that. */
+  removedPeer: Type.Optional(Type.Object({ ordinal: Count(), peer: Type.Number() })),
   /** Ordinal of a pod that is being removed; its volume claims are handled once it is gone. */
   removedOrdinal: Type.Optional(Count()),
   /** Why no further node is updated until a user or a repair changes something. */

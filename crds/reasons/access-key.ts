@@ -72,11 +72,38 @@ export const ACCESS_KEY_REASONS: readonly Reason[] = [
     fix: 'Set spec.apiKey.jwtRbac: true on the VecCluster.',
   },
   {
+    reason: 'JwtRbacNotApplied',
+    condition: NOT_READY,
+    messages: ['no helm run of cluster <namespace>/<name> has applied apiKey.jwtRbac yet'],
+    cause:
+      'spec.apiKey.jwtRbac of the VecCluster has been set, and the helm run that configures the nodes has not succeeded yet: the engine refuses tokens. An existing token is kept.',
+    fix: 'Nothing while a helm run is in progress; otherwise check the condition Applied of the VecCluster.',
+  },
+  {
     reason: 'SecretNotFound',
     condition: NOT_READY,
     messages: ['Secret <namespace>/<name> not found', 'the signing key does not exist yet'],
     cause: 'The first helm run of the cluster has not created its API key yet.',
     fix: 'Nothing while the cluster is being installed; otherwise check the VecCluster.',
+  },
+  {
+    reason: 'ApiKeyNotReported',
+    condition: NOT_READY,
+    messages: ['no helm run of cluster <namespace>/<name> has reported its API key yet'],
+    cause:
+      'The first helm run of the cluster is in progress, or one that changes the key. An existing token is kept.',
+    fix: 'Nothing while a helm run is in progress; otherwise check the VecCluster.',
+  },
+  {
+    reason: 'ForeignApiKey',
+    condition: NOT_READY,
+    event: 'Warning',
+    messages: [
+      'no helm run has published the key in Secret <namespace>/vec-<name>-apikey: no token is signed with it',
+    ],
+    cause:
+      'Another client wrote that Secret. Nodes refuse tokens of its key, so an existing token is kept.',
+    fix: 'Keep other clients from writing the Secret. With spec.apiKey.rotation or spec.apiKey.secretRef of the VecCluster, a helm run writes the right key again, at most once in five minutes. Without rotation, a pod that started meanwhile keeps the other key: set another value of the annotation vec-operator.dev/restart. If the key is generated, that also makes the helm run take over the key that is there.',
   },
   {
     reason: 'ShortApiKey',

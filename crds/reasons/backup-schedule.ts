@@ -43,8 +43,12 @@ export const BACKUP_SCHEDULE_REASONS: readonly Reason[] = [
     reason: 'BackupAlreadyActive',
     condition: READY,
     event: 'Normal',
-    messages: ['the slot <time> waits for backup <name>: concurrencyPolicy is Forbid'],
-    cause: 'The previous backup has not finished.',
+    messages: [
+      'the slot <time> waits for backup <name>: concurrencyPolicy is Forbid',
+      'the slot <time> waits for backup <name>: cluster <name> waits for it before it hibernates',
+    ],
+    cause:
+      'The previous backup has not finished, or a cluster waits for it before its pods are stopped.',
     fix: 'Wait until it has finished, or check why it takes so long. To start backups in parallel or to replace the active one, change spec.concurrencyPolicy.',
   },
   {
@@ -101,8 +105,8 @@ export const BACKUP_SCHEDULE_REASONS: readonly Reason[] = [
       'no rule of spec.retentionPolicy keeps these backups, but they hold the only copy of collections and are not deleted: <backups>; to delete one: kubectl delete qb/<name>',
     ],
     cause:
-      'The newest backups do not have collections that an older one has, or are of a cluster that was recreated. The collections may be lost, or a user deleted them.',
-    fix: 'Check whether the collections are missing in the cluster, and restore them from that backup. If they were deleted intentionally, delete the backup with kubectl.',
+      'The newest backups do not have collections that an older one has, or have them without points, or are of a cluster that was recreated. The collections may be lost, or a user deleted them.',
+    fix: 'Check whether the collections are missing in the cluster, or empty, and restore them from that backup. If they were deleted or emptied intentionally, delete the backup with kubectl.',
   },
   {
     reason: 'HistoryLarge',

@@ -32,6 +32,7 @@ export const BACKUP_REASONS: readonly Reason[] = [
       's3://<bucket>/<folder> contains the folder of another backup (<owner>, s3://<bucket>/<folder>): use another prefix or name',
       'there is no collection <name>: it was deleted, or is an alias',
       'collection <name> was deleted during the backup',
+      's3://<bucket>/<key> was deleted or replaced during the backup',
     ],
     cause:
       'At least one collection could not be backed up. status.error has the first error, status.collections has all of them.',
@@ -104,7 +105,6 @@ export const BACKUP_REASONS: readonly Reason[] = [
       'Job <name> is deleting the objects in s3://<bucket>/<folder>',
       'Job <name> is deleting the objects in s3://<bucket>/<folder>; <n> objects remain',
       'Job <name> has not reported for 600 s; recreating it',
-      'Job <name> has not reported for more than 10 minutes: check its pods and their nodes',
     ],
     cause: 'The backup is being deleted, and its objects with it.',
     fix: NOTHING_TO_DO,
@@ -166,10 +166,10 @@ export const BACKUP_REASONS: readonly Reason[] = [
     messages: [
       'ServiceAccount <namespace>/<name> not found; the objects in s3://<bucket>/<folder> were not deleted',
       'Secret <namespace>/<name> not found; the objects in s3://<bucket>/<folder> were not deleted',
-      'namespace <namespace> is being deleted and its Secret <name> was deleted first; the remaining objects in s3://<bucket>/<folder> were not deleted',
+      'namespace <namespace> is being deleted and its <kind> <name> was deleted first; the remaining objects in s3://<bucket>/<folder> were not deleted',
     ],
     cause:
-      'The Secret or the ServiceAccount was deleted before the backup. In a namespace that is being deleted, Kubernetes deletes Secrets and VecBackups in any order.',
+      'The Secret or the ServiceAccount was deleted before the backup. In a namespace that is being deleted, Kubernetes deletes Secrets, ConfigMaps and VecBackups in any order.',
     fix: 'Delete the objects with a tool of the store.',
   },
 ]
@@ -202,9 +202,14 @@ export const BACKUP_FAILURES: readonly KnownFailure[] = [
     fix: 'free space or raise the quota',
   },
   {
+    patterns: ['trust its authority by caSecretRef', 'has no valid certificate'],
+    cause: 'the store, or the token service of an identity, has a private certificate authority',
+    fix: 'name it in `caSecretRef` or `caConfigMapRef` of the bucket ([object stores](../object-stores.md#private-certificate-authorities))',
+  },
+  {
     patterns: ['got no answer'],
-    cause: 'the store is unreachable, or its certificate is not trusted',
-    fix: 'check network policies; put the CA certificate into the key `ca.crt` of the Secret',
+    cause: 'the store is unreachable',
+    fix: 'check network policies',
   },
   {
     patterns: ['prefix holds another backup'],
@@ -220,6 +225,12 @@ export const BACKUP_FAILURES: readonly KnownFailure[] = [
     patterns: ['there is no collection ...'],
     cause: '`collections` names a missing collection, or an alias',
     fix: 'name the collection itself',
+  },
+  {
+    patterns: ['... was deleted or replaced during the backup'],
+    cause:
+      'a rule of the bucket or another client deleted an object before the manifest was written',
+    fix: 'exclude the folder from the rule, and create another VecBackup',
   },
   {
     patterns: ['shard ... on node ... is Dead', 'is being transferred'],

@@ -109,10 +109,15 @@ export const CONSENSUS_AND_CAPACITY_REASONS: readonly Reason[] = [
   {
     reason: 'PodsNotAnswering',
     condition: { type: 'Consensus', status: 'Unknown' },
-    messages: ['no answer from <pods>', 'no pod is ready', 'querying the pods failed: <error>'],
+    messages: [
+      'no answer from <pods>',
+      'the API key in Secret <secret> is refused (<status>) by <pods>, which use another key',
+      'no pod is ready',
+      'querying the pods failed: <error>',
+    ],
     cause:
-      'These pods, or all of them, did not return the state of their consensus thread, or the operator could not query them, for example because their API key is missing.',
-    fix: 'Check the pods. Network policies must allow the operator to reach port 6333.',
+      'These pods, or all of them, did not return the state of their consensus thread, or the operator could not query them, for example because their API key is missing, or because that Secret was changed after they started.',
+    fix: 'Check the pods. Network policies must allow the operator to reach port 6333. If the key is refused, check who wrote Secret vec-<name>-apikey; another value of the annotation vec-operator.dev/restart makes the nodes read it again.',
   },
   {
     reason: 'ConsensusStopped',
@@ -140,7 +145,7 @@ export const CONSENSUS_AND_CAPACITY_REASONS: readonly Reason[] = [
     event: 'Warning',
     messages: ['<pod> does not know <pods>'],
     cause: 'A pod that should be in the cluster has not joined it, or was removed from it.',
-    fix: 'Read the log of the unknown pod. It must reach the others on the p2p port (6335 by default).',
+    fix: 'Read the log of the unknown pod. It must reach the others on the p2p port (6335 by default). One that another client has removed never joins again with its volume: if no data on it is needed, delete its PersistentVolumeClaim and the pod.',
   },
   {
     reason: 'NoLeader',

@@ -9,6 +9,7 @@ export const SHARDS_PLACED_REASONS: readonly Reason[] = [
     messages: [
       '<n> of <n> replicas are Active',
       '<n> of <n> replicas are Active; balance <what it waits for>',
+      '<n> of <n> replicas are Active; resharding <what it waits for>',
     ],
     cause: 'Every shard has the replicas that it should have on the present nodes.',
     fix: NOTHING_TO_DO,
@@ -60,10 +61,13 @@ export const SHARDS_PLACED_REASONS: readonly Reason[] = [
       'spec.replicas: <n> -> <n> waits until the nodes report their shards: <error>',
       'spec.replicas: <n> -> <n> waits until consensus works',
       'spec.replicas: <n> -> <n> waits: <what is waited for>',
+      'node <n> was removed from the cluster: its pod is removed before spec.replicas is applied',
+      'the removal of node <n> waits: <what is waited for>',
+      'the removal of node <n> waits until the nodes report their shards',
     ],
     cause:
       'spec.replicas was lowered. A Job moves the shards of the last node to others, removes the node, and continues with the next one. The condition Applied has the same reason meanwhile.',
-    fix: 'Nothing; status.shards has the current step and the time left. Raising spec.replicas again stops it after the current step.',
+    fix: 'Nothing; status.shards has the current step and the time left. Raising spec.replicas again stops it after the current step; a node that the others have removed already is removed first, and joins again as a new one.',
   },
   {
     reason: 'Updating',
@@ -111,6 +115,7 @@ export const SHARDS_PLACED_REASONS: readonly Reason[] = [
     messages: [
       'node <n> has lost its data (<evidence>): every shard on it has an Active replica on another node, so it can be replaced: annotate the VecCluster with vec-operator.dev/replace="<n>"',
       'node <n> has lost its data (<evidence>): every shard on it has an Active replica on another node, so it can be replaced: remove the annotation vec-operator.dev/replace, which gave up the earlier peer <peer>, and set vec-operator.dev/replace="<n>" again',
+      'node <n> has lost its data (<evidence>): every shard on it has an Active replica on another node, so it can be replaced: remove the annotation vec-operator.dev/replace, which was set while the node was running, and set vec-operator.dev/replace="<n>" again',
       'node <n> has lost its data (<evidence>): no other node has an Active replica of <shards>: restore them from a backup (a VecRestore with spec.shards), or delete their collections; the newest Completed backups: <backups>',
       'node <n> has lost its data (<evidence>): no other node has an Active replica of <shards>: restore them from a backup (a VecRestore with spec.shards), or delete their collections; no Completed VecBackup of the cluster exists',
     ],
@@ -187,6 +192,26 @@ export const SHARDS_PLACED_REASONS: readonly Reason[] = [
     fix: 'Read the logs of the node and of the Job. The work is tried again after five minutes.',
   },
   {
+    reason: 'ForeignResharding',
+    condition: { type: 'ShardsPlaced', status: 'False' },
+    event: 'Warning',
+    messages: [
+      '<collection> is being resharded by another client, which has to complete or abort it. If no client does: POST /collections/<collection>/cluster with {"abort_resharding":{}}',
+    ],
+    cause:
+      'A user or a program has started to change the number of shards, or a VecCluster that was deleted since. Replicas are repaired; nothing else is moved, updated or removed until it has ended. When nodes are removed, the condition Applied has this reason too.',
+    fix: 'Let that client complete it. If it does not exist any more, send the call of the message with the API key of the cluster. From the stage commit on the engine refuses that: it can only be completed.',
+  },
+  {
+    reason: 'PlanTooLarge',
+    condition: { type: 'ShardsPlaced', status: 'False' },
+    event: 'Warning',
+    messages: ['<what> is too large: <n> of <n> bytes compressed'],
+    cause:
+      'The zones of the nodes and the collections whose number of shards is to change do not fit in the specification of a Job.',
+    fix: 'Set spec.shardNumber of fewer VecCollections at a time. Other work on the cluster continues.',
+  },
+  {
     reason: 'ReshardingUnsupported',
     condition: { type: 'ShardsPlaced', status: 'False' },
     event: 'Warning',
@@ -199,8 +224,13 @@ export const SHARDS_PLACED_REASONS: readonly Reason[] = [
   {
     reason: 'ShardsUnknown',
     condition: { type: 'ShardsPlaced', status: 'Unknown' },
-    messages: ['querying the shards failed: <error>', '<what the condition Consensus explains>'],
-    cause: 'The nodes could not be asked for their shards, or they do not form one cluster.',
-    fix: 'Check the condition Consensus and the pods. Nothing is moved until the nodes answer.',
+    messages: [
+      'querying the shards failed: <error>',
+      '<what the condition Consensus explains>',
+      'the nodes do not agree about the shards: <difference>',
+    ],
+    cause:
+      'The nodes could not be asked for their shards, they do not form one cluster, or they have reported different states for ten minutes.',
+    fix: 'Check the condition Consensus and the pods. Nothing is moved or repaired until the nodes answer and agree. A replica that only some nodes list is dropped through a node that lists it: POST /collections/<collection>/cluster with {"drop_replica":{"shard_id":<shard>,"peer_id":<peer>}}, while another node has an Active one.',
   },
 ]

@@ -1,5 +1,6 @@
 /** Reasons of a VecCluster's conditions and Events. */
 import { CONSENSUS_AND_CAPACITY_REASONS, UPDATE_GATE_REASONS } from './cluster-nodes.ts'
+import { KEY_REASONS } from './cluster-keys.ts'
 import { SHARDS_PLACED_REASONS } from './cluster-shards.ts'
 import { NOTHING_TO_DO, type Reason } from './reason.ts'
 
@@ -78,6 +79,7 @@ export const CLUSTER_REASONS: readonly Reason[] = [
     messages: [
       '<field>: Secret <name> does not exist',
       '<field>: Secret <name> is of type <type>, not kubernetes.io/tls',
+      '<field>: Secret <name> is of type <type>, which cannot hold credentials',
       '<field>: Secret <name> has no key <key>',
       '<field>: Secret <name> has an empty key <key>',
       '<field>: Secret <name> has a key <key> of more than 4096 bytes',
@@ -230,7 +232,7 @@ export const CLUSTER_REASONS: readonly Reason[] = [
       'waiting for VecBackup <name> before the pods are stopped: <what the backup waits for>',
     ],
     cause:
-      'spec.hibernate is true, and spec.hibernation names a VecBackupSchedule: the pods are stopped once its backup is Completed.',
+      'spec.hibernate is true, and spec.hibernation names a VecBackupSchedule: the pods are stopped once its backup is Completed. One that was completed more than an hour before the pods can be stopped does not count, and another one is taken.',
     fix: 'Nothing. To keep the pods, set spec.hibernate: false. To stop them without the backup, set the annotation vec-operator.dev/accept-risk: no-backup.',
   },
   {
@@ -361,4 +363,5 @@ export const CLUSTER_REASONS: readonly Reason[] = [
   },
   ...SHARDS_PLACED_REASONS,
   ...CONSENSUS_AND_CAPACITY_REASONS,
+  ...KEY_REASONS,
 ]

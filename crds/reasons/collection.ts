@@ -159,6 +159,7 @@ export const COLLECTION_REASONS: readonly Reason[] = [
     messages: [
       'alias <alias> is claimed by <kind> <namespace>/<name>',
       'alias <alias> is claimed by <kind> <namespace>/<name> and points at collection <name>',
+      'alias <alias> is the collection of <kind> <namespace>/<name>',
     ],
     cause:
       'Two VecCollections declare the same alias. The one that it points at keeps it, or else the older one.',

@@ -174,8 +174,8 @@ export const MIGRATION_FAILURES: readonly KnownFailure[] = [
     fix: 'set it to n with a PATCH of the collection',
   },
   {
-    patterns: ['collection ... was deleted at the ...'],
-    cause: 'a client deleted it, also after it was copied; the others are copied',
+    patterns: ['collection ... was deleted at the ...', 'shard key ... was deleted at the ...'],
+    cause: 'a client deleted it, also after it was copied; the other collections are copied',
     fix: 'create another VecMigration',
   },
   {

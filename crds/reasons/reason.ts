@@ -80,8 +80,13 @@ function copiedResource(kind: string): Reason {
       'this is a copy of a <kind> (uid <uid>) that finished as <state> at <time>, and is not run again; to run it, create another <kind> without the annotation vec-operator.dev/progress',
     ],
     cause:
-      'A backup tool or kubectl created it from a manifest that has the report of the first one. Running it would overwrite current data with old data.',
-    fix: `Nothing. To run it, create another ${kind} without that annotation.`,
+      kind === 'VecBackup'
+        ? 'A backup tool or kubectl created it from a manifest that has the report of the first one. Running it would store the data of today under the name of an older backup.'
+        : 'A backup tool or kubectl created it from a manifest that has the report of the first one. Running it would overwrite current data with old data.',
+    fix:
+      kind === 'VecBackup'
+        ? 'Nothing. To restore the objects of the first one, name their folder in spec.source of a VecRestore. Deleting the copy deletes no objects.'
+        : `Nothing. To run it, create another ${kind} without that annotation.`,
   }
 }
 
@@ -94,6 +99,7 @@ const invalidEndpoint: Reason = {
 }
 
 export function dataJobReasons({ kind, noun, clusterField }: DataJobTerms): Reason[] {
+  const hasBucket = kind !== 'VecMigration'
   return [
     invalidEndpoint,
     {
@@ -142,13 +148,15 @@ export function dataJobReasons({ kind, noun, clusterField }: DataJobTerms): Reas
       cause: 'The cluster is in another namespace and does not allow this one to use it.',
       fix: `Add this namespace to the annotation vec-operator.dev/allowed-namespaces of the VecCluster, or install with crossNamespace: open; the ${noun} then starts automatically. A Job that was running is stopped, and another one continues.`,
     },
-    ...(kind === 'VecBackup' ? [] : [copiedResource(kind)]),
+    copiedResource(kind),
     {
       reason: 'SecretNotFound',
       condition: NOT_COMPLETE,
-      messages: ['Secret <namespace>/<name> not found'],
-      cause:
-        'The Secret with the credentials of a bucket or the API key of an engine does not exist.',
+      messages: [
+        'Secret <namespace>/<name> not found',
+        ...(hasBucket ? ['<field>.caSecretRef: Secret <namespace>/<name> not found'] : []),
+      ],
+      cause: `The Secret with the ${hasBucket ? 'credentials or the certificate authority' : 'credentials'} of a bucket or the API key of an engine does not exist.`,
       fix: 'Create the Secret.',
     },
     {
@@ -157,12 +165,18 @@ export function dataJobReasons({ kind, noun, clusterField }: DataJobTerms): Reas
       messages: [
         'Secret <namespace>/<name> has no value in key <key>',
         'Secret <namespace>/<name> is of type <type>, which cannot hold credentials; use a Secret of type Opaque',
+        ...(hasBucket
+          ? [
+              '<field>.caSecretRef: Secret <namespace>/<name> has no value in key <key>',
+              '<field>.caSecretRef: Secret <namespace>/<name> is of type <type>, which cannot hold credentials; use a Secret of type Opaque',
+            ]
+          : []),
       ],
       cause:
         'A key of the Secret is missing or empty, or the Secret has a type that Kubernetes or Helm use for other purposes.',
       fix: `Add the key, or name another Secret in a new ${kind}.`,
     },
-    ...(kind === 'VecMigration' ? [] : accountReasons(noun)),
+    ...(hasBucket ? [...accountReasons(noun), ...authorityReasons()] : []),
     {
       reason: 'JobSilent',
       condition: NOT_COMPLETE,
@@ -199,6 +213,7 @@ function accountReasons(noun: string): Reason[] {
       reason: 'InvalidAccess',
       messages: [
         'exactly one of <field>.credentialsSecretRef and <field>.serviceAccountName is required',
+        'at most one of <field>.caSecretRef and <field>.caConfigMapRef is allowed',
       ],
       cause: 'The API server has a CRD of another release, which does not check this.',
       fix: 'Create another resource with one of the two fields, and update the CRDs.',
@@ -219,6 +234,36 @@ function accountReasons(noun: string): Reason[] {
       cause:
         'Jobs run under a ServiceAccount only if it has the annotation: a user who may create backups may not be allowed to use its identity.',
       fix: `Run \`kubectl annotate serviceaccount <name> vec-operator.dev/data-jobs=allow\`; the ${noun} then starts automatically. A Job that was running is stopped, and another one continues.`,
+    },
+  ]
+}
+
+/** Reasons about the certificate authority that a bucket names. */
+function authorityReasons(): Reason[] {
+  return [
+    {
+      reason: 'ConfigMapNotFound',
+      condition: NOT_COMPLETE,
+      messages: ['<field>.caConfigMapRef: ConfigMap <namespace>/<name> not found'],
+      cause: 'The ConfigMap with the certificate authority of the bucket does not exist.',
+      fix: 'Create the ConfigMap.',
+    },
+    {
+      reason: 'InvalidConfigMap',
+      condition: NOT_COMPLETE,
+      messages: ['<field>.caConfigMapRef: ConfigMap <namespace>/<name> has no value in key <key>'],
+      cause: 'The key of the ConfigMap is missing or empty.',
+      fix: 'Add the key.',
+    },
+    {
+      reason: 'InvalidCertificate',
+      condition: NOT_COMPLETE,
+      messages: [
+        '<field>.caSecretRef: Secret <namespace>/<name> has no valid certificate (PEM) in key <key>',
+        '<field>.caConfigMapRef: ConfigMap <namespace>/<name> has no valid certificate (PEM) in key <key>',
+      ],
+      cause: 'The value is not a PEM certificate, or one of its certificates is damaged.',
+      fix: 'Write the certificate of the authority, or several one after another, into the key.',
     },
   ]
 }

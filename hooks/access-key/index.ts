@@ -1,8 +1,7 @@
 /** The hooks of VecAccessKey: observe, decide, act. The owned Secret needs no finalize hook. */
 import { VecAccessKey } from '../../crds/access-key.ts'
 import { VecCluster } from '../../crds/cluster.ts'
-import { kindHooks, type KindHooks } from '../kind-hooks.ts'
-import type { RelatedRule } from '../protocol.ts'
+import { kindHooks, type KindHooks, type RelatedRule } from '../protocol.ts'
 import { relatedByName } from '../request.ts'
 import { observe, type AccessKeyPorts } from './observe.ts'
 import { sync } from './sync.ts'

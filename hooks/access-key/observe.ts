@@ -1,18 +1,15 @@
 /** Reads the state a decision about a VecAccessKey is based on. */
 import type { VecAccessKey } from '../../crds/access-key.ts'
 import type { VecCluster } from '../../crds/cluster.ts'
-import { requiresApiKey } from '../../crds/contract/connection.ts'
-import { API_KEY_SECRET_KEY, apiKeySecretName } from '../../crds/contract/names.ts'
 import type { KubernetesEvent, Secret } from '../../crds/kubernetes.ts'
 import { isNamespaceWatched } from '../cross-namespace.ts'
 import type { Context, HookRequest } from '../protocol.ts'
 import { objectsOf, relatedClusters } from '../request.ts'
+import { readSigningKey, type SigningKey, type SigningKeyPorts } from './signing-key.ts'
 
-export interface Observed {
+export interface Observed extends SigningKey {
   accessKey: VecAccessKey
   cluster?: VecCluster
-  /** The signing key, as the pods use it; absent until helm has run. */
-  signingKey?: string
   /** The owned Secrets in Metacontroller's cache. */
   children: Secret[]
   /** A Secret with the desired name that is not among the children, read live. */
@@ -29,7 +26,7 @@ export async function observe(
   const [cluster] = relatedClusters(request.related)
   const isWatched =
     cluster !== undefined && isNamespaceWatched(settings, cluster.metadata.namespace)
-  const signingKey = isWatched ? await readSigningKey(cluster, ports) : undefined
+  const key = isWatched ? await readSigningKey(cluster, ports) : {}
   const name = secretNameOf(accessKey)
   const isCached = children.some(({ metadata }) => metadata.name === name)
   const liveSecret = isCached
@@ -39,7 +36,7 @@ export async function observe(
     accessKey,
     children,
     ...(cluster !== undefined && { cluster }),
-    ...(signingKey !== undefined && { signingKey }),
+    ...key,
     ...(liveSecret !== undefined && { liveSecret }),
   }
 }
@@ -48,21 +45,8 @@ export function secretNameOf({ metadata, spec }: VecAccessKey): string {
   return spec.secretName ?? metadata.name
 }
 
-async function readSigningKey(
-  { metadata, spec }: VecCluster,
-  ports: AccessKeyPorts,
-): Promise<string | undefined> {
-  if (!requiresApiKey(spec)) return undefined
-  const secret = await ports.secret(metadata.namespace, apiKeySecretName(metadata.name))
-  const encoded = secret?.data?.[API_KEY_SECRET_KEY]
-  return encoded === undefined ? undefined : Buffer.from(encoded, 'base64').toString()
-}
-
-export interface AccessKeyPorts {
-  /** A Secret, at most 60 s old; undefined if it does not exist. */
-  secret(namespace: string, name: string): Promise<Secret | undefined>
-  /** A Secret, read live: a Secret of another owner is never changed. */
-  liveSecret(namespace: string, name: string): Promise<Secret | undefined>
+/** Secrets are also read live: one of another owner is never changed. */
+export interface AccessKeyPorts extends SigningKeyPorts {
   /** Writes an Event; an Event that exists or cannot be written is not an error. */
   writeEvent(event: KubernetesEvent): Promise<void>
 }

@@ -1,13 +1,14 @@
 /** The Secret of an access key: its content, its annotations and its owner. */
 import type { AccessKeyStatus, VecAccessKey } from '../../crds/access-key.ts'
 import type { VecCluster } from '../../crds/cluster.ts'
+import { keyFingerprint } from '../../crds/contract/api-keys.ts'
 import { clusterConnection, serviceUrl } from '../../crds/contract/connection.ts'
 import type { Secret } from '../../crds/kubernetes.ts'
 import { API_GROUP, LABELS, MANAGED_BY } from '../../crds/contract/names.ts'
 import { secondsSince, timestamp } from '../conditions.ts'
 import type { Child, Context } from '../protocol.ts'
 import { secretNameOf } from './observe.ts'
-import { tokenClaims, fingerprintOf, currentLifetime, signToken } from './token.ts'
+import { currentLifetime, signToken, tokenClaims } from './token.ts'
 
 const ISSUED = `${API_GROUP}/issued-at`
 const EXPIRES = `${API_GROUP}/expires-at`
@@ -29,7 +30,7 @@ export async function tokenSecret(
     [ISSUED]: formatSeconds(lifetime.issuedAt),
     ...(lifetime.expiresAt !== undefined && { [EXPIRES]: formatSeconds(lifetime.expiresAt) }),
     ...(lifetime.renewAt !== undefined && { [RENEW]: formatSeconds(lifetime.renewAt) }),
-    [FINGERPRINT]: fingerprintOf(key),
+    [FINGERPRINT]: keyFingerprint(key),
     [GENERATION]: String(accessKey.metadata.generation),
   }
   return buildSecret(secretNameOf(accessKey), annotations, {
@@ -56,13 +57,13 @@ export function unchangedSecret({ metadata, data = {} }: Secret): Child {
 export function statusFromSecret({ metadata }: Pick<Secret, 'metadata'>): AccessKeyStatus {
   const annotations = metadata.annotations ?? {}
   const { [ISSUED]: issuedAt, [EXPIRES]: expiresAt, [RENEW]: renewAt } = annotations
-  const keyFingerprint = annotations[FINGERPRINT]
+  const fingerprint = annotations[FINGERPRINT]
   return {
     secretRef: { name: metadata.name, key: 'token' },
     ...(issuedAt !== undefined && { issuedAt }),
     ...(expiresAt !== undefined && { expiresAt }),
     ...(renewAt !== undefined && { renewAt }),
-    ...(keyFingerprint !== undefined && { keyFingerprint }),
+    ...(fingerprint !== undefined && { keyFingerprint: fingerprint }),
   }
 }
 

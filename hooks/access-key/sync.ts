@@ -73,7 +73,10 @@ function tokenIssuedReason(name: string): ConditionReason {
 }
 
 /** Waiting is reported in the condition only, without an Event. */
-const CONDITION_ONLY_REASONS = new Set(['ClusterNotFound', 'ClusterNotServed', 'SecretNotFound'])
+const CONDITION_ONLY_REASONS = new Set([
+  ...['ClusterNotFound', 'ClusterNotServed', 'SecretNotFound', 'ApiKeyNotReported'],
+  'JwtRbacNotApplied',
+])
 
 function phaseFor(existing: Secret | undefined): 'Pending' | 'Ready' {
   return existing === undefined ? 'Pending' : 'Ready'
@@ -92,7 +95,7 @@ const NO_SIGNING_KEY: Blocker = {
 }
 
 function firstBlocker(observed: Observed, { settings }: Context): Blocker | undefined {
-  const { accessKey, cluster, signingKey, liveSecret } = observed
+  const { accessKey, cluster, signingKey, unusableKey, liveSecret } = observed
   const { name, namespace = accessKey.metadata.namespace } = accessKey.spec.clusterRef
   const pending = (reason: string, message: string): Blocker => ({
     phase: 'Pending',
@@ -116,6 +119,18 @@ function firstBlocker(observed: Observed, { settings }: Context): Blocker | unde
   }
   if (cluster.spec.apiKey?.jwtRbac !== true) {
     return pending('JwtRbacDisabled', `cluster ${namespace}/${name} has apiKey.jwtRbac false`)
+  }
+  if (unusableKey === 'unreported') {
+    const message = `no helm run of cluster ${namespace}/${name} has reported its API key yet`
+    return pending('ApiKeyNotReported', message)
+  }
+  if (unusableKey === 'unaccepted') {
+    const message = `no helm run of cluster ${namespace}/${name} has applied apiKey.jwtRbac yet`
+    return pending('JwtRbacNotApplied', message)
+  }
+  if (unusableKey === 'foreign') {
+    const message = `no helm run has published the key in Secret ${namespace}/${apiKeySecretName(name)}: no token is signed with it`
+    return pending('ForeignApiKey', message)
   }
   if (signingKey === undefined) {
     return pending('SecretNotFound', `Secret ${namespace}/${apiKeySecretName(name)} not found`)

@@ -2,7 +2,6 @@
  * The token of an access key: a function of spec, signing key and issue time, so that a stale cache, a
  * restarted service or a second instance produces the same token.
  */
-import { createHash } from 'node:crypto'
 import { SignJWT, type JWTPayload } from 'jose'
 import type { AccessKeySpec, VecAccessKey } from '../../crds/access-key.ts'
 import { parseDuration } from '../../crds/units.ts'
@@ -58,9 +57,4 @@ export function signToken(claims: JWTPayload, key: string): Promise<string> {
   return new SignJWT(claims)
     .setProtectedHeader({ alg: 'HS256', typ: 'JWT' })
     .sign(new TextEncoder().encode(key))
-}
-
-/** The first 16 hex digits of the SHA-256 of a signing key. */
-export function fingerprintOf(key: string): string {
-  return createHash('sha256').update(key).digest('hex').slice(0, 16)
 }

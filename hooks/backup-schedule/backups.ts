@@ -1,8 +1,12 @@
-/** The VecBackups of a schedule: their names, their desired state and the deletion policy they carry. */
+/**
+ * The VecBackups of a schedule: their names, their desired state, the deletion policy that they carry, and
+ * whether their history has become too large for a request.
+ */
 import { VecBackup, type BackupSpec } from '../../crds/backup.ts'
 import { scheduledBackupSpec, type VecBackupSchedule } from '../../crds/backup-schedule.ts'
+import { LARGE_HISTORY_BYTES, MAX_HISTORY_BYTES } from '../../crds/contract/limits.ts'
 import { ANNOTATIONS, API_VERSION, LABELS } from '../../crds/contract/names.ts'
-import { timestamp } from '../conditions.ts'
+import { timestamp, type ConditionUpdate } from '../conditions.ts'
 import { childKind } from '../answer-validation.ts'
 import type { Child } from '../protocol.ts'
 
@@ -14,13 +18,16 @@ export function backupName(schedule: string, slot: Date): string {
   return `${schedule}-${digits.replace('T', '-')}`
 }
 
-const SLOT_DIGITS = /(\d\d)(\d\d)-(\d\d)(\d\d)(\d\d)/
+const SLOT_DIGITS = /^-(\d{4})(\d\d)(\d\d)-(\d\d)(\d\d)(\d\d)$/
 
 /** The slot of a backup; undefined if the name was not generated from a slot. */
 export function slotOf(schedule: string, { metadata: { name } }: VecBackup): Date | undefined {
-  const slot = new Date(name.slice(schedule.length + 1).replace(SLOT_DIGITS, '-$1-$2T$3:$4:$5Z'))
+  if (!name.startsWith(schedule)) return undefined
+  const instant = name.slice(schedule.length).replace(SLOT_DIGITS, '$1-$2-$3T$4:$5:$6Z')
+  const slot = new Date(instant)
   const isInstant = !Number.isNaN(slot.getTime())
-  return isInstant && backupName(schedule, slot) === name ? slot : undefined
+  // A day that its month does not have is another instant.
+  return isInstant && timestamp(slot) === instant ? slot : undefined
 }
 
 export function newBackup(schedule: VecBackupSchedule, slot: Date): Child {
@@ -44,26 +51,6 @@ export function desiredBackup(schedule: VecBackupSchedule, backup: VecBackup): C
   return backupChild(schedule, backup.metadata.name, spec)
 }
 
-/** A backup that is deleted next, with the reason: its hook must not mistake this for a user's deletion. */
-export function prunedBackup(
-  schedule: VecBackupSchedule,
-  backup: VecBackup,
-  reason: string,
-): Child {
-  const unchanged = desiredBackup(schedule, backup)
-  const annotations = { ...unchanged.metadata.annotations, [ANNOTATIONS.pruned]: reason }
-  return { ...unchanged, metadata: { ...unchanged.metadata, annotations } }
-}
-
-/** Whether deleting this backup now would retain its objects although retention must delete them. */
-export function needsPrunedAnnotation(
-  schedule: VecBackupSchedule,
-  { metadata, spec }: VecBackup,
-): boolean {
-  const isRetained = [spec.deletionPolicy, schedule.spec.deletionPolicy].includes('Retain')
-  return isRetained && metadata.annotations?.[ANNOTATIONS.pruned] === undefined
-}
-
 /**
  * The part of the schedule's policy that is missing on this backup: the name of the annotation or field. A
  * backup that is being deleted gets only a policy that retains: it reads from the schedule itself whether
@@ -85,6 +72,28 @@ export function missingPolicy(
     return `spec.deletionPolicy ${deletionPolicy}`
   }
   return undefined
+}
+
+const MIB = 1024 * 1024
+const HISTORY_FIX = 'set spec.retentionPolicy, or delete backups that are not needed'
+
+/** Size of the hook request that contains the backups. */
+interface History {
+  bytes?: number
+}
+
+/** Why no more backups are created. If the request became too large to accept, pruning would stop as well. */
+export function historyLimitFinding({ bytes = 0 }: History): ConditionUpdate | undefined {
+  if (bytes <= MAX_HISTORY_BYTES) return undefined
+  const message = `no backup is created: the backups of this schedule take more than ${MAX_HISTORY_BYTES / MIB} MiB of a request to the operator; ${HISTORY_FIX}`
+  return { type: 'Ready', status: 'False', reason: 'HistoryTooLarge', message }
+}
+
+/** An early warning, long before that limit. */
+export function largeHistoryFindings({ bytes = 0 }: History): ConditionUpdate[] {
+  if (bytes <= LARGE_HISTORY_BYTES) return []
+  const message = `the backups of this schedule take more than ${LARGE_HISTORY_BYTES / MIB} MiB of a request to the operator: above ${MAX_HISTORY_BYTES / MIB} MiB no more are created; ${HISTORY_FIX}`
+  return [{ type: 'HistoryBounded', status: 'False', reason: 'HistoryLarge', message }]
 }
 
 function backupChild(schedule: VecBackupSchedule, name: string, spec: BackupSpec): Child {

@@ -1,10 +1,13 @@
 /**
  * Which finished backups are retained: those that a rule of the retention policy selects, and those that hold
- * the last copy of a collection. Days, ISO weeks and months are those of the slots, in UTC.
+ * the last copy of a collection. Days, ISO weeks and months are those of the slots, in UTC. A backup that
+ * is not retained carries an annotation before it is deleted.
  */
-import type { BackupScheduleSpec } from '../../crds/backup-schedule.ts'
+import type { BackupScheduleSpec, VecBackupSchedule } from '../../crds/backup-schedule.ts'
 import type { VecBackup } from '../../crds/backup.ts'
-import { nameHash, splitHashes } from '../../crds/contract/names.ts'
+import { ANNOTATIONS, nameHash, splitHashes } from '../../crds/contract/names.ts'
+import type { Child } from '../protocol.ts'
+import { desiredBackup } from './backups.ts'
 
 export type RetentionPolicy = NonNullable<BackupScheduleSpec['retentionPolicy']>
 
@@ -79,6 +82,8 @@ export interface BackupContents {
   clusterUid?: string
   /** Names of the completed collections by hash; undefined if the name is not listed. */
   collections: Map<string, string | undefined>
+  /** Hashes of those that had no points. */
+  empty: ReadonlySet<string>
 }
 
 /** A backup that no rule retains, and its collections that no newer backup has. */
@@ -87,6 +92,9 @@ export interface LastCopy {
   /** The known names; `count` is the number of all collections. */
   collections: string[]
   count: number
+  /** Those that newer backups have too, but without points: the known names, and the number of all. */
+  emptied: string[]
+  emptiedCount: number
   /** The newest backup is of a different cluster: a recreated one, or one with another name. */
   isFormerCluster: boolean
 }
@@ -101,6 +109,7 @@ export function backupContents({ metadata, status = {} }: VecBackup): BackupCont
     name: metadata.name,
     ...(status.clusterUid !== undefined && { clusterUid: status.clusterUid }),
     collections: new Map([...unlisted, ...listed]),
+    empty: new Set(splitHashes(status.emptyCollectionHashes)),
   }
 }
 
@@ -108,26 +117,59 @@ export function backupContents({ metadata, status = {} }: VecBackup): BackupCont
  * Backups that are not retained but have a collection that no newer backup has. `completed` is sorted newest
  * first. Collections of different clusters are different even if their names are equal. A backup of a
  * cluster that lost its collections is complete but empty: retention by count and date alone would then
- * delete, one by one, all backups that still have the collections.
+ * delete, one by one, all backups that still have the collections. So would it after a client has created a
+ * lost collection again: a collection without points does not replace one with points.
  */
 export function findLastCopies(
   completed: BackupContents[],
   retained: ReadonlySet<string>,
 ): LastCopy[] {
   const covered = new Set<string>()
+  const coveredWithPoints = new Set<string>()
   const [newest] = completed
   // A backup without a cluster uid counts for the cluster of the next newer backup.
   let cluster = completed.find(({ clusterUid }) => clusterUid !== undefined)?.clusterUid ?? ''
   const current = cluster
   return completed.flatMap((backup) => {
     cluster = backup.clusterUid ?? cluster
-    const uncovered = [...backup.collections].filter(([hash]) => !covered.has(`${cluster}/${hash}`))
-    for (const [hash] of uncovered) covered.add(`${cluster}/${hash}`)
+    const key = (hash: string) => `${cluster}/${hash}`
+    const uncovered = [...backup.collections].filter(
+      ([hash]) => !(backup.empty.has(hash) ? covered : coveredWithPoints).has(key(hash)),
+    )
+    const emptied = uncovered.filter(([hash]) => covered.has(key(hash)))
+    for (const [hash] of uncovered) {
+      covered.add(key(hash))
+      if (!backup.empty.has(hash)) coveredWithPoints.add(key(hash))
+    }
     if (uncovered.length === 0 || retained.has(backup.name) || backup === newest) return []
-    const collections = uncovered.flatMap(([, name]) => (name === undefined ? [] : [name]))
-    const isFormerCluster = cluster !== current
-    return [{ name: backup.name, collections, count: uncovered.length, isFormerCluster }]
+    const counts = { count: uncovered.length, emptiedCount: emptied.length }
+    const names = { collections: knownNames(uncovered), emptied: knownNames(emptied) }
+    return [{ name: backup.name, ...counts, ...names, isFormerCluster: cluster !== current }]
   })
+}
+
+function knownNames(collections: [hash: string, name: string | undefined][]): string[] {
+  return collections.flatMap(([, name]) => (name === undefined ? [] : [name]))
+}
+
+/** A backup that is deleted next, with the reason: its hook must not mistake this for a user's deletion. */
+export function prunedBackup(
+  schedule: VecBackupSchedule,
+  backup: VecBackup,
+  reason: string,
+): Child {
+  const unchanged = desiredBackup(schedule, backup)
+  const annotations = { ...unchanged.metadata.annotations, [ANNOTATIONS.pruned]: reason }
+  return { ...unchanged, metadata: { ...unchanged.metadata, annotations } }
+}
+
+/** Whether deleting this backup now would retain its objects although retention must delete them. */
+export function needsPrunedAnnotation(
+  schedule: VecBackupSchedule,
+  { metadata, spec }: VecBackup,
+): boolean {
+  const isRetained = [spec.deletionPolicy, schedule.spec.deletionPolicy].includes('Retain')
+  return isRetained && metadata.annotations?.[ANNOTATIONS.pruned] === undefined
 }
 
 /** Number of backups and collections that a message names; the rest is only counted. */
@@ -142,11 +184,19 @@ export function lastCopiesMessage(lastCopies: LastCopy[]): string {
   return `no rule of spec.retentionPolicy keeps these backups, but they hold the only copy of collections and are not deleted: ${named}${andMore}; to delete one: kubectl delete qb/${first.name}`
 }
 
-function formatLastCopy({ name, collections, count, isFormerCluster }: LastCopy): string {
-  const named = collections.slice(0, MAX_NAMED)
+function formatLastCopy(copy: LastCopy): string {
+  const { name, collections, count, emptied, emptiedCount, isFormerCluster } = copy
+  const former = isFormerCluster ? ' of a former cluster' : ''
+  const empty =
+    emptiedCount === 0
+      ? ''
+      : `; newer backups have no points of ${formatCollections(emptied, emptiedCount)}`
+  return `${name} (${formatCollections(collections, count)}${former}${empty})`
+}
+
+function formatCollections(names: string[], count: number): string {
+  const named = names.slice(0, MAX_NAMED)
   const rest = count - named.length
   const unnamed = named.length === 0 ? `${rest} collections` : `${rest} more`
-  const all = rest > 0 ? [...named, unnamed] : named
-  const former = isFormerCluster ? ' of a former cluster' : ''
-  return `${name} (${all.join(', ')}${former})`
+  return (rest > 0 ? [...named, unnamed] : named).join(', ')
 }

@@ -32,6 +32,10 @@ export function parseCron(
     throw new Rejected(`${field}: not a cron expression of five fields`)
   }
   const cron = parseExpression(toCronJobSemantics(schedule), { field, timeZone })
+  return timeZone === 'UTC' ? slotsInUtc(cron) : slotsInTimeZone(cron)
+}
+
+function slotsInUtc(cron: CronExpression): Slots {
   return {
     latestUntil: (instant) => {
       // `prev` returns only earlier slots, so start one second later; slots are whole minutes.
@@ -45,17 +49,56 @@ export function parseCron(
   }
 }
 
+/** A slot at a time of day that the clock skips does not exist, as in a CronJob; the parser moves it. */
+function slotsInTimeZone(cron: CronExpression): Slots {
+  const firstAfter = (instant: Date) => {
+    cron.reset(instant)
+    let slot = cron.next()
+    while (!cron.includesDate(slot)) slot = cron.next()
+    return slot.toDate()
+  }
+  return { latestUntil: (instant) => searchLatestUntil(firstAfter, instant), firstAfter }
+}
+
+const MINUTE_MS = 60_000
+/** The first distance that is searched backwards, and the factor to the next one. */
+const FIRST_SEARCH_MS = 60 * MINUTE_MS
+const SEARCH_FACTOR = 4
+
+/**
+ * The latest slot, found with `firstAfter` alone. Where the clock skips midnight, `prev` of the parser throws
+ * after a second of work, for up to a week after the change of the clock.
+ */
+function searchLatestUntil(firstAfter: Slots['firstAfter'], instant: Date): Date {
+  const end = instant.getTime()
+  const slotAfter = (time: number) => firstAfter(new Date(time)).getTime()
+  let distance = FIRST_SEARCH_MS
+  let latest = slotAfter(end - distance)
+  let none = end
+  while (latest > end) {
+    none = end - distance
+    distance *= SEARCH_FACTOR
+    latest = slotAfter(end - distance)
+  }
+  // No slot is between `none` and the end. Each step halves what is between it and the latest slot that is known.
+  while (none - latest > MINUTE_MS) {
+    const middle = latest + Math.floor((none - latest) / 2)
+    const slot = slotAfter(middle)
+    if (slot <= end) latest = slot
+    else none = middle
+  }
+  const next = slotAfter(latest)
+  return new Date(next <= end ? next : latest)
+}
+
 /** Rewrites parts of the expression that the parser interprets differently from a CronJob. */
 function toCronJobSemantics(schedule: string): string {
-  return deduplicateLists(
-    schedule
-      // `*/1` is no restriction: a day of the month next to it then applies alone.
-      .replaceAll(/\*\/1(?![0-9])/g, '*')
-      // A step that starts at a weekday ends on Saturday; the parser continues to 7, which is Sunday.
-      .replace(/[^ ]+$/, (weekdays) =>
-        weekdays.replaceAll(/(?<![-/])\b([0-6]|[a-z]{3})\//gi, '$1-6/'),
-      ),
-  )
+  // `*/1` is no restriction: a day of the month next to it then applies alone.
+  const expression = schedule.replaceAll(/\*\/1(?![0-9])/g, '*')
+  const start = expression.lastIndexOf(' ') + 1
+  // A step that starts at a weekday ends on Saturday; the parser continues to 7, which is Sunday.
+  const weekdays = expression.slice(start).replaceAll(/(?<![-/])\b([0-6]|[a-z]{3})\//gi, '$1-6/')
+  return deduplicateLists(expression.slice(0, start) + weekdays)
 }
 
 /** Also rejects days that no month has, such as 30 February, so every accepted expression fires. */

@@ -7,15 +7,9 @@ import type { KubernetesEvent } from '../../crds/kubernetes.ts'
 import { getCondition, setConditions, timestamp, type ConditionUpdate } from '../conditions.ts'
 import { newEvent, warningEvent } from '../events.ts'
 import type { PrunedChild } from '../protocol.ts'
-import { backupName } from './backups.ts'
+import { backupName, largeHistoryFindings } from './backups.ts'
 import { lastCopiesMessage, type LastCopy } from './retention.ts'
-import {
-  existingBackups,
-  isActive,
-  largeHistoryFindings,
-  type Decision,
-  type Observed,
-} from './tick.ts'
+import { existingBackups, isActive, type Decision, type Observed } from './tick.ts'
 
 /** Maximum length of a condition message. */
 const MAX_MESSAGE = 1024

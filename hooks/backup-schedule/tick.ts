@@ -6,14 +6,14 @@ import type { VecBackupSchedule } from '../../crds/backup-schedule.ts'
 import type { VecBackup } from '../../crds/backup.ts'
 import type { VecCluster } from '../../crds/cluster.ts'
 import { Rejected } from '../../crds/contract/errors.ts'
-import { LARGE_HISTORY_BYTES, MAX_HISTORY_BYTES } from '../../crds/contract/limits.ts'
 import { timestamp, type ConditionUpdate } from '../conditions.ts'
 import { hibernationBlocker } from '../hibernation-blocker.ts'
 import type { PrunedChild } from '../protocol.ts'
-import { backupName, needsPrunedAnnotation, slotOf } from './backups.ts'
+import { backupName, historyLimitFinding, slotOf } from './backups.ts'
 import {
   backupContents,
   findLastCopies,
+  needsPrunedAnnotation,
   retainedNames,
   type FinishedBackup,
   type LastCopy,
@@ -131,13 +131,22 @@ function decideSlot(observed: Observed, slots: Slots, now: Date): SlotDecision {
  * undefined once it was created. It is created whatever runs, because the Lease of the cluster lets backups run
  * one after the other.
  */
-function requestedSlot({ schedule, cluster, lastSlot }: Observed): Date | undefined {
+function requestedSlot(observed: Observed): Date | undefined {
+  const request = openRequest(observed)
+  if (request === undefined) return undefined
+  const { lastSlot } = observed
+  const slot = new Date(request.requestTime)
+  return lastSlot !== undefined && lastSlot >= slot ? undefined : slot
+}
+
+/** The cluster still waits for the backup. */
+function openRequest({ schedule, cluster }: Observed) {
   const { namespace, name } = schedule.metadata
   const request = cluster?.status?.hibernationBackup
   if (cluster?.spec.hibernate !== true || cluster.metadata.namespace !== namespace) return undefined
-  if (request?.scheduleName !== name || request.completionTime !== undefined) return undefined
-  const slot = new Date(request.requestTime)
-  return lastSlot !== undefined && lastSlot >= slot ? undefined : slot
+  return request?.scheduleName === name && request.completionTime === undefined
+    ? request
+    : undefined
 }
 
 function onRequest(observed: Observed, slot: Date): SlotDecision {
@@ -167,6 +176,11 @@ function onSlotDue(observed: Observed, slot: Date): SlotDecision {
       return { ready: readyFinding('True', 'BackupAlreadyActive', message) }
     }
     case 'Replace': {
+      const awaited = openRequest(observed)?.name
+      if (activeBackups.some(({ metadata }) => metadata.name === awaited)) {
+        const message = `the slot ${timestamp(slot)} waits for backup ${awaited}: cluster ${schedule.spec.clusterRef.name} waits for it before it hibernates`
+        return { ready: readyFinding('True', 'BackupAlreadyActive', message) }
+      }
       const prune = deletable(observed, activeBackups, `replaced at the slot ${timestamp(slot)}`)
       // A backup that Metacontroller's cache does not contain yet cannot be deleted yet.
       if (prune.length < activeBackups.length)
@@ -277,21 +291,4 @@ export interface LiveState {
   backups: VecBackup[]
   /** A VecBackup with the desired name that this schedule does not own. */
   conflictingBackup?: VecBackup
-}
-
-const MIB = 1024 * 1024
-const HISTORY_FIX = 'set spec.retentionPolicy, or delete backups that are not needed'
-
-/** Why no more backups are created. If the request became too large to accept, pruning would stop as well. */
-export function historyLimitFinding({ bytes = 0 }: Observed): ConditionUpdate | undefined {
-  if (bytes <= MAX_HISTORY_BYTES) return undefined
-  const message = `no backup is created: the backups of this schedule take more than ${MAX_HISTORY_BYTES / MIB} MiB of a request to the operator; ${HISTORY_FIX}`
-  return { type: 'Ready', status: 'False', reason: 'HistoryTooLarge', message }
-}
-
-/** An early warning, long before that limit. */
-export function largeHistoryFindings({ bytes = 0 }: Observed): ConditionUpdate[] {
-  if (bytes <= LARGE_HISTORY_BYTES) return []
-  const message = `the backups of this schedule take more than ${LARGE_HISTORY_BYTES / MIB} MiB of a request to the operator: above ${MAX_HISTORY_BYTES / MIB} MiB no more are created; ${HISTORY_FIX}`
-  return [{ type: 'HistoryBounded', status: 'False', reason: 'HistoryLarge', message }]
 }

@@ -17,13 +17,15 @@ import {
   RETRY_SECONDS,
   FOREIGN_READER_TIMEOUT_SECONDS,
 } from '../../crds/contract/limits.ts'
+import type { CaRef } from '../../crds/certificates.ts'
 import { ANNOTATIONS } from '../../crds/contract/names.ts'
 import type { AnyObject, Job, KubernetesEvent, Secret } from '../../crds/kubernetes.ts'
 import type { ConditionReason } from '../../crds/schema.ts'
+import { caRefOf } from '../../crds/storage.ts'
 import { type BackgroundTasks, errorMessage, isExpected } from '../background-task.ts'
 import { getCondition, secondsSince, setConditions } from '../conditions.ts'
 import { namespaceWarning, warningEvent } from '../events.ts'
-import { readAccount } from '../data-job/observe.ts'
+import { readAccount, readBucketCa } from '../data-job/observe.ts'
 import { childrenAfter, isUnfinished, jobsToDelete, unchanged } from '../job.ts'
 import type { Context, HookRequest } from '../protocol.ts'
 import { refreshProgress } from '../request.ts'
@@ -42,6 +44,8 @@ import type { Decision } from './sync.ts'
 import { isBlockingJob, isNamespaceAllowed } from '../cross-namespace.ts'
 
 const NEXT_BATCH_SECONDS = 1
+/** Reasons of the condition Purged that a Warning reports once. */
+const WARNING_REASONS = new Set(['PurgeFailed', 'JobSilent'])
 
 /** Input of the `finalize` decision. */
 export interface Deletion extends Pick<Observed, 'backup' | 'children' | 'jobs' | 'progress'> {
@@ -53,6 +57,8 @@ export interface Deletion extends Pick<Observed, 'backup' | 'children' | 'jobs' 
   account?: AnyObject
   /** Bucket credentials; absent if there are none, or nothing is to be deleted yet. */
   credentials?: Secret
+  /** The certificate authority of the bucket, where it was deleted with the namespace. */
+  missingCa?: CaRef
   /** A restore that is reading these objects. */
   reader?: string
   /** The newest batch; absent if none was due or none has finished yet. */
@@ -99,6 +105,8 @@ export async function observeDeletion(
   }
   const credentials = await ports.secret(namespace, bucketSecretName(backup))
   if (credentials === undefined) return deletion
+  const missingCa = isNamespaceTerminating ? await readMissingCa(backup, ports) : undefined
+  if (missingCa !== undefined) return { ...deletion, credentials, missingCa }
 
   const previous = purges.latest(uid)
   const batch = (signal: AbortSignal) => purgeBatch(backup, ports, { previous, signal })
@@ -114,6 +122,17 @@ export async function observeDeletion(
   }
 }
 
+/** What the bucket names as its certificate authority, if that does not exist. */
+async function readMissingCa(
+  { metadata: { namespace }, spec }: VecBackup,
+  ports: BackupPorts,
+): Promise<CaRef | undefined> {
+  const access = spec.storage.s3
+  const reference = caRefOf(access)
+  if (reference === undefined) return undefined
+  return (await readBucketCa({ namespace, access }, ports)) === undefined ? reference : undefined
+}
+
 /** A finished purge Job reports before it ends: the cache may not have its report yet. */
 async function readPurgeReport(deletion: Deletion, ports: BackupPorts) {
   const refreshed = { ...deletion }
@@ -123,11 +142,11 @@ async function readPurgeReport(deletion: Deletion, ports: BackupPorts) {
 
 export function finalize(deletion: Deletion, context: Context): Decision {
   const { now } = context
-  const { backup, credentials, reader, purge, requeueAfterSeconds } = deletion
+  const { backup, credentials, missingCa, reader, purge, requeueAfterSeconds } = deletion
   const { namespace } = backup.metadata
   // A purge Job is stopped only if the objects are to be retained by now.
   const unfinishedJobs = deletion.liveJobs.filter(
-    (job) => isUnfinished(job) && (deletion.deletionAction === 'retain' || !isPurgeJob(job)),
+    (job) => isUnfinished(job) && (deletion.deletionAction !== 'delete' || !isPurgeJob(job)),
   )
   if (unfinishedJobs.length > 0) {
     const decision = notPurged(
@@ -154,11 +173,13 @@ export function finalize(deletion: Deletion, context: Context): Decision {
     return notPurged(deletion, 'WaitingForRestore', `waiting for ${reader}`, RETRY_SECONDS, now)
   }
   if (isPurgedByJob(backup)) return afterPurgeJob(deletion, purgeByJob(deletion, context), now)
-  if (credentials === undefined) {
-    const name = bucketSecretName(backup)
-    // Kubernetes deletes the Secret of a terminating namespace in any order, also during the purge.
+  const secret = { kind: 'Secret', name: bucketSecretName(backup) }
+  const missing = credentials === undefined ? secret : missingCa
+  if (missing !== undefined) {
+    const { kind, name } = missing
+    // Kubernetes deletes the objects of a terminating namespace in any order, also during the purge.
     const message = deletion.isNamespaceTerminating
-      ? `namespace ${namespace} is being deleted and its Secret ${name} was deleted first; the remaining objects in ${s3PathOf(backup)} were not deleted`
+      ? `namespace ${namespace} is being deleted and its ${kind} ${name} was deleted first; the remaining objects in ${s3PathOf(backup)} were not deleted`
       : `Secret ${namespace}/${name} not found; the objects in ${s3PathOf(backup)} were not deleted`
     return finalizedWithWarning(deletion, { reason: 'CredentialsMissing', message }, now)
   }
@@ -254,7 +275,7 @@ function notPurged(
     status: { ...backup.status, conditions },
     children: children.map(unchanged),
     resyncAfterSeconds,
-    ...(reason === 'PurgeFailed' &&
+    ...(WARNING_REASONS.has(reason) &&
       hasChanged && { events: [warningEvent(backup, { reason, message }, now)] }),
   }
 }

@@ -6,6 +6,7 @@ import type { BackupPlan, PurgePlan } from '../../crds/contract/job.ts'
 import { uploadJobBytes } from '../../crds/contract/limits.ts'
 import { shortHash } from '../../crds/contract/names.ts'
 import type { StatefulSet } from '../../crds/kubernetes.ts'
+import { caRefOf } from '../../crds/storage.ts'
 import { parseQuantity } from '../../crds/units.ts'
 import { availableCredentials } from '../data-job/secret-copies.ts'
 import { newJob } from '../job.ts'
@@ -67,6 +68,7 @@ export function backupJob(
         ...(credentialsSecretRef !== undefined && { bucket: credentialsSecretRef.name }),
         ...(!isOtherNamespace && localSecrets),
       },
+      bucketCa: caRefOf(backup.spec.storage.s3),
       ...(isOtherNamespace && { secretCopies: available }),
     },
     settings,
@@ -89,6 +91,7 @@ export function purgeJob(account: string, plan: PurgePlan, settings: Settings): 
       hasIdentity: true,
       resources: settings.jobResources.data,
       credentials: {},
+      bucketCa: caRefOf(plan.storage),
     },
     settings,
   )

@@ -17,7 +17,7 @@ import {
   readCopySources,
   readJobState,
   readSecrets,
-  type AccountPorts,
+  type BucketAccessPorts,
   type DataJobPorts,
   type DataJobSecrets,
   type ObservedDataJob,
@@ -132,8 +132,8 @@ async function readBackupSecrets(
   { backup, cluster }: RequestedState,
   ports: BackupPorts,
 ): Promise<DataJobSecrets> {
-  const name = backup.spec.storage.s3.credentialsSecretRef?.name
-  return readSecrets({ namespace: backup.metadata.namespace, name }, cluster, ports)
+  const { namespace } = backup.metadata
+  return readSecrets({ namespace, access: backup.spec.storage.s3 }, cluster, ports)
 }
 
 /** The ServiceAccount that its bucket is accessed with. */
@@ -184,7 +184,7 @@ export interface PurgeSurvey {
   inner: string[]
 }
 
-export interface BackupPorts extends DataJobPorts, AccountPorts {
+export interface BackupPorts extends DataJobPorts, BucketAccessPorts {
   statefulSet(namespace: string, name: string): Promise<StatefulSet | undefined>
   /** The resource itself, read live. */
   backup(namespace: string, name: string): Promise<VecBackup | undefined>

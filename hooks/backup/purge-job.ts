@@ -14,8 +14,8 @@ import { ANNOTATIONS, LABELS } from '../../crds/contract/names.ts'
 import type { Progress } from '../../crds/contract/job.ts'
 import { finishedCondition, type Job } from '../../crds/kubernetes.ts'
 import type { ConditionReason } from '../../crds/schema.ts'
+import { serviceAccountError } from '../../crds/storage.ts'
 import { secondsSince } from '../conditions.ts'
-import { accountBlocker } from '../data-job/bucket-access.ts'
 import { isMissingPermission } from '../data-job/preconditions.ts'
 import { hasReported, restartReason, silenceReason } from '../job-watch.ts'
 import { isUnfinished, latestJob, nextRunNumber, runNumber } from '../job.ts'
@@ -62,7 +62,7 @@ export function purgeByJob(deletion: Deletion, context: Context): PurgeStep {
   }
   const running = liveJobs.find((job) => isPurgeJob(job) && isUnfinished(job))
   const { namespace, name = '' } = accountOf(backup)
-  const blocker = accountBlocker({ namespace, name }, account)
+  const blocker = serviceAccountError({ namespace, name }, account)
   if (blocker !== undefined && isMissingPermission(blocker)) {
     const stopped = running === undefined ? {} : { stopped: [running] }
     const failed = { reason: 'PurgeFailed', message: withWayOut(path, blocker.message) }
@@ -96,7 +96,7 @@ function watchPurge(job: Job, deletion: Deletion, context: Context): Waiting {
   }
   const silence = silenceReason(job, progress, context)
   if (silence !== undefined) {
-    return waiting({ reason: 'Purging', message: silence.message }, READINESS_CHECK_SECONDS)
+    return waiting(silence, READINESS_CHECK_SECONDS)
   }
   const count = hasReported(deletion, job) ? progress?.message : undefined
   const message = `Job ${name} is deleting the objects in ${s3PathOf(backup)}${count === undefined ? '' : `; ${count}`}`

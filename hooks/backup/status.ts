@@ -110,7 +110,7 @@ function reportedFields({ backup, progress }: StatusInputs): BackupStatus {
     collections,
     unlistedCollections,
   } = status
-  const { clusterUid, collectionHashes } = status
+  const { clusterUid, collectionHashes, emptyCollectionHashes } = status
   if (startTime === undefined) return {}
   return {
     startTime,
@@ -120,7 +120,10 @@ function reportedFields({ backup, progress }: StatusInputs): BackupStatus {
     ...(clusterUid !== undefined && { clusterUid }),
     ...(collectionHashes !== undefined && { collectionHashes }),
     ...(progress?.backup === undefined
-      ? unlistedCollections !== undefined && { unlistedCollections }
+      ? {
+          ...(unlistedCollections !== undefined && { unlistedCollections }),
+          ...(emptyCollectionHashes !== undefined && { emptyCollectionHashes }),
+        }
       : resultFields(progress.backup)),
   }
 }
@@ -130,10 +133,11 @@ function reportedStart(progress: Progress | undefined): string | undefined {
 }
 
 function resultFields(result: BackupResult): BackupStatus {
-  const { bytes, collections, clusterUid, collectionHashes } = result
+  const { bytes, collections, clusterUid, collectionHashes, emptyCollectionHashes } = result
   return {
     ...(clusterUid !== undefined && { clusterUid }),
     ...(collectionHashes !== undefined && { collectionHashes }),
+    ...(emptyCollectionHashes !== undefined && { emptyCollectionHashes }),
     totalSize: formatBytes(bytes),
     ...unlistedFields(result.unlisted),
     collections: collections.map((collection) => ({

@@ -21,17 +21,19 @@ import {
   starting,
   type JobFacts,
 } from '../data-job/next-step.ts'
-import { bucketBlocker } from '../data-job/bucket-access.ts'
 import { isFinished, type Outcome } from '../data-job/status.ts'
 import {
   apiKeyBlocker,
+  bucketBlocker,
   clusterBlocker,
+  copyBlocker,
   endpointBlocker,
   selectBlocker,
   type Blocker,
 } from '../data-job/preconditions.ts'
 import { warningEvent } from '../events.ts'
-import { claim, isHolder, leaseReleases } from '../lease.ts'
+import { isHolder } from '../lease.ts'
+import { claim, leaseReleases } from '../lease-claim.ts'
 import { jobNameField } from '../job.ts'
 import type { Context, Desired } from '../protocol.ts'
 import { allObserved } from '../rbac.ts'
@@ -96,8 +98,9 @@ export function firstBlocker(
 ): Blocker | undefined {
   const { namespace: from } = backup.metadata
   const { name, namespace = from } = backup.spec.clusterRef
-  const access = { secret: secrets.bucket, account }
+  const access = { secret: secrets.bucket, account, ca: secrets.bucketCa }
   return selectBlocker([
+    copyBlocker(backup),
     clusterBlocker({ namespace, name }, cluster, { from, settings }),
     endpointBlocker('spec.storage.s3.endpoint', backup.spec.storage.s3.endpoint),
     bucketBlocker('spec.storage.s3', backup.spec.storage.s3, from, access),

@@ -2,17 +2,11 @@
  * The condition Capacity: whether the data volumes have space for the data and for the work on it. The
  * optimizer of the engine rewrites segments and needs twice their size, so a volume must not become full.
  * The engine does not report free space: the data are estimated from its telemetry (docs/engine-notes.md).
- *
- * Growth of the data volumes by spec.persistence.autoGrow. The operator cannot write the spec: the status
- * has the size that the volumes are to have, so that every sync plans the same helm run, and the report of
- * the run has the size that was applied, which stays valid when autoGrow is removed.
  */
-import { formatBytes, parseQuantity } from '../../crds/units.ts'
+import { formatBytes, formatNames, parseQuantity } from '../../crds/units.ts'
 import { getCondition, type ConditionUpdate } from '../conditions.ts'
-import type { Observed } from './observed.ts'
+import type { Observed } from './ports.ts'
 import type { NodeFacts } from './shards/summary.ts'
-import type { ClusterSpec } from '../../crds/cluster.ts'
-import { isUnfinished } from '../job.ts'
 
 /** Percent of a volume from which on the optimizer may not find the space that it needs. */
 const LOW_PERCENT = 70
@@ -49,9 +43,8 @@ export function capacityCondition(observed: Observed): ConditionUpdate | undefin
     const previous = getCondition(cluster, 'Capacity')
     // A node that restarts has the same data afterwards; Ready and Consensus report it meanwhile.
     if (previous !== undefined && !unknown.some(isMember)) return previous
-    const nodes = unknown.map(({ ordinal }) => `node ${ordinal}`).slice(0, MAX_LISTED)
-    const more = unknown.length - nodes.length
-    const message = `${nodes.join(', ')}${more > 0 ? ` and ${more} more` : ''} did not report the size of the data, or the volume has no capacity`
+    const nodes = unknown.map(({ ordinal }) => `node ${ordinal}`)
+    const message = `${formatNames(nodes, MAX_LISTED)} did not report the size of the data, or the volume has no capacity`
     return { type: 'Capacity', status: 'Unknown', reason: 'CapacityUnknown', message }
   }
   const [most] = uses.toSorted((a, b) => percentOf(b) - percentOf(a))
@@ -76,7 +69,7 @@ export function nodeCapacity(node: NodeFacts): { used?: number; capacity?: numbe
 }
 
 /** Percent of the volume that is in use; undefined if it is not known. */
-function usedPercent(node: NodeFacts): number | undefined {
+export function usedPercent(node: NodeFacts): number | undefined {
   const use = nodeUse(node)
   return use && percentOf(use)
 }
@@ -108,59 +101,4 @@ function listNodes(uses: NodeUse[]): string {
     )
   const more = uses.length - listed.length
   return listed.join(', ') + (more > 0 ? ` and ${more} more nodes` : '')
-}
-
-type AutoGrow = NonNullable<ClusterSpec['persistence']['autoGrow']>
-
-/** Size of the data volumes: that of the spec, or what they have grown to. They never become smaller. */
-export function dataVolumeSize({ cluster, progress }: Pick<Observed, 'cluster' | 'progress'>) {
-  const { size, autoGrow } = cluster.spec.persistence
-  const planned = autoGrow && smaller(cluster.status?.volumeSize ?? size, autoGrow.max)
-  return [progress?.applied?.grownSize, planned].reduce<string>(
-    (largest, grown) => (grown === undefined ? largest : larger(largest, grown)),
-    size,
-  )
-}
-
-/**
- * The size for the status; undefined if it is that of the spec. A volume grows by one step at a time: the
- * next one follows when every volume has the size of the last one.
- */
-export function plannedVolumeSize(observed: Observed): string | undefined {
-  const { cluster, jobs, pendingRun, shards } = observed
-  const { size, autoGrow } = cluster.spec.persistence
-  const current = dataVolumeSize(observed)
-  const isIdle = pendingRun === undefined && !jobs.some(isUnfinished)
-  const hasGrown = shards?.nodes.every(
-    ({ volumeBytes = 0 }) => volumeBytes >= Math.floor(parseQuantity(current)),
-  )
-  const isDue =
-    autoGrow !== undefined &&
-    isIdle &&
-    hasGrown === true &&
-    shards?.nodes.some((node) => (usedPercent(node) ?? 0) >= autoGrow.above) === true
-  const planned = isDue ? larger(current, nextSize(current, autoGrow)) : current
-  return parseQuantity(planned) > parseQuantity(size) ? planned : undefined
-}
-
-function nextSize(current: string, { by, max }: AutoGrow): string {
-  const bytes = parseQuantity(current)
-  const step = by.endsWith('%') ? (bytes * Number(by.slice(0, -1))) / 100 : parseQuantity(by)
-  return smaller(formatQuantity(bytes + step), max)
-}
-
-const MIB = 2 ** 20
-const GIB = 2 ** 30
-
-/** Rounded up to whole GiB, or MiB for small volumes. */
-function formatQuantity(bytes: number): string {
-  return bytes < GIB ? `${Math.ceil(bytes / MIB)}Mi` : `${Math.ceil(bytes / GIB)}Gi`
-}
-
-function larger(a: string, b: string): string {
-  return parseQuantity(b) > parseQuantity(a) ? b : a
-}
-
-function smaller(a: string, b: string): string {
-  return parseQuantity(b) < parseQuantity(a) ? b : a
 }

@@ -16,9 +16,10 @@ import {
 } from '../../crds/contract/names.ts'
 import { errorMessage } from '../background-task.ts'
 import { getCondition, type ConditionUpdate } from '../conditions.ts'
-import type { Observed, PodConsensus, FormationPorts } from './observed.ts'
+import type { Observed, PodConsensus, FormationPorts } from './ports.ts'
 import { isBeingReplaced } from './rollout.ts'
 import type { ClusterStatus, VecCluster } from '../../crds/cluster.ts'
+import { keyRefused } from '../../crds/contract/api-keys.ts'
 import { KubernetesError } from '../../crds/contract/errors.ts'
 import type { ConfigMap } from '../../crds/kubernetes.ts'
 
@@ -32,8 +33,7 @@ export function consensusCondition(observed: Observed): ConditionUpdate | undefi
   if (failure !== undefined && !isKnownLost)
     return { type: 'Consensus', ...unreachable(failure.error) }
   if (consensus === undefined) return withoutQuery(observed)
-  const release = releaseName(cluster.metadata.name)
-  const result = assessConsensus(consensus, (ordinal) => `${release}-${ordinal}`)
+  const result = assessConsensus(consensus, cluster.metadata.name)
   return { type: 'Consensus', ...result, message: result.message.slice(0, MAX_MESSAGE) }
 }
 
@@ -63,24 +63,26 @@ function isConsensusWorking({ consensus = [] }: Observed, pods: number): boolean
   return (
     members.length === pods &&
     members.length === consensus.length &&
-    assessConsensus(consensus, String).status === 'True'
+    assessConsensus(consensus).status === 'True'
   )
 }
 
 function isLost(pods: PodConsensus[]): boolean {
-  return assessConsensus(pods, String).status === 'False'
+  return assessConsensus(pods).status === 'False'
 }
 
 type ConsensusResult = Omit<ConditionUpdate, 'type'>
 type PodNameOf = (ordinal: number) => string
 
-function assessConsensus(pods: PodConsensus[], podName: PodNameOf): ConsensusResult {
+/** Messages name the pods and Secrets of the cluster. */
+function assessConsensus(pods: PodConsensus[], cluster = ''): ConsensusResult {
+  const podName = (ordinal: number) => `${releaseName(cluster)}-${ordinal}`
   return (
     stoppedPods(pods, podName) ??
     splitBrain(pods, podName) ??
     missingPeers(pods, podName) ??
     noLeader(pods, podName) ??
-    unansweredPods(pods, podName) ??
+    unansweredPods(pods, podName, cluster) ??
     workingConsensus(pods)
   )
 }
@@ -131,11 +133,22 @@ function noLeader(pods: PodConsensus[], podName: PodNameOf): ConsensusResult | u
   return falseResult('NoLeader', `no leader is known to ${formatPods(withoutLeader, podName)}`)
 }
 
-function unansweredPods(pods: PodConsensus[], podName: PodNameOf): ConsensusResult | undefined {
+function unansweredPods(
+  pods: PodConsensus[],
+  podName: PodNameOf,
+  cluster: string,
+): ConsensusResult | undefined {
   const matching = pods.filter(({ state }) => state === 'unknown')
   if (matching.length === 0) return undefined
-  const message = `no answer from ${formatPods(matching, podName)}`
-  return { status: 'Unknown', reason: 'PodsNotAnswering', message }
+  const silent = matching.filter(({ rejection }) => rejection === undefined)
+  const refusing = matching.filter(({ rejection }) => rejection !== undefined)
+  const messages: string[] = []
+  if (silent.length > 0) messages.push(`no answer from ${formatPods(silent, podName)}`)
+  if (refusing.length > 0) {
+    const codes = refusing.flatMap(({ rejection }) => rejection ?? [])
+    messages.push(keyRefused(cluster, codes, formatPods(refusing, podName)))
+  }
+  return { status: 'Unknown', reason: 'PodsNotAnswering', message: messages.join('; ') }
 }
 
 function workingConsensus(pods: PodConsensus[]): ConsensusResult {

@@ -7,7 +7,7 @@ import { getCondition } from '../conditions.ts'
 import { newEvent } from '../events.ts'
 import { HIBERNATED } from './hibernate.ts'
 import { isFailureReason } from './helm-result.ts'
-import type { Observed } from './observed.ts'
+import type { Observed } from './ports.ts'
 import { withoutProgress } from './shards/next-step.ts'
 import { isGateReason, isWorkReason } from './shards/status.ts'
 
@@ -68,6 +68,9 @@ function isNewEvent(cluster: VecCluster, { type, status, reason, message }: Cond
       // The message changes with every percent.
       if (status === 'Unknown' || previous?.reason === reason) return false
       return status === 'False' || previous?.status === 'False'
+    case 'KeyRotated':
+      // The message says how many nodes accept a key.
+      return previous?.reason !== reason && (status === 'False' || previous?.status === 'False')
     case 'Ready':
       // The condition Progressing has the same reason, and it is one Event.
       if (reason === HIBERNATED) return false
@@ -85,10 +88,13 @@ function isRepeated({ type, reason, message }: Condition, conditions: Condition[
   return applied?.reason === reason && applied.message === message
 }
 
+const KEY_WARNINGS: readonly string[] = ['NoSecondKey', 'TokensNotRenewed', 'ForeignApiKey']
+
 function isWarning({ type, status, reason }: Condition): boolean {
   if (type === 'Progressing') return isGateReason(reason)
   if (type === 'Applied') return isFailureReason(reason)
   if (type === 'ShardsPlaced' && isWorkReason(reason)) return false
+  if (type === 'KeyRotated') return KEY_WARNINGS.includes(reason)
   return status !== 'True'
 }
 

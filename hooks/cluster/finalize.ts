@@ -14,7 +14,7 @@ import type { Child, Context, Desired } from '../protocol.ts'
 import { allObserved } from '../rbac.ts'
 import { lastFailure } from './helm-result.ts'
 import { clusterRbac, uninstallJob, uninstallRun } from './job.ts'
-import type { Observed } from './observed.ts'
+import type { Observed } from './ports.ts'
 import { isShardsJob } from './shards/result.ts'
 import { clusterStatus } from './status.ts'
 

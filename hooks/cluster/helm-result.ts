@@ -16,7 +16,7 @@ import type { ConditionReason } from '../../crds/schema.ts'
 import { getCondition, secondsSince, jitterOf } from '../conditions.ts'
 import { latestJob, planHash, runNumber } from '../job.ts'
 import type { Context, Settings } from '../protocol.ts'
-import type { Observed } from './observed.ts'
+import type { Observed } from './ports.ts'
 
 export interface Failure extends ConditionReason {
   /** Hash of the plan that failed. */
@@ -46,6 +46,7 @@ const CHECKED_REASONS = new Set([
   ...['HibernationBackupFailed', 'BackupScheduleInvalid'],
   // Why nodes cannot be drained.
   ...['NotEnoughNodes', 'NoCapacity', 'NoActiveReplica', 'LastReplicaLost', 'TransferFailed'],
+  'ForeignResharding',
 ])
 
 /** How the last run failed; `unknown` while its report may still arrive; undefined if it did not fail. */
@@ -82,7 +83,7 @@ export function helmJobs(jobs: Job[]): Job[] {
 }
 
 /** Reasons of a helm Job that rejects its plan. */
-const REJECTED_REASONS = new Set([
+export const REJECTED_REASONS: ReadonlySet<string> = new Set([
   ...['ShardsWouldBeLost', 'VersionSkipped', 'VersionDowngraded'],
   'VolumeNotExpandable',
   'VolumeNotModifiable',
@@ -120,13 +121,28 @@ export function reportsEndOf(progress: Progress | undefined, job: Job): boolean 
   return progress.run > runNumber(job)
 }
 
+const NEXT_ATTEMPT = '; the next attempt '
+
+/** The failure of the previous run, and what the next one waits for; status.failedRun has the former alone. */
+export function awaitingNextAttempt(
+  { reason, message }: ConditionReason,
+  awaited: ConditionReason,
+): ConditionReason {
+  return { reason, message: `${message}${NEXT_ATTEMPT}${awaited.message}` }
+}
+
 /** The failure of the previous run of this generation; it is reported until a run succeeds. */
 export function previousFailure(cluster: VecCluster): ConditionReason | undefined {
   const applied = getCondition(cluster, 'Applied')
   if (applied?.status !== 'False' || IN_PROGRESS_REASONS.has(applied.reason)) return undefined
   if (CHECKED_REASONS.has(applied.reason)) return undefined
   if (applied.observedGeneration !== cluster.metadata.generation) return undefined
-  return { reason: applied.reason, message: applied.message }
+  // What the next one waited for is decided again.
+  const { failedRun } = cluster.status ?? {}
+  if (failedRun?.reason === applied.reason) return failedRun
+  // Stored by the previous release, which had no such field. Remove with the next release.
+  const [message = ''] = applied.message.split(NEXT_ATTEMPT)
+  return { reason: applied.reason, message }
 }
 
 /** Whether a reason describes a failure that needs attention. */

@@ -9,11 +9,10 @@ import { ANNOTATIONS } from '../../crds/contract/names.ts'
 import type { StatefulSet } from '../../crds/kubernetes.ts'
 import { compareMinors } from '../../crds/versions.ts'
 import type { ConditionUpdate } from '../conditions.ts'
-import { dataVolumeSize } from './capacity.ts'
-import type { Observed } from './observed.ts'
+import type { Observed } from './ports.ts'
 import { acceptedRisks, appliedReplicas, parseAppliedSpec, valueAt } from './validation.ts'
 import { versionSteps } from './version-steps.ts'
-import { resizedVolume } from './volumes.ts'
+import { dataVolumeSize, resizedVolume } from './volumes.ts'
 
 /** Phase of the cluster, and reason of its conditions. */
 export const HIBERNATED = 'Hibernated'

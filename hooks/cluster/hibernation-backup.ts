@@ -2,16 +2,18 @@
  * The backup before spec.hibernate stops the pods (`spec.hibernation.backupScheduleRef`). The status of
  * the cluster requests it by name, its VecBackupSchedule creates it, and the helm run waits until it is
  * Completed. The request stays in the status, so that a repeated call neither requests another backup nor
- * waits for one that was completed and deleted since.
+ * waits for one that was completed and deleted since. A helm run may wait for hours after the backup, for a
+ * Lease or for a spec that can be applied, while clients go on writing: then another backup is requested.
  */
 import type { ClusterStatus, VecCluster } from '../../crds/cluster.ts'
 import type { VecBackup } from '../../crds/backup.ts'
 import type { VecBackupSchedule } from '../../crds/backup-schedule.ts'
 import { formatAcceptHint } from '../../crds/contract/job.ts'
+import { HIBERNATION_BACKUP_SECONDS } from '../../crds/contract/limits.ts'
 import type { ConditionReason } from '../../crds/schema.ts'
 import { backupName } from '../backup-schedule/backups.ts'
-import { getCondition, timestamp } from '../conditions.ts'
-import type { ClusterPorts, Observed } from './observed.ts'
+import { getCondition, secondsSince, timestamp } from '../conditions.ts'
+import type { ClusterPorts, Observed } from './ports.ts'
 import { acceptedRisks } from './validation.ts'
 
 export type HibernationBackup = NonNullable<ClusterStatus['hibernationBackup']>
@@ -32,21 +34,33 @@ export interface AwaitedBackup {
 type Running = Pick<Observed, 'cluster' | 'statefulSet' | 'progress'>
 
 /** The pods run, and they may be stopped only after a backup that is not known to be Completed. */
-export function needsBackup(observed: Running): boolean {
-  const { cluster, statefulSet, progress } = observed
+export function needsBackup(observed: Running, now: Date): boolean {
+  return (observed.statefulSet?.spec.replicas ?? 0) > 0 && isWithoutBackup(observed, now)
+}
+
+/**
+ * No pod runs, according to a cache that may still show the hibernation before this one. Pods that were
+ * started since then need a backup.
+ */
+export function mayNeedBackup(observed: Running, now: Date): boolean {
+  return observed.statefulSet?.spec.replicas === 0 && isWithoutBackup(observed, now)
+}
+
+function isWithoutBackup(observed: Running, now: Date): boolean {
+  const { cluster, progress } = observed
   if (cluster.spec.hibernate !== true || scheduleName(cluster) === undefined) return false
-  if (progress?.applied === undefined || (statefulSet?.spec.replicas ?? 0) === 0) return false
-  if (acceptedRisks(cluster).includes('no-backup')) return false
-  return currentRequest(observed)?.completionTime === undefined
+  if (progress?.applied === undefined || acceptedRisks(cluster).includes('no-backup')) return false
+  return currentRequest(observed, now)?.completionTime === undefined
 }
 
 export async function readHibernationBackup(
   observed: Running,
   ports: Pick<ClusterPorts, 'schedule' | 'backup'>,
+  now: Date,
 ): Promise<ObservedHibernationBackup> {
   const { cluster } = observed
   const { namespace } = cluster.metadata
-  const name = currentRequest(observed)?.name
+  const name = currentRequest(observed, now)?.name
   // In this order: a backup that the status of the schedule shows exists already, unless it was deleted.
   const schedule = await ports.schedule(namespace, scheduleName(cluster) ?? '')
   const backup = name === undefined ? undefined : await ports.backup(namespace, name)
@@ -58,14 +72,14 @@ export async function readHibernationBackup(
 
 /** Why helm must not stop the pods yet; undefined if it may. */
 export function awaitedBackup(observed: Observed, now: Date): AwaitedBackup | undefined {
-  if (!needsBackup(observed)) return undefined
+  if (!needsBackup(observed, now)) return undefined
   const { cluster, hibernationBackup: { schedule, backup } = {} } = observed
   const scheduleError = scheduleErrorOf(cluster, schedule)
   if (schedule === undefined || scheduleError !== undefined) {
     const message = `${scheduleError ?? ''}; correct it, set spec.hibernate to false, or ${HINT}`
     return { notApplied: { reason: 'BackupScheduleInvalid', message } }
   }
-  const request = currentRequest(observed)
+  const request = currentRequest(observed, now)
   if (request === undefined || (backup === undefined && isPast(request, schedule))) {
     const created = newRequest(observed, schedule, now)
     return { notApplied: notCreated(created, schedule), request: created }
@@ -108,21 +122,27 @@ function requestOf(cluster: VecCluster): HibernationBackup | undefined {
   return request?.scheduleName === scheduleName(cluster) ? request : undefined
 }
 
-/** A request that was made before the pods were started again does not count. */
-function currentRequest({ cluster, progress }: Running): HibernationBackup | undefined {
+/** A request that was made before the pods were started again does not count, nor does an old backup. */
+function currentRequest({ cluster, progress }: Running, now: Date): HibernationBackup | undefined {
   const request = requestOf(cluster)
-  return request?.afterRun === progress?.applied?.run ? request : undefined
+  if (request === undefined || request.afterRun !== progress?.applied?.run) return undefined
+  const { completionTime } = request
+  if (completionTime === undefined) return request
+  return secondsSince(completionTime, now) > HIBERNATION_BACKUP_SECONDS ? undefined : request
 }
 
+/** After every slot that had its backup, also if one is ahead of the clock: earlier ones are never created. */
 function newRequest(
   { progress }: Running,
-  { metadata: { name } }: VecBackupSchedule,
+  { metadata: { name }, status }: VecBackupSchedule,
   now: Date,
 ): HibernationBackup {
+  const lastSlot = Date.parse(status?.lastScheduleTime ?? '')
+  const slot = lastSlot >= now.getTime() ? new Date(lastSlot + 1000) : now
   return {
     scheduleName: name,
-    name: backupName(name, now),
-    requestTime: timestamp(now),
+    name: backupName(name, slot),
+    requestTime: timestamp(slot),
     afterRun: progress?.applied?.run ?? 0,
   }
 }

@@ -3,17 +3,23 @@ import { VecCluster } from '../../crds/cluster.ts'
 import { READINESS_CHECK_SECONDS, SHARDS_CHECK_SECONDS } from '../../crds/contract/limits.ts'
 import { LABELS, releaseName } from '../../crds/contract/names.ts'
 import { BackgroundTasks } from '../background-task.ts'
-import { kindHooks, type KindHooks } from '../kind-hooks.ts'
-import { writeLeases } from '../lease.ts'
-import type { Context, Desired, RelatedRule } from '../protocol.ts'
+import { writeLeases } from '../lease-claim.ts'
+import {
+  kindHooks,
+  type Context,
+  type Desired,
+  type KindHooks,
+  type RelatedRule,
+} from '../protocol.ts'
 import { JOB_CHILD_KINDS } from '../rbac.ts'
 import { finalize } from './finalize.ts'
 import { writeFormation } from './consensus.ts'
 import { helmJobs, HelmConcurrency } from './helm-result.ts'
 import { observe, observeDeletion } from './observe.ts'
-import type { ClusterPorts, Observed, PodConsensus } from './observed.ts'
+import type { KeyAnswers } from './keys/rotation.ts'
+import type { ClusterPorts, Observed, PodConsensus } from './ports.ts'
 import type { ShardsSummary } from './shards/summary.ts'
-import type { Decision } from './desired-state.ts'
+import type { Decision } from './decision.ts'
 import { sync } from './sync.ts'
 
 /** Querying consensus twice within one readiness check would return the same result. */
@@ -26,6 +32,7 @@ export function clusterHooks(ports: ClusterPorts): KindHooks {
     helmConcurrency,
     consensus: new BackgroundTasks<PodConsensus[]>(CONSENSUS_MAX_AGE_SECONDS),
     shards: new BackgroundTasks<ShardsSummary>(SHARDS_CHECK_SECONDS),
+    nodeKeys: new BackgroundTasks<KeyAnswers>(CONSENSUS_MAX_AGE_SECONDS),
   }
   const applied = async <T>(desired: Desired<T>) => {
     await applyDecision(desired, ports)
@@ -80,12 +87,14 @@ export async function applyDecision(
     deleteJobs = [],
     leases = [],
     formation,
-  }: Desired<unknown> & Pick<Decision, 'leases' | 'formation'>,
+    validKeys,
+  }: Desired<unknown> & Pick<Decision, 'leases' | 'formation' | 'validKeys'>,
   ports: ClusterPorts,
 ): Promise<void> {
   for (const job of deleteJobs) await ports.deleteJob(job)
   await writeLeases(leases, ports)
   if (formation !== undefined) await writeFormation(formation, ports)
+  if (validKeys !== undefined) await ports.keepKeys(validKeys.cluster, validKeys.fingerprints)
   for (const event of events) await ports.writeEvent(event)
 }
 

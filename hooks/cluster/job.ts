@@ -8,6 +8,7 @@
  */
 import { isDeepStrictEqual } from 'node:util'
 import type { VecCluster } from '../../crds/cluster.ts'
+import type { PlannedKeys } from '../../crds/contract/api-keys.ts'
 import type { Risk, UninstallPlan, UpgradePlan } from '../../crds/contract/job.ts'
 import {
   ANNOTATIONS,
@@ -21,9 +22,9 @@ import {
 import { isUnfinished, newJob } from '../job.ts'
 import type { Child, Settings } from '../protocol.ts'
 import { jobRbac, type JobRbac } from '../rbac.ts'
-import type { DesiredRun, Observed } from './observed.ts'
-import { dataVolumeSize } from './capacity.ts'
-import { plannedVolumes } from './volumes.ts'
+import { isPartlyApplied } from './keys/partly-applied.ts'
+import type { DesiredRun, Observed } from './ports.ts'
+import { dataVolumeSize, plannedVolumes } from './volumes.ts'
 import {
   acceptedRisks,
   fingerprints,
@@ -33,17 +34,21 @@ import {
 } from './validation.ts'
 import { chartValues, isMap } from './values.ts'
 import { versionSteps } from './version-steps.ts'
+import { podsHash } from './windows.ts'
 
 export function desiredRun(observed: Observed, settings: Settings): DesiredRun {
   const { cluster, secrets } = observed
   const defaultAffinity = hasDefaultAffinity(observed)
+  const keys = observed.rotation?.plan
   const { metadata, spec } = cluster
   const startMark = readAnnotation(metadata.annotations, ANNOTATIONS.restartedAt)
   const values = chartValues(cluster, {
     hasCaCertificate: secrets.get(spec.tls.secretRef?.name ?? '')?.data?.['ca.crt'] !== undefined,
     defaultAffinity,
     dataVolumeSize: dataVolumeSize(observed),
+    keys,
   })
+  const references = fingerprintedSecrets(spec, keys)
   const target = {
     ...planTarget(cluster),
     release: releaseName(metadata.name),
@@ -51,7 +56,7 @@ export function desiredRun(observed: Observed, settings: Settings): DesiredRun {
     repository: settings.chart.repository,
     version: versionSteps(observed).version,
     values,
-    secretFingerprints: fingerprints(referencedSecrets(spec), secrets),
+    secretFingerprints: fingerprints(references, secrets),
     acceptedRisks: acceptedRisks(cluster).filter((risk) => !RISKS_OUTSIDE_HELM.has(risk)),
     engine: { tls: spec.tls.enabled, p2p: spec.cluster.enabled },
   }
@@ -59,7 +64,8 @@ export function desiredRun(observed: Observed, settings: Settings): DesiredRun {
   return {
     ...target,
     values: guardedValues,
-    podsHash: podsHash({ ...target, values: guardedValues }),
+    podsHash: podsHash({ ...target, values: guardedValues, keys }),
+    ...(keys !== undefined && { keys: plannedKeys(observed, keys, target.secretFingerprints) }),
     volumes: plannedVolumes(spec, dataVolumeSize(observed)),
     ...(defaultAffinity && { defaultAffinity }),
     ...(isGated(observed, target.secretFingerprints) && { isGated: true }),
@@ -73,42 +79,64 @@ export function desiredRun(observed: Observed, settings: Settings): DesiredRun {
 /** Risks that the helm run does not check: accepting one of them is no reason for a run. */
 const RISKS_OUTSIDE_HELM = new Set<Risk>(['last-copy', 'no-backup'])
 
-/** Values of the chart that are no part of the template of the pods. Volumes grow while the pods run. */
-const VALUES_OUTSIDE_PODS = new Set([
-  ...['replicaCount', 'podDisruptionBudget', 'metrics'],
-  ...['persistence', 'snapshotPersistence'],
-])
-
-/** Two runs with the same hash leave the pods as they are, apart from their number. */
-function podsHash({
-  chart,
-  repository,
-  version,
-  values,
-  secretFingerprints,
-}: Pick<DesiredRun, 'chart' | 'repository' | 'version' | 'values' | 'secretFingerprints'>): string {
-  const ofPods = Object.entries(values).filter(([name]) => !VALUES_OUTSIDE_PODS.has(name))
-  return shortHash('pods', JSON.stringify([chart, repository, version, ofPods, secretFingerprints]))
-}
-
 /**
  * Whether the pods are updated one by one by a Job on the shards. It asks all nodes for their shards:
- * pods that run with another key or certificate than the spec names do not answer it. A cluster that
- * was never formed has nothing to protect.
+ * pods that run with another key or certificate than the spec names do not answer it, and neither do those
+ * of a rotation with a gap. The read-only key is for clients alone. A cluster that was never formed has
+ * nothing to protect.
  */
-function isGated({ cluster, progress }: Observed, secretFingerprints: object): boolean {
+function isGated(
+  { cluster, progress, rotation }: Observed,
+  secretFingerprints: Record<string, string>,
+): boolean {
   const { spec, status, metadata } = cluster
   if (!spec.cluster.enabled || (status?.formedNodes ?? 0) <= 1) return false
-  if (progress?.applied === undefined) return false
+  if (progress?.applied === undefined || rotation?.isGap === true) return false
   const applied = parseAppliedSpec(metadata.annotations?.[ANNOTATIONS.lastAppliedSpec])
+  // All nodes accept the published key during a rotation, whatever its source is.
+  const isKeyAccepted = rotation !== undefined
+  const former = progress.applied.secretFingerprints
+  const compared = (isKeyAccepted ? [] : Object.keys(former))
+    .concat(Object.keys(secretFingerprints))
+    .filter((name) => !isReadOnlySecret(name, [applied, spec]))
   return (
-    isDeepStrictEqual(progress.applied.secretFingerprints, secretFingerprints) &&
-    ACCESS_FIELDS.every((field) => isDeepStrictEqual(valueAt(applied, field), spec[field]))
+    isDeepStrictEqual(only(former, compared), only(secretFingerprints, compared)) &&
+    ACCESS_FIELDS.filter((field) => field !== 'apiKey' || !isKeyAccepted).every((field) =>
+      isDeepStrictEqual(valueAt(applied, field), spec[field]),
+    )
   )
 }
 
+function only(fingerprints: Record<string, string>, names: string[]): Record<string, string> {
+  return Object.fromEntries(Object.entries(fingerprints).filter(([name]) => names.includes(name)))
+}
+
+/** The keys of a rotation are compared by themselves. */
+function fingerprintedSecrets(spec: VecCluster['spec'], keys: PlannedKeys | undefined) {
+  return referencedSecrets(spec).filter(
+    ({ field }) => keys === undefined || field !== 'spec.apiKey.secretRef',
+  )
+}
+
+/** The other keys of the Secret of the pods must be the same for pods to keep running. */
+function plannedKeys(
+  { progress }: Observed,
+  { keepsPods, ...keys }: PlannedKeys,
+  secretFingerprints: Record<string, string>,
+): PlannedKeys {
+  const isSame = isDeepStrictEqual(progress?.applied?.secretFingerprints, secretFingerprints)
+  return { ...keys, ...(keepsPods === true && isSame && { keepsPods }) }
+}
+
 /** What decides how the nodes are reached. */
-const ACCESS_FIELDS = ['tls', 'apiKey', 'readOnlyApiKey'] as const
+const ACCESS_FIELDS = ['tls', 'apiKey'] as const
+
+/** No node is reached with what the Secret has. */
+function isReadOnlySecret(name: string, specs: unknown[]): boolean {
+  const isNamedBy = (field: 'readOnlyApiKey' | (typeof ACCESS_FIELDS)[number]) =>
+    specs.some((spec) => valueAt(spec, `${field}.secretRef.name`) === name)
+  return isNamedBy('readOnlyApiKey') && !ACCESS_FIELDS.some(isNamedBy)
+}
 
 /**
  * Only clusters that were installed with the default affinity have it: others would be restarted
@@ -141,7 +169,8 @@ export function findPendingRun(observed: Observed, settings: Settings): DesiredR
 /** The desired run, if and only if it differs from the run that was applied last. */
 export function unappliedRun(observed: Observed, settings: Settings): DesiredRun | undefined {
   const desired = desiredRun(observed, settings)
-  return observed.progress?.applied?.planHash === desired.hash ? undefined : desired
+  const isApplied = observed.progress?.applied?.planHash === desired.hash
+  return isApplied && !isPartlyApplied(observed) ? undefined : desired
 }
 
 /** The run that creates a missing StatefulSet again, with the values that were applied. */

@@ -3,10 +3,14 @@
  * counts as lost only by evidence about its volume or by the word of a user, never because its pod is
  * not ready.
  */
-import type { NodeStatus, ReplacedPeer, VecCluster } from '../../crds/cluster.ts'
+import type { NodeStatus, ReplacedPeer } from '../../crds/cluster-status.ts'
+import type { VecCluster } from '../../crds/cluster.ts'
 import { ANNOTATIONS } from '../../crds/contract/names.ts'
+import { formatNames } from '../../crds/units.ts'
 import { nodeCapacity } from './capacity.ts'
-import type { NodeFacts, PeerFacts, ShardFacts } from './shards/summary.ts'
+import type { NodeFacts, PeerFacts, ShardFacts, ShardsSummary } from './shards/summary.ts'
+
+const MAX_LISTED = 5
 
 export interface LostNode {
   ordinal: number
@@ -15,8 +19,8 @@ export interface LostNode {
   evidence: string
   /** A user named it in the annotation. */
   isConfirmed: boolean
-  /** The annotation names the node, but gave up this earlier peer. */
-  earlierPeer?: number
+  /** The annotation names the node, but was set for an earlier loss of it, or while it was running. */
+  ineffective?: ReplacedPeer
 }
 
 /**
@@ -58,14 +62,16 @@ export function lostNodes(cluster: VecCluster, facts: ShardFacts): LostNode[] {
     return facts.peers.flatMap((peer) => {
       if (peer.isMember || (peer.ordinal !== ordinal && peer.id !== recorded?.peer)) return []
       const loss = peer.id === recorded?.peer ? lossOf(recorded, node) : undefined
-      const isConfirmed = confirmed.some((entry) => entry.peer === peer.id)
+      const isConfirmed = confirmed.some(
+        (entry) => entry.peer === peer.id && entry.isIgnored !== true,
+      )
       if (loss === undefined && !isConfirmed) return []
       const evidence = loss ?? `the annotation ${ANNOTATIONS.replace} names it`
-      const earlierPeer = confirmed.find((entry) => entry.ordinal === ordinal)?.peer
+      const ineffective = confirmed.find((entry) => entry.ordinal === ordinal)
       return [
         {
           ...{ ordinal, peer: peer.id, evidence, isConfirmed },
-          ...(!isConfirmed && earlierPeer !== undefined && { earlierPeer }),
+          ...(!isConfirmed && ineffective !== undefined && { ineffective }),
         },
       ]
     })
@@ -75,7 +81,8 @@ export function lostNodes(cluster: VecCluster, facts: ShardFacts): LostNode[] {
 /**
  * The peers that the annotation gives up: those that were absent when it was first seen. An annotation that
  * is left on the resource must not give up the next peer as well when its pod restarts: a peer that was
- * removed cannot come back with its volume.
+ * removed cannot come back with its volume. Nor must one that was set on a running node give it up at its next
+ * restart: such a peer is recorded as ignored.
  */
 export function replacedPeers(
   { metadata, status }: VecCluster,
@@ -88,15 +95,32 @@ export function replacedPeers(
   const added = (facts?.nodes ?? [])
     .filter((node) => isNamed(node) && !recorded.some(({ ordinal }) => ordinal === node.ordinal))
     .flatMap(({ ordinal }) => {
-      const peer = status?.nodes?.find((entry) => entry.ordinal === ordinal)?.peer
-      return absentPeers(facts?.peers ?? [], ordinal, peer).map(({ id }) => ({ ordinal, peer: id }))
+      const peers = facts?.peers ?? []
+      const member = peers.find((peer) => peer.isMember && peer.ordinal === ordinal)
+      if (member !== undefined) return [{ ordinal, peer: member.id, isIgnored: true as const }]
+      const recordedPeer = status?.nodes?.find((entry) => entry.ordinal === ordinal)?.peer
+      return absentPeers(peers, ordinal, recordedPeer).map(({ id }) => ({ ordinal, peer: id }))
     })
   return [...recorded, ...added]
 }
 
+/** What a user reads about nodes that have lost their data: what can be done, and at what price. */
+export function lostNodeMessage(
+  nodes: LostNode[],
+  { onlyOn, backups }: Pick<ShardsSummary, 'onlyOn' | 'backups'>,
+): string {
+  return nodes
+    .map((node) => {
+      const { ordinal, peer, evidence } = node
+      const shards = onlyOn.filter((entry) => entry.peer === peer).flatMap((entry) => entry.shards)
+      const advice = shards.length === 0 ? safeAdvice(node) : unsafeAdvice(shards, backups)
+      return `node ${ordinal} has lost its data (${evidence}): ${advice}`
+    })
+    .join('; ')
+}
+
 /** The recorded peer of a node whose pod is no member; without it, the peers at its address. */
 function absentPeers(peers: PeerFacts[], ordinal: number, recorded: number | undefined) {
-  if (peers.some((peer) => peer.isMember && peer.ordinal === ordinal)) return []
   const absent = peers.filter(({ isMember }) => !isMember)
   const known = absent.filter(({ id }) => id === recorded)
   return known.length > 0 ? known : absent.filter((peer) => peer.ordinal === ordinal)
@@ -112,4 +136,27 @@ function lossOf(recorded: NodeStatus, node: NodeFacts): string | undefined {
   const isGone = node.isNodeGone === true && node.isUnschedulable === true
   if (!isGone || recorded.node === undefined) return undefined
   return `the Kubernetes node ${recorded.node} with its volume does not exist any more`
+}
+
+function safeAdvice({ ordinal, ineffective }: LostNode): string {
+  const annotation = `${ANNOTATIONS.replace}="${ordinal}"`
+  const step =
+    ineffective === undefined
+      ? `annotate the VecCluster with ${annotation}`
+      : `remove the annotation ${ANNOTATIONS.replace}, which ${earlierUse(ineffective)}, and set ${annotation} again`
+  return `every shard on it has an Active replica on another node, so it can be replaced: ${step}`
+}
+
+function earlierUse({ peer, isIgnored }: ReplacedPeer): string {
+  return isIgnored === true
+    ? 'was set while the node was running'
+    : `gave up the earlier peer ${peer}`
+}
+
+function unsafeAdvice(shards: string[], backups: string[]): string {
+  const source =
+    backups.length === 0
+      ? 'no Completed VecBackup of the cluster exists'
+      : `the newest Completed backups: ${backups.join(', ')}`
+  return `no other node has an Active replica of ${formatNames(shards, MAX_LISTED)}: restore them from a backup (a VecRestore with spec.shards), or delete their collections; ${source}`
 }

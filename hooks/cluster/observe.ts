@@ -19,9 +19,11 @@ import { objectsOf, observedJobs, refreshProgress } from '../request.ts'
 import { reportsEndOf, isWaitingForSlot, type HelmConcurrency } from './helm-result.ts'
 import { findPendingRun, recreationRun } from './job.ts'
 import { isHibernated } from './hibernate.ts'
-import { needsBackup, readHibernationBackup } from './hibernation-backup.ts'
+import { observeKeys } from './keys/observe.ts'
+import { keyRotation, type KeyAnswers } from './keys/rotation.ts'
+import { mayNeedBackup, needsBackup, readHibernationBackup } from './hibernation-backup.ts'
 import { canQueryShards, observeShards } from './shards/observe.ts'
-import type { ClusterPorts, DesiredRun, Observed, PodConsensus } from './observed.ts'
+import type { ClusterPorts, DesiredRun, Observed, PodConsensus } from './ports.ts'
 import { canQueryPods, needsPods } from './rollout.ts'
 import { nextShardStep } from './shards/next-step.ts'
 import type { ShardsSummary } from './shards/summary.ts'
@@ -32,12 +34,13 @@ export interface Dependencies {
   ports: ClusterPorts
   consensus: BackgroundTasks<PodConsensus[]>
   shards: BackgroundTasks<ShardsSummary>
+  nodeKeys: BackgroundTasks<KeyAnswers>
   helmConcurrency: HelmConcurrency
 }
 
 export async function observe(
   request: HookRequest<VecCluster>,
-  { ports, consensus, shards, helmConcurrency }: Dependencies,
+  { ports, consensus, shards, nodeKeys, helmConcurrency }: Dependencies,
   context: Context,
 ): Promise<Observed> {
   const cluster = request.parent
@@ -55,6 +58,9 @@ export async function observe(
     await refreshProgress(observed, cluster, (...of) => ports.cluster(...of))
   }
   if (needsPods(observed)) observed.pods = await readPods(observed, ports)
+  Object.assign(observed, await observeKeys(observed, { ports, nodeKeys }, context))
+  const rotation = keyRotation(observed, context.now)
+  if (rotation !== undefined) observed.rotation = rotation
   if (cluster.spec.cluster.enabled && canQueryPods(observed)) {
     // Ask the existing pods, which may be fewer or more than the spec asks for.
     const replicas = statefulSet?.spec.replicas ?? 1
@@ -71,7 +77,16 @@ export async function observe(
   const pendingRun =
     findPendingRun(observed, context.settings) ??
     (await findRecreationRun(observed, ports, context))
-  if (pendingRun !== undefined) observed.pendingRun = pendingRun
+  if (pendingRun !== undefined) {
+    observed.pendingRun = pendingRun
+    if (mayNeedBackup(observed, context.now)) {
+      const live = await ports.statefulSet(
+        cluster.metadata.namespace,
+        releaseName(cluster.metadata.name),
+      )
+      if (live !== undefined) observed.statefulSet = live
+    }
+  }
   if (canQueryShards(observed, context)) {
     Object.assign(observed, await observeShards(observed, { ports, tasks: shards }, context))
   } else if (observed.jobs.some(isUnfinished)) {
@@ -91,8 +106,8 @@ export async function observe(
     observed.conflictingWork = await ports.conflictingWork(cluster.metadata, rules)
   }
   if (pendingRun === undefined) return { ...observed, ...(await readWork(cluster, ports, context)) }
-  if (needsBackup(observed))
-    observed.hibernationBackup = await readHibernationBackup(observed, ports)
+  if (needsBackup(observed, context.now))
+    observed.hibernationBackup = await readHibernationBackup(observed, ports, context.now)
   observed.retainedVolumes = await readRetainedVolumes(observed, ports)
   const unfinishedHelmJobs =
     (await ports.unfinishedHelmJobs()) + helmConcurrency.slotsOfOthers(uid, context.now)
@@ -157,10 +172,10 @@ async function readLeases(cluster: VecCluster, ports: ClusterPorts, context: Con
 /** For finalize: the request contains no related objects, so the StatefulSet is read through a port. */
 export async function observeDeletion(
   request: HookRequest<VecCluster>,
-  { ports, consensus, shards }: Dependencies,
+  { ports, consensus, shards, nodeKeys }: Dependencies,
 ): Promise<Observed> {
   const { namespace, name, uid } = request.parent.metadata
-  await Promise.all([consensus.abort(uid), shards.abort(uid)])
+  await Promise.all([consensus.abort(uid), shards.abort(uid), nodeKeys.abort(uid)])
   const [statefulSet, liveJobs, isNamespaceTerminating] = await Promise.all([
     ports.statefulSet(namespace, releaseName(name)),
     ports.jobsOf(namespace, uid),

@@ -9,7 +9,7 @@ import {
 } from '../../crds/kubernetes.ts'
 import { isUnfinished } from '../job.ts'
 import { helmJobs } from './helm-result.ts'
-import type { Observed } from './observed.ts'
+import type { Observed } from './ports.ts'
 
 /** The status does not show the last reported helm run yet. */
 export function isNewlyApplied({ cluster, progress }: Observed): boolean {

@@ -7,9 +7,9 @@ import type { Condition, ConditionReason } from '../../crds/schema.ts'
 import { getCondition, setConditions, type ConditionUpdate } from '../conditions.ts'
 import { jobNameField } from '../job.ts'
 import type { Context } from '../protocol.ts'
-import { capacityCondition, plannedVolumeSize } from './capacity.ts'
+import { capacityCondition } from './capacity.ts'
 import { consensusCondition, isConsensusLost, formedNodes } from './consensus.ts'
-import type { Observed } from './observed.ts'
+import type { Observed } from './ports.ts'
 import {
   isBeingReplaced,
   isNewlyApplied,
@@ -19,7 +19,9 @@ import {
 } from './rollout.ts'
 import { HIBERNATED, hibernatedConditions, isHibernated } from './hibernate.ts'
 import { hibernationBackupStatus } from './hibernation-backup.ts'
+import { keyRotatedCondition, keyRotationStatus } from './keys/status.ts'
 import { versionSteps } from './version-steps.ts'
+import { plannedVolumeSize } from './volumes.ts'
 import { closedGateOf, isDraining, shardsCondition, shardsStatus } from './shards/status.ts'
 
 /**
@@ -41,6 +43,7 @@ export function clusterStatus(
   const { remaining } = versionSteps(observed)
   const findings = [
     ...podConditions(observed, context, shardWork),
+    ...keyConditions(observed),
     appliedCondition(cluster.metadata.generation, notApplied),
   ]
   return {
@@ -58,12 +61,18 @@ export function clusterStatus(
     ...(nodes !== undefined && { formedNodes: nodes }),
     ...shardsStatus(observed),
     ...hibernationBackupStatus(observed),
+    ...keyRotationStatus(observed),
     ...(volumeSize !== undefined && { volumeSize }),
     ...jobNameField(observed),
     conditions: setConditions(cluster, findings, now).map((condition) =>
       withGeneration(condition, rolledOutGeneration(observed)),
     ),
   }
+}
+
+function keyConditions(observed: Observed): ConditionUpdate[] {
+  const condition = keyRotatedCondition(observed)
+  return condition === undefined ? [] : [condition]
 }
 
 function readyReplicas(observed: Observed): number {

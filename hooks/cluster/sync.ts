@@ -12,22 +12,28 @@ import type { ConditionReason } from '../../crds/schema.ts'
 import { getCondition, secondsSince } from '../conditions.ts'
 import { hasReported, restartReason, silenceReason } from '../job-watch.ts'
 import { isUnfinished, nextRunNumber, runNumber } from '../job.ts'
-import { claim, formatHolderName, type Claim } from '../lease.ts'
+import { formatHolderName } from '../lease.ts'
+import { claim, type Claim } from '../lease-claim.ts'
 import type { Child, Context } from '../protocol.ts'
 import { allObserved, isHelmBinding } from '../rbac.ts'
-import { dataVolumeSize } from './capacity.ts'
 import {
   desiredState,
   hasLostLease,
   leaseHolder,
   releaseLeases,
   type Decision,
-} from './desired-state.ts'
+} from './decision.ts'
 import { stoppedError } from './hibernate.ts'
 import { awaitedBackup, type AwaitedBackup } from './hibernation-backup.ts'
-import { lastFailure, previousFailure, limitMessage, slotRetrySeconds } from './helm-result.ts'
+import {
+  awaitingNextAttempt,
+  lastFailure,
+  previousFailure,
+  limitMessage,
+  slotRetrySeconds,
+} from './helm-result.ts'
 import { clusterRbac, desiredRun, upgradeJob } from './job.ts'
-import type { DesiredRun, Observed } from './observed.ts'
+import type { DesiredRun, Observed } from './ports.ts'
 import { isNewlyApplied } from './rollout.ts'
 import { nextShardStep } from './shards/next-step.ts'
 import { shardsRbac } from './shards/job.ts'
@@ -36,6 +42,7 @@ import { isWorkReason } from './shards/status.ts'
 import { shardsInProgress, startShards } from './shards/sync.ts'
 import { referencedSecrets, validateSecrets, validateSpec } from './validation.ts'
 import { stepReason, versionSteps } from './version-steps.ts'
+import { dataVolumeSize } from './volumes.ts'
 import { awaitedByRun, resyncAtWindow, windowsError } from './windows.ts'
 
 export function sync(observed: Observed, context: Context): Decision {
@@ -117,7 +124,8 @@ function awaitBackup(
   { notApplied, request }: AwaitedBackup,
   context: Context,
 ): Decision {
-  const isNew = observed.cluster.status?.hibernationBackup?.name !== request?.name
+  const isNew =
+    request !== undefined && observed.cluster.status?.hibernationBackup?.name !== request.name
   return releaseLeases(
     observed,
     desiredState(observed, context, {
@@ -194,14 +202,12 @@ function awaitWindow(
   { awaited, failure }: { awaited: ConditionReason; failure: ConditionReason | undefined },
   context: Context,
 ): Decision {
-  const notApplied = failure && {
-    reason: failure.reason,
-    message: `${failure.message}; the next attempt ${awaited.message}`,
-  }
+  const failedRun = failure && { reason: failure.reason, message: failure.message }
   return releaseLeases(
     observed,
     desiredState(observed, context, {
-      notApplied: notApplied ?? awaited,
+      notApplied: failedRun === undefined ? awaited : awaitingNextAttempt(failedRun, awaited),
+      failedRun,
       resyncAfterSeconds: resyncAtWindow(observed.cluster, context.now, RETRY_SECONDS),
     }),
   )
@@ -282,6 +288,7 @@ function upToDate(observed: Observed, context: Context): Decision {
     resyncAfterSeconds: Math.min(
       shardsResync(observed, resyncAfterSeconds),
       observed.consensusResyncSeconds ?? resyncAfterSeconds,
+      observed.keysResyncSeconds ?? resyncAfterSeconds,
     ),
     ...(isApplied && { unused: unusedRbac(observed) }),
   })

@@ -10,7 +10,8 @@ import type { ClusterSpec, VecCluster } from '../../crds/cluster.ts'
 import { Risk } from '../../crds/contract/job.ts'
 import { ANNOTATIONS, HTTP_PORT } from '../../crds/contract/names.ts'
 import type { Secret, StatefulSet } from '../../crds/kubernetes.ts'
-import { reshardingError } from '../resharding-support.ts'
+import { compareMinors, isOlder } from '../../crds/versions.ts'
+import { isCredentialType } from '../../crds/storage.ts'
 import { isMap } from './values.ts'
 import { volumeError } from './volumes.ts'
 
@@ -63,6 +64,12 @@ const KEY_ENTRIES: readonly (readonly [entry: string, field: string])[] = [
 /** A value other than a map would remove the operator's entries in it. */
 const MAP_ENTRIES = ['cluster', 'cluster.p2p', 'service', 'tls']
 
+/**
+ * The least patch of each minor version with which it has passed its runs on real engines under kills
+ * (test/nodes/resharding.ts). Earlier patches lose points or queries during it.
+ */
+const PROVEN: readonly string[] = ['1.18.3', '1.19.0']
+
 /** Why no helm run may start with this spec, with the field's name; undefined if it may start. */
 export function validateSpec(
   cluster: VecCluster,
@@ -76,6 +83,25 @@ export function validateSpec(
     reshardingError(cluster.spec) ??
     (statefulSet && (distributionError(cluster) ?? volumeError(cluster, statefulSet, dataSize)))
   )
+}
+
+/** Why spec.resharding cannot be used; undefined if it is off or may be. */
+export function reshardingError(
+  { resharding, version, cluster }: ClusterSpec,
+  proven: readonly string[] = PROVEN,
+): string | undefined {
+  if (resharding !== true) return undefined
+  if (!cluster.enabled) return 'spec.resharding requires spec.cluster.enabled true'
+  const isProven = proven.some(
+    (least) => compareMinors(least, version) === 0 && !isOlder(version, least),
+  )
+  if (isProven) return undefined
+  return `spec.resharding requires spec.version ${proven.join(' or ')} or a later patch of it: set spec.resharding to false for ${version}`
+}
+
+/** The spec asks for it, and it may be used. */
+export function isReshardingOn(spec: ClusterSpec, proven = PROVEN): boolean {
+  return spec.resharding === true && reshardingError(spec, proven) === undefined
 }
 
 function configError(spec: ClusterSpec): string | undefined {
@@ -212,13 +238,17 @@ function secretError({ keys, kind }: SecretRef, secret: Secret | undefined): str
   if (kind === 'certificate' && secret.type !== 'kubernetes.io/tls') {
     return `is of type ${secret.type ?? 'Opaque'}, not kubernetes.io/tls`
   }
+  if (kind === 'key' && !isCredentialType(secret.type ?? 'Opaque', keys)) {
+    return `is of type ${secret.type ?? 'Opaque'}, which cannot hold credentials`
+  }
   for (const key of keys) {
     const encoded = secret.data?.[key]
     if (encoded === undefined) return `has no key ${key}`
     if (encoded === '') return `has an empty key ${key}`
     if (kind === 'certificate') continue
     // Check the length before decoding, then exactly after decoding.
-    const value = encoded.length > 2 * MAX_KEY_BYTES ? encoded : decodeBase64(encoded)
+    const value =
+      encoded.length > 2 * MAX_KEY_BYTES ? encoded : Buffer.from(encoded, 'base64').toString()
     if (value.length > MAX_KEY_BYTES) return `has a key ${key} of more than ${MAX_KEY_BYTES} bytes`
     if (value === '') return `has an empty key ${key}`
     const yamlError = yamlTextError(value)
@@ -245,26 +275,21 @@ function yamlTextError(text: string): string | undefined {
   return readsAsText ? undefined : NOT_YAML_SAFE
 }
 
-/** One value of a Secret, decoded. */
-export function decodeKey(secret: Secret, key: string): string | undefined {
-  const encoded = secret.data?.[key]
-  return encoded === undefined ? undefined : decodeBase64(encoded)
-}
-
-function decodeBase64(encoded: string): string {
-  return Buffer.from(encoded, 'base64').toString()
-}
-
 /** The first 16 hex digits of the SHA-256 of the used values, by Secret name. */
 export function fingerprints(
   references: SecretRef[],
   secrets: ReadonlyMap<string, Secret>,
 ): Record<string, string> {
+  const used = new Map<string, string[]>()
+  for (const { name, keys, kind } of references) {
+    const ofReference = kind === 'certificate' ? [...keys, 'ca.crt'] : keys
+    // Several references may name one Secret.
+    used.set(name, [...(used.get(name) ?? []), ...ofReference])
+  }
   return Object.fromEntries(
-    references.map(({ name, keys, kind }) => {
+    [...used].map(([name, keys]) => {
       const data = secrets.get(name)?.data ?? {}
-      const usedKeys = kind === 'certificate' ? [...keys, 'ca.crt'] : keys
-      const content = JSON.stringify(usedKeys.map((key) => data[key] ?? null))
+      const content = JSON.stringify(keys.map((key) => data[key] ?? null))
       return [name, createHash('sha256').update(content).digest('hex').slice(0, 16)]
     }),
   )

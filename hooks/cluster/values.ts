@@ -1,5 +1,6 @@
 /** Maps the spec of a VecCluster to the values of the Helm chart. */
 import type { ClusterSpec, VecCluster } from '../../crds/cluster.ts'
+import { keyReference, keyVariables, type ReleaseKeys } from '../../crds/contract/api-keys.ts'
 import { ANNOTATIONS, releaseName } from '../../crds/contract/names.ts'
 
 type Values = Record<string, unknown>
@@ -12,6 +13,8 @@ export interface ValueOptions {
   hasCaCertificate: boolean
   /** Whether the pods prefer different Kubernetes nodes if the spec has no affinity. */
   defaultAffinity?: boolean
+  /** The keys, if they are rotated without a gap; default: that of the spec. */
+  keys?: ReleaseKeys | undefined
   /** Size of the data volumes; default: that of the spec. */
   dataVolumeSize?: string
 }
@@ -28,13 +31,13 @@ export function chartValues({ metadata, spec }: VecCluster, options: ValueOption
     persistence: persistence(spec.persistence, options),
     snapshotPersistence: spec.snapshotPersistence,
     service: spec.service,
-    apiKey: apiKeyValue(spec.apiKey),
+    ...keyValues(metadata.name, spec.apiKey, options),
     readOnlyApiKey: apiKeyValue(spec.readOnlyApiKey),
     metrics: { serviceMonitor: serviceMonitor(spec.metrics) },
     ...(spec.nodeSelector !== undefined && { nodeSelector: spec.nodeSelector }),
     ...(spec.tolerations !== undefined && { tolerations: spec.tolerations }),
     ...affinity(spec.affinity, releaseName(metadata.name), options),
-    ...restartMark(metadata.annotations),
+    ...podAnnotations(metadata.annotations, options),
     ...passedThrough(spec),
     ...(spec.image.unprivileged === true && RESTRICTED),
     ...disruptionBudget(spec),
@@ -43,10 +46,19 @@ export function chartValues({ metadata, spec }: VecCluster, options: ValueOption
   }
 }
 
-/** A part of the template of the pods: another value is another template. */
-function restartMark(annotations: VecCluster['metadata']['annotations']): Values {
+/** Parts of the template of the pods: another value is another template. */
+function podAnnotations(
+  annotations: VecCluster['metadata']['annotations'],
+  { keys }: ValueOptions,
+): Values {
   const mark = annotations?.[ANNOTATIONS.restart]
-  return mark === undefined ? {} : { podAnnotations: { [ANNOTATIONS.restart]: mark } }
+  const marks = {
+    ...(mark !== undefined && { [ANNOTATIONS.restart]: mark }),
+    ...(keys?.restartedAfter !== undefined && {
+      [ANNOTATIONS.keysRead]: String(keys.restartedAfter),
+    }),
+  }
+  return Object.keys(marks).length === 0 ? {} : { podAnnotations: marks }
 }
 
 /** Added to the chart's security contexts for the Pod Security Standard `restricted`. */
@@ -128,6 +140,16 @@ function disruptionBudget({ replicas, podDisruptionBudget }: ClusterSpec): Value
       maxUnavailable,
       unhealthyPodEvictionPolicy: 'AlwaysAllow',
     },
+  }
+}
+
+/** Values of both keys of a rotation are read from the Secret of the operator, as the Secret of the user changes. */
+function keyValues(cluster: string, apiKey: ClusterSpec['apiKey'], { keys }: ValueOptions): Values {
+  if (keys === undefined) return { apiKey: apiKeyValue(apiKey) }
+  const env = keyVariables(cluster, keys)
+  return {
+    apiKey: { valueFrom: { secretKeyRef: keyReference(cluster, keys.published) } },
+    ...(env.length > 0 && { env }),
   }
 }
 

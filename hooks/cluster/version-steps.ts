@@ -8,7 +8,7 @@ import type { StatefulSet } from '../../crds/kubernetes.ts'
 import type { ConditionReason } from '../../crds/schema.ts'
 import { chartVersion, compareMinors, versionsBetween } from '../../crds/versions.ts'
 import { isConsensusLost } from './consensus.ts'
-import type { Observed } from './observed.ts'
+import type { Observed } from './ports.ts'
 import { isRolledOut } from './rollout.ts'
 import { acceptedRisks, parseAppliedSpec, valueAt } from './validation.ts'
 

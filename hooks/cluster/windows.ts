@@ -3,14 +3,15 @@
  * or moves shards without need. Repairs never wait.
  */
 import type { ClusterSpec, VecCluster } from '../../crds/cluster.ts'
+import type { PlannedKeys } from '../../crds/contract/api-keys.ts'
 import { Rejected } from '../../crds/contract/errors.ts'
-import { ANNOTATIONS } from '../../crds/contract/names.ts'
+import { ANNOTATIONS, shortHash } from '../../crds/contract/names.ts'
 import type { ConditionReason } from '../../crds/schema.ts'
 import { parseDuration } from '../../crds/units.ts'
 import { parseCron } from '../backup-schedule/slots.ts'
 import { timestamp } from '../conditions.ts'
 import { isHibernated } from './hibernate.ts'
-import type { DesiredRun, Observed } from './observed.ts'
+import type { DesiredRun, Observed } from './ports.ts'
 
 export type WindowState =
   /** `endsAt` is absent if there are no windows, or if they do not count for now. */
@@ -105,6 +106,37 @@ function mayDisrupt(observed: Observed, run: DesiredRun): boolean {
   }
   if (cluster.spec.replicas < (statefulSet.spec.replicas ?? 1)) return true
   return progress?.applied?.podsHash !== run.podsHash
+}
+
+/** Values of the chart that are no part of the template of the pods. Volumes grow while the pods run. */
+const VALUES_OUTSIDE_PODS = new Set([
+  ...['replicaCount', 'podDisruptionBudget', 'metrics'],
+  ...['persistence', 'snapshotPersistence'],
+])
+
+interface PodsInput extends Pick<
+  DesiredRun,
+  'chart' | 'repository' | 'version' | 'values' | 'secretFingerprints'
+> {
+  keys: PlannedKeys | undefined
+}
+
+/** Two runs with the same hash leave the pods as they are, apart from their number. */
+export function podsHash({
+  chart,
+  repository,
+  version,
+  values,
+  secretFingerprints,
+  keys,
+}: PodsInput): string {
+  const ofPods = Object.entries(values)
+    .filter(([name]) => !VALUES_OUTSIDE_PODS.has(name))
+    // Pods that accept two keys do not read the published one.
+    .map(([name, value]) =>
+      name === 'apiKey' && keys !== undefined ? [name, keys.accepted] : [name, value],
+    )
+  return shortHash('pods', JSON.stringify([chart, repository, version, ofPods, secretFingerprints]))
 }
 
 /** Seconds until the next check: not later than a window begins. */

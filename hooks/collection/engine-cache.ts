@@ -4,6 +4,8 @@
  */
 import { RETRY_SECONDS } from '../../crds/contract/limits.ts'
 import type { Alias } from '../../crds/engine/collections.ts'
+import { isRecent } from '../clock.ts'
+import { FairLimiter } from '../fair-limiter.ts'
 import type { CollectionEngine } from './ports.ts'
 
 const MAX_AGE_MS = 10_000
@@ -45,9 +47,8 @@ export class EngineCache {
   readonly engine: CollectionEngine
   readonly #now: () => Date
   readonly #cached = new Map<string, CachedValue<unknown>>()
-  readonly #queue: (() => void)[] = []
-  #running = 0
-  #backOffUntil = 0
+  readonly #limiter = new FairLimiter(MAX_CONCURRENT)
+  #unansweredAt = -Infinity
   usedAt = 0
 
   constructor(engine: CollectionEngine, now: () => Date) {
@@ -57,7 +58,7 @@ export class EngineCache {
 
   /** Also false during the back-off after the engine did not answer. */
   async readyz(signal: AbortSignal): Promise<boolean> {
-    if (this.#now().getTime() < this.#backOffUntil) return false
+    if (isRecent(this.#unansweredAt, RETRY_SECONDS * 1000, this.#now().getTime())) return false
     return this.#cachedCall('readyz', () => this.engine.readyz(NEVER_ABORTED), signal)
   }
 
@@ -76,48 +77,18 @@ export class EngineCache {
 
   /** The engine did not answer: report it as not ready for a while without calling it. */
   backOff(): void {
-    this.#backOffUntil = this.#now().getTime() + RETRY_SECONDS * 1000
+    this.#unansweredAt = this.#now().getTime()
   }
 
   /** Runs the work once fewer than eight others are in progress. */
-  async runLimited<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T> {
-    if (this.#running >= MAX_CONCURRENT) await this.#waitForSlot(signal)
-    else this.#running += 1
-    try {
-      return await work()
-    } finally {
-      this.#releaseSlot()
-    }
-  }
-
-  /** Passes the slot to the next in the queue, so the running count does not change. */
-  #releaseSlot(): void {
-    const next = this.#queue.shift()
-    if (next === undefined) this.#running -= 1
-    else next()
-  }
-
-  async #waitForSlot(signal: AbortSignal): Promise<void> {
-    let resume: () => void = () => undefined
-    const slot = new Promise<void>((resolve) => {
-      resume = resolve
-    })
-    this.#queue.push(resume)
-    try {
-      await abortable(slot, signal)
-    } catch (error) {
-      const position = this.#queue.indexOf(resume)
-      // The slot may have been granted at the moment of the abort; release it.
-      if (position < 0) this.#releaseSlot()
-      else this.#queue.splice(position, 1)
-      throw error
-    }
+  runLimited<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T> {
+    return this.#limiter.run(undefined, signal, work)
   }
 
   #cachedCall<T>(name: string, call: () => Promise<T>, signal: AbortSignal): Promise<T> {
     const time = this.#now().getTime()
     const existing = this.#cached.get(name) as CachedValue<T> | undefined
-    const isFresh = existing !== undefined && time - existing.storedAt < MAX_AGE_MS
+    const isFresh = existing !== undefined && isRecent(existing.storedAt, MAX_AGE_MS, time)
     const entry = isFresh ? existing : this.#store(name, call())
     // A value that is already there needs no abort handling.
     return entry.isResolved ? entry.value : abortable(entry.value, signal)

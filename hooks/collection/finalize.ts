@@ -143,7 +143,8 @@ export async function deleteCollection(
   const context = reconcileContext(input, signal)
   try {
     const existing = await context.engine.collectionInfo(context.name, signal)
-    if (existing === undefined) return undefined
+    // A collection that this resource has never adopted and that may belong to another one is kept.
+    if (existing === undefined || (await context.unknownOwner()) !== undefined) return undefined
     const unknownResult = await context.writes.delete()
     const remaining = await waitForCollection(context, (info) => info === undefined)
     if (remaining === undefined) return undefined

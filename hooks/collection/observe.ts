@@ -3,10 +3,11 @@ import type { VecCluster } from '../../crds/cluster.ts'
 import type { VecCollection } from '../../crds/collection.ts'
 import { clusterConnection } from '../../crds/contract/connection.ts'
 import type { BackgroundTasks } from '../background-task.ts'
+import { isFromTheFuture } from '../clock.ts'
 import { clusterAccessBlocker, isNamespaceWatched, namespaceCheck } from '../cross-namespace.ts'
 import type { Context, HookRequest } from '../protocol.ts'
 import { relatedClusters } from '../request.ts'
-import { isReshardingOn } from '../resharding-support.ts'
+import { isReshardingOn } from '../cluster/validation.ts'
 import { hibernationBlocker } from '../hibernation-blocker.ts'
 import type { EngineCache, EngineCaches } from './engine-cache.ts'
 import type { CollectionPorts } from './ports.ts'
@@ -67,7 +68,8 @@ export async function observe(
     const isAllowed = namespaceCheck(cluster, settings)
     const result = await reconcile(
       {
-        ...{ collection, engineCache, ports: dependencies.ports, isAllowed },
+        collection: withManaged(collection, dependencies.reconciles.latest(uid)),
+        ...{ engineCache, ports: dependencies.ports, isAllowed },
         ...(isReshardingOn(cluster.spec) && { mayReshard: true }),
       },
       signal,
@@ -80,7 +82,7 @@ export async function observe(
     now,
     runReconcile,
     {
-      isDue: nextAt <= now.getTime(),
+      isDue: nextAt <= now.getTime() || isOfClockAhead(dependencies.reconciles.latest(uid), now),
       engine: identity.connection,
     },
   )
@@ -94,6 +96,30 @@ export async function observe(
     ...(failure !== undefined && { failure }),
     requeueAfterSeconds: requeueAfterSeconds ?? Math.max(Math.ceil(msUntilNext / 1000), 1),
   }
+}
+
+/**
+ * The spec may have changed while a reconcile was in progress: no status has the aliases and indexes that it
+ * set, and without a record nothing would ever remove them.
+ */
+function withManaged(collection: VecCollection, latest: LastReconcile | undefined): VecCollection {
+  const { aliases, payloadIndexes } = latest?.result.fields ?? {}
+  if (aliases === undefined && payloadIndexes === undefined) return collection
+  const { status } = collection
+  const merged = {
+    ...(aliases && { aliases: [...new Set([...(status?.aliases ?? []), ...aliases])] }),
+    ...(payloadIndexes && {
+      payloadIndexes: [...new Set([...(status?.payloadIndexes ?? []), ...payloadIndexes])],
+    }),
+  }
+  return { ...collection, status: { ...status, ...merged } }
+}
+
+const CLOCK_TOLERANCE_MS = 60_000
+
+/** Without this, drift would stay until the clock is there again. */
+function isOfClockAhead(latest: LastReconcile | undefined, now: Date): boolean {
+  return latest !== undefined && isFromTheFuture(latest.endedAt, now.getTime(), CLOCK_TOLERANCE_MS)
 }
 
 export function engineCacheFor(

@@ -1,6 +1,5 @@
-/** Conflicts between VecCollections of a cluster: who owns a collection name, and which aliases to change. */
+/** Conflicts between VecCollections of a cluster: which one owns a collection name, and which claims an alias. */
 import type { VecCollection } from '../../crds/collection.ts'
-import type { Alias, AliasAction } from '../../crds/engine/collections.ts'
 import type { NamespacedName } from '../../crds/schema.ts'
 
 /** The fields of a VecCollection that decide ownership: of thousands of resources only these stay in memory. */
@@ -10,11 +9,17 @@ export interface Claim {
     'namespace' | 'name' | 'uid' | 'generation' | 'creationTimestamp'
   >
   spec: Pick<VecCollection['spec'], 'clusterRef' | 'collectionName' | 'aliases'>
-  status?: { health?: NonNullable<VecCollection['status']>['health'] }
+  status?: { health?: string | undefined }
+}
+
+export interface ClaimList {
+  claims: Claim[]
+  /** Namespaces whose VecCollections could not be read for long: they may have claims, too. */
+  unreadable: string[]
 }
 
 /** Copies only the fields of a claim. */
-export function toClaim({ metadata, spec, status }: VecCollection): Claim {
+export function toClaim({ metadata, spec, status }: Claim): Claim {
   const { namespace, name, uid, generation, creationTimestamp } = metadata
   const { clusterRef, collectionName, aliases } = spec
   return {
@@ -42,13 +47,27 @@ export function findOwner(collection: Claim, others: Claim[]): string | undefine
   return owner && formatRef(owner)
 }
 
-/** The oldest other resource that declares the alias. */
+/** Another VecCollection of the cluster that claims an alias. */
+export interface AliasClaim {
+  name: string
+  isOlder: boolean
+  /** It claims it as the name of its collection, which may not exist yet, or may have been lost. */
+  isCollection?: true
+}
+
+/**
+ * The older resource whose collection has this name, or the oldest that declares the alias. An alias with the name
+ * of a collection would send its clients to another collection, and it could not be created any more.
+ */
 export function conflictingClaim(
   collection: Claim,
   others: Claim[],
   alias: string,
 ): AliasClaim | undefined {
-  const claim = otherClaims(collection, others).find(({ spec }) => spec.aliases?.includes(alias))
+  const claims = otherClaims(collection, others)
+  const owner = claims.find((b) => collectionNameOf(b) === alias && isOlder(b, collection))
+  if (owner !== undefined) return { name: formatRef(owner), isOlder: true, isCollection: true }
+  const claim = claims.find(({ spec }) => spec.aliases?.includes(alias))
   return claim && { name: formatRef(claim), isOlder: isOlder(claim, collection) }
 }
 
@@ -71,7 +90,7 @@ function claimedFirst(a: Claim, b: Claim): boolean {
 }
 
 /** A resource that was denied the name never reads the collection: only an owner's status has a health. */
-function hasAdopted({ status }: Claim): boolean {
+export function hasAdopted({ status }: Claim): boolean {
   return status?.health !== undefined
 }
 
@@ -86,55 +105,4 @@ function isOlder(a: Claim, b: Claim): boolean {
 
 function formatRef({ metadata }: Claim): string {
   return `VecCollection ${metadata.namespace}/${metadata.name}`
-}
-
-export interface AliasPlan {
-  /** The actions of one call. */
-  actions: AliasAction[]
-  /** Why aliases are not changed. */
-  conflicts: string[]
-  /** The value of `status.aliases` after the call. */
-  managed: string[]
-}
-
-interface AliasInput {
-  collection: string
-  desired: readonly string[]
-  /** Aliases that an earlier reconcile pointed at this collection. */
-  managed: readonly string[]
-}
-
-/** Another VecCollection of the cluster that claims an alias. */
-export interface AliasClaim {
-  name: string
-  isOlder: boolean
-}
-
-/** Which aliases to point at this collection, and which to release. */
-export function aliasPlan(
-  { collection, desired, managed }: AliasInput,
-  live: readonly Alias[],
-  findClaim: (alias: string) => AliasClaim | undefined,
-): AliasPlan {
-  const targets = new Map(live.map((alias) => [alias.alias_name, alias.collection_name]))
-  const plan: AliasPlan = { actions: [], conflicts: [], managed: [] }
-  for (const alias of desired) {
-    const target = targets.get(alias)
-    // An alias that points here already belongs to this resource, regardless of other claims.
-    const claim = target === collection ? undefined : findClaim(alias)
-    if (claim !== undefined && (target !== undefined || claim.isOlder)) {
-      const pointsAt = target === undefined ? '' : ` and points at collection ${target}`
-      plan.conflicts.push(`alias ${alias} is claimed by ${claim.name}${pointsAt}`)
-      continue
-    }
-    plan.managed.push(alias)
-    if (target === collection) continue
-    plan.actions.push({ create_alias: { collection_name: collection, alias_name: alias } })
-  }
-  for (const alias of managed) {
-    if (desired.includes(alias) || targets.get(alias) !== collection) continue
-    // Another claimant takes it over in one step; deleting it first would break its readers.
-    if (findClaim(alias) === undefined) plan.actions.push({ delete_alias: { alias_name: alias } })
-  }
-  return plan
 }

@@ -12,7 +12,7 @@ import type {
 } from '../../crds/engine/collections.ts'
 import type { KubernetesEvent } from '../../crds/kubernetes.ts'
 import type { NamespacedName } from '../../crds/schema.ts'
-import type { Claim } from './ownership.ts'
+import type { ClaimList } from './ownership.ts'
 
 /**
  * The engine of one cluster, called through its client Service. An error response, an invalid response and
@@ -53,7 +53,7 @@ export interface CollectionPorts {
    * Every VecCollection of a cluster, from all watched namespaces, read before writes. At most 5 s old, and
    * never older than the requester: the list contains everything that existed before it was last changed.
    */
-  collectionsOf(cluster: NamespacedName, requester: VecCollection): Promise<Claim[]>
+  collectionsOf(cluster: NamespacedName, requester: VecCollection): Promise<ClaimList>
   /** The VecCluster, read live; undefined if it or its CRD does not exist. */
   cluster(cluster: NamespacedName): Promise<VecCluster | undefined>
   /**

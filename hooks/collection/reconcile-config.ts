@@ -71,9 +71,23 @@ export function findDrift(spec: CollectionSpec, config: CollectionConfig): Drift
     const differences =
       field.isQuantization === true
         ? quantizationDifferences(field, live)
-        : diffValues(field.path, field.desired, live)
+        : diffValues(field.path, field.desired, live ?? inheritedTrue(field, spec, config))
     return differences.length === 0 ? [] : [{ field, differences }]
   })
+}
+
+/**
+ * A vector without a value of its own has that of the collection: `false` is then not the same as unset. Both may be
+ * patched in one call, so the declared value of the collection counts before the live one.
+ */
+function inheritedTrue(
+  { patch, desired }: MutableField,
+  spec: CollectionSpec,
+  { hnsw_config }: CollectionConfig,
+): true | undefined {
+  const [level, , group, name = ''] = patch
+  if (level !== 'vectors' || group !== 'hnsw_config' || desired !== false) return undefined
+  return (ownValue(spec.hnsw, name) ?? ownValue(hnsw_config, name)) === true ? true : undefined
 }
 
 /** Every value inside the declared one that the live value does not have. */
@@ -150,7 +164,9 @@ function quantizationDifferences({ path, desired }: MutableField, live: unknown)
 function isSame(name: string, desired: unknown, live: unknown): boolean {
   // A declared null means "any value": the engine itself interprets it as "leave unchanged".
   if (desired === null || desired === undefined) return true
-  if (isUnset(live)) return isOff(desired) || desired === ENGINE_DEFAULTS.get(name)
+  if (isUnset(live)) {
+    return (isOff(desired) && !RESTRICTIONS.has(name)) || desired === ENGINE_DEFAULTS.get(name)
+  }
   if (Array.isArray(desired)) return Array.isArray(live) && isSameSet(desired, live)
   // The engine stores the quantile as a 32-bit float and all other fractions as 64-bit floats.
   if (name === 'quantile' && typeof desired === 'number')
@@ -179,6 +195,13 @@ function isUnset(live: unknown): boolean {
 function asPlain(value: unknown): PlainObject {
   return isPlainObject(value) ? value : {}
 }
+
+/** Values of strict mode that restrict only if they are false: unset, the engine allows it. */
+const RESTRICTIONS = new Set([
+  'search_allow_exact',
+  'unindexed_filtering_retrieve',
+  'unindexed_filtering_update',
+])
 
 /** The engine's behavior for values that it does not return. */
 const ENGINE_DEFAULTS = new Map<string, unknown>([

@@ -10,7 +10,7 @@ import type {
 } from '../../crds/engine/collections.ts'
 import type { NamespacedName } from '../../crds/schema.ts'
 import type { EngineCache } from './engine-cache.ts'
-import { clusterNameOf, collectionNameOf, findOwner, type Claim } from './ownership.ts'
+import { clusterNameOf, collectionNameOf, findOwner, hasAdopted, type Claim } from './ownership.ts'
 import type { CollectionEngine, CollectionPorts } from './ports.ts'
 
 export interface ReconcileContext {
@@ -25,6 +25,11 @@ export interface ReconcileContext {
   otherClaims: () => Promise<Claim[]>
   /** Throws if the name belongs to an older resource. */
   requireUnowned: () => Promise<void>
+  /**
+   * Why an existing collection may belong to a resource that cannot be read; undefined if it does not, or if
+   * this resource has adopted it.
+   */
+  unknownOwner: () => Promise<string | undefined>
   /** Throws if the name is an alias: every call would act on a different collection. */
   requireNotAlias: (aliases: Alias[]) => void
   wait: (milliseconds: number) => Promise<void>
@@ -46,10 +51,19 @@ export function reconcileContext(
 ): ReconcileContext {
   const name = collectionNameOf(collection)
   const cluster = clusterNameOf(collection)
-  const otherClaims = once(async () => {
-    const all = await ports.collectionsOf(cluster, collection)
-    return all.filter(({ metadata }) => isAllowed(metadata.namespace))
-  })
+  const claimList = once(() => ports.collectionsOf(cluster, collection))
+  const otherClaims = async () => {
+    const { claims } = await claimList()
+    return claims.filter(({ metadata }) => isAllowed(metadata.namespace))
+  }
+  const unknownOwner = async () => {
+    if (hasAdopted(collection)) return undefined
+    const namespace = (await claimList()).unreadable.find(isAllowed)
+    return (
+      namespace &&
+      `collection ${name} exists and may belong to a VecCollection of namespace ${namespace}, which cannot be read: run helm upgrade, or remove it from operator.namespaces`
+    )
+  }
   const requireNotAlias = (aliases: Alias[]) => {
     const target = aliases.find(({ alias_name }) => alias_name === name)?.collection_name
     if (target !== undefined) throw new Rejected(`${name} is an alias of collection ${target}`)
@@ -74,6 +88,7 @@ export function reconcileContext(
     signal,
     otherClaims,
     requireUnowned,
+    unknownOwner,
     requireNotAlias,
     writes: guardedWrites(name, { engine, cluster, signal, writeHolder, checkPermission }),
     wait: (milliseconds) => ports.wait(milliseconds, signal),

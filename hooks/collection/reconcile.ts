@@ -1,13 +1,15 @@
 /**
- * Reconciles one collection in the engine, including its aliases. It reads first, writes only what differs,
- * and never deletes a collection or a vector. Differences that it must not change are reported.
+ * Reconciles one collection in the engine: its configuration, indexes and aliases (reconcile-*.ts). It waits
+ * for an engine that is not ready, reads first, writes only what differs, and never deletes a collection or a
+ * vector. Differences that it must not change are reported.
  */
 import type { VecCollection } from '../../crds/collection.ts'
 import { EngineError, KubernetesError, NotReady, Rejected } from '../../crds/contract/errors.ts'
 import { ANNOTATIONS } from '../../crds/contract/names.ts'
-import { createBody, type Alias, type CollectionInfo } from '../../crds/engine/collections.ts'
+import { createBody, type CollectionInfo } from '../../crds/engine/collections.ts'
 import type { ConditionReason } from '../../crds/schema.ts'
-import { aliasPlan, clusterNameOf, conflictingClaim, type AliasPlan } from './ownership.ts'
+import { clusterNameOf } from './ownership.ts'
+import { reconcileAliases } from './reconcile-aliases.ts'
 import {
   formatDifference,
   immutableDifferences,
@@ -69,6 +71,8 @@ async function reconcileSteps(
   const found = await engine.collectionInfo(name, signal)
   // After adoption, ownership is checked again only before writes.
   if (!isAdopted(collection)) await context.requireUnowned()
+  const unknownOwner = found && (await context.unknownOwner())
+  if (unknownOwner !== undefined) throw new NotReady(unknownOwner)
   if (found === undefined && hadPoints(collection)) return collectionMissing(context)
   const live = found ?? (await createCollection(context, version))
   if (found === undefined && wasObserved(collection)) partial.recreated = true
@@ -242,51 +246,4 @@ function resultFromError(context: ReconcileContext, error: unknown): ReconcileRe
 function formatCluster({ collection }: ReconcileContext): string {
   const { namespace, name } = clusterNameOf(collection)
   return `cluster ${namespace}/${name}`
-}
-
-export interface AliasResult {
-  managed: string[]
-  failures: ConditionReason[]
-}
-
-/** Points the declared aliases at the collection in one call, and releases those that were removed. */
-export async function reconcileAliases(context: ReconcileContext): Promise<AliasResult> {
-  const cachedPlan = await planAliases(context, await context.engineCache.aliases(context.signal))
-  if (cachedPlan.actions.length === 0) return aliasResult(cachedPlan)
-
-  // An alias may have changed in the meantime, so plan again with a fresh list.
-  context.engineCache.invalidateAliases()
-  const plan = await planAliases(context, await context.engineCache.aliases(context.signal))
-  if (plan.actions.length === 0) return aliasResult(plan)
-  const unknownResult = await context.writes.updateAliases(plan.actions)
-  context.engineCache.invalidateAliases()
-  if (unknownResult !== undefined) {
-    const { actions } = await planAliases(
-      context,
-      await context.engineCache.aliases(context.signal),
-    )
-    if (actions.length > 0) throw unknownResult
-  }
-  return aliasResult(plan)
-}
-
-async function planAliases(context: ReconcileContext, live: Alias[]): Promise<AliasPlan> {
-  const { collection, name } = context
-  const input = {
-    collection: name,
-    desired: collection.spec.aliases ?? [],
-    managed: collection.status?.aliases ?? [],
-  }
-  const plan = aliasPlan(input, live, () => undefined)
-  // Claims of other resources matter only if something would be changed.
-  if (plan.actions.length === 0) return plan
-  const others = await context.otherClaims()
-  return aliasPlan(input, live, (alias) => conflictingClaim(collection, others, alias))
-}
-
-function aliasResult({ managed, conflicts }: AliasPlan): AliasResult {
-  return {
-    managed,
-    failures: conflicts.map((message) => ({ reason: 'AliasClaimed', message })),
-  }
 }

@@ -1,12 +1,12 @@
 /** Phase, conditions and all other status fields of a VecCollection. */
-import type { VecCluster } from '../../crds/cluster.ts'
+import type { VecCluster, ClusterStatus } from '../../crds/cluster.ts'
 import type { CollectionStatus, VecCollection } from '../../crds/collection.ts'
 import type { ShardReplicas } from '../../crds/engine/collections.ts'
 import { getCondition, setConditions, type ConditionUpdate } from '../conditions.ts'
-import { isReshardingOn } from '../resharding-support.ts'
 import { collectionNameOf } from './ownership.ts'
-import { reshardingCondition } from './resharding.ts'
+import { isReshardingOn } from '../cluster/validation.ts'
 import type { ObservedFields, ReconcileResult } from './result.ts'
+import { formatBytes } from '../../crds/units.ts'
 
 /** Maximum length of a condition message; `status.error` holds the longer text. */
 const MAX_MESSAGE = 1024
@@ -95,4 +95,67 @@ export function replicationCondition(
   return activeCount < desiredCount
     ? { type: 'Replicated', status: 'False', reason: 'ReplicasMissing', message }
     : { type: 'Replicated', status: 'True', reason: 'AllReplicasActive', message }
+}
+
+/** The condition Resharding: what becomes of spec.shardNumber. Undefined if the number of shards is not the operator's. */
+export function reshardingCondition(
+  collection: VecCollection,
+  cluster: Pick<VecCluster, 'status' | 'metadata'> | undefined,
+  liveShards: number | undefined,
+): ConditionUpdate | undefined {
+  const { shardNumber: desired, shardingMethod } = collection.spec
+  if (cluster === undefined || desired === undefined || shardingMethod === 'custom') {
+    return undefined
+  }
+  const name = collectionNameOf(collection)
+  const shards = cluster.status?.shards
+  if (shards?.resharding?.collection === name) {
+    const { direction, shard, stage } = shards.resharding
+    const progress = progressOf(shards, name)
+    const message =
+      direction === 'up'
+        ? `shard ${shard} is being added, stage ${stage}${progress}; desired are ${desired} shards`
+        : `shard ${shard} is being removed, stage ${stage}${progress}; desired are ${desired} shards`
+    return reshardingUpdate('True', 'Resharding', message)
+  }
+  if (liveShards === undefined) return previousResharding(collection)
+  if (liveShards === desired) {
+    return reshardingUpdate(
+      'False',
+      'ShardNumberReached',
+      `${liveShards} shards, as in spec.shardNumber`,
+    )
+  }
+  const placed = getCondition(cluster, 'ShardsPlaced')
+  const cause =
+    placed?.status === 'False' ? `: the cluster has ${placed.reason}: ${placed.message}` : ''
+  return reshardingUpdate(
+    'False',
+    'ReshardingPending',
+    `${liveShards} shards, desired ${desired}${cause}`,
+  )
+}
+
+/** The step in progress, if it is about the collection, its throughput and the time that is left. */
+function progressOf(
+  { step, bytesPerSecond, secondsLeft }: NonNullable<ClusterStatus['shards']>,
+  name: string,
+): string {
+  if (step === undefined || !(step.startsWith(`${name}/`) || step.startsWith(`${name}:`))) return ''
+  const rate = bytesPerSecond === undefined ? '' : `, ${formatBytes(bytesPerSecond)}/s`
+  const left = secondsLeft === undefined ? '' : `, about ${secondsLeft} s left`
+  return `: ${step}${rate}${left}`
+}
+
+function previousResharding(collection: VecCollection): ConditionUpdate | undefined {
+  const previous = getCondition(collection, 'Resharding')
+  return previous && reshardingUpdate(previous.status, previous.reason, previous.message)
+}
+
+function reshardingUpdate(
+  status: ConditionUpdate['status'],
+  reason: string,
+  message: string,
+): ConditionUpdate {
+  return { type: 'Resharding', status, reason, message: message.slice(0, MAX_MESSAGE) }
 }

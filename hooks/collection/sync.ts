@@ -1,4 +1,7 @@
-/** The desired status of a VecCollection, its Events and the next sync. It has no children. */
+/**
+ * The desired status of a VecCollection, its Events and the next sync. It has no children. What the engine
+ * answered, or did not, is the result of a reconcile (reconcile.ts), which outlasts a hook call.
+ */
 import type { VecCluster } from '../../crds/cluster.ts'
 import type { CollectionStatus, VecCollection } from '../../crds/collection.ts'
 import { RETRY_SECONDS } from '../../crds/contract/limits.ts'

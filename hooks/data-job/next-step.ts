@@ -14,10 +14,10 @@ import type { Progress } from '../../crds/contract/job.ts'
 import type { Job } from '../../crds/kubernetes.ts'
 import type { ConditionReason } from '../../crds/schema.ts'
 import { secondsSince } from '../conditions.ts'
-import { isSigned } from '../job-signature.ts'
-import { activeJob, hasReported, restartReason, silenceReason } from '../job-watch.ts'
-import { jobsToDelete } from '../job.ts'
-import { formatHolderName, type Claim, type LeaseWrite } from '../lease.ts'
+import { hasReported, restartReason, silenceReason } from '../job-watch.ts'
+import { isUnfinished, jobsToDelete, isSigned } from '../job.ts'
+import { formatHolderName } from '../lease.ts'
+import type { Claim, LeaseWrite } from '../lease-claim.ts'
 import type { Child, Context } from '../protocol.ts'
 import type { Unfinished } from './decision.ts'
 import type { ObservedDataJob } from './observe.ts'
@@ -77,7 +77,7 @@ export function nextStep(observed: ObservedDataJob, facts: JobFacts, context: Co
   if (outcome !== undefined) return { is: 'finished', outcome }
 
   const { blocker } = facts
-  const job = activeJob(observed)
+  const job = observed.jobs.find(isUnfinished)
   if (job !== undefined) {
     // A running Job is not affected by what changed after it started, except by its permission.
     return running(

@@ -2,8 +2,10 @@
 import type { VecCluster } from '../../crds/cluster.ts'
 import { clusterConnection } from '../../crds/contract/connection.ts'
 import { apiKeySecretName } from '../../crds/contract/names.ts'
-import type { AnyObject, Job, KubernetesEvent, Secret } from '../../crds/kubernetes.ts'
-import { activeJob, hasReported } from '../job-watch.ts'
+import type { AnyObject, ConfigMap, Job, KubernetesEvent, Secret } from '../../crds/kubernetes.ts'
+import { caRefOf, type BucketAccess } from '../../crds/storage.ts'
+import { hasReported } from '../job-watch.ts'
+import { isUnfinished } from '../job.ts'
 import type { Context } from '../protocol.ts'
 import {
   refreshProgress,
@@ -24,9 +26,13 @@ export interface ObservedDataJob extends ObservedJobs {
   account?: AnyObject
 }
 
-/** Bucket credentials, the engine's API key and its CA certificate, if they exist. */
+/**
+ * Credentials and certificate authority of the bucket, the engine's API key and its CA certificate, if
+ * they exist.
+ */
 export interface DataJobSecrets {
   bucket?: Secret
+  bucketCa?: Secret | ConfigMap
   engine?: Secret
   tls?: Secret
 }
@@ -54,7 +60,7 @@ export async function readJobState<
 ): Promise<JobState<Resource>> {
   if (needsLiveProgress(observed, context)) await refreshProgress(observed, resource, read)
   if (outcomeOf(observed, context) !== undefined) return { is: 'finished', resource }
-  const job = activeJob(observed)
+  const job = observed.jobs.find(isUnfinished)
   if (job !== undefined) return { is: hasReported(observed, job) ? 'working' : 'starting', job }
   // The cache may not have its outcome yet, and the cause of its failure may be gone by now.
   const { namespace, name, uid } = resource.metadata
@@ -77,42 +83,55 @@ export async function readCopySources<Secrets extends object>(
   return { secrets: await secrets(), secretCopies }
 }
 
-/**
- * The Secret of a bucket, by namespace and name, and the Secrets of the cluster, if it is known.
- */
+/** What a bucket in a namespace names, and the Secrets of the cluster, if they are known. */
 export async function readSecrets(
-  bucket: { namespace: string; name: string | undefined },
+  bucket: { namespace: string; access: BucketAccess | undefined },
   cluster: VecCluster | undefined,
-  ports: Pick<DataJobPorts, 'secret'>,
+  ports: Pick<DataJobPorts, 'secret'> & Pick<BucketAccessPorts, 'configMap'>,
 ): Promise<DataJobSecrets> {
   const read = async (namespace: string, name: string | undefined) =>
     name === undefined ? undefined : ports.secret(namespace, name)
   const { namespace = '', name = '' } = cluster?.metadata ?? {}
   const connection = cluster && clusterConnection(cluster)
-  const [credentials, engine, tls] = await Promise.all([
-    read(bucket.namespace, bucket.name),
+  const [credentials, bucketCa, engine, tls] = await Promise.all([
+    read(bucket.namespace, bucket.access?.credentialsSecretRef?.name),
+    readBucketCa(bucket, ports),
     read(namespace, connection?.key && apiKeySecretName(name)),
     read(namespace, connection?.caSecret),
   ])
   return {
     ...(credentials !== undefined && { bucket: credentials }),
+    ...(bucketCa !== undefined && { bucketCa }),
     ...(engine !== undefined && { engine }),
     ...(tls !== undefined && { tls }),
   }
 }
 
+/** The object with the certificate authority that a bucket names; undefined without one. */
+export async function readBucketCa(
+  { namespace, access }: { namespace: string; access: BucketAccess | undefined },
+  ports: Pick<DataJobPorts, 'secret'> & Pick<BucketAccessPorts, 'configMap'>,
+): Promise<Secret | ConfigMap | undefined> {
+  const reference = access && caRefOf(access)
+  if (reference === undefined) return undefined
+  const { kind, name } = reference
+  return kind === 'Secret' ? ports.secret(namespace, name) : ports.configMap(namespace, name)
+}
+
 /** The ServiceAccount that a bucket is accessed with; nothing without one. */
 export async function readAccount(
   { namespace, name }: { namespace: string; name: string | undefined },
-  ports: AccountPorts,
+  ports: Pick<BucketAccessPorts, 'serviceAccount'>,
 ): Promise<{ account?: AnyObject }> {
   const account = name === undefined ? undefined : await ports.serviceAccount(namespace, name)
   return account === undefined ? {} : { account }
 }
 
-export interface AccountPorts {
+export interface BucketAccessPorts {
   /** A ServiceAccount, read live; undefined if it does not exist. */
   serviceAccount(namespace: string, name: string): Promise<AnyObject | undefined>
+  /** A ConfigMap, read live; undefined if it does not exist. */
+  configMap(namespace: string, name: string): Promise<ConfigMap | undefined>
 }
 
 export interface DataJobPorts extends SideEffectPorts {

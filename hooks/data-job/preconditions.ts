@@ -1,14 +1,23 @@
 /**
  * Preconditions of a data Job: what blocks it for now, and what blocks it for good. They cover the
- * cluster, the Secrets, addresses (the schema admits some that no client can call, such
- * as one with a space that is not ASCII), and a resource created again from the manifest of a
- * finished one.
+ * cluster, the bucket and its credentials, the Secrets, addresses (the schema admits some that no
+ * client can call, such as one with a space that is not ASCII), and a resource created again from
+ * the manifest of a finished one.
  */
 import type { VecCluster } from '../../crds/cluster.ts'
 import { requiresApiKey } from '../../crds/contract/connection.ts'
 import { ANNOTATIONS, API_KEY_SECRET_KEY, apiKeySecretName } from '../../crds/contract/names.ts'
-import type { Secret } from '../../crds/kubernetes.ts'
-import { isCredentialType } from '../../crds/storage.ts'
+import type { AnyObject, ConfigMap, Secret } from '../../crds/kubernetes.ts'
+import {
+  caError,
+  caRefOf,
+  credentialKeys,
+  isCredentialType,
+  secretKeyAliases,
+  serviceAccountError,
+  type BucketAccess,
+  type CredentialsSecretRef,
+} from '../../crds/storage.ts'
 import type { ConditionReason, NamespacedName } from '../../crds/schema.ts'
 import { clusterAccessBlocker, type CrossNamespace } from '../cross-namespace.ts'
 import { hibernationBlocker } from '../hibernation-blocker.ts'
@@ -80,6 +89,57 @@ export function apiKeyBlocker(
   return secretBlocker({ namespace, name: apiKeySecretName(name) }, [API_KEY_SECRET_KEY], secret)
 }
 
+/** What was read of the access to a bucket: its Secret, or its ServiceAccount, and its authority. */
+export interface ObservedAccess {
+  secret: Secret | undefined
+  account: AnyObject | undefined
+  /** The object with its certificate authority. */
+  ca: Secret | ConfigMap | undefined
+}
+
+/**
+ * Why a bucket cannot be accessed: its credentials, or the ServiceAccount whose identity replaces
+ * them, or its certificate authority, in the namespace of the resource that names them.
+ */
+export function bucketBlocker(
+  field: string,
+  access: BucketAccess,
+  namespace: string,
+  { secret, account, ca }: ObservedAccess,
+): Blocker | undefined {
+  const { credentialsSecretRef, serviceAccountName, caSecretRef, caConfigMapRef } = access
+  if ((credentialsSecretRef === undefined) === (serviceAccountName === undefined)) {
+    const fields = `${field}.credentialsSecretRef and ${field}.serviceAccountName`
+    return invalidAccess(`exactly one of ${fields} is required`)
+  }
+  if (caSecretRef !== undefined && caConfigMapRef !== undefined) {
+    const fields = `${field}.caSecretRef and ${field}.caConfigMapRef`
+    return invalidAccess(`at most one of ${fields} is allowed`)
+  }
+  const blocker =
+    credentialsSecretRef === undefined
+      ? serviceAccountError({ namespace, name: serviceAccountName ?? '' }, account)
+      : bucketSecretBlocker(credentialsSecretRef, namespace, secret)
+  if (blocker !== undefined) return blocker
+  const reference = caRefOf(access)
+  return reference && caError(field, reference, namespace, ca)
+}
+
+/** The CRD of another release does not check this. */
+function invalidAccess(message: string): Blocker {
+  return { reason: 'InvalidAccess', message, terminal: true, showMessage: true }
+}
+
+/** Why a Secret must not be used as credentials of a bucket, whatever its keys are. */
+export function bucketSecretTypeBlocker(
+  reference: CredentialsSecretRef,
+  namespace: string,
+  secret: Secret | undefined,
+): Blocker | undefined {
+  const { name } = reference
+  return secretTypeBlocker({ namespace, name }, credentialKeys(reference), secret)
+}
+
 /** Why a Secret must not be used as credentials, whatever its keys are. */
 export function secretTypeBlocker(
   { namespace, name }: NamespacedName,
@@ -124,13 +184,6 @@ export function endpointBlocker(field: string, address: string | undefined): Blo
   }
 }
 
-/** Escapes every character that is not printable ASCII. */
-function quotePrintable(text: string): string {
-  const escaped = (character: string) =>
-    `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
-  return JSON.stringify(text.slice(0, 200)).replaceAll(/[^ -~]/g, escaped)
-}
-
 /**
  * Blocks a copy of a finished resource: it would overwrite current data with old data. With the
  * annotation removed it is a new resource.
@@ -147,4 +200,27 @@ export function copyBlocker(
     terminal: true,
     showMessage: true,
   }
+}
+
+function bucketSecretBlocker(
+  reference: CredentialsSecretRef,
+  namespace: string,
+  secret: Secret | undefined,
+): Blocker | undefined {
+  const { name, accessKeyIdKey, secretAccessKeyKey, sessionTokenKey } = reference
+  const typeBlocker = bucketSecretTypeBlocker(reference, namespace, secret)
+  if (typeBlocker !== undefined) return typeBlocker
+  const data = secret?.data ?? {}
+  const sessionTokenKeys = sessionTokenKey === undefined ? [] : [sessionTokenKey]
+  const missing = [accessKeyIdKey, secretAccessKeyKey, ...sessionTokenKeys].filter(
+    (key) => !secretKeyAliases(key).some((alias) => hasValue(data[alias])),
+  )
+  return secretBlocker({ namespace, name }, missing, secret)
+}
+
+/** Escapes every character that is not printable ASCII. */
+function quotePrintable(text: string): string {
+  const escaped = (character: string) =>
+    `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
+  return JSON.stringify(text.slice(0, 200)).replaceAll(/[^ -~]/g, escaped)
 }

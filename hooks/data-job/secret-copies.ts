@@ -33,7 +33,7 @@ export interface SecretCopyIdentity {
 export interface CopySource {
   credential: string
   keys: readonly string[]
-  secret: Secret
+  secret: Pick<Secret, 'data'>
   /** Type of the copy; Opaque by default. */
   type?: string
 }

@@ -6,6 +6,8 @@ import { shortHash } from '../../crds/contract/names.ts'
 import type { RestorePlan } from '../../crds/contract/restore-job.ts'
 import type { StatefulSet } from '../../crds/kubernetes.ts'
 import { restoreSource, type VecRestore } from '../../crds/restore.ts'
+import { BUCKET_CA } from '../../crds/certificates.ts'
+import { caRefOf } from '../../crds/storage.ts'
 import { availableCredentials } from '../data-job/secret-copies.ts'
 import { newJob } from '../job.ts'
 import type { Child, Settings } from '../protocol.ts'
@@ -58,6 +60,8 @@ export function restoreJob(
     ...availableCredentials(cluster, observed.secrets),
   ]
   const copyNames = copiedCredentials(observed)
+  const bucketCa = caRefOf(plan.source)
+  const isCaCopied = bucketCa !== undefined && copyNames.includes(BUCKET_CA)
   const localCredentials = available.filter((credential) => !copyNames.includes(credential))
   return newJob(
     {
@@ -71,7 +75,11 @@ export function restoreJob(
       credentials: Object.fromEntries(
         localCredentials.map((credential) => [credential, secretNames[credential]]),
       ),
-      secretCopies: available.filter((credential) => copyNames.includes(credential)),
+      ...(!isCaCopied && { bucketCa }),
+      secretCopies: [
+        ...available.filter((credential) => copyNames.includes(credential)),
+        ...(isCaCopied ? [BUCKET_CA] : []),
+      ],
     },
     settings,
   )

@@ -5,17 +5,19 @@
  * bucket if the backup is in another namespace.
  */
 import type { VecBackup } from '../../crds/backup.ts'
+import { BUCKET_CA } from '../../crds/certificates.ts'
 import type { VecCluster } from '../../crds/cluster.ts'
 import { releaseName } from '../../crds/contract/names.ts'
 import type { Job, StatefulSet } from '../../crds/kubernetes.ts'
 import {
+  bucketField,
   bucketNamespace,
   restoreBackupRef,
   restoreSource,
   restoreTarget,
   type VecRestore,
 } from '../../crds/restore.ts'
-import { credentialKeys, type S3Source } from '../../crds/storage.ts'
+import { caError, caRefOf, caValue, credentialKeys, type S3Source } from '../../crds/storage.ts'
 import type { NamespacedName } from '../../crds/schema.ts'
 import {
   backupAccessBlocker,
@@ -28,7 +30,7 @@ import {
   readCopySources,
   readJobState,
   readSecrets,
-  type AccountPorts,
+  type BucketAccessPorts,
   type DataJobPorts,
   type DataJobSecrets,
   type ObservedDataJob,
@@ -145,8 +147,8 @@ async function readRestoreSecrets(
   { restore, cluster, backup }: RequestedState,
   ports: RestorePorts,
 ): Promise<DataJobSecrets> {
-  const name = restoreSource(restore, backup)?.credentialsSecretRef?.name
-  return readSecrets({ namespace: bucketNamespace(restore), name }, cluster, ports)
+  const access = restoreSource(restore, backup)
+  return readSecrets({ namespace: bucketNamespace(restore), access }, cluster, ports)
 }
 
 /** The ServiceAccount that the bucket is accessed with: that of the backup, or the one in the spec. */
@@ -155,7 +157,7 @@ function accountOf({ restore, backup }: RequestedState) {
   return { namespace: restore.metadata.namespace, name }
 }
 
-export interface RestorePorts extends DataJobPorts, AccountPorts {
+export interface RestorePorts extends DataJobPorts, BucketAccessPorts {
   statefulSet(namespace: string, name: string): Promise<StatefulSet | undefined>
   /** The VecBackup, read live. */
   backup(namespace: string, name: string): Promise<VecBackup | undefined>
@@ -185,7 +187,7 @@ export interface Observed extends ObservedDataJob {
 export function copiedCredentials({ restore }: Pick<Observed, 'restore'>): string[] {
   const { namespace } = restore.metadata
   return [
-    ...(bucketNamespace(restore) === namespace ? [] : ['bucket']),
+    ...(bucketNamespace(restore) === namespace ? [] : ['bucket', BUCKET_CA]),
     ...(restoreTarget(restore).namespace === namespace ? [] : CLUSTER_CREDENTIALS),
   ]
 }
@@ -202,6 +204,7 @@ export function copySources(observed: Observed, settings: CrossNamespace): CopyS
     ...(source === undefined || bucket === undefined || !isAllowed(observed)
       ? []
       : [{ credential: 'bucket', keys: bucketKeys(source), secret: bucket }]),
+    ...(source === undefined || !isAllowed(observed) ? [] : caCopySources(source, observed)),
   ]
   const needed = copiedCredentials(observed)
   return sources.filter(({ credential }) => needed.includes(credential))
@@ -216,4 +219,16 @@ function isAllowed({ restore, backup }: Observed): boolean {
 function bucketKeys({ credentialsSecretRef }: S3Source): string[] {
   if (credentialsSecretRef === undefined) return []
   return [...credentialKeys(credentialsSecretRef), 'ca.crt']
+}
+
+/** The named key only, and only if it is a certificate. */
+function caCopySources(source: S3Source, { restore, secrets }: Observed): CopySource[] {
+  const reference = caRefOf(source)
+  const { bucketCa } = secrets
+  if (reference === undefined) return []
+  const namespace = bucketNamespace(restore)
+  if (caError(bucketField(restore), reference, namespace, bucketCa) !== undefined) return []
+  const { key } = reference
+  const value = Buffer.from(caValue(reference, bucketCa) ?? '').toString('base64')
+  return [{ credential: BUCKET_CA, keys: [key], secret: { data: { [key]: value } } }]
 }

@@ -2,6 +2,7 @@
 import { LEASE_RECHECK_SECONDS } from '../../crds/contract/limits.ts'
 import type { LeaseHolder } from '../../crds/kubernetes.ts'
 import {
+  bucketField,
   bucketNamespace,
   restoreBackupRef,
   restoreSource,
@@ -25,23 +26,18 @@ import {
   starting,
   type JobFacts,
 } from '../data-job/next-step.ts'
-import { bucketBlocker } from '../data-job/bucket-access.ts'
 import { isFinished, type Outcome } from '../data-job/status.ts'
 import {
   apiKeyBlocker,
+  bucketBlocker,
   clusterBlocker,
   copyBlocker,
   endpointBlocker,
   selectBlocker,
   type Blocker,
 } from '../data-job/preconditions.ts'
-import {
-  claim,
-  isHolder,
-  leaseReleases,
-  secondsSinceAcquired,
-  type ObservedLease,
-} from '../lease.ts'
+import { isHolder, secondsSinceAcquired, type ObservedLease } from '../lease.ts'
+import { claim, leaseReleases } from '../lease-claim.ts'
 import { jobNameField } from '../job.ts'
 import type { Context } from '../protocol.ts'
 import { allObserved } from '../rbac.ts'
@@ -97,14 +93,16 @@ export function firstBlocker(observed: Observed, settings: CrossNamespace): Bloc
   const { restore, backup, cluster, secrets, account } = observed
   const source = restoreSource(restore, backup)
   const from = restore.metadata.namespace
-  const access = { secret: secrets.bucket, account }
+  const access = { secret: secrets.bucket, account, ca: secrets.bucketCa }
+  const foreignAccount = foreignAccountBlocker(observed)
   return selectBlocker([
     copyBlocker(restore),
     backupBlocker(observed),
     clusterBlocker(restoreTarget(restore), cluster, { from, settings }),
     endpointBlocker('spec.source.s3.endpoint', restore.spec.source?.s3.endpoint),
-    foreignAccountBlocker(observed),
-    source && bucketBlocker('spec.source.s3', source, bucketNamespace(restore), access),
+    // What was read is the account of that name in the namespace of the restore.
+    foreignAccount ??
+      (source && bucketBlocker(bucketField(restore), source, bucketNamespace(restore), access)),
     cluster && apiKeyBlocker(cluster, secrets.engine),
   ])
 }

@@ -26,13 +26,16 @@ export const Owner = Type.Object({
 })
 export type Owner = Static<typeof Owner>
 
+/** The service reads it too, and has little memory: a larger object is not read. */
+const MAX_OWNER_BYTES = 2 * 1024 * 1024
+
 /** The current owner; undefined if the folder has no owner. */
 export async function readOwner(
   bucket: Bucket,
   folder: string,
   signal?: AbortSignal,
 ): Promise<Owner | undefined> {
-  const found = await bucket.getJson(ownerKey(folder), signal)
+  const found = await bucket.getJson(ownerKey(folder), signal, MAX_OWNER_BYTES)
   if (found === undefined) return undefined
   if (Value.Check(Owner, found)) return found
   throw new Rejected(`s3://${bucket.name}/${ownerKey(folder)} is not an owner.json of a backup`)
@@ -72,6 +75,7 @@ export class FolderClaim {
     if ((await readOwner(bucket, folder, signal)) === undefined) {
       await requireEmptyFolder(this.#target)
       const owner = await createOwner()
+      requireReadable(owner)
       const isWritten = await bucket.putJson(ownerKey(folder), owner, { onlyNew: true, signal })
       if (isWritten) await this.#rejectLostRace()
     }
@@ -131,6 +135,16 @@ export class FolderClaim {
       throw error
     }
   }
+}
+
+/** No purge would read a larger one, so that the objects of the backup would stay for good. */
+function requireReadable(owner: Owner): void {
+  const bytes = Buffer.byteLength(JSON.stringify(owner))
+  if (bytes <= MAX_OWNER_BYTES) return
+  const { length } = owner.collections
+  throw new Rejected(
+    `the names of ${length} collections have ${bytes} bytes, more than the ${MAX_OWNER_BYTES} that owner.json may have: name fewer in spec.collections`,
+  )
 }
 
 /** Objects in a folder without an owner do not belong to this backup. */

@@ -82,10 +82,12 @@ export class BackupProgress {
     this.#shardProgress = undefined
   }
 
-  completed({ name, snapshots }: ManifestCollection): void {
+  completed(collection: ManifestCollection): void {
+    const { name, snapshots } = collection
     this.#progress.collections.set(name, {
       name,
       status: 'Completed',
+      ...(isEmpty(collection) && { isEmpty: true }),
       bytes: snapshots.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0),
       ...(!hasTooManyShards(snapshots) && { snapshots: snapshots.map(summarizeSnapshot) }),
     })
@@ -258,10 +260,21 @@ export class BackupProgress {
   }
 }
 
-function completedHashes(all: BackedUpCollection[]): Pick<BackupResult, 'collectionHashes'> {
+function completedHashes(
+  all: BackedUpCollection[],
+): Pick<BackupResult, 'collectionHashes' | 'emptyCollectionHashes'> {
   const completed = all.filter(({ status }) => status === 'Completed')
   const collectionHashes = hashNames(completed.map(({ name }) => name))
-  return completed.length === 0 || collectionHashes === undefined ? {} : { collectionHashes }
+  const emptyHashes = hashNames(completed.flatMap((one) => (one.isEmpty === true ? one.name : [])))
+  return {
+    ...(completed.length > 0 && collectionHashes !== undefined && { collectionHashes }),
+    ...(emptyHashes !== undefined && emptyHashes !== '' && { emptyCollectionHashes: emptyHashes }),
+  }
+}
+
+/** By the exact count, or else by what the engine reported before the first snapshot. */
+function isEmpty({ exactPointsCount, pointsCount }: ManifestCollection): boolean {
+  return (exactPointsCount ?? pointsCount) === 0
 }
 
 function hasTooManyShards(snapshots: readonly ManifestSnapshot[]): boolean {

@@ -1,14 +1,283 @@
 /**
- * `backup purge`: deletes the objects of a VecBackup that is being deleted, in a bucket that only the
- * identity of a ServiceAccount may access.
+ * Deletes the objects of a backup, a limited number per call; the next call continues. The service
+ * calls it, and `backup purge` for a bucket that only the identity of a ServiceAccount may access. It
+ * deletes only if owner.json names the uid of this backup, only keys that a backup writes, and nothing
+ * in an inner folder with its own owner.json. The manifest is deleted first, so that no restore starts
+ * from a partly deleted backup. owner.json is deleted last, so that a partly deleted backup still
+ * has its owner.
  */
 import type { PurgePlan } from '../../crds/contract/job.ts'
 import { StorageError } from '../../crds/contract/errors.ts'
-import type { Bucket } from '../clients/s3/bucket.ts'
+import type { Bucket, StoredObject } from '../clients/s3/bucket.ts'
 import type { Dependencies, RunResult } from '../dependencies.ts'
 import type { Report } from '../reporter.ts'
-import { purge, type Survey } from './purge-folder.ts'
+import {
+  backupFolder,
+  enclosingFolders,
+  isWrittenByBackup,
+  manifestKey,
+  ownerKey,
+} from '../../crds/contract/backup-keys.ts'
+import { DELETE_BATCH_KEYS } from '../../crds/contract/limits.ts'
+import { shortHash } from '../../crds/contract/names.ts'
+import { readOwner } from './owner.ts'
+import { findActiveReader, type ActiveReader } from './readers.ts'
 
+export interface PurgeTarget {
+  prefix: string
+  name: string
+  uid: string
+}
+
+export interface PurgeResult {
+  /** No object of this backup is left. */
+  done: boolean
+  /** Number of objects deleted by this call. */
+  deleted: number
+  /**
+   * Set while the purge is not done, so that the next call need not list the whole folder again.
+   */
+  survey?: Survey
+  /** Objects in the folder that this backup did not write; they are not deleted. */
+  others?: ForeignObjects
+  /** A restore that reads the backup; nothing more is deleted before it ends. */
+  reader?: ActiveReader
+}
+
+/** Result of listing the whole folder. */
+export interface Survey {
+  /** Number of remaining objects of this backup. */
+  left: number
+  /** Inner folders with their own owner.json. */
+  inner: string[]
+}
+
+export interface ForeignObjects {
+  count: number
+  /** Key of one of them. */
+  example: string
+}
+
+export interface PurgeOptions {
+  now: Date
+  signal?: AbortSignal
+  /** Maximum number of keys to delete per call. */
+  maxKeys?: number
+  /** Survey returned by the previous call. */
+  survey?: Survey | undefined
+}
+
+/** Ten million objects; longer listings are not read to the end. */
+const MAX_PAGES = 10_000
+
+/** Folders of other backups below this one, which are remembered while it is purged. */
+const MAX_INNER_FOLDERS = 1000
+
+interface PurgeContext {
+  bucket: Bucket
+  folder: string
+  maxKeys: number
+  signal: AbortSignal | undefined
+}
+
+export async function purge(
+  bucket: Bucket,
+  { prefix, name, uid }: PurgeTarget,
+  { now, signal, maxKeys = DELETE_BATCH_KEYS, survey }: PurgeOptions,
+): Promise<PurgeResult> {
+  const folder = backupFolder({ prefix, name })
+  const context: PurgeContext = { bucket, folder, maxKeys, signal }
+  try {
+    const owner = await readOwner(bucket, folder, signal)
+    // Without an owner, or with another owner, this backup owns nothing in the folder.
+    if (owner === undefined) return { done: true, deleted: 0, ...(await listForeign(context)) }
+    if (owner.uid !== uid) return { done: true, deleted: 0 }
+    if (survey !== undefined) return await deleteBatch(context, survey)
+    return await startPurge(context, now)
+  } catch (error) {
+    // Deleting the bucket deleted the backup too.
+    if (error instanceof StorageError && error.reason === 'NoSuchBucket') {
+      return { done: true, deleted: 0 }
+    }
+    throw error
+  }
+}
+
+/**
+ * The first call. A restore records itself as a reader before it reads the manifest. Checking for
+ * readers before and after the manifest is deleted therefore finds every restore that has read it.
+ */
+async function startPurge(context: PurgeContext, now: Date): Promise<PurgeResult> {
+  const { bucket, folder, signal } = context
+  const readerBefore = await findActiveReader(bucket, folder, now, signal)
+  if (readerBefore !== undefined) return { done: false, deleted: 0, reader: readerBefore }
+  if ((await bucket.size(manifestKey(folder), signal)) === undefined) {
+    return deleteBatch(context, await surveyFolder(context))
+  }
+  await bucket.delete([manifestKey(folder)], signal)
+  const readerAfter = await findActiveReader(bucket, folder, now, signal)
+  if (readerAfter !== undefined) return { done: false, deleted: 1, reader: readerAfter }
+  const { deleted, ...rest } = await deleteBatch(context, await surveyFolder(context))
+  return { ...rest, deleted: deleted + 1 }
+}
+
+async function deleteBatch(context: PurgeContext, survey: Survey): Promise<PurgeResult> {
+  const inner = new Set(survey.inner)
+  for (const upload of await context.bucket.openUploads(context.folder, context.signal)) {
+    if (isOwnedKey(upload.key, context, inner))
+      await context.bucket.abortUpload(upload, context.signal)
+  }
+  const { done, deleted, others } = await deleteKeys(context, inner)
+  if (done) return { done, deleted, ...(others !== undefined && { others }) }
+  const left = Math.max(survey.left - deleted, 1)
+  return { done, deleted, survey: { left, inner: [...inner] } }
+}
+
+type BatchResult = Pick<PurgeResult, 'done' | 'deleted' | 'others'>
+
+/** Lists from the start after each deletion, because the keys listed before are deleted. */
+async function deleteKeys(context: PurgeContext, inner: Set<string>): Promise<BatchResult> {
+  const { bucket, folder, maxKeys, signal } = context
+  const deletedKeys = new Set<string>()
+  for (;;) {
+    const { keys, isLast, isEmpty, others } = await nextOwnedKeys(context, inner, deletedKeys)
+    if (keys.length === 0) {
+      // Some object stores list deleted keys for a while: finish only after a listing without any
+      // key of this backup.
+      if (!isEmpty) return { done: false, deleted: deletedKeys.size }
+      await bucket.delete([ownerKey(folder)], signal)
+      return { done: true, deleted: deletedKeys.size + 1, ...(others !== undefined && { others }) }
+    }
+    const capacity = maxKeys - deletedKeys.size
+    if (capacity <= 0) return { done: false, deleted: deletedKeys.size }
+    const batch = keys.slice(0, capacity)
+    await bucket.delete(batch, signal)
+    for (const key of batch) deletedKeys.add(key)
+    // The remaining limit is smaller than a full batch; the next call deletes a full one.
+    if (!isLast && deletedKeys.size + DELETE_BATCH_KEYS > maxKeys)
+      return { done: false, deleted: deletedKeys.size }
+  }
+}
+
+interface OwnedPage {
+  /** Keys of the first page that contains any, without those that are already deleted. */
+  keys: string[]
+  isLast: boolean
+  /** Whether no page up to this one contained a key of this backup, including deleted keys. */
+  isEmpty: boolean
+  /** Set only if there are no keys, since only then all pages were read. */
+  others?: ForeignObjects
+}
+
+async function nextOwnedKeys(
+  context: PurgeContext,
+  inner: Set<string>,
+  deletedKeys: Set<string>,
+): Promise<OwnedPage> {
+  let isEmpty = true
+  let others: ForeignObjects | undefined
+  for await (const { objects, isLast } of listPages(context)) {
+    addInnerFolders(inner, objects, context)
+    const owned = objects.filter(({ key }) => isOwnedKey(key, context, inner)).map(({ key }) => key)
+    if (owned.length > 0) isEmpty = false
+    const keys = owned.filter((key) => !deletedKeys.has(key))
+    if (keys.length > 0) return { keys, isLast, isEmpty }
+    others = addForeign(others, objects, owned.length, context, inner)
+  }
+  return { keys: [], isLast: true, isEmpty, ...(others !== undefined && { others }) }
+}
+
+function addForeign(
+  previous: ForeignObjects | undefined,
+  objects: StoredObject[],
+  owned: number,
+  context: PurgeContext,
+  inner: Set<string>,
+): ForeignObjects | undefined {
+  const isForeign = ({ key }: StoredObject) =>
+    key !== ownerKey(context.folder) && !isOwnedKey(key, context, inner)
+  const example = previous?.example ?? objects.find(isForeign)?.key
+  if (example === undefined) return undefined
+  const hasOwnerKey = objects.some(({ key }) => key === ownerKey(context.folder))
+  const count = objects.length - owned - (hasOwnerKey ? 1 : 0)
+  return { count: (previous?.count ?? 0) + count, example }
+}
+
+/**
+ * The owner.json of an inner folder may be listed after other objects of that folder. If inner
+ * folders exist, all keys are therefore listed a second time.
+ */
+async function surveyFolder(context: PurgeContext): Promise<Survey> {
+  const inner = new Set<string>()
+  const left = await countOwned(context, inner)
+  return { left: inner.size === 0 ? left : await countOwned(context, inner), inner: [...inner] }
+}
+
+/** Counts the objects of this backup, including owner.json; adds inner folders to `inner`. */
+async function countOwned(context: PurgeContext, inner: Set<string>): Promise<number> {
+  let count = 1
+  for await (const { objects } of listPages(context)) {
+    addInnerFolders(inner, objects, context)
+    count += objects.filter(({ key }) => isOwnedKey(key, context, inner)).length
+  }
+  return count
+}
+
+/** Lists the objects in a folder without owner.json. */
+async function listForeign(context: PurgeContext): Promise<{ others?: ForeignObjects }> {
+  let others: ForeignObjects | undefined
+  for await (const { objects } of listPages(context)) {
+    const [first] = objects
+    if (first === undefined) continue
+    others = { count: (others?.count ?? 0) + objects.length, example: others?.example ?? first.key }
+  }
+  return others === undefined ? {} : { others }
+}
+
+function addInnerFolders(
+  inner: Set<string>,
+  objects: StoredObject[],
+  { bucket, folder }: PurgeContext,
+): void {
+  for (const { key } of objects) {
+    if (!key.endsWith('/owner.json') || key === ownerKey(folder)) continue
+    inner.add(key.slice(0, key.lastIndexOf('/') + 1))
+    if (inner.size <= MAX_INNER_FOLDERS) continue
+    throw new StorageError(
+      `s3://${bucket.name}/${folder} contains more than ${MAX_INNER_FOLDERS} folders with an owner.json: remove what does not belong there`,
+    )
+  }
+}
+
+function isOwnedKey(key: string, { folder }: PurgeContext, inner: ReadonlySet<string>): boolean {
+  if (!isWrittenByBackup(folder, key)) return false
+  return inner.size === 0 || !enclosingFolders(key).some((outer) => inner.has(outer))
+}
+
+async function* listPages({
+  bucket,
+  folder,
+  signal,
+}: PurgeContext): AsyncGenerator<{ objects: StoredObject[]; isLast: boolean }> {
+  // As hashes: a store may return tokens of any length.
+  const tokens = new Set<string>()
+  let token: string | undefined
+  for (let page = 0; page < MAX_PAGES; page += 1) {
+    signal?.throwIfAborted()
+    const { objects, next } = await bucket.list(folder, { token, signal })
+    yield { objects, isLast: next === undefined }
+    if (next === undefined) return
+    const hash = shortHash(next)
+    if (tokens.has(hash)) {
+      throw new StorageError(`LIST s3://${bucket.name}/${folder} returns the same page repeatedly`)
+    }
+    tokens.add(hash)
+    token = next
+  }
+  throw new StorageError(`LIST s3://${bucket.name}/${folder} has more than ${MAX_PAGES} pages`)
+}
+
+/** `backup purge`: all objects, in one Job. */
 export async function purgeBackup(plan: PurgePlan, tools: Dependencies): Promise<RunResult> {
   const { reporter, log } = tools
   const bucket = await tools.openBucket(plan.storage)

@@ -62,7 +62,8 @@ async function readReader(
   signal: AbortSignal | undefined,
 ): Promise<Reader | undefined> {
   try {
-    const found = await bucket.getJson(key, signal)
+    // The size in a listing is what the store says.
+    const found = await bucket.getJson(key, signal, MAX_READER_BYTES)
     return Value.Check(Reader, found) ? found : undefined
   } catch (error) {
     if (error instanceof StorageError && error.cause instanceof SyntaxError) return undefined

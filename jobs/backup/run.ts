@@ -8,18 +8,25 @@ import { backupFolder, manifestKey } from '../../crds/contract/backup-keys.ts'
 import { StorageError } from '../../crds/contract/errors.ts'
 import { compareVersions } from '../../crds/versions.ts'
 import type { BackupPlan } from '../../crds/contract/job.ts'
-import { MANIFEST_VERSION, type ManifestCollection } from '../../crds/contract/manifest.ts'
+import {
+  MANIFEST_VERSION,
+  type ManifestCollection,
+  type ManifestSnapshot,
+} from '../../crds/contract/manifest.ts'
 import { API_VERSION } from '../../crds/contract/names.ts'
 import type { Dependencies, RunResult } from '../dependencies.ts'
 import { parseManifest, withChecksum } from '../manifest-check.ts'
 import { ResourceDeleted, type Report } from '../reporter.ts'
+import { replicaDifferences } from '../replica-counts.ts'
 import { canRestoreToSeveralNodes, MIN_MULTI_NODE_VERSION } from '../restore/target-checks.ts'
-import { isReportable, reportReason, RetryBudget, withHint } from '../retry.ts'
-import { backUpByNode } from './collection.ts'
+import { isReportable, mapConcurrently, reportReason, RetryBudget, withHint } from '../retry.ts'
+import { backUpByNode } from './nodes/collection.ts'
 import { ShardSizes, type RunContext } from './context.ts'
+import { isUploaded } from './objects.ts'
 import { FolderClaim, readOwner, type Owner } from './owner.ts'
 import { BackupProgress } from './progress.ts'
 import { backUpByShard } from './shards/collection.ts'
+import { formatUndeleted } from './nodes/snapshot-files.ts'
 import {
   aliasChanges,
   clusterCollections,
@@ -44,8 +51,8 @@ export async function run(plan: BackupPlan, tools: Dependencies): Promise<RunRes
   }
 }
 
-/** Changed aliases that the message names; the manifest lists them all. */
-const MAX_ALIAS_CHANGES = 5
+/** Notes that the message contains; the manifest lists all aliases and counts. */
+const MAX_NOTES = 5
 
 type FinalReport = Report & { state: 'Done' | 'Failed' }
 
@@ -80,6 +87,7 @@ async function attempt(
     const aliases = await readAliases(context)
     progress.setPointCounts(await pointCounts(owner.collections, context))
     const completed = await backUpAll(owner, context)
+    await requireObjects(completed, context)
     await tools.reporter.verifyOwnership()
     const aliasesAfter = await readAliases(context)
     // Verified before and after: a store that ignores If-None-Match may have accepted another
@@ -95,6 +103,7 @@ async function attempt(
     await claim.verify()
     return finalReport(context, [
       ...restoreWarnings(version, context),
+      ...differences(completed),
       ...aliasChanges(aliases, aliasesAfter),
     ])
   } catch (error) {
@@ -226,6 +235,26 @@ async function writeManifest(
   tools.log.info({ key: manifestKey(folder), collections: collections.length }, 'manifest written')
 }
 
+/** Objects that are looked for at the same time: a store needs some milliseconds for each answer. */
+const OBJECT_CONCURRENCY = 8
+
+/**
+ * Throws unless every object is still in the bucket: the first ones may be days old, and a rule of
+ * the bucket, another client or a pod that was presumed dead may have deleted them.
+ */
+async function requireObjects(
+  collections: ManifestCollection[],
+  context: RunContext,
+): Promise<void> {
+  const snapshots = collections.flatMap((collection): ManifestSnapshot[] => collection.snapshots)
+  await mapConcurrently(snapshots, OBJECT_CONCURRENCY, async (snapshot) => {
+    if (await isUploaded(snapshot, context)) return
+    throw new StorageError(
+      `s3://${context.bucket.name}/${snapshot.key} was deleted or replaced during the backup`,
+    )
+  })
+}
+
 /**
  * A restore compares with the version of each collection; readers that use only this one must not
  * go below any of them.
@@ -233,6 +262,11 @@ async function writeManifest(
 function newestVersion(version: string, collections: ManifestCollection[]): string {
   const all = [version, ...collections.flatMap(({ engineVersion }) => engineVersion ?? [])]
   return all.toSorted(compareVersions).at(-1) ?? version
+}
+
+/** Each replica says that it is Active: a user learns of the difference here, and not from a restore. */
+function differences(collections: ManifestCollection[]): string[] {
+  return collections.flatMap((collection) => replicaDifferences(collection, 'differ'))
 }
 
 /** Users must learn about these limits before they need the backup. */
@@ -243,22 +277,12 @@ function restoreWarnings(version: string, { plan }: RunContext): string[] {
   ]
 }
 
-const MAX_UNDELETED = 5
-
-function formatUndeleted({ undeletedSnapshots }: Pick<RunContext, 'undeletedSnapshots'>): string {
-  if (undeletedSnapshots.length === 0) return ''
-  const more = undeletedSnapshots.length - MAX_UNDELETED
-  const descriptions = undeletedSnapshots.map(({ description }) => description)
-  const listed = descriptions.slice(0, MAX_UNDELETED).join('; ')
-  return `; still on nodes, to be deleted there: ${listed}${more > 0 ? `; and ${more} more` : ''}`
-}
-
-function finalReport(context: RunContext, changes: string[]): FinalReport {
+function finalReport(context: RunContext, notes: string[]): FinalReport {
   const { progress } = context
   const backup = progress.result()
   const emptyNote = backup.total === 0 ? ': the cluster has none' : ''
   const summary = progress.summary() + emptyNote + formatUndeleted(context)
-  const message = [summary, ...changes.slice(0, MAX_ALIAS_CHANGES)].join('; ')
+  const message = [summary, ...notes.slice(0, MAX_NOTES)].join('; ')
   if (backup.failed === 0) return { state: 'Done', message, backup }
   return { state: 'Failed', reason: 'BackupFailed', message, backup }
 }

@@ -28,13 +28,15 @@ export interface HelmUpgrade {
   values: object
   /** Of an existing StatefulSet: Kubernetes replaces no pod with a lower ordinal. */
   partition?: number | undefined
+  /** Checksum of the chart's Secret that the pods of an existing StatefulSet keep. */
+  secretChecksum?: string | undefined
   /** The rendered manifests are adjusted, also without a partition. */
   isAdjusted?: boolean
 }
 
 export interface HelmOptions {
   command?: string
-  /** Command of the post-renderer, which gets the release and, if there is one, the partition as further arguments. */
+  /** Command of the post-renderer, which gets the release and, if there are any, the partition and the checksum as further arguments. */
   postRenderer?: string[]
   env?: NodeJS.ProcessEnv
   /** How long a whole helm run may take. */
@@ -171,11 +173,15 @@ export function upgradeArguments(
 }
 
 function postRendererFlags(
-  { release, partition, isAdjusted = partition !== undefined }: HelmUpgrade,
+  { release, partition, secretChecksum, isAdjusted = partition !== undefined }: HelmUpgrade,
   [command, ...args]: string[],
 ): string[] {
   if (!isAdjusted || command === undefined) return []
-  const allArgs = [...args, release, ...(partition === undefined ? [] : [String(partition)])]
+  const allArgs = [
+    ...[...args, release],
+    ...(partition === undefined ? [] : [`partition=${partition}`]),
+    ...(secretChecksum === undefined ? [] : [`secret-checksum=${secretChecksum}`]),
+  ]
   return [
     '--post-renderer',
     command,
@@ -217,6 +223,7 @@ function stripNotes(text: string): string {
 
 const NOISE = /^(WARNING:|level=|[IWE]\d{4} |coalesce\.go|Use --debug flag)/
 /** A template error quotes the whole config, into which a user may have written a secret. */
+// eslint-disable-next-line local/no-slow-patterns -- a quote ends the match, and each begins with one
 const QUOTED_CONFIG = /(cannot parse template |tpl function execution for )"(?:[^"\\]|\\.)*"/g
 
 /** The last part of a stream. */

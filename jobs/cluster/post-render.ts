@@ -1,9 +1,11 @@
 /**
- * `cluster post-render <release> [<partition>]`: Helm's post-renderer. Reads the rendered manifests from
- * standard input and writes them to standard output with what the engine's chart has no value for: the
- * partition of the StatefulSet, and a client Service without the port of the nodes where it can be
- * reached from outside. Every other byte stays, so that Helm reads the same values.
+ * `cluster post-render <release> [partition=<n>] [secret-checksum=<text>]`: Helm's post-renderer. Reads the
+ * rendered manifests from standard input and writes them to standard output with what the engine's chart
+ * has no value for: the partition of the StatefulSet, the checksum of a Secret that its pods do not read
+ * again, and a client Service without the port of the nodes where it can be reached from outside. All
+ * other bytes are unchanged, so that Helm reads the same values.
  */
+import { SECRET_CHECKSUM } from '../../crds/contract/names.ts'
 import { isCollection, isScalar, parseDocument, type Document } from 'yaml'
 
 export interface Adjustments {
@@ -11,6 +13,8 @@ export interface Adjustments {
   release: string
   /** Absent: that of the chart. */
   partition?: number | undefined
+  /** Absent: that of the rendered Secret. */
+  secretChecksum?: string | undefined
 }
 
 /** Helm separates manifests at the same lines. */
@@ -20,27 +24,47 @@ const PEER_PORT = 'p2p'
 /** A Service of one of these types can be reached from outside the Kubernetes cluster. */
 const EXTERNAL_TYPES: readonly unknown[] = ['LoadBalancer', 'NodePort']
 
-export function adjustManifests(manifests: string, { release, partition }: Adjustments): string {
+const PARTITION_PATH = ['spec', 'updateStrategy', 'rollingUpdate', 'partition']
+const CHECKSUM_PATH = ['spec', 'template', 'metadata', 'annotations', SECRET_CHECKSUM]
+
+export function adjustManifests(
+  manifests: string,
+  { release, partition, secretChecksum }: Adjustments,
+): string {
+  const replacements = [
+    { path: PARTITION_PATH, value: partition },
+    { path: CHECKSUM_PATH, value: secretChecksum },
+  ].filter(({ value }) => value !== undefined)
   return manifests
     .split(DOCUMENT_START)
-    .map((manifest) => {
-      const withoutPort = removePeerPort(manifest, release)
-      return partition === undefined
-        ? withoutPort
-        : replacePartition(withoutPort, { release, partition })
-    })
+    .map((manifest) => removePeerPort(manifest, release))
+    .map((manifest) => replaceIn(manifest, release, replacements))
     .join('')
 }
 
-/** A chart that does not set a partition is left alone: Kubernetes then updates its pods by itself. */
-function replacePartition(manifest: string, { release, partition }: Required<Adjustments>): string {
-  if (!/\bStatefulSet\b/.test(manifest)) return manifest
+interface Replacement {
+  path: string[]
+  value: number | string | undefined
+}
+
+/**
+ * Replaces values of the StatefulSet. A chart that does not set one is left alone: without a partition,
+ * Kubernetes updates the pods by itself.
+ */
+function replaceIn(manifest: string, release: string, replacements: Replacement[]): string {
+  if (replacements.length === 0 || !/\bStatefulSet\b/.test(manifest)) return manifest
   const document = parseDocument(manifest)
-  const node = document.getIn(['spec', 'updateStrategy', 'rollingUpdate', 'partition'], true)
-  const isTarget = isNamed(document, 'StatefulSet', release)
-  if (!isTarget || !isScalar(node) || node.range == null) return manifest
-  const [start, end] = node.range
-  return `${manifest.slice(0, start)}${partition}${manifest.slice(end)}`
+  if (!isNamed(document, 'StatefulSet', release)) return manifest
+  const ranges = replacements.flatMap(({ path, value }) => {
+    const node = document.getIn(path, true)
+    if (!isScalar(node) || node.range == null) return []
+    const [start, end] = node.range
+    return [{ start, end, text: JSON.stringify(value) }]
+  })
+  // From the end: the positions of the others stay.
+  return ranges
+    .toSorted((a, b) => b.start - a.start)
+    .reduce((text, one) => text.slice(0, one.start) + one.text + text.slice(one.end), manifest)
 }
 
 /** The nodes use the headless Service, which keeps the port. */

@@ -8,6 +8,7 @@ import { EngineError, NotReady } from '../../crds/contract/errors.ts'
 import { formatAcceptHint, type UpgradePlan } from '../../crds/contract/job.ts'
 import { isReady, mayBeUpdating, Pod, StatefulSet } from '../../crds/kubernetes.ts'
 import { parseVersion } from '../../crds/versions.ts'
+import { formatNames } from '../../crds/units.ts'
 import { pods } from '../clients/kubernetes/api-resources.ts'
 import type { Engine } from '../clients/engine/client.ts'
 import type { ClusterStatus, CollectionClusterInfo } from '../clients/engine/responses.ts'
@@ -164,16 +165,11 @@ async function checkRemovedNodes(
   if (shards.length === 0) return undefined
   return {
     reason: 'ShardsWouldBeLost',
-    message: `spec.replicas: ${currentReplicas} -> ${replicas} removes nodes that hold shards: ${formatShards(shards)}; move them to the remaining nodes, or ${formatAcceptHint('shard-loss')}`,
+    message: `spec.replicas: ${currentReplicas} -> ${replicas} removes nodes that hold shards: ${formatNames(shards, MAX_LISTED)}; move them to the remaining nodes, or ${formatAcceptHint('shard-loss')}`,
   }
 }
 
 const MAX_LISTED = 10
-
-function formatShards(shards: string[]): string {
-  const remaining = shards.length - MAX_LISTED
-  return shards.slice(0, MAX_LISTED).join(', ') + (remaining > 0 ? ` and ${remaining} more` : '')
-}
 
 interface NodeView {
   ordinal: number

@@ -21,7 +21,7 @@ import { type ClaimTemplate, Secret, StatefulSet } from '../../crds/kubernetes.t
 import { secrets, statefulSets } from '../clients/kubernetes/api-resources.ts'
 import type { Dependencies } from '../dependencies.ts'
 import { poll } from '../retry.ts'
-import { readStatefulSet } from './shards/removal.ts'
+import { readStatefulSet } from './shards/stateful-set.ts'
 
 /** The garbage collector removes the owner references, and the StatefulSet controller adopts the pods. */
 const STEP_TIMEOUT_MS = 120_000

@@ -2,7 +2,9 @@
  * `cluster upgrade`: installs the engine's chart for a VecCluster or upgrades the existing release.
  * Its report states what was applied, so that the hook knows when the next run is due.
  */
+import type { PlannedKeys, ReleaseKeys } from '../../crds/contract/api-keys.ts'
 import type { AppliedRelease, UpgradePlan } from '../../crds/contract/job.ts'
+import { requiresApiKey } from '../../crds/contract/connection.ts'
 import { HelmError, NotReady } from '../../crds/contract/errors.ts'
 import { ANNOTATIONS } from '../../crds/contract/names.ts'
 import {
@@ -18,6 +20,7 @@ import type { Report } from '../reporter.ts'
 import type { RunResult, Dependencies } from '../dependencies.ts'
 import { LiveStatefulSet, checkSafety } from './safety-checks.ts'
 import { clearPendingRelease, waitForOtherPods } from './helm-release.ts'
+import { KeysChanged, publishedKey, removeKeys, storeKeys, unchangedChecksum } from './keys.ts'
 import { finishReplacement, VolumesNotGrown } from './stateful-set-replacement.ts'
 import { changeVolumes } from './volumes.ts'
 
@@ -48,10 +51,17 @@ async function runHelm(plan: UpgradePlan, tools: Dependencies): Promise<UpgradeR
       return { state: 'Refused', ...violation }
     }
     log.info({ release, version, namespace, chart: plan.chart }, 'running helm upgrade --install')
+    if (plan.keys !== undefined) await storeKeys(plan, plan.keys, live, tools)
+    const secretChecksum = live && unchangedChecksum(plan.keys, live)
     const partition = live && gatePartition(plan, live, await isUpdating(plan, live, tools))
-    const isAdjusted = partition !== undefined || plan.spec.service.type !== 'ClusterIP'
-    const output = await helm.upgrade({ ...plan, partition, isAdjusted }, signal)
+    const isAdjusted =
+      partition !== undefined ||
+      secretChecksum !== undefined ||
+      plan.spec.service.type !== 'ClusterIP'
+    const adjustments = { partition, secretChecksum, isAdjusted }
+    const output = await helm.upgrade({ ...plan, ...adjustments }, signal)
     log.info({ release, output }, 'helm completed')
+    if (plan.keys === undefined) await removeKeys(plan, tools)
     return { state: 'Done', applied: await readApplied(plan, tools) }
   } catch (error) {
     const reason = FAILURE_REASONS.find(([kind]) => error instanceof kind)?.[1]
@@ -96,11 +106,13 @@ const FAILURE_REASONS = [
   [HelmError, 'HelmFailed'],
   [NotReady, 'EngineNotReady'],
   [VolumesNotGrown, 'VolumesNotGrown'],
+  [KeysChanged, 'KeysChanged'],
 ] as const
 
 async function readApplied(plan: UpgradePlan, tools: Dependencies): Promise<AppliedRelease> {
   // Read after helm: an older generation in Metacontroller's cache is then known to be stale.
   const generation = (await readStatefulSet(plan, tools))?.metadata.generation
+  const key = requiresApiKey(plan.spec) ? await publishedKey(plan, tools) : undefined
   const grown = plan.volumes?.find(({ isAutoGrown }) => isAutoGrown)
   return {
     planHash: plan.hash,
@@ -111,10 +123,21 @@ async function readApplied(plan: UpgradePlan, tools: Dependencies): Promise<Appl
     version: chartVersion(plan.spec.version) === plan.version ? plan.spec.version : plan.version,
     ...(plan.defaultAffinity !== undefined && { defaultAffinity: plan.defaultAffinity }),
     ...(plan.podsHash !== undefined && { podsHash: plan.podsHash }),
+    ...(key !== undefined && { publishedKey: key }),
+    jwtRbac: plan.spec.apiKey?.jwtRbac === true,
+    ...(plan.keys !== undefined && { keys: releaseKeys(plan.keys) }),
     ...(grown !== undefined && { grownSize: grown.size }),
     run: plan.run,
     at: tools.time.now().toISOString(),
     ...(generation !== undefined && { statefulSetGeneration: generation }),
+  }
+}
+
+function releaseKeys({ published, accepted, former, restartedAfter }: PlannedKeys): ReleaseKeys {
+  return {
+    ...{ published, accepted },
+    ...(former !== undefined && { former }),
+    ...(restartedAfter !== undefined && { restartedAfter }),
   }
 }
 

@@ -16,7 +16,7 @@ import {
   type SourceManifest,
   type SourceSnapshot,
 } from '../manifest-check.ts'
-import { formatBytes } from '../../crds/units.ts'
+import { formatBytes, formatNames } from '../../crds/units.ts'
 import { readOwner, type Owner } from '../backup/owner.ts'
 import { errorMessage } from '../clients/http/request.ts'
 import type { Bucket } from '../clients/s3/bucket.ts'
@@ -243,7 +243,7 @@ function selectCollections(
   const unknown = [...(selected ?? [])].find((name) => !expected.has(name))
   if (unknown !== undefined) {
     throw new Rejected(
-      `--collections names ${unknown}, which is not in this backup; its collections are ${formatNames([...expected])}`,
+      `--collections names ${unknown}, which is not in this backup; its collections are ${namesOrNone([...expected])}`,
     )
   }
   const selectedCollections = selected ?? expected
@@ -262,10 +262,9 @@ function filterCollections(
     : { ...manifest, collections: manifest.collections.filter(isSelected) }
 }
 
-function formatNames(names: string[]): string {
+function namesOrNone(names: string[]): string {
   if (names.length === 0) return 'none'
-  const suffix = names.length > MAX_LISTED ? ` and ${names.length - MAX_LISTED} more` : ''
-  return `${names.slice(0, MAX_LISTED).join(', ')}${suffix}`
+  return formatNames(names, MAX_LISTED)
 }
 
 function logEmptyNodes({ name, snapshots }: SourceNodeCollection, log: Logger): void {

@@ -2,12 +2,12 @@
 import type { ParseArgsOptionDescriptor } from 'node:util'
 import type { Logger } from 'pino'
 import type { Connection } from '../../crds/contract/connection.ts'
-import { Secret } from '../../crds/kubernetes.ts'
-import type { S3Target } from '../../crds/storage.ts'
+import { ConfigMap, Secret, secretValue } from '../../crds/kubernetes.ts'
+import { caError, caRefOf, caValue, type S3Target } from '../../crds/storage.ts'
 import { Engine } from '../clients/engine/client.ts'
 import { secretEngineCredentials } from '../clients/engine/credentials.ts'
 import { apiProxyTransport } from '../clients/engine/transport.ts'
-import { secrets } from '../clients/kubernetes/api-resources.ts'
+import { configMaps, secrets } from '../clients/kubernetes/api-resources.ts'
 import type { Kubernetes } from '../clients/kubernetes/client.ts'
 import type { Bucket } from '../clients/s3/bucket.ts'
 import type { Clock } from '../clock.ts'
@@ -125,25 +125,44 @@ export function readSecret(
   return kubernetes.get(secrets(namespace), name, Secret)
 }
 
+/** What a bucket names as its certificate authority, in PEM, or why it cannot be used; neither without one. */
+export async function readBucketCa(
+  kubernetes: Kubernetes,
+  { field, namespace }: { field: string; namespace: string },
+  target: Omit<S3Target, 'prefix'>,
+): Promise<{ ca?: string; error?: string }> {
+  const reference = caRefOf(target)
+  if (reference === undefined) return {}
+  const { kind, name } = reference
+  const object =
+    kind === 'Secret'
+      ? await readSecret(kubernetes, namespace, name)
+      : await kubernetes.get(configMaps(namespace), name, ConfigMap)
+  const error = caError(field, reference, namespace, object)
+  if (error !== undefined) return { error: error.message }
+  const ca = caValue(reference, object)
+  return ca === undefined ? {} : { ca }
+}
+
 /** Without a Secret, the credentials come from the environment. */
 export async function openBucketClient(
-  secret: Secret | undefined,
+  { secret, ca }: { secret: Secret | undefined; ca: string | undefined },
   target: Omit<S3Target, 'prefix'>,
   { env, log, time }: Pick<Invocation, 'env' | 'log' | 'time'>,
 ): Promise<Bucket> {
   if (secret === undefined) requireCredentials(env)
   // Only commands that use a bucket load the SDK.
-  const [{ Bucket }, { parseCredentials: credentialsFrom }] = await Promise.all([
+  const [{ Bucket }, { parseCredentials: credentialsFrom }, { withCa }] = await Promise.all([
     import('../clients/s3/bucket.ts'),
     import('../clients/s3/credentials.ts'),
+    import('../clients/s3/certificate-authority.ts'),
   ])
-  const value = (key: string) => {
-    if (secret === undefined) return env[key]
-    const encoded = secret.data?.[key]
-    return encoded === undefined ? undefined : Buffer.from(encoded, 'base64').toString()
-  }
+  const value = (key: string) => (secret === undefined ? env[key] : secretValue(secret, key))
   const reference = target.credentialsSecretRef ?? ENVIRONMENT_CREDENTIALS
-  const credentials = () => credentialsFrom(reference, value)
+  const credentials = withCa(
+    () => credentialsFrom(reference, value),
+    () => ca,
+  )
   return new Bucket({ target, credentials, time, log })
 }
 

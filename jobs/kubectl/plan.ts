@@ -1,12 +1,12 @@
 /**
- * `plan <cluster>`: shows what the operator does with the shards of a cluster, without doing it. It asks
+ * `plan <kind>/<name>`: shows what the operator does with the shards of a cluster, without doing it. It asks
  * every node as the Job does, and plans with the same function.
  */
-import { VecCluster } from '../../crds/cluster.ts'
+import type { VecCluster } from '../../crds/cluster.ts'
 import { clusterConnection } from '../../crds/contract/connection.ts'
 import { KubernetesError } from '../../crds/contract/errors.ts'
 import { parseProgress } from '../../crds/contract/job.ts'
-import { ANNOTATIONS, API_VERSION, releaseName } from '../../crds/contract/names.ts'
+import { ANNOTATIONS, releaseName } from '../../crds/contract/names.ts'
 import { AnyObject, StatefulSet, mayBeUpdating } from '../../crds/kubernetes.ts'
 import { formatBytes, parseQuantity } from '../../crds/units.ts'
 import { persistentVolumeClaims, statefulSets } from '../clients/kubernetes/api-resources.ts'
@@ -14,10 +14,11 @@ import type { Kubernetes } from '../clients/kubernetes/client.ts'
 import { describeResharding, unavailableNote } from '../cluster/shards/describe.ts'
 import { newObservationMemory, observeShards } from '../cluster/shards/observe.ts'
 import { peerName } from '../cluster/shards/queries.ts'
-import { readPods, withUpdate } from '../cluster/shards/rollout.ts'
+import { reshardingOwner } from '../cluster/shards/resharding-steps.ts'
+import { readPods, withUpdate } from '../cluster/shards/stateful-set.ts'
 import { planAll, viewAfter, type WholePlan } from '../cluster/shards/simulate.ts'
 import { isReshardingStep, type Step } from '../cluster/shards/step.ts'
-import type { ClusterView, DesiredShards, PeerView } from '../cluster/shards/view.ts'
+import type { ClusterView, DesiredNumber, DesiredShards, PeerView } from '../cluster/shards/view.ts'
 import {
   CliError,
   CLUSTER_FLAGS,
@@ -28,7 +29,7 @@ import {
   type Invocation,
 } from './command.ts'
 import { formatOutput, outputFlags, formatColumns } from './output.ts'
-import { parseKind } from './resource.ts'
+import { parseOperands, readSubject } from './plan-subject.ts'
 
 export const plan: CliCommand = {
   name: 'plan',
@@ -36,8 +37,8 @@ export const plan: CliCommand = {
   operandCount: { min: 1, max: 2 },
   summary: 'show the next steps for the shards of a VecCluster, without changing anything',
   details: [
-    'Asks every node for its shards and plans as the operator does: nodes that have lost their data, missing and defective replicas, nodes to remove, an update of the pods, and balance. Each step assumes that the ones before it have succeeded. Replicas that are Dead are shown as repaired; the operator gives the engine ten minutes to do so.',
-    'With --replicas it plans for another number of nodes; new nodes are empty. Fails if the operator would refuse the work.',
+    'Asks every node for its shards and plans as the operator does: nodes that have lost their data, missing and defective replicas, nodes to remove, an update of the pods, other numbers of shards, and balance. Each step assumes that the ones before it have succeeded. Replicas that are Dead are shown as repaired; the operator gives the engine ten minutes to do so.',
+    'With --replicas it plans for another number of nodes; new nodes are empty. For a VecCollection, only its number of shards is changed; --shards plans for another number. Fails if the operator would refuse the work.',
   ],
   flags: {
     ...CLUSTER_FLAGS,
@@ -45,6 +46,11 @@ export const plan: CliCommand = {
       type: 'string',
       value: 'NUMBER',
       description: 'number of nodes to plan for; default: spec.replicas',
+    },
+    shards: {
+      type: 'string',
+      value: 'NUMBER',
+      description: 'number of shards of the VecCollection; default: spec.shardNumber',
     },
     replace: {
       type: 'string',
@@ -60,6 +66,7 @@ export const plan: CliCommand = {
 const MAX_OBSERVATIONS = 4
 const OBSERVATION_PAUSE_MS = 1_000
 const MAX_NODES = 1000
+const MAX_SHARDS = 1000
 
 /** The plan as it is printed. */
 interface PlanReport {
@@ -76,36 +83,30 @@ interface PlanReport {
 }
 
 async function showPlan(call: Invocation): Promise<number> {
-  const [kind = '', name] = call.operands.flatMap((operand) => operand.split('/'))
-  if (parseKind(kind).kind !== VecCluster.kind || name === undefined || name === '') {
-    throw new CliError('plan: name a VecCluster, such as qc/docs', EXIT_CODES.usage)
-  }
   const flags = readFlags(call)
+  const operands = parseOperands(call.operands, flags.shards)
   const { kubernetes, namespace } = await call.connect()
-  const cluster = await readCluster(kubernetes, namespace, name)
+  const { cluster, numbers } = await readSubject(kubernetes, namespace, operands)
   const view = await observe(kubernetes, cluster, call)
   const plannedNodes = flags.replicas ?? cluster.spec.replicas
   const lost = new Set(await lostPeers(kubernetes, cluster, view))
   for (const { id, ordinal, isMember } of view.peers) {
     if (!isMember && ordinal !== undefined && flags.replaced.has(ordinal)) lost.add(id)
   }
-  const desired = desiredShards(cluster, plannedNodes, [...lost])
+  const desired = desiredShards(cluster, { nodes: plannedNodes, lost: [...lost], numbers })
   const start = withNewNodes(view, cluster, plannedNodes)
   const report = planReport(cluster, view.nodes, { start, desired })
   call.print(formatOutput(call, report, () => formatReport(report)))
   return report.end.is === 'refused' ? EXIT_CODES.failure : EXIT_CODES.success
 }
 
-function readFlags(call: Invocation): { replicas: number | undefined; replaced: Set<number> } {
-  const text = stringFlag(call, 'replicas')
-  const replicas = text === undefined ? undefined : Number(text)
-  const isNumber = replicas === undefined || /^[0-9]{1,4}$/.test(text ?? '')
-  if (!isNumber || replicas === 0 || (replicas ?? 1) > MAX_NODES) {
-    throw new CliError(
-      `plan: --replicas ${text ?? ''}: must be a number from 1 to ${MAX_NODES}`,
-      EXIT_CODES.usage,
-    )
-  }
+interface Flags {
+  replicas: number | undefined
+  shards: number | undefined
+  replaced: Set<number>
+}
+
+function readFlags(call: Invocation): Flags {
   const names = stringFlag(call, 'replace')?.split(',') ?? []
   const wrong = names.find((name) => !/^[0-9]{1,4}$/.test(name))
   if (wrong !== undefined) {
@@ -114,23 +115,24 @@ function readFlags(call: Invocation): { replicas: number | undefined; replaced: 
       EXIT_CODES.usage,
     )
   }
-  return { replicas, replaced: new Set(names.map(Number)) }
+  return {
+    replicas: numberFlag(call, 'replicas', MAX_NODES),
+    shards: numberFlag(call, 'shards', MAX_SHARDS),
+    replaced: new Set(names.map(Number)),
+  }
 }
 
-async function readCluster(
-  kubernetes: Kubernetes,
-  namespace: string,
-  name: string,
-): Promise<VecCluster> {
-  const clusters = { apiVersion: API_VERSION, plural: VecCluster.plural, namespace }
-  const cluster = await kubernetes.get(clusters, name, VecCluster.schema)
-  if (cluster === undefined) throw new CliError(`VecCluster ${namespace}/${name} not found`)
-  if (!cluster.spec.cluster.enabled) {
+function numberFlag(call: Invocation, name: string, max: number): number | undefined {
+  const text = stringFlag(call, name)
+  if (text === undefined) return undefined
+  const number = Number(text)
+  if (!/^[0-9]{1,4}$/.test(text) || number === 0 || number > max) {
     throw new CliError(
-      `VecCluster ${namespace}/${name} has spec.cluster.enabled false: it has one node, and no shard can be moved`,
+      `plan: --${name} ${text}: must be a number from 1 to ${max}`,
+      EXIT_CODES.usage,
     )
   }
-  return cluster
+  return number
 }
 
 /** Repeats the observation while the nodes differ, or while a replica only looks unreadable. */
@@ -153,6 +155,7 @@ async function observe(
   const memory = newObservationMemory()
   const options = {
     nodes: statefulSet.spec.replicas ?? 1,
+    name: cluster.metadata.name,
     zones: Object.fromEntries(zones),
     volumeBytes: volumeBytes(cluster),
     memory,
@@ -220,12 +223,12 @@ async function lostPeers(
 /** As the hook decides it: balance is due after the number of nodes has changed, unless it is always due. */
 function desiredShards(
   { metadata, spec, status }: VecCluster,
-  nodes: number,
-  lost: number[],
+  { nodes, lost, numbers }: { nodes: number; lost: number[]; numbers: DesiredNumber[] },
 ): DesiredShards {
   const { annotations, uid } = metadata
   const accepted = annotations?.[ANNOTATIONS.acceptRisk]?.split(',').map((risk) => risk.trim())
   const progress = parseProgress(annotations?.[ANNOTATIONS.progress], uid)
+  const current = progress?.shards?.resharding
   const { balance, maxTransfers } = spec.shards
   const isRescaled = nodes !== (status?.balancedNodes ?? nodes) || nodes !== spec.replicas
   return {
@@ -240,7 +243,13 @@ function desiredShards(
     lost,
     maxTransfers,
     moves: progress?.shards?.moves ?? [],
-    deadSeconds: Number.MAX_SAFE_INTEGER,
+    resharding: {
+      owner: reshardingOwner(uid),
+      numbers,
+      mayStart: spec.resharding === true,
+      ...(current !== undefined && { current }),
+    },
+    defectSeconds: () => Number.MAX_SAFE_INTEGER,
   }
 }
 

@@ -10,6 +10,7 @@ import { API_VERSION, releaseName } from '../../crds/contract/names.ts'
 import type { RestorePlan } from '../../crds/contract/restore-job.ts'
 import { StatefulSet } from '../../crds/kubernetes.ts'
 import {
+  bucketField,
   bucketNamespace,
   restoreBackupRef,
   restoreSource,
@@ -27,6 +28,7 @@ import {
   engineClients,
   EXIT_CODES,
   openBucketClient,
+  readBucketCa,
   readSecret,
   stringFlag,
   type ClusterAccess,
@@ -175,9 +177,15 @@ async function openBucket(
       await readSecret(kubernetes, namespace, credentialsSecretRef.name),
       `Secret ${namespace}/${credentialsSecretRef.name}`,
     )
+  const { ca, error } = await readBucketCa(
+    kubernetes,
+    { field: bucketField(restore), namespace },
+    source,
+  )
+  if (error !== undefined) throw new CliError(error)
   const endpoint = stringFlag(call, 'endpoint') ?? source.endpoint
   const target = { ...source, ...(endpoint !== undefined && { endpoint }) }
-  return openBucketClient(secret, target, call)
+  return openBucketClient({ secret, ca }, target, call)
 }
 
 function requireFound<Result>(result: Result | undefined, description: string): Result {

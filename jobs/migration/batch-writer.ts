@@ -1,8 +1,8 @@
 /**
  * Writes batches of points, with a limit on concurrent writes across all partitions of a
  * collection. Batches of a partition are reported in the order in which they were read, so that all
- * points before its offset are written. A batch that the target rejects for its size or rate is
- * written in halves.
+ * points before its offset are written. All points of a batch have the shard key of its partition.
+ * A batch that the target rejects for its size or rate is written in halves.
  */
 import { EngineError } from '../../crds/contract/errors.ts'
 import type { Page } from '../clients/engine/points.ts'
@@ -172,7 +172,12 @@ async function write(
   count: number,
 ): Promise<void> {
   const { target, tools } = context
-  const call = () => target.points.upsert(targetName, points, { shardKey, wait }, tools.signal)
+  const call = async () => {
+    // The pod that replaced this one may be done: clients then write to the target, and what the source had
+    // must not replace it.
+    await tools.reporter.verifyRecentOwnership()
+    await target.points.upsert(targetName, points, { shardKey, wait }, tools.signal)
+  }
   await (count > 1
     ? withBackoff(context, call, RATE_LIMITS_BEFORE_SPLIT)
     : withBackoff(context, call))

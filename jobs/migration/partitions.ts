@@ -7,9 +7,9 @@ import type { ShardKey } from '../../crds/contract/manifest.ts'
 import type { MigrationCheckpoint } from '../../crds/contract/migration-job.ts'
 import { comparePointIds, isPointId } from '../clients/engine/points.ts'
 import { isTooLarge, withBackoff } from './backoff.ts'
-import type { RunContext } from './context.ts'
+import { resolveTargetName, type RunContext } from './context.ts'
 import type { CopyScope, Partition } from './page-reader.ts'
-import { compareShardKeys } from './source-collection.ts'
+import { compareShardKeys, shardingMethod, type SourceCollection } from './source-collection.ts'
 
 /**
  * Each partition has its own page in memory; concurrent writes are limited across all partitions.
@@ -24,6 +24,16 @@ const MIN_PAGES = 16
 const SAMPLE_SIZE = 1000
 /** A sample that strict mode reduces is sufficient down to this size. */
 const MIN_SAMPLE_SIZE = 50
+
+/** The scopes to copy: one per shard key with custom sharding, otherwise the whole collection. */
+export function copyScopes(
+  { name, info, keys }: SourceCollection,
+  context: RunContext,
+): CopyScope[] {
+  const scope = { name, targetName: resolveTargetName(name, context.options) }
+  if (shardingMethod(info.config.params) !== 'custom') return [scope]
+  return keys.map(({ key }) => ({ ...scope, shardKey: key }))
+}
 
 /** What to copy, and the maximum number of points per page. */
 export interface CopyInput {

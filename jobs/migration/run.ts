@@ -29,6 +29,7 @@ import {
 } from './context.ts'
 import { CopiedIds } from './copied-ids.ts'
 import { copyPoints } from './copy.ts'
+import { copyScopes } from './partitions.ts'
 import {
   prepareTarget,
   restoreAfterFailure,
@@ -43,10 +44,10 @@ import {
 } from './select-collections.ts'
 import {
   collectionDeleted,
-  copyScopes,
   readPageLimits,
   readSourceCollection,
   rejectIfDeleted,
+  type TouchedCollection,
   waitForReadablePoints,
   type SourceCollection,
 } from './source-collection.ts'
@@ -220,16 +221,18 @@ async function copyAndVerify(name: string, context: RunContext): Promise<string>
   const { options, tools } = context
   const resumePosition = previousPosition(tools)
   const targetName = resolveTargetName(name, options)
-  const touched = [{ endpoint: context.source, name }]
+  const source: TouchedCollection = { endpoint: context.source, name, keys: [] }
+  const touched = [source]
   try {
     await waitForReadablePoints(context.source, name, context)
     const sourceCollection = await readSourceCollection(name, context)
+    source.keys = sourceCollection.keys.map(({ key }) => key)
     const position = await prepareTarget(
       sourceCollection,
       resumePosition?.collection === name ? resumePosition : undefined,
       context,
     )
-    touched.push({ endpoint: context.target, name: targetName })
+    touched.push({ endpoint: context.target, name: targetName, keys: source.keys })
     const { summary, difference } = await copyFrom(position, sourceCollection, context)
     if (difference !== undefined) throw new EngineError(difference)
     return summary

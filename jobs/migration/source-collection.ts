@@ -11,7 +11,6 @@ import type { ShardKeyInfo } from '../clients/engine/points.ts'
 import { poll } from '../retry.ts'
 import { withBackoff } from './backoff.ts'
 import { resolveTargetName, type Endpoint, type RunContext } from './context.ts'
-import type { CopyScope } from './page-reader.ts'
 
 export interface SourceCollection {
   name: string
@@ -33,16 +32,6 @@ export async function readSourceCollection(
   const keys = await withBackoff(context, () => source.points.shardKeys(name, tools.signal))
   for (const { key } of keys) rejectUnsafeShardKey(key)
   return { name, info, keys: keys.toSorted((left, right) => compareShardKeys(left.key, right.key)) }
-}
-
-/** The scopes to copy: one per shard key with custom sharding, otherwise the whole collection. */
-export function copyScopes(
-  { name, info, keys }: SourceCollection,
-  context: RunContext,
-): CopyScope[] {
-  const scope = { name, targetName: resolveTargetName(name, context.options) }
-  if (shardingMethod(info.config.params) !== 'custom') return [scope]
-  return keys.map(({ key }) => ({ ...scope, shardKey: key }))
 }
 
 /** Page sizes and write mode: as in the spec, or smaller if an engine allows less. */
@@ -81,17 +70,32 @@ export async function readPageLimits(
   }
 }
 
-/** Throws if a 404 is permanent: the endpoint had the collection and no longer lists it. */
+/** A collection that a migration reads or writes, and its shard keys as they were when it began. */
+export interface TouchedCollection {
+  endpoint: Endpoint
+  name: string
+  keys: ShardKey[]
+}
+
+/** Throws if the request failed because the endpoint no longer has the collection, or a shard key. */
 export async function rejectIfDeleted(
   error: unknown,
-  { endpoint, name }: { endpoint: Endpoint; name: string },
+  { endpoint, name, keys }: TouchedCollection,
   context: RunContext,
 ): Promise<void> {
-  if (!(error instanceof EngineError) || error.status !== 404) return
-  const collectionNames = await withBackoff(context, () =>
-    endpoint.engine.collections(context.tools.signal),
+  if (!(error instanceof EngineError) || ![400, 404].includes(error.status ?? 0)) return
+  const { signal } = context.tools
+  const names = await withBackoff(context, () => endpoint.engine.collections(signal))
+  if (!names.includes(name)) throw collectionDeleted(name, endpoint)
+  if (keys.length === 0) return
+  // Another 400 has a cause of its own, whatever happened to the shard keys meanwhile.
+  if (error.status === 400 && !/shard key/i.test(error.message)) return
+  const live = await withBackoff(context, () => endpoint.points.shardKeys(name, signal))
+  const deleted = keys.find((key) => !live.some((entry) => entry.key === key))
+  if (deleted === undefined) return
+  throw new Rejected(
+    `shard key ${JSON.stringify(deleted)} was deleted at the ${endpoint.role} during the migration`,
   )
-  if (!collectionNames.includes(name)) throw collectionDeleted(name, endpoint)
 }
 
 /** The error for a collection that the source or the target no longer has. */

@@ -19,10 +19,10 @@ import { vectorTolerances, Differences } from './compare-points.ts'
 import { resolveTargetName, type Endpoint, type RunContext } from './context.ts'
 import type { CopiedIds } from './copied-ids.ts'
 import { ByteBudget, PageSizer, type CopyScope } from './page-reader.ts'
+import { copyScopes } from './partitions.ts'
 import { addShardKeys } from './prepare-target.ts'
 import {
   collectionDeleted,
-  copyScopes,
   readPageLimits,
   readSourceCollection,
   waitForIndexing,

@@ -32,6 +32,13 @@ export interface Checkpoint {
   factor?: number | undefined
 }
 
+/** The replication factor of a collection before it was lowered. */
+export interface LoweredFactor {
+  factor: number
+  /** Of the collection that had it, if the engine reports it. */
+  uuid?: string
+}
+
 /** An empty checkpoint if `current` belongs to another collection. */
 export function checkpointFor(
   current: CurrentCollection | undefined,
@@ -101,7 +108,7 @@ const STATE_LETTERS = {
   back: 'B',
   pending: 'P',
 } as const satisfies Record<CollectionState, string>
-const STATE_BY_LETTER = new Map(
+const STATE_BY_LETTER = new Map<string, CollectionState>(
   Object.entries(STATE_LETTERS).map(([state, letter]) => [letter, state as CollectionState]),
 )
 
@@ -113,26 +120,47 @@ export function stateOf({ status, isInPlace }: RestoredCollection): CollectionSt
 
 /** Run-length encoded, for example `300C2F148P`. */
 export function encodeStates(states: readonly CollectionState[]): string {
+  return encodeRuns(states.map((state) => STATE_LETTERS[state]))
+}
+
+/** Undefined if a letter is unknown or the text does not have exactly `length` states. */
+export function decodeStates(text: string, length: number): CollectionState[] | undefined {
+  const states = decodeRuns(text, length)?.map((letter) => STATE_BY_LETTER.get(letter))
+  return states?.every((state) => state !== undefined) === true ? states : undefined
+}
+
+const [ABSENT, OTHER] = ['A', 'O']
+
+/** Which of these names were absent at the target, run-length encoded, for example `3A2O`. */
+export function encodeAbsent(names: readonly string[], absent: ReadonlySet<string>): string {
+  return encodeRuns(names.map((name) => (absent.has(name) ? ABSENT : OTHER)))
+}
+
+/** Empty if the text is not that of as many names. */
+export function decodeAbsent(text: string, names: readonly string[]): string[] {
+  const letters = decodeRuns(text, names.length) ?? []
+  return names.filter((_, index) => letters[index] === ABSENT)
+}
+
+function encodeRuns(letters: readonly string[]): string {
   let text = ''
-  for (let from = 0; from < states.length;) {
-    const state = states[from] ?? 'pending'
+  for (let from = 0; from < letters.length;) {
+    const letter = letters[from] ?? ''
     let to = from
-    while (states[to] === state) to += 1
-    text += `${to - from}${STATE_LETTERS[state]}`
+    while (letters[to] === letter) to += 1
+    text += `${to - from}${letter}`
     from = to
   }
   return text
 }
 
-/** Undefined if a letter is unknown or the text does not have exactly `length` states. */
-export function decodeStates(text: string, length: number): CollectionState[] | undefined {
-  const states: CollectionState[] = []
+function decodeRuns(text: string, length: number): string[] | undefined {
+  const letters: string[] = []
   for (const [, count = '', letter = ''] of text.matchAll(/(\d{1,9})(\D)/g)) {
-    const state = STATE_BY_LETTER.get(letter as (typeof STATE_LETTERS)[CollectionState])
-    if (state === undefined || states.length + Number(count) > length) return undefined
-    states.push(...Array.from({ length: Number(count) }, () => state))
+    if (letters.length + Number(count) > length) return undefined
+    letters.push(...Array.from({ length: Number(count) }, () => letter))
   }
-  return states.length === length ? states : undefined
+  return letters.length === length ? letters : undefined
 }
 
 export class CollectionProgress {

@@ -6,7 +6,7 @@ import { Rejected } from '../../crds/contract/errors.ts'
 import { retryTransient } from '../retry.ts'
 import { findCollection } from './collection-checks.ts'
 import type { Checkpoint } from './checkpoint.ts'
-import { snapshotsOn, type RunContext } from './context.ts'
+import { snapshotsOn, type EngineAccess, type RunContext } from './context.ts'
 
 /** Records which collection it is, after it was created or found. */
 export async function recordIdentity(name: string, context: RunContext): Promise<void> {
@@ -30,14 +30,36 @@ export async function requireOwnCollection(
   if ((target?.live.points_count ?? 0) > 0) throw recreated(name)
 }
 
+/**
+ * Runs before each recovery, which overwrites: hours may have passed since the one before. Throws if the collection
+ * that is being restored was replaced by another one.
+ */
+export async function requireUnreplaced(name: string, context: RunContext): Promise<void> {
+  const { uuid } = context.progress
+  if (uuid !== undefined) await requireSameUuid(name, uuid, context)
+}
+
 /** Throws if another collection has this name by now. One that is gone is not checked here. */
 export async function requireSameUuid(
   name: string,
   expected: string,
   context: RunContext,
 ): Promise<void> {
-  const uuid = await readUuid(name, context)
-  if (uuid !== undefined && uuid !== expected) throw recreated(name)
+  const isOther = await retryTransient(context, () =>
+    isReplaced(name, expected, context, context.tools.signal),
+  )
+  if (isOther) throw recreated(name)
+}
+
+/** Whether another collection has this name by now; not if there is none, or if the engine does not report it. */
+export async function isReplaced(
+  name: string,
+  expected: string,
+  access: EngineAccess,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const { uuid } = await snapshotsOn(access, 0).identity(name, signal)
+  return uuid !== undefined && uuid !== expected
 }
 
 /** Undefined if there is no such collection, or if the engine does not report it. */

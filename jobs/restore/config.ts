@@ -6,6 +6,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { EngineError } from '../../crds/contract/errors.ts'
 import type { ManifestCollection } from '../../crds/contract/manifest.ts'
 import type { CollectionBody } from '../../crds/engine/collections.ts'
+import { formatNames } from '../../crds/units.ts'
 import {
   fromPaths,
   isPlainObject,
@@ -86,10 +87,7 @@ export async function noteDifferences(
     ...indexDifferences(source.payloadIndexes, live.payload_schema ?? {}),
   ]
   if (differing.length === 0) return
-  const suffix = differing.length > MAX_NAMED ? ` and ${differing.length - MAX_NAMED} more` : ''
-  context.progress.note(
-    `${name} differs from the backup in ${differing.slice(0, MAX_NAMED).join(', ')}${suffix}`,
-  )
+  context.progress.note(`${name} differs from the backup in ${formatNames(differing, MAX_NAMED)}`)
 }
 
 export function differences(recorded: Config, live: Config): Difference[] {

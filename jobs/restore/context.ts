@@ -7,6 +7,7 @@ import type { Engine } from '../clients/engine/client.ts'
 import type { Bucket } from '../clients/s3/bucket.ts'
 import { isReportable, withHint, type RetryBudget } from '../retry.ts'
 import type { Dependencies } from '../dependencies.ts'
+import type { LoweredFactor } from './checkpoint.ts'
 import type { Placement, TargetTopology } from './placement.ts'
 import type { Progress } from './progress.ts'
 
@@ -28,7 +29,7 @@ export interface RunContext {
    * Original replication factors of the collections whose factor is currently lowered, by name at
    * the target. Each one is restored.
    */
-  factors: Map<string, number>
+  factors: Map<string, LoweredFactor>
   /** Nodes of the shards of each collection, by its name at the target. */
   placements: Map<string, Placement>
 }

@@ -15,9 +15,10 @@ import {
 } from '../manifest-check.ts'
 import type { RestorePlan } from '../../crds/contract/restore-job.ts'
 import type { RestoreSpec } from '../../crds/restore.ts'
-import { formatBytes } from '../../crds/units.ts'
+import { formatBytes, formatNames } from '../../crds/units.ts'
 import type { Bucket } from '../clients/s3/bucket.ts'
 import { collectionFromSnapshots } from './snapshot-metadata.ts'
+import { requireSameNodeCount } from './target-checks.ts'
 
 /**
  * The Job has 512 MiB of memory; the manifest of a thousand collections with a thousand shards each
@@ -103,16 +104,6 @@ function checkManifest(manifest: ManifestOutline, folder: string, { cluster }: R
   requireSameNodeCount(manifest, cluster.replicas)
 }
 
-/**
- * A node snapshot has all shards of a node in one file, which a node can only recover as a whole.
- */
-function requireSameNodeCount(manifest: ManifestOutline, replicas: number): void {
-  if (isShardManifest(manifest) || manifest.nodeCount === replicas) return
-  throw new Rejected(
-    `Backup was taken from ${manifest.nodeCount} nodes but target cluster has ${replicas}; a backup with spec.method Shard is restored into any number of nodes`,
-  )
-}
-
 /** What a restore cannot check with the manifest of another program. */
 export function unverifiableNotes({ uid, collections }: SourceManifest): string[] {
   if (uid !== undefined) return []
@@ -137,14 +128,14 @@ export function selectItems(
   const names = [...new Set(spec.collections ?? byName.keys())]
   const missing = names.filter((name) => !byName.has(name))
   if (missing.length > 0)
-    throw new Rejected(`Collections not present in backup: ${joinNames(missing)}`)
+    throw new Rejected(`Collections not present in backup: ${formatNames(missing, MAX_LISTED)}`)
   const mapping = new Map(Object.entries(spec.collectionMapping))
   // Without this check, a misspelt name in the mapping would restore the collection over the
   // collection that the mapping is meant to protect.
   const unused = [...mapping.keys()].filter((name) => !names.includes(name))
   if (unused.length > 0) {
     throw new Rejected(
-      `collectionMapping names collections that are not restored: ${joinNames(unused)}`,
+      `collectionMapping names collections that are not restored: ${formatNames(unused, MAX_LISTED)}`,
     )
   }
   const items = names.flatMap((name) => {
@@ -189,9 +180,4 @@ function rejectKeysOutsideFolder({ collections }: ManifestOutline, folder: strin
       throw new Rejected(`manifest.json: key ${key} is not in the folder of this backup`)
     }
   }
-}
-
-function joinNames(names: string[]): string {
-  const suffix = names.length > MAX_LISTED ? ` and ${names.length - MAX_LISTED} more` : ''
-  return names.slice(0, MAX_LISTED).join(', ') + suffix
 }

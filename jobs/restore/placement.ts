@@ -186,9 +186,28 @@ export function unstableReason(view: ShardView): string | undefined {
   return view.instability ?? disagreement(view) ?? inactiveReplica(view.replicas)
 }
 
+/** The first replica that two nodes report differently; undefined if there is none. */
 export function disagreement({ replicas: [first, ...others] }: ShardView): string | undefined {
-  const index = others.findIndex((other) => fingerprint(other) !== fingerprint(first))
-  return index === -1 ? undefined : `nodes 0 and ${index + 1} disagree about its copies`
+  for (const [index, other] of others.entries()) {
+    const reported = differentReplica(first ?? new Map(), other)
+    if (reported !== undefined) {
+      const { shard, node, states } = reported
+      return `nodes 0 and ${index + 1} disagree about shard ${shard} on node ${node}: ${states.join(' and ')}`
+    }
+  }
+  return undefined
+}
+
+/** A replica that one of two nodes reports otherwise than the other, and its states. */
+function differentReplica(one: ReplicaStates, other: ReplicaStates) {
+  for (const shard of new Set([...one.keys(), ...other.keys()])) {
+    const reports = [one, other].map((replicas) => replicas.get(shard))
+    for (const node of new Set(reports.flatMap((states) => [...(states?.keys() ?? [])]))) {
+      const states = reports.map((report) => report?.get(node) ?? 'absent')
+      if (states[0] !== states[1]) return { shard, node, states }
+    }
+  }
+  return undefined
 }
 
 function inactiveReplica(all: ReplicaStates[]): string | undefined {

@@ -14,6 +14,7 @@ import {
 import { poll, retryTransient, runGroupsConcurrently } from '../retry.ts'
 import { engineOn, ordinals, recoveryOn, type RunContext } from './context.ts'
 import type { RestoreItem } from '../manifest-check.ts'
+import { replicaDifferences } from '../replica-counts.ts'
 
 /**
  * Pauses between counts. A count reflects one moment and can lag behind the state that the nodes
@@ -24,6 +25,8 @@ const PAUSES_MS = [100, 400, 1_500, 3_000, 5_000, 5_000, 5_000, 5_000]
 const NODE_CONCURRENCY = 8
 /** Estimates of equal replicas differ by less than this share. */
 const ESTIMATE_TOLERANCE = 0.01
+
+type Shard = RestoreItem['source']['shards'][number]
 
 /** Counts by shard id, then by ordinal of the node that holds the replica. */
 export type Counts = Map<number, Map<number, PointCount>>
@@ -102,8 +105,9 @@ async function recount(
 
 /** Describes a proven loss of points; undefined if nothing proves a loss. */
 export function findLoss({ source, name }: Pick<RestoreItem, 'source' | 'name'>, counts: Counts) {
-  for (const { shardId, exactPointsCount: snapshotPoints } of source.shards) {
-    const loss = shardLoss(counts.get(shardId), snapshotPoints)
+  for (const shard of source.shards) {
+    const { shardId } = shard
+    const loss = shardLoss(counts.get(shardId), shard)
     if (loss !== undefined) return `shard ${shardId} of ${name} ${loss}`
   }
   const total = totalPoints([...counts.keys()], counts)
@@ -114,10 +118,16 @@ export function findLoss({ source, name }: Pick<RestoreItem, 'source' | 'name'>,
   return undefined
 }
 
-/** `snapshotPoints` is the number of points in the snapshot of the shard, if it is proven. */
+/**
+ * Replicas that were restored from the snapshots of nodes may differ as they did in the backup: the
+ * engine fills them from one of these snapshots, or each from its own.
+ */
 function shardLoss(
   replicas: Map<number, PointCount> | undefined,
-  snapshotPoints: number | undefined,
+  {
+    exactPointsCount,
+    replicaPointsCounts,
+  }: Pick<Shard, 'exactPointsCount' | 'replicaPointsCounts'>,
 ) {
   if (replicas === undefined || replicas.size === 0) return 'is on no node'
   const exact = [...replicas].flatMap(([node, count]) =>
@@ -126,17 +136,22 @@ function shardLoss(
   const [lowest, ...others] = exact.toSorted((a, b) => a.points - b.points)
   const highest = others.at(-1)
   if (lowest === undefined) return undefined
+  const recorded = replicaPointsCounts?.map(({ pointsCount }) => pointsCount) ?? []
+  const snapshotPoints =
+    exactPointsCount ?? (recorded.length > 0 ? Math.min(...recorded) : undefined)
   if (snapshotPoints !== undefined && lowest.points < snapshotPoints) {
     return `has ${lowest.points} points on node ${lowest.node}, but its snapshot holds ${snapshotPoints}`
   }
   if (highest === undefined || highest.points === lowest.points) return undefined
+  const differedInBackup = exact.every(({ points }) => recorded.includes(points))
+  if (exactPointsCount === undefined && differedInBackup) return undefined
   return `has ${lowest.points} points on node ${lowest.node}, but ${highest.points} on node ${highest.node}`
 }
 
 /** Shards with a proven loss; all shards if only a total differs. */
 function suspectShards(item: RestoreItem, counts: Counts): number[] {
-  const suspects = item.source.shards.flatMap(({ shardId, exactPointsCount: snapshotPoints }) =>
-    shardLoss(counts.get(shardId), snapshotPoints) === undefined ? [] : [shardId],
+  const suspects = item.source.shards.flatMap((shard) =>
+    shardLoss(counts.get(shard.shardId), shard) === undefined ? [] : [shard.shardId],
   )
   return suspects.length > 0 ? suspects : shardIds(item)
 }
@@ -184,17 +199,27 @@ export function countNotes(
   // Without an exact recorded number, compare with the engine's estimate.
   const differs = recorded === undefined && inexact === undefined && points !== estimate
   const notes = [
+    ...replicaDifferences({ name, shards: source.shards }, 'differed when it was backed up'),
     unprovenDifference({ source, name }, counts),
     inexact?.isExact === false
       ? `points of ${name} were not counted: ${inexact.reason}`
       : undefined,
-    differs
-      ? `${name} has ${points ?? 'unknown'} points; about ${estimate ?? 'unknown'} were recorded`
-      : undefined,
+    differs ? differenceNote(name, points, estimate) : undefined,
     ...[...counts].map(([shard, replicas]) => estimateDifference(shard, name, replicas)),
     snapshotDifference({ source, name }, counts),
   ]
   return notes.filter((note) => note !== undefined)
+}
+
+/** A manifest of another program has no number. */
+function differenceNote(name: string, points: number | undefined, estimate: number | undefined) {
+  const restored =
+    points === undefined
+      ? `the number of points of ${name} is unknown`
+      : `${name} has ${points} points`
+  return estimate === undefined
+    ? `${restored}; the backup recorded no number to compare with`
+    : `${restored}; about ${estimate} were recorded`
 }
 
 /**

@@ -9,8 +9,8 @@ import type { RestoreCollectionInfo } from '../clients/engine/responses.ts'
 import { errorMessage } from '../clients/http/request.ts'
 import { recreateBody, recreateIndex } from '../recreate-collection.ts'
 import { isTransient, retryTransient } from '../retry.ts'
-import { findCollection } from './collection-checks.ts'
-import { recordIdentity } from './collection-identity.ts'
+import { checkSameSchema, findCollection } from './collection-checks.ts'
+import { isReplaced, recordIdentity } from './collection-identity.ts'
 import { applyConfig } from './config.ts'
 import { collectionsOn, recoveryOn, type RunContext } from './context.ts'
 import { replicasOnFirstNode, type ShardView } from './placement.ts'
@@ -41,7 +41,10 @@ export async function prepareCollection(
   }
   const target = await retryTransient(context, () => findCollection(name, context))
   if (target === undefined) await createCollection(item, context)
-  else await prepareExisting(item, target.live, context)
+  else {
+    if (context.progress.wasAbsent(name)) requireEmpty(item, target.live)
+    await prepareExisting(item, target.live, context)
+  }
   await buildIndexes(item, context)
   requireShards(item, await waitForShards(name, context))
 }
@@ -66,6 +69,22 @@ export function requireShards({ source, name }: RestoreItem, view: ShardView): v
   }
 }
 
+/**
+ * The collection did not exist when this or an earlier pod checked it. A client may have created it while
+ * others were restored: a VecCollection creates it empty, and points in it are nowhere else.
+ */
+function requireEmpty({ source, name }: RestoreItem, live: RestoreCollectionInfo): void {
+  if ((live.points_count ?? 0) > 0) throw createdByOther(name)
+  checkSameSchema(name, source, live.config.params)
+}
+
+function createdByOther(name: string, cause?: unknown): Rejected {
+  return new Rejected(
+    `collection ${name} was created by another client while this restore was about to create it: delete it or restore under another name, and create the VecRestore again`,
+    { cause },
+  )
+}
+
 async function createCollection(item: RestoreItem, context: RunContext): Promise<void> {
   const { source, name } = item
   const { signal, log } = context.tools
@@ -82,10 +101,7 @@ async function createCollection(item: RestoreItem, context: RunContext): Promise
       // No call of this restore can have created it: the collection belongs to another client.
       if (isFirst && error instanceof EngineError && error.status === 409) {
         await context.progress.recordNotCreated()
-        throw new Rejected(
-          `collection ${name} was created by another client while this restore was about to create it: delete it or restore under another name, and create the VecRestore again`,
-          { cause: error },
-        )
+        throw createdByOther(name, error)
       }
       throw error
     }
@@ -137,7 +153,7 @@ async function prepareExisting(
   const fields = { collection: name, factor }
   context.tools.log.info(fields, `collection ${name} exists and will be replaced`)
   await recordIdentity(name, context)
-  await lowerFactor(name, context.factors.get(name) ?? factor, context)
+  await lowerFactor(name, context.factors.get(name)?.factor ?? factor, context)
   await applyConfig(item, live, context)
 }
 
@@ -187,7 +203,8 @@ export async function lowerFactor(
 ): Promise<void> {
   if (factor === 1) return
   await context.progress.recordLoweredFactor(factor)
-  context.factors.set(name, factor)
+  const { uuid } = context.progress
+  context.factors.set(name, { factor, ...(uuid !== undefined && { uuid }) })
   await setFactor(name, 1, context)
 }
 
@@ -205,13 +222,16 @@ export async function restoreFactors(context: RunContext): Promise<void> {
 
 /** Never throws: the reason why the restore ends takes precedence. */
 export async function restoreFactor(name: string, context: RunContext): Promise<void> {
-  const factor = context.factors.get(name)
-  if (factor === undefined) return
+  const lowered = context.factors.get(name)
+  if (lowered === undefined) return
+  const { factor, uuid } = lowered
   const { signal, log } = context.tools
   const body = { params: { replication_factor: factor } }
   const patch = async (abortSignal: AbortSignal) => {
     const collection = await recoveryOn(context, 0).collection(name, abortSignal)
-    if (collection !== undefined)
+    if (collection === undefined) return
+    // That of another client has a factor of its own.
+    if (uuid === undefined || !(await isReplaced(name, uuid, context, abortSignal)))
       await collectionsOn(context, 0).patchCollection(name, body, abortSignal)
   }
   try {

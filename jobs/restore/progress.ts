@@ -10,8 +10,10 @@ import { countStates, JobProgress } from '../progress.ts'
 import {
   checkpointFor,
   CollectionProgress,
+  decodeAbsent,
   decodeStates,
   doneFields,
+  encodeAbsent,
   encodeStates,
   formatDone,
   isSameRecovery,
@@ -20,6 +22,7 @@ import {
   truncateShards,
   type Checkpoint,
   type CurrentCollection,
+  type LoweredFactor,
   type Recovery,
 } from './checkpoint.ts'
 import { snapshotBytes, type RestoreItem, type SourceSnapshot } from '../manifest-check.ts'
@@ -40,6 +43,8 @@ export class Progress {
   /** Total size of the snapshots of each collection. */
   readonly #snapshotBytes = new Map<string, number>()
   readonly #notes: string[]
+  /** Collections that did not exist at the target when this or an earlier pod checked them. */
+  readonly #absent = new Set<string>()
   #phase: RestoreResult['phase'] = 'Downloading'
   #current: CurrentCollection | undefined
   /**
@@ -87,11 +92,24 @@ export class Progress {
    * Original factor of the collection that an earlier pod was restoring, by the name of the
    * collection.
    */
-  loweredFactors(): Map<string, number> {
-    const { collection, factor } = this.#previous?.current ?? {}
+  loweredFactors(): Map<string, LoweredFactor> {
+    const { collection, factor, uuid } = this.#previous?.current ?? {}
     return collection === undefined || factor === undefined
-      ? new Map<string, number>()
-      : new Map([[collection, factor]])
+      ? new Map<string, LoweredFactor>()
+      : new Map([[collection, { factor, ...(uuid !== undefined && { uuid }) }]])
+  }
+
+  recordAbsent(name: string): void {
+    this.#absent.add(name)
+  }
+
+  wasAbsent(name: string): boolean {
+    return this.#absent.has(name)
+  }
+
+  /** Records what was found, before anything is changed: a client may create what was absent. */
+  checksDone(): Promise<void> {
+    return this.#progress.checkpoint()
   }
 
   startCollection(toRestore: RestoreItem, nodes: number, checkpoint: Checkpoint): void {
@@ -114,10 +132,13 @@ export class Progress {
 
   /**
    * Records that the collection is about to be created: the pod that replaces a killed one may
-   * delete it.
+   * delete it. One that an earlier attempt created is gone by now, and its uuid names no collection.
    */
   async recordCreation(): Promise<void> {
-    if (this.#current !== undefined) this.#current.isOurs = true
+    if (this.#current !== undefined) {
+      this.#current.isOurs = true
+      delete this.#current.uuid
+    }
     await this.#progress.checkpoint()
   }
 
@@ -303,6 +324,7 @@ export class Progress {
       ...this.#progress.errorField(),
       collections,
       states: encodeStates(all.map(stateOf)),
+      absent: encodeAbsent([...this.#progress.collections.keys()], this.#absent),
       unlisted: countStates(omitted),
       ...(current !== undefined && { current: truncateShards(current) }),
       ...(this.#notes.length > 0 && { notes: [...this.#notes] }),
@@ -311,7 +333,9 @@ export class Progress {
 
   /** Applies the results that an earlier attempt reported for these collections. */
   #applyPrevious(nodes: number): void {
-    const { collections = [], unlisted, current, states } = this.#previous ?? {}
+    const { collections = [], unlisted, current, states, absent = '' } = this.#previous ?? {}
+    const names = [...this.#progress.collections.keys()]
+    for (const name of decodeAbsent(absent, names)) this.#absent.add(name)
     for (const reported of collections) {
       const isFinished = reported.status === 'Completed' || reported.status === 'Failed'
       if (isFinished) this.#progress.update(reported.name, reported)

@@ -194,6 +194,7 @@ async function checkItems(items: RestoreItem[], context: RunContext): Promise<Re
         // Skip the checks of a collection that this restore has started: it is not in its final
         // state.
         const view = isStarted(checkpoint) ? undefined : await checkCollection(item, context)
+        if (!isStarted(checkpoint) && view === undefined) progress.recordAbsent(item.name)
         const current = isPartlyRestored(checkpoint)
           ? await retryTransient(context, () => readShardView(item.name, context))
           : view
@@ -206,6 +207,7 @@ async function checkItems(items: RestoreItem[], context: RunContext): Promise<Re
     progress.report()
     await progress.reported()
   }
+  await progress.checksDone()
   return restorable
 }
 
@@ -222,8 +224,9 @@ async function restoreCollection(item: RestoreItem, context: RunContext): Promis
     context,
   )
   if (isRestored) {
-    const { points, failures } = await verifyCollection(item, context)
+    const { points, failures, isLost } = await verifyCollection(item, context)
     if (failures.length === 0) progress.completed(name, points)
+    else if (isLost) progress.failed(name, failures.join('; '))
     else progress.incomplete(name, failures.join('; '), points)
     tools.log.info({ collection: name, failures }, `collection ${name} restored`)
   }
@@ -264,6 +267,9 @@ async function restoreFromCheckpoint(
   try {
     await requireOwnCollection(name, checkpoint, context)
     await waitForEarlierRecoveries(item, checkpoint, context)
+    // That may take hours, in which other clients and another pod may have acted.
+    await context.tools.reporter.verifyOwnership()
+    await requireOwnCollection(name, checkpoint, context)
     if (isPartlyRestored(checkpoint)) await lowerFactorAgain(name, context)
     const prepared = isPartlyRestored(checkpoint)
       ? undefined

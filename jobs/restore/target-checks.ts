@@ -1,8 +1,9 @@
 /**
- * Checks of the target that concern all collections: engine version, peers of the cluster, disk
- * capacity of the nodes.
+ * Checks of the target that concern all collections: engine version, peers of the cluster, number
+ * of nodes, disk capacity of the nodes.
  */
 import { EngineError, Rejected } from '../../crds/contract/errors.ts'
+import { isShardManifest } from '../../crds/contract/manifest.ts'
 import { formatBytes } from '../../crds/units.ts'
 import { isSameOrNextMinor, parseVersion } from '../../crds/versions.ts'
 import { readConsistentState } from '../cluster-consistency.ts'
@@ -105,6 +106,19 @@ async function checkPeers(context: CheckContext): Promise<void> {
   if (peers === replicas) return
   throw new EngineError(
     `the nodes know of ${peers} peers, but the target has ${replicas} pods: remove the other peers`,
+  )
+}
+
+/**
+ * A node snapshot has all shards of a node in one file, which a node can only recover as a whole.
+ */
+export function requireSameNodeCount(
+  manifest: Pick<SourceManifest, 'manifestVersion' | 'nodeCount'>,
+  replicas: number,
+): void {
+  if (isShardManifest(manifest) || manifest.nodeCount === replicas) return
+  throw new Rejected(
+    `Backup was taken from ${manifest.nodeCount} nodes but target cluster has ${replicas}; a backup with spec.method Shard is restored into any number of nodes`,
   )
 }
 

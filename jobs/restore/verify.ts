@@ -2,12 +2,13 @@
  * Completes and verifies a restored collection: read fan-out, green status, point counts,
  * configuration.
  */
-import { EngineError } from '../../crds/contract/errors.ts'
+import { EngineError, Rejected } from '../../crds/contract/errors.ts'
 import { GREEN_POLL_SECONDS, GREEN_TIMEOUT_SECONDS } from '../../crds/contract/limits.ts'
 import type { RestoreCollectionInfo } from '../clients/engine/responses.ts'
 import { fanOutBody } from '../recreate-collection.ts'
 import { isReportable, poll, retryTransient } from '../retry.ts'
 import { noteDifferences } from './config.ts'
+import { findCollection } from './collection-checks.ts'
 import { requireSameUuid } from './collection-identity.ts'
 import { collectionsOn, recoveryOn, type RunContext } from './context.ts'
 import { verifyPointCount, type CountResult } from './point-count.ts'
@@ -27,6 +28,8 @@ const GREY_POLLS = 3
 
 export interface VerificationResult {
   points: number | undefined
+  /** The collection is gone, or is that of another client by now: no alias may point to it. */
+  isLost: boolean
   /**
    * Why the collection is incomplete although every step ran: a failed step does not prevent the
    * next ones.
@@ -50,10 +53,26 @@ export async function verifyCollection(
   const { points, loss } = await countPointsOrNote(item, context)
   if (loss !== undefined) failures.push(loss)
   await recordFailure(failures, () => noteDifferences(item, context), context)
-  const { uuid } = progress
-  if (uuid !== undefined)
-    await recordFailure(failures, () => requireSameUuid(name, uuid, context), context)
-  return { points, failures }
+  let isLost = false
+  const check = async () => {
+    try {
+      await requireStillThere(name, context)
+    } catch (error) {
+      // Any other error says nothing about the collection.
+      isLost = error instanceof Rejected
+      throw error
+    }
+  }
+  await recordFailure(failures, check, context)
+  return { points, failures: [...new Set(failures)], isLost }
+}
+
+/** Throws unless the collection exists and is the one that was restored. */
+async function requireStillThere(name: string, context: RunContext): Promise<void> {
+  const { progress } = context
+  const target = await retryTransient(context, () => findCollection(name, context))
+  if (target === undefined) throw new Rejected(`collection ${name} was deleted during the restore`)
+  if (progress.uuid !== undefined) await requireSameUuid(name, progress.uuid, context)
 }
 
 async function recordFailure(

@@ -34,12 +34,14 @@ const OIDS = {
   serverAuth: '1.3.6.1.5.5.7.3.1',
 }
 
+const AUTHORITY_DAYS = 3650
+const CERTIFICATE_DAYS = 30
 const AUTHORITY_NAME = 'vec-operator hooks'
 /** Clocks differ: a client whose clock is up to an hour slow must accept the certificate. */
 const CLOCK_SKEW_MS = 3_600_000
 
 /** Creates a self-signed CA. */
-export function newAuthority(now: Date, days: number): KeyPair {
+export function newAuthority(now: Date, days = AUTHORITY_DAYS): KeyPair {
   const keyPair = generateKeys()
   const cert = certificate({
     ...{ subject: AUTHORITY_NAME, publicKey: keyPair.publicKey, ...validity(now, days) },
@@ -60,7 +62,7 @@ export function newCertificate(
   authority: KeyPair,
   hosts: readonly string[],
   now: Date,
-  days: number,
+  days = CERTIFICATE_DAYS,
 ): KeyPair {
   const keyPair = generateKeys()
   const issuerKey = createPublicKey(authority.key).export({ type: 'spki', format: 'der' })

@@ -18,6 +18,7 @@ import {
   completeSecret,
   expiresAt,
   isSignedBy,
+  isValidYet,
   readAuthority,
   readJobKey,
   type IdentityData,
@@ -46,7 +47,6 @@ export interface IdentityDependencies {
   log: Log
 }
 
-const CERTIFICATE_DAYS = 30
 const CERTIFICATE_RENEW_BEFORE_MS = 20 * 86_400_000
 const CHECK_INTERVAL_MS = 60_000
 /**
@@ -152,8 +152,9 @@ export class HookIdentity {
   #renew(server: Pick<Server, 'setSecureContext'>): void {
     const current = this.#certificate
     if (current === undefined) return
-    const isFresh =
-      expiresAt(current.cert) - this.#dependencies.now().getTime() > CERTIFICATE_RENEW_BEFORE_MS
+    const now = this.#dependencies.now()
+    const remainingMs = expiresAt(current.cert) - now.getTime()
+    const isFresh = remainingMs > CERTIFICATE_RENEW_BEFORE_MS && isValidYet(current.cert, now)
     const signer = readAuthority(this.#data)?.signer
     if (isFresh && signer !== undefined && isSignedBy(current.cert, signer.cert)) return
     const next = this.#newCertificate()
@@ -167,7 +168,7 @@ export class HookIdentity {
     const authority = this.#options.ownTls ? readAuthority(this.#data) : undefined
     if (authority === undefined) return undefined
     const { hosts } = this.#options
-    return newCertificate(authority.signer, hosts, this.#dependencies.now(), CERTIFICATE_DAYS)
+    return newCertificate(authority.signer, hosts, this.#dependencies.now())
   }
 }
 

@@ -23,7 +23,6 @@ export interface IdentityRequirements {
 }
 
 const DAY_MS = 86_400_000
-const AUTHORITY_DAYS = 3650
 /** A new CA is created when the current one has less than this left. */
 const AUTHORITY_RENEW_BEFORE_DAYS = 730
 const TOKEN_DAYS = 30
@@ -81,6 +80,15 @@ export function expiresAt(cert: string): number {
   }
 }
 
+/** Whether the certificate is valid already: a clock that was ahead makes one that is not. */
+export function isValidYet(cert: string, now: Date): boolean {
+  try {
+    return Date.parse(new X509Certificate(cert).validFrom) <= now.getTime()
+  } catch {
+    return false
+  }
+}
+
 /** Whether this CA signed the certificate. */
 export function isSignedBy(cert: string, authority: string): boolean {
   try {
@@ -93,9 +101,10 @@ export function isSignedBy(cert: string, authority: string): boolean {
 /** Puts a new CA before the old ones, which stay trusted until they expire. */
 function renewedAuthority(data: IdentityData, now: Date): IdentityData {
   const current = readAuthority(data)
-  const remainingMs = current === undefined ? 0 : expiresAt(current.signer.cert) - now.getTime()
+  const isUsable = current !== undefined && isValidYet(current.signer.cert, now)
+  const remainingMs = isUsable ? expiresAt(current.signer.cert) - now.getTime() : 0
   if (remainingMs > AUTHORITY_RENEW_BEFORE_DAYS * DAY_MS) return {}
-  const { cert, key } = newAuthority(now, AUTHORITY_DAYS)
+  const { cert, key } = newAuthority(now)
   const stillValid = splitPem(current?.caBundle ?? '').filter(
     (block) => expiresAt(block) > now.getTime(),
   )

@@ -8,7 +8,7 @@ import { collectDefaultMetrics, Counter, Histogram, Registry } from 'prom-client
 import { RESOURCES } from '../../crds/crd.ts'
 import type { HookMetrics } from '../../hooks/server.ts'
 import { Inventory, registerInventory } from './inventory.ts'
-import { JobResults, OUTCOMES } from './job-results.ts'
+import { JobResults } from './job-results.ts'
 
 /** External systems that the service itself calls. */
 export type ClientTarget = 'engine' | 'bucket' | 'kubernetes'
@@ -32,20 +32,12 @@ const HOOK_BUCKETS = [
 /** Up to the timeout of a short call. */
 const CLIENT_CALL_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 
-/** Verbs of the Jobs of each kind; any other value in a label or report is counted as `other`. */
-const JOB_VERBS: Record<string, readonly string[]> = {
-  VecCluster: ['upgrade', 'uninstall', 'shards'],
-  VecBackup: ['run', 'purge'],
-  VecRestore: ['run'],
-  VecMigration: ['run'],
-}
-
 export function serviceMetrics(version: string, now: () => Date): ServiceMetrics {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
   const inventory = new Inventory(now)
   registerInventory(inventory, version, registry)
-  const jobResults = new JobResults(jobCounters(registry), now())
+  const jobResults = new JobResults(registry, now())
   const recordCall = callCounters(registry)
   return {
     contentType: registry.contentType,
@@ -134,47 +126,5 @@ function timedCounter<Label extends string>(
   return (labels: Record<Label, string>, code: string | number, seconds: number): void => {
     calls.inc({ ...labels, code })
     times.observe(labels, seconds)
-  }
-}
-
-function jobCounters(registry: Registry): ConstructorParameters<typeof JobResults>[0] {
-  const registers = [registry]
-  const runs = new Counter({
-    name: 'vec_operator_job_runs_total',
-    help: 'Finished runs of Jobs, by kind of the resource, verb and outcome: Done, Failed, Refused or Crashed.',
-    labelNames: ['kind', 'verb', 'outcome'],
-    registers,
-  })
-  const bytes = new Counter({
-    name: 'vec_operator_transferred_bytes_total',
-    help: 'Bytes of snapshots, and of replicas of shards, that Jobs reported as moved, by kind of the resource.',
-    labelNames: ['kind'],
-    registers,
-  })
-  const points = new Counter({
-    name: 'vec_operator_copied_points_total',
-    help: 'Points that Jobs reported as copied, by kind of the resource.',
-    labelNames: ['kind'],
-    registers,
-  })
-  // Prometheus detects no increase in a series whose first sample is already 1, so start at 0.
-  for (const [kind, verbs] of Object.entries(JOB_VERBS)) {
-    for (const verb of verbs) {
-      for (const outcome of OUTCOMES) runs.inc({ kind, verb, outcome }, 0)
-    }
-  }
-  for (const kind of ['VecBackup', 'VecRestore', 'VecCluster']) bytes.inc({ kind }, 0)
-  points.inc({ kind: 'VecMigration' }, 0)
-  return {
-    jobEnded: (run) => {
-      const isKnown = JOB_VERBS[run.kind]?.includes(run.verb) === true
-      runs.inc({ ...run, verb: isKnown ? run.verb : 'other' })
-    },
-    bytesMoved: (kind, count) => {
-      bytes.inc({ kind }, count)
-    },
-    pointsCopied: (kind, count) => {
-      points.inc({ kind }, count)
-    },
   }
 }

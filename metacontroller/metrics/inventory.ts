@@ -4,8 +4,7 @@
  * the time another resource is recorded.
  */
 import { Gauge, type Registry } from 'prom-client'
-import type { AnyParent } from '../../hooks/kind-hooks.ts'
-import type { HookAnswer, HookRequest } from '../../hooks/protocol.ts'
+import type { HookAnswer, HookRequest, AnyParent } from '../../hooks/protocol.ts'
 import { sampleOf, type ResourceSample } from './resource-sample.ts'
 
 /** Three resync periods of Metacontroller. */
@@ -74,7 +73,16 @@ export class Inventory {
       .slice(0, MAX_PER_KIND)
   }
 
-  #with<Field extends 'unhealthy' | 'dangers' | 'schedule' | 'renewAt'>(field: Field) {
+  /** Clusters with known replicas, those that miss most of them first. */
+  clusters(): (ResourceSample & { shards: Shards })[] {
+    const missing = ({ shards: { replicas = 0, activeReplicas = 0 } }: { shards: Shards }) =>
+      replicas - activeReplicas
+    return this.#with('shards')
+      .sort((a, b) => missing(b) - missing(a))
+      .slice(0, MAX_PER_KIND)
+  }
+
+  #with<Field extends 'unhealthy' | 'dangers' | 'schedule' | 'shards' | 'renewAt'>(field: Field) {
     type WithField = ResourceSample & { [Key in Field]-?: NonNullable<ResourceSample[Key]> }
     return [...this.#samples.values()].filter(
       (seen): seen is WithField & { at: number } => field in seen,
@@ -106,6 +114,8 @@ interface GaugeDefinition {
   samples: (inventory: Inventory) => GaugeSample[]
 }
 
+type Shards = NonNullable<ResourceSample['shards']>
+
 const NAME_LABELS = ['namespace', 'name']
 
 const GAUGES: readonly GaugeDefinition[] = [
@@ -128,7 +138,7 @@ const GAUGES: readonly GaugeDefinition[] = [
   },
   {
     name: 'vec_operator_resource_danger',
-    help: '1 for each dangerous condition of a resource: Consensus, Replicated or ShardsPlaced False, Stalled, a silent Job; 100 resources of each kind.',
+    help: '1 for each dangerous condition of a resource: Consensus, Replicated or ShardsPlaced False, Stalled, a silent Job, a failed purge; 100 resources of each kind.',
     labels: ['kind', ...NAME_LABELS, 'type', 'reason'],
     samples: (inventory) =>
       inventory.critical().flatMap(({ kind, namespace, name, dangers }) =>
@@ -155,6 +165,41 @@ const GAUGES: readonly GaugeDefinition[] = [
     help: 'Time from the latest slot of a schedule to the next; absent while it is suspended or its cluster is hibernated.',
     labels: NAME_LABELS,
     samples: scheduleSamples(({ intervalMs }) => intervalMs),
+  },
+  {
+    name: 'vec_operator_cluster_replicas_desired',
+    help: 'Replicas of shards that a cluster should have; for the 100 clusters that miss most of them.',
+    labels: NAME_LABELS,
+    samples: shardSamples(({ replicas }) => replicas),
+  },
+  {
+    name: 'vec_operator_cluster_replicas_active',
+    help: 'Replicas that every node of a cluster reports as Active.',
+    labels: NAME_LABELS,
+    samples: shardSamples(({ activeReplicas }) => activeReplicas),
+  },
+  {
+    name: 'vec_operator_cluster_shard_steps_left',
+    help: 'Steps that a Job has left on the shards of a cluster, as far as they are planned; absent without a Job.',
+    labels: NAME_LABELS,
+    samples: shardSamples(({ stepsLeft }) => stepsLeft),
+  },
+  {
+    name: 'vec_operator_cluster_shard_bytes_left',
+    help: 'Bytes of shards that a Job has left to copy; absent without a Job.',
+    labels: NAME_LABELS,
+    samples: shardSamples(({ bytesLeft }) => bytesLeft),
+  },
+  {
+    name: 'vec_operator_cluster_resharding',
+    help: '1 while a shard of a collection is added (up) or removed (down), by stage.',
+    labels: [...NAME_LABELS, 'direction', 'stage'],
+    samples: (inventory) =>
+      inventory.clusters().flatMap(({ namespace, name, shards: { resharding } }) => {
+        if (resharding === undefined) return []
+        const { direction, stage } = resharding
+        return [{ labels: { namespace, name, direction, stage }, value: 1 }]
+      }),
   },
   {
     name: 'vec_operator_access_key_renewal_timestamp_seconds',
@@ -189,6 +234,14 @@ export function registerInventory(inventory: Inventory, version: string, registr
     registers: [registry],
   })
   build.set({ version }, 1)
+}
+
+function shardSamples(value: (shards: Shards) => number | undefined): GaugeDefinition['samples'] {
+  return (inventory) =>
+    inventory.clusters().map(({ namespace, name, shards }) => ({
+      labels: { namespace, name },
+      value: value(shards),
+    }))
 }
 
 type Schedule = ReturnType<Inventory['schedules']>[number]['schedule']

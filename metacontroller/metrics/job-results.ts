@@ -3,21 +3,29 @@
  * Hooks observe the same report many times; it is counted once. After a restart of the service,
  * results from before the restart are not counted again.
  */
+import { Counter, type Registry } from 'prom-client'
 import { parseProgress, type Progress } from '../../crds/contract/job.ts'
 import { finishedCondition, type Job } from '../../crds/kubernetes.ts'
 import { FINAL_REPORT_TIMEOUT_SECONDS } from '../../crds/contract/limits.ts'
 import { ANNOTATIONS, LABELS, shortHash } from '../../crds/contract/names.ts'
-import type { HookRequest } from '../../hooks/protocol.ts'
-import type { AnyParent } from '../../hooks/kind-hooks.ts'
+import type { HookRequest, AnyParent } from '../../hooks/protocol.ts'
 
 /** Outcome of a run; a Job that failed without reporting an outcome has crashed. */
-export const OUTCOMES = ['Done', 'Failed', 'Refused', 'Crashed'] as const
-export type Outcome = (typeof OUTCOMES)[number]
+const OUTCOMES = ['Done', 'Failed', 'Refused', 'Crashed'] as const
+type Outcome = (typeof OUTCOMES)[number]
 
-export interface JobCounters {
+interface JobCounters {
   jobEnded(run: { kind: string; verb: string; outcome: Outcome }): void
   bytesMoved(kind: string, bytes: number): void
   pointsCopied(kind: string, points: number): void
+}
+
+/** Verbs of the Jobs of each kind; any other value in a label or report is counted as `other`. */
+const JOB_VERBS: Record<string, readonly string[]> = {
+  VecCluster: ['upgrade', 'uninstall', 'shards'],
+  VecBackup: ['run', 'purge'],
+  VecRestore: ['run'],
+  VecMigration: ['run'],
 }
 
 interface RecordedResults {
@@ -25,6 +33,8 @@ interface RecordedResults {
   report: string
   bytes: number
   points: number
+  /** When the work began whose bytes these are; of each Job on shards, which counts its own. */
+  shardsStartedAt?: string | undefined
   /** uids of the Jobs whose outcome was counted. */
   countedJobs: Set<string>
 }
@@ -34,8 +44,8 @@ export class JobResults {
   readonly #startedAt: number
   readonly #recorded = new Map<string, RecordedResults>()
 
-  constructor(counters: JobCounters, startedAt: Date) {
-    this.#counters = counters
+  constructor(registry: Registry, startedAt: Date) {
+    this.#counters = jobCounters(registry)
     this.#startedAt = startedAt.getTime()
   }
 
@@ -72,6 +82,8 @@ export class JobResults {
 
   #count(kind: string, progress: Progress, recorded: RecordedResults): void {
     const totals = progressTotals(progress)
+    const shardsStartedAt = progress.shards?.startedAt
+    if (shardsStartedAt !== recorded.shardsStartedAt) recorded.bytes = 0
     const isSinceStart = recorded.report !== '' || Date.parse(progress.startedAt) >= this.#startedAt
     if (isSinceStart && totals.bytes > recorded.bytes) {
       this.#counters.bytesMoved(kind, totals.bytes - recorded.bytes)
@@ -79,7 +91,7 @@ export class JobResults {
     if (isSinceStart && totals.points > recorded.points) {
       this.#counters.pointsCopied(kind, totals.points - recorded.points)
     }
-    Object.assign(recorded, totals)
+    Object.assign(recorded, totals, { shardsStartedAt })
     const { state, verb, job, at } = progress
     if (state === 'Started' || recorded.countedJobs.has(job)) return
     recorded.countedJobs.add(job)
@@ -119,5 +131,47 @@ function progressTotals({ backup, restore, migration, shards }: Progress): {
   return {
     bytes: backup?.bytes ?? restore?.bytes ?? shards?.bytesMoved ?? 0,
     points: migration?.pointsCopied ?? 0,
+  }
+}
+
+function jobCounters(registry: Registry): JobCounters {
+  const registers = [registry]
+  const runs = new Counter({
+    name: 'vec_operator_job_runs_total',
+    help: 'Finished runs of Jobs, by kind of the resource, verb and outcome: Done, Failed, Refused or Crashed.',
+    labelNames: ['kind', 'verb', 'outcome'],
+    registers,
+  })
+  const bytes = new Counter({
+    name: 'vec_operator_transferred_bytes_total',
+    help: 'Bytes of snapshots, and of replicas of shards, that Jobs reported as moved, by kind of the resource.',
+    labelNames: ['kind'],
+    registers,
+  })
+  const points = new Counter({
+    name: 'vec_operator_copied_points_total',
+    help: 'Points that Jobs reported as copied, by kind of the resource.',
+    labelNames: ['kind'],
+    registers,
+  })
+  // Prometheus detects no increase in a series whose first sample is already 1, so start at 0.
+  for (const [kind, verbs] of Object.entries(JOB_VERBS)) {
+    for (const verb of verbs) {
+      for (const outcome of OUTCOMES) runs.inc({ kind, verb, outcome }, 0)
+    }
+  }
+  for (const kind of ['VecBackup', 'VecRestore', 'VecCluster']) bytes.inc({ kind }, 0)
+  points.inc({ kind: 'VecMigration' }, 0)
+  return {
+    jobEnded: (run) => {
+      const isKnown = JOB_VERBS[run.kind]?.includes(run.verb) === true
+      runs.inc({ ...run, verb: isKnown ? run.verb : 'other' })
+    },
+    bytesMoved: (kind, count) => {
+      bytes.inc({ kind }, count)
+    },
+    pointsCopied: (kind, count) => {
+      points.inc({ kind }, count)
+    },
   }
 }

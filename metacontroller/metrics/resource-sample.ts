@@ -2,13 +2,13 @@
 import { VecAccessKey, type AccessKeyStatus } from '../../crds/access-key.ts'
 import { VecBackupSchedule } from '../../crds/backup-schedule.ts'
 import type { VecBackup } from '../../crds/backup.ts'
+import { VecCluster, type ClusterStatus } from '../../crds/cluster.ts'
 import { Rejected } from '../../crds/contract/errors.ts'
 import { criticalConditions, type CriticalCondition } from '../../crds/critical-conditions.ts'
 import type { Condition } from '../../crds/schema.ts'
 import { BACKUP_CHILD_KIND } from '../../hooks/backup-schedule/backups.ts'
 import { parseCron } from '../../hooks/backup-schedule/slots.ts'
-import type { AnyParent } from '../../hooks/kind-hooks.ts'
-import type { HookAnswer, HookRequest } from '../../hooks/protocol.ts'
+import type { HookAnswer, HookRequest, AnyParent } from '../../hooks/protocol.ts'
 
 /** Times are in milliseconds since 1970. */
 export interface ResourceSample {
@@ -22,6 +22,8 @@ export interface ResourceSample {
   dangers?: CriticalCondition[]
   /** Only for VecBackupSchedule. */
   schedule?: ScheduleSample
+  /** Only for VecCluster: its replicas, and the work on its shards. */
+  shards?: NonNullable<ClusterStatus['shards']>
   /** Only for VecAccessKey: when its token is due for renewal. */
   renewAt?: number
 }
@@ -57,11 +59,13 @@ export function sampleOf(
     reason,
   }))
   const renewAt = kind === VecAccessKey.kind ? renewalTime(answer.status) : undefined
+  const { shards } = kind === VecCluster.kind ? (answer.status as ClusterStatus) : {}
   return {
     ...{ kind, namespace, name, phase: status.phase ?? UNKNOWN_PHASE },
     ...(unhealthy !== undefined && { unhealthy }),
     ...(dangers.length > 0 && { dangers }),
     ...(renewAt !== undefined && { renewAt }),
+    ...(shards !== undefined && { shards }),
     ...(kind === VecBackupSchedule.kind && {
       schedule: scheduleSample(
         { ...(parent as unknown as VecBackupSchedule), status },

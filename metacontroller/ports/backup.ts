@@ -8,14 +8,24 @@ import { backupFolder } from '../../crds/contract/backup-keys.ts'
 import { KubernetesError, StorageError } from '../../crds/contract/errors.ts'
 import type { Progress } from '../../crds/contract/job.ts'
 import { ANNOTATIONS, trimTrailing, LABELS } from '../../crds/contract/names.ts'
-import { AnyObject, type Secret } from '../../crds/kubernetes.ts'
-import type { S3Target } from '../../crds/storage.ts'
+import { AnyObject, secretValue, type ConfigMap, type Secret } from '../../crds/kubernetes.ts'
+import { caError, caRefOf, caValue, type S3Target } from '../../crds/storage.ts'
 import type { NamespacedName } from '../../crds/schema.ts'
 import type { SchedulePolicy } from '../../hooks/backup/deletion-policy.ts'
-import type { BackupPorts, BackupReader, ObjectIdentity } from '../../hooks/backup/observe.ts'
+import { readBucketCa } from '../../hooks/data-job/observe.ts'
+import { bucketSecretTypeBlocker } from '../../hooks/data-job/preconditions.ts'
+import type {
+  BackupPorts,
+  BackupReader,
+  ObjectIdentity,
+  PurgeResult,
+  PurgeTarget,
+} from '../../hooks/backup/observe.ts'
+import { FairLimiter } from '../../hooks/fair-limiter.ts'
 import type { AddressGuard } from '../../jobs/clients/http/address-guard.ts'
 import { resourcePath, type Kubernetes } from '../../jobs/clients/kubernetes/client.ts'
 import type { Bucket } from '../../jobs/clients/s3/bucket.ts'
+import { withCa } from '../../jobs/clients/s3/certificate-authority.ts'
 import { parseCredentials } from '../../jobs/clients/s3/credentials.ts'
 import type { Clock } from '../../jobs/clock.ts'
 import type { OnCall } from '../metrics/instrumented-clients.ts'
@@ -26,7 +36,7 @@ import {
   backupSchedules,
   restores,
 } from '../../jobs/clients/kubernetes/api-resources.ts'
-import { purge } from '../../jobs/backup/purge-folder.ts'
+import { purge } from '../../jobs/backup/purge.ts'
 import {
   dataJobPorts,
   hasStatus,
@@ -40,7 +50,7 @@ import type { VecBackup } from '../../crds/backup.ts'
 import { VecBackupSchedule } from '../../crds/backup-schedule.ts'
 import type { BackupSchedulePorts } from '../../hooks/backup-schedule/observe.ts'
 
-export interface BackupDependencies extends BucketDependencies {
+export interface BackupDependencies extends Omit<BucketDependencies, 'configMap'> {
   kubernetes: Kubernetes
   /** Namespaces that the service may read; an empty list means all. */
   namespaces: string[]
@@ -92,8 +102,11 @@ async function patchProgress(
 
 export function backupPorts(dependencies: BackupDependencies): BackupPorts {
   const { kubernetes, namespaces, log } = dependencies
+  const limiter = new FairLimiter(MAX_PURGES)
+  const ports = dataJobPorts(dependencies)
+  const bucket = { ...dependencies, configMap: ports.configMap }
   return {
-    ...dataJobPorts(dependencies),
+    ...ports,
     deleteBackup: ({ namespace, name, uid }: ObjectIdentity) =>
       kubernetes.delete(backups(namespace), name, { uid }),
     replaceReport: (backup, report) => patchProgress(dependencies, backup, report),
@@ -101,23 +114,47 @@ export function backupPorts(dependencies: BackupDependencies): BackupPorts {
     apiTime: (namespace) => readApiTime(kubernetes, namespace),
     helmJobsAt: (cluster) => activeHelmJobs(dependencies, cluster),
     schedulePolicy: (namespace, name) => readSchedulePolicy(kubernetes, namespace, name),
-    async purge({ namespace, name, uid, storage, survey }, signal) {
-      const bucket = await openBucket(dependencies, namespace, storage)
-      try {
-        const target = { prefix: storage.prefix, name, uid }
-        return await purge(bucket, target, { signal, survey, now: dependencies.clock.now() })
-      } finally {
-        bucket.close()
-      }
-    },
+    purge: (target, signal) =>
+      limiter.run(target.namespace, signal, () => purgeOnce(bucket, target, signal)),
     warn: ({ namespace, name }, message) =>
       log.warn({ parent: `VecBackup ${namespace}/${name}` }, message),
+  }
+}
+
+/**
+ * Tenants choose the stores, and each answer of one is in memory for a while. One namespace has one
+ * purge at a time, so that a store that does not answer delays only its own.
+ */
+const MAX_PURGES = 4
+/** Limit of one call of a purge; a folder of millions of objects is listed in it. */
+const PURGE_DEADLINE_MS = 600_000
+
+async function purgeOnce(
+  dependencies: BucketDependencies,
+  { namespace, name, uid, storage, survey }: PurgeTarget,
+  signal: AbortSignal,
+): Promise<PurgeResult> {
+  const deadline = AbortSignal.timeout(PURGE_DEADLINE_MS)
+  const bucket = await openBucket(dependencies, namespace, storage)
+  try {
+    const target = { prefix: storage.prefix, name, uid }
+    return await purge(bucket, target, {
+      signal: AbortSignal.any([signal, deadline]),
+      survey,
+      now: dependencies.clock.now(),
+    })
+  } catch (error) {
+    if (!deadline.aborted || signal.aborted) throw error
+    throw new StorageError(`not done within ${PURGE_DEADLINE_MS / 1000} s`, { cause: error })
+  } finally {
+    bucket.close()
   }
 }
 
 export interface BucketDependencies {
   /** From the cache of Secrets. */
   secret: (namespace: string, name: string) => Promise<Secret | undefined>
+  configMap: (namespace: string, name: string) => Promise<ConfigMap | undefined>
   clock: Clock
   log: Logger
   onCall?: OnCall
@@ -133,10 +170,11 @@ const MAX_ATTEMPTS = 2
 
 /** Opens a client for the bucket; the caller closes it. */
 export async function openBucket(
-  { secret, clock, log, onCall, guard }: BucketDependencies,
+  dependencies: BucketDependencies,
   namespace: string,
   target: S3Target,
 ): Promise<Bucket> {
+  const { secret, clock, log, onCall, guard } = dependencies
   // The SDK takes 0.2 s and 30 MB to load, so load it only when a bucket is used.
   const { Bucket: S3Bucket } = await import('../../jobs/clients/s3/bucket.ts')
   const reference = target.credentialsSecretRef
@@ -147,17 +185,38 @@ export async function openBucket(
     })
   }
   const credentials = async () => {
-    const { data = {} } = (await secret(namespace, reference.name)) ?? {}
-    return parseCredentials(reference, (key) => decodeBase64(data[key]))
+    const found = await secret(namespace, reference.name)
+    // The Job checked this before it wrote, but the report that says so is an annotation.
+    const blocker = bucketSecretTypeBlocker(reference, namespace, found)
+    if (blocker !== undefined) throw new StorageError(blocker.message, { reason: blocker.reason })
+    return parseCredentials(reference, (key) => secretValue(found, key))
   }
+  const ca = await readCa(dependencies, namespace, target)
   return new S3Bucket({
-    ...{ target, credentials, time: clock, log, guard, attempts: MAX_ATTEMPTS },
+    ...{
+      target,
+      credentials: withCa(credentials, () => ca),
+      time: clock,
+      log,
+      guard,
+      attempts: MAX_ATTEMPTS,
+    },
     ...(onCall !== undefined && { onCall }),
   })
 }
 
-function decodeBase64(value: string | undefined): string | undefined {
-  return value === undefined ? undefined : Buffer.from(value, 'base64').toString()
+/** Read once for a batch. */
+async function readCa(
+  ports: Pick<BucketDependencies, 'secret' | 'configMap'>,
+  namespace: string,
+  target: S3Target,
+): Promise<string | undefined> {
+  const reference = caRefOf(target)
+  if (reference === undefined) return undefined
+  const object = await readBucketCa({ namespace, access: target }, ports)
+  const error = caError('spec.storage.s3', reference, namespace, object)
+  if (error !== undefined) throw new StorageError(error.message, { reason: error.reason })
+  return caValue(reference, object)
 }
 
 const OptionalString = Type.Optional(Type.String())

@@ -5,15 +5,15 @@
  */
 import { Value } from '@sinclair/typebox/value'
 import type { Connection } from '../../crds/contract/connection.ts'
-import { EngineError, KubernetesError } from '../../crds/contract/errors.ts'
+import { EngineError, keyRejection, KubernetesError } from '../../crds/contract/errors.ts'
 import { parseProgress } from '../../crds/contract/job.ts'
 import { ANNOTATIONS, LABELS, readAnnotation, releaseName } from '../../crds/contract/names.ts'
 import { AnyObject, ConfigMap, Pod, Secret, type Job } from '../../crds/kubernetes.ts'
 import type { AccessKeyPorts } from '../../hooks/access-key/observe.ts'
-import type { ClusterPorts, PodConsensus } from '../../hooks/cluster/observed.ts'
+import type { ClusterPorts, PodConsensus } from '../../hooks/cluster/ports.ts'
 import type { ShardPorts } from '../../hooks/cluster/shards/summary.ts'
 import { secondsSince } from '../../hooks/conditions.ts'
-import { isSigned } from '../../hooks/job-signature.ts'
+import { isSigned } from '../../hooks/job.ts'
 import type { ClusterStatus } from '../../jobs/clients/engine/responses.ts'
 import type { Kubernetes } from '../../jobs/clients/kubernetes/client.ts'
 import type { Log } from '../runtime.ts'
@@ -37,6 +37,7 @@ import {
   listActiveJobs,
 } from './common.ts'
 import { engineClient, type EngineDependencies } from './engine-client.ts'
+import { keyPorts } from './keys.ts'
 import { ttlCache } from './ttl-cache.ts'
 
 export interface ClusterDependencies {
@@ -45,9 +46,10 @@ export interface ClusterDependencies {
   consensus: ClusterPorts['consensus']
   shards: ShardPorts
   conflictingWork: ClusterPorts['conflictingWork']
+  nodeKeys: ClusterPorts['nodeKeys']
   /** Namespaces that the service may read; an empty list means all. */
   namespaces: string[]
-  /** Keys that sign the Jobs of this installation (hooks/job-signature.ts). */
+  /** Keys that sign the Jobs of this installation (hooks/job.ts). */
   jobKeys: () => readonly string[]
   now: () => Date
   log: Log
@@ -76,7 +78,8 @@ export function clusterPorts(dependencies: ClusterDependencies): ClusterPorts {
   const cachedHelmSlots = ttlCache(countHelmSlots, HELM_JOBS_TTL_SECONDS, now)
   return {
     ...commonPorts(dependencies),
-    secret: dependencies.secret,
+    ...keyPorts(dependencies),
+    nodeKeys: dependencies.nodeKeys,
     consensus: dependencies.consensus,
     ...dependencies.shards,
     conflictingWork: dependencies.conflictingWork,
@@ -114,7 +117,10 @@ function cannotStart({ metadata, status }: Job, now: Date): boolean {
 }
 
 export function accessKeyPorts(
-  dependencies: Omit<ClusterDependencies, 'consensus' | 'shards' | 'conflictingWork' | 'jobKeys'>,
+  dependencies: Omit<
+    ClusterDependencies,
+    'consensus' | 'shards' | 'conflictingWork' | 'nodeKeys' | 'jobKeys'
+  >,
 ): AccessKeyPorts {
   return {
     secret: dependencies.secret,
@@ -162,7 +168,8 @@ export function liveSecretReader(kubernetes: Kubernetes, now: () => Date): Clust
 
 const SECRET_CACHE_CAPACITY = {
   max: SECRET_CACHE_BYTES,
-  sizeOf: (secret: Secret) => JSON.stringify(secret).length,
+  sizeOf: ({ data = {} }: Secret) =>
+    Object.entries(data).reduce((sum, [key, value]) => sum + key.length + value.length, 0),
 }
 
 function secretReader(kubernetes: Kubernetes): ClusterPorts['secret'] {
@@ -260,7 +267,8 @@ async function readPodConsensus(
     return { ordinal, ...toPodConsensus(clusterStatus, connection) }
   } catch (error) {
     if (!(error instanceof EngineError)) throw error
-    return { ordinal, state: 'unknown' }
+    const rejection = keyRejection(error)
+    return { ordinal, state: 'unknown', ...(rejection !== undefined && { rejection }) }
   }
 }
 

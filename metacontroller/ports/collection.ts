@@ -2,22 +2,31 @@
  * Implements the ports of VecCollection with the real clients. All collections share one list of
  * claims on collection names. Tracks the writes in progress, which a restore waits for.
  */
+import { Type } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { VecCollection } from '../../crds/collection.ts'
-import { clusterNameOf, toClaim, type Claim } from '../../hooks/collection/ownership.ts'
+import { ObjectMeta } from '../../crds/schema.ts'
+import {
+  clusterNameOf,
+  toClaim,
+  type Claim,
+  type ClaimList,
+} from '../../hooks/collection/ownership.ts'
 import type { CollectionEngine, CollectionPorts } from '../../hooks/collection/ports.ts'
 import { currentHolder } from '../../hooks/lease.ts'
+import { lenientFields, lenientSchema } from '../../hooks/protocol.ts'
 import { EngineCollections } from '../../jobs/clients/engine/collections.ts'
 import type { Kubernetes } from '../../jobs/clients/kubernetes/client.ts'
 import { delay, type Timers } from '../runtime.ts'
 import { inNamespaces, clusters, collections } from '../../jobs/clients/kubernetes/api-resources.ts'
 import { commonPorts, leasePorts, LenientCluster } from './common.ts'
 import { engineClient, type EngineDependencies } from './engine-client.ts'
+import { UnreadableNamespace } from './kubernetes-client.ts'
 
 export interface CollectionDependencies extends EngineDependencies {
   /** Namespaces that the service may read; an empty list means all. */
   namespaces: string[]
-  /** Keys that sign the Jobs of this installation (hooks/job-signature.ts). */
+  /** Keys that sign the Jobs of this installation (hooks/job.ts). */
   jobKeys: () => readonly string[]
   now: () => Date
   timers: Timers
@@ -25,8 +34,18 @@ export interface CollectionDependencies extends EngineDependencies {
 }
 
 const CLAIMS_TTL_MS = 5_000
-/** Compiled because a list may contain thousands of collections and is read repeatedly. */
-const isCollection = TypeCompiler.Compile(VecCollection.schema)
+/**
+ * Only the fields that decide ownership: a collection that an older CRD admitted still owns its name. Without its
+ * claim, the next one to claim the name would change its collection, and would delete it with itself.
+ * Compiled because a list may contain thousands of collections and is read repeatedly.
+ */
+const isClaim = TypeCompiler.Compile(
+  Type.Object({
+    metadata: lenientSchema(ObjectMeta),
+    spec: lenientFields(VecCollection.spec, ['clusterRef', 'collectionName', 'aliases']),
+    status: Type.Optional(Type.Object({ health: Type.Optional(Type.String()) })),
+  }),
+)
 
 export function collectionPorts(dependencies: CollectionDependencies): CollectionPorts {
   const { kubernetes, namespaces, now, timers, inFlightWrites } = dependencies
@@ -38,11 +57,14 @@ export function collectionPorts(dependencies: CollectionDependencies): Collectio
         connection,
         inFlightWrites,
       ),
-    collectionsOf: async ({ namespace, name }, requester) =>
-      (await claimCache.including(requester)).filter((collection) => {
+    collectionsOf: async ({ namespace, name }, requester) => {
+      const { claims, unreadable } = await claimCache.including(requester)
+      const ofCluster = claims.filter((collection) => {
         const cluster = clusterNameOf(collection)
         return cluster.namespace === namespace && cluster.name === name
-      }),
+      })
+      return { claims: ofCluster, unreadable }
+    },
     cluster: ({ namespace, name }) => kubernetes.get(clusters(namespace), name, LenientCluster),
     // Count the write as in progress from the check of the Lease on: a restore may take the Lease
     // before the result of the check arrives.
@@ -57,17 +79,22 @@ export function collectionPorts(dependencies: CollectionDependencies): Collectio
   }
 }
 
-/**
- * Skips a collection that an older CRD admitted and this release cannot read: it must not block all
- * others.
- */
-async function listClaims(kubernetes: Kubernetes, namespaces: string[]): Promise<Claim[]> {
-  const lists = inNamespaces(collections, namespaces).map((resource) =>
-    kubernetes.collect(resource, {}, (object: unknown) =>
-      isCollection.Check(object) ? toClaim(object) : undefined,
-    ),
-  )
-  return (await Promise.all(lists)).flat()
+/** Skips a collection that names no cluster: it claims nothing, and must not block all others. */
+async function listClaims(kubernetes: Kubernetes, namespaces: string[]): Promise<ClaimList> {
+  const unreadable: string[] = []
+  const lists = inNamespaces(collections, namespaces).map(async (resource) => {
+    try {
+      return await kubernetes.collect(resource, { isStrict: true }, (object: unknown) =>
+        isClaim.Check(object) ? toClaim(object as Claim) : undefined,
+      )
+    } catch (error) {
+      if (!(error instanceof UnreadableNamespace)) throw error
+      unreadable.push(error.namespace)
+      return []
+    }
+  })
+  const claims = (await Promise.all(lists)).flat()
+  return { claims, unreadable }
 }
 
 /**
@@ -75,11 +102,11 @@ async function listClaims(kubernetes: Kubernetes, namespaces: string[]): Promise
  * collection.
  */
 class ClaimListCache {
-  readonly #load: () => Promise<Claim[]>
+  readonly #load: () => Promise<ClaimList>
   readonly #now: () => Date
-  #list: { at: number; isLoaded: boolean; items: Promise<Claim[]> } | undefined
+  #list: { at: number; isLoaded: boolean; items: Promise<ClaimList> } | undefined
 
-  constructor(load: () => Promise<Claim[]>, now: () => Date) {
+  constructor(load: () => Promise<ClaimList>, now: () => Date) {
     this.#load = load
     this.#now = now
   }
@@ -88,21 +115,21 @@ class ClaimListCache {
    * Two collections created within seconds may claim the same name. The list must contain the
    * requester in its current generation: a list with the later one also contains the earlier one.
    */
-  async including({ metadata: { uid, generation } }: VecCollection): Promise<Claim[]> {
+  async including({ metadata: { uid, generation } }: VecCollection): Promise<ClaimList> {
     const cached = this.#list
-    const isExpired =
-      cached?.isLoaded === true && this.#now().getTime() - cached.at >= CLAIMS_TTL_MS
+    const ageMs = cached === undefined ? 0 : this.#now().getTime() - cached.at
+    const isExpired = cached?.isLoaded === true && (ageMs < 0 || ageMs >= CLAIMS_TTL_MS)
     // Wait for a list that is still loading, however long it takes: two at once would need twice
     // the memory.
     if (cached === undefined || isExpired) return this.#reload()
     const items = await cached.items
-    const requested = items.find(({ metadata }) => metadata.uid === uid)
+    const requested = items.claims.find(({ metadata }) => metadata.uid === uid)
     if (requested !== undefined && requested.metadata.generation >= generation) return items
     // Another caller may have reloaded the list in the meantime.
     return this.#list === cached || this.#list === undefined ? this.#reload() : this.#list.items
   }
 
-  #reload(): Promise<Claim[]> {
+  #reload(): Promise<ClaimList> {
     const list = { at: this.#now().getTime(), isLoaded: false, items: this.#load() }
     this.#list = list
     list.items.then(

@@ -11,19 +11,19 @@ import { KubernetesError } from '../../crds/contract/errors.ts'
 import { API_VERSION, LABELS, MANAGED_BY } from '../../crds/contract/names.ts'
 import {
   AnyObject,
+  ConfigMap,
   finishedCondition,
   Job,
   Lease,
   Secret,
   StatefulSet,
 } from '../../crds/kubernetes.ts'
-import type { ClusterPorts } from '../../hooks/cluster/observed.ts'
+import type { ClusterPorts } from '../../hooks/cluster/ports.ts'
 import type { DataJobPorts } from '../../hooks/data-job/observe.ts'
 import type { SecretCopyPorts } from '../../hooks/data-job/secret-copies.ts'
 import type { ImagePullSecretPorts } from '../../hooks/image-pull-secrets.ts'
-import type { AnyParent, KindHooks } from '../../hooks/kind-hooks.ts'
 import type { LeasePorts } from '../../hooks/lease.ts'
-import { lenientSchema } from '../../hooks/protocol.ts'
+import { lenientSchema, type AnyParent, type KindHooks } from '../../hooks/protocol.ts'
 import type { LiveStatus } from '../../hooks/server.ts'
 import {
   type ApiResource,
@@ -32,6 +32,7 @@ import {
 } from '../../jobs/clients/kubernetes/client.ts'
 import type { Log } from '../runtime.ts'
 import {
+  configMaps,
   jobs,
   leases,
   namespaces,
@@ -166,6 +167,8 @@ export function dataJobPorts({ secret, ...dependencies }: DataJobDependencies) {
     ...commonPorts(dependencies),
     serviceAccount: (namespace: string, name: string) =>
       kubernetes.get(serviceAccounts(namespace), name, AnyObject),
+    configMap: (namespace: string, name: string) =>
+      kubernetes.get(configMaps(namespace), name, ConfigMap),
     ...leasePorts(kubernetes),
     ...secretCopyPorts(kubernetes),
     secret,

@@ -16,6 +16,7 @@ import { secretEngineCredentials, type ReadSecret } from '../../jobs/clients/eng
 import {
   apiProxyTransport,
   dnsTransport,
+  type Transport,
   type EngineConnections,
 } from '../../jobs/clients/engine/transport.ts'
 import {
@@ -100,15 +101,24 @@ export function engineClient(
   connection: Connection,
   ordinal?: number,
 ): Engine {
-  const { kubernetes, connections, secret, freshSecret, log, onCall } = dependencies
-  const route =
-    dependencies.route === 'direct'
-      ? dnsTransport(connections, connection, ordinal)
-      : apiProxyTransport(kubernetes, connection, ordinal)
+  const { secret, freshSecret, log } = dependencies
   return new Engine({
-    transport: onCall === undefined ? route : instrumentedTransport(route, onCall),
+    transport: engineTransport(dependencies, connection, ordinal),
     credentials: () => secretEngineCredentials(connection, secret),
     freshCredentials: () => secretEngineCredentials(connection, freshSecret),
     log,
   })
+}
+
+/** The way to the engine on one pod or, without an ordinal, behind the client Service. */
+export function engineTransport(
+  { kubernetes, connections, onCall, route: kind }: EngineDependencies,
+  connection: Connection,
+  ordinal?: number,
+): Transport {
+  const route =
+    kind === 'direct'
+      ? dnsTransport(connections, connection, ordinal)
+      : apiProxyTransport(kubernetes, connection, ordinal)
+  return onCall === undefined ? route : instrumentedTransport(route, onCall)
 }

@@ -7,8 +7,8 @@ import type { Kubernetes } from '../../jobs/clients/kubernetes/client.ts'
 import { events } from '../../jobs/clients/kubernetes/api-resources.ts'
 import type { Log } from '../runtime.ts'
 
-/** Per resource. The installation of a cluster fits, and the removal of a node right after it. */
-export const MAX_EVENTS_PER_MINUTE = 15
+/** Per resource. An update of three nodes fits, and the publication of a key right after it. */
+export const MAX_EVENTS_PER_MINUTE = 20
 /** Log message for an Event that was not written. */
 export const RATE_LIMITED = 'event held back: too many in a minute'
 const MINUTE_MS = 60_000

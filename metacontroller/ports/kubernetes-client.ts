@@ -73,7 +73,7 @@ export class ServiceKubernetes extends InstrumentedKubernetes {
 
   /**
    * Returns an empty list if the list is forbidden because the namespace is gone, or has been
-   * forbidden for long.
+   * forbidden for long; a strict list throws `UnreadableNamespace` then.
    */
   override async collect<Item>(
     resource: ApiResource,
@@ -87,8 +87,10 @@ export class ServiceKubernetes extends InstrumentedKubernetes {
       return found
     } catch (error) {
       const state = await this.#namespaceState(resource, error)
-      if (state === 'gone' || (state === 'there' && this.#isForbiddenForLong(namespace, error)))
-        return []
+      if (state === 'gone') return []
+      const isForLong = state === 'there' && this.#isForbiddenForLong(namespace, error)
+      if (isForLong && selection.isStrict === true) throw new UnreadableNamespace(namespace, error)
+      if (isForLong) return []
       throw state === 'ending' ? terminatingError(resource, error) : error
     }
   }
@@ -124,6 +126,16 @@ export class ServiceKubernetes extends InstrumentedKubernetes {
 
 const NAMESPACE_SKIPPED =
   'namespace cannot be read and is left out: run helm upgrade, which creates the RoleBinding there, or remove the namespace from operator.namespaces'
+
+/** Thrown by a strict list: the namespace exists and has rejected every list for a long time. */
+export class UnreadableNamespace extends KubernetesError {
+  readonly namespace: string
+
+  constructor(namespace = '', cause?: unknown) {
+    super(`namespace ${namespace} cannot be read`, { cause, status: 403 })
+    this.namespace = namespace
+  }
+}
 
 function terminatingError({ namespace = '' }: ApiResource, cause: unknown): KubernetesError {
   const message = `namespace ${namespace} is being deleted and the operator has no rights there any more: its Jobs count as stopped ${TERMINATING_GRACE_SECONDS} s after the deletion`

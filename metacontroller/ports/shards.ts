@@ -1,24 +1,19 @@
 /**
- * Implements the shard ports of VecCluster: what the nodes report, what Kubernetes knows about their
- * volumes and nodes, and the planner's answer to each target.
+ * Implements the shard ports of VecCluster: what the nodes report, and the shard numbers that
+ * VecCollections ask for.
  */
-import { Type } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { VecBackup } from '../../crds/backup.ts'
 import { VecCollection } from '../../crds/collection.ts'
 import type { Connection } from '../../crds/contract/connection.ts'
 import { KubernetesError } from '../../crds/contract/errors.ts'
-import { claimName, LABELS, releaseName, REVISION_LABEL } from '../../crds/contract/names.ts'
-import { AnyObject, Pod, mayBeUpdating } from '../../crds/kubernetes.ts'
-import { parseQuantity } from '../../crds/units.ts'
+import { releaseName } from '../../crds/contract/names.ts'
+import { mayBeUpdating } from '../../crds/kubernetes.ts'
 import type {
   NodeFacts,
-  PlanOutcome,
-  ShardFacts,
+  ShardNumber,
   ShardPorts,
   ShardsQuery,
-  ShardsSummary,
-  ShardsTarget,
 } from '../../hooks/cluster/shards/summary.ts'
 import { zonesOf } from '../../hooks/cluster/shards/job.ts'
 import {
@@ -28,36 +23,28 @@ import {
   toClaim,
 } from '../../hooks/collection/ownership.ts'
 import { lenientSchema } from '../../hooks/protocol.ts'
+import { MAX_GAP_MS } from '../../jobs/cluster/shards/defects.ts'
 import {
   newObservationMemory,
   observeShards,
   type ObservationMemory,
 } from '../../jobs/cluster/shards/observe.ts'
-import { planShards } from '../../jobs/cluster/shards/plan.ts'
-import { withUpdate } from '../../jobs/cluster/shards/rollout.ts'
-import { closedGate } from '../../jobs/cluster/shards/update.ts'
-import {
-  activeHolders,
-  describeShard,
-  requiredReplicas,
-  shardsOf,
-} from '../../jobs/cluster/shards/queries.ts'
-import { reshardingOwner } from '../../jobs/cluster/shards/resharding-steps.ts'
-import type { ClusterView, DesiredShards } from '../../jobs/cluster/shards/view.ts'
-import type { CollectionFacts } from '../../jobs/clients/engine/shards.ts'
+import { withUpdate } from '../../jobs/cluster/shards/stateful-set.ts'
+import type { ClusterView } from '../../jobs/cluster/shards/view.ts'
 import type { Kubernetes } from '../../jobs/clients/kubernetes/client.ts'
-import { mapConcurrently } from '../../jobs/retry.ts'
-import {
-  kubernetesNodes,
-  persistentVolumeClaims,
-  pods,
-  backups,
-  collections,
-  inNamespaces,
-} from '../../jobs/clients/kubernetes/api-resources.ts'
-import { hasStatus, listOrEmpty } from './common.ts'
+import { backups, collections, inNamespaces } from '../../jobs/clients/kubernetes/api-resources.ts'
+import { listOrEmpty } from './common.ts'
 import { engineClient, type EngineDependencies } from './engine-client.ts'
 import { ttlCache } from './ttl-cache.ts'
+import {
+  readKubernetesNode,
+  NODE_TTL_SECONDS,
+  readNodes,
+  withData,
+  retainedVolumes,
+  readPods,
+} from './nodes.ts'
+import { summaryOf } from './shards-summary.ts'
 
 export interface ShardDependencies extends EngineDependencies {
   /** Namespaces that the service may read; an empty list means all. */
@@ -65,19 +52,18 @@ export interface ShardDependencies extends EngineDependencies {
   now: () => Date
 }
 
-const ZONE_LABEL = 'topology.kubernetes.io/zone'
-const NODE_TTL_SECONDS = 300
 /** Clusters whose last observation is remembered; beyond it the oldest is forgotten. */
 const MAX_REMEMBERED = 1000
+
 const MAX_BACKUPS = 3
-/** Calls to the API server at the same time. */
-const CONCURRENCY = 10
+
 /** Compiled because a list may contain thousands of collections and is read repeatedly. */
 const isCollection = TypeCompiler.Compile(VecCollection.schema)
 
 export function shardPorts(dependencies: ShardDependencies): ShardPorts {
   const { kubernetes, now } = dependencies
   const memories = new Map<string, ObservationMemory>()
+  const periods = new WeakMap<ObservationMemory, Period>()
   const readNode = ttlCache(
     (name: string) => readKubernetesNode(kubernetes, name),
     NODE_TTL_SECONDS,
@@ -89,9 +75,19 @@ export function shardPorts(dependencies: ShardDependencies): ShardPorts {
       const memory = memoryOf(memories, query.connection)
       const observed = await observe(dependencies, { query, nodes, memory }, signal)
       const view = await withPods(observed, query, kubernetes)
-      const shardNumbers = await readShardNumbers(dependencies, query)
-      const facts = { nodes: withData(nodes, view, memory), ...shardNumbers }
-      const summary = summaryOf(query, facts, view, now())
+      const desired = await readShardNumbers(dependencies, query)
+      const at = now()
+      memory.defects.observe(view, at)
+      const facts = {
+        nodes: withData(nodes, view, memory),
+        defects: memory.defects,
+        ...(desired !== undefined && { shardNumbers: dueNumbers(desired, view) }),
+      }
+      const since = unsettledSince(view, periods, { memory, at })
+      const summary = {
+        ...summaryOf(query, facts, view, at),
+        ...(since !== undefined && { unsettledSince: since.toISOString() }),
+      }
       const needsBackup = summary.onlyOn.length > 0 || summary.plans.repair.is === 'refused'
       return needsBackup
         ? { ...summary, backups: await completedBackups(kubernetes, query.connection) }
@@ -99,6 +95,27 @@ export function shardPorts(dependencies: ShardDependencies): ShardPorts {
     },
     retainedVolumes: (namespace, names) => retainedVolumes(kubernetes, namespace, names),
   }
+}
+
+/** Observations of a cluster in which its nodes did not agree. */
+export interface Period {
+  first: Date
+  last: Date
+}
+
+/** Since when the nodes have not agreed; undefined if they agree now. */
+export function unsettledSince(
+  { unsettled }: Pick<ClusterView, 'unsettled'>,
+  periods: WeakMap<ObservationMemory, Period>,
+  { memory, at }: { memory: ObservationMemory; at: Date },
+): Date | undefined {
+  const previous = periods.get(memory)
+  periods.delete(memory)
+  if (unsettled === undefined) return undefined
+  const isContinued = previous !== undefined && at.getTime() - previous.last.getTime() < MAX_GAP_MS
+  const first = isContinued ? previous.first : at
+  periods.set(memory, { first, last: at })
+  return first
 }
 
 interface Observation {
@@ -120,31 +137,6 @@ function memoryOf(
   return memory
 }
 
-/** The nodes with the size of their data. A node that does not answer now reports nothing. */
-export function withData(
-  nodes: NodeFacts[],
-  { peers }: Pick<ClusterView, 'peers'>,
-  { facts }: Pick<ObservationMemory, 'facts'>,
-): NodeFacts[] {
-  return nodes.map((node) => {
-    const isMember = peers.some((peer) => peer.isMember && peer.ordinal === node.ordinal)
-    const collections = isMember ? facts.get(node.ordinal) : undefined
-    const dataBytes = collections && sumOfBytes([...collections.values()])
-    return { ...node, ...(dataBytes !== undefined && { dataBytes }) }
-  })
-}
-
-/** The write-ahead log of a replica: two segments of 32 MiB, less for a replica with little data. */
-const WAL_BYTES = 64 * 2 ** 20
-
-/** Undefined if the size of a replica is not known. */
-function sumOfBytes(collections: CollectionFacts[]): number | undefined {
-  if (collections.some(({ isIncomplete }) => isIncomplete === true)) return undefined
-  return collections
-    .flatMap(({ bytes }) => [...bytes.values()])
-    .reduce((sum, bytes) => sum + bytes + Math.min(bytes, WAL_BYTES), 0)
-}
-
 async function observe(
   dependencies: ShardDependencies,
   { query, nodes, memory }: Observation,
@@ -153,8 +145,10 @@ async function observe(
   const { connection, volumeBytes, statefulSet } = query
   const options = {
     nodes: connection.replicas,
+    name: connection.name,
     zones: zonesOf(nodes),
     volumeBytes,
+    watchesVolumes: true,
     memory,
     comparesCounts: statefulSet !== undefined && mayBeUpdating(statefulSet),
   }
@@ -174,79 +168,12 @@ async function withPods(
   return withUpdate(view, statefulSet, (ordinal) => livePods.get(`${release}-${ordinal}`))
 }
 
-/** The pods of the release by name. */
-async function readPods(
-  kubernetes: Kubernetes,
-  { namespace, name }: Connection,
-): Promise<Map<string, Pod>> {
-  const labelSelector = `app.kubernetes.io/instance=${releaseName(name)}`
-  const found = await kubernetes.list(pods(namespace), Pod, { labelSelector })
-  return new Map(found.map((pod) => [pod.metadata.name, pod]))
-}
-
-/** What decisions need of a view, with a plan for each target. */
-export function summaryOf(
-  query: Pick<ShardsQuery, 'moves' | 'targets' | 'uid' | 'resharding'>,
-  { nodes, shardNumbers }: Pick<ShardFacts, 'nodes' | 'shardNumbers'>,
-  view: ClusterView,
-  now: Date,
-): ShardsSummary {
-  const peers = view.peers.map(({ id, ordinal, isMember }) => ({
-    ...{ id, isMember },
-    ...(ordinal !== undefined && { ordinal }),
-  }))
-  const numbers = shardNumbers !== undefined && { shardNumbers }
-  const targets = query.targets({ nodes, peers, ...numbers })
-  const plan = (target: ShardsTarget) => outcomeOf(view, target, query)
-  const gate = targets.update && closedGate(view, desiredOf(targets.update, query))
-  return {
-    at: now.toISOString(),
-    ...{ nodes, peers, targets, ...numbers },
-    collections: view.collections.length,
-    ...countReplicas(view),
-    ...(view.broken !== undefined && { obstruction: view.broken }),
-    plans: {
-      repair: plan(targets.repair),
-      ...(targets.drain && { drain: plan(targets.drain) }),
-      ...(targets.update && { update: plan(targets.update) }),
-      ...(targets.reshard && { reshard: plan(targets.reshard) }),
-      ...(targets.balance && { balance: plan(targets.balance) }),
-    },
-    ...(gate !== undefined && { closedGate: gate }),
-    onlyOn: shardsWithoutSource(view),
-    backups: [],
-  }
-}
-
-function outcomeOf(
-  view: ClusterView,
-  target: ShardsTarget,
-  query: Pick<ShardsQuery, 'moves' | 'uid' | 'resharding'>,
-): PlanOutcome {
-  const plan = planShards(view, desiredOf(target, query))
-  return plan.is === 'step' ? { is: 'step', purpose: plan.purpose } : plan
-}
-
-/** One that is in progress is always completed, or aborted. */
-function desiredOf(
-  { resharding, ...target }: ShardsTarget,
-  { moves, uid, resharding: current }: Pick<ShardsQuery, 'moves' | 'uid' | 'resharding'>,
-): DesiredShards {
-  const { numbers = [], mayStart = false } = resharding ?? {}
-  const owner = reshardingOwner(uid)
-  return {
-    ...target,
-    moves,
-    resharding: { owner, numbers, mayStart, ...(current !== undefined && { current }) },
-  }
-}
-
-/** By the VecCollections that manage them. Under custom sharding each shard key has shards of its own. */
+/** By the VecCollections that manage them. */
 async function readShardNumbers(
   { kubernetes, namespaces = [] }: ShardDependencies,
   { connection, mayReshard }: ShardsQuery,
-): Promise<Pick<ShardFacts, 'shardNumbers'>> {
-  if (mayReshard === undefined) return {}
+): Promise<ShardNumber[] | undefined> {
+  if (mayReshard === undefined) return undefined
   const lists = inNamespaces(collections, namespaces).map((resource) =>
     kubernetes.collect(resource, {}, (object: unknown) =>
       isCollection.Check(object) ? object : undefined,
@@ -258,140 +185,48 @@ async function readShardNumbers(
       cluster.namespace === connection.namespace && cluster.name === connection.name
     return isOfCluster && mayReshard(collection.metadata.namespace)
   })
+  return shardNumbersOf(all)
+}
+
+/**
+ * Under custom sharding each shard key has shards of its own. Nothing is changed in a collection that is
+ * Degraded: a spec with other vectors may be meant for another one.
+ */
+export function shardNumbersOf(all: readonly VecCollection[]): ShardNumber[] {
   const claims = all.map(toClaim)
   const shardNumbers = all.flatMap((collection) => {
     const { shardNumber, shardingMethod } = collection.spec
     const { namespace, name } = collection.metadata
     if (shardNumber === undefined || shardingMethod === 'custom') return []
+    if (collection.status?.phase === 'Degraded') return []
     // Two resources that name one collection: the older one manages it.
     if (findOwner(collection, claims) !== undefined) return []
     const source = { namespace, name }
     return [{ collection: collectionNameOf(collection), shards: shardNumber, source }]
   })
-  return {
-    shardNumbers: shardNumbers.toSorted((a, b) => (a.collection < b.collection ? -1 : 1)),
+  return shardNumbers.toSorted((a, b) => (a.collection < b.collection ? -1 : 1))
+}
+
+/** What limits the plan: the next Job has the rest. */
+const MAX_NUMBERS = 100
+
+/**
+ * Those that differ from what the nodes report, first that of a resharding in progress, which may be set
+ * back. All of them together may be too many for the plan of a Job, which also repairs replicas.
+ */
+export function dueNumbers(
+  numbers: readonly ShardNumber[],
+  { collections: live }: Pick<ClusterView, 'collections'>,
+): ShardNumber[] {
+  const liveNames = new Map(live.map((collection) => [collection.name, collection]))
+  const isInProgress = ({ collection }: ShardNumber) =>
+    liveNames.get(collection)?.resharding !== undefined
+  const differs = ({ collection, shards }: ShardNumber) => {
+    const found = liveNames.get(collection)
+    return found !== undefined && found.shards.length !== shards
   }
-}
-
-function countReplicas(view: ClusterView): Pick<ShardsSummary, 'replicas' | 'activeReplicas'> {
-  let replicas = 0
-  let activeReplicas = 0
-  for (const shard of shardsOf(view)) {
-    const required = requiredReplicas(view, shard, view.nodes)
-    replicas += required
-    activeReplicas += Math.min(required, activeHolders(view, shard).length)
-  }
-  return { replicas, activeReplicas }
-}
-
-/** By silent peer: the shards of which no node that answers has an Active replica. */
-function shardsWithoutSource(view: ClusterView): ShardsSummary['onlyOn'] {
-  const found = new Map<number, string[]>()
-  for (const shard of shardsOf(view)) {
-    if (activeHolders(view, shard).length > 0) continue
-    for (const { peer } of shard.replicas) {
-      if (view.peers.some(({ id, isMember }) => id === peer && isMember)) continue
-      found.set(peer, [...(found.get(peer) ?? []), describeShard(shard)])
-    }
-  }
-  return [...found].map(([peer, shards]) => ({ peer, shards }))
-}
-
-type NodeReader = (name: string) => Promise<KubernetesNode | undefined>
-
-/** What is known about a Kubernetes node: nothing if the service may not read nodes. */
-interface KubernetesNode {
-  isGone: boolean
-  zone?: string
-}
-
-/** The volume of each pod, and the Kubernetes node on which it runs or ran last. */
-async function readNodes(
-  { connection, claimTemplate, recorded }: ShardsQuery,
-  kubernetes: Kubernetes,
-  readNode: NodeReader,
-): Promise<NodeFacts[]> {
-  const { namespace, name, replicas } = connection
-  const release = releaseName(name)
-  const livePods = await readPods(kubernetes, connection)
-  const ordinals = Array.from({ length: replicas }, (_, ordinal) => ordinal)
-  return mapConcurrently(ordinals, CONCURRENCY, async (ordinal) => {
-    const pod = livePods.get(`${release}-${ordinal}`)
-    const revision = pod?.metadata.labels?.[REVISION_LABEL]
-    const claim = claimName(claimTemplate, release, ordinal)
-    const last = recorded.find((entry) => entry.ordinal === ordinal)?.node
-    const node = pod?.spec?.nodeName ?? last
-    const [volume, found] = await Promise.all([
-      readVolume(kubernetes, namespace, claim),
-      node === undefined ? undefined : readNode(node),
-    ])
-    const zone = found?.zone
-    return {
-      ...{ ordinal, ...volume },
-      ...(node !== undefined && { node }),
-      ...(zone !== undefined && { zone }),
-      ...(revision !== undefined && { revision }),
-      ...(found?.isGone === true && { isNodeGone: true as const }),
-      ...(isUnschedulable(pod) && { isUnschedulable: true as const }),
-    }
-  })
-}
-
-function isUnschedulable(pod: Pod | undefined): boolean {
-  const scheduled = pod?.status?.conditions?.find(({ type }) => type === 'PodScheduled')
-  return scheduled?.status === 'False' && scheduled.reason === 'Unschedulable'
-}
-
-async function readVolume(
-  kubernetes: Kubernetes,
-  namespace: string,
-  name: string,
-): Promise<Pick<NodeFacts, 'volume' | 'isVolumeMissing' | 'volumeBytes'>> {
-  const claim = await kubernetes.get(persistentVolumeClaims(namespace), name, Claim)
-  if (claim === undefined) return { isVolumeMissing: true }
-  const { uid } = claim.metadata
-  const bytes = Math.floor(parseQuantity(claim.status?.capacity?.storage ?? ''))
-  return {
-    ...(uid !== undefined && { volume: uid }),
-    ...(Number.isSafeInteger(bytes) && { volumeBytes: bytes }),
-  }
-}
-
-const Claim = Type.Object({
-  ...AnyObject.properties,
-  status: Type.Optional(
-    Type.Object({
-      capacity: Type.Optional(Type.Object({ storage: Type.Optional(Type.String()) })),
-    }),
-  ),
-})
-
-/** Undefined without the right to read nodes, which a namespaced installation does not have. */
-async function readKubernetesNode(
-  kubernetes: Kubernetes,
-  name: string,
-): Promise<KubernetesNode | undefined> {
-  try {
-    const node = await kubernetes.get(kubernetesNodes(), name, AnyObject)
-    const zone = node?.metadata.labels?.[ZONE_LABEL]
-    return { isGone: node === undefined, ...(zone !== undefined && { zone }) }
-  } catch (error) {
-    if (hasStatus(error, 403)) return undefined
-    throw error
-  }
-}
-
-async function retainedVolumes(
-  kubernetes: Kubernetes,
-  namespace: string,
-  names: string[],
-): Promise<string[]> {
-  const found = await mapConcurrently(names, CONCURRENCY, (name) =>
-    kubernetes.get(persistentVolumeClaims(namespace), name, AnyObject),
-  )
-  return found.flatMap((claim) =>
-    claim?.metadata.labels?.[LABELS.removedPeer] === undefined ? [] : [claim.metadata.name],
-  )
+  const others = numbers.filter((number) => !isInProgress(number) && differs(number))
+  return [...numbers.filter(isInProgress), ...others].slice(0, MAX_NUMBERS)
 }
 
 const LenientBackup = lenientSchema(VecBackup.schema) as typeof VecBackup.schema

@@ -1,4 +1,5 @@
 /** Short-lived cache for reads that many resources repeat. */
+import { isRecent } from '../../hooks/clock.ts'
 
 /** Total size of the cache, and the size of one value. */
 export interface Capacity<T> {
@@ -17,13 +18,13 @@ export function ttlCache<Key extends string[], T>(
   now: () => Date,
   { max, sizeOf }: Capacity<T> = { max: Infinity, sizeOf: () => 0 },
 ): (...key: Key) => Promise<T | undefined> {
-  // In the order of `expiresAt`: new entries are always inserted last.
+  // In the order of `storedAt`: new entries are always inserted last.
   const entries = new Map<string, Entry<T>>()
   let size = 0
 
   function evictExpired(time: number): void {
-    for (const [key, { expiresAt }] of entries) {
-      if (expiresAt > time) return
+    for (const [key, { storedAt }] of entries) {
+      if (isRecent(storedAt, seconds * 1000, time)) return
       evict(key)
     }
   }
@@ -47,7 +48,7 @@ export function ttlCache<Key extends string[], T>(
     evictExpired(time)
     const cached = entries.get(key)
     if (cached !== undefined) return cached.value
-    const entry: Entry<T> = { expiresAt: time + seconds * 1000, value: load(...keyParts), size: 0 }
+    const entry: Entry<T> = { storedAt: time, value: load(...keyParts), size: 0 }
     entries.set(key, entry)
     const isCurrent = () => entries.get(key) === entry
     try {
@@ -68,7 +69,7 @@ export function ttlCache<Key extends string[], T>(
 }
 
 interface Entry<T> {
-  expiresAt: number
+  storedAt: number
   value: Promise<T | undefined>
   size: number
 }

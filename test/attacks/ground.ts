@@ -1,6 +1,6 @@
 /**
  * The real service as a process, with the flags of its Deployment, on the embedded API; next to it an engine
- * that answers what an attack wants. What counts is the most memory the process ever had.
+ * that answers what an attack wants. What counts is the most memory of its own that the process ever had.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -8,30 +8,33 @@ import { readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs'
 import { createServer, type RequestListener } from 'node:http'
 import { join } from 'node:path'
 import type { Writable } from 'node:stream'
-import type { Test } from 'tap'
 import { parse } from 'yaml'
 import { customResourceDefinition, RESOURCES } from '../../crds/crd.ts'
 import { program } from '../program.ts'
+import { serviceFlags } from '../service-flags.ts'
 import { startApi } from '../world/api/server.ts'
 import { ApiClient } from '../world/client.ts'
 import { systemClock } from '../world/clock.ts'
+import { TOKEN } from './healthy.ts'
 
-export const TOKEN = 'attacks'
 const ROOT = join(import.meta.dirname, '../..')
-const MIB = 1024 * 1024
+export const MIB = 1024 * 1024
 /** A port that no other process on this machine uses. */
 const ENGINE_HOST = `127.${10 + (process.pid % 200)}.${process.ppid % 250}.9`
 const RELEASE = (
   JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { version: string }
 ).version
 
-export async function startGround(t: Test) {
+export type Ground = Awaited<ReturnType<typeof startGround>>
+
+/** The folder is for the files of the service. */
+export async function startGround(folder: string) {
   const api = await startApi(systemClock)
   const client = new ApiClient({ server: api.url, token: api.token })
   await client.create({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'ns' } })
   for (const resource of RESOURCES) await client.create(customResourceDefinition(resource, RELEASE))
   const engine = await startEngine()
-  const service = await startProcess(t, api)
+  const service = await startProcess(folder, api)
   // The service calls an engine only at the address that its Service has.
   const serveEngineOf = (name: string) =>
     client.create({
@@ -39,13 +42,16 @@ export async function startGround(t: Test) {
       metadata: { name: `vec-${name}`, namespace: 'ns' },
       spec: { clusterIP: ENGINE_HOST, clusterIPs: [ENGINE_HOST], ports: [{ port: 6333 }] },
     })
-  t.teardown(async () => {
+  const close = async () => {
     await service.stop()
     await engine.close()
     await client.close()
     await api.close()
-  })
-  return { api, client, engine, serveEngineOf, ...service }
+  }
+  let last = 0
+  /** Another one each time, for names. */
+  const number = () => (last += 1)
+  return { api, client, engine, serveEngineOf, number, ...service, close }
 }
 
 /** Of `resources.limits.memory` in the chart's values, in bytes. */
@@ -81,13 +87,12 @@ async function startEngine() {
   }
 }
 
-async function startProcess(t: Test, api: { url: string; serviceToken: string }) {
-  const folder = t.testdir({})
+async function startProcess(folder: string, api: { url: string; serviceToken: string }) {
   writeFileSync(join(folder, 'tokens'), `${TOKEN}\n`)
   writeFileSync(join(folder, 'api-token'), api.serviceToken)
   const main = join(await program(), 'metacontroller', 'serve.js')
   const names = join(import.meta.dirname, '../doubles/loopback-names.ts')
-  const flags = ['--import', names, ...nodeFlags(), main, '--port', '0', '--host', '127.0.0.1']
+  const flags = ['--import', names, ...serviceFlags(), main, '--port', '0', '--host', '127.0.0.1']
   const child = spawn(process.execPath, flags, {
     env: {
       ...{ PATH: process.env['PATH'], NODE_ENV: 'production', IMAGE: 'vec-operator:test' },
@@ -113,13 +118,6 @@ async function startProcess(t: Test, api: { url: string; serviceToken: string })
       await exited
     },
   }
-}
-
-/** Those of the Deployment, so that this is the heap that the pod has. */
-function nodeFlags(): string[] {
-  const deployment = readFileSync(join(ROOT, 'chart/templates/deployment.yaml'), 'utf8')
-  const [, args = ''] = /args:\n([^]*?)- metacontroller\/serve\.js/.exec(deployment) ?? []
-  return [...args.matchAll(/^ +- (--\S+)$/gm)].map(([, flag = '']) => flag)
 }
 
 /** Found as the kernel knows it: at the level of the log in production the service does not say it. */
@@ -156,10 +154,15 @@ function linksOf(pid: number): string[] {
   })
 }
 
+/**
+ * Without the pages of files, above all of node itself: those the kernel takes back before it ends a pod. A
+ * memory cgroup around the service measures the same within a few MiB.
+ */
 function peakOf(pid: number): number {
-  const [, kilobytes = '0'] =
-    /VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? []
-  return Number(kilobytes) * 1024
+  const status = readFileSync(`/proc/${pid}/status`, 'utf8')
+  const kilobytes = (field: string) =>
+    Number(new RegExp(`${field}:\\s+(\\d+) kB`).exec(status)?.[1] ?? NaN)
+  return (kilobytes('VmHWM') - kilobytes('RssFile')) * 1024
 }
 
 /** Writes while the client reads. */

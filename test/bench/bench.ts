@@ -6,6 +6,7 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { chosenOf, givenFlags } from '../command-line.ts'
+import { attacks } from './attacks.ts'
 import { backup } from './backup.ts'
 import { clusters } from './clusters.ts'
 import { collections } from './collections.ts'
@@ -33,7 +34,7 @@ const ROOT = join(import.meta.dirname, '../..')
 
 /** In the order of their measurement. */
 const PARTS: Part[] = [
-  ...[clusters, collections, starts, backup, uploads, shards, drain, restore, migration],
+  ...[clusters, collections, attacks, starts, backup, uploads, shards, drain, restore, migration],
 ]
 
 const USAGE = `Usage: npm run bench -- [options]

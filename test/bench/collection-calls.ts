@@ -71,7 +71,7 @@ class Many {
   constructor(engine: Engine) {
     this.#hooks = collectionHooks({
       engine: () => new EngineCollections(engine),
-      collectionsOf: async () => this.#parents,
+      collectionsOf: async () => ({ claims: this.#parents, unreadable: [] }),
       cluster: async () => cluster({ name: 'a' }),
       writeHolder: async () => undefined,
       writeEvent: async () => undefined,

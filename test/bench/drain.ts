@@ -1,4 +1,7 @@
-/** A node that is drained and a node that is filled by `cluster shards`, next to the engine's own transfers of the same bytes. */
+/**
+ * A node that is drained, a node that is filled, and a shard that is added and removed by `cluster shards`, next to the
+ * engine's own transfers of the same bytes, or to the least that must be copied.
+ */
 import { randomInt } from 'node:crypto'
 import { parseProgress } from '../../crds/contract/job.ts'
 import { ANNOTATIONS } from '../../crds/contract/names.ts'
@@ -20,12 +23,14 @@ const NODES = 3
 const MOVED = [0, 1, 2]
 /** Shards are moved as a whole. The Job plans each copy from a new view of all nodes, and then removes peer, pod and volume. */
 const MOST = { bytes: 1.3, time: 4 }
+/** With another number of shards, some replicas are moved for balance. */
+const MOST_RESHARDED = 2.5
 const LIMIT_MS = 600_000
 const POLL_MS = 50
 
 export const drain: Part = {
   name: 'drain',
-  title: `Shards moved from and to a node, ${SHARDS} shards with 2 replicas`,
+  title: `Shards moved, added and removed, ${SHARDS} shards with 2 replicas`,
   columns: ['by a Job', 'least, engine'],
   usage: `
 drain: ENGINE_BIN names the engine; without it nothing is measured.`,
@@ -65,6 +70,15 @@ async function figures(world: NodesWorld): Promise<Figure[]> {
   await hasNodes(world, NODES + 1)
   const filled = await worked(world, jobs, { nodes: NODES + 1, balance: true })
   const all = [...sizes.values()].reduce((sum, size) => sum + size, 0)
+  const toShards = (shards: number) =>
+    worked(world, jobs, {
+      ...{ nodes: NODES + 1, balance: true },
+      resharding: { numbers: [{ collection: COLLECTION, shards }], mayStart: true },
+    })
+  const more = await toShards(SHARDS + 1)
+  const less = await toShards(SHARDS)
+  // Either way two replicas of a seventh of the points.
+  const least = (2 * all) / (SHARDS + 1)
   return [
     beside('drain: bytes copied', 'MiB', MOST.bytes, [drained.bytes, bytes].map(inMiB)),
     beside('drain: until the pod is gone', 's', MOST.time, [drained.ms, engineMs].map(inSeconds)),
@@ -74,6 +88,8 @@ async function figures(world: NodesWorld): Promise<Figure[]> {
       MOST.bytes,
       [filled.bytes, (2 * all) / (NODES + 1)].map(inMiB),
     ),
+    beside('one shard more: bytes copied', 'MiB', MOST_RESHARDED, [more.bytes, least].map(inMiB)),
+    beside('one shard less: bytes copied', 'MiB', MOST_RESHARDED, [less.bytes, least].map(inMiB)),
   ]
 }
 
@@ -108,7 +124,7 @@ async function moveByEngine(world: NodesWorld, shard: number): Promise<number> {
 async function worked(
   world: NodesWorld,
   jobs: ShardJobs,
-  work: Pick<Work, 'nodes' | 'balance'>,
+  work: Pick<Work, 'nodes' | 'balance' | 'resharding'>,
 ): Promise<{ ms: number; bytes: number }> {
   const started = Date.now()
   const ended = await jobs.until({ ...work, lost: [], zones: {} }, LIMIT_MS)

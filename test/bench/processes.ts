@@ -6,6 +6,7 @@ import { createInterface } from 'node:readline'
 import { once } from 'node:events'
 import { ScriptTarget, transpile } from 'typescript'
 import { build as buildProgram } from '../program.ts'
+import { serviceFlags } from '../service-flags.ts'
 import type { HookTime } from './own-time.ts'
 
 export const ROOT = new URL('../..', import.meta.url).pathname
@@ -31,13 +32,6 @@ const LOADED = [
 
 /** Of /proc, on every Linux there is. */
 const TICKS_PER_SECOND = 100
-/** As the chart's Deployment sets them. */
-const NODE_ARGS = [
-  '--max-old-space-size=128',
-  '--max-semi-space-size=4',
-  '--heap-growing-percent=50',
-  '--v8-pool-size=1',
-]
 const ON_CORE_0 = ['-c', '0', process.execPath]
 
 export interface Measured {
@@ -71,7 +65,7 @@ export async function startBuiltService(
   const tokens = join(folder, 'tokens')
   writeFileSync(tokens, `${TOKEN}\n`)
   const main = join(APP, 'metacontroller', 'serve.js')
-  return start([...NODE_ARGS, ...nodeArgs, main, '--host', '127.0.0.1', '--port', '0'], {
+  return start([...serviceFlags(), ...nodeArgs, main, '--host', '127.0.0.1', '--port', '0'], {
     HOOK_TOKEN_FILE: tokens,
     VEC_API_SERVER: api,
     ENGINE_ROUTE: 'proxy',

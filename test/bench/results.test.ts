@@ -1,4 +1,5 @@
 import t from 'tap'
+import { matchWhole } from '../match-whole.ts'
 import { compareRatios, judgeTargets, measurePart, withRatios, type Measured } from './results.ts'
 import type { Figure } from './table.ts'
 
@@ -46,7 +47,7 @@ t.test('a row that could not be measured fails the run and is counted and named'
   })
   const without = await measurePart(part, {})
   t.strictSame(without.unmeasured, ['migration: ratios to the tool (TOOL is not set)'])
-  t.match(judgeTargets(without), {
+  matchWhole(t, judgeTargets(without), {
     holds: false,
     lines: [/1 groups of rows not measured/, /not measured: migration: ratios to the tool/],
   })
@@ -91,17 +92,17 @@ t.test('a ratio that is worse by more than a tenth, or gone, fails the compariso
   const before = measured(rate('answers', 1000, 1000), time('p50', 10, 10)).figures
   const baseline = withRatios({}, before, ['part'], 'before')
   const after = measured(rate('answers', 880, 1000), time('p50', 10.9, 10)).figures
-  t.match(compareRatios(after, ['part'], baseline), {
+  matchWhole(t, compareRatios(after, ['part'], baseline), {
     holds: false,
     lines: [/1 worse/, /before/, '  worse: part: answers: 1.00 -> 0.88, by 12 %'],
   })
   const longer = measured(rate('answers', 1200, 1000), time('p50', 11.2, 10)).figures
-  t.match(compareRatios(longer, ['part'], baseline), {
+  matchWhole(t, compareRatios(longer, ['part'], baseline), {
     holds: false,
     lines: [/1 worse/, /before/, '  worse: part: p50: 1.00 -> 1.12, by 12 %'],
   })
   const renamed = measured(rate('answers per second', 1000, 1000), time('p50', 10, 10)).figures
-  t.match(compareRatios(renamed, ['part'], baseline), {
+  matchWhole(t, compareRatios(renamed, ['part'], baseline), {
     holds: false,
     lines: [
       'compared 1 ratios: 0 worse by more than a tenth, 1 new, 1 gone',

@@ -27,7 +27,7 @@ export interface Baseline {
 const TOLERANCE = 0.1
 
 /** A single pause of the machine, on either side, decides these; they only have targets. */
-const DECIDED_BY_ONE_PAUSE = /\bp99\b/
+const DECIDED_BY_ONE_PAUSE = /\b(p99|slowest)\b/
 
 /** Measures one part. Variables that are not set, errors and values that are not numbers leave rows unmeasured. */
 export async function measurePart(

@@ -120,6 +120,7 @@ function* disagreements(value: unknown, part: Schema | undefined, path: string):
 
 t.test('values.schema.json describes values.yaml, all of it and nothing else', async (t) => {
   t.strictSame([...disagreements(values, schema, 'values')], [])
+  t.equal([...disagreements({ ...values, unknown: 1 }, schema, 'values')].length, 1)
 })
 
 t.test('the kinds that can be served are the seven, and all of them are by default', async (t) => {

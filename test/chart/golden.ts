@@ -121,11 +121,15 @@ export async function goldenDifferences(helm: string): Promise<string[]> {
   return differing
 }
 
-async function rendered(helm: string, template: string): Promise<string> {
-  const values = Object.entries(VALUES).flatMap(([name, value]) => [
+/** Arguments of helm that switch everything on. */
+export function everythingOn(): string[] {
+  return Object.entries(VALUES).flatMap(([name, value]) => [
     '--set-json',
     `${name}=${JSON.stringify(value)}`,
   ])
+}
+
+async function rendered(helm: string, template: string): Promise<string> {
   const where = ['--namespace', 'vec-system', '--kube-version', 'v1.26.0']
   const only = ['--show-only', `templates/${template}.yaml`]
   const text = await runHelm(helm, [
@@ -134,13 +138,14 @@ async function rendered(helm: string, template: string): Promise<string> {
     CHART,
     ...where,
     ...only,
-    ...values,
+    ...everythingOn(),
   ])
   // The token is random, and its fingerprint with it. Files of the chart are tested as they are.
   return text
     .replace(/(hook-token: )"[0-9a-f]{12}"/g, '$1"<fingerprint>"')
     .replace(/(\n {2}groups:\n)(?: {2}.*\n|\n)+/g, '$1    <files/alerts.yaml>\n')
     .replace(/(vec-operator\.json: \|\n)(?: {4}.*\n|\n)+/g, '$1    <files/dashboard.json>\n')
+    .replace(/(engine\.json: \|\n)(?: {4}.*\n|\n)+/g, '$1    <files/engine-dashboard.json>\n')
 }
 
 function fileOf(template: string): string {

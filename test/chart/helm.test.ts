@@ -8,6 +8,7 @@ import { goldenDifferences } from './golden.ts'
 import { CHART, findHelm, NO_HELM, runHelm, said } from './helm.ts'
 import { chartProblems } from './installed.ts'
 import { requirementProblems } from './requirements.ts'
+import { findKubeScore, scoreProblems } from './score.ts'
 import { QUICK, startTarget, withWebhook, type Target } from './target.ts'
 
 const helm = findHelm() ?? ''
@@ -31,10 +32,18 @@ async function rendered({ helm: run }: Target, values: string[] = []): Promise<A
 
 t.test('the chart renders as declared, whatever is set', { skip }, async (t) => {
   t.strictSame(await chartProblems(helm), [])
+  t.ok((await chartProblems('echo')).length > 0, 'a program that renders something else')
 })
 
 t.test('the chart renders what is recorded in golden/', { skip }, async (t) => {
   t.strictSame(await goldenDifferences(helm), [])
+  t.ok((await goldenDifferences('echo')).length > 0, 'a program that renders something else')
+})
+
+const kubeScore = findKubeScore() ?? ''
+const noScore = skip || (kubeScore === '' && 'no kube-score: node test/cluster/tools.ts builds one')
+t.test('kube-score finds only what .ci/kube-score.yaml explains', { skip: noScore }, async (t) => {
+  t.strictSame(await scoreProblems(helm, kubeScore), [])
 })
 
 t.test('an upgrade that removes kinds checks for their resources first', { skip }, async (t) => {
@@ -232,7 +241,10 @@ t.test('Prometheus and Grafana get the tested files', { skip }, async (t) => {
   t.strictSame(rule?.['spec'], parse(file('alerts.yaml')))
   const map = objects.find(({ kind }) => kind === 'ConfigMap')
   const data = map?.['data'] as Record<string, string>
-  t.strictSame(JSON.parse(data['vec-operator.json'] ?? ''), JSON.parse(file('dashboard.json')))
+  const dashboards = { 'vec-operator': 'dashboard', 'vec-operator-engine': 'engine-dashboard' }
+  for (const [key, name] of Object.entries(dashboards)) {
+    t.strictSame(JSON.parse(data[`${key}.json`] ?? ''), JSON.parse(file(`${name}.json`)))
+  }
 })
 
 t.test('the notes warn of what prevents the operator from working', { skip }, async (t) => {

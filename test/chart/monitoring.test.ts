@@ -158,11 +158,16 @@ t.test('alerts fire in the cases of alerts.yaml, and not before', { skip }, asyn
 })
 
 t.test('promtool accepts the metrics', { skip }, async (t) => {
-  const check = execFile(promtool, ['check', 'metrics'])
-  check.stdin?.end(await serviceMetrics('0.1.0', () => NOW).text())
-  let said = ''
-  check.stderr?.on('data', (chunk: string) => (said += chunk))
-  await new Promise((resolve) => check.once('close', resolve))
-  const ours = said.split('\n').filter((line) => line.startsWith('vec_operator'))
-  t.strictSame(ours, [])
+  const linesAbout = async (metrics: string) => {
+    const check = execFile(promtool, ['check', 'metrics'])
+    check.stdin?.end(metrics)
+    let said = ''
+    check.stderr?.on('data', (chunk: string) => (said += chunk))
+    await new Promise((resolve) => check.once('close', resolve))
+    return said.split('\n').filter((line) => line.startsWith('vec_operator'))
+  }
+  const metrics = await serviceMetrics('0.1.0', () => NOW).text()
+  t.strictSame(await linesAbout(metrics), [])
+  const counter = '# TYPE vec_operator_wrong counter\nvec_operator_wrong 1\n'
+  t.ok((await linesAbout(metrics + counter)).length > 0, 'of one that has no _total and no help')
 })

@@ -10,6 +10,7 @@ import { endContainers, startContainerdAgain, unmountBelow } from './node.ts'
 import { alive, marked, stopProcess } from './process.ts'
 import type { Ground } from './state.ts'
 import { removeVolumes } from './storage.ts'
+import { detachLoopDevices } from './volume-driver.ts'
 
 /** Small files that kubelet and the network plugins write to fixed paths, whatever their flags say. */
 const KUBELET_LINKS = '/var/log/containers'
@@ -35,6 +36,7 @@ export async function cleanUp(ground: Ground): Promise<void> {
   }
   await step(() => endLostProcesses(ground.directory))
   await step(() => unmountBelow(ground.directory))
+  await step(() => detachLoopDevices(ground.directory))
   await step(() => closeNetwork(ground.state.before.networkNamespaces))
   await step(() => removeVolumes(ground.state.before.volumes))
   await step(() => removeTraces(ground.directory))

@@ -9,13 +9,20 @@ import { buildDoubleImage, buildEngineImage, buildOperatorImage } from './images
 import type { LocalCluster } from './local.ts'
 import type { Log, Tools } from './tools.ts'
 
-const { ENGINE_OLDER, ENGINE_NEWER } = process.env
+const { ENGINE_OLDER, ENGINE_NEWER, ENGINE_BETWEEN } = process.env
 
 /** An upgrade goes from one to the other; other versions can be named where their images and charts can be had. */
 export const ENGINE_VERSIONS = {
   older: ENGINE_OLDER || '1.18.2',
   newer: ENGINE_NEWER || '1.18.3',
 } as const
+
+/** Those that have images and charts: ENGINE_BETWEEN names the ones between, with commas. */
+export const INSTALLABLE_VERSIONS: readonly string[] = [
+  ENGINE_VERSIONS.older,
+  ...(ENGINE_BETWEEN ? ENGINE_BETWEEN.split(',') : []),
+  ENGINE_VERSIONS.newer,
+]
 
 export interface Images {
   readonly operator: Image
@@ -27,7 +34,7 @@ export async function buildImages(tools: Pick<Tools, 'helm'>): Promise<Images> {
   const operator = await buildOperatorImage(tools)
   const { ENGINE_CONFIG: engineConfig } = process.env
   const engines: Image[] = []
-  for (const version of Object.values(ENGINE_VERSIONS)) {
+  for (const version of INSTALLABLE_VERSIONS) {
     const { engineBin } = enginePartsOf(version, process.env)
     const image =
       engineBin === undefined

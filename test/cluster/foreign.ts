@@ -81,6 +81,7 @@ export async function openForeignGround(
     restartControllers: () => notHere('a restart of its controllers'),
     runQuickstart: () => notHere('the quickstart (.ci/kind quickstart runs it on kind)'),
     freezePod: () => notHere('a pod that hangs'),
+    prepareFreeze: () => notHere('a pod that hangs'),
     close,
   }
 }

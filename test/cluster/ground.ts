@@ -51,6 +51,8 @@ export interface Ground {
   rotateToken(): Promise<void>
   /** Stops the processes of a pod's containers, or lets them go on. */
   freezePod(namespace: string, pod: string, frozen: boolean): Promise<void>
+  /** Looks up the processes of a pod; they are stopped at once when the answer is called. */
+  prepareFreeze(namespace: string, pod: string): Promise<() => boolean>
   /** Removes the operator and Metacontroller, and runs the commands of docs/quickstart.md. */
   runQuickstart(): Promise<Quickstart>
   /** Ends all that was started here. */
@@ -96,6 +98,7 @@ function localGround(cluster: LocalCluster, { log, operatorImage }: Parts): Grou
     gateHost: cluster.nodeAddress,
     parts: [
       'etcd, Kubernetes, kubelet, containerd, CoreDNS, Helm, S3: real, on this machine',
+      cluster.volumes,
       ...whatIsReal(process.env),
     ],
     defineKinds: async () => {
@@ -130,6 +133,7 @@ function localGround(cluster: LocalCluster, { log, operatorImage }: Parts): Grou
     },
     restartControllers: () => cluster.restart('kube-controller-manager'),
     freezePod: (namespace, pod, frozen) => cluster.freezePod(namespace, pod, frozen),
+    prepareFreeze: (namespace, pod) => cluster.prepareFreeze(namespace, pod),
     runQuickstart: async () => runQuickstart(cluster, await operatorImage()),
     close: async () => {
       await api.close()

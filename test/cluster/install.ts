@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { PULL_SECRET, pullSecret } from '../world/pull-secret.ts'
 import { enginePartsOf } from '../real-parts.ts'
 import type { Image } from './buildah.ts'
-import { buildImages, ENGINE_VERSIONS, loadImages } from './engines.ts'
+import { buildImages, INSTALLABLE_VERSIONS, loadImages } from './engines.ts'
 import type { LocalCluster } from './local.ts'
 import {
   installDefinitions,
@@ -170,7 +170,7 @@ async function serveEngineChart(cluster: LocalCluster): Promise<string> {
   const folder = join(cluster.directory, 'charts')
   const url = chartRepositoryOn(cluster)
   mkdirSync(folder, { recursive: true })
-  for (const version of Object.values(ENGINE_VERSIONS)) {
+  for (const version of INSTALLABLE_VERSIONS) {
     const { chart = join(REPOSITORY, 'test/doubles/chart') } = enginePartsOf(version, process.env)
     const versions = ['--version', version, '--app-version', `v${version}`]
     await cluster.helm(['package', chart, '--destination', folder, ...versions])

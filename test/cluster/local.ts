@@ -15,14 +15,27 @@ import {
 import { startDns, withClusterDns } from './dns.ts'
 import { busyboxImage } from './images.ts'
 import { NODE_ADDRESS, openNetwork, podNetworkNamespaces } from './network.ts'
-import { ctr, podProcesses, startContainerd, startKubelet, startProxy } from './node.ts'
+import {
+  ctr,
+  podProcesses,
+  prepareFreeze,
+  startContainerd,
+  startKubelet,
+  startProxy,
+} from './node.ts'
 import { processId, run } from './process.ts'
 import type { RunOptions } from './process.ts'
 import { CLUSTER_DIRECTORY, Ground } from './state.ts'
-import type { Connection, S3 } from './state.ts'
+import type { Connection } from './state.ts'
 import { createStorageClass, startS3, volumesOnHost } from './storage.ts'
 import { prepareTools } from './tools.ts'
 import type { Log, Tools } from './tools.ts'
+import {
+  describeVolumes,
+  prepareVolumeDriver,
+  startVolumeDriver,
+  type VolumeDriver,
+} from './volume-driver.ts'
 
 export interface LocalClusterOptions {
   readonly log?: Log
@@ -44,6 +57,9 @@ export type ProcessName =
   | 'kube-proxy'
   | 'coredns'
   | 's3'
+  | 'csi-driver'
+  | 'csi-provisioner'
+  | 'csi-resizer'
 
 export interface HostProcess {
   readonly name: string
@@ -70,6 +86,8 @@ export interface LocalCluster extends Connection {
   restart(name: ProcessName | (string & {})): Promise<void>
   /** Stops the processes of a pod as a node that hangs would, or lets them go on. */
   freezePod(namespace: string, pod: string, frozen: boolean): Promise<void>
+  /** Stops the processes of a pod at once when the answer is called. */
+  prepareFreeze(namespace: string, pod: string): Promise<() => boolean>
   /** Starts a process of the host that sees Services by name; it ends with the cluster. */
   startHostProcess(spec: HostProcess): void
   stopHostProcess(name: string): Promise<void>
@@ -79,6 +97,7 @@ export interface LocalCluster extends Connection {
 export async function startLocalCluster(options: LocalClusterOptions = {}): Promise<LocalCluster> {
   const log = options.log ?? (() => undefined)
   const tools = await prepareTools(log)
+  const driver = await prepareVolumeDriver(log)
   const sandbox = await busyboxImage()
   await makeSpace(options.replace ?? false, log)
 
@@ -93,7 +112,10 @@ export async function startLocalCluster(options: LocalClusterOptions = {}): Prom
     await cleanUp(ground)
   })
   try {
-    const connection = await bringUp(ground, tools, { sandbox, audit: options.audit, log })
+    const connection = await bringUp(ground, tools, {
+      ...{ sandbox, driver, log },
+      audit: options.audit,
+    })
     ground.update({ connection })
     if (options.detached ?? false) ground.update({ owner: undefined })
     return handle(ground, tools, connection, end)
@@ -126,12 +148,13 @@ async function makeSpace(replace: boolean, log: Log): Promise<void> {
 
 interface BringUp {
   readonly sandbox: { readonly name: string; readonly archive: string }
+  readonly driver: VolumeDriver
   readonly audit: Audit | undefined
   readonly log: Log
 }
 
 /** What does not depend on each other starts at the same time. */
-async function bringUp(ground: Ground, tools: Tools, { sandbox, audit, log }: BringUp) {
+async function bringUp(ground: Ground, tools: Tools, { sandbox, driver, audit, log }: BringUp) {
   await openNetwork(ground)
   const [api, s3] = await all([
     startApi(ground, tools, { audit }),
@@ -145,9 +168,10 @@ async function bringUp(ground: Ground, tools: Tools, { sandbox, audit, log }: Br
     startProxy(ground, tools),
     startDns(ground, tools),
     createStorageClass(ground, tools),
+    startVolumeDriver(ground, tools, driver),
   ])
   log('the node is Ready')
-  return { ...api, s3 }
+  return { ...api, s3, volumes: describeVolumes(driver) }
 }
 
 /** Like Promise.all, but a failure waits for the others: they must not start things behind it. */
@@ -161,7 +185,7 @@ async function all<T extends readonly Promise<unknown>[]>(
 function handle(
   ground: Ground,
   tools: Tools,
-  connection: { server: string; token: string; s3: S3 },
+  connection: Connection,
   stop: () => Promise<void>,
 ): LocalCluster {
   const env = { KUBECONFIG: kubeconfigFile(ground) }
@@ -189,6 +213,7 @@ function handle(
       const signal = frozen ? 'SIGSTOP' : 'SIGCONT'
       for (const pid of await podProcesses(ground, namespace, pod)) process.kill(pid, signal)
     },
+    prepareFreeze: (namespace, pod) => prepareFreeze(ground, namespace, pod),
     startHostProcess: ({ name, command, args }) => {
       ground.start({ name, ...withClusterDns(ground, command, args) })
     },

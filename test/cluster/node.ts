@@ -43,6 +43,45 @@ export async function podProcesses(
   return processes
 }
 
+/**
+ * Looks up the processes of a pod's containers, and those that they start later; the answer stops them at once
+ * when it is called, and says whether there were any: the pod may have ended.
+ */
+export async function prepareFreeze(
+  ground: Ground,
+  namespace: string,
+  pod: string,
+): Promise<() => boolean> {
+  const groups = (await podProcesses(ground, namespace, pod)).map(controlGroupOf)
+  const processes = (group: string) => readFileSync(group, 'utf8').split('\n').filter(Boolean)
+  return () => {
+    const pids = groups.flatMap((group) => unlessEnded(() => processes(group)) ?? [])
+    const stopped = pids.map((pid) => unlessEnded(() => process.kill(Number(pid), 'SIGSTOP')))
+    return stopped.includes(true)
+  }
+}
+
+/** Undefined if the process or its control group is gone. */
+function unlessEnded<Result>(act: () => Result): Result | undefined {
+  try {
+    return act()
+  } catch (error) {
+    const { code = '' } = error as NodeJS.ErrnoException
+    if (['ENOENT', 'ENODEV', 'ESRCH'].includes(code)) return undefined
+    throw error
+  }
+}
+
+/** The file with the processes of the control group of a process, whatever the version of the hierarchy. */
+function controlGroupOf(pid: number): string {
+  for (const line of readFileSync(`/proc/${pid}/cgroup`, 'utf8').split('\n')) {
+    const [, controllers = '', path = '/'] = line.split(':')
+    const file = join('/sys/fs/cgroup', controllers, path, 'cgroup.procs')
+    if (path !== '/' && existsSync(file)) return file
+  }
+  throw new Error(`process ${pid} has no control group of its own`)
+}
+
 /** The control groups that share out the processors, by their version, and what one process weighs. */
 const CPU_HIERARCHIES = [
   { folder: '/sys/fs/cgroup/cpu', mark: 'tasks', weight: 'cpu.shares', process: 1024 },

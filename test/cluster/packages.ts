@@ -24,6 +24,9 @@ const PACKAGES: Readonly<Record<string, string>> = {
   ip: 'iproute2',
   mount: 'mount',
   umount: 'mount',
+  losetup: 'mount',
+  'mkfs.xfs': 'xfsprogs',
+  xfs_growfs: 'xfsprogs',
   unshare: 'util-linux',
   tar: 'tar',
 }

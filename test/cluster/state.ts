@@ -26,6 +26,8 @@ export interface Connection {
   readonly server: string
   readonly token: string
   readonly s3: S3
+  /** Whether it has volumes that can grow, or why not. */
+  readonly volumes: string
 }
 
 export interface ClusterState {

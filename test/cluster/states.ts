@@ -5,6 +5,8 @@ import type { Reference } from '../world/world.ts'
 
 /** How soon to look again for a kind that is not there yet, or where a watch has ended. */
 const AGAIN_MS = 500
+/** The object is read again after this number of consecutive broken watches. */
+const MOST_FAILURES = 3
 
 /** Its state now, and after every change; undefined while there is none. Ends when the signal aborts. */
 export async function* states(
@@ -33,20 +35,28 @@ async function look(client: ApiClient, reference: Reference) {
   }
 }
 
-/** Until the server ends the watch, breaks it off, or has forgotten the version. */
+/** Until the server has discarded the version; a watch that has ended is continued from the last version seen. */
 async function* changes(
   client: ApiClient,
   reference: Reference,
   from: { resourceVersion: string; signal: AbortSignal },
 ): AsyncGenerator<ApiObject | undefined, void> {
   const { apiVersion, kind } = reference
-  try {
-    const watch = client.watch(apiVersion, kind, { ...only(reference), ...from })
-    for await (const { type, object } of watch) {
-      if (type !== 'BOOKMARK') yield type === 'DELETED' ? undefined : object
+  let { resourceVersion } = from
+  for (let failures = 0; failures < MOST_FAILURES && !from.signal.aborted;) {
+    try {
+      const selection = { ...only(reference), ...from, resourceVersion }
+      for await (const { type, object } of client.watch(apiVersion, kind, selection)) {
+        failures = 0
+        resourceVersion = object.metadata.resourceVersion ?? resourceVersion
+        if (type !== 'BOOKMARK') yield type === 'DELETED' ? undefined : object
+      }
+    } catch (error) {
+      // If the server fails, the next read reports it.
+      if (error instanceof ApiError) return
+      failures += 1
     }
-  } catch {
-    // If the server fails, the next read reports it.
+    await sleep(AGAIN_MS)
   }
 }
 

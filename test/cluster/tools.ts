@@ -3,7 +3,15 @@
  * kept in the cache under the hash of what it was made from, so only the first run waits for it.
  */
 import { createHash } from 'node:crypto'
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync } from 'node:fs'
+import {
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+} from 'node:fs'
 import { join } from 'node:path'
 
 import { installPackages } from './packages.ts'
@@ -22,8 +30,9 @@ const KUBERNETES_PARTS = [
 ] as const
 
 interface GoProgram {
-  /** Folder below tools/. */
   readonly name: string
+  /** Folder below tools/, if it is not the name: programs that share one share what is compiled. */
+  readonly folder?: string
   readonly package: string
   readonly ldflags: string
   readonly tags?: string
@@ -50,7 +59,26 @@ const PROGRAMS: readonly GoProgram[] = [
   },
 ]
 
-/** No part of a cluster: it checks the alert rules of the chart. */
+/** Volumes that can grow (volume-driver.ts); a cluster works without them. */
+const VOLUME_DRIVER = [
+  { name: 'csi-driver', package: '.', ldflags: '', links: [] },
+  {
+    name: 'csi-provisioner',
+    folder: 'csi-sidecars',
+    package: 'github.com/kubernetes-csi/external-provisioner/v6/cmd/csi-provisioner',
+    ldflags: '',
+    links: [],
+  },
+  {
+    name: 'csi-resizer',
+    folder: 'csi-sidecars',
+    package: 'github.com/kubernetes-csi/external-resizer/v2/cmd/csi-resizer',
+    ldflags: '',
+    links: [],
+  },
+] as const satisfies readonly GoProgram[]
+
+/** No parts of a cluster: they check the alert rules of the chart, what others make of a status, and the chart. */
 const CHECKERS: readonly GoProgram[] = [
   {
     name: 'promtool',
@@ -60,10 +88,47 @@ const CHECKERS: readonly GoProgram[] = [
     tags: 'remove_all_sd',
     links: [],
   },
+  { name: 'kstatus', package: '.', ldflags: '', links: [] },
+  {
+    name: 'kube-score',
+    package: 'github.com/zegl/kube-score/cmd/kube-score',
+    ldflags: '',
+    links: [],
+  },
 ]
 
+/** What a release is rehearsed with: a registry, signatures, and krew. */
+const RELEASE_TOOLS = [
+  {
+    name: 'crane',
+    folder: 'release',
+    package: 'github.com/google/go-containerregistry/cmd/crane',
+    ldflags: '',
+    links: [],
+  },
+  {
+    name: 'cosign',
+    folder: 'release',
+    package: 'github.com/sigstore/cosign/v3/cmd/cosign',
+    ldflags: '',
+    links: [],
+  },
+  { name: 'krew', package: 'sigs.k8s.io/krew/cmd/krew', ldflags: '', links: [] },
+  {
+    name: 'validate-krew-manifest',
+    folder: 'krew',
+    package: 'sigs.k8s.io/krew/cmd/validate-krew-manifest',
+    ldflags: '',
+    links: [],
+  },
+] as const satisfies readonly GoProgram[]
+
+type Checker = 'promtool' | 'kstatus' | 'kube-score'
 type ToolName = (typeof KUBERNETES_PARTS)[number] | 'helm' | 'coredns' | 'versitygw'
 export type Tools = Readonly<Record<ToolName, string>>
+/** Paths of the programs of the volume driver. */
+export type VolumeTools = Readonly<Record<(typeof VOLUME_DRIVER)[number]['name'], string>>
+export type ReleaseTools = Readonly<Record<(typeof RELEASE_TOOLS)[number]['name'], string>>
 
 /** Installs and builds what is missing; answers where each Go program is. */
 export async function prepareTools(log: Log): Promise<Tools> {
@@ -76,8 +141,29 @@ export async function prepareTools(log: Log): Promise<Tools> {
   return tools as Tools
 }
 
+/** Like prepareTools, for the volume driver. */
+export async function prepareVolumeTools(log: Log): Promise<VolumeTools> {
+  return buildAll(VOLUME_DRIVER, log)
+}
+
+/** Like prepareTools, for the rehearsal of a release. */
+export async function prepareReleaseTools(log: Log): Promise<ReleaseTools> {
+  return buildAll(RELEASE_TOOLS, log)
+}
+
+async function buildAll<Name extends string>(
+  programs: readonly (GoProgram & { readonly name: Name })[],
+  log: Log,
+): Promise<Record<Name, string>> {
+  const tools: Partial<Record<Name, string>> = {}
+  for (const program of programs) {
+    tools[program.name] = join(await build(program, log), program.name)
+  }
+  return tools as Record<Name, string>
+}
+
 /** A program as the sources of now build it, if this machine has built it. */
-export function builtTool(name: ToolName | 'promtool'): string | undefined {
+export function builtTool(name: ToolName | Checker): string | undefined {
   const program = [...PROGRAMS, ...CHECKERS].find(
     ({ name: own, links }) => own === name || links.includes(name),
   )
@@ -119,8 +205,8 @@ async function build(program: GoProgram, log: Log): Promise<string> {
   return folder
 }
 
-function sourceOf({ name }: GoProgram): string {
-  return join(import.meta.dirname, 'tools', name)
+function sourceOf({ name, folder = name }: GoProgram): string {
+  return join(import.meta.dirname, 'tools', folder)
 }
 
 function folderOf(program: GoProgram): string {
@@ -129,8 +215,9 @@ function folderOf(program: GoProgram): string {
 
 function fingerprint(source: string, program: GoProgram): string {
   const hash = createHash('sha256').update(JSON.stringify(program))
-  for (const file of ['go.mod', 'go.sum', 'main.go']) {
-    if (existsSync(join(source, file))) hash.update(readFileSync(join(source, file)))
+  const code = readdirSync(source).filter((name) => name.endsWith('.go'))
+  for (const file of ['go.mod', 'go.sum', ...code.toSorted()]) {
+    hash.update(readFileSync(join(source, file)))
   }
   return hash.digest('hex').slice(0, 16)
 }
@@ -139,5 +226,7 @@ function fingerprint(source: string, program: GoProgram): string {
 if (import.meta.main) {
   const log = (line: string) => process.stdout.write(`${line}\n`)
   await prepareTools(log)
+  // Clusters work without it, and report why they have none.
+  await prepareVolumeTools(log).catch((error: unknown) => log(String(error)))
   for (const program of CHECKERS) await build(program, log)
 }

@@ -12,7 +12,9 @@ import { ApiError, type ApiClient, type ApiObject } from '../world/client.ts'
 import { timeoutError, WorldObjects } from '../world/objects.ts'
 import {
   NotSupported,
+  type PassingState,
   type Reference,
+  type TenantRole,
   type User,
   type World,
   type WorldBucket,
@@ -22,15 +24,18 @@ import { openGround, type Ground } from './ground.ts'
 import { ApiHindrance } from './hindrance.ts'
 import { NAMESPACE, RELEASE } from './install.ts'
 import { killPodsOf } from './job-pods.ts'
+import { mayRepeat } from './repeat.ts'
 import { states } from './states.ts'
 import { resizeVolumes } from './storage.ts'
 
 const POLL_MS = 500
-const READ_ATTEMPTS = 4
+const ENGINE_ATTEMPTS = 4
 /** As strict as the pods of the engine's own chart allow: their init container runs as root. */
 const BASELINE = { 'pod-security.kubernetes.io/enforce': 'baseline' }
-/** A bound for what never comes; a busy machine may take its time. */
+/** A bound for what never comes, where a scenario gives none; a busy machine may take its time. */
 const UNTIL_SECONDS = 600
+/** No deadline is shorter: those of scenarios are also kept by a clock that stands still while there is work. */
+const LEAST_SECONDS = 300
 
 /** Brings the ground up, puts the operator on it, and opens the world there. */
 export async function startClusterWorld(
@@ -50,6 +55,11 @@ export async function startClusterWorld(
 /** The world on a cluster that has the operator. */
 export function openClusterWorld(ground: Ground): ClusterWorld {
   return new OpenWorld(ground)
+}
+
+/** Seconds until a wait fails, from those that the scenario asks for. */
+export function deadlineOf(asked?: number): number {
+  return Math.max(asked ?? UNTIL_SECONDS, LEAST_SECONDS)
 }
 
 /** The world, and the client it works with. */
@@ -83,6 +93,7 @@ class OpenWorld extends WorldObjects implements ClusterWorld {
     this.components = ground.parts
     this.faults = {
       killJobPod: (namespace, job) => killPodsOf(ground.api, { namespace, job }),
+      prepareFreeze: (namespace, pod) => ground.prepareFreeze(namespace, pod),
       stopService: async () => {
         this.#refuseLate()
         await this.#scaleService(0)
@@ -117,19 +128,36 @@ class OpenWorld extends WorldObjects implements ClusterWorld {
   async waitFor(
     reference: Reference,
     what: string,
-    predicate: (object: AnyObject | undefined) => boolean,
-    seconds = 0,
+    isReached: (object: AnyObject | undefined) => boolean,
+    seconds?: number,
   ): Promise<AnyObject | undefined> {
-    const limit = Math.max(seconds, UNTIL_SECONDS)
-    let last: AnyObject | undefined
-    for await (const seen of states(this.client, reference, AbortSignal.timeout(limit * 1000))) {
-      if (predicate(seen)) return seen
-      last = seen
-    }
-    throw timeoutError(reference, what, { seconds: limit, last })
+    const state = { what, isReached, ...(seconds !== undefined && { seconds }) }
+    return this.waitForPassing(reference, state, async () => undefined)
   }
 
-  async tenant(namespace: string, role: 'edit' | 'kinds'): Promise<User> {
+  async waitForPassing(
+    reference: Reference,
+    { what, isReached, seconds: asked }: PassingState,
+    action: () => Promise<unknown>,
+  ): Promise<AnyObject | undefined> {
+    const seconds = deadlineOf(asked)
+    const seen = states(this.client, reference, AbortSignal.timeout(seconds * 1000))
+    let last: AnyObject | undefined
+    try {
+      // What comes after the first look is seen, however late it is read.
+      let next = await seen.next()
+      await action()
+      for (; next.done !== true; next = await seen.next()) {
+        last = next.value ?? undefined
+        if (isReached(last)) return last
+      }
+      throw timeoutError(reference, what, { seconds, last })
+    } finally {
+      await seen.return()
+    }
+  }
+
+  async tenant(namespace: string, role: TenantRole): Promise<User> {
     const name = `tenant-${role}`
     await this.apply({ apiVersion: 'v1', kind: 'ServiceAccount', metadata: { namespace, name } })
     for (const object of roleBindingsOf(namespace, name, role)) await this.apply(object)
@@ -205,9 +233,7 @@ class OpenWorld extends WorldObjects implements ClusterWorld {
       try {
         return JSON.parse(await this.client.raw(method, proxy, body, headers))
       } catch (error) {
-        // The API server's proxy took a connection that the engine had just closed: nothing was asked.
-        const isClosed = error instanceof ApiError && error.message.endsWith('service: EOF')
-        if (!isClosed || !isRead(method, path) || attempt === READ_ATTEMPTS) throw error
+        if (!mayRepeat(error, method, path) || attempt === ENGINE_ATTEMPTS) throw error
       }
     }
   }
@@ -288,26 +314,21 @@ class OpenWorld extends WorldObjects implements ClusterWorld {
   }
 }
 
-/** By Kubernetes' role edit, which the chart adds our kinds to, or by a Role that has nothing else. */
-function roleBindingsOf(namespace: string, name: string, role: 'edit' | 'kinds'): object[] {
+/** By a role of Kubernetes, which the chart adds our kinds to, or by a Role that has nothing else. */
+function roleBindingsOf(namespace: string, name: string, role: TenantRole): object[] {
   const apiGroup = 'rbac.authorization.k8s.io'
   const apiVersion = `${apiGroup}/v1`
   const metadata = { namespace, name }
   const subjects = [{ kind: 'ServiceAccount', namespace, name }]
   const rules = [{ apiGroups: [API_GROUP], resources: ['*'], verbs: ['*'] }]
   const roleRef =
-    role === 'edit'
-      ? { apiGroup, kind: 'ClusterRole', name: 'edit' }
-      : { apiGroup, kind: 'Role', name }
+    role === 'kinds'
+      ? { apiGroup, kind: 'Role', name }
+      : { apiGroup, kind: 'ClusterRole', name: role }
   return [
-    ...(role === 'edit' ? [] : [{ apiVersion, kind: 'Role', metadata, rules }]),
+    ...(role === 'kinds' ? [{ apiVersion, kind: 'Role', metadata, rules }] : []),
     { apiVersion, kind: 'RoleBinding', metadata, roleRef, subjects },
   ]
-}
-
-/** A call of the engine that changes nothing: it may be repeated. */
-function isRead(method: string, path: string): boolean {
-  return method === 'GET' || /\/(count|scroll|query|search)$/.test(path.split('?')[0] ?? '')
 }
 
 function readyIs(object: AnyObject | undefined, replicas: number): boolean {

@@ -8,6 +8,7 @@ import {
   toStructuralSchema,
   type OpenApiSchema,
 } from '../../crds/crd.ts'
+import { matchWhole } from '../match-whole.ts'
 import { admit } from '../world/admission/admit.ts'
 import { SAMPLES } from './corpus/samples.ts'
 
@@ -111,7 +112,7 @@ for (const resource of RESOURCES) {
 
   t.test(`${kind} has observedGeneration and conditions`, async (t) => {
     t.match(status.properties?.['observedGeneration'], { type: 'integer', format: 'int64' })
-    t.match(status.properties?.['conditions'], { 'x-kubernetes-list-map-keys': ['type'] })
+    matchWhole(t, status.properties?.['conditions'], { 'x-kubernetes-list-map-keys': ['type'] })
   })
 
   t.test(`the columns of ${kind} show fields that exist`, async (t) => {
@@ -126,7 +127,10 @@ for (const resource of RESOURCES) {
 t.test('rules say what Kubernetes 1.26 knows: a rule and a message', async (t) => {
   const text = JSON.stringify(definitions)
   const known = ['rule', 'message']
-  for (const [, list = ''] of text.matchAll(/"x-kubernetes-validations":(\[\{.*?\}\])/g)) {
+  const lists = [...text.matchAll(/"x-kubernetes-validations":(\[\{.*?\}\])/g)]
+  t.equal(lists.length, text.split('"x-kubernetes-validations"').length - 1)
+  t.not(lists.length, 0)
+  for (const [, list = ''] of lists) {
     for (const one of JSON.parse(list) as object[]) t.strictSame(Object.keys(one), known)
   }
 })

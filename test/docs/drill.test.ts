@@ -7,6 +7,7 @@ import type { VecRestore } from '../../crds/restore.ts'
 import { API_VERSION } from '../../crds/contract/names.ts'
 import { EXIT_CODES } from '../../jobs/kubectl/command.ts'
 import { cliFor, runCommand } from '../jobs/kubectl/cli-user.ts'
+import { matchWhole } from '../match-whole.ts'
 import { backupResource, fill, points, untilEnded } from '../scenarios/backup-parts.ts'
 import { running, SMALL } from '../scenarios/scenario.ts'
 import { startEmbeddedWorld } from '../world/embedded.ts'
@@ -61,7 +62,7 @@ t.test('a cluster is restored with its points from the bucket alone', async (t) 
     (object) => ['Completed', 'Failed'].includes((object as VecRestore).status?.phase ?? ''),
     600,
   )) as VecRestore
-  t.match(done.status, {
+  matchWhole(t, done.status, {
     phase: 'Completed',
     restoredCollections: [{ name: 'books', pointsCount: POINTS }],
   })

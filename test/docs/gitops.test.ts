@@ -1,12 +1,19 @@
-/** The health check for Argo CD in docs/gitops.md, run by Lua on the statuses that hooks write. */
+/**
+ * What Argo CD and Flux make of the statuses that hooks write: the health check in docs/gitops.md, run by
+ * Lua, and kstatus, the library with which Flux waits.
+ */
+import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { LuaFactory } from 'wasmoon'
 import { parse } from 'yaml'
+import { API_VERSION } from '../../crds/contract/names.ts'
+import { openApiSchema, RESOURCES, type Resource } from '../../crds/crd.ts'
 import type { Condition } from '../../crds/schema.ts'
 import { withKstatus } from '../../hooks/conditions.ts'
 import { ago, NOW } from '../builders.ts'
+import { builtTool } from '../cluster/tools.ts'
 
 const page = readFileSync(join(import.meta.dirname, '../../docs/gitops.md'), 'utf8')
 const [, block = ''] = /```yaml\n(data:[\s\S]*?)```/.exec(page) ?? []
@@ -58,43 +65,80 @@ function resource(kind: string, conditions: Condition[], fields: object = {}) {
 const ready = condition('Ready', 'True', 'AllReplicasReady')
 const applied = condition('Applied', 'True', 'UpToDate')
 
-for (const [title, object, status, message] of [
-  ['a resource without a status', { metadata: { generation: 1 } }, 'Progressing', 'waiting for'],
+/** As the API server stores it before the operator has seen the resource. */
+function statusOfNew(resource: Resource): unknown {
+  return openApiSchema(resource).properties.status.default
+}
+
+const kstatus = builtTool('kstatus') ?? ''
+const skip = kstatus === '' && 'kstatus is not built: node test/cluster/tools.ts'
+
+/** What kstatus computes of an object. */
+function computed(object: object): { status: string; message: string } {
+  const input = JSON.stringify({ apiVersion: API_VERSION, kind: 'VecCluster', ...object })
+  const { stdout, stderr, status } = spawnSync(kstatus, { input, encoding: 'utf8' })
+  if (status !== 0) throw new Error(stderr)
+  return JSON.parse(stdout) as { status: string; message: string }
+}
+
+for (const [title, object, status, ofKstatus, message] of [
+  ...RESOURCES.map(
+    (kind) =>
+      [
+        `a new ${kind.kind}`,
+        { kind: kind.kind, metadata: { generation: 1 }, status: statusOfNew(kind) },
+        'Progressing',
+        'InProgress',
+        'waiting for',
+      ] as const,
+  ),
   [
     'a status of an earlier spec',
     { ...resource('VecCluster', [ready, applied]), metadata: { generation: 3 } },
     'Progressing',
+    'InProgress',
     'waiting for',
   ],
-  ['a Ready cluster', resource('VecCluster', [ready, applied]), 'Healthy', 'AllReplicasReady'],
+  [
+    'a Ready cluster',
+    resource('VecCluster', [ready, applied]),
+    'Healthy',
+    'Current',
+    'AllReplicasReady',
+  ],
   [
     'a cluster in a helm run',
     resource('VecCluster', [ready, condition('Applied', 'False', 'HelmRunning')]),
     'Progressing',
+    'InProgress',
     'HelmRunning',
   ],
   [
     'a refused change',
     resource('VecCluster', [ready, condition('Applied', 'False', 'VersionSkipped')]),
     'Degraded',
+    'Failed',
     'VersionSkipped',
   ],
   [
     'a running backup',
     resource('VecBackup', [condition('Complete', 'False', 'Running')], { phase: 'InProgress' }),
     'Progressing',
+    'InProgress',
     'Running',
   ],
   [
     'a complete backup',
     resource('VecBackup', [condition('Complete', 'True', 'Completed')], { phase: 'Completed' }),
     'Healthy',
+    'Current',
     'Completed',
   ],
   [
     'a failed backup',
     resource('VecBackup', [condition('Complete', 'False', 'BackupFailed')], { phase: 'Failed' }),
     'Degraded',
+    'Failed',
     'BackupFailed',
   ],
   [
@@ -103,6 +147,8 @@ for (const [title, object, status, message] of [
       phase: 'Hibernated',
     }),
     'Suspended',
+    // kstatus has no word for it, and such a cluster is not Ready.
+    'InProgress',
     'spec.hibernate',
   ],
 ] as const) {
@@ -110,5 +156,10 @@ for (const [title, object, status, message] of [
     const health = await healthOf(object)
     t.equal(health.status, status, health.message)
     t.match(health.message, message)
+  })
+
+  t.test(`kstatus calls ${title} ${ofKstatus}`, { skip }, async (t) => {
+    const { status, message: said } = computed(object)
+    t.equal(status, ofKstatus, said)
   })
 }

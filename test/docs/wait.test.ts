@@ -67,7 +67,8 @@ async function showWait(t: Test, yaml: string, kind: string, [, ...words]: strin
     const condition = { type, status, reason: 'Test', message: '', lastTransitionTime }
     await api.patch(
       { apiVersion: made.apiVersion, kind, namespace: 'ns', name: made.metadata.name },
-      { status: { conditions: [condition] } },
+      // As Metacontroller writes it: kubectl waits until the operator has seen the resource.
+      { status: { observedGeneration: made.metadata.generation, conditions: [condition] } },
       { subresource: 'status' },
     )
   }

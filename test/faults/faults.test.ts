@@ -2,6 +2,7 @@ import t from 'tap'
 import { API_VERSION } from '../../crds/contract/names.ts'
 import { openMachine } from './computer.ts'
 import { REPEATED } from './repeated.ts'
+import { snapshotFiles } from '../doubles/engine/snapshots.ts'
 import { simulate } from './simulate.ts'
 import { find } from './load.ts'
 import { BUCKET, COLLECTION, NAMESPACE, reference } from './resources.ts'
@@ -98,6 +99,38 @@ for (const [what, words, spoil] of SPOILS) {
     t.match(broken.join('\n'), words)
   })
 }
+
+t.test(
+  'the oracle accepts a snapshot on a node only if a backup named it, also one that was pruned since',
+  async (t) => {
+    const { broken } = await simulate(machine, {
+      seed: 1,
+      strikes: [],
+      spoil: ({ api: { resources }, controllers }) => {
+        const engine = controllers.engines.cluster(NAMESPACE, 'vec-a')
+        for (const name of ['named', 'unnamed']) {
+          const file = {
+            name,
+            creation_time: '',
+            size: 0,
+            checksum: null,
+            content: Buffer.alloc(0),
+          }
+          if (engine) snapshotFiles(engine).set(`0/${COLLECTION}/${name}`, file)
+        }
+        const kind = resources.kinds.of(API_VERSION, 'VecBackup')
+        const backups = resources.store.list(kind, NAMESPACE)
+        const pruned = backups.find(({ metadata }) => metadata.name.startsWith('often-'))
+        if (pruned === undefined) throw new Error('the schedule has made no backup')
+        // Removed at once; its objects, which no Job purges then, are not what this test looks at.
+        const message = 'Backed up; still on nodes, to be deleted there: named on node 0'
+        resources.store.remove(kind, { ...pruned, status: { message } })
+      },
+    })
+    const left = broken.filter((line) => line.startsWith('snapshot left'))
+    t.strictSame(left, [`snapshot left: 0/${COLLECTION}/unnamed`])
+  },
+)
 
 t.test('the oracle does not require the objects of a backup that is being deleted', async (t) => {
   const { broken } = await simulate(machine, {

@@ -38,6 +38,15 @@ export function watchChildren(world: FaultWorld): string[] {
   return found
 }
 
+/** The notes about snapshots of each VecBackup that is deleted: retention may prune it before the end of the load. */
+export function watchDeletedNotes(world: FaultWorld): string[] {
+  const notes: string[] = []
+  world.api.resources.store.subscribe(({ type, object }) => {
+    if (object.kind === 'VecBackup' && type === 'DELETED') notes.push(...snapshotNotes(object))
+  })
+  return notes
+}
+
 /** A parent never has two unfinished Jobs. */
 function doubles({ api: { resources } }: FaultWorld, job: ApiObject): string[] {
   const parent = job.metadata.labels?.[LABELS.parent]
@@ -60,12 +69,13 @@ export function judge(
   world: FaultWorld,
   acknowledged: Acknowledged,
   struck: readonly Strike[],
+  deletedNotes: readonly string[],
 ): string[] {
   return [
     ...pointsWrong(world, acknowledged),
     ...endsWrong(world, struck),
     ...objectsLost(world),
-    ...leftBehind(world),
+    ...leftBehind(world, deletedNotes),
   ]
 }
 
@@ -254,9 +264,9 @@ function hashOf(body: Buffer | undefined): string {
 
 /**
  * No Job runs, and no upload, snapshot or copy of a Secret remains, apart from snapshots that a node
- * would not delete and that the status of a VecBackup asks the user to delete.
+ * would not delete and that the status of a VecBackup asks or, until it was deleted, asked the user to delete.
  */
-function leftBehind(world: FaultWorld): string[] {
+function leftBehind(world: FaultWorld, deletedNotes: readonly string[]): string[] {
   const { bucket, controllers, jobs } = world
   const { resources } = world.api
   const running = [...jobs].map(({ pod }) => `Job still runs: ${pod.metadata.name}`)
@@ -265,7 +275,9 @@ function leftBehind(world: FaultWorld): string[] {
     const cluster = controllers.engines.cluster(NAMESPACE, `vec-${name}`)
     return cluster === undefined ? [] : [...snapshotFiles(cluster).keys()]
   })
-  const reported = undeletedNotes(world)
+  const { store, kinds } = resources
+  const backups = store.list(kinds.of(API_VERSION, 'VecBackup'), NAMESPACE)
+  const reported = [...deletedNotes, ...backups.flatMap(snapshotNotes)]
   const copies = resources.store
     .list(resources.kinds.of('v1', 'Secret'), NAMESPACE)
     .map(({ metadata }) => metadata.name)
@@ -280,11 +292,9 @@ function leftBehind(world: FaultWorld): string[] {
   ]
 }
 
-/** What VecBackups say about snapshots that are still on nodes. */
-function undeletedNotes({ api: { resources } }: FaultWorld): string[] {
-  return resources.store
-    .list(resources.kinds.of(API_VERSION, 'VecBackup'), NAMESPACE)
-    .flatMap((backup) => JSON.stringify(backup).split('still on nodes').slice(1))
+/** What a VecBackup says about snapshots that are still on nodes. */
+function snapshotNotes(backup: ApiObject): string[] {
+  return JSON.stringify(backup).split('still on nodes').slice(1)
 }
 
 /** `<node>/<collection>/<name>`: by its name, or as the one of a collection on a node. */

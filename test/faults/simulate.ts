@@ -4,7 +4,14 @@ import type { Call } from './doors.ts'
 import { draw, strikeAt, type Strike } from './faults.ts'
 import { Broken, NamespaceEnds, runLoad } from './load.ts'
 import type { Machine } from './machine/machine.ts'
-import { judge, judgeFarewell, judgeNamespaceEnd, watchChildren, watchSurvivors } from './oracle.ts'
+import {
+  judge,
+  judgeFarewell,
+  judgeNamespaceEnd,
+  watchChildren,
+  watchDeletedNotes,
+  watchSurvivors,
+} from './oracle.ts'
 import { startFaultWorld, type FaultWorld } from './world.ts'
 
 export interface Run {
@@ -57,10 +64,11 @@ async function promises(
   spoil: Wish['spoil'],
 ): Promise<string[]> {
   const survivors = watchSurvivors(world)
+  const deletedNotes = watchDeletedNotes(world)
   try {
     const acknowledged = await runLoad(world)
     spoil?.(world)
-    const afterLoad = judge(world, acknowledged, struck)
+    const afterLoad = judge(world, acknowledged, struck, deletedNotes)
     await sayFarewell(world)
     return [...afterLoad, ...judgeFarewell(world)]
   } catch (error) {

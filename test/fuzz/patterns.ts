@@ -59,7 +59,7 @@ function isConstant(
 }
 
 const CLASSES = [' ', '0', 'a', 'A', '_', '-', '.', '/', ':', '"', '<', '\\', '\n', 'é']
-const ENDS = ['', '\u0000', '!', '\n!']
+const ENDS = ['', '\u0000', '!', ' ', '\n!']
 
 /** Pieces that, repeated, may make a search begin again and again. */
 export function piecesFor({ source }: RegExp): string[] {
@@ -77,7 +77,12 @@ export function piecesFor({ source }: RegExp): string[] {
 export function textsFor(pattern: RegExp, piece: string, length: number): string[] {
   const text = piece.repeat(Math.ceil(length / piece.length))
   const [, prefix = ''] = /^\^?([\w"'</ -]+)/.exec(pattern.source) ?? []
-  return ENDS.flatMap((end) => [text + end, ...(prefix === '' ? [] : [prefix + text + end])])
+  // Not at the start of the text, where another alternative may match it at once.
+  const inside = `x${text}!`
+  return [
+    inside,
+    ...ENDS.flatMap((end) => [text + end, ...(prefix === '' ? [] : [prefix + text + end])]),
+  ]
 }
 
 /** Up to this length only what grows exponentially takes any time. */

@@ -59,6 +59,25 @@ export async function askUntilAnswered(
   }
 }
 
+/**
+ * Repeats a change that the engine has not proposed, because its nodes were electing a leader: on a busy
+ * machine that can happen in a cluster that has just been ready.
+ */
+export async function onceElected(change: () => Promise<void>): Promise<void> {
+  const end = Date.now() + RESTART_TIMEOUT_MS
+  for (;;) {
+    try {
+      await change()
+      return
+    } catch (error) {
+      const isElecting =
+        error instanceof EngineError && error.message.includes('leader is not established')
+      if (!isElecting || Date.now() > end) throw error
+    }
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS))
+  }
+}
+
 export function pathOf(collection: string): string {
   return `/collections/${encodeURIComponent(collection)}`
 }

@@ -210,7 +210,7 @@ class JourneyRun {
       if (ended === 'waits') break
       await this.#faultsOver(nodes, struckCluster)
       // Shard keys that come and go while a snapshot is taken are a fault too.
-      this.#traffic.calm()
+      this.#traffic.churn(false)
       if (phase === 'migration') await this.#prepareMigration(attempt, outcome)
       await this.#deleteAsAdvised(message, struckCluster)
       if (attempt > 1) await this.#waitUntilStable(struckCluster)
@@ -230,7 +230,7 @@ class JourneyRun {
       if (!namesCause(message)) message = this.#messageOf(kind, name)
       await this.#strikes.end()
       // Shard keys that come and go while a snapshot is taken are a fault too.
-      this.#traffic.calm()
+      this.#traffic.churn(false)
       if (phase === 'migration') await this.#traffic.stop()
       await this.#until(isOver, BOUND_SECONDS)
       message = this.#messageOf(kind, name)
@@ -467,6 +467,8 @@ class JourneyRun {
   /** Also a rollout that a fault began has ended: the oracle reads nodes that stay. */
   async #faultsOver(nodes: number, name: string): Promise<void> {
     await this.#strikes.end()
+    // A node that starts takes minutes to catch up while shard keys come and go.
+    const churned = this.#traffic.churn(false)
     const statefulSet = () => recordAt(this.#world.statefulSet(`vec-${name}`), 'status')
     const isRolledOut = () => {
       const { readyReplicas, updatedReplicas, currentRevision, updateRevision } = statefulSet()
@@ -477,7 +479,10 @@ class JourneyRun {
     while (Date.now() < end) {
       await this.#until(isRolledOut, BOUND_SECONDS)
       // The status of the StatefulSet may be of before a pod was deleted.
-      if (isRolledOut() && (await areReady(this.#world.urls(name)))) return
+      if (isRolledOut() && (await areReady(this.#world.urls(name)))) {
+        this.#traffic.churn(churned)
+        return
+      }
       await this.#world.until(() => false, 1)
       await pause(POLL_MS)
     }

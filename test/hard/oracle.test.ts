@@ -1,7 +1,15 @@
 /** The oracle: each defect that is planted on one replica is found and named, and nothing else is. */
 import t from 'tap'
 import { Ledger } from './ledger.ts'
-import { compare, comparisons, textOf, type Finding, type Replica } from './oracle.ts'
+import {
+  compare,
+  compareAtRest,
+  comparisons,
+  summaryOf,
+  textOf,
+  type Finding,
+  type Replica,
+} from './oracle.ts'
 import { pointOf, type StoredPoint } from './point.ts'
 
 const IDS = [1, 2, 3, 4]
@@ -113,3 +121,22 @@ t.test('a finding names point, key, shard, node and both values', async (t) => {
     'replicas differ: point 1 (shard 0, node 0): node 0 has version 1, node 1 has nothing',
   ])
 })
+
+t.test(
+  'at rest, replicas may differ in a point whose last write was not acknowledged',
+  async (t) => {
+    const { ledger, replicas } = scene()
+    replicas[1]?.points.set(1, pointOf(1, 9))
+    const known = compareAtRest(ledger, 'docs', replicas)
+    t.strictSame(kinds(known.found), ['replicas differ 1 0', 'wrong version 1 1'])
+    t.equal(known.uncertain, 0)
+    t.strictSame(summaryOf('docs', known.found).slice(0, 2), [
+      'docs: 2 findings',
+      `  ${known.found.map(textOf)[0]}`,
+    ])
+
+    ledger.begin({ collection: 'docs', id: 1 }, 9)
+    t.strictSame(compareAtRest(ledger, 'docs', replicas), { found: [], uncertain: 1 })
+    t.strictSame(summaryOf('docs', []), [])
+  },
+)

@@ -66,6 +66,33 @@ export function compare(expected: Expected, replicas: readonly Replica[]): Findi
   return [...findings, ...absent(expected, placed)]
 }
 
+/**
+ * The same while nothing is written. A point whose last write failed may differ between replicas until its
+ * client repeats the write; those are counted.
+ */
+export function compareAtRest(
+  ledger: Ledger,
+  collection: string,
+  replicas: readonly Replica[],
+): { found: Finding[]; uncertain: number } {
+  const now = ledger.now()
+  const all = compare({ ledger, collection, from: now, to: now }, replicas)
+  const found = all.filter(
+    ({ kind, id, key }) =>
+      kind !== 'replicas differ' || !ledger.isUncertain({ collection, id, ...keyed(key) }),
+  )
+  return { found, uncertain: all.length - found.length }
+}
+
+const MAX_PRINTED = 6
+
+/** Their number, and the first of them, a line each; none if there are none. */
+export function summaryOf(what: string, found: readonly Finding[]): string[] {
+  if (found.length === 0) return []
+  const first = found.slice(0, MAX_PRINTED).map((finding) => `  ${textOf(finding)}`)
+  return [`${what}: ${found.length} findings`, ...first]
+}
+
 /** How many points were compared: each on each node. */
 export function comparisons(replicas: readonly Replica[]): number {
   return replicas.reduce((sum, { points }) => sum + points.size, 0)

@@ -11,6 +11,7 @@ export const FAULTS = [
   'node killed',
   'pod deleted',
   'node frozen',
+  'node frozen and replaced',
   'volume lost',
   'link between nodes cut',
   'node isolated',
@@ -70,6 +71,7 @@ export interface Plan {
 /** Faults of engine processes and their network, which engine doubles cannot express. */
 export const NEEDS_PROCESSES: readonly Fault[] = [
   'node frozen',
+  'node frozen and replaced',
   'volume lost',
   'link between nodes cut',
   'node isolated',

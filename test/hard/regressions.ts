@@ -173,6 +173,48 @@ export const REGRESSIONS: readonly Regression[] = [
       ],
     },
   },
+  {
+    title:
+      'replicas that differ on the source, after a node was killed in the middle of a write: no restore completed',
+    plan: {
+      seed: 1300898023,
+      nodes: 3,
+      targetNodes: 3,
+      journey: 'backup by node',
+      into: 'other cluster',
+      points: 672,
+      afterwardsMs: 6000,
+      strikes: [
+        {
+          fault: 'node killed',
+          during: 'backup',
+          afterCalls: 26,
+          afterMs: 314,
+          seconds: 9,
+          node: 0,
+          other: 1,
+        },
+        {
+          fault: 'link between nodes slow',
+          during: 'restore',
+          afterCalls: 29,
+          afterMs: 848,
+          seconds: 5,
+          node: 0,
+          other: 2,
+        },
+        {
+          fault: 'node restarted',
+          during: 'backup',
+          afterCalls: 93,
+          afterMs: 509,
+          seconds: 5,
+          node: 2,
+          other: 0,
+        },
+      ],
+    },
+  },
   ...(['backup by node', 'backup by shard'] as const).map((journey) => ({
     title: `${journey}: a store that refuses some deletions deletes them later`,
     plan: {

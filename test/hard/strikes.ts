@@ -116,6 +116,8 @@ export class Strikes {
       case 'node frozen':
         engines?.node(set, node).signal('SIGSTOP')
         return () => engines?.node(set, node).signal('SIGCONT')
+      case 'node frozen and replaced':
+        return frozen(blow)
       case 'volume lost':
         return this.#loseVolume(blow)
       case 'link between nodes cut':
@@ -190,6 +192,18 @@ function signalled({ world, cluster, node }: Blow, signal: NodeJS.Signals): Undo
   if (engines === undefined) controllers.kubelet.kill(NAMESPACE, `${set}-${node}`)
   else engines.node(set, node).signal(signal)
   return () => undefined
+}
+
+/** It never runs again: another pod continues with its volume. */
+function frozen({ world, cluster, node }: Blow): Undo | undefined {
+  const set = `vec-${cluster}`
+  const engine = world.engines?.node(set, node)
+  if (engine?.pid === undefined) return undefined
+  engine.signal('SIGSTOP')
+  return async () => {
+    engine.signal('SIGKILL')
+    await world.client.delete(pod(`${set}-${node}`), {})
+  }
 }
 
 function isolated({ world: { engines }, cluster, node }: Blow): Undo {

@@ -9,6 +9,12 @@ import { Ledger } from './ledger.ts'
 import { versionOf, type StoredPoint } from './point.ts'
 import { PLAIN, Traffic } from './traffic.ts'
 
+const ELECTING = {
+  ...UNAVAILABLE,
+  status: 500,
+  body: '{"status":{"error":"Service internal error: leader is not established within 10s"},"time":10}',
+}
+
 t.test(
   'rewrite repeats the last upsert and the last deletion until they are acknowledged',
   async (t) => {
@@ -46,3 +52,50 @@ t.test(
     t.ok(ledger.allowed(upserted, now, now).has(999))
   },
 )
+
+for (const [failures, acknowledged] of [
+  [1, true],
+  [2, false],
+] as const) {
+  t.test(`a write that fails ${failures} times and is repeated once`, async (t) => {
+    const cluster = new EngineCluster({ name: 'vec-a', staleMs: 0 })
+    const node = await startEngineNode({ ordinal: 0, cluster })
+    t.teardown(() => node.close())
+    const url = `http://127.0.0.1:${node.port}`
+    const ledger = new Ledger()
+    const traffic = new Traffic({
+      ...{ ledger, dice: new Dice(1), urls: () => [url], replicas: 1, shards: 1 },
+      repeatsWrites: true,
+    })
+    await traffic.only(PLAIN)
+    let calls = 0
+    node.misbehave(({ method }) =>
+      method !== 'GET' && (calls += 1) <= failures ? UNAVAILABLE : undefined,
+    )
+    traffic.start()
+    while (ledger.names(PLAIN).length === 0) await new Promise((go) => setTimeout(go, 5))
+    await traffic.stop()
+    const [first] = ledger.names(PLAIN)
+    if (first === undefined) throw new Error('nothing was written')
+    t.equal(ledger.isUncertain(first), !acknowledged)
+    t.match(traffic.writes, { failed: acknowledged ? 1 : Number })
+    t.equal(traffic.failedTwice.writes > 0, !acknowledged)
+  })
+}
+
+t.test('a collection is created once the nodes have elected a leader', async (t) => {
+  const cluster = new EngineCluster({ name: 'vec-a', staleMs: 0 })
+  const node = await startEngineNode({ ordinal: 0, cluster })
+  t.teardown(() => node.close())
+  const url = `http://127.0.0.1:${node.port}`
+  const ledger = new Ledger()
+  const options = { ledger, dice: new Dice(1), urls: () => [url], replicas: 1, shards: 1 }
+  let changes = 0
+  node.misbehave(({ method }) => (method === 'PUT' && ++changes === 1 ? ELECTING : undefined))
+  await new Traffic(options).fill(20)
+  t.ok(ledger.names(PLAIN).length > 0)
+
+  cluster.collections.clear()
+  node.misbehave(({ method }) => (method === 'PUT' ? UNAVAILABLE : undefined))
+  await t.rejects(new Traffic(options).fill(20), /answered 503/, 'any other failure is one')
+})

@@ -4,7 +4,7 @@
  * whose write failed is left alone from then on: what became of it is unknown.
  */
 import type { Dice } from '../faults/machine/dice.ts'
-import { ask, pathOf } from './ask.ts'
+import { ask, onceElected, pathOf } from './ask.ts'
 import type { Ledger, PointName } from './ledger.ts'
 import { pointOf, VECTORS, versionOf, type StoredPoint } from './point.ts'
 
@@ -48,14 +48,24 @@ export interface TrafficOptions {
   churnMs?: number
   /** The id of the first point; 1 if it is not set. */
   firstId?: number
+  /** Whether a write that failed is repeated once: the second attempt decides whether it was acknowledged. */
+  repeatsWrites?: boolean
 }
 
 export class Traffic {
   /** Reads that found the acknowledged point, that failed, and that found another value. */
   readonly reads = { good: 0, failed: 0, wrong: 0 }
-  /** Reads that never found the acknowledged point, with all their retries: the last outcome of each. */
+  /** Operations that also failed when they were repeated once. */
+  readonly failedTwice = { reads: 0, writes: 0 }
+  /** Reads that never found the acknowledged point, with all their attempts. */
   readonly unserved: string[] = []
+  /** Writes that also failed when they were repeated: the answer to the second attempt. */
+  readonly repeatedFailures: string[] = []
   readonly writes = { good: 0, failed: 0 }
+  /** Milliseconds of the reads that found the acknowledged point at once; taken and emptied by who measures. */
+  latencies: number[] = []
+  /** Milliseconds of the writes that were acknowledged at once; taken and emptied by who measures. */
+  writeLatencies: number[] = []
   readonly #options: TrafficOptions
   #areas: Area[] = []
   #version = 0
@@ -72,15 +82,24 @@ export class Traffic {
 
   /** Creates the collections and writes the first points. */
   async fill(points: number): Promise<void> {
-    await this.#createPlain(PLAIN)
-    await this.#createKeyed()
-    for (const key of FIRST_KEYS) await this.#createKey(key)
-    await this.#createPlain(PASSING)
+    await onceElected(() => this.#createPlain(PLAIN))
+    await onceElected(() => this.#createKeyed())
+    for (const key of FIRST_KEYS) await onceElected(() => this.#createKey(key))
+    await onceElected(() => this.#createPlain(PASSING))
     while ([...this.#areas].some(({ live }) => live.size < points / this.#areas.length)) {
       for (const area of this.#areas) await this.#upsert(area, this.#newIds(BATCH))
       if (this.writes.failed > 50) throw new Error('the first points could not be written')
     }
     await this.#point(PLAIN)
+  }
+
+  /** Writes new points into the collection until it has this many. */
+  async fillUp(collection: string, points: number): Promise<void> {
+    const areas = this.#areas.filter((area) => area.collection === collection)
+    while (areas.reduce((sum, { live }) => sum + live.size, 0) < points) {
+      for (const area of areas) await this.#upsert(area, this.#newIds(BATCH))
+      if (this.writes.failed > 50) throw new Error(`${collection} could not be filled`)
+    }
   }
 
   /** Only points of this collection are written from now on; it is created where it is missing. */
@@ -112,9 +131,11 @@ export class Traffic {
     this.#work = Promise.all([this.#write(), this.#read()])
   }
 
-  /** From now on only points come and go. */
-  calm(): void {
-    this.#churns = false
+  /** Whether more than points comes and goes from now on; returns whether it did before. */
+  churn(isOn: boolean): boolean {
+    const before = this.#churns
+    this.#churns = isOn
+    return before
   }
 
   async stop(): Promise<void> {
@@ -187,27 +208,36 @@ export class Traffic {
 
   async #readOne(area: Area, id: number): Promise<void> {
     const { retryMs = 0 } = this.#options
-    const end = Date.now() + retryMs
-    for (let isFirst = true; ; isFirst = false) {
-      const { outcome, detail } = await this.#tryRead(area, id)
-      if (isFirst) this.reads[outcome] += 1
+    const from = new Date()
+    const end = from.getTime() + retryMs
+    const attempts: string[] = []
+    for (let attempt = 1; ; attempt += 1) {
+      const begun = performance.now()
+      const url = this.#url()
+      const { outcome, detail } = await this.#tryRead(url, area, id)
+      attempts.push(`${url}: ${outcome}: ${detail}`)
+      if (attempt === 1) this.reads[outcome] += 1
+      if (attempt === 1 && outcome === 'good') this.latencies.push(performance.now() - begun)
+      if (attempt === 2 && outcome !== 'good') this.failedTwice.reads += 1
       // A collection or a shard key that is deleted meanwhile takes its points with it.
       if (outcome === 'good' || retryMs === 0 || !this.#areas.includes(area)) return
       if (Date.now() > end) {
-        this.unserved.push(`${area.collection}/${id}: ${outcome}: ${detail}`)
+        const key = area.key === undefined ? '' : ` under shard key ${area.key}`
+        const point = `${area.collection}/${id}${key}`
+        this.unserved.push(`${point}, from ${from.toISOString()}: ${attempts.join('; ')}`)
         return
       }
       await pause(RETRY_MS)
     }
   }
 
-  async #tryRead(area: Area, id: number) {
+  async #tryRead(url: string, area: Area, id: number) {
     const { ledger } = this.#options
     const from = ledger.now()
     const body = { ids: [id], with_payload: true, with_vector: true, ...keyOf(area) }
     try {
       const path = `${pathOf(area.collection)}/points`
-      const [point] = (await ask(this.#url(), 'POST', path, body, WRITE_MS)) as StoredPoint[]
+      const [point] = (await ask(url, 'POST', path, body, WRITE_MS)) as StoredPoint[]
       const name = { collection: area.collection, ...keyed(area), id }
       const allowed = ledger.allowed(name, from, ledger.now())
       const found = point === undefined ? null : (versionOf(point) ?? -1)
@@ -307,15 +337,28 @@ export class Traffic {
   }
 
   async #did(method: string, path: string, body: object): Promise<boolean> {
+    const begun = performance.now()
+    const isDone = (await this.#tryWrite(method, path, body)) === undefined
+    this.writes[isDone ? 'good' : 'failed'] += 1
+    if (isDone) this.writeLatencies.push(performance.now() - begun)
+    if (isDone || this.#options.repeatsWrites !== true) return isDone
+    await pause(RETRY_MS)
+    const failure = await this.#tryWrite(method, path, body)
+    if (failure === undefined) return true
+    this.failedTwice.writes += 1
+    this.repeatedFailures.push(`${method} ${path}: ${failure}`)
+    return false
+  }
+
+  /** Why it was not acknowledged; undefined if it was. */
+  async #tryWrite(method: string, path: string, body: object): Promise<string | undefined> {
     try {
       const result = await ask(this.#url(), method, path, body, WRITE_MS)
+      const { status } = result as { status?: string }
       // "acknowledged" alone means that it is queued.
-      const done = (result as { status?: string }).status === 'completed'
-      this.writes[done ? 'good' : 'failed'] += 1
-      return done
-    } catch {
-      this.writes.failed += 1
-      return false
+      return status === 'completed' ? undefined : `status ${status}`
+    } catch (error) {
+      return String(error)
     }
   }
 

@@ -2,8 +2,7 @@
 import t from 'tap'
 import { VecCluster } from '../../crds/cluster.ts'
 import { answerValidator } from '../../hooks/answer-validation.ts'
-import type { Desired } from '../../hooks/protocol.ts'
-import { kindHooks } from '../../hooks/kind-hooks.ts'
+import { type Desired, kindHooks } from '../../hooks/protocol.ts'
 import { cluster, helmJob } from '../builders.ts'
 
 const guard = answerValidator(

@@ -57,6 +57,25 @@ t.test('of connections without the token the oldest is closed, one with it never
   t.equal(await statusOf(port, new Agent()), 404, 'and a new one is let in')
 })
 
+t.test('a request before the answer to the one before closes the connection', async (t) => {
+  const { port } = await served(t)
+  const probe = 'GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n'
+  const answers = async (requests: string) => {
+    const socket = await opened(t, port)
+    let received = ''
+    socket.on('data', (chunk: Buffer) => (received += chunk.toString()))
+    socket.write(requests)
+    await once(socket, 'close')
+    return received.split('200 OK').length - 1
+  }
+  t.ok((await answers(probe.repeat(1000))) <= 1)
+  t.equal(await answers(probe.replace('\r\n\r\n', '\r\nconnection: close\r\n\r\n')), 1)
+
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+  t.teardown(() => agent.destroy())
+  for (let count = 0; count < 100; count += 1) t.equal(await statusOf(port, agent), 404)
+})
+
 t.test('a connection that its client closes is forgotten', async (t) => {
   const { built, port } = await served(t)
   const connections = new ConnectionLimiter(1)

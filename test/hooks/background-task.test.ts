@@ -116,3 +116,14 @@ t.test('abort ends the pass of a resource and waits for it', async (t) => {
   t.ok(ended)
   t.strictSame(await passes.run('a', NOW, async () => 3), { value: 3 })
 })
+
+t.test('a clock that is set back delays no task', async (t) => {
+  const tasks = new BackgroundTasks<number>(10)
+  const run = (seconds: number, task: () => Promise<number>) => tasks.run('a', later(seconds), task)
+  t.strictSame(await run(3600, async () => 1), { value: 1 })
+  t.strictSame(await run(0, async () => 2), { value: 2 })
+  t.strictSame(await run(9, async () => 3), { value: 2 }, 'as fresh as before')
+  const error = new Error('no answer')
+  await run(3600, () => Promise.reject(error))
+  t.strictSame(await run(20, async () => 4), { value: 4 }, 'after a failure too')
+})

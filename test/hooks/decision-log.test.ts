@@ -3,12 +3,14 @@ import { pino } from 'pino'
 import t from 'tap'
 import { VecCluster } from '../../crds/cluster.ts'
 import { KubernetesError } from '../../crds/contract/errors.ts'
+import { API_VERSION } from '../../crds/contract/names.ts'
+import { DecisionLog, hookCaller } from '../../hooks/decision-log.ts'
 import { setConditions } from '../../hooks/conditions.ts'
 import { newEvent } from '../../hooks/events.ts'
-import { RetryLater, type Desired } from '../../hooks/protocol.ts'
-import { kindHooks } from '../../hooks/kind-hooks.ts'
+import { RetryLater, type Desired, kindHooks } from '../../hooks/protocol.ts'
 import { buildServer, type ServerOptions } from '../../hooks/server.ts'
 import { NOW, cluster, helmJob, settings, type ClusterOverrides } from '../builders.ts'
+import { matchWhole } from '../match-whole.ts'
 import { hookRequest } from './request.ts'
 
 type Status = NonNullable<VecCluster['status']>
@@ -86,7 +88,7 @@ t.test('a wait is one line when it begins, when its reason changes and when it e
   t.strictSame(await logged(() => ({ status: second, children: [] }), { status: first }), [
     line('waits for VecBackup ns/two'),
   ])
-  t.match(await logged(() => ({ status: end, children: [] }), { status: second }), [
+  matchWhole(t, await logged(() => ({ status: end, children: [] }), { status: second }), [
     { reason: 'UpToDate', status: 'True', msg: 'condition changed' },
   ])
 })
@@ -104,7 +106,7 @@ t.test('work is logged when it begins, not with each of its messages', async (t)
   const { logged } = stage()
   const begun = applied('HelmRunning', 'helm run 1 is in progress')
   const later = applied('HelmRunning', 'helm run 1 is in progress, 10 %')
-  t.match(await logged(() => ({ status: begun, children: [] })), [
+  matchWhole(t, await logged(() => ({ status: begun, children: [] })), [
     { level: INFO, reason: 'HelmRunning', msg: 'in progress' },
   ])
   t.strictSame(await logged(() => ({ status: later, children: [] }), { status: begun }), [])
@@ -112,7 +114,7 @@ t.test('work is logged when it begins, not with each of its messages', async (t)
 
 t.test('what is done after a failure is a retry: a warning with the reason', async (t) => {
   const { logged } = stage()
-  t.match(await logged(() => warned('HelmFailed', 'chart 9.9.9 not found')), [
+  matchWhole(t, await logged(() => warned('HelmFailed', 'chart 9.9.9 not found')), [
     { level: WARNING, reason: 'HelmFailed', message: 'chart 9.9.9 not found', msg: 'retrying' },
   ])
 })
@@ -120,7 +122,7 @@ t.test('what is done after a failure is a retry: a warning with the reason', asy
 t.test('what only a user can change is rejected: a warning with the reason', async (t) => {
   const { logged } = stage()
   const refused = applied('InvalidSpec', 'spec.config.tls.cert is set by spec.tls: remove it')
-  t.match(await logged(() => ({ status: refused, children: [] })), [
+  matchWhole(t, await logged(() => ({ status: refused, children: [] })), [
     { level: WARNING, reason: 'InvalidSpec', message: /spec\.config\.tls\.cert/, msg: 'refused' },
   ])
 })
@@ -139,7 +141,7 @@ t.test('a new Job, a stopped one and a warning without a condition have a line e
     events: [newEvent(cluster(), event, NOW)],
     deleteJobs: [{ namespace: 'ns', name: 'vec-a-run-1', uid: 'u' }],
   }))
-  t.match(lines, [
+  matchWhole(t, lines, [
     { level: WARNING, reason: 'ShortApiKey', message: 'short', msg: 'warning' },
     { level: INFO, child: 'Job vec-a-run-2', msg: 'creating child' },
     { level: WARNING, child: 'Job vec-a-run-1', msg: 'stopping Job' },
@@ -157,6 +159,38 @@ t.test('a Job that is observed already is no new one', async (t) => {
   }))
   await post(hookRequest(cluster(), [job]))
   t.strictSame(taken(), [])
+  await post(hookRequest(cluster()))
+  matchWhole(t, taken(), [{ child: `Job ${name}`, msg: 'creating child' }])
+})
+
+t.test('what is observed is looked through once, however much is desired', async (t) => {
+  let reads = 0
+  const names = Array.from({ length: 100 }, (_, at) => `b-${at}`)
+  const observed = Object.fromEntries(
+    names.map((name) => {
+      const object = {
+        get kind() {
+          reads += 1
+          return 'VecBackup'
+        },
+        ...{ apiVersion: API_VERSION, metadata: { name } },
+      }
+      return [name, object]
+    }),
+  )
+  const children = [...names, 'b-new'].map((name) => ({
+    ...{ apiVersion: API_VERSION, kind: 'VecBackup', metadata: { name } },
+  }))
+  const lines: string[] = []
+  const log = new DecisionLog(pino({}, { write: (line) => void lines.push(line) }))
+  const request = { ...hookRequest(cluster()), children: { VecBackup: observed } }
+  const desired = { status: {}, children }
+  log.recordDecision(request, desired, hookCaller(request.parent, 'sync'))
+  t.equal(reads, names.length)
+  t.strictSame(
+    lines.map((line) => (JSON.parse(line) as { child: string }).child),
+    ['VecBackup b-new'],
+  )
 })
 
 t.test(
@@ -172,7 +206,7 @@ t.test(
       reason: 'GET /leases got no answer: connect ECONNREFUSED 10.0.0.1:6443',
     })
     t.strictSame([...more, ...(await logged(fails(6444)))], [])
-    t.match(await logged(() => ({ status: {}, children: [] })), [
+    matchWhole(t, await logged(() => ({ status: {}, children: [] })), [
       { level: INFO, ...SYNC, msg: 'retry succeeded' },
     ])
   },
@@ -197,7 +231,7 @@ t.test('a defect is logged once, with its stack', async (t) => {
     throw new TypeError('x is not a function')
   }
   const lines = await logged(broken)
-  t.match(lines, [
+  matchWhole(t, lines, [
     {
       ...{ level: ERROR, ...SYNC, msg: 'hook failed' },
       err: { type: 'TypeError', message: 'x is not a function', stack: /decision-log\.test/ },
@@ -211,7 +245,7 @@ t.test('what a pass threw is logged once, with its stack, unless it was expected
   const status = applied('PodsNotAnswering', 'querying the pods failed')
   const failing = (error: unknown) => () => ({ status, children: [], failure: { error } })
   const seen = { status }
-  t.match(await logged(failing(new TypeError('x is not a function on port 4711')), seen), [
+  matchWhole(t, await logged(failing(new TypeError('x is not a function on port 4711')), seen), [
     { level: ERROR, ...SYNC, msg: 'pass failed', err: { stack: /decision-log\.test/ } },
   ])
   t.strictSame(await logged(failing(new TypeError('x is not a function on port 4712')), seen), [])
@@ -221,7 +255,7 @@ t.test('what a pass threw is logged once, with its stack, unless it was expected
 
 t.test('an answer that the guard refuses is a defect: what is wrong, and the stack', async (t) => {
   const { logged } = stage()
-  t.match(await logged(() => ({ status: { phase: 'Odd' } as never, children: [] })), [
+  matchWhole(t, await logged(() => ({ status: { phase: 'Odd' } as never, children: [] })), [
     {
       level: ERROR,
       err: { type: 'InvalidAnswer', message: /status\.phase/, stack: /answer-validation/ },
@@ -234,7 +268,7 @@ t.test('an invalid body and a wrong token are rejected with a log line', async (
   await post({ ...hookRequest(cluster()), finalizing: 'x' })
   await post({ ...hookRequest(cluster()), finalizing: 'x' })
   await post({})
-  t.match(taken(), [
+  matchWhole(t, taken(), [
     { level: WARNING, ...SYNC, reason: /body\/finalizing/, msg: 'refused' },
     { level: WARNING, kind: 'VecCluster', hook: 'sync', reason: /body/, msg: 'refused' },
   ])

@@ -9,10 +9,11 @@ import {
   pullSecretCredential,
 } from '../../crds/contract/names.ts'
 import { withImagePullSecrets, type ImagePullSecretPorts } from '../../hooks/image-pull-secrets.ts'
-import { kindHooks } from '../../hooks/kind-hooks.ts'
-import { signJob } from '../../hooks/job-signature.ts'
+import { kindHooks } from '../../hooks/protocol.ts'
+import { signJob } from '../../hooks/job.ts'
 import { VecCluster } from '../../crds/cluster.ts'
 import { cluster, context, settings } from '../builders.ts'
+import { matchWhole } from '../match-whole.ts'
 
 const JOB = 'cluster-upgrade-1'
 const COPY = secretCopyName(JOB, pullSecretCredential('registry'))
@@ -89,7 +90,7 @@ function stage({ childKinds = ['Job.batch/v1'], finalized = false } = {}) {
 t.test('a Job that runs has a separate copy, of the same type and content', async (t) => {
   const { show, copies, calls } = stage()
   await show(job())
-  t.match(copies.get(`ns/${COPY}`), {
+  matchWhole(t, copies.get(`ns/${COPY}`), {
     type: 'kubernetes.io/dockerconfigjson',
     data: REGISTRY.data,
     metadata: { ownerReferences: [{ kind: 'Job', name: JOB, uid: 'uid-job' }] },
@@ -130,18 +131,22 @@ t.test('a Job that this operator did not create is given nothing', async (t) => 
   forged.metadata.annotations = {}
   await show(forged)
   t.strictSame(calls, [])
+  await show(job())
+  t.strictSame(calls, [`write ${COPY}`], 'one of this operator')
 })
 
 t.test('a terminating Job gets no more Secrets', async (t) => {
   const { show, calls } = stage()
   await show(job(undefined, '2026-03-01T12:00:00Z'))
   t.strictSame(calls, [])
+  await show(job())
+  t.strictSame(calls, [`write ${COPY}`], 'one that does not terminate')
 })
 
 t.test('a missing source Secret does not block the hooks', async (t) => {
   const { show, originals, calls } = stage()
   originals.clear()
-  t.match(await show(job()), { status: {}, children: [] })
+  matchWhole(t, await show(job()), { status: {}, children: [] })
   t.strictSame(calls, [])
 })
 
@@ -150,8 +155,8 @@ t.test('a copy that cannot be created is a warning; the hooks decide anyway', as
   ports.writeSecretCopy = async () => {
     throw new KubernetesError('POST answered 403: the namespace is being terminated')
   }
-  t.match(await show(job()), { status: {} })
-  t.match(warnings, [/could not be copied: POST answered 403/])
+  matchWhole(t, await show(job()), { status: {} })
+  matchWhole(t, warnings, [/could not be copied: POST answered 403/])
 })
 
 t.test('a defect is none of that', async (t) => {

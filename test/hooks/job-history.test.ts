@@ -23,10 +23,13 @@ t.test('a Job stays until its result is in the status of its parent', async (t) 
     expiredJobs([old], () => false, context),
     [],
   )
+  t.strictSame(names(expiredJobs([old], all, context)), [old.metadata.name])
 })
 
 t.test('a Job that has not ended stays, however old it is', async (t) => {
   t.strictSame(expiredJobs([helmJob({ createdAgo: 10 * HISTORY })], all, context), [])
+  const ended = helmJob({ createdAgo: 10 * HISTORY, ended: ['Complete', 9 * HISTORY] })
+  t.strictSame(names(expiredJobs([ended], all, context)), [ended.metadata.name])
 })
 
 t.test('a Job without an end time is retained, because its age is unknown', async (t) => {

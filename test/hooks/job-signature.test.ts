@@ -2,7 +2,7 @@
 import t from 'tap'
 import type { Job } from '../../crds/kubernetes.ts'
 import { ANNOTATIONS, LABELS } from '../../crds/contract/names.ts'
-import { isSigned } from '../../hooks/job-signature.ts'
+import { isSigned } from '../../hooks/job.ts'
 import { backupJob, desiredPlan } from '../../hooks/backup/job.ts'
 import { settings } from '../builders.ts'
 import { backup, ready, runningCluster } from './backup/objects.ts'
@@ -26,6 +26,7 @@ t.test('the signature is of this very Job', async (t) => {
     ...job,
     metadata: { ...job.metadata, ...metadata },
   })
+  t.ok(isSigned(altered({}), settings.jobKeys))
   t.notOk(isSigned(altered({ name: 'another' }), settings.jobKeys))
   t.notOk(isSigned(altered({ namespace: 'another' }), settings.jobKeys))
   t.notOk(isSigned(altered({ labels: { [LABELS.parent]: 'another' } }), settings.jobKeys))

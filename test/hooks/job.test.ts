@@ -6,6 +6,7 @@ import { secretCopyName, shortHash } from '../../crds/contract/names.ts'
 import { jobImage, unchanged, newJob, latestJob, planHash, childrenAfter } from '../../hooks/job.ts'
 import type { Settings } from '../../hooks/protocol.ts'
 import { helmJob, settings } from '../builders.ts'
+import { matchWhole } from '../match-whole.ts'
 
 const COMPONENT = 'app.kubernetes.io/component'
 
@@ -142,7 +143,7 @@ t.test('the image of a Job is pulled as the chart says', async (t) => {
       name: `a-upgrade-f01de-1-pull-${shortHash(name)}`,
     })),
   )
-  t.match(pod.containers, [{ image: settings.image, imagePullPolicy: 'Always' }])
+  matchWhole(t, pod.containers, [{ image: settings.image, imagePullPolicy: 'Always' }])
 })
 
 t.test('the pod of a Job keeps to the Pod Security Standard restricted', async (t) => {
@@ -188,6 +189,7 @@ t.test('the newest Job is the one with the highest number, in any order', async 
 })
 
 t.test('a Job of another creator has neither plan nor image', async (t) => {
+  t.strictSame([planHash(helmJob({ plan: 'p' })), jobImage(helmJob())], ['p', settings.image])
   const bare = helmJob()
   delete bare.spec
   t.equal(planHash(bare), undefined)

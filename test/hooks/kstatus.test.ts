@@ -1,6 +1,7 @@
 /** Reconciling, Stalled and Failed of every kind, as tools read them that know nothing of the kind. */
 import t from 'tap'
 import type { Condition } from '../../crds/schema.ts'
+import { REJECTED_REASONS } from '../../hooks/cluster/helm-result.ts'
 import { withKstatus } from '../../hooks/conditions.ts'
 import { NOW, ago } from '../builders.ts'
 
@@ -52,6 +53,16 @@ t.test('a VecCluster is Stalled where only a user helps', async (t) => {
     ['Stalled', 'SplitBrain', NEW],
   ])
 })
+
+t.test(
+  'a VecCluster is Stalled with each reason of a helm Job that rejects its plan',
+  async (t) => {
+    for (const reason of REJECTED_REASONS)
+      t.strictSame(added('VecCluster', [condition('Applied', 'False', reason)]), [
+        ['Stalled', reason, NEW],
+      ])
+  },
+)
 
 for (const kind of ['VecBackup', 'VecRestore', 'VecMigration']) {
   t.test(`a ${kind} is Reconciling until it ends, and Failed is a condition`, async (t) => {

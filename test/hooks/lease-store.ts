@@ -6,14 +6,12 @@ import { KubernetesError } from '../../crds/contract/errors.ts'
 import { LEASE_MARGIN_SECONDS } from '../../crds/contract/limits.ts'
 import type { Job, Lease, LeaseHolder } from '../../crds/kubernetes.ts'
 import {
-  claim,
   readLease,
-  writeLeases,
   type LeaseKind,
   type LeasePorts,
-  type LeaseWrite,
   type ObservedLease,
 } from '../../hooks/lease.ts'
+import { claim, type LeaseWrite, writeLeases } from '../../hooks/lease-claim.ts'
 import { RetryLater } from '../../hooks/protocol.ts'
 import { allAllowed } from '../builders.ts'
 

@@ -1,17 +1,12 @@
 /** Who holds a Lease, who may take it, and when. */
 import t from 'tap'
 import { KubernetesError } from '../../crds/contract/errors.ts'
+import { ANNOTATIONS } from '../../crds/contract/names.ts'
 import type { Lease, LeaseHolder } from '../../crds/kubernetes.ts'
-import {
-  claim,
-  currentHolder,
-  holderOf,
-  leaseReleases,
-  readLease,
-  release,
-  type ObservedLease,
-} from '../../hooks/lease.ts'
+import { currentHolder, holderOf, readLease, type ObservedLease } from '../../hooks/lease.ts'
+import { claim, leaseReleases, release } from '../../hooks/lease-claim.ts'
 import { ago, allAllowed, NOW } from '../builders.ts'
+import { matchWhole } from '../match-whole.ts'
 import { leaseOf } from './data-job/fixtures.ts'
 import { CLUSTER, LeaseStore, newJob } from './lease-store.ts'
 
@@ -131,7 +126,7 @@ t.test('a failed list counts as held', async (t) => {
 
 t.test('a Lease whose holder is over is taken by its resourceVersion', async (t) => {
   const claimed = claim([seen(other, 301)], me, about)
-  t.match(claimed, {
+  matchWhole(t, claimed, {
     state: 'taking',
     writes: [
       {
@@ -166,7 +161,7 @@ t.test(
   async (t) => {
     const former = lease('backup', other, 400, 'uid-former')
     const claimed = claim([{ kind: 'backup', lease: former, jobs: [] }], me, about)
-    t.match(claimed, {
+    matchWhole(t, claimed, {
       state: 'taking',
       writes: [
         { action: 'drop', lease: former },
@@ -181,10 +176,17 @@ t.test(
 t.test('a waiting resource releases its Leases: it holds both or neither', async (t) => {
   const write: ObservedLease = { kind: 'write', lease: lease('write', me, 10), jobs: [] }
   const claimed = claim([write, seen(other, 10)], me, about)
-  t.match(claimed, {
+  // Written into the Lease of the other: that this one waits.
+  const holderIdentity = 'VecRestore/far/other/uid-other'
+  const waiter = { holder: 'VecBackup/ns/me/uid-me', seen: NOW.toISOString() }
+  const annotations = { [ANNOTATIONS.waiters]: JSON.stringify([waiter]) }
+  matchWhole(t, claimed, {
     state: 'waiting',
     holder: other,
-    writes: [{ action: 'drop', lease: write.lease }],
+    writes: [
+      { action: 'drop', lease: write.lease },
+      { action: 'take', lease: { metadata: { annotations }, spec: { holderIdentity } } },
+    ],
   })
   t.strictSame(leaseReleases([seen(other, 10), { kind: 'write' }], me), [])
 })
@@ -218,6 +220,8 @@ for (const spec of [
       const store = new LeaseStore()
       store.leases.set('vec-a-write', { ...lease('write', other, 1), spec })
       t.equal(await currentHolder(CLUSTER.metadata, 'write', store, allAllowed), undefined)
+      store.leases.set('vec-a-write', lease('write', other, 1))
+      t.ok(await currentHolder(CLUSTER.metadata, 'write', store, allAllowed), 'with a holder')
     },
   )
 }
@@ -244,6 +248,8 @@ const NO_HOLDER = [
 for (const holder of NO_HOLDER) {
   t.test(`a foreign holder identity holds no Lease: "${holder}"`, async (t) => {
     t.equal(holderOf({ kind: 'write', lease: leaseOf('write', holder) }, NOW), undefined)
+    const own = { kind: 'write' as const, lease: leaseOf('write', 'VecBackup/ns/b/uid') }
+    t.strictSame(holderOf(own, NOW), { kind: 'VecBackup', namespace: 'ns', name: 'b', uid: 'uid' })
   })
 }
 
@@ -255,6 +261,7 @@ t.test(
     t.equal(holderOf({ kind: 'write', lease: bare, jobs: [] }, NOW), undefined)
     const timeless = lease('write', other, 1)
     delete timeless.spec?.acquireTime
+    t.strictSame(holderOf({ kind: 'write', lease: timeless }, NOW), other)
     t.equal(holderOf({ kind: 'write', lease: timeless, jobs: [] }, NOW), undefined)
   },
 )

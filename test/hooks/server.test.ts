@@ -3,10 +3,10 @@ import { pino } from 'pino'
 import { VecCluster } from '../../crds/cluster.ts'
 import { KubernetesError } from '../../crds/contract/errors.ts'
 import { childKind } from '../../hooks/answer-validation.ts'
-import { RetryLater, type Desired } from '../../hooks/protocol.ts'
-import { kindHooks, type KindHooks } from '../../hooks/kind-hooks.ts'
+import { RetryLater, type Desired, kindHooks, type KindHooks } from '../../hooks/protocol.ts'
 import { buildServer, type LiveStatus, type ServerOptions } from '../../hooks/server.ts'
 import { NOW, cluster, helmJob, settings } from '../builders.ts'
+import { matchWhole } from '../match-whole.ts'
 
 type Answer = Desired<unknown>
 
@@ -48,6 +48,17 @@ function server(answer: () => Answer | Promise<Answer>, options: Partial<ServerO
 }
 
 const fine: Answer = { status: {}, children: [] }
+
+t.test('a request, its headers and an idle connection have limits', async (t) => {
+  const { built } = server(() => fine)
+  t.teardown(() => built.close())
+  const { requestTimeout, headersTimeout, maxConnections, timeout } = built.server
+  t.strictSame(
+    { requestTimeout, headersTimeout, maxConnections, timeout },
+    { requestTimeout: 15_000, headersTimeout: 10_000, maxConnections: 1000, timeout: 120_000 },
+  )
+})
+
 const job = helmJob()
 const body = {
   parent: cluster(),
@@ -233,8 +244,8 @@ t.test('a Kubernetes API that refuses or does not answer is named, in one line',
   t.strictSame(response.json(), { error: words })
 })
 
-t.test('a body over 16 MiB is rejected', async (t) => {
-  const response = await post(() => fine, { ...body, noise: 'x'.repeat(16 * 1024 * 1024) })
+t.test('a body over 10 MiB is rejected', async (t) => {
+  const response = await post(() => fine, { ...body, noise: 'x'.repeat(10 * 1024 * 1024) })
   t.equal(response.statusCode, 413)
 })
 
@@ -289,7 +300,9 @@ t.test('/healthz and /metrics need no token', async (t) => {
 
 t.test('customize answers the rules of the hooks', async (t) => {
   const response = await post(() => fine, { parent: cluster() }, 'customize')
-  t.match(response.json(), { relatedResources: [{ resource: 'statefulsets', names: ['vec-a'] }] })
+  matchWhole(t, response.json(), {
+    relatedResources: [{ resource: 'statefulsets', names: ['vec-a'] }],
+  })
 })
 
 t.test('customize answers [] for a parent with deletionTimestamp', async (t) => {
@@ -335,7 +348,7 @@ t.test('hooks of an older CRD answer 503: their status would be pruned', async (
 t.test('every answer is counted with kind, hook, code and seconds', async (t) => {
   const { built, seen } = server(() => fine)
   await built.inject({ method: 'POST', url: '/vecclusters/sync', payload: body })
-  t.match(seen, [['VecCluster', 'sync', 200, Number]])
+  matchWhole(t, seen, [['VecCluster', 'sync', 200, Number]])
 })
 
 t.test('childKind is the key Metacontroller uses', async (t) => {

@@ -1,6 +1,7 @@
 /** The log of a Job, as `kubectl logs` prints it. */
 import t from 'tap'
 import { jobLog } from '../../jobs/log.ts'
+import { matchWhole } from '../match-whole.ts'
 
 function written(env: NodeJS.ProcessEnv): string[] {
   const lines: string[] = []
@@ -13,7 +14,7 @@ function written(env: NodeJS.ProcessEnv): string[] {
 
 t.test('LOG_FORMAT json writes one JSON object a line', async (t) => {
   const lines = written({ LOG_FORMAT: 'json' }).map((line) => JSON.parse(line) as unknown)
-  t.match(lines, [
+  matchWhole(t, lines, [
     { level: 'INFO', time: /^\d{4}-.*Z$/, release: 'vec-a', pods: ['p'], msg: 'waits' },
     { level: 'ERROR', err: { message: 'broken' }, msg: 'crashed' },
   ])

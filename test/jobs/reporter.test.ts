@@ -238,22 +238,29 @@ t.test('no heartbeat follows the final report, and writes do not overlap', async
   await reporter.start()
   time.advance(120_000)
   await Promise.all([reporter.finish({ state: 'Done', message: 'all' }), reporter.heartbeat()])
-  t.match(progress(), { state: 'Done', message: 'all' })
+  const final = progress()
+  t.match(final, { state: 'Done', message: 'all' })
   time.advance(120_000)
   await reporter.heartbeat()
-  t.match(progress(), { state: 'Done', message: 'all' })
+  t.strictSame(progress(), final)
 })
 
 t.test('a heartbeat that the API rejects does no harm', async (t) => {
   const time = movable()
   let refused = false
   const refuse = () => (refused ? { status: 500, body: {} } : undefined)
-  const { reporterOf } = await reporting(t, { time, refuse })
+  const { reporterOf, progress } = await reporting(t, { time, refuse })
   const reporter = reporterOf('pod')
   await reporter.start()
+  const before = progress()
   refused = true
   time.advance(120_000)
   await reporter.heartbeat()
+  t.strictSame(progress(), before)
+  refused = false
+  time.advance(120_000)
+  await reporter.heartbeat()
+  t.strictSame(progress(), { ...before, at: time.now().toISOString() }, 'the next one is written')
 })
 
 const NONE = { completed: 0, failed: 0, pending: 0 }

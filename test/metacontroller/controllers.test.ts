@@ -110,6 +110,7 @@ t.test(
   'a new release, token or list of namespaces is a new spec, so that all are synced',
   async (t) => {
     const before = JSON.stringify(controllers(installation))
+    t.equal(JSON.stringify(controllers({ ...installation })), before)
     for (const change of [
       { version: '0.2.0' },
       { tokenFingerprint: 'x' },
@@ -121,10 +122,12 @@ t.test(
 )
 
 t.test('a private authority is trusted by every hook', async (t) => {
-  const hooks = controllers({ ...installation, caBundle: 'PEM' }).flatMap(({ spec }) =>
-    Object.values(spec.hooks),
-  )
-  t.ok(hooks.every(({ webhook }) => webhook.caBundle?.inline === 'PEM'))
+  const trusted = (parts: { caBundle?: string }) =>
+    controllers({ ...installation, ...parts })
+      .flatMap(({ spec }) => Object.values(spec.hooks))
+      .map(({ webhook }) => webhook.caBundle?.inline)
+  t.strictSame([...new Set(trusted({ caBundle: 'PEM' }))], ['PEM'])
+  t.strictSame([...new Set(trusted({}))], [undefined])
 })
 
 t.test('a kind there is not is rejected by name', async (t) => {

@@ -104,7 +104,27 @@ t.test('a stopped service compares no more', async (t) => {
     timers: clock,
     log: silent,
   })
+  t.ok(clock.nextTimerAt(), 'before it is stopped')
   crds.stop()
+  t.equal(clock.nextTimerAt(), undefined)
+})
+
+t.test('a comparison that is in progress when the service stops is the last one', async (t) => {
+  const clock = new ManualClock(new Date('2026-03-01T12:00:00Z'))
+  const reading = Promise.withResolvers<undefined>()
+  let reads = 0
+  const crds = await watchCrdVersions({
+    version: '0.2.0',
+    plurals: ['vecclusters'],
+    read: async () => ((reads += 1) === 1 ? undefined : reading.promise),
+    timers: clock,
+    log: silent,
+  })
+  clock.advance(30_000)
+  t.equal(reads, 2)
+  crds.stop()
+  reading.resolve(undefined)
+  await new Promise(setImmediate)
   t.equal(clock.nextTimerAt(), undefined)
 })
 

@@ -1,5 +1,6 @@
 import t from 'tap'
 import { parseOptions, USAGE } from '../../metacontroller/options.ts'
+import { matchWhole } from '../match-whole.ts'
 
 const inCluster = { KUBERNETES_SERVICE_HOST: '10.96.0.1', HOOK_TOKEN_FILE: '/token' }
 
@@ -65,7 +66,7 @@ t.test('every variable and every argument has its effect', async (t) => {
     },
     '0.1.0',
   )
-  t.match(options, {
+  matchWhole(t, options, {
     port: 9000,
     host: '::',
     tls: { certFile: '/tls.crt', keyFile: '/tls.key' },
@@ -128,6 +129,15 @@ for (const [what, args, env, message] of [
     { LOG_LEVEL: 'debug' },
     /^LOG_LEVEL: "debug" is not one of DEBUG, INFO/,
   ],
+  ...['', 'a/b', 'A', 'a.b', 'a '].map(
+    (name) =>
+      [
+        `the namespace "${name}"`,
+        ['--namespace', 'ns', `--namespace=${name}`],
+        {},
+        `--namespace: "${name}" is not the name of a namespace`,
+      ] as const,
+  ),
   ['an unknown rule', [], { CROSS_NAMESPACE: 'half' }, /^CROSS_NAMESPACE: "half" is not one of/],
   ['an unknown format', [], { LOG_FORMAT: 'xml' }, /^LOG_FORMAT: "xml" is not one of json, text/],
   ['half a certificate', [], { TLS_KEY_FILE: '/k' }, /^TLS_CERT_FILE and TLS_KEY_FILE need/],

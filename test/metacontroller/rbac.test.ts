@@ -10,7 +10,7 @@ import type { ConfigMap, Secret } from '../../crds/kubernetes.ts'
 import type { AccessKeyPorts } from '../../hooks/access-key/observe.ts'
 import type { BackupSchedulePorts } from '../../hooks/backup-schedule/observe.ts'
 import type { BackupPorts } from '../../hooks/backup/observe.ts'
-import type { ClusterPorts } from '../../hooks/cluster/observed.ts'
+import type { ClusterPorts } from '../../hooks/cluster/ports.ts'
 import type { ShardsQuery } from '../../hooks/cluster/shards/summary.ts'
 import type { CollectionPorts } from '../../hooks/collection/ports.ts'
 import type { DataJobPorts } from '../../hooks/data-job/observe.ts'
@@ -85,7 +85,7 @@ const SHARDS_QUERY: ShardsQuery = {
   targets: () => ({
     repair: {
       ...{ nodes: 1, repair: true, balance: false, lost: [], maxTransfers: 1 },
-      ...{ allowsFewerReplicas: false, deadSeconds: 0 },
+      ...{ allowsFewerReplicas: false },
     },
   }),
 }
@@ -109,6 +109,12 @@ const ofCluster: Uses<ClusterPorts> = {
   backup: (ports) => ports.backup('ns', 'b'),
   pods: (ports) => ports.pods('ns', 'vec-a'),
   isNamespaceTerminating: (ports) => ports.isNamespaceTerminating('ns'),
+  liveSecret: (ports) => ports.liveSecret('ns', 'a'),
+  nodeKeys: () => 'asks the engine',
+  tokensSignedWith: (ports) => ports.tokensSignedWith(NAME, 'f'),
+  keepKeys: async (ports) => {
+    await ports.keepKeys(NAME, [])
+  },
   consensus: () => 'asks the engine',
   // Nothing answers at the address of the engine: there is nothing to repair from, so backups are listed.
   shards: (ports) => ports.shards(SHARDS_QUERY, signal),
@@ -164,6 +170,7 @@ const STORAGE = {
 const ofBackup: Uses<BackupPorts> = {
   ...ofTransfer,
   serviceAccount: (ports) => ports.serviceAccount('ns', 'a'),
+  configMap: (ports) => ports.configMap('ns', 'a'),
   statefulSet: (ports) => ports.statefulSet('ns', 'a'),
   backup: (ports) => ports.backup('ns', 'a'),
   deleteBackup: (ports) => ports.deleteBackup(IDENTITY),
@@ -185,6 +192,7 @@ const REPORT: Progress = {
 const ofRestore: Uses<RestorePorts> = {
   ...ofTransfer,
   serviceAccount: (ports) => ports.serviceAccount('ns', 'a'),
+  configMap: (ports) => ports.configMap('ns', 'a'),
   statefulSet: (ports) => ports.statefulSet('ns', 'a'),
   backup: (ports) => ports.backup('ns', 'a'),
   restore: (ports) => ports.restore('ns', 'a'),
@@ -229,6 +237,7 @@ t.test(
     const writes = new InFlightWrites()
     const tools = {
       ...{ ...common, jobKeys: () => [], consensus: async () => [] },
+      nodeKeys: async () => [],
       shards: shardPorts({ ...common, ...engines }),
       conflictingWork: othersAt({ kubernetes, namespaces: [], inFlightWrites: writes }),
     }

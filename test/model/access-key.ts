@@ -1,7 +1,10 @@
 /** The life of a VecAccessKey: its Secret has a valid token, whatever happens to the API key and the cluster. */
+import { keyFingerprint } from '../../crds/contract/api-keys.ts'
+import { parseProgress } from '../../crds/contract/job.ts'
+import { ANNOTATIONS } from '../../crds/contract/names.ts'
 import type { Secret } from '../../crds/kubernetes.ts'
 import { accessKeyHooks } from '../../hooks/access-key/index.ts'
-import { settings } from '../builders.ts'
+import { applied, progress, settings } from '../builders.ts'
 import type { Step } from './explore.ts'
 import type { Life } from './life.ts'
 import { pass } from './pass.ts'
@@ -16,11 +19,14 @@ const CLUSTER = stored('VecCluster', 'a', {
   version: '1.18.3',
   apiKey: { autoGenerate: true, jwtRbac: true },
 })
+const CLUSTER_KEY = 'VecCluster/a'
+const API_KEY = 'Secret/vec-a-apikey'
+const KEY_DATA = { data: { 'api-key': 'a2V5a2V5a2V5' } }
 const KEY = {
   apiVersion: 'v1',
   kind: 'Secret',
   metadata: { name: 'vec-a-apikey' },
-  data: { 'api-key': 'a2V5a2V5a2V5' },
+  ...KEY_DATA,
 } as const
 
 export function accessKeys(): Record<string, Life> {
@@ -33,7 +39,7 @@ export function accessKeys(): Record<string, Life> {
     hooks: (world) => accessKeyHooks(portsOver(world)),
     rest: ['Ready'],
     wrong: tokenIsLost,
-    more: (world) => [...comes(world, KEY), ...more(world)],
+    more: (world) => [...comes(world, KEY), ...helmRuns(world), ...more(world)],
   })
   return {
     'one life': life({ deletions: 1, 'lost answers': 1 }),
@@ -48,6 +54,34 @@ export function accessKeys(): Record<string, Life> {
     ),
     'another owner has the Secret': life({ deletions: 1, losses: 1, changes: 1 }, taken),
   }
+}
+
+/** A run writes its key into the Secret again, or reports the one that it has written. */
+function helmRuns({ live }: SmallWorld): Step<SmallWorld>[] {
+  const { metadata } = live[CLUSTER_KEY] ?? {}
+  const { data } = live[API_KEY] ?? {}
+  if (metadata?.uid === undefined || data === undefined) return []
+  const { uid, annotations } = metadata
+  const key = Buffer.from(data['api-key'] ?? '', 'base64').toString()
+  const reported = parseProgress(annotations?.[ANNOTATIONS.progress], uid)?.applied?.publishedKey
+  const publishedKey = keyFingerprint(key)
+  if (reported === publishedKey) return []
+  const report = JSON.stringify(progress({ uid, applied: applied({ publishedKey }) }))
+  const isForeign = reported !== undefined
+  return [
+    edited('a helm run reports the API key', CLUSTER_KEY, {
+      annotations: { ...annotations, [ANNOTATIONS.progress]: report },
+    }),
+    ...(isForeign
+      ? [
+          {
+            name: 'a helm run writes the API key again',
+            take: async (to: SmallWorld) =>
+              edit(to, API_KEY, (found) => ({ ...found, ...KEY_DATA })),
+          },
+        ]
+      : []),
+  ]
 }
 
 function dependenciesChange(world: SmallWorld): Step<SmallWorld>[] {

@@ -6,8 +6,7 @@ import type { VecCollection } from '../../crds/collection.ts'
 import { EngineError } from '../../crds/contract/errors.ts'
 import type { CollectionPorts } from '../../hooks/collection/ports.ts'
 import { collectionHooks } from '../../hooks/collection/index.ts'
-import type { Desired, HookRequest } from '../../hooks/protocol.ts'
-import type { KindHooks } from '../../hooks/kind-hooks.ts'
+import type { Desired, HookRequest, KindHooks } from '../../hooks/protocol.ts'
 import { FakeEngine } from '../hooks/collection/engine.ts'
 import { recorded } from './calls.ts'
 import { Wrong } from './explore.ts'
@@ -78,8 +77,10 @@ function portsOf(world: SmallWorld, engine: FakeEngine, now: () => Date): Collec
     cluster: ({ namespace, name }) => ports.cluster(namespace, name),
     writeEvent: (event) => ports.writeEvent(event),
     ...recorded(world, {
-      collectionsOf: async () =>
-        structuredClone(objects(world.live, 'VecCollection')) as unknown as VecCollection[],
+      collectionsOf: async () => ({
+        claims: structuredClone(objects(world.live, 'VecCollection')) as unknown as VecCollection[],
+        unreadable: [],
+      }),
       writeHolder: async () => world.engine.holder,
     }),
     wait: async (_, signal) => signal.throwIfAborted(),

@@ -1,5 +1,5 @@
 /** The life of one resource in a small world: what may happen to it, and what must always hold. */
-import type { KindHooks } from '../../hooks/kind-hooks.ts'
+import type { KindHooks } from '../../hooks/protocol.ts'
 import { isUnfinished } from '../../hooks/job.ts'
 import { settings } from '../builders.ts'
 import type { Model, Step } from './explore.ts'

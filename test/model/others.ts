@@ -5,7 +5,8 @@
 import { LABELS, leaseName } from '../../crds/contract/names.ts'
 import type { Lease, LeaseHolder } from '../../crds/kubernetes.ts'
 import { isUnfinished } from '../../hooks/job.ts'
-import { claim, holderOf, type LeaseKind, type ObservedLease } from '../../hooks/lease.ts'
+import { holderOf, type LeaseKind, type ObservedLease } from '../../hooks/lease.ts'
+import { claim } from '../../hooks/lease-claim.ts'
 import type { Step } from './explore.ts'
 import { phaseIn } from './promises.ts'
 import {

@@ -8,8 +8,12 @@ import {
   InvalidAnswer,
   type AnswerValidator,
 } from '../../hooks/answer-validation.ts'
-import type { KindHooks } from '../../hooks/kind-hooks.ts'
-import { RetryLater, type HookRequest, type Settings } from '../../hooks/protocol.ts'
+import {
+  RetryLater,
+  type HookRequest,
+  type Settings,
+  type KindHooks,
+} from '../../hooks/protocol.ts'
 import { Kinds } from '../world/api/kinds.ts'
 import type { ApiObject } from '../world/client.ts'
 import type { SyncAnswer } from '../world/loop/answer.ts'

@@ -7,7 +7,7 @@ import { VecRestore } from '../../crds/restore.ts'
 import { StorageError } from '../../crds/contract/errors.ts'
 import type { AccessKeyPorts } from '../../hooks/access-key/observe.ts'
 import type { BackupSchedulePorts } from '../../hooks/backup-schedule/observe.ts'
-import type { ClusterPorts } from '../../hooks/cluster/observed.ts'
+import type { ClusterPorts } from '../../hooks/cluster/ports.ts'
 import type { MigrationPorts } from '../../hooks/migration/observe.ts'
 import type { RestorePorts } from '../../hooks/restore/observe.ts'
 import { placedShards } from '../hooks/cluster/shards.ts'
@@ -126,6 +126,9 @@ export function portsOver(world: SmallWorld): AllPorts {
       })
     },
     retainedVolumes: async () => [],
+    nodeKeys: async () => [],
+    tokensSignedWith: async () => [],
+    keepKeys: async () => undefined,
     isReady: async () => world.engine.isReady,
     pods: async () => [],
     consensus: async () => [{ ordinal: 0, state: world.engine.isReady ? 'working' : 'stopped' }],

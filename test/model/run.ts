@@ -1,11 +1,12 @@
 /**
  * `npm run test:model`: explores every state of the lives of all kinds, and prints the number of states and
- * the broken promises. `--short` selects the smallest world of each kind; names select kinds or worlds;
+ * the broken promises. `--short` selects the smallest world of each kind; names select kinds (`keys` for the keys of a cluster) or worlds;
  * `--most <n>` stops in each world after n states and reports it as CAPPED. `--walks <n>` takes n random walks
  * through each world instead, which merge no states, and compares worlds of the same text (`--seed`).
  */
 import { parseArgs } from 'node:util'
-import { explore } from './explore.ts'
+import { explore, type Model } from './explore.ts'
+import { KEY_WORLDS, keyModel } from './keys.ts'
 import { lifeOf } from './life.ts'
 import { newSeed } from '../fuzz/run.ts'
 import { LIVES } from './lives.ts'
@@ -43,17 +44,13 @@ for (const [kind, lives] of Object.entries(LIVES)) {
       for (const words of differences) say(`  ${words}`)
       continue
     }
-    const found = await explore(lifeOf(life), most)
-    worlds += 1
-    states += found.states
-    steps += found.steps
-    broken += found.wrong.length + found.deadEnds.length
-    capped += found.isWhole ? 0 : 1
-    const end = found.isWhole ? 'all explored' : 'CAPPED: dead ends not determined'
-    say(`${kind}, ${name}: ${found.states} states, ${found.steps} steps, ${end}`)
-    for (const words of found.wrong) say(`  ${words}`)
-    for (const path of found.deadEnds) say(`  no path to a goal from: ${path}`)
+    await exploreWorld(`${kind}, ${name}`, lifeOf(life))
   }
+}
+for (const [name, world] of Object.entries(KEY_WORLDS).slice(0, values.short ? 1 : undefined)) {
+  const isChosen =
+    positionals.length === 0 || ['keys', name].some((one) => positionals.includes(one))
+  if (isChosen && values.walks === undefined) await exploreWorld(`keys, ${name}`, keyModel(world))
 }
 if (values.walks !== undefined) {
   say(`${worlds} worlds walked through with seed ${seed}, ${broken} differences`)
@@ -62,6 +59,19 @@ if (values.walks !== undefined) {
 const extent = capped === 0 ? 'explored completely' : `${capped} of them CAPPED`
 say(`${states} states, ${steps} steps, ${worlds} worlds ${extent}, ${broken} broken`)
 process.exit(broken === 0 ? 0 : 1)
+
+async function exploreWorld<World>(name: string, model: Model<World>): Promise<void> {
+  const found = await explore(model, most)
+  worlds += 1
+  states += found.states
+  steps += found.steps
+  broken += found.wrong.length + found.deadEnds.length
+  capped += found.isWhole ? 0 : 1
+  const end = found.isWhole ? 'all explored' : 'CAPPED: dead ends not determined'
+  say(`${name}: ${found.states} states, ${found.steps} steps, ${end}`)
+  for (const words of found.wrong) say(`  ${words}`)
+  for (const path of found.deadEnds) say(`  no path to a goal from: ${path}`)
+}
 
 function say(line: string): void {
   process.stdout.write(`${line}\n`)

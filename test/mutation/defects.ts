@@ -127,7 +127,7 @@ export const DEFECTS: readonly Defect[] = [
   },
   {
     title: 'a copy that stopped being Active while its snapshot was made counts',
-    file: 'jobs/backup/node-snapshot.ts',
+    file: 'jobs/backup/nodes/node-snapshot.ts',
     original: 'if (change !== undefined) {',
     replacement: 'if (change === null) {',
     test: 'test/jobs/backup/topology.test.ts',
@@ -141,17 +141,17 @@ export const DEFECTS: readonly Defect[] = [
   },
   {
     title: 'a checkpoint that was written by others decides what is deleted on a node',
-    file: 'jobs/backup/checkpoint.ts',
+    file: 'jobs/backup/nodes/checkpoint.ts',
     original: 'found.uid === context.plan.uid &&\n    hasValidSeal(key, found, context)',
     replacement: 'found.uid === context.plan.uid &&\n    hasValidSeal !== null',
-    test: 'test/jobs/backup/create-snapshot.test.ts',
+    test: 'test/jobs/backup/nodes/create-snapshot.test.ts',
   },
   {
     title: 'a purge deletes folders inside its own that have another owner',
-    file: 'jobs/backup/purge-folder.ts',
+    file: 'jobs/backup/purge.ts',
     original: 'return inner.size === 0 || !enclosingFolders',
     replacement: 'return inner.size >= 0 || !enclosingFolders',
-    test: 'test/jobs/backup/purge-folder.test.ts',
+    test: 'test/jobs/backup/purge.test.ts',
   },
   {
     title: 'after a lost answer a restore does not wait until the node is idle',

@@ -1,5 +1,6 @@
 /** Explanations of survivors hold for the lines and changes that they quote, and for no others. */
 import t from 'tap'
+import { matchWhole } from '../match-whole.ts'
 import { changedLines, changeOf, expired, explained, type Explanations } from './explained.ts'
 import { EXPLAINED } from './explanations.ts'
 import { gate } from './gate.ts'
@@ -72,27 +73,30 @@ t.test('the gate fails for what has expired and says so, with its scope', async 
   const nothing = { changed: [], expired: [], scope }
   const last = (words: string) =>
     `${words}; 80 lines, of 400 files with 40000 lines of the operator`
-  t.match(gate([score], nothing), {
+  matchWhole(t, gate([score], nothing), {
     passes: true,
     lines: [
       last('1 of 1 files: 9 of 9 noticed, 0 explained, 0 not, 0 explanations expired: 100 %'),
     ],
   })
-  t.match(gate([score], { ...nothing, changed: ['a line'] }), {
+  matchWhole(t, gate([score], { ...nothing, changed: ['a line'] }), {
     passes: false,
     lines: ['explanation of a line that has changed: a line', /1 explanations expired/],
   })
-  t.match(gate([score], { ...nothing, expired: ['a change'] }), {
+  matchWhole(t, gate([score], { ...nothing, expired: ['a change'] }), {
     passes: false,
     lines: ['explanation of a change that does not survive: a change', /1 explanations expired/],
   })
-  t.match(gate([{ ...score, missed: [emptied('a')] }], nothing), {
+  matchWhole(t, gate([{ ...score, missed: [emptied('a')] }], nothing), {
     passes: false,
     lines: [
       last('1 of 1 files: 9 of 10 noticed, 0 explained, 1 not, 0 explanations expired: 90 %'),
     ],
   })
-  t.match(gate([], nothing), { passes: false, lines: [/^0 of 1 files: .*: nothing was judged;/] })
+  matchWhole(t, gate([], nothing), {
+    passes: false,
+    lines: [/^0 of 1 files: .*: nothing was judged;/],
+  })
 })
 
 t.test('the explanations of this repository quote lines that are there', async (t) => {

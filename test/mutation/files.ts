@@ -1,12 +1,12 @@
 /** The pure files, and the tests that are to notice a change in each. */
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { importsOf } from './imports.ts'
 
 export const ROOT = new URL('../..', import.meta.url).pathname
 
 /** They reach out, declare types only, or write files. */
-const NOT_PURE =
-  /(^hooks\/server|\/(ports|index|kind-hooks|protocol|generate|kubernetes|events)\.ts$)/
+const NOT_PURE = /(^hooks\/server|\/(ports|index|protocol|generate|kubernetes|events)\.ts$)/
 /** Tables of words: a change in a sentence is no change in what is done. */
 const WORDS = /^crds\/(reasons\/|contract\/|[a-z-]*\.ts$)/
 const RULED = /^crds\/(units|crd|contract\/(names|backup-keys|connection|manifest))\.ts$/
@@ -26,7 +26,11 @@ const TESTS = textsOf('test/{crds,hooks}/**/*.test.ts')
 const TESTS_OF_JOBS = textsOf(
   'test/jobs/{**/pure-functions,manifest-check,recreate-collection}.test.ts',
 )
-const FOLDERS = textsOf('hooks/**/*.ts')
+/** What each file of the hooks loads. */
+const IMPORTS = globSync('hooks/**/*.ts', { cwd: ROOT }).map((path) => ({
+  path,
+  imports: importsOf(path, ROOT),
+}))
 
 export function linesOf(files: readonly string[]): number {
   const texts = files.map((file) => readFileSync(join(ROOT, file), 'utf8'))
@@ -48,7 +52,9 @@ export function directTestsOf(file: string): string[] {
 export function testsOf(file: string): string[] {
   const own = join('test', file, '..')
   const isImported = ({ text }: { text: string }) => text.includes(`${file}'`)
-  const users = FOLDERS.filter(isImported).map(({ path }) => join('test', path, '..'))
+  const users = IMPORTS.filter(({ imports }) => imports.includes(file)).map(({ path }) =>
+    join('test', path, '..'),
+  )
   const folders = [own, ...users.filter((folder) => folder !== 'test/hooks')]
   const found = TESTS.filter(
     (test) =>

@@ -36,6 +36,8 @@ export class ShardJobs {
   #child: ChildProcess | undefined
   #run = 0
   #isStopped = false
+  /** What the present Jobs are for. */
+  #work: Work | undefined
 
   constructor(world: NodesWorld) {
     this.#world = world
@@ -53,14 +55,23 @@ export class ShardJobs {
     this.signal('SIGKILL')
   }
 
+  /** The spec has changed, and the Job is lost: the next one is for other work. */
+  replace(work: Work): void {
+    this.#work = work
+    this.signal('SIGKILL')
+  }
+
   /** Jobs one after the other until one has done all that is due. */
-  async until(work: Work, ms: number): Promise<Ended> {
+  async until(first: Work, ms: number): Promise<Ended> {
     const end = Date.now() + ms
+    this.#work = first
     const ended: Ended = { reason: '', message: '', jobs: 0, processes: 0 }
     while (Date.now() < end && !this.#isStopped) {
       this.#run += 1
       ended.jobs += 1
+      const work: Work = this.#work
       const progress = await this.#job(work, end, ended)
+      if (this.#work !== work) continue
       if (progress === undefined) break
       const { state, reason = '', message = '', shards } = progress
       Object.assign(ended, { state, reason, message })
@@ -73,7 +84,7 @@ export class ShardJobs {
 
   async #job(work: Work, end: number, ended: Ended): Promise<Progress | undefined> {
     const job = randomUUID()
-    while (Date.now() < end && !this.#isStopped) {
+    while (Date.now() < end && !this.#isStopped && this.#work === work) {
       ended.processes += 1
       const code = await this.#process(work, job, end)
       if (code === EXIT.done || code === EXIT.failed) return this.#progress()
@@ -143,7 +154,7 @@ export class ShardJobs {
       maxTransfers: MOST_TRANSFERS,
       // A single node has one replica of each shard.
       allowsFewerReplicas: true,
-      deadSeconds: 0,
+      defects: {},
       onScaleIn: 'Delete',
       ...work,
     }

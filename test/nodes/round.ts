@@ -4,7 +4,7 @@
  */
 import { Dice } from '../faults/machine/dice.ts'
 import { Ledger } from '../hard/ledger.ts'
-import { compare, comparisons, textOf } from '../hard/oracle.ts'
+import { compareAtRest, comparisons, summaryOf } from '../hard/oracle.ts'
 import { ask } from '../hard/ask.ts'
 import { readReplicas, unsettled } from '../hard/replicas.ts'
 import { COLLECTIONS, Traffic } from '../hard/traffic.ts'
@@ -258,18 +258,9 @@ class Round {
         await until(async () => (await unsettled(urls, collection)) === undefined, POLL_MS * 20)
         const replicas = await readReplicas(urls, collection)
         this.#counts.compared += comparisons(replicas)
-        const now = this.#ledger.now()
-        const expected = { ledger: this.#ledger, collection, from: now, to: now }
-        const found = compare(expected, replicas).filter((finding) => {
-          const { id, key } = finding
-          const name = { collection, id, ...(key !== undefined && { key }) }
-          const isOpen = finding.kind === 'replicas differ' && this.#ledger.isUncertain(name)
-          if (isOpen) this.#counts.uncertain += 1
-          return !isOpen
-        })
-        if (found.length === 0) continue
-        const listed = found.slice(0, MAX_PRINTED).map((finding) => `  ${textOf(finding)}`)
-        this.#findings.push(`${collection} ${when}: ${found.length} findings`, ...listed)
+        const { found, uncertain } = compareAtRest(this.#ledger, collection, replicas)
+        this.#counts.uncertain += uncertain
+        this.#findings.push(...summaryOf(`${collection} ${when}`, found))
       } catch (error) {
         this.#findings.push(`${collection} ${when} cannot be read: ${String(error)}`)
       }

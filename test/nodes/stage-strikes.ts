@@ -1,6 +1,7 @@
 /**
- * Kills one engine or the Job in each change of a number of shards, while a step of a drawn kind is carried
- * out. The order of step and victim is drawn once, so that a few rounds meet every pair of them.
+ * Disturbs each change of a number of shards once, while a step of a drawn kind is carried out: one engine or the Job is
+ * killed, or a user commits and finishes the resharding by hand. The order of step and victim is drawn once, so that a
+ * few rounds meet every pair of them.
  */
 import type { Dice } from '../faults/machine/dice.ts'
 import { ask, pathOf } from '../hard/ask.ts'
@@ -22,13 +23,16 @@ const STEPS = {
 } as const
 export type StepKind = keyof typeof STEPS
 
-const VICTIMS = ['leader', 'source', 'target', 'Job'] as const
+const VICTIMS = ['leader', 'source', 'target', 'Job', 'user'] as const
 export type Victim = (typeof VICTIMS)[number]
 
 export interface Pair {
   step: StepKind
   victim: Victim
 }
+
+/** What a user may call by hand. The engine refuses each in another stage. */
+const BY_HAND = [{ commit_write_hash_ring: {} }, { finish_resharding: {} }]
 
 /** Steps that a change which removes a shard does not have. */
 const ONLY_UP: readonly StepKind[] = ['clean']
@@ -107,6 +111,11 @@ export class StageStrikes {
       else this.#left.push(pair)
       return
     }
+    if (pair.victim === 'user') {
+      for (const body of BY_HAND) await this.#call(body)
+      this.struck.push(pair)
+      return
+    }
     const ordinal = await this.#ordinalOf(pair.victim).catch(() => undefined)
     if (ordinal === undefined || !world.ordinals().every((one) => world.isReady(one))) {
       this.#left.push(pair)
@@ -120,8 +129,14 @@ export class StageStrikes {
     while (Date.now() < end && !world.isReady(ordinal)) await pause(POLL_MS)
   }
 
+  async #call(body: object): Promise<void> {
+    const [url = ''] = this.#targets.world.urls()
+    const path = `${pathOf(this.#collection)}/cluster?timeout=10`
+    await ask(url, 'POST', path, body).catch(() => undefined)
+  }
+
   /** The target holds the shard that is added or removed; a source is any other node. */
-  async #ordinalOf(victim: Exclude<Victim, 'Job'>): Promise<number | undefined> {
+  async #ordinalOf(victim: Exclude<Victim, 'Job' | 'user'>): Promise<number | undefined> {
     const { world, watch } = this.#targets
     if (victim === 'leader') return watch.leader()
     const peers = await watch.peerIds()

@@ -94,6 +94,29 @@ export const PARTS: Part[] = [
     said: lineWith(/^\d+ rounds in \d+ min, .*/gm),
   },
   {
+    name: 'updates',
+    title: 'A new version of the engine loses nothing and stops no last replica',
+    command: ['test/updates/main.ts'],
+    short: [],
+    scope:
+      'Real versions of the engine with their charts on the real cluster: three nodes, one edit of `spec.version`, under load through the Service; once with all replicas, once with one shard that has only one. Whole points are compared with acknowledged writes on every node.',
+    fails:
+      'In `jobs/cluster/shards/update.ts`, let `lastReplicas` find none: the node of the last replica is restarted.',
+    covers: ['crds', 'hooks/cluster', 'jobs/cluster', 'chart', 'test/updates'],
+    said: lineWith(/^\d+ updates by the operator .*/gm),
+  },
+  {
+    name: 'release',
+    title: 'A release is made and checked on one machine',
+    command: ['test/release/rehearsal.ts'],
+    short: [],
+    scope:
+      'What the workflow of a tag does, on one machine: chart, CRDs, the CLI as npm package and as one file for Linux and Windows, krew, a registry, signatures. Not the programs for macOS, the identity in the certificate, and runs on arm64, Windows and macOS.',
+    fails: 'In `.ci/release.js`, leave out the checksum of one platform in the manifest of krew.',
+    covers: ['.ci/release.js', 'Dockerfile', 'chart', 'jobs/main.ts', 'test/release'],
+    said: lineWith(/(?<=^# )(rehearsed|FAILED): .*/gm),
+  },
+  {
     name: 'models',
     title: 'States of small models are explored',
     command: ['test/model/run.ts'],

@@ -24,7 +24,8 @@ export interface Started {
 /** Follows what this process prints, and keeps the result of the part when it exits. */
 export function recordRun(name: string, { env, argv }: NodeJS.Process = process): void {
   // A selection of scenarios is no result of the suite.
-  if (env['TAP'] !== undefined || env['SCENARIOS'] !== undefined) return
+  const { TAP, SCENARIOS, ONLY } = env
+  if ([TAP, SCENARIOS, ONLY].some((value) => value !== undefined)) return
   const [, file = '', ...args] = argv
   const started = { name, command: [relative(ROOT, file), ...args], run: machine(ROOT) }
   let output = ''

@@ -1,6 +1,6 @@
 /** VecAccessKey: issued, renewed and kept, waiting for its cluster, and never over what others own. */
 import type { AnyObject } from '../../crds/kubernetes.ts'
-import { phaseOf, running, statusOf, untilGone, type Scenario } from './scenario.ts'
+import { running, untilGone, untilNextRun, type Scenario } from './scenario.ts'
 import {
   engineIn,
   inside,
@@ -155,18 +155,12 @@ const rotated: Scenario = {
     await world.apply(of({ access: 'r' }))
     const before = inside(await untilPhase(world, reference, 'Ready')).keyFingerprint
     const old = (await secretIn(world, namespace, 'reader')).data['token']
-    await world.apply(key('other-key-of-thirty-two-letters-x'))
+    // The token exists before the last pod runs the key that signed it.
+    await untilNextRun(world, cluster, () => world.apply(key('other-key-of-thirty-two-letters-x')))
     await world.waitFor(
       reference,
       'signed again',
       (found) => ![undefined, before].includes(inside(found).keyFingerprint),
-      300,
-    )
-    // The token exists before the last pod runs the key that signed it.
-    await world.waitFor(
-      cluster,
-      'rolled out',
-      (found) => statusOf(found).appliedRun === 2 && phaseOf(found) === 'Running',
       300,
     )
     const { data } = await secretIn(world, namespace, 'reader')

@@ -39,12 +39,23 @@ const outlives: Scenario = {
     const { namespace, bucket, cluster } = await filledCluster(world, 'outlives')
     const { reference, of } = backupResource('VecBackup', { namespace, name: 'b' }, bucket)
     await world.apply(of())
-    const before = await untilEnded(world, reference)
+    // A sync with Metacontroller's older copy, without the condition, sets the time of the condition again.
+    const ended = async () => withoutTimes(await untilEnded(world, reference))
+    const before = await ended()
     await deleted(world, cluster)
-    t.strictSame((await world.get(reference)) && (await untilEnded(world, reference)), before)
+    t.ok(await world.get(reference))
+    t.strictSame(await ended(), before)
     await deleted(world, reference)
     t.strictSame(await bucket.keys(), [])
   },
+}
+
+function withoutTimes(status: { conditions?: object[] }): object {
+  const conditions = status.conditions?.map((condition) => ({
+    ...condition,
+    lastTransitionTime: '',
+  }))
+  return { ...status, conditions }
 }
 
 const unlocked: Scenario = {

@@ -7,7 +7,7 @@ import type { BackupScheduleStatus } from '../../crds/backup-schedule.ts'
 import type { AnyObject } from '../../crds/kubernetes.ts'
 import { API_VERSION } from '../../crds/contract/names.ts'
 import type { Condition } from '../../crds/schema.ts'
-import type { BucketCall, Reference, World, WorldBucket } from '../world/world.ts'
+import type { BucketCall, PassingState, Reference, World, WorldBucket } from '../world/world.ts'
 import { jobsIn, running, untilGone } from './scenario.ts'
 
 const CLI = fileURLToPath(new URL('../../jobs/main.ts', import.meta.url))
@@ -56,7 +56,7 @@ export async function untilEnded(
     reference,
     'ended',
     (found) => ['Completed', 'Failed'].includes(backupStatus(found).phase ?? ''),
-    300,
+    600,
   )
   const status = backupStatus(object)
   if (status.phase !== phase) throw new Error(`${reference.name} is ${JSON.stringify(status)}`)
@@ -71,6 +71,11 @@ export async function untilInProgress(world: World, reference: Reference): Promi
 
 export function untilSaid(world: World, reference: Reference, reason: string, seconds = 180) {
   return world.waitFor(reference, reason, (object) => said(object)?.reason === reason, seconds)
+}
+
+/** What a resource says, perhaps for a moment only. */
+export function saying(reason: string, seconds = 180): PassingState {
+  return { what: reason, isReached: (object) => said(object)?.reason === reason, seconds }
 }
 
 export async function deleted(world: World, reference: Reference): Promise<void> {

@@ -1,6 +1,7 @@
 /** A VecBackupSchedule: which slots it makes backups for, and what it does while one still runs. */
 import type { VecBackup } from '../../crds/backup.ts'
 import { API_VERSION, LABELS } from '../../crds/contract/names.ts'
+import { matchWhole } from '../match-whole.ts'
 import type { Reference, World, WorldBucket } from '../world/world.ts'
 import {
   backupResource,
@@ -8,6 +9,7 @@ import {
   eventually,
   filledCluster,
   said,
+  saying,
   scheduleStatus,
   untilEnded,
   untilSaid,
@@ -76,13 +78,17 @@ const fires: Scenario = {
     const slot = Date.parse(slotIn(backup))
     t.ok(slot > Date.parse(made.metadata.creationTimestamp ?? ''), 'never before it existed')
     t.ok(slot <= Date.parse(backup.metadata.creationTimestamp))
-    t.match(backup.metadata, {
+    matchWhole(t, backup.metadata, {
       labels: { 'vec-operator.dev/schedule': 's' },
       ownerReferences: [
         { kind: 'VecBackupSchedule', name: 's', uid: made.metadata.uid, controller: true },
       ],
     })
-    t.match(backup.spec, { clusterRef: { name: 'a' }, storage: { s3 }, collections: ['docs'] })
+    matchWhole(t, backup.spec, {
+      clusterRef: { name: 'a' },
+      storage: { s3 },
+      collections: ['docs'],
+    })
     const { name } = backup.metadata
     const itself = { ...reference, kind: 'VecBackup', name }
     const ended = await untilEnded(world, itself)
@@ -209,8 +215,9 @@ const deadline: Scenario = {
       (object) => scheduleStatus(object).nextBackupTime !== nextBackupTime,
     )
     await world.advance(30)
-    await world.patch(reference, { spec: { suspend: false } })
-    const object = await untilSaid(world, reference, 'SlotMissed')
+    const object = await world.waitForPassing(reference, saying('SlotMissed'), () =>
+      world.patch(reference, { spec: { suspend: false } }),
+    )
     t.match(said(object)?.message, `the slot ${nextBackupTime} was skipped`)
     t.strictSame(await namesOf(world, reference), [])
     t.match(await eventsAbout(world, reference), { SlotMissed: /was skipped/ })
@@ -240,8 +247,9 @@ const badExpression: Scenario = {
     t.match(said(object), { status: 'False', message: /^spec\.schedule: / })
     t.equal(scheduleStatus(object).nextBackupTime, undefined)
     t.match(await eventsAbout(world, reference), { InvalidSchedule: /spec\.schedule/ })
-    await world.apply(of({ ...spec, schedule: EVERY_MINUTE }))
-    await untilSaid(world, reference, 'Scheduled')
+    await world.waitForPassing(reference, saying('Scheduled'), () =>
+      world.apply(of({ ...spec, schedule: EVERY_MINUTE })),
+    )
     await eventually(world, 'a slot fires', async () => {
       return (await namesOf(world, reference)).length > 0
     })

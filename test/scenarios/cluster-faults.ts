@@ -10,6 +10,7 @@ import {
   statusOf,
   untilApplied,
   untilGone,
+  untilNextRun,
   type Scenario,
 } from './scenario.ts'
 
@@ -52,7 +53,7 @@ const deletedEarly: Scenario = {
     const reference = await makeCluster(world, namespace, 'a')
     await untilHelmRuns(world, namespace, 'a')
     await world.delete(reference)
-    await untilGone(world, reference, 400)
+    await untilGone(world, reference, 600)
     t.strictSame(await releaseSecrets(world, namespace), [])
     t.strictSame(await world.list('apps/v1', 'StatefulSet', namespace), [])
   },
@@ -64,7 +65,7 @@ const deletedForeground: Scenario = {
     const namespace = await world.namespace('foreground')
     const reference = await running(world, namespace, 'a')
     await world.delete(reference, 'Foreground')
-    await untilGone(world, reference, 400)
+    await untilGone(world, reference, 600)
     t.strictSame(await releaseSecrets(world, namespace), [])
   },
 }
@@ -77,7 +78,7 @@ const namespaceDeleted: Scenario = {
     await running(world, namespace, 'a')
     const reference = { apiVersion: 'v1', kind: 'Namespace', namespace: '', name: namespace }
     await world.delete(reference)
-    await untilGone(world, reference, 400)
+    await untilGone(world, reference, 600)
     t.equal(await world.get(reference), undefined)
   },
 }
@@ -130,13 +131,7 @@ const statefulSetDeleted: Scenario = {
     }
     const before = await Promise.all([world.get(statefulSet), world.get(volume)])
     t.ok(before.every((object) => object !== undefined))
-    await world.delete(statefulSet)
-    const object = await world.waitFor(
-      reference,
-      'run 2',
-      (found) => statusOf(found).appliedRun === 2 && phaseOf(found) === 'Running',
-      UPGRADES_SECONDS,
-    )
+    const object = await untilNextRun(world, reference, () => world.delete(statefulSet))
     t.equal(statusOf(object).readyReplicas, 1)
     const after = await Promise.all([world.get(statefulSet), world.get(volume)])
     t.not(after[0]?.metadata.uid, before[0]?.metadata.uid)
@@ -152,17 +147,14 @@ const operatorUpgraded: Scenario = {
     const reference = await running(world, namespace, 'a')
     const pod = { apiVersion: 'v1', kind: 'Pod', namespace, name: 'vec-a-0' }
     const before = (await world.get(pod))?.metadata.uid
-    // A later one than the scenario before it on a cluster installed.
-    await world.faults.upgradeService('0.4.0')
-    stage.calm()
-    await world.waitFor(
-      reference,
-      'run 2',
-      (object) => statusOf(object).appliedRun === 2 && phaseOf(object) === 'Running',
-      UPGRADES_SECONDS,
-    )
+    const { appliedRun: first = 0 } = statusOf(await world.get(reference))
+    await untilNextRun(world, reference, async () => {
+      // A later one than the scenario before it on a cluster installed.
+      await world.faults.upgradeService('0.4.0')
+      stage.calm()
+    })
     await world.advance(60)
-    t.equal(statusOf(await world.get(reference)).appliedRun, 2)
+    t.equal(statusOf(await world.get(reference)).appliedRun, first + 1)
     t.equal((await world.get(pod))?.metadata.uid, before)
   },
 }

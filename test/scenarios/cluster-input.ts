@@ -1,12 +1,13 @@
 /** Invalid input to a VecCluster: nothing is lost, and the resource reports what to fix. */
 import type { AnyObject } from '../../crds/kubernetes.ts'
-import type { World, Reference } from '../world/world.ts'
+import type { PassingState, World, Reference } from '../world/world.ts'
 import {
   conditionIn,
   eventsAbout,
   jobsIn,
   makeCluster,
   phaseOf,
+  reasonIn,
   running,
   statusOf,
   untilApplied,
@@ -107,7 +108,7 @@ const keyProblems: Scenario = {
     t.ok(await hasNoRelease(world, reference))
     t.strictSame(await jobsIn(world, namespace), [])
     await world.apply(keySecret(namespace, { api: 'a-good-key-of-thirty-two-letters' }))
-    await untilApplied(world, reference, 400)
+    await untilApplied(world, reference)
   },
 }
 
@@ -147,7 +148,7 @@ const collision: Scenario = {
     t.match(conditionIn(failed, 'Applied')?.message, /vec-a-headless/)
     t.equal(phaseOf(await world.get(first)), 'Running')
     await world.delete(second)
-    await untilGone(world, second, 300)
+    await untilGone(world, second, 600)
     const service = { apiVersion: 'v1', kind: 'Service', namespace, name: 'vec-a-headless' }
     t.ok(await world.get(service), 'the Service of the first cluster still exists')
   },
@@ -227,8 +228,13 @@ const minorByMinor: Scenario = {
     const reference = await running(world, namespace, 'a', { version: '1.16.3' })
     const set = { apiVersion: 'apps/v1', kind: 'StatefulSet', namespace, name: 'vec-a' }
     const { generation = 0 } = (await world.get(reference))?.metadata ?? {}
-    await world.patch(reference, { spec: { version: '1.18.3' } })
-    const step = await untilReason(world, reference, 'VersionStep')
+    const between: PassingState = {
+      what: 'VersionStep',
+      isReached: (object) => reasonIn(object) === 'VersionStep',
+    }
+    const step = await world.waitForPassing(reference, between, () =>
+      world.patch(reference, { spec: { version: '1.18.3' } }),
+    )
     t.equal(statusOf(step).version, '1.17.1')
     t.strictSame(statusOf(step).versionPlan, ['1.17.1', '1.18.3'])
     t.equal(conditionIn(step, 'Ready')?.observedGeneration, generation, 'not of the new spec')
@@ -291,7 +297,7 @@ function untilReplicas(world: World, set: Parameters<World['get']>[0], count: nu
     set,
     `${count} replicas`,
     (object) => (object as { spec?: { replicas?: number } } | undefined)?.spec?.replicas === count,
-    300,
+    600,
   )
 }
 

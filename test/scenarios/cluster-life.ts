@@ -8,11 +8,13 @@ import {
   conditionIn,
   eventsAbout,
   jobsIn,
+  passing,
   phaseOf,
   running,
   statusOf,
   untilApplied,
   untilGone,
+  untilNextRun,
   type Scenario,
 } from './scenario.ts'
 
@@ -28,13 +30,14 @@ const created: Scenario = {
     const namespace = await world.namespace('created')
     const reference = clusterReference(namespace, 'a')
     const spec = { version: world.versions.newer, apiKey: { autoGenerate: true }, ...SMALL }
-    await world.apply(clusterManifest(namespace, 'a', spec))
-    await world.waitFor(reference, 'Pending', (object) => phaseOf(object) === 'Pending', 180)
+    await world.waitForPassing(reference, passing('Pending'), () =>
+      world.apply(clusterManifest(namespace, 'a', spec)),
+    )
     const object = await world.waitFor(
       reference,
       'Running',
       (found) => phaseOf(found) === 'Running',
-      300,
+      600,
     )
     t.match(statusOf(object), {
       phase: 'Running',
@@ -96,8 +99,9 @@ const upgraded: Scenario = {
   async run(world, t) {
     const namespace = await world.namespace('upgraded')
     const reference = await running(world, namespace, 'a', { version: world.versions.older })
-    await world.patch(reference, { spec: { version: `v${world.versions.newer}` } })
-    await world.waitFor(reference, 'Upgrading', (object) => phaseOf(object) === 'Upgrading', 180)
+    await world.waitForPassing(reference, passing('Upgrading'), () =>
+      world.patch(reference, { spec: { version: `v${world.versions.newer}` } }),
+    )
     const object = await untilApplied(world, reference)
     t.equal(statusOf(object).version, `v${world.versions.newer}`)
     const pods = (await world.list('v1', 'Pod', namespace)) as (AnyObject & {
@@ -114,7 +118,7 @@ const scaled: Scenario = {
     const namespace = await world.namespace('scaled')
     const reference = await running(world, namespace, 'a')
     await world.patch(reference, { spec: { replicas: 3 } })
-    const object = await untilApplied(world, reference, 400)
+    const object = await untilApplied(world, reference)
     t.equal(conditionIn(object, 'Ready')?.message, '3/3 replicas ready')
     const consensus = await world.waitFor(
       reference,
@@ -136,11 +140,11 @@ const distributed: Scenario = {
       /switched on with spec\.replicas 1/,
     )
     await world.patch(reference, { spec: { cluster: { enabled: true } } })
-    await untilApplied(world, reference, 400)
+    await untilApplied(world, reference)
     // Three helm runs within a minute would have more Events than are written.
     await world.advance(60)
     await world.patch(reference, { spec: { replicas: 3 } })
-    const object = await untilApplied(world, reference, 400)
+    const object = await untilApplied(world, reference)
     t.equal(conditionIn(object, 'Ready')?.message, '3/3 replicas ready')
     const found = await world.waitFor(
       reference,
@@ -162,7 +166,7 @@ const deleted: Scenario = {
     const namespace = await world.namespace('deleted')
     const reference = await running(world, namespace, 'a')
     await world.delete(reference)
-    await untilGone(world, reference, 300)
+    await untilGone(world, reference, 600)
     t.strictSame(await names(world, 'apps/v1', 'StatefulSet', namespace), [])
     t.strictSame(await names(world, 'v1', 'Service', namespace), [])
     const secrets = await names(world, 'v1', 'Secret', namespace)
@@ -188,8 +192,9 @@ const secretRotated: Scenario = {
     await world.apply(secret('first-key-of-thirty-two-letters-x'))
     const apiKey = { secretRef: { name: 'key', key: 'api' } }
     const reference = await running(world, namespace, 'a', { apiKey })
-    await world.apply(secret('other-key-of-thirty-two-letters-x'))
-    await world.waitFor(reference, 'run 2', (object) => statusOf(object).appliedRun === 2, 240)
+    await untilNextRun(world, reference, () =>
+      world.apply(secret('other-key-of-thirty-two-letters-x')),
+    )
     const copy = (await world.get({
       apiVersion: 'v1',
       kind: 'Secret',

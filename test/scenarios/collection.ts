@@ -1,4 +1,5 @@
 /** VecCollection: made, kept as declared, named where it cannot be, and left or deleted at the end. */
+import { matchWhole } from '../match-whole.ts'
 import { clusterReference, running, untilGone, type Scenario } from './scenario.ts'
 import { engineIn, inside, readyOf, resource, untilPhase, untilReadyReason } from './inside.ts'
 
@@ -29,7 +30,7 @@ const made: Scenario = {
       }),
     )
     const object = await untilPhase(world, reference, 'Ready')
-    t.match(inside(object), {
+    matchWhole(t, inside(object), {
       phase: 'Ready',
       collectionName: 'books',
       pointsCount: 0,
@@ -201,7 +202,7 @@ const refused: Scenario = {
     await world.apply(typo.of({ vectors: VECTORS, hnsw: { m: 20, typo: 1 } }))
     const object = await untilPhase(world, typo.reference, 'Failed')
     t.match(inside(object).error, /ignores hnsw\.typo/)
-    t.match(inside(object).ignored, { generation: 1, paths: ['hnsw.typo'] })
+    matchWhole(t, inside(object).ignored, { generation: 1, paths: ['hnsw.typo'] })
     t.match((await engineIn(world, namespace).collection('typo')).config.hnsw_config, { m: 20 })
 
     await world.apply(typo.of({ vectors: VECTORS, hnsw: { m: 20 } }))

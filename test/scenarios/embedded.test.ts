@@ -4,6 +4,8 @@ import { clusterFaults } from './cluster-faults.ts'
 import { clusterInput } from './cluster-input.ts'
 import { clusterLife } from './cluster-life.ts'
 import { hibernation } from './hibernation.ts'
+import { keyRotationFaults } from './key-rotation-faults.ts'
+import { keyRotations } from './key-rotation.ts'
 import { pullSecrets } from './pull-secrets.ts'
 import { reshardingScenarios } from './resharding.ts'
 import { runScenarios } from './run.ts'
@@ -23,6 +25,8 @@ const scenarios = [
   ...pullSecrets,
   ...clusterFaults,
   ...updates,
+  ...keyRotations,
+  ...keyRotationFaults,
   ...volumeScenarios,
   ...reshardingScenarios,
   ...windows,

@@ -1,6 +1,6 @@
 /** Node 0 of a formed cluster that loses its volume, or starts with all others: only the real engine shows it. */
 import type { AnyObject } from '../../crds/kubernetes.ts'
-import { NotSupported, type Reference, type World } from '../world/world.ts'
+import { NotSupported, type PassingState, type Reference, type World } from '../world/world.ts'
 import { fill, points } from './backup-parts.ts'
 import { conditionIn, phaseOf, running, type Scenario } from './scenario.ts'
 
@@ -72,7 +72,7 @@ export async function untilAgreed(world: World, cluster: Reference): Promise<str
     const [first = []] = views
     const isAgreed = views.every((view) => view?.join() === first.join())
     if (isAgreed && first.length === NODES.length) {
-      await world.waitFor(cluster, 'healthy', isHealthy, 300)
+      await world.waitFor(cluster, 'healthy', isHealthy, 600)
       return first
     }
     if (world.now().getTime() > deadline) throw new Error(`views differ: ${JSON.stringify(views)}`)
@@ -134,8 +134,13 @@ const allRestarted: Scenario = {
     const namespace = await world.namespace('all-nodes')
     const cluster = await running(world, namespace, 'a', THREE_NODES)
     const before = await untilAgreed(world, cluster)
-    await Promise.all(NODES.map((node) => deletePod(world, namespace, node, false)))
-    await world.waitFor(cluster, 'not ready', (object) => !isHealthy(object), 120)
+    const notReady: PassingState = {
+      what: 'not ready',
+      isReached: (object) => !isHealthy(object),
+    }
+    await world.waitForPassing(cluster, notReady, () =>
+      Promise.all(NODES.map((node) => deletePod(world, namespace, node, false))),
+    )
     t.strictSame(await untilAgreed(world, cluster), before)
   },
 }

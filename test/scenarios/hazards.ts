@@ -6,7 +6,8 @@ import type { AnyObject } from '../../crds/kubernetes.ts'
 import { API_VERSION } from '../../crds/contract/names.ts'
 import type { Manifest } from '../../crds/contract/manifest.ts'
 import type { RestoreStatus } from '../../crds/restore.ts'
-import type { Reference, World, WorldBucket } from '../world/world.ts'
+import { matchWhole } from '../match-whole.ts'
+import type { PassingState, Reference, World, WorldBucket } from '../world/world.ts'
 import { backupResource, fill, points, untilEnded } from './backup-parts.ts'
 import { conditionIn, jobsIn, running, type Scenario } from './scenario.ts'
 
@@ -92,7 +93,7 @@ const carried: Scenario = {
     )
     const status = await restored(world, namespace, OF_ONE)
     bucket.misbehave()
-    t.match(status, { phase: 'Completed', restoredCollections: [{ pointsCount: 30 }] })
+    matchWhole(t, status, { phase: 'Completed', restoredCollections: [{ pointsCount: 30 }] })
     for (const name of ['vec-a-0', 'vec-a-1']) {
       const answer = await world.engine({ namespace, name }, 'GET', '/collections/library/cluster')
       t.strictSame(new Set(statesIn(answer)), new Set(['Active']), `as ${name} sees it`)
@@ -155,14 +156,16 @@ const copies: Scenario = {
     })
     const replicated = (status: string) => (object: AnyObject | undefined) =>
       conditionIn(object, 'Replicated')?.status === status
-    await world.waitFor(reference, 'whole', replicated('True'), 300)
+    await world.waitFor(reference, 'whole', replicated('True'), 600)
 
     const pod = { namespace, name: 'vec-a-0' }
     const path = '/collections/books/cluster'
     const { result } = (await world.engine(pod, 'GET', path)) as { result: { peer_id: number } }
     const drop_replica = { shard_id: 0, peer_id: result.peer_id }
-    await world.engine(pod, 'POST', path, { drop_replica })
-    const object = await world.waitFor(reference, 'not whole', replicated('False'), 300)
+    const notWhole: PassingState = { what: 'not whole', isReached: replicated('False') }
+    const object = await world.waitForPassing(reference, notWhole, () =>
+      world.engine(pod, 'POST', path, { drop_replica }),
+    )
     t.match(conditionIn(object, 'Replicated'), { reason: 'ReplicasMissing', message: /1 of 2/ })
   },
 }

@@ -1,5 +1,6 @@
 /** VecMigration: copied and proved, waiting, killed and gone on, and never without its turn. */
 import { ANNOTATIONS } from '../../crds/contract/names.ts'
+import { matchWhole } from '../match-whole.ts'
 import type { World } from '../world/world.ts'
 import { eventually, fill, points, said, untilSaid } from './backup-parts.ts'
 import { movingResource } from './moving-parts.ts'
@@ -41,7 +42,7 @@ const copied: Scenario = {
       }),
     )
     const status = await untilCompleted(world)
-    t.match(status, {
+    matchWhole(t, status, {
       source: `${source}/a`,
       startTime: String,
       completionTime: String,
@@ -147,7 +148,7 @@ const incompatible: Scenario = {
     )
     const ended = await untilSaid(world, reference, 'MigrationFailed')
     t.match(said(ended), { status: 'False', message: 'Copied 1/2' })
-    t.match(statusOf(ended), {
+    matchWhole(t, statusOf(ended), {
       phase: 'Failed',
       error: /^books: the target collection books does not fit: dimension error: /,
       collections: [

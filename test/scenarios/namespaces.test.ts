@@ -59,7 +59,7 @@ t.test('a namespace that is not of the list is left alone', async (t) => {
   const cluster = await makeCluster(world, namespace, 'a')
   await world.advance(OBSERVED_SECONDS)
   const object = await world.get(cluster)
-  t.strictSame(statusOf(object), {})
+  t.strictSame(statusOf(object), { observedGeneration: -1 }, 'as the CRD made it')
   t.strictSame(await world.list('batch/v1', 'Job', namespace), [])
   // What names it from a namespace of the list learns why.
   const { reference, of } = resource('VecCollection', 'shop', 'shelf')

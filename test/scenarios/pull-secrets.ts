@@ -1,6 +1,7 @@
 /** What the Jobs of a resource pull the operator's image with, in whatever namespace it is. */
 import { secretCopyName, jobName, pullSecretCredential } from '../../crds/contract/names.ts'
 import type { AnyObject } from '../../crds/kubernetes.ts'
+import { matchWhole } from '../match-whole.ts'
 import { PULL_SECRET, pullSecret } from '../world/pull-secret.ts'
 import {
   SMALL,
@@ -28,14 +29,18 @@ const lent: Scenario = {
       300,
     )) as AnyObject & { type?: string; data?: object }
     const { type, data } = pullSecret('')
-    t.match(found, { type, data, metadata: { ownerReferences: [{ kind: 'Job', name: job }] } })
+    matchWhole(t, found, {
+      type,
+      data,
+      metadata: { ownerReferences: [{ kind: 'Job', name: job }] },
+    })
     const made = (await world.get({
       apiVersion: 'batch/v1',
       kind: 'Job',
       namespace,
       name: job,
     })) as (AnyObject & { spec: { template: { spec: object } } }) | undefined
-    t.match(made?.spec.template.spec, { imagePullSecrets: [{ name }] })
+    matchWhole(t, made?.spec.template.spec, { imagePullSecrets: [{ name }] })
     await untilApplied(world, clusterReference(namespace, 'a'), 900)
     await untilGone(world, copy, 60)
     t.equal(await world.get(copy), undefined)

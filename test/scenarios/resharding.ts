@@ -3,7 +3,7 @@ import type { World } from '../world/world.ts'
 import { points } from './backup-parts.ts'
 import { engineIn, inside, resource, untilPhase } from './inside.ts'
 import { running, untilApplied, UPGRADES_SECONDS, type Scenario } from './scenario.ts'
-import { startWriter } from './volumes.ts'
+import { startCalls } from './volumes.ts'
 
 const NODES = 3
 const COPIES = 2
@@ -65,7 +65,7 @@ const resharded: Scenario = {
       await world.advance(60)
       const first = 100_000 * (index + 1)
       const before = await allIds(world, namespace, 0)
-      const writer = startWriter((id) => upsert(points(1, id)), first)
+      const writer = startCalls(t, (id) => upsert(points(1, id)), first)
       await world.patch(reference, { spec: { shardNumber: shards } })
       await world.waitFor(
         reference,

@@ -1,4 +1,5 @@
 /** Failures of a VecRestore: its pod is killed while it runs, and its target is in use. */
+import { matchWhole } from '../match-whole.ts'
 import type { BucketCall, World, WorldBucket } from '../world/world.ts'
 import { eventually, fill, points } from './backup-parts.ts'
 import { movingResource } from './moving-parts.ts'
@@ -57,7 +58,7 @@ const killed: Scenario = {
     const before = reads(bucket).filter((key) => key === first).length
     await world.faults.killJobPod(namespace, job)
     held.release()
-    t.match(await untilCompleted(world), {
+    matchWhole(t, await untilCompleted(world), {
       restoredCollections: [{ name: 'books', status: 'Completed', pointsCount: 30 }],
     })
     t.strictSame(await jobs(), [job], 'the same Job, another pod')

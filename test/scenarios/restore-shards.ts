@@ -1,5 +1,6 @@
 /** A VecRestore of a backup by shard: into another number of nodes, and into one that is being changed. */
-import type { World } from '../world/world.ts'
+import { matchWhole } from '../match-whole.ts'
+import type { PassingState, World } from '../world/world.ts'
 import { backupResource, fill, points, said, untilEnded } from './backup-parts.ts'
 import { movingResource } from './moving-parts.ts'
 import { clusterReference, phaseOf, running, type Scenario } from './scenario.ts'
@@ -44,7 +45,7 @@ const another: Scenario = {
 
     const restore = movingResource('VecRestore', namespace, 'r')
     await world.apply(restore.of({ backupRef: { name: 'shard' }, targetClusterRef: { name: 'b' } }))
-    t.match(await restore.untilCompleted(world), {
+    matchWhole(t, await restore.untilCompleted(world), {
       restoredCollections: [
         { name: 'books', status: 'Completed', pointsCount: 40 },
         { name: 'cities', status: 'Completed', pointsCount: 21 },
@@ -92,11 +93,14 @@ const scaled: Scenario = {
     await untilEnded(world, backup.reference)
 
     const target = clusterReference(namespace, 'b')
-    await world.patch(target, { spec: { replicas: 3 } })
-    await world.waitFor(target, 'at work', (object) => phaseOf(object) !== 'Running', 180)
+    const atWork: PassingState = {
+      what: 'at work',
+      isReached: (object) => phaseOf(object) !== 'Running',
+    }
+    await world.waitForPassing(target, atWork, () => world.patch(target, { spec: { replicas: 3 } }))
     const restore = movingResource('VecRestore', namespace, 'r')
     await world.apply(restore.of({ backupRef: { name: 'one' }, targetClusterRef: { name: 'b' } }))
-    t.match(await restore.untilCompleted(world), {
+    matchWhole(t, await restore.untilCompleted(world), {
       restoredCollections: [{ name: 'books', status: 'Completed', pointsCount: 30 }],
     })
     for (const ordinal of [0, 1, 2]) {

@@ -4,7 +4,7 @@ import type { VecCluster } from '../../crds/cluster.ts'
 import type { AnyObject } from '../../crds/kubernetes.ts'
 import { API_VERSION } from '../../crds/contract/names.ts'
 import type { Condition } from '../../crds/schema.ts'
-import type { Reference, World } from '../world/world.ts'
+import type { PassingState, Reference, World } from '../world/world.ts'
 
 export interface Scenario {
   title: string
@@ -81,6 +81,11 @@ export function phaseOf(object: AnyObject | undefined): string | undefined {
   return statusOf(object).phase
 }
 
+/** A phase that may last for a moment only. */
+export function passing(phase: string, seconds = 180): PassingState {
+  return { what: phase, isReached: (object) => phaseOf(object) === phase, seconds }
+}
+
 export function conditionIn(object: AnyObject | undefined, type: string): Condition | undefined {
   return statusOf(object).conditions?.find((condition) => condition.type === type)
 }
@@ -102,7 +107,7 @@ export async function untilReason(
 }
 
 /** Waits until the newest helm run has applied this generation and is rolled out. */
-export async function untilApplied(world: World, reference: Reference, seconds = 300) {
+export async function untilApplied(world: World, reference: Reference, seconds = 600) {
   return world.waitFor(
     reference,
     'applied and Running',
@@ -116,6 +121,25 @@ export async function untilApplied(world: World, reference: Reference, seconds =
       )
     },
     seconds,
+  )
+}
+
+/**
+ * Does what a helm run is due for, and waits until that run has been applied and rolled out. Its number is not
+ * known: an operator that was restarted may have applied the release once more.
+ */
+export async function untilNextRun(
+  world: World,
+  reference: Reference,
+  action: () => Promise<unknown>,
+): Promise<AnyObject | undefined> {
+  const { appliedRun: before = 0 } = statusOf(await world.get(reference))
+  await action()
+  return world.waitFor(
+    reference,
+    `a run after ${before}`,
+    (object) => (statusOf(object).appliedRun ?? 0) > before && phaseOf(object) === 'Running',
+    UPGRADES_SECONDS,
   )
 }
 

@@ -14,6 +14,7 @@ function recorded(fails?: string) {
   }
   const faults: World['faults'] = {
     killJobPod: note('kill'),
+    prepareFreeze: async () => () => true,
     stopService: note('stop'),
     startService: note('start'),
     upgradeService: note('upgrade'),

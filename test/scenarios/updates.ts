@@ -6,7 +6,7 @@ import { THREE_NODES, TWO_COPIES } from './formation.ts'
 import {
   conditionIn,
   eventsIn,
-  phaseOf,
+  passing,
   running,
   statusOf,
   untilApplied,
@@ -40,7 +40,7 @@ async function formedCluster(world: World, namespace: string, spec: object = {})
     'formed',
     (object) =>
       statusOf(object).formedNodes === 3 && conditionIn(object, 'ShardsPlaced')?.status === 'True',
-    300,
+    600,
   )
   const vectors = { size: 4, distance: 'Dot' }
   const pod = { namespace, name: 'vec-a-0' }
@@ -98,15 +98,17 @@ const nodeByNode: Scenario = {
   async run(world, t) {
     const namespace = await world.namespace('node-by-node')
     const cluster = await formedCluster(world, namespace)
-    await world.patch(cluster, { spec: { version: world.versions.newer } })
-    await world.waitFor(cluster, 'Upgrading', (object) => phaseOf(object) === 'Upgrading', 180)
+    await world.waitForPassing(cluster, passing('Upgrading'), () =>
+      world.patch(cluster, { spec: { version: world.versions.newer } }),
+    )
     await untilApplied(world, cluster, UPDATE_SECONDS)
     await checkUpdated(world, t, cluster)
 
     // Two updates take less than a minute in the embedded world: their Events would be held back.
     if (world.kind === 'embedded') return
-    await world.patch(cluster, { metadata: { annotations: { [RESTART]: 'once' } } })
-    await world.waitFor(cluster, 'Upgrading', (object) => phaseOf(object) === 'Upgrading', 180)
+    await world.waitForPassing(cluster, passing('Upgrading'), () =>
+      world.patch(cluster, { metadata: { annotations: { [RESTART]: 'once' } } }),
+    )
     await untilApplied(world, cluster, UPDATE_SECONDS)
     t.strictSame(await restartMarks(world, namespace), ['once', 'once', 'once'])
     const replicas = await placement(world, namespace)

@@ -1,5 +1,6 @@
 /** Volumes that grow while the cluster is used. */
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { Test } from 'tap'
 import type { AnyObject } from '../../crds/kubernetes.ts'
 import type { World } from '../world/world.ts'
 import { eventually, fill, points } from './backup-parts.ts'
@@ -16,7 +17,7 @@ import {
 const NODES = 3
 const [SMALL_SIZE, LARGE_SIZE] = ['64Mi', '128Mi']
 const LARGE_BYTES = 128 * 2 ** 20
-const BETWEEN_WRITES_MS = 20
+const BETWEEN_CALLS_MS = 20
 
 /** A class that no object describes: only a storage driver reads it. */
 const ATTRIBUTES_CLASS = 'gold'
@@ -43,12 +44,12 @@ async function storageClass(world: World, name: string, allowVolumeExpansion: bo
   return () => world.delete(reference)
 }
 
-async function claimsIn(world: World, namespace: string): Promise<Claim[]> {
+export async function claimsIn(world: World, namespace: string): Promise<Claim[]> {
   return (await world.list('v1', 'PersistentVolumeClaim', namespace)) as Claim[]
 }
 
 /** Name, uid and number of restarts of every pod of the engine. */
-async function podsIn(world: World, namespace: string): Promise<string[]> {
+export async function podsIn(world: World, namespace: string): Promise<string[]> {
   const pods = (await world.list('v1', 'Pod', namespace)) as (AnyObject & {
     status?: { containerStatuses?: { restartCount: number }[] }
   })[]
@@ -71,7 +72,7 @@ async function sizesIn(world: World, namespace: string): Promise<(string | undef
 }
 
 /** Size and VolumeAttributesClass of each claim template. */
-async function templatesIn(world: World, namespace: string): Promise<string[]> {
+export async function templatesIn(world: World, namespace: string): Promise<string[]> {
   const sets = (await world.list('apps/v1', 'StatefulSet', namespace)) as (AnyObject & {
     spec: { volumeClaimTemplates: { spec: ClaimSpec }[] }
   })[]
@@ -83,20 +84,26 @@ async function templatesIn(world: World, namespace: string): Promise<string[]> {
   )
 }
 
-/** Writes points one after the other until it is stopped; returns how many were acknowledged. */
-export function startWriter(write: (id: number) => Promise<unknown>, from: number) {
+/**
+ * Makes one call after the other until it is stopped, each with the next id; returns how many succeeded.
+ * They end with the test, also with one that fails.
+ */
+export function startCalls(t: Test, call: (id: number) => Promise<unknown>, from: number) {
   let isStopped = false
+  t.teardown(() => {
+    isStopped = true
+  })
   const failures: string[] = []
   const run = async () => {
     let id = from
     while (!isStopped) {
       try {
-        await write(id)
+        await call(id)
         id += 1
       } catch (error) {
         failures.push(String(error))
       }
-      await sleep(BETWEEN_WRITES_MS)
+      await sleep(BETWEEN_CALLS_MS)
     }
     return id - from
   }
@@ -127,7 +134,7 @@ const grown: Scenario = {
     await upsert({ points: points(20) })
     const pods = await podsIn(world, namespace)
     const runs = (await jobsIn(world, namespace)).length
-    const writer = startWriter((id) => upsert({ points: points(1, id) }), 21)
+    const writer = startCalls(t, (id) => upsert({ points: points(1, id) }), 21)
 
     const changed = { size: LARGE_SIZE, volumeAttributesClassName: ATTRIBUTES_CLASS }
     const larger = { spec: { persistence: { ...persistence, ...changed } } }

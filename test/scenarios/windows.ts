@@ -36,10 +36,17 @@ async function appliedBy(world: World, namespace: string): Promise<[number, stri
   return [spec.replicas, spec.template.spec.containers[0]?.image.split(':v')[1]]
 }
 
-async function untilAwaiting(world: World, cluster: Reference, message: string): Promise<void> {
+/** Ends also when the window has begun, in which nothing awaits it any more. */
+async function untilAwaiting(
+  world: World,
+  cluster: Reference,
+  { message, begin }: { message: string; begin: Date },
+): Promise<void> {
   const isAwaiting = (object: AnyObject | undefined) =>
     reasonIn(object) === 'MaintenanceWindow' && conditionIn(object, 'Applied')?.message === message
-  await world.waitFor(cluster, message, isAwaiting, CLOSED_SECONDS / 2)
+  const isOver = (object: AnyObject | undefined) => isAwaiting(object) || world.now() >= begin
+  const found = await world.waitFor(cluster, message, isOver, CLOSED_SECONDS)
+  if (!isAwaiting(found)) throw new Error(`the window began before this was seen: ${message}`)
 }
 
 const waits: Scenario = {
@@ -61,9 +68,9 @@ const waits: Scenario = {
     const { begin, spec: window } = windowAfter(world, CLOSED_SECONDS)
     const awaited = `waits for the maintenance window that begins at ${begin.toISOString().slice(0, 19)}Z`
     await world.patch(cluster, { spec: { ...window, version: newer } })
-    await untilAwaiting(world, cluster, awaited)
+    await untilAwaiting(world, cluster, { message: awaited, begin })
     await world.patch(cluster, { spec: { replicas: 1 } })
-    await untilAwaiting(world, cluster, `spec.replicas: 2 -> 1 ${awaited}`)
+    await untilAwaiting(world, cluster, { message: `spec.replicas: 2 -> 1 ${awaited}`, begin })
     await eventually(world, 'less than a minute is left', () => {
       return begin.getTime() - world.now().getTime() < MINUTE_MS
     })

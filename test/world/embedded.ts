@@ -21,7 +21,14 @@ import { callEngine } from './engine-call.ts'
 import { WorldObjects, timeoutError } from './objects.ts'
 import { Operator } from './operator.ts'
 import { ClockDriver } from './clock-driver.ts'
-import { NotSupported, type Reference, type User, type World, type WorldBucket } from './world.ts'
+import {
+  NotSupported,
+  type PassingState,
+  type Reference,
+  type User,
+  type World,
+  type WorldBucket,
+} from './world.ts'
 
 export interface EmbeddedOptions {
   /** Release of the operator. */
@@ -135,6 +142,9 @@ class RunningWorld extends WorldObjects implements EmbeddedWorld {
     })
     this.faults = {
       killJobPod: (namespace, job) => this.#killJobPod(namespace, job),
+      prepareFreeze: async () => {
+        throw new NotSupported('a process that is stopped is seen on a real cluster only')
+      },
       stopService: () => operator.stopService(),
       startService: () => operator.startService(),
       upgradeService: (version) => operator.upgrade(version),
@@ -160,26 +170,38 @@ class RunningWorld extends WorldObjects implements EmbeddedWorld {
 
   async waitFor(
     reference: Reference,
-    expectation: string,
-    predicate: (object: AnyObject | undefined) => boolean,
+    what: string,
+    isReached: (object: AnyObject | undefined) => boolean,
     seconds = WAIT_SECONDS,
+  ): Promise<AnyObject | undefined> {
+    return this.waitForPassing(reference, { what, isReached, seconds }, async () => undefined)
+  }
+
+  async waitForPassing(
+    reference: Reference,
+    { what, isReached, seconds = WAIT_SECONDS }: PassingState,
+    action: () => Promise<unknown>,
   ): Promise<AnyObject | undefined> {
     const { store } = this.api.resources
     let last = this.#read(reference)
-    let isMet = predicate(last)
+    let isMet = isReached(last)
     // Every state is judged, also one that lasts for a moment.
     const unsubscribe = store.subscribe(({ object }) => {
       if (isMet || !matchesReference(object, reference)) return
       last = this.#read(reference)
-      isMet = predicate(last)
+      isMet = isReached(last)
     })
-    const inTime = await this.#driver
-      .wait(() => isMet || this.#operator.failure() !== undefined, seconds * 1000)
-      .finally(unsubscribe)
-    const failure = this.#operator.failure()
-    if (failure !== undefined) throw failure
-    if (inTime) return last
-    throw timeoutError(reference, expectation, { seconds, last })
+    try {
+      await action()
+      const isOver = () => isMet || this.#operator.failure() !== undefined
+      const inTime = await this.#driver.wait(isOver, seconds * 1000)
+      const failure = this.#operator.failure()
+      if (failure !== undefined) throw failure
+      if (inTime) return last
+      throw timeoutError(reference, what, { seconds, last })
+    } finally {
+      unsubscribe()
+    }
   }
 
   async tenant(namespace: string): Promise<User> {

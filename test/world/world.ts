@@ -55,6 +55,18 @@ export interface User {
   list(apiVersion: string, kind: string, selection: { namespace: string }): Promise<unknown>
   patch(reference: Reference, patch: object): Promise<AnyObject>
   delete(reference: Reference): Promise<void>
+  /** The answer's text to any call, such as a pod's log. */
+  raw(method: string, path: string): Promise<string>
+}
+
+/** What a tenant may do in its namespace: Kubernetes' role of that name, or all with our kinds and nothing else. */
+export type TenantRole = 'edit' | 'view' | 'kinds'
+
+/** A state that may last for a moment only. */
+export interface PassingState {
+  what: string
+  isReached: (object: AnyObject | undefined) => boolean
+  seconds?: number
 }
 
 /** Thrown when this world does not support what a scenario needs; the message says why. */
@@ -88,7 +100,8 @@ export interface World {
   delete(reference: Reference, propagation?: 'Background' | 'Foreground'): Promise<void>
   /**
    * Waits until the predicate holds, moving the clock where the world owns it; fails with the last
-   * state seen after this many seconds of the world's time.
+   * state seen after this many seconds of the world's time. Where that is the machine's, it is never less
+   * than five minutes.
    */
   waitFor(
     reference: Reference,
@@ -97,10 +110,19 @@ export interface World {
     seconds?: number,
   ): Promise<AnyObject | undefined>
   /**
-   * A user with a ServiceAccount of its own in this namespace and no rights elsewhere: Kubernetes' role `edit`, or
-   * only our seven kinds. What it may not do is an ApiError with status 403.
+   * As `waitFor`, but every state since before this action counts, which leads to the state: on a slow machine it
+   * may be past when the action returns.
    */
-  tenant(namespace: string, role: 'edit' | 'kinds'): Promise<User>
+  waitForPassing(
+    reference: Reference,
+    state: PassingState,
+    action: () => Promise<unknown>,
+  ): Promise<AnyObject | undefined>
+  /**
+   * A user with a ServiceAccount of its own in this namespace and no rights elsewhere. What it may not do is an
+   * ApiError with status 403.
+   */
+  tenant(namespace: string, role: TenantRole): Promise<User>
   /** A user with the token of an existing ServiceAccount, such as that of a Job. */
   user(account: { namespace: string; name: string }): Promise<User>
   /** The world's time. */
@@ -122,6 +144,8 @@ export interface World {
   faults: {
     /** Kills the running pod of a Job, as a node that dies would. */
     killJobPod(namespace: string, job: string): Promise<void>
+    /** Looks up the processes of a pod; they are stopped at once when the answer is called. */
+    prepareFreeze(namespace: string, pod: string): Promise<() => boolean>
     stopService(): Promise<void>
     startService(): Promise<void>
     /** Replaces the service by one of another release, as a helm upgrade would. */

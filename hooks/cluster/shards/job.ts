@@ -9,7 +9,7 @@ import { timestamp } from '../../conditions.ts'
 import { newJob } from '../../job.ts'
 import type { Child, Settings } from '../../protocol.ts'
 import { jobRbac, type JobRbac } from '../../rbac.ts'
-import type { Observed } from '../observed.ts'
+import type { Observed } from '../ports.ts'
 import { dataTemplateSize } from '../volumes.ts'
 import type { ShardsSummary, ShardsTarget } from './summary.ts'
 
@@ -28,16 +28,15 @@ export function shardsPlan(
     target,
     summary,
     endsAt,
-  }: { target: ShardsTarget; summary: Pick<ShardsSummary, 'nodes'>; endsAt?: Date },
+  }: { target: ShardsTarget; summary: Pick<ShardsSummary, 'nodes' | 'defects'>; endsAt?: Date },
   run: number,
 ): ShardsPlan {
   const { namespace, name, uid } = cluster.metadata
   const connection = clusterConnection(cluster)
-  const { deadSeconds, ...goal } = target
   const content = {
     release: releaseName(name),
     cluster: { ...connection, replicas: statefulSet?.spec.replicas ?? connection.replicas },
-    ...goal,
+    ...target,
     onScaleIn: cluster.spec.persistence.onScaleIn,
   }
   const volumeBytes = volumeBytesOf(cluster, statefulSet)
@@ -45,7 +44,7 @@ export function shardsPlan(
     ...{ resource: 'vecclusters', namespace, name, uid, run },
     hash: shortHash('shards', JSON.stringify(content)),
     ...content,
-    deadSeconds,
+    defects: summary.defects,
     ...(endsAt !== undefined && { endsAt: timestamp(endsAt) }),
     zones: zonesOf(summary.nodes),
     ...(volumeBytes !== undefined && { volumeBytes }),
@@ -76,7 +75,7 @@ export function shardsJob(
       kind: 'cluster',
       verb: 'shards',
       plan,
-      largeField: 'spec.replicas',
+      largeField: 'the plan of the Job on shards',
       serviceAccount: account.metadata.name,
       resources: settings.jobResources.helm,
       credentials: {

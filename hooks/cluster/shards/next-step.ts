@@ -9,19 +9,19 @@ import type { ShardPurpose } from '../../../crds/contract/shards-job.ts'
 import { type StatefulSet, partitionOf } from '../../../crds/kubernetes.ts'
 import type { ConditionReason } from '../../../crds/schema.ts'
 import { errorMessage } from '../../background-task.ts'
-import { getCondition, secondsSince } from '../../conditions.ts'
+import { isUnfinished } from '../../job.ts'
 import { shardsPlan } from './job.ts'
 import type { Context } from '../../protocol.ts'
 import { isConsensusLost } from '../consensus.ts'
 import { lostNodes } from '../nodes.ts'
 import { lastFailure } from '../helm-result.ts'
 import { needsBackup } from '../hibernation-backup.ts'
-import type { DesiredRun, Observed } from '../observed.ts'
-import { lastShardsRun } from './result.ts'
+import type { DesiredRun, Observed } from '../ports.ts'
+import { isShardsJob, lastShardsRun } from './result.ts'
 import type { Goal, ShardFacts, ShardsSummary, ShardsTarget, ShardTargets } from './summary.ts'
-import { isRolledOut } from '../rollout.ts'
+import { isRolledOut, isRollingOut } from '../rollout.ts'
 import { acceptedRisks } from '../validation.ts'
-import { awaitedWindow } from '../windows.ts'
+import { awaitedByRun, awaitedWindow } from '../windows.ts'
 
 export interface ShardWork {
   goal: Goal
@@ -43,15 +43,17 @@ export function nextShardStep(observed: Observed, context: Context): ShardStep {
   if (progress?.applied === undefined) return { is: 'none' }
   // Replicas are repaired once all nodes run again; nodes that are to be removed are drained before. The
   // backup before it needs nodes that are repaired and up to date.
-  const isAwaitingBackup = needsBackup(observed)
+  const isAwaitingBackup = needsBackup(observed, context.now)
   const isStopping = cluster.spec.hibernate === true && !isAwaitingBackup
-  if (isStopping && drainTarget(cluster, statefulSet) === undefined) return { is: 'none' }
+  const drainTo = drainTarget(observed)
+  if (isStopping && drainTo === undefined) return { is: 'none' }
+  const volume = volumeWork(observed, context)
+  if (volume !== undefined) return { is: 'due', work: volume }
   if (pendingRun === undefined || mayPrecedeHelm(observed, pendingRun, context)) {
     const repair = dueWork(observed, 'repair', context)
     if (repair !== undefined) return { is: 'due', work: repair }
   }
-  const drain =
-    drainTarget(cluster, statefulSet) === undefined ? undefined : drainStep(observed, context)
+  const drain = drainTo === undefined ? undefined : drainStep(observed, drainTo, context)
   if (drain?.is === 'due') return drain
   // A helm run may be what repairs an update that cannot continue. What keeps nodes from being removed does
   // not keep the others from being updated.
@@ -66,25 +68,12 @@ export function nextShardStep(observed: Observed, context: Context): ShardStep {
   return moved === undefined || !isAllowed ? { is: 'none' } : { is: 'due', work: moved }
 }
 
-/**
- * The desired number of nodes, if it is lower than that of the StatefulSet and its shards are not to
- * be lost.
- */
-export function drainTarget(
-  cluster: VecCluster,
-  statefulSet: StatefulSet | undefined,
-): number | undefined {
-  const { replicas, cluster: distribution } = cluster.spec
-  if (!distribution.enabled || replicas >= (statefulSet?.spec.replicas ?? 0)) return undefined
-  return acceptedRisks(cluster).includes('shard-loss') ? undefined : replicas
-}
-
 /** What Jobs would be asked to do about these nodes, if it turns out to be due. */
 export function shardTargets(
-  { cluster, statefulSet, progress }: Pick<Observed, 'cluster' | 'statefulSet' | 'progress'>,
+  observed: Pick<Observed, 'cluster' | 'statefulSet' | 'progress'>,
   facts: ShardFacts,
-  { now }: Pick<Context, 'now'>,
 ): ShardTargets {
+  const { cluster, statefulSet, progress } = observed
   const { healing, shards, replicas } = cluster.spec
   const nodes = statefulSet?.spec.replicas ?? 1
   const { shardNumbers: numbers } = facts
@@ -98,9 +87,8 @@ export function shardTargets(
       .map(({ peer }) => peer),
     maxTransfers: shards.maxTransfers,
     allowsFewerReplicas: acceptedRisks(cluster).includes('fewer-replicas'),
-    deadSeconds: deadSeconds(cluster, now),
   }
-  const drainTo = drainTarget(cluster, statefulSet)
+  const drainTo = drainTarget(observed, facts)
   const update = updateTarget(cluster, statefulSet, facts)
   const targets = { repair, ...(update !== undefined && { update: { ...repair, update } }) }
   if (drainTo !== undefined) return { ...targets, drain: { ...repair, nodes: drainTo } }
@@ -108,13 +96,9 @@ export function shardTargets(
   const isBalanced = replicas === nodes && isBalanceDue(cluster, progress, nodes)
   return {
     repair,
+    // Balance follows: the Job reports that the shards have changed.
     ...(numbers !== undefined && {
-      // Another shard is another load: those that were moved by a user are moved again.
-      reshard: {
-        ...repair,
-        balance: shards.balance !== 'Never',
-        resharding: { numbers, mayStart: true },
-      },
+      reshard: { ...repair, resharding: { numbers, mayStart: true } },
     }),
     ...(isBalanced && { balance: { ...repair, balance: true } }),
   }
@@ -140,23 +124,20 @@ function updateTarget(
 
 /** The summary answers the questions that are asked now. */
 export function isCurrent(summary: ShardsSummary, targets: ShardTargets): boolean {
-  return isDeepStrictEqual(withoutClock(summary.targets), withoutClock(targets))
+  return isDeepStrictEqual(summary.targets, targets)
 }
 
-function withoutClock({ repair, drain, update, reshard, balance }: ShardTargets) {
-  const fixed = (target: ShardsTarget | undefined) => target && { ...target, deadSeconds: 0 }
-  return {
-    ...{ repair: fixed(repair), drain: fixed(drain) },
-    ...{ update: fixed(update), reshard: fixed(reshard), balance: fixed(balance) },
-  }
-}
-
-/** The number of nodes over which the shards are known to be balanced. */
+/**
+ * The number of nodes over which the shards are known to be balanced; 0 after their number has changed. The
+ * last report may be older than the status: that counts only while its Job runs.
+ */
 export function balancedNodes(observed: Observed): number | undefined {
-  const { cluster, statefulSet, progress, shards } = observed
+  const { cluster, statefulSet, jobs, progress, shards } = observed
   const nodes = statefulSet?.spec.replicas ?? 1
   if (shards?.plans.balance?.is === 'done') return nodes
   if (progress?.shards?.balancedNodes === nodes) return nodes
+  const isWorking = jobs.some((job) => isShardsJob(job) && isUnfinished(job))
+  if (isWorking && progress?.shards?.balancedNodes === 0) return 0
   // A cluster of an earlier release, or a new one: moves of a user are not undone.
   return cluster.status?.balancedNodes ?? (shards === undefined ? undefined : nodes)
 }
@@ -169,24 +150,6 @@ function isBalanceDue(cluster: VecCluster, progress: Observed['progress'], nodes
   return balanced !== undefined && balanced !== nodes
 }
 
-/** Reasons of ShardsPlaced that say that a replica is not Active. */
-const DEFECT_REASONS = new Set([
-  'ReplicasNotActive',
-  'Repairing',
-  'NoActiveReplica',
-  'NoCapacity',
-  'LostNode',
-  'ReplacingNode',
-  'LastReplicaLost',
-])
-
-/** For how long the condition has reported that replicas are not Active. */
-function deadSeconds(cluster: VecCluster, now: Date): number {
-  const placed = getCondition(cluster, 'ShardsPlaced')
-  if (placed?.status !== 'False' || !DEFECT_REASONS.has(placed.reason)) return 0
-  return Math.max(0, Math.floor(secondsSince(placed.lastTransitionTime, now)))
-}
-
 /**
  * Repairs do not go before a helm run that may bring pods back, unless that run has failed: it fails
  * for as long as the pod of a lost node is not ready. Nor do they go before a run that waited for the
@@ -194,10 +157,15 @@ function deadSeconds(cluster: VecCluster, now: Date): number {
  */
 function mayPrecedeHelm(observed: Observed, pendingRun: DesiredRun, context: Context): boolean {
   const { progress, conflictingWork = [] } = observed
+  if (conflictingWork.length > 0) return false
+  // A run that waits for a backup or a window does not start soon, and the backup needs the replicas.
+  const isAwaiting =
+    needsBackup(observed, context.now) ||
+    awaitedByRun(observed, pendingRun, context.now) !== undefined
+  if (isAwaiting) return true
   const hasYielded = progress?.verb === 'shards' && progress.shards?.isYielded === true
-  if (hasYielded || conflictingWork.length > 0) return false
-  // A run that waits for a backup does not start soon.
-  if (isRolledOut(observed) || needsBackup(observed)) return true
+  if (hasYielded) return false
+  if (isRolledOut(observed)) return true
   const failure = lastFailure(observed, context)
   return failure !== undefined && failure !== 'unknown' && failure.plan === pendingRun.hash
 }
@@ -207,9 +175,21 @@ function dueWork(observed: Observed, goal: Goal, context: Context): ShardWork | 
   const outcome = summary?.plans[goal]
   const target = summary?.targets[goal]
   if (summary === undefined || target === undefined || outcome?.is !== 'step') return undefined
-  // The planner then updates only nodes that are down.
-  if (isConsensusLost(observed) && goal !== 'update') return undefined
+  // The planner then updates only nodes that are down. A pod whose peer was removed is no longer a node.
+  const isHelping = goal === 'update' || (goal === 'drain' && begunRemoval(observed) !== undefined)
+  if (isConsensusLost(observed) && !isHelping) return undefined
   const work = { goal, purpose: outcome.purpose, target, summary }
+  return isResting(observed, work, context) ? undefined : work
+}
+
+/** The pod of a removed node has ended after the Job that waited for it: its volume is not deleted yet. */
+function volumeWork(observed: Observed, context: Context): ShardWork | undefined {
+  const { shards: summary, statefulSet, progress } = observed
+  const removed = progress?.shards?.removedOrdinal
+  if (summary === undefined || removed === undefined || isRollingOut(observed)) return undefined
+  if ((statefulSet?.spec.replicas ?? 1) > removed) return undefined
+  const target = summary.targets.repair
+  const work: ShardWork = { goal: 'repair', purpose: 'scale-in', target, summary }
   return isResting(observed, work, context) ? undefined : work
 }
 
@@ -220,13 +200,14 @@ function isResting(observed: Observed, work: ShardWork, context: Context): boole
   return last !== undefined && last.plan === hash && last.restSeconds > 0
 }
 
-function drainStep(observed: Observed, context: Context): ShardStep {
+function drainStep(observed: Observed, drainTo: number, context: Context): ShardStep {
   const { shards, shardsFailure, statefulSet, cluster } = observed
   const work = dueWork(observed, 'drain', context)
-  const awaited = awaitedWindow(cluster, context.now)
+  const isBegun = begunRemoval(observed) === drainTo
+  const awaited = isBegun ? undefined : awaitedWindow(cluster, context.now)
   if (work !== undefined && awaited === undefined) return { is: 'due', work }
   const nodes = statefulSet?.spec.replicas ?? 1
-  const label = `spec.replicas: ${nodes} -> ${cluster.spec.replicas}`
+  const label = isBegun ? `the removal of node ${drainTo}` : `spec.replicas: ${nodes} -> ${drainTo}`
   const held = (reason: string, message: string): ShardStep => ({
     is: 'held',
     notApplied: { reason, message },
@@ -261,5 +242,41 @@ function drainStep(observed: Observed, context: Context): ShardStep {
 
 /** Without the engine's description of a transfer, which changes all the time. */
 export function withoutProgress(message: string): string {
-  return message.replace(/ \(.*\)$/s, '')
+  const start = message.indexOf(' (')
+  return start >= 0 && message.endsWith(')') ? message.slice(0, start) : message
+}
+
+type Known = Pick<Observed, 'cluster' | 'statefulSet' | 'progress'>
+
+/**
+ * The desired number of nodes, if it is lower than that of the StatefulSet and its shards are not to
+ * be lost. The removal of a node is completed also if a user wants more nodes again.
+ */
+export function drainTarget(
+  observed: Known & Pick<Observed, 'shards'>,
+  facts: Pick<ShardFacts, 'peers'> | undefined = observed.shards,
+): number | undefined {
+  const { cluster, statefulSet } = observed
+  const { replicas, cluster: distribution } = cluster.spec
+  if (!distribution.enabled) return undefined
+  const begun = begunRemoval(observed, facts)
+  if (begun !== undefined && begun < replicas) return begun
+  if (replicas >= (statefulSet?.spec.replicas ?? 0)) return undefined
+  return acceptedRisks(cluster).includes('shard-loss') ? undefined : replicas
+}
+
+/**
+ * The last node of the StatefulSet, if a Job has removed its peer and not its pod. The others do not list such
+ * a pod any more; with its volume it never joins again, and it answers reads with what it had.
+ */
+export function begunRemoval(
+  { statefulSet, progress, shards }: Omit<Known, 'cluster'> & Pick<Observed, 'shards'>,
+  facts: Pick<ShardFacts, 'peers'> | undefined = shards,
+): number | undefined {
+  const removed = progress?.shards?.removedPeer
+  if (removed === undefined || statefulSet?.spec.replicas !== removed.ordinal + 1) return undefined
+  const isMember = facts?.peers.some(
+    (peer) => peer.id === removed.peer || (peer.isMember && peer.ordinal === removed.ordinal),
+  )
+  return isMember === true ? undefined : removed.ordinal
 }

@@ -6,9 +6,9 @@ import { secondsSince } from '../../conditions.ts'
 import { namespaceCheck } from '../../cross-namespace.ts'
 import { isUnfinished } from '../../job.ts'
 import type { Context } from '../../protocol.ts'
-import { isReshardingOn } from '../../resharding-support.ts'
+import { isReshardingOn } from '../validation.ts'
 import { lastFailure } from '../helm-result.ts'
-import type { Observed } from '../observed.ts'
+import type { Observed } from '../ports.ts'
 import { canQueryPods, isUpdateGated } from '../rollout.ts'
 import { isCurrent, shardTargets } from './next-step.ts'
 import { volumeBytesOf } from './job.ts'
@@ -77,6 +77,6 @@ function queryOf(observed: Observed, context: Context): ShardsQuery {
       mayReshard: namespaceCheck(cluster, context.settings),
     }),
     ...(statefulSet !== undefined && { statefulSet }),
-    targets: (facts) => shardTargets(observed, facts, context),
+    targets: (facts) => shardTargets(observed, facts),
   }
 }

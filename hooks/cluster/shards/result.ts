@@ -13,7 +13,7 @@ import { getCondition, secondsSince } from '../../conditions.ts'
 import { latestJob, planHash } from '../../job.ts'
 import type { Context } from '../../protocol.ts'
 import { reportsEndOf } from '../helm-result.ts'
-import type { Observed } from '../observed.ts'
+import type { Observed } from '../ports.ts'
 
 export interface ShardsRun {
   /** Hash of its plan. */

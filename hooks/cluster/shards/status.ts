@@ -5,20 +5,21 @@ import { releaseName } from '../../../crds/contract/names.ts'
 import { SHARD_WORK_REASONS } from '../../../crds/critical-conditions.ts'
 import type { ConditionReason } from '../../../crds/schema.ts'
 import { errorMessage } from '../../background-task.ts'
-import { getCondition, type ConditionUpdate } from '../../conditions.ts'
+import { getCondition, secondsSince, type ConditionUpdate } from '../../conditions.ts'
 import { hasReported, silenceReason } from '../../job-watch.ts'
 import { isUnfinished } from '../../job.ts'
 import type { Context } from '../../protocol.ts'
-import { lostNodes, nodeRecord, replacedPeers } from '../nodes.ts'
-import type { Observed } from '../observed.ts'
-import { balancedNodes, drainTarget, withoutProgress } from './next-step.ts'
+import { lostNodeMessage, lostNodes, nodeRecord, replacedPeers } from '../nodes.ts'
+import type { Observed } from '../ports.ts'
+import { balancedNodes, withoutProgress, drainTarget } from './next-step.ts'
 import { isUpdateGated } from '../rollout.ts'
 import { isShardsJob, lastShardsRun } from './result.ts'
 import type { PlanOutcome, ShardsSummary } from './summary.ts'
 import { awaitedWindow } from '../windows.ts'
-import { lostNodeMessage } from './lost-node-message.ts'
 
 const MAX_MESSAGE = 1000
+/** A disagreement that lasts longer than this does not pass by itself. */
+const DISAGREEMENT_SECONDS = 600
 
 const WORK_REASONS = SHARD_WORK_REASONS satisfies Record<ShardPurpose, string>
 
@@ -33,8 +34,8 @@ export function isWorkReason(reason: string | undefined): boolean {
 
 /** Nodes are being removed, and nothing that a user has to change keeps it from going on. */
 export function isDraining(observed: Observed): boolean {
-  const { cluster, statefulSet, jobs, shards } = observed
-  if (drainTarget(cluster, statefulSet) === undefined) return false
+  const { cluster, jobs, shards } = observed
+  if (drainTarget(observed) === undefined) return false
   if (jobs.some((job) => isShardsJob(job) && isUnfinished(job))) return true
   const plan = shards?.plans.drain
   if (plan === undefined) return cluster.status?.phase === 'Draining'
@@ -96,7 +97,7 @@ function replicaCounts({
   cluster,
   shards: summary,
 }: Observed): NonNullable<ClusterStatus['shards']> {
-  if (summary !== undefined && summary.obstruction === undefined && !isUnsettled(summary)) {
+  if (hasAgreed(summary)) {
     const { replicas, activeReplicas } = summary
     return { replicas, activeReplicas }
   }
@@ -107,9 +108,12 @@ function replicaCounts({
   }
 }
 
-/** Of the last report: between two Jobs the engine continues the copies. */
-function reshardingFields({ progress }: Observed): NonNullable<ClusterStatus['shards']> {
-  const record = progress?.shards?.resharding
+/** As the nodes report it: the engine may have aborted the one of the last report. Until they have, of that. */
+function reshardingFields({
+  progress,
+  shards: summary,
+}: Observed): NonNullable<ClusterStatus['shards']> {
+  const record = hasAgreed(summary) ? summary.resharding : progress?.shards?.resharding
   if (record === undefined) return {}
   const { collection, direction, shard, stage } = record
   return { resharding: { collection, direction, shard, stage } }
@@ -158,11 +162,21 @@ export function shardsCondition(
     failedRun(observed, summary, context) ??
     unplacedReason(observed, summary)
   if (unplaced !== undefined) return notPlaced(unplaced)
-  if (isUnsettled(summary)) return previous
-  const awaited =
-    summary.plans.balance?.is === 'step' ? awaitedWindow(cluster, context.now) : undefined
-  const note = awaited === undefined ? '' : `; balance ${awaited.message}`
-  return update('True', { reason: 'Placed', message: `${countMessage(summary)}${note}` })
+  if (isUnsettled(summary)) return lastingDisagreement(summary) ?? previous
+  const message = `${countMessage(summary)}${windowNote(observed, summary, context)}`
+  return update('True', { reason: 'Placed', message })
+}
+
+/** What is due, and not started before the next maintenance window. */
+function windowNote(
+  { cluster }: Observed,
+  { plans: { reshard, balance } }: ShardsSummary,
+  { now }: Context,
+): string {
+  const awaited = awaitedWindow(cluster, now)
+  if (awaited === undefined) return ''
+  if (reshard?.is === 'step') return `; resharding ${awaited.message}`
+  return balance?.is === 'step' ? `; balance ${awaited.message}` : ''
 }
 
 /** What a Job in progress does. The message stays the same until it ends, so it causes one Event. */
@@ -237,6 +251,22 @@ function backupsNote(reason: string, { backups }: ShardsSummary): string {
 
 function countMessage({ replicas, activeReplicas }: ShardsSummary): string {
   return `${activeReplicas} of ${replicas} replicas are Active`
+}
+
+/** Nodes usually agree within seconds. Until they do, nothing is known of the replicas, and none is repaired. */
+function lastingDisagreement({
+  at,
+  unsettledSince,
+  plans: { repair },
+}: ShardsSummary): ConditionUpdate | undefined {
+  if (unsettledSince === undefined || repair.is !== 'waiting') return undefined
+  if (secondsSince(unsettledSince, new Date(at)) < DISAGREEMENT_SECONDS) return undefined
+  const message = `the nodes do not agree about the shards: ${repair.message}`
+  return update('Unknown', { reason: 'ShardsUnknown', message: message.slice(0, MAX_MESSAGE) })
+}
+
+function hasAgreed(summary: ShardsSummary | undefined): summary is ShardsSummary {
+  return summary !== undefined && summary.obstruction === undefined && !isUnsettled(summary)
 }
 
 function isUnsettled({ plans }: ShardsSummary): boolean {

@@ -1,6 +1,6 @@
 /** What is known about the shards and nodes of a cluster when a decision is made. */
 import type { StatefulSet } from '../../../crds/kubernetes.ts'
-import type { NodeStatus } from '../../../crds/cluster.ts'
+import type { NodeStatus } from '../../../crds/cluster-status.ts'
 import type { Connection } from '../../../crds/contract/connection.ts'
 import type {
   ReshardingRecord,
@@ -21,7 +21,6 @@ export type ShardsTarget = Pick<
   | 'allowsFewerReplicas'
   | 'update'
   | 'resharding'
-  | 'deadSeconds'
 >
 
 /**
@@ -102,6 +101,12 @@ export interface ShardsSummary extends ShardFacts {
   replicas: number
   activeReplicas: number
   targets: ShardTargets
+  /** The resharding that the nodes report, if it is one of this cluster, or whose replicas are checked. */
+  resharding?: ReshardingRecord
+  /** For how long replicas and nodes have been defective, in seconds, in each observation. */
+  defects: ShardsPlan['defects']
+  /** Since when the nodes have not agreed, in each observation; absent if they agree. */
+  unsettledSince?: string
   /** Nothing can be planned: the cluster is split, or most of its nodes do not answer. */
   obstruction?: ConditionReason
   plans: {

@@ -1,4 +1,5 @@
 /** The Job on the shards of a VecCluster: from the decision that it is due until it ends. */
+import { Rejected } from '../../../crds/contract/errors.ts'
 import {
   FIRST_READINESS_CHECK_SECONDS,
   LEASE_RECHECK_SECONDS,
@@ -10,7 +11,8 @@ import type { Job } from '../../../crds/kubernetes.ts'
 import type { ConditionReason } from '../../../crds/schema.ts'
 import { hasReported, restartReason } from '../../job-watch.ts'
 import { isUnfinished, nextRunNumber } from '../../job.ts'
-import { claim, formatHolderName, secondsSinceAcquired } from '../../lease.ts'
+import { formatHolderName, secondsSinceAcquired } from '../../lease.ts'
+import { claim } from '../../lease-claim.ts'
 import type { Context } from '../../protocol.ts'
 import { allObserved } from '../../rbac.ts'
 import {
@@ -21,13 +23,14 @@ import {
   releaseLeases,
   type Decision,
   type StateOptions,
-} from '../desired-state.ts'
+} from '../decision.ts'
 import { previousFailure } from '../helm-result.ts'
 import { unappliedRun } from '../job.ts'
-import type { Observed } from '../observed.ts'
-import { drainTarget, type ShardWork } from './next-step.ts'
+import type { Observed } from '../ports.ts'
+import { type ShardWork, begunRemoval, drainTarget } from './next-step.ts'
 import { shardsJob, shardsPlan, shardsRbac } from './job.ts'
 import { workReason } from './status.ts'
+import type { Goal } from './summary.ts'
 import { windowState } from '../windows.ts'
 
 /** RBAC first, then both Leases, then the Job. Each step is observed before the next. */
@@ -72,14 +75,25 @@ export function startShards(observed: Observed, work: ShardWork, context: Contex
       'the Leases of the cluster are acquired; checking once more for other work on it'
     return pending(message, { resyncAfterSeconds: Math.ceil(remainingSeconds) })
   }
-  // Repairs do not depend on the windows.
-  const window = work.goal === 'repair' ? undefined : windowState(cluster, now)
+  const window = UNWINDOWED.has(work.goal) ? undefined : windowState(cluster, now)
   const endsAt = window?.is === 'open' ? window.endsAt : undefined
   const plan = shardsPlan(observed, { ...work, ...(endsAt !== undefined && { endsAt }) }, run)
-  const job = shardsJob(cluster, plan, rbac, settings)
-  const started = pending(`Job ${job.metadata.name} is in progress`, { more: [job] })
-  return { ...started, leases: leaseClaim.writes }
+  try {
+    const job = shardsJob(cluster, plan, rbac, settings)
+    const started = pending(`Job ${job.metadata.name} is in progress`, { more: [job] })
+    return { ...started, leases: leaseClaim.writes }
+  } catch (error) {
+    if (!(error instanceof Rejected)) throw error
+    const shardWork = { reason: 'PlanTooLarge', message: error.message }
+    return releaseLeases(
+      observed,
+      pending(error.message, { shardWork, resyncAfterSeconds: RETRY_SECONDS }),
+    )
+  }
 }
+
+/** Repairs never wait, and an update of pods is completed once helm has begun it. */
+const UNWINDOWED: ReadonlySet<Goal> = new Set<Goal>(['repair', 'update'])
 
 export function shardsInProgress(observed: Observed, job: Job, context: Context): Decision {
   const { namespace = '', name, uid = '' } = job.metadata
@@ -112,7 +126,11 @@ export function shardsInProgress(observed: Observed, job: Job, context: Context)
 /** The condition Applied while a helm run is due that starts after the work on the shards. */
 function notAppliedBehind(observed: Observed, { settings }: Context): ConditionReason | undefined {
   const { cluster, statefulSet } = observed
-  const drainTo = drainTarget(cluster, statefulSet)
+  const drainTo = drainTarget(observed)
+  if (drainTo !== undefined && begunRemoval(observed) === drainTo) {
+    const message = `node ${drainTo} was removed from the cluster: its pod is removed before spec.replicas is applied`
+    return { reason: 'Draining', message }
+  }
   if (drainTo !== undefined) {
     const message = `spec.replicas: ${statefulSet?.spec.replicas ?? 1} -> ${drainTo} is applied node by node, once the shards of each removed node are on other nodes`
     return { reason: 'Draining', message }

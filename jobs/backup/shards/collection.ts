@@ -8,7 +8,7 @@ import { EngineError } from '../../../crds/contract/errors.ts'
 import { ShardCollection, type ShardSnapshot } from '../../../crds/contract/manifest.ts'
 import { formatBytes } from '../../../crds/units.ts'
 import { isTransient, retryTransient } from '../../retry.ts'
-import { readCompletedCollection, writeCompletedCollection } from '../checkpoint.ts'
+import { readCompletedCollection, writeCompletedCollection } from '../completed-collection.ts'
 import {
   engineForPod,
   HEARTBEAT_MS,
@@ -51,9 +51,12 @@ export async function backUpByShard(name: string, context: RunContext): Promise<
       snapshots.length === topology.shards.length &&
       (await isUnchanged(topology, name, context))
     ) {
+      // An object of another pod is stale only while this pod is the one that works.
+      await context.tools.reporter.verifyOwnership()
       await deleteStaleObjects(name, snapshots, context)
       const after = await readCountsAfter(name, topology.manifestFields, context)
-      const counts = manifestCounts(topology.manifestFields, excludeShards(before, reused), after)
+      const comparable = excludeShards(before, reused)
+      const counts = manifestCounts(topology.manifestFields, comparable, after, snapshots)
       return writeCompletedCollection(
         { name, ...manifestFieldsOf(topology), ...counts, snapshots },
         context,

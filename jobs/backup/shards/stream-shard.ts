@@ -39,6 +39,8 @@ export async function streamShard(
 ): Promise<ShardSnapshot> {
   const { collection, shard, node, fingerprint, before } = source
   const ref = { collection, shardId: shard.shardId }
+  // It deletes what the checkpoint names, which may be the work of the pod that replaced this one.
+  await context.tools.reporter.verifyOwnership()
   const key = await prepareUpload(ref, context)
   const uploaded = await upload(source, key, context)
   const after = await readShardView(collection, context)

@@ -3,12 +3,11 @@
  * elsewhere. They are read each time, so that a rotated credential is noticed. `KeyRotation` waits
  * for the new key while a key that worked is being rotated.
  */
-import { join } from 'node:path'
 import type { Connection } from '../../../crds/contract/connection.ts'
 import { API_KEY_SECRET_KEY } from '../../../crds/contract/names.ts'
-import type { Secret } from '../../../crds/kubernetes.ts'
+import { secretValue, type Secret } from '../../../crds/kubernetes.ts'
 import type { Clock } from '../../clock.ts'
-import { readSecretFile } from '../kubernetes/access.ts'
+import { credentialFile, readSecretFile } from '../kubernetes/access.ts'
 import type { EngineCredentials } from './client.ts'
 
 /** Where a credential is mounted: the folder of its Secret and the key in it. */
@@ -28,10 +27,10 @@ export function mountedEngineCredentials(
   env: NodeJS.ProcessEnv = process.env,
   { key, ca }: { key?: MountedKey | undefined; ca?: MountedKey | undefined } = CLUSTER_SECRET_FILES,
 ): () => Promise<EngineCredentials> {
-  const folder = env['VEC_CREDENTIALS'] ?? '/var/run/vec'
   // The Secret is optional: an engine without a key has none.
   const read = (mounted: MountedKey | undefined) =>
-    (mounted && readSecretFile(join(folder, mounted.credential, mounted.file))?.trim()) || undefined
+    (mounted && readSecretFile(credentialFile(env, mounted.credential, mounted.file))?.trim()) ||
+    undefined
   return async () => ({ key: read(key), ca: read(ca) })
 }
 
@@ -46,12 +45,7 @@ export async function secretEngineCredentials(
     key && read(namespace, key.secret),
     caSecret === undefined ? undefined : read(namespace, caSecret),
   ])
-  return { key: key && decodeKey(keySecret, key.key), ca: decodeKey(tlsSecret, 'ca.crt') }
-}
-
-function decodeKey(secret: Secret | undefined, key: string): string | undefined {
-  const value = secret?.data?.[key]
-  return value === undefined ? undefined : Buffer.from(value, 'base64').toString()
+  return { key: key && secretValue(keySecret, key.key), ca: secretValue(tlsSecret, 'ca.crt') }
 }
 
 export interface KeyRotationOptions {

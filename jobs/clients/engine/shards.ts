@@ -230,9 +230,13 @@ export class EngineShards {
     await this.#update(collection, { replicate_shard: transfer }, signal)
   }
 
-  /** The target of the transfer becomes Dead. */
-  async abort({ collection, shard, from, to }: ShardTransfer, signal?: AbortSignal) {
-    const transfer = { shard_id: shard, from_peer_id: from, to_peer_id: to }
+  /** The target of the transfer becomes Dead. With a transfer of a resharding the whole resharding ends. */
+  async abort({ collection, shard, from, to, toShard }: ShardTransfer, signal?: AbortSignal) {
+    const transfer = {
+      ...{ shard_id: shard, from_peer_id: from, to_peer_id: to },
+      // Without it the engine finds no transfer of a resharding.
+      ...(toShard !== undefined && { to_shard_id: toShard }),
+    }
     await this.#update(collection, { abort_transfer: transfer }, signal)
   }
 

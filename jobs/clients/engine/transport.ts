@@ -13,6 +13,7 @@ import { DEFAULT_CLUSTER_DOMAIN, HTTP_PORT, releaseName } from '../../../crds/co
 import type { Lookup } from '../http/address-guard.ts'
 import { ByteBudget, MAX_RESPONSE_BYTES } from '../http/body.ts'
 import {
+  certificateError,
   deadline,
   errorMessage,
   redact,
@@ -213,18 +214,8 @@ function requestOptions({ headers, timeoutMs, signal, body }: EngineCall) {
 
 function unreachable(call: string, cause: unknown, signal: AbortSignal | undefined): EngineError {
   signal?.throwIfAborted()
-  const prefix = isTlsError(cause) ? 'TLS verification failed: ' : ''
+  const prefix = certificateError(cause) !== undefined ? 'TLS verification failed: ' : ''
   return new EngineError(`${call} got no answer: ${prefix}${errorMessage(cause)}`, { cause })
-}
-
-/** Node's error codes for certificate problems; they are in the error or in its cause. */
-const TLS_ERROR_CODES = /SELF_SIGNED_CERT|UNABLE_TO_(VERIFY|GET_ISSUER)|CERT_|ALTNAME_INVALID/
-
-function isTlsError(error: unknown): boolean {
-  const { code, cause } = (error ?? {}) as { code?: unknown; cause?: unknown }
-  return (
-    (typeof code === 'string' && TLS_ERROR_CODES.test(code)) || (cause != null && isTlsError(cause))
-  )
 }
 
 export function loggedTransport(transport: Transport, log: Logger): Transport {

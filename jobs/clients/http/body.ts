@@ -96,7 +96,7 @@ export async function readPrefix(body: AsyncIterable<Buffer>): Promise<string> {
 }
 
 /** Smaller buffers are not worth it; the pool that buffers share is much smaller. */
-const MIN_FREED_BYTES = 1024 * 1024
+const MIN_FREED_BYTES = 128 * 1024
 
 interface BodySizes {
   /** The announced length. */

@@ -10,7 +10,7 @@ import type { TSchema } from '@sinclair/typebox'
 import { TypeCompiler, type TypeCheck } from '@sinclair/typebox/compiler'
 import { getGlobalDispatcher, type Dispatcher } from 'undici'
 import { LONG_CALL_TIMEOUT_SECONDS } from '../../../crds/contract/limits.ts'
-import { ByteCounter, MAX_RESPONSE_BYTES, type ByteBudget } from './body.ts'
+import { ByteCounter, freeBuffer, MAX_RESPONSE_BYTES, type ByteBudget } from './body.ts'
 
 export interface HttpResponse {
   status: number
@@ -111,9 +111,12 @@ class ResponseHandler implements Dispatcher.DispatchHandler {
   onResponseEnd(): void {
     const [first] = this.#chunks
     const bytes = this.#chunks.length === 1 ? first : Buffer.concat(this.#chunks)
+    const text = bytes?.toString() ?? ''
+    // A single chunk is a part of what the connection has received.
+    if (bytes !== undefined && bytes !== first) freeBuffer(bytes)
     this.#result.resolve({
       status: this.#status,
-      text: bytes?.toString() ?? '',
+      text,
       retryAfterSeconds: parseRetryAfter(this.#retryAfter),
       ...(typeof this.#date === 'string' && { date: this.#date }),
     })
@@ -223,6 +226,16 @@ export function errorMessage(error: unknown): string {
     return error.errors.map(errorMessage).join('; ')
   }
   return error instanceof Error ? error.message : String(error)
+}
+
+/** Node's error codes for certificate problems; they are in the error or in its cause. */
+const CERTIFICATE_ERRORS = /SELF_SIGNED_CERT|UNABLE_TO_(VERIFY|GET_ISSUER)|CERT_|ALTNAME_INVALID/
+
+/** Why the certificate of a server is rejected, as a code; undefined for any other error. */
+export function certificateError(error: unknown): string | undefined {
+  const { code, cause } = (error ?? {}) as { code?: unknown; cause?: unknown }
+  if (typeof code === 'string' && CERTIFICATE_ERRORS.test(code)) return code
+  return cause == null ? undefined : certificateError(cause)
 }
 
 function contentLength(header: ResponseHeaders[string]): number | undefined {

@@ -3,6 +3,8 @@
  * kubeconfig. Also reads mounted Secret files.
  */
 import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { CREDENTIALS_FOLDER } from '../../../crds/contract/names.ts'
 import { inClusterAccess, SERVICE_ACCOUNT_FOLDER, type ApiAccess } from './client.ts'
 
 /**
@@ -45,6 +47,11 @@ export async function userAccess(
 
 function isInPod(env: NodeJS.ProcessEnv, root: string): boolean {
   return env['VEC_API_SERVER'] !== undefined || existsSync(`${root}${SERVICE_ACCOUNT_FOLDER}/token`)
+}
+
+/** Path of a value of a mounted credential; VEC_CREDENTIALS names another folder of credentials. */
+export function credentialFile(env: NodeJS.ProcessEnv, credential: string, key: string): string {
+  return join(env['VEC_CREDENTIALS'] ?? CREDENTIALS_FOLDER, credential, key)
 }
 
 /** The text of the file; undefined if the key is missing. */

@@ -1,4 +1,5 @@
 /** API resource of each kind of object; without a namespace it covers all namespaces. */
+import { VecAccessKey } from '../../../crds/access-key.ts'
 import { VecBackup } from '../../../crds/backup.ts'
 import { VecBackupSchedule } from '../../../crds/backup-schedule.ts'
 import { VecCluster } from '../../../crds/cluster.ts'
@@ -29,6 +30,7 @@ export const compositeControllers = apiResource(
 )
 
 export const clusters = apiResource(API_VERSION, VecCluster.plural)
+export const accessKeys = apiResource(API_VERSION, VecAccessKey.plural)
 export const collections = apiResource(API_VERSION, VecCollection.plural)
 export const backups = apiResource(API_VERSION, VecBackup.plural)
 export const backupSchedules = apiResource(API_VERSION, VecBackupSchedule.plural)

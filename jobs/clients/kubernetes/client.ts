@@ -40,6 +40,8 @@ export interface ApiResource {
 export interface ListSelector {
   labelSelector?: string
   fieldSelector?: string
+  /** The caller distinguishes what cannot be read from what is empty, however long that has been so. */
+  isStrict?: true
 }
 
 export type Propagation = 'Background' | 'Foreground' | 'Orphan'
@@ -172,7 +174,8 @@ export class Kubernetes {
     for (;;) {
       const { limit, continue: from } = cursor
       const position = { limit: String(limit), ...(from !== undefined && { continue: from }) }
-      const path = resourcePath(resource) + formatQuery({ ...selector, ...position })
+      const { isStrict: _, ...query } = selector
+      const path = resourcePath(resource) + formatQuery({ ...query, ...position })
       try {
         const response = await this.call('GET', path, { maxBytes: MAX_PAGE_BYTES })
         return parseResponse(ObjectList, requireSuccess(response, `GET ${path}`), `GET ${path}`)

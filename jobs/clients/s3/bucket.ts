@@ -18,8 +18,7 @@ import { StorageError } from '../../../crds/contract/errors.ts'
 import { DELETE_BATCH_KEYS } from '../../../crds/contract/limits.ts'
 import { MAX_RESPONSE_BYTES, ResponseTooLarge, ByteCounter } from '../http/body.ts'
 import { S3Connection, type S3ConnectionOptions } from './connection.ts'
-import { md5Base64 } from './object-upload.ts'
-import { encryptionParameters, requireEncryption } from './encryption.ts'
+import { md5Base64, encryptionParameters, requireEncryption } from './object-upload.ts'
 import { isTransientCode } from './errors.ts'
 import type { StreamUpload } from './upload.ts'
 import { UploadMemory } from './parts.ts'
@@ -35,6 +34,8 @@ export interface OpenUpload {
 }
 
 const OBJECT_CALL_MS = 600_000
+/** A JSON object of at most this size is read like any short answer. */
+const SHORT_JSON_BYTES = 4 * 1024 * 1024
 /** A page has a thousand objects or uploads. */
 const MAX_LIST_PAGES = 10_000
 const MAX_UPLOAD_PAGES = 10
@@ -105,7 +106,7 @@ export class Bucket {
     const text = await this.#unlessNotFound(() =>
       this.#connection.call(
         'GET',
-        { key, signal, timeoutMs: OBJECT_CALL_MS },
+        { key, signal, ...(maxBytes > SHORT_JSON_BYTES && { timeoutMs: OBJECT_CALL_MS }) },
         async (client, abortSignal) => {
           const command = new GetObjectCommand({ Bucket: this.name, Key: key })
           const { Body } = await client.send(command, { abortSignal })
@@ -181,12 +182,12 @@ export class Bucket {
   /** One page of the objects whose keys start with the prefix, in order. */
   async list(
     prefix: string,
-    { max = DELETE_BATCH_KEYS, token, signal }: ListOptions = {},
+    { max, token, signal }: ListOptions = {},
   ): Promise<{ objects: StoredObject[]; next: string | undefined }> {
     const command = new ListObjectsV2Command({
       Bucket: this.name,
       Prefix: prefix,
-      MaxKeys: max,
+      MaxKeys: max ?? DELETE_BATCH_KEYS,
       ContinuationToken: token,
     })
     const page = await this.#connection.call(
@@ -198,7 +199,14 @@ export class Bucket {
       .map(({ Key = '', Size = 0 }) => ({ key: Key, sizeBytes: Size }))
       // Some stores ignore the prefix, and listed objects may be deleted.
       .filter(({ key }) => key.startsWith(prefix))
-    return { objects, next: page.IsTruncated === true ? page.NextContinuationToken : undefined }
+    const { IsTruncated: isTruncated = false, NextContinuationToken: next } = page
+    // A caller that sets a maximum does not need the rest.
+    if (isTruncated && next === undefined && max === undefined) {
+      throw new StorageError(
+        `LIST s3://${this.name}/${prefix} has more objects, but the store does not say how to list them`,
+      )
+    }
+    return { objects, next: isTruncated ? next : undefined }
   }
 
   /** All objects whose keys start with the prefix. */

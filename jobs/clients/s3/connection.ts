@@ -4,7 +4,6 @@
  * to wait for it.
  */
 import { Readable } from 'node:stream'
-import { getCACertificates } from 'node:tls'
 import { S3Client, GetObjectCommand } from '@aws-sdk/client-s3'
 import type { Logger } from 'pino'
 import { StorageError } from '../../../crds/contract/errors.ts'
@@ -14,8 +13,9 @@ import { poll, retry } from '../../retry.ts'
 import type { AddressGuard } from '../http/address-guard.ts'
 import { limitBytes } from '../http/body.ts'
 import { deadline } from '../http/request.ts'
+import { trustOptions } from './certificate-authority.ts'
 import type { BucketCredentials, CredentialsReader } from './credentials.ts'
-import { isForbidden, isTransient, toStorageError } from './errors.ts'
+import { CERTIFICATE_REFUSED, isForbidden, isTransient, toStorageError } from './errors.ts'
 import { getSignedUrl } from '@aws-sdk/s3-request-presigner'
 import { PRESIGNED_URL_SECONDS } from '../../../crds/contract/limits.ts'
 
@@ -133,13 +133,18 @@ export class S3Connection {
       if (!(error instanceof StorageError)) return undefined
       // With renewed credentials, the next attempt may succeed.
       if (isForbidden(error)) await this.#waitForRotation(error, isRotated, budget, signal)
-      else if (!isTransient(error)) return undefined
+      else if (!this.#isRetryable(error)) return undefined
       const left = attempts - 2 - retries
       if (left < 0) return undefined
       log.warn({ reason: error.message, left }, 'retrying bucket call')
       return Math.min(FIRST_DELAY_MS * 2 ** retries, MAX_DELAY_MS)
     }
     return retry({ time, signal, pauseMs }, attempt)
+  }
+
+  /** A store that was trusted before may be renewing its certificate: the Job gets the new authority soon. */
+  #isRetryable(error: StorageError): boolean {
+    return isTransient(error) || (error.reason === CERTIFICATE_REFUSED && this.#hasSucceeded)
   }
 
   /** Waits for renewed credentials if the rejected ones worked before; else throws the error. */
@@ -209,8 +214,6 @@ function createClient(
     ...{ keepAlive: true, maxSockets: 16 },
     ...(guard === undefined ? { proxyEnv } : { lookup: guard.lookup }),
   }
-  // A private authority is trusted in addition to the known ones.
-  const tlsOptions = ca === undefined ? {} : { ca: [...getCACertificates('default'), ca] }
   const client = new S3Client({
     region,
     forcePathStyle,
@@ -232,7 +235,7 @@ function createClient(
       connectionTimeout: CONNECT_MS,
       socketTimeout: idleMs,
       httpAgent: agent,
-      httpsAgent: { ...agent, ...tlsOptions },
+      httpsAgent: { ...agent, ...trustOptions(ca) },
     },
   })
   // Closest to the wire: the response is counted before any of it is parsed.

@@ -1,21 +1,20 @@
 /**
  * Credentials of a bucket: the keys of a Secret, mounted as files in a Job or read by the service.
  */
-import { join } from 'node:path'
 import { StorageError } from '../../../crds/contract/errors.ts'
 import {
   secretKeyAliases,
   defaultSessionTokenKey,
   type CredentialsSecretRef,
 } from '../../../crds/storage.ts'
-import { readSecretFile } from '../kubernetes/access.ts'
+import { credentialFile, readSecretFile } from '../kubernetes/access.ts'
 
 export interface BucketCredentials {
   accessKeyId: string
   secretAccessKey: string
   /** Only for temporary credentials. */
   sessionToken?: string | undefined
-  /** Certificate authority of the store, PEM: key `ca.crt` of the same Secret. */
+  /** Certificate authority of the store, PEM: what the bucket names, or key `ca.crt` of the same Secret. */
   ca?: string | undefined
 }
 
@@ -61,6 +60,6 @@ export function mountedBucketCredentials(
   reference: CredentialsSecretRef,
   env: NodeJS.ProcessEnv = process.env,
 ): CredentialsReader {
-  const folder = join(env['VEC_CREDENTIALS'] ?? '/var/run/vec', BUCKET_CREDENTIAL)
-  return () => parseCredentials(reference, (key) => readSecretFile(join(folder, key)))
+  const read = (key: string) => readSecretFile(credentialFile(env, BUCKET_CREDENTIAL, key))
+  return () => parseCredentials(reference, read)
 }

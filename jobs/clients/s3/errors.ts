@@ -1,7 +1,7 @@
 /** Classifies the errors of a store: readable messages, and whether to retry. */
 import { StorageError } from '../../../crds/contract/errors.ts'
 import { ResponseTooLarge } from '../http/body.ts'
-import { errorMessage } from '../http/request.ts'
+import { certificateError, errorMessage } from '../http/request.ts'
 
 /** The failed call and its target; the message is built from them. */
 export interface S3Call {
@@ -45,8 +45,10 @@ const RESPONSE_TOO_LARGE = 'ResponseTooLarge'
 const ADDRESS_REFUSED = 'AddressRefused'
 /** The cloud gives the ServiceAccount of the Job no credentials. */
 export const IDENTITY_REFUSED = 'IdentityRefused'
+/** The certificate of the store, or of the token service, is rejected. */
+export const CERTIFICATE_REFUSED = 'CertificateRefused'
 const PERMANENT = new Set([
-  ...['MissingCredentials', IDENTITY_REFUSED],
+  ...['MissingCredentials', IDENTITY_REFUSED, CERTIFICATE_REFUSED],
   ...[RESPONSE_TOO_LARGE, ADDRESS_REFUSED],
 ])
 
@@ -70,9 +72,10 @@ export function toStorageError(error: unknown, call: S3Call): StorageError {
     const text =
       simplifyMessage(errorMessage(error).slice(0, 4 * MAX_MESSAGE)).slice(0, MAX_MESSAGE) ||
       storeError.name
-    return new StorageError(`${call.name} ${location} got no answer: ${text}${tlsHint(error)}`, {
-      cause: new Error(text),
-    })
+    return new StorageError(
+      `${call.name} ${location} got no answer: ${text}${certificateHint(error)}`,
+      { ...certificateReason(error), cause: new Error(text) },
+    )
   }
   const { name, status } = storeError
   const message = storeError.message.slice(0, MAX_MESSAGE)
@@ -101,7 +104,7 @@ function findAddressFailure(error: unknown): Error | undefined {
 }
 
 /** Replaces internals of the SDK and Node by the state of the store. */
-function simplifyMessage(text: string): string {
+export function simplifyMessage(text: string): string {
   const idle = /socket timed out after (\d+) ms of inactivity/.exec(text)
   if (idle !== null) return `the store was silent for ${Number(idle[1]) / 1000} s`
   const connectTimeout = /did not establish a connection .{0,100} timeout of (\d+) ms/.exec(text)
@@ -167,13 +170,17 @@ function hint(storeError: StoreError, { bucket, region }: S3Call): string {
   return ''
 }
 
-/** Node's error codes for certificate chain problems. */
-const TLS_ERROR_CODES = /SELF_SIGNED_CERT|UNABLE_TO_(VERIFY|GET_ISSUER)/
+/** The reason of an error about a certificate; nothing for any other error. */
+export function certificateReason(error: unknown): { reason?: string } {
+  return certificateError(error) === undefined ? {} : { reason: CERTIFICATE_REFUSED }
+}
 
-function tlsHint(error: unknown): string {
-  const { code } = Object(error) as { code?: unknown }
-  return TLS_ERROR_CODES.test(String(code))
-    ? ' (trust its authority by the key ca.crt of the Secret)'
+/** The codes for an authority that is not trusted. */
+const UNTRUSTED_AUTHORITY = /SELF_SIGNED_CERT|UNABLE_TO_(VERIFY|GET_ISSUER)/
+
+export function certificateHint(error: unknown): string {
+  return UNTRUSTED_AUTHORITY.test(certificateError(error) ?? '')
+    ? ' (trust its authority by caSecretRef or caConfigMapRef of the bucket, or the key ca.crt of its Secret)'
     : ''
 }
 

@@ -9,8 +9,9 @@ import type { Logger } from 'pino'
 import { StorageError } from '../../../crds/contract/errors.ts'
 import type { Clock } from '../../clock.ts'
 import { errorMessage } from '../http/request.ts'
+import { trustOptions, type CaReader } from './certificate-authority.ts'
 import type { BucketCredentials, CredentialsReader } from './credentials.ts'
-import { IDENTITY_REFUSED } from './errors.ts'
+import { certificateHint, certificateReason, IDENTITY_REFUSED, simplifyMessage } from './errors.ts'
 
 export interface IdentityOptions {
   /** `<namespace>/<name>` of the ServiceAccount, for messages. */
@@ -19,6 +20,8 @@ export interface IdentityOptions {
   region: string
   /** Environment of the process. */
   env: NodeJS.ProcessEnv
+  /** Also trusted by the calls to the token service; read before each of them. */
+  readCa?: CaReader
   time: Clock
   log: Logger
 }
@@ -36,17 +39,19 @@ const MAX_MESSAGE = 512
 
 /** Throws `StorageError`, of the reason IdentityRefused if a retry would not help. */
 export function identityCredentials(options: IdentityOptions): CredentialsReader {
-  const { account, env, time, log } = options
-  let load: ReturnType<typeof defaultProvider> | undefined
+  const { account, env, time, log, readCa = () => undefined } = options
+  let provider: { ca: string | undefined; load: ReturnType<typeof defaultProvider> } | undefined
   let current: Issued | undefined
   let renewedAt = 0
   let renewal: Promise<Issued> | undefined
   const issue = async () => {
     const kind = requireIdentity(account, env)
-    load ??= defaultProvider(options)
+    const ca = readCa()
+    if (provider?.ca !== ca) provider = undefined
+    provider ??= { ca, load: defaultProvider(options, ca) }
     renewedAt = time.now().getTime()
     try {
-      return (current = toIssued(await load({ forceRefresh: true })))
+      return (current = toIssued(await provider.load({ forceRefresh: true })))
     } catch (error) {
       throw identityError(account, kind, error)
     }
@@ -93,7 +98,7 @@ function toIssued({
 }
 
 /** The SDK's chain of providers. The client that it belongs to makes no calls to a store. */
-function defaultProvider({ region, env }: IdentityOptions) {
+function defaultProvider({ region, env }: IdentityOptions, ca: string | undefined) {
   const { AWS_REGION = '' } = env
   const agent = { keepAlive: false, proxyEnv: env }
   const client = new S3Client({
@@ -101,7 +106,7 @@ function defaultProvider({ region, env }: IdentityOptions) {
     // Also of the calls to the token service.
     requestHandler: {
       ...{ connectionTimeout: CONNECT_MS, socketTimeout: IDLE_MS },
-      ...{ httpAgent: agent, httpsAgent: agent },
+      ...{ httpAgent: agent, httpsAgent: { ...agent, ...trustOptions(ca) } },
     },
   })
   return client.config.credentials
@@ -134,9 +139,11 @@ function identityError(account: string, kind: IdentityKind, error: unknown): Sto
   const text =
     kind === 'container' && status === undefined
       ? 'the container credentials endpoint gives none; check the Pod Identity association of the ServiceAccount, and the agent on the node'
-      : `${name}: ${errorMessage(error)}`.slice(0, MAX_MESSAGE)
+      : `${name}: ${simplifyMessage(errorMessage(error))}`.slice(0, MAX_MESSAGE) +
+        certificateHint(error)
   // The SDK's own error has the request, which has the token.
   return new StorageError(`no credentials for ServiceAccount ${account}: ${text}`, {
+    ...certificateReason(error),
     ...(isRefused && { reason: IDENTITY_REFUSED }),
     cause: new Error(text),
   })

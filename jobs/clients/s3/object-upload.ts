@@ -18,32 +18,39 @@ import {
   type CreateMultipartUploadCommandInput,
   type S3Client,
   type StorageClass,
+  type ServerSideEncryption,
 } from '@aws-sdk/client-s3'
 import { StorageError } from '../../../crds/contract/errors.ts'
 import { DEFAULT_PART_BYTES } from '../../../crds/contract/limits.ts'
-import type { S3Connection } from './connection.ts'
-import { encryptionParameters, requireEncryption } from './encryption.ts'
+import type { S3Connection, BucketTarget } from './connection.ts'
 import { isUnknownHeader } from './errors.ts'
 
 /** A part of 8 MiB that is slower than 14 KiB/s has failed. */
 const PART_MS = 600_000
+
 /**
  * The rest of a part in the kernel's buffer is sent without visible progress, possibly over a slow
  * line.
  */
 const PART_IDLE_MS = 180_000
+
 const COMPLETE_MS = 600_000
+
 /** Some stores copy all parts before they respond and send nothing in the meantime. */
 const COPIED_BYTES_PER_MS = 50_000
+
 /**
  * Cheap to compute on both sides: a store that receives none may compute a more expensive one of
  * its own.
  */
 const CHECKSUM = 'CRC32'
+
 /** S3's name for a signature that does not cover the bytes. */
 const UNSIGNED_PAYLOAD = 'UNSIGNED-PAYLOAD'
+
 /** SIGTERM leaves one minute for everything. */
 const ABORT_MS = 20_000
+
 /** A larger body is sent in chunks: TLS encrypts each chunk at once and holds all of it. */
 const SEND_CHUNK_BYTES = 2 ** 20
 
@@ -255,6 +262,7 @@ function* sendChunks(body: Buffer): Generator<Buffer> {
 }
 
 const HASH_CHUNK_BYTES = 4 * 2 ** 20
+
 /** Another thread needs a copy of the bytes to hash. */
 const MAX_COPIED_BYTES = 16 * 2 ** 20
 
@@ -292,4 +300,32 @@ async function* hashChunks(body: Buffer): AsyncGenerator<Buffer> {
     if (at > 0) await setImmediate()
     yield body.subarray(at, at + HASH_CHUNK_BYTES)
   }
+}
+
+export interface EncryptionParameters {
+  ServerSideEncryption?: ServerSideEncryption
+  SSEKMSKeyId?: string
+}
+
+/** Server-side encryption: what a write asks for. */
+export function encryptionParameters({ encryption }: BucketTarget): EncryptionParameters {
+  if (encryption === undefined) return {}
+  const { type: algorithm, kmsKeyId } = encryption
+  return {
+    ServerSideEncryption: algorithm,
+    ...(kmsKeyId !== undefined && { SSEKMSKeyId: kmsKeyId }),
+  }
+}
+
+/** Throws unless the store confirms the encryption: some stores ignore the header. */
+export function requireEncryption(
+  { bucket, encryption }: BucketTarget,
+  key: string,
+  answer: { ServerSideEncryption?: ServerSideEncryption | undefined },
+): void {
+  if (encryption === undefined || answer.ServerSideEncryption === encryption.type) return
+  throw new StorageError(
+    `s3://${bucket}/${key}: the store does not confirm the encryption ${encryption.type}: remove spec.storage.s3.encryption, or use a store that supports it`,
+    { status: 200, reason: 'EncryptionNotConfirmed' },
+  )
 }

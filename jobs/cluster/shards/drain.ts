@@ -25,13 +25,14 @@ import type { ClusterView, DesiredShards, PeerView } from './view.ts'
 export function drainNodes(view: ClusterView, desired: DesiredShards): Plan | undefined {
   const purpose = 'scale-in'
   if (view.nodes <= desired.nodes) return undefined
-  const unfit = tooFewNodes(view, desired)
+  const leaving = leavingPeers(view, desired).filter(({ ordinal }) => ordinal === view.nodes - 1)
+  // A pod without a peer holds no replica.
+  const unfit = leaving.length === 0 ? undefined : tooFewNodes(view, desired)
   if (unfit !== undefined) return unfit
   const absent = absentNode(view, desired)
   if (absent !== undefined) {
     return { is: 'waiting', purpose, message: `${absent} does not answer` }
   }
-  const leaving = leavingPeers(view, desired).filter(({ ordinal }) => ordinal === view.nodes - 1)
   for (const peer of leaving) {
     const drained = drainPeer(view, desired, peer)
     if (drained !== undefined) return drained

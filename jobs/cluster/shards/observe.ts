@@ -4,7 +4,8 @@
  * each change (docs/engine-notes.md, "Transfers of shards"). The view says so, and nothing is
  * planned from it then.
  */
-import { EngineError } from '../../../crds/contract/errors.ts'
+import { keyRefused } from '../../../crds/contract/api-keys.ts'
+import { EngineError, keyRejection } from '../../../crds/contract/errors.ts'
 import type { Engine } from '../../clients/engine/client.ts'
 import {
   EngineShards,
@@ -14,18 +15,23 @@ import {
 } from '../../clients/engine/shards.ts'
 import { mapConcurrently } from '../../retry.ts'
 import { combineCollection } from './combine.ts'
+import { Defects } from './defects.ts'
 import { findMembers, ordinalFromUri, type PodStatus } from './membership.ts'
 import type { ClusterView, CollectionView, Obstruction, PeerView, TransferView } from './view.ts'
 
 export interface ObserveOptions {
   /** Number of pods of the StatefulSet. */
   nodes: number
+  /** Name of the cluster, for messages. */
+  name: string
   /** Topology zone of each pod, by ordinal. */
   zones?: Readonly<Record<string, string>>
   /** Capacity of each data volume in bytes. */
   volumeBytes?: number | undefined
   /** What earlier observations of this cluster found; updated by each. */
   memory?: ObservationMemory
+  /** The sizes of the data are read in each observation: for observations a minute apart. */
+  watchesVolumes?: boolean
   /** Whether the numbers of points of replicas are compared. */
   comparesCounts?: boolean
 }
@@ -40,17 +46,19 @@ export interface ObservationMemory {
   facts: Map<number, Map<string, CollectionFacts>>
   /** Observations since `facts` were read. */
   factsAge: number
+  /** Updated by those who plan from the observations. */
+  defects: Defects
 }
 
 /** More collections are not observed: each costs a call to every node. */
 const MAX_COLLECTIONS = 1000
 /** Calls to one node at the same time. */
 const CONCURRENCY = 4
-/** Telemetry is read again after this many observations. */
+/** Telemetry is read again after this many observations, if volumes are not watched. */
 const MAX_FACTS_AGE = 15
 
-export function newObservationMemory(): ObservationMemory {
-  return { suspects: new Set(), equal: new Set(), facts: new Map(), factsAge: 0 }
+export function newObservationMemory(defects = new Defects()): ObservationMemory {
+  return { suspects: new Set(), equal: new Set(), facts: new Map(), factsAge: 0, defects }
 }
 
 export async function observeShards(
@@ -60,18 +68,22 @@ export async function observeShards(
 ): Promise<ClusterView> {
   const memory = options.memory ?? newObservationMemory()
   const engines = ordinals(options.nodes).map((ordinal) => new EngineShards(engineForPod(ordinal)))
-  const pods = await readStatuses(engines, signal)
+  const { pods, rejections } = await readStatuses(engines, signal)
   const standalone = pods.find(({ status }) => status.status === 'disabled')
   if (standalone !== undefined) {
     const message = `node ${standalone.ordinal} has distributed mode disabled`
+    return emptyView(options, { reason: 'EngineNotReady', message })
+  }
+  if (rejections.length === options.nodes) {
+    const message = keyRefused(options.name, rejections, `all ${options.nodes} nodes`)
     return emptyView(options, { reason: 'EngineNotReady', message })
   }
   const found = findMembers(pods as PodStatus[], options.nodes)
   if ('reason' in found) return emptyView(options, found)
   const members = found.map((pod) => ({ ...pod, engine: required(engines, pod.ordinal) }))
   const nodes = await Promise.all(members.map((member) => readNode(member, signal)))
-  const after = await readStatuses(engines, signal)
-  await refreshFacts(memory, nodes, signal)
+  const { pods: after } = await readStatuses(engines, signal)
+  await refreshFacts(options, memory, { nodes, signal })
   return combine(options, nodes, { after: after as PodStatus[], memory, signal })
 }
 
@@ -86,15 +98,22 @@ export interface NodeReport {
   failure?: string
 }
 
-/** Pods that do not answer are left out. */
+/** Pods that do not answer are left out; `rejections` are the status codes of those that refuse the API key. */
 async function readStatuses(engines: EngineShards[], signal: AbortSignal) {
+  const rejections: number[] = []
   const answers = await Promise.all(
     engines.map(async (engine, ordinal) => {
-      const status = await engine.cluster(signal).catch(unlessEngineError)
-      return status === undefined ? [] : [{ ordinal, status }]
+      try {
+        return [{ ordinal, status: await engine.cluster(signal) }]
+      } catch (error) {
+        if (!(error instanceof EngineError)) throw error
+        const code = keyRejection(error)
+        if (code !== undefined) rejections.push(code)
+        return []
+      }
     }),
   )
-  return answers.flat()
+  return { pods: answers.flat(), rejections }
 }
 
 async function readNode(
@@ -121,18 +140,18 @@ async function readNode(
   }
 }
 
-/** Telemetry costs more than the other calls and changes slowly. */
+/** Telemetry costs more than the other calls: a Job, which observes every few seconds, reads it less often. */
 async function refreshFacts(
+  { watchesVolumes = false }: ObserveOptions,
   memory: ObservationMemory,
-  nodes: NodeReport[],
-  signal: AbortSignal,
+  { nodes, signal }: { nodes: NodeReport[]; signal: AbortSignal },
 ): Promise<void> {
   memory.factsAge += 1
   const isComplete = nodes.every(({ ordinal, collections }) => {
     const known = memory.facts.get(ordinal)
     return known !== undefined && [...(collections?.keys() ?? [])].every((name) => known.has(name))
   })
-  if (isComplete && memory.factsAge < MAX_FACTS_AGE) return
+  if (isComplete && !watchesVolumes && memory.factsAge < MAX_FACTS_AGE) return
   memory.factsAge = 0
   await Promise.all(
     nodes.map(async ({ ordinal, engine }) => {

@@ -20,7 +20,8 @@ import {
   retainedReplicas,
   leavingPeers,
 } from './queries.ts'
-import { repairReplicas, replaceLostNodes } from './repair.ts'
+import { replaceLostNodes } from './lost-nodes.ts'
+import { repairReplicas } from './repair.ts'
 import { continueResharding, startResharding } from './resharding.ts'
 import { dropOf, planned, transferInProgress, type Plan } from './step.ts'
 import { updateFailedNode, updateNodes } from './update.ts'

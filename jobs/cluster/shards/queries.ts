@@ -1,5 +1,6 @@
 /** Questions that the planner asks about a view: who holds what, and where a replica can go. */
-import type { ClusterView, DesiredShards, Move, PeerView, ReplicaState, ShardView } from './view.ts'
+import { formatNames } from '../../../crds/units.ts'
+import type { ClusterView, DesiredShards, Move, PeerView, ShardView } from './view.ts'
 
 /** A shard with the collection that it belongs to. */
 export interface Shard extends ShardView {
@@ -194,19 +195,19 @@ export function peerName(view: ClusterView, id: number): string {
 const MAX_LISTED = 5
 
 export function formatList(items: string[]): string {
-  const unlisted = items.length - MAX_LISTED
-  const listed = items.slice(0, MAX_LISTED).join(', ')
-  return unlisted > 0 ? `${listed} and ${unlisted} more` : listed
+  return formatNames(items, MAX_LISTED)
 }
 
 /** A pod that should be a node and is no member, for example because its new volume is empty. */
 export function absentNode(view: ClusterView, { nodes }: DesiredShards): string | undefined {
-  for (let ordinal = 0; ordinal < Math.min(nodes, view.nodes); ordinal += 1) {
-    if (!view.peers.some((peer) => peer.isMember && peer.ordinal === ordinal)) {
-      return `node ${ordinal}`
-    }
-  }
-  return undefined
+  const [ordinal] = absentOrdinals(view, nodes)
+  return ordinal === undefined ? undefined : `node ${ordinal}`
+}
+
+export function absentOrdinals({ peers, nodes: pods }: ClusterView, nodes: number): number[] {
+  const members = new Set(peers.filter(({ isMember }) => isMember).map(({ ordinal }) => ordinal))
+  const ordinals = Array.from({ length: Math.min(nodes, pods) }, (_, ordinal) => ordinal)
+  return ordinals.filter((ordinal) => !members.has(ordinal))
 }
 
 /** Moves that still have a replica too many; others have ended or never began. */
@@ -215,18 +216,4 @@ export function unfinishedMoves(view: ClusterView, moves: readonly Move[]): Move
     const shard = findMoved(view, move)
     return shard !== undefined && holds(shard, move.from) && holds(shard, move.to)
   })
-}
-
-/** Replicas that are as they should be, or on the way to it. */
-const WORKING_STATES: readonly ReplicaState[] = ['Active', 'InTransfer', 'Resharding']
-
-/** Replicas that are not as they should be on nodes that answer, or a pod that is no node. */
-export function hasDefect({ peers, collections, nodes }: ClusterView): boolean {
-  const members = new Set(peers.filter(({ isMember }) => isMember).map(({ id }) => id))
-  const hasDefectiveReplica = collections.some(({ shards }) =>
-    shards.some(({ replicas }) =>
-      replicas.some(({ peer, state }) => members.has(peer) && !WORKING_STATES.includes(state)),
-    ),
-  )
-  return hasDefectiveReplica || members.size < nodes
 }

@@ -1,12 +1,10 @@
-/** Replaces lost nodes, and replicas that are missing or defective. */
+/** Creates replicas that are missing, and repairs defective ones from an Active one. */
+import { nodeDefect, replicaDefect } from './defects.ts'
 import {
-  absentNode,
+  absentOrdinals,
   activeElsewhere,
   describeShard,
-  formatList,
   hasTransfer,
-  holds,
-  nodeName,
   peerName,
   requiredReplicas,
   shardsOf,
@@ -17,7 +15,6 @@ import {
   dropOf,
   planned,
   refused,
-  removalOf,
   shardRef,
   startTransfer,
   type Plan,
@@ -30,60 +27,6 @@ export const SELF_REPAIR_SECONDS = 600
 
 /** A collection that is being created has replicas that are not Active yet. */
 export const DEFECT_SECONDS = 30
-
-/** Peers whose volume is lost hold nothing: once they are removed, their pods join as new peers. */
-export function replaceLostNodes(view: ClusterView, desired: DesiredShards): Plan | undefined {
-  const purpose = 'lost node'
-  const lastReplicas: string[] = []
-  for (const peer of view.peers) {
-    if (peer.isMember || !desired.lost.includes(peer.id)) continue
-    const held = shardsOf(view).filter((shard) => holds(shard, peer.id))
-    for (const shard of held) {
-      if (activeElsewhere(view, shard, peer.id).length === 0) {
-        lastReplicas.push(`${describeShard(shard)} on ${nodeName(peer)}`)
-      } else if (!hasTransfer(view, shard)) {
-        return planned(purpose, dropOf(shard, peer.id))
-      }
-    }
-    if (held.length === 0 && !drivesResharding(view, peer.id)) {
-      return planned(purpose, removalOf(peer))
-    }
-  }
-  if (lastReplicas.length === 0) return removeFormerPeers(view, desired)
-  return refused(
-    'LastReplicaLost',
-    `no other node has an Active replica of ${formatList(lastReplicas)}: restore these shards from a backup, or delete their collections`,
-  )
-}
-
-/**
- * Peers of pods that were removed earlier without their peers. What only they hold stays listed: a
- * user accepted that loss when the pods were removed.
- */
-function removeFormerPeers(view: ClusterView, { nodes }: DesiredShards): Plan | undefined {
-  const purpose = 'lost node'
-  for (const peer of view.peers) {
-    const isFormer = peer.ordinal !== undefined && peer.ordinal >= Math.max(nodes, view.nodes)
-    if (!isFormer || peer.isMember) continue
-    const held = shardsOf(view).filter((shard) => holds(shard, peer.id))
-    const dispensable = held.find(
-      (shard) => !hasTransfer(view, shard) && activeElsewhere(view, shard, peer.id).length > 0,
-    )
-    if (dispensable !== undefined) return planned(purpose, dropOf(dispensable, peer.id))
-    if (held.length === 0 && !drivesResharding(view, peer.id)) {
-      return planned(purpose, removalOf(peer))
-    }
-  }
-  return undefined
-}
-
-/**
- * The engine aborts a resharding with the peer that it was started on, at any stage: what has been
- * written to the new shard since reads use it would be lost.
- */
-function drivesResharding({ collections }: ClusterView, peer: number): boolean {
-  return collections.some(({ resharding }) => resharding?.peer === peer)
-}
 
 export function repairReplicas(view: ClusterView, desired: DesiredShards): Plan | undefined {
   let rejection: Refused | undefined
@@ -106,7 +49,8 @@ function repairShard(view: ClusterView, shard: Shard, desired: DesiredShards): P
     const hasSource = activeElsewhere(view, shard, replica.peer).length > 0
     // Without a source nothing can be done: a shard that is being created on a busy cluster gets time.
     const waitSeconds = isDead || !hasSource ? SELF_REPAIR_SECONDS : DEFECT_SECONDS
-    if (desired.deadSeconds < waitSeconds) {
+    const defect = replicaDefect(shard.collection, shard.id, replica.peer)
+    if (desired.defectSeconds(defect) < waitSeconds) {
       const text = `${describeShard(shard)} on ${peerName(view, replica.peer)} is ${replica.state}`
       const message = isDead ? `${text}; the engine usually repairs it` : text
       return { is: 'waiting', purpose, message }
@@ -128,9 +72,11 @@ function repairShard(view: ClusterView, shard: Shard, desired: DesiredShards): P
   }
   const present = shard.replicas.filter(({ peer }) => !isLost(view, peer, desired))
   if (present.length >= requiredReplicas(view, shard, desired.nodes)) return undefined
-  const absent = absentNode(view, desired)
-  if (absent !== undefined && desired.deadSeconds < SELF_REPAIR_SECONDS) {
-    return { is: 'waiting', purpose, message: `${absent} has not joined the cluster yet` }
+  const joining = absentOrdinals(view, desired.nodes).find(
+    (ordinal) => desired.defectSeconds(nodeDefect(ordinal)) < SELF_REPAIR_SECONDS,
+  )
+  if (joining !== undefined) {
+    return { is: 'waiting', purpose, message: `node ${joining} has not joined the cluster yet` }
   }
   return addReplica(view, desired, purpose, shard)
 }

@@ -146,7 +146,7 @@ export class ReshardingSteps {
     if (record.stage === 'migrate') {
       const difference = await this.#missingPoints(view, record)
       if (difference !== undefined) {
-        log.error({ collection: step.collection, difference }, 'points are missing: aborting')
+        log.error({ collection: step.collection, difference }, 'numbers of points differ: aborting')
         await new EngineResharding(this.#member(view)).abort(step.collection, signal)
         return { failure: `${step.collection} is not resharded, because ${difference}` }
       }

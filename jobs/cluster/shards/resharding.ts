@@ -218,9 +218,10 @@ function commit(situation: Situation): Plan {
   return planned(PURPOSE, { do: 'finishResharding', collection: name })
 }
 
-/** Undefined once each replica was checked. */
+/** Undefined once each replica was checked. Cleaning would delete what another client has yet to copy. */
 function check(situation: Situation): Plan | undefined {
   const { collection, record } = situation
+  if (collection.resharding !== undefined) return undefined
   const replica = uncheckedReplica(collection, record)
   if (replica === undefined) return undefined
   const blocker = replicaBlocker(situation)
@@ -355,8 +356,9 @@ function foreignResharding(
     ({ resharding }) => resharding !== undefined && resharding.uuid !== record?.uuid,
   )
   if (foreign === undefined) return undefined
-  const message = `${foreign.name} is being resharded by another client, which has to complete or abort that`
-  return { is: 'waiting', purpose: 'agreement', message }
+  const { name } = foreign
+  const message = `${name} is being resharded by another client, which has to complete or abort it. If no client does: POST /collections/${name}/cluster with {"abort_resharding":{}}`
+  return refused('ForeignResharding', message)
 }
 
 function isOurs(uuid: string, owner: string): boolean {

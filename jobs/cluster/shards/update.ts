@@ -4,6 +4,7 @@
  * from the highest ordinal down, whichever node is the leader.
  */
 import { formatAcceptHint } from '../../../crds/contract/job.ts'
+import { nodeDefect, replicaDefect } from './defects.ts'
 import {
   activeElsewhere,
   activeHolders,
@@ -31,11 +32,11 @@ export function updateNodes(view: ClusterView, desired: DesiredShards): Plan | u
   if (desired.update.allowsLastCopy) return release(ordinal)
   const missing = missingNode(view, update, ordinal)
   if (missing !== undefined) {
-    return desired.deadSeconds < SELF_REPAIR_SECONDS
-      ? waiting(missing)
+    return isRecent(desired, nodeDefect(missing.ordinal))
+      ? waiting(missing.message)
       : refused(
           'NodeMissing',
-          `${missing}; node ${ordinal} is updated while all others are ready: repair that node, or ${ACCEPT_HINT}`,
+          `${missing.message}; node ${ordinal} is updated while all others are ready: repair that node, or ${ACCEPT_HINT}`,
         )
   }
   if (view.transfers.length > 0) return transferInProgress(view)
@@ -87,19 +88,23 @@ function nextOrdinal({ outdated }: UpdateView): number | undefined {
 function incompleteUpdate(
   view: ClusterView,
   { partition, outdated, unready }: UpdateView,
-  { deadSeconds, nodes }: DesiredShards,
+  desired: DesiredShards,
 ): Plan | undefined {
+  const { nodes } = desired
   const isUpdated = (ordinal: number) => ordinal >= partition && !outdated.includes(ordinal)
   const starting = unready.find((ordinal) => isUpdated(ordinal) && ordinal < nodes)
   if (starting !== undefined) return waiting(`node ${starting} is not ready yet`)
-  // A replica that stays as it is: what follows decides whether others are enough.
-  if (deadSeconds >= SELF_REPAIR_SECONDS) return undefined
   for (const peer of view.peers) {
     if (peer.ordinal === undefined || peer.ordinal >= nodes || !isUpdated(peer.ordinal)) continue
-    if (!peer.isMember) return waiting(`node ${peer.ordinal} does not answer yet`)
+    // A defect that lasts is not waited for: the checks below decide whether the other replicas suffice.
+    if (!peer.isMember && isRecent(desired, nodeDefect(peer.ordinal))) {
+      return waiting(`node ${peer.ordinal} does not answer yet`)
+    }
+    if (!peer.isMember) continue
     for (const shard of shardsOf(view)) {
       const replica = shard.replicas.find((entry) => entry.peer === peer.id)
       if (replica === undefined || replica.state === 'Active') continue
+      if (!isRecent(desired, replicaDefect(shard.collection, shard.id, peer.id))) continue
       return waiting(`${describeShard(shard)} on node ${peer.ordinal} is ${replica.state}`)
     }
   }
@@ -110,14 +115,18 @@ function missingNode(
   view: ClusterView,
   { unready }: UpdateView,
   except: number,
-): string | undefined {
+): { ordinal: number; message: string } | undefined {
   for (let ordinal = 0; ordinal < view.nodes; ordinal += 1) {
     if (ordinal === except) continue
     const isMember = view.peers.some((peer) => peer.isMember && peer.ordinal === ordinal)
-    if (!isMember) return `node ${ordinal} does not answer`
-    if (unready.includes(ordinal)) return `node ${ordinal} is not ready`
+    if (!isMember) return { ordinal, message: `node ${ordinal} does not answer` }
+    if (unready.includes(ordinal)) return { ordinal, message: `node ${ordinal} is not ready` }
   }
   return undefined
+}
+
+function isRecent({ defectSeconds }: DesiredShards, defect: string): boolean {
+  return defectSeconds(defect) < SELF_REPAIR_SECONDS
 }
 
 /** Of two nodes, none can be missing: their consensus pauses while one of them restarts. */

@@ -167,6 +167,6 @@ export interface DesiredShards {
   moves: readonly Move[]
   /** Absent if no number of shards is changed. */
   resharding?: DesiredResharding
-  /** How long replicas have not been as they should be: the engine gets time to repair them by itself. */
-  deadSeconds: number
+  /** For how long a replica or node has been defective (defects.ts); 0 if it is not. */
+  defectSeconds: (defect: string) => number
 }

@@ -1,6 +1,6 @@
 /** Rules of `advise` about a cluster: its nodes, volumes, memory, version and backups. */
 import { compareMinors, isOlder } from '../../../crds/versions.ts'
-import { formatBytes, parseQuantity } from '../../../crds/units.ts'
+import { formatBytes, formatNames, parseQuantity } from '../../../crds/units.ts'
 import type { Advice, Facts, NodeFacts } from './facts.ts'
 
 /** The Capacity condition warns from here on: the optimizer needs space for a second copy of a segment. */
@@ -237,7 +237,6 @@ function percent(part: number, whole: number): number {
 const MAX_LISTED = 3
 
 function listNodes(nodes: NodeFacts[], describe: (node: NodeFacts) => string): string {
-  const listed = nodes.slice(0, MAX_LISTED).map((node) => `node ${node.ordinal} ${describe(node)}`)
-  const more = nodes.length - listed.length
-  return `${listed.join(', ')}${more > 0 ? ` and ${more} more` : ''}`
+  const names = nodes.map((node) => `node ${node.ordinal} ${describe(node)}`)
+  return formatNames(names, MAX_LISTED)
 }

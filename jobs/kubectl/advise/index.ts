@@ -1,7 +1,7 @@
 /** `advise`: what to change in a cluster or collection, from what the operator and the engine report. */
 import { VecCluster } from '../../../crds/cluster.ts'
 import { VecCollection } from '../../../crds/collection.ts'
-import { clusters, collections } from '../../clients/kubernetes/api-resources.ts'
+import type { NamespacedName } from '../../../crds/schema.ts'
 import type { Kubernetes } from '../../clients/kubernetes/client.ts'
 import {
   CliError,
@@ -12,9 +12,21 @@ import {
 } from '../command.ts'
 import { formatOutput, oneLine, outputFlags } from '../output.ts'
 import { parseReference } from '../resource.ts'
-import type { Advice } from './facts.ts'
+import { readCluster, readClusterOf, readCollection } from '../subject.ts'
+import {
+  backups,
+  cores,
+  disk,
+  disruptionBudget,
+  memory,
+  nodeCount,
+  sharedKubernetesNode,
+  version,
+  zones,
+} from './cluster-rules.ts'
+import { COLLECTION_RULES } from './collection-rules.ts'
+import type { Advice, Facts } from './facts.ts'
 import { observe } from './observe.ts'
-import { advice } from './rules.ts'
 
 export const advise: CliCommand = {
   name: 'advise',
@@ -28,6 +40,11 @@ export const advise: CliCommand = {
   flags: { ...CLUSTER_FLAGS, ...outputFlags() },
   run: showAdvice,
 }
+
+const CLUSTER_RULES = [
+  ...[nodeCount, backups, disk, memory, cores, sharedKubernetesNode, zones],
+  ...[disruptionBudget, version],
+]
 
 interface AdviceReport {
   cluster: { namespace: string; name: string }
@@ -51,8 +68,8 @@ async function showAdvice(call: Invocation): Promise<number> {
   const { kubernetes, namespace } = await call.connect()
   const { cluster, collection } =
     resource.kind === VecCluster.kind
-      ? { cluster: await readCluster(kubernetes, namespace, name), collection: undefined }
-      : await readSubject(kubernetes, namespace, name)
+      ? { cluster: await readCluster(kubernetes, { namespace, name }), collection: undefined }
+      : await readSubject(kubernetes, { namespace, name })
   const { facts, unread } = await observe(kubernetes, cluster, call)
   const items = advice(facts)
   const report: AdviceReport = {
@@ -66,26 +83,24 @@ async function showAdvice(call: Invocation): Promise<number> {
   return unread.length === 0 ? EXIT_CODES.success : EXIT_CODES.failure
 }
 
-async function readSubject(
-  kubernetes: Kubernetes,
-  namespace: string,
-  name: string,
-): Promise<Subject> {
-  const found = await kubernetes.get(collections(namespace), name, VecCollection.schema)
-  if (found === undefined) throw new CliError(`VecCollection ${namespace}/${name} not found`)
-  const { clusterRef, collectionName = name } = found.spec
-  const cluster = await readCluster(kubernetes, clusterRef.namespace ?? namespace, clusterRef.name)
-  return { cluster, collection: collectionName }
+/** The items of all rules: a pure function of what was observed. Warnings first; otherwise in the order of the rules. */
+export function advice(facts: Facts): Advice[] {
+  const all = [
+    ...CLUSTER_RULES.flatMap((rule) => rule(facts)),
+    ...facts.collections.flatMap((collection) =>
+      COLLECTION_RULES.flatMap((rule) => rule(collection, facts)),
+    ),
+  ]
+  return [
+    ...all.filter(({ level }) => level === 'warning'),
+    ...all.filter(({ level }) => level === 'note'),
+  ]
 }
 
-async function readCluster(
-  kubernetes: Kubernetes,
-  namespace: string,
-  name: string,
-): Promise<VecCluster> {
-  const cluster = await kubernetes.get(clusters(namespace), name, VecCluster.schema)
-  if (cluster === undefined) throw new CliError(`VecCluster ${namespace}/${name} not found`)
-  return cluster
+async function readSubject(kubernetes: Kubernetes, reference: NamespacedName): Promise<Subject> {
+  const collection = await readCollection(kubernetes, reference)
+  const { collectionName = reference.name } = collection.spec
+  return { cluster: await readClusterOf(kubernetes, collection), collection: collectionName }
 }
 
 function formatReport({ cluster, collection, nodes, items, unread }: AdviceReport): string {

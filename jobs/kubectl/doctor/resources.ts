@@ -8,7 +8,6 @@ import { VecBackup } from '../../../crds/backup.ts'
 import { VecCluster } from '../../../crds/cluster.ts'
 import { KubernetesError, StorageError } from '../../../crds/contract/errors.ts'
 import {
-  ANNOTATIONS,
   API_VERSION,
   HTTP_PORT,
   LABELS,
@@ -23,8 +22,15 @@ import {
   Lease,
   readLeaseHolder,
 } from '../../../crds/kubernetes.ts'
-import { isCredentialType, Storage, type S3Target } from '../../../crds/storage.ts'
-import { openBucketClient, readSecret } from '../command.ts'
+import {
+  caRefOf,
+  credentialKeys,
+  isCredentialType,
+  serviceAccountError,
+  Storage,
+  type S3Target,
+} from '../../../crds/storage.ts'
+import { openBucketClient, readBucketCa, readSecret } from '../command.ts'
 import {
   apiResource,
   clusters,
@@ -183,7 +189,7 @@ async function listBuckets(context: CheckContext): Promise<BucketTarget[]> {
     const { namespace = '' } = metadata
     const target = spec.storage.s3
     const { bucket, endpoint, credentialsSecretRef, serviceAccountName } = target
-    const access = [credentialsSecretRef?.name, serviceAccountName]
+    const access = [credentialsSecretRef?.name, serviceAccountName, caRefOf(target)]
     const key = JSON.stringify([namespace, bucket, endpoint, ...access])
     if (!targets.has(key)) targets.set(key, { namespace, target })
   }
@@ -195,6 +201,9 @@ async function checkBucket(
   context: CheckContext,
 ): Promise<CheckResult> {
   const about = `bucket ${target.bucket}`
+  const location = { field: 'spec.storage.s3', namespace }
+  const { ca, error } = await readBucketCa(context.kubernetes, location, target)
+  if (error !== undefined) return { about, level: 'wrong', says: error }
   const reference = target.credentialsSecretRef
   if (reference === undefined) return checkAccount({ namespace, target }, context)
   const { name } = reference
@@ -203,7 +212,7 @@ async function checkBucket(
     return { about, level: 'wrong', says: `Secret ${namespace}/${name} not found` }
   }
   const { type = 'Opaque' } = secret
-  if (!isCredentialType(type, [reference.accessKeyIdKey])) {
+  if (!isCredentialType(type, credentialKeys(reference))) {
     const says = `Secret ${namespace}/${name} is of type ${type}, which cannot hold credentials`
     return { about, level: 'wrong', says }
   }
@@ -212,7 +221,7 @@ async function checkBucket(
     const says = `not checked: --buckets reads it at ${address} with Secret ${namespace}/${name}`
     return { about, level: 'fine', says }
   }
-  const bucket = await openBucketClient(secret, target, { ...context, env: {} })
+  const bucket = await openBucketClient({ secret, ca }, target, { ...context, env: {} })
   try {
     const deadline = AbortSignal.any([context.signal, AbortSignal.timeout(BUCKET_TIMEOUT_MS)])
     await bucket.list(target.prefix, { max: 1, signal: deadline })
@@ -241,11 +250,8 @@ async function checkAccount(
   const name = target.serviceAccountName ?? ''
   const label = `ServiceAccount ${namespace}/${name}`
   const account = await kubernetes.get(serviceAccounts(namespace), name, AnyObject)
-  if (account === undefined) return { about, level: 'wrong', says: `${label} not found` }
-  if (account.metadata.annotations?.[ANNOTATIONS.dataJobs] !== 'allow') {
-    const says = `${label} does not allow data Jobs: set its annotation ${ANNOTATIONS.dataJobs} to allow`
-    return { about, level: 'wrong', says }
-  }
+  const error = serviceAccountError({ namespace, name }, account)
+  if (error !== undefined) return { about, level: 'wrong', says: error.message }
   return { about, level: 'fine', says: `not checked: only Jobs of ${label} can read it` }
 }
 

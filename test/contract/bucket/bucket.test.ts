@@ -13,7 +13,7 @@ import {
   UploadPartCommand,
 } from '@aws-sdk/client-s3'
 import t, { type Test } from 'tap'
-import { purge } from '../../../jobs/backup/purge-folder.ts'
+import { purge } from '../../../jobs/backup/purge.ts'
 import { Bucket } from '../../../jobs/clients/s3/bucket.ts'
 import { jobLog } from '../../../jobs/log.ts'
 import { systemClock } from '../../../jobs/clock.ts'

@@ -11,6 +11,10 @@ export interface Case {
   sizes?: readonly Size[]
   /** The `service` part of the configuration. */
   service?: Service
+  /** Environment variables of the engine. */
+  env?: Readonly<Record<string, string>>
+  /** cluster.resharding_enabled */
+  resharding?: boolean
   /** It removes a node: no other case can be played on the same engine. */
   changesPeers?: boolean
   play(stage: Stage): Promise<void>
@@ -22,8 +26,11 @@ export function sizesOf({ sizes = ['one', 'three'] }: Case): readonly Size[] {
   return sizes
 }
 
-export function settingOf({ service = {} }: Case, size: Size): Setting {
-  return { size, service }
+export function settingOf(
+  { service = {}, env = {}, resharding = false }: Case,
+  size: Size,
+): Setting {
+  return { size, service, env, resharding }
 }
 
 /** What the case noted. */

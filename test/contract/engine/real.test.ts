@@ -18,21 +18,23 @@ if (bin === undefined) {
 } else {
   t.setTimeout(900_000)
   const cases = CASES.filter(({ title }) => chosen.test(title))
-  const services = [...new Set(cases.map(({ service = {} }) => JSON.stringify(service)))]
+  const configOf = ({ service = {}, env = {}, resharding = false }: Case) =>
+    JSON.stringify({ service, env, resharding })
+  const configs = [...new Set(cases.map(configOf))]
   const groupsOf = (all: Case[]) => {
     const shared = all.filter(({ changesPeers }) => changesPeers !== true)
     return [shared, ...all.filter((played) => !shared.includes(played)).map((played) => [played])]
   }
   for (const size of SIZES) {
-    for (const service of services) {
+    for (const config of configs) {
       const all = cases.filter(
-        (played) =>
-          sizesOf(played).includes(size) && JSON.stringify(played.service ?? {}) === service,
+        (played) => sizesOf(played).includes(size) && configOf(played) === config,
       )
       for (const group of groupsOf(all)) {
-        if (group.length === 0) continue
-        t.test(`${size}, with ${service}`, { timeout: 600_000 }, async (t) => {
-          const subject = await realSubject(bin, { size, service: group[0]?.service ?? {} })
+        const [first] = group
+        if (first === undefined) continue
+        t.test(`${size}, with ${config}`, { timeout: 600_000 }, async (t) => {
+          const subject = await realSubject(bin, settingOf(first, size))
           t.teardown(() => subject.close())
           const version = await versionOf(subject)
           t.comment(`engine ${version}`)

@@ -54,7 +54,7 @@ interface Where {
 
 export async function realSubject(
   bin: string,
-  { size, service }: Setting,
+  { size, service, env: variables = {}, resharding = false }: Setting,
   { host: only = '127.0.0.1', hosts, port, nodes = nodesOf(size), volumes }: Where = {},
 ): Promise<RealSubject> {
   const folder = mkdtempSync(join(tmpdir(), 'vec-engine-'))
@@ -85,7 +85,11 @@ export async function realSubject(
           snapshots_path: join(home, 'snapshots'),
         },
         service: { ...service, host, http_port: http, grpc_port: grpc },
-        cluster: { enabled: size !== 'alone', p2p: { port: p2p } },
+        cluster: {
+          enabled: size !== 'alone',
+          p2p: { port: p2p },
+          ...(resharding && { resharding_enabled: true }),
+        },
       }
       const file = join(home, 'config.yaml')
       writeFileSync(file, stringify(config))
@@ -93,7 +97,7 @@ export async function realSubject(
       const args = ['--config-path', file, '--disable-telemetry', ...joins]
       const log = join(folder, `${ordinal}.log`)
       const spec = { name: `node ${ordinal}`, command: bin, args, log }
-      const env = { QDRANT_INIT_FILE_PATH: join(home, 'initialized') }
+      const env = { ...variables, QDRANT_INIT_FILE_PATH: join(home, 'initialized') }
       const record = startProcess({ ...spec, env }, folder)
       records.push(record)
       first ??= uri

@@ -32,7 +32,10 @@ export class Stage {
   constructor(subject: Subject, setting: Setting) {
     this.#subject = subject
     this.size = setting.size
-    this.#key = setting.service.api_key ?? setting.service.read_only_api_key
+    this.#key =
+      setting.env?.['QDRANT__SERVICE__API_KEY'] ??
+      setting.service.api_key ??
+      setting.service.read_only_api_key
   }
 
   get nodes(): number {
@@ -146,6 +149,7 @@ export class Stage {
     const { body } = await this.ask('GET', '/collections')
     const { collections } = (body as { result: { collections: { name: string }[] } }).result
     for (const { name } of collections) {
+      for (let node = 0; node < this.nodes; node += 1) await this.#clearSnapshots(name, node)
       await this.ask('DELETE', `/collections/${encodeURIComponent(name)}`)
     }
     for (let node = 0; node < this.nodes; node += 1) {
@@ -155,6 +159,16 @@ export class Stage {
         if (JSON.stringify(left.body).includes('"collections":[]')) break
         await delay(POLL_MS)
       }
+    }
+  }
+
+  /** Their files would stay, and be those of the next collection with this name. */
+  async #clearSnapshots(collection: string, node: number): Promise<void> {
+    const path = `/collections/${encodeURIComponent(collection)}/snapshots`
+    const { body } = await this.ask('GET', path, { node })
+    const { result } = body as { result?: { name: string }[] | null }
+    for (const { name } of result ?? []) {
+      await this.ask('DELETE', `${path}/${encodeURIComponent(name)}`, { node })
     }
   }
 

@@ -1,5 +1,6 @@
 /** The subject of the cases: our engine double, or the real engine that ENGINE_BIN names. Both are nodes with URLs. */
-import type { EngineConfig } from '../../doubles/engine/config.ts'
+import { stringify } from 'yaml'
+import { parseConfig, type EngineConfig } from '../../doubles/engine/config.ts'
 import { EngineCluster } from '../../doubles/engine/cluster.ts'
 import { startEngineNode } from '../../doubles/engine/node.ts'
 
@@ -12,6 +13,10 @@ export type Service = NonNullable<EngineConfig['service']>
 export interface Setting {
   size: Size
   service: Service
+  /** Environment variables of the engine. */
+  env?: Readonly<Record<string, string>>
+  /** cluster.resharding_enabled */
+  resharding?: boolean
 }
 
 export interface Subject {
@@ -25,14 +30,23 @@ export function nodesOf(size: Size): number {
 }
 
 /** As many nodes of the double as the size has, in this process. */
-export async function doubleSubject({ size, service }: Setting): Promise<Subject> {
+export async function doubleSubject({
+  size,
+  service,
+  env = {},
+  resharding = false,
+}: Setting): Promise<Subject> {
   const enabled = size !== 'alone'
   const cluster = new EngineCluster({ name: 'vec-a', enabled })
+  cluster.reshardingEnabled = resharding
   const ordinals = Array.from({ length: nodesOf(size) }, (_, ordinal) => ordinal)
   for (const ordinal of ordinals) cluster.join(ordinal)
   const nodes = await Promise.all(
     ordinals.map((ordinal) =>
-      startEngineNode({ ordinal, cluster, config: { cluster: { enabled }, service } }),
+      startEngineNode({
+        ...{ ordinal, cluster },
+        config: parseConfig([stringify({ cluster: { enabled }, service })], env),
+      }),
     ),
   )
   return {

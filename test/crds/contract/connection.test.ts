@@ -63,4 +63,5 @@ t.test('a plan is read back only with a whole connection in it', async (t) => {
 
 t.test('an apiKey without a source is no key', async (t) => {
   t.notOk(requiresApiKey(cluster({ apiKey: {} }).spec))
+  t.ok(requiresApiKey(cluster({ apiKey: { autoGenerate: true } }).spec))
 })

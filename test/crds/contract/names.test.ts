@@ -31,7 +31,10 @@ t.test('every annotation and label of this operator has the prefix of the API gr
   for (const name of [...Object.values(ANNOTATIONS), ...Object.values(own)]) {
     t.match(name, `${API_GROUP}/`)
   }
-  t.match([managedBy, component], /^app\.kubernetes\.io\//)
+  t.strictSame(
+    [managedBy, component],
+    ['app.kubernetes.io/managed-by', 'app.kubernetes.io/component'],
+  )
   t.equal(API_VERSION, `${API_GROUP}/v1alpha1`)
 })
 
@@ -121,4 +124,5 @@ t.test('the copy of a Secret is named after its Job, and fits into a label', asy
 
 t.test('a hash distinguishes where one part ends and the next begins', async (t) => {
   t.not(shortHash('a', 'bc'), shortHash('ab', 'c'))
+  t.equal(shortHash('a', 'bc'), shortHash('a', 'bc'))
 })

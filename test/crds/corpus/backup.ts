@@ -44,6 +44,21 @@ const STORAGE_CASES = [
     because: ONE_ACCESS,
   },
   {
+    title: 'the authority of a store is in a Secret or in a ConfigMap',
+    accepted: inBucket({ caSecretRef: { name: 'root', key: 'root.pem' } }),
+    refused: inBucket({ caSecretRef: { name: 'root' }, caConfigMapRef: { name: 'root' } }),
+    field: 'spec.storage.s3',
+    because:
+      'at most one of spec.storage.s3.caSecretRef and spec.storage.s3.caConfigMapRef is allowed',
+  },
+  {
+    title: 'the authority of a store has a name',
+    accepted: inBucket({ caConfigMapRef: { name: 'root' } }),
+    refused: inBucket({ caConfigMapRef: { key: 'root.pem' } }),
+    field: 'spec.storage.s3.caConfigMapRef.name',
+    because: 'Required value',
+  },
+  {
     title: 'a KMS key needs an encryption by KMS',
     accepted: inBucket({ encryption: { type: 'aws:kms', kmsKeyId: 'key' } }),
     refused: inBucket({ encryption: { type: 'AES256', kmsKeyId: 'key' } }),

@@ -72,6 +72,13 @@ export const CLUSTER_CASES = [
       because: 'spec.readOnlyApiKey: secretRef and autoGenerate exclude each other',
     },
     {
+      title: 'both keys of a rotation are accepted for five minutes at least',
+      accepted: { apiKey: { ...own, rotation: { overlap: '5m' } } },
+      refused: { apiKey: { ...own, rotation: { overlap: '4m59s' } } },
+      field: 'spec.apiKey.rotation.overlap',
+      because: 'spec.apiKey.rotation.overlap must be at least 5m',
+    },
+    {
       title: 'apiKey.jwtRbac requires secretRef or autoGenerate',
       accepted: { apiKey: { ...own, jwtRbac: true } },
       refused: { apiKey: { jwtRbac: true } },

@@ -74,6 +74,14 @@ const RESTORE_CASES = pairCases('VecRestore', SMALLEST_RESTORE, [
       'exactly one of spec.source.s3.credentialsSecretRef and spec.source.s3.serviceAccountName is required',
   },
   {
+    title: 'the authority of a store is in a Secret or in a ConfigMap',
+    accepted: inBucket({ caConfigMapRef: { name: 'root' } }),
+    refused: inBucket({ caSecretRef: { name: 'root' }, caConfigMapRef: { name: 'root' } }),
+    field: 'spec.source.s3',
+    because:
+      'at most one of spec.source.s3.caSecretRef and spec.source.s3.caConfigMapRef is allowed',
+  },
+  {
     title: 'a path stays inside the bucket',
     accepted: { backupRef: undefined, source: { s3: { ...bucket.s3, path: 'a.b/' } } },
     refused: { backupRef: undefined, source: { s3: { ...bucket.s3, path: '../a' } } },

@@ -13,6 +13,7 @@ const s3 = {
     secretAccessKeyKey: 'secret',
     sessionTokenKey: 'session',
   },
+  caSecretRef: { name: 'root', key: 'root.pem' },
 }
 const clusterRef = { name: 'main', namespace: 'other' }
 const secretKey = { name: 'keys', key: 'full' }
@@ -60,7 +61,10 @@ const cluster = {
   },
   cluster: { enabled: true, p2p: { port: 6400, enableTls: true } },
   service: { type: 'NodePort', annotations: { a: 'b' } },
-  apiKey: { secretRef: secretKey, autoGenerate: false, jwtRbac: true },
+  apiKey: {
+    ...{ secretRef: secretKey, autoGenerate: false, jwtRbac: true },
+    rotation: { overlap: '2h' },
+  },
   readOnlyApiKey: { secretRef: secretKey, autoGenerate: false },
   tls: { enabled: true, secretRef: { name: 'certificate' } },
   metrics: {
@@ -158,10 +162,10 @@ const storageWithoutKey = {
   s3: { ...backup.storage.s3, encryption: { type: 'aws:kms:dsse' } },
 }
 
-/** A ServiceAccount excludes a Secret. */
-function withAccount<Bucket extends { credentialsSecretRef: unknown }>(bucket: Bucket) {
-  const { credentialsSecretRef: _, ...rest } = bucket
-  return { s3: { ...rest, serviceAccountName: 'backup' } }
+/** A ServiceAccount excludes a Secret, and a ConfigMap with the authority another Secret. */
+function withAccount<Bucket extends typeof s3>(bucket: Bucket) {
+  const { credentialsSecretRef: _, caSecretRef: caConfigMapRef, ...rest } = bucket
+  return { s3: { ...rest, serviceAccountName: 'backup', caConfigMapRef } }
 }
 
 export const SAMPLES: AnyObject[] = [

@@ -8,6 +8,8 @@ import ts from 'typescript'
 
 export const ROOT = fileURLToPath(new URL('../../../', import.meta.url))
 const WORD = /^[A-Z][A-Za-z]+$/
+/** The hooks and `doctor` share why a bucket cannot be accessed. */
+export const BUCKET_ACCESS = 'crds/storage.ts'
 
 export interface Source {
   /** Within the repository. */
@@ -18,9 +20,10 @@ export interface Source {
   reasons: string[]
 }
 
-/** The files of hooks and jobs; clients have separate reasons. */
+/** The files of hooks and jobs, and the access to buckets; clients have separate reasons. */
 export function emittedReasons(): Source[] {
-  const paths = globSync('{hooks,jobs}/**/*.ts', { cwd: ROOT, exclude: ['jobs/clients/**'] })
+  const found = globSync('{hooks,jobs}/**/*.ts', { cwd: ROOT, exclude: ['jobs/clients/**'] })
+  const paths = [...found, BUCKET_ACCESS]
   const files = globSync('{crds,hooks,jobs}/**/*.ts', { cwd: ROOT }).map((path) => ROOT + path)
   const options: ts.CompilerOptions = {
     ...{ target: ts.ScriptTarget.ES2024, module: ts.ModuleKind.NodeNext, strict: true },

@@ -4,7 +4,7 @@ import t from 'tap'
 import { REASONS } from '../../../crds/reasons/index.ts'
 import { matchScore } from '../../../crds/reasons/reason.ts'
 import { RESOURCES } from '../../../crds/crd.ts'
-import { emittedReasons, ROOT, type Source } from './emitted.ts'
+import { BUCKET_ACCESS, emittedReasons, ROOT, type Source } from './emitted.ts'
 
 /** Text that all kinds share: the clients of jobs, and messages in crds. */
 const SHARED_TEXTS = globSync(['jobs/clients/**/*.ts', 'crds/**/*.ts'], {
@@ -39,10 +39,20 @@ const UNREACHABLE = [
     why: 'it only asks whether the cluster may be read: its backups report that they may not use it',
   },
   {
+    path: BUCKET_ACCESS,
+    reasons: [
+      ...['ServiceAccountNotAllowed', 'ServiceAccountNotFound'],
+      ...['SecretNotFound', 'InvalidSecret', 'ConfigMapNotFound', 'InvalidConfigMap'],
+      'InvalidCertificate',
+    ],
+    kinds: ['VecCluster', 'VecMigration'],
+    why: 'they only ask whether the type of a Secret may be used: they access no bucket',
+  },
+  {
     path: 'hooks/data-job/preconditions.ts',
-    reasons: ['CopyOfEnded'],
-    kinds: ['VecBackup'],
-    why: 'only VecRestore and VecMigration look for the annotation of a finished original',
+    reasons: ['InvalidAccess'],
+    kinds: ['VecMigration'],
+    why: 'it accesses no bucket',
   },
 ]
 
@@ -99,7 +109,7 @@ function filesOf(folder: string): Source[] {
       const imported = byPath.get(path)
       if (
         imported === undefined ||
-        !/^hooks\/(data-job\/)?[^/]+$/.test(path) ||
+        !(path === BUCKET_ACCESS || /^hooks\/(data-job\/)?[^/]+$/.test(path)) ||
         shared.has(imported)
       )
         continue

@@ -182,7 +182,7 @@ function list(store: BucketStore, { bucket, query }: S3Call): S3Answer {
         .map(([name, value]) => element(name, String(value)))
         .join('') +
         element('IsTruncated', String(isTruncated)) +
-        (isTruncated ? element('NextContinuationToken', next) : '') +
+        (isTruncated && !store.hidesTokens ? element('NextContinuationToken', next) : '') +
         contents.join(''),
       true,
     ),

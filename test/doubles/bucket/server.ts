@@ -114,6 +114,8 @@ export async function startBucketServer(options: BucketServerOptions = {}): Prom
       .catch(() => request.socket.destroy())
   }
   const server = tls === undefined ? createServer(listener) : createTlsServer(tls, listener)
+  // Longer than clients keep an idle connection: one that ends under a call is a fault of its own.
+  server.keepAliveTimeout = 120_000
   await new Promise<void>((resolve) => server.listen(options.port ?? 0, '127.0.0.1', resolve))
   const { port } = server.address() as AddressInfo
   return {

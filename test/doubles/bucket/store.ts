@@ -35,6 +35,8 @@ export class BucketStore {
   refuseDeletion: ((key: string) => string | undefined) | undefined
   /** Entries on a page of a listing. */
   pageSize = 1000
+  /** A store that knows the first version of listings only says that there is more, and not how to get it. */
+  hidesTokens = false
   /** Some stores ignore what a write asks for as its encryption. */
   ignoresEncryption = false
   /** Encryption, its key and storage class of each object and upload, as the headers of its creation named them. */

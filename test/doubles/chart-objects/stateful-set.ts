@@ -88,7 +88,12 @@ function engineContainer(values: ChartValues, image: string, hasKeys: boolean): 
     name: 'qdrant',
     image,
     imagePullPolicy: values.image.pullPolicy,
-    env: [{ name: 'QDRANT_INIT_FILE_PATH', value: '/qdrant/init/.qdrant-initialized' }],
+    env: [
+      { name: 'QDRANT_INIT_FILE_PATH', value: '/qdrant/init/.qdrant-initialized' },
+      ...values.env.map(({ name, value = '', valueFrom }) =>
+        valueFrom === undefined ? { name, value } : { name, valueFrom },
+      ),
+    ],
     command: ['/bin/bash', '-c'],
     args: ['./config/initialize.sh'],
     ports: values.service.ports.map(({ name, targetPort, protocol }) => ({

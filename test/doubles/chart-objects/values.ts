@@ -21,6 +21,12 @@ type KeyValue =
   | null
   | undefined
 
+export interface EnvValue {
+  name: string
+  value?: string
+  valueFrom?: object
+}
+
 /** What the templates read. Unknown values are ignored, as the chart has no schema. */
 export interface ChartValues {
   fullnameOverride: string
@@ -32,6 +38,7 @@ export interface ChartValues {
   service: { type: string; annotations: Record<string, string>; ports: PortValues[] }
   apiKey?: KeyValue
   readOnlyApiKey?: KeyValue
+  env: EnvValue[]
   metrics: {
     serviceMonitor: {
       enabled: boolean
@@ -87,6 +94,7 @@ const DEFAULTS = {
     annotations: {},
     ports: [port('http', 6333), port('grpc', 6334), port('p2p', 6335)],
   },
+  env: [],
   metrics: {
     serviceMonitor: { enabled: false, additionalLabels: {}, scrapeInterval: '30s' },
   },

@@ -54,6 +54,8 @@ export interface Resharding {
   shard: number
   peer: number
   stage: 'migrating' | 'read' | 'write'
+  /** Under custom sharding. */
+  key?: ShardKey
 }
 
 export type ShardKey = string | number

@@ -19,9 +19,23 @@ export interface EngineConfig {
   tls?: { cert?: string; key?: string }
 }
 
-/** Later files win, map by map. */
-export function parseConfig(...files: string[]): EngineConfig {
-  return files.map((file) => parse(file) as unknown).reduce(merge, {}) as EngineConfig
+const ENV_PREFIX = 'QDRANT__'
+
+/** Later files win, map by map, and variables such as `QDRANT__SERVICE__API_KEY` win over all of them. */
+export function parseConfig(files: string[], env: NodeJS.ProcessEnv = {}): EngineConfig {
+  const parts = files.map((file) => parse(file) as unknown)
+  return [...parts, ...variables(env)].reduce(merge, {}) as EngineConfig
+}
+
+function variables(env: NodeJS.ProcessEnv): unknown[] {
+  return Object.entries(env)
+    .filter(([name]) => name.startsWith(ENV_PREFIX))
+    .map(([name, text = '']) => {
+      const path = name.slice(ENV_PREFIX.length).toLowerCase().split('__')
+      // The engine reads a key as text, whatever it looks like.
+      const value: unknown = name.endsWith('_KEY') ? text : parse(text)
+      return path.reduceRight<unknown>((inner, key) => ({ [key]: inner }), value)
+    })
 }
 
 function merge(under: unknown, over: unknown): unknown {

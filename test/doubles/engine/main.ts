@@ -128,7 +128,10 @@ function readConfig(): EngineConfig {
   const files = CONFIG_FILES.map((file) => `${folder}/config/${file}`).filter((path) =>
     statSync(path, { throwIfNoEntry: false })?.isFile(),
   )
-  return parseConfig(...files.map((path) => readFileSync(path, 'utf8')))
+  return parseConfig(
+    files.map((path) => readFileSync(path, 'utf8')),
+    process.env,
+  )
 }
 
 function readTls({ tls: paths = {} }: EngineConfig) {

@@ -5,15 +5,19 @@
  */
 import { refuse } from './answers.ts'
 import type { EngineCluster } from './cluster.ts'
-import type { Collection, Resharding, Shard, Transfer } from './collection.ts'
+import type { Collection, Resharding, Shard, ShardKey, Transfer } from './collection.ts'
 import { sameId, type Point } from './points.ts'
 import { ownerOf, pointsIn } from './shard-points.ts'
 
 const STAGES = ['migrating', 'read', 'write'] as const
 
-/** Shards by the former hash ring, and by the one that is introduced. */
-export function rings({ shards, resharding }: Collection): { old: number[]; next: number[] } {
-  const ids = shards.map(({ id }) => id)
+/** Shards of a shard key by the former hash ring, and by the one that is introduced. */
+export function rings(
+  { shards, resharding: current }: Collection,
+  key: ShardKey | undefined,
+): { old: number[]; next: number[] } {
+  const ids = shards.filter((shard) => shard.key === key).map(({ id }) => id)
+  const resharding = current?.key === key ? current : undefined
   if (resharding === undefined || resharding.stage === 'write') {
     const ring =
       resharding?.direction === 'down' ? ids.filter((id) => id !== resharding.shard) : ids
@@ -36,7 +40,7 @@ export function startResharding(
     uuid?: string
     direction: 'up' | 'down'
     peer_id?: number
-    shard_key?: unknown
+    shard_key?: ShardKey
   },
 ): void {
   if (!cluster.reshardingEnabled) {
@@ -45,17 +49,16 @@ export function startResharding(
   if (peer !== undefined && !cluster.peers().some(({ id }) => id === peer)) {
     refuse(400, `Bad request: Peer ${peer} does not exist`)
   }
-  if (key !== undefined || collection.config.params['sharding_method'] === 'custom') {
-    refuse(400, 'Bad request: the double knows resharding without shard keys only')
-  }
+  checkKey(collection, name, key)
   if (collection.resharding !== undefined) {
     const words = `resharding ReshardState is already in progress for collection ${name}`
     refuse(400, `Bad request: ${words}`)
   }
   const { shards } = collection
-  const last = Math.max(...shards.map(({ id }) => id))
-  const shard = direction === 'up' ? last + 1 : last
-  if (direction === 'down' && shards.length === 1) {
+  const ofKey = shards.filter((one) => one.key === key)
+  const last = Math.max(...ofKey.map(({ id }) => id))
+  const shard = direction === 'up' ? Math.max(...shards.map(({ id }) => id)) + 1 : last
+  if (direction === 'down' && ofKey.length === 1) {
     refuse(400, `Bad request: cannot remove shard ${last} by resharding down, it is the last shard`)
   }
   const [first] = cluster.peers()
@@ -63,14 +66,30 @@ export function startResharding(
   // The switch may have been turned on after the collection was made.
   collection.hasRing = true
   collection.copies ??= contents(collection)
-  collection.resharding = { uuid, direction, shard, peer: chosen, stage: 'migrating' }
+  const keyed = key === undefined ? {} : { key }
+  collection.resharding = { uuid, direction, shard, peer: chosen, stage: 'migrating', ...keyed }
   if (direction === 'up') {
-    const added = { id: shard, peers: [chosen], states: { [chosen]: 'Resharding' } }
+    const added = { id: shard, peers: [chosen], states: { [chosen]: 'Resharding' }, ...keyed }
     collection.shards = [...shards, added]
     collection.copies[keyOf(shard, chosen)] = []
-    collection.config.params['shard_number'] = shard + 1
+    countShards(collection, shard + 1)
   }
   cluster.changes += 1
+}
+
+function checkKey(collection: Collection, name: string, key: ShardKey | undefined): void {
+  const isCustom = collection.config.params['sharding_method'] === 'custom'
+  if (isCustom && key === undefined) {
+    refuse(400, 'Bad request: must specify shard key on collection with custom sharding')
+  }
+  if (key !== undefined && !collection.shards.some((shard) => shard.key === key)) {
+    refuse(400, `Bad request: sharding key "${key}" does not exist for collection ${name}`)
+  }
+}
+
+/** Under custom sharding the number in the config is that of a new shard key. */
+function countShards({ config }: Collection, count: number): void {
+  if (config.params['sharding_method'] !== 'custom') config.params['shard_number'] = count
 }
 
 /** Its target gets what belongs to it, and from now on what is written. */
@@ -79,7 +98,7 @@ export function copyStreamed(
   { from, to, shard, toShard }: { from: number; to: number; shard: number; toShard: number },
 ): void {
   const { copies = {} } = collection
-  const { next } = rings(collection)
+  const { next } = rings(collection, collection.resharding?.key)
   const key = keyOf(toShard, to)
   const present = copies[key] ?? []
   const moved = (copies[keyOf(shard, from)] ?? []).filter(
@@ -121,7 +140,7 @@ export function commit(
   const [present, asked] = [STAGES.indexOf(resharding.stage), STAGES.indexOf(stage)]
   cluster.changes += 1
   if (present >= asked) return
-  if (present < asked - 1) refuse(400, `Bad request: expected resharding stage before ${stage}`)
+  if (present < asked - 1) refuseStage(resharding.stage, 'read')
   if (stage === 'read') collection.cleaned = []
   collection.resharding = { ...resharding, stage }
   showPoints(collection)
@@ -129,11 +148,11 @@ export function commit(
 
 export function finishResharding(cluster: EngineCluster, collection: Collection): void {
   const { direction, shard: last, stage } = required(collection)
-  if (stage !== 'write') refuse(400, 'Bad request: expected write hash ring to be committed')
+  if (stage !== 'write') refuseStage(stage, 'write')
   if (direction === 'down') {
     collection.shards = collection.shards.filter(({ id }) => id !== last)
     forgetCopies(collection, last)
-    collection.config.params['shard_number'] = last
+    countShards(collection, last)
   }
   delete collection.resharding
   showPoints(collection)
@@ -142,20 +161,20 @@ export function finishResharding(cluster: EngineCluster, collection: Collection)
 }
 
 export function abortResharding(cluster: EngineCluster, collection: Collection): void {
-  const { direction, shard: last, stage } = required(collection)
+  const { direction, shard: last, stage, peer, key: shardKey } = required(collection)
   if (stage !== 'migrating') {
-    const words =
-      "can't abort resharding, because read hash ring has been committed already, resharding must be completed"
+    const name = `${peer}/${last}/${shardKey === undefined ? 'None' : `Some(${JSON.stringify(shardKey)})`}`
+    const words = `can't abort resharding ${name}, because read hash ring has been committed already, resharding must be completed`
     refuse(400, `Bad request: ${words}`)
   }
-  const { old } = rings(collection)
+  const { old } = rings(collection, shardKey)
   if (direction === 'up') {
     collection.shards = collection.shards.filter(({ id }) => id !== last)
     forgetCopies(collection, last)
-    collection.config.params['shard_number'] = last
+    countShards(collection, last)
   }
   delete collection.resharding
-  for (const shard of collection.shards) {
+  for (const shard of collection.shards.filter((one) => one.key === shardKey)) {
     shard.arriving = (shard.arriving ?? []).filter(({ fromShard }) => fromShard === undefined)
     shard.states = Object.fromEntries(
       Object.entries(shard.states ?? {}).filter(([, state]) => state !== 'ReshardingScaleDown'),
@@ -178,7 +197,7 @@ export function cleanShard(collection: Collection, shard: Shard, peer: number): 
   const key = keyOf(shard.id, peer)
   const { copies, cleaned = [] } = collection
   if (cleaned.includes(key) || copies?.[key] === undefined) return
-  const { next } = rings(collection)
+  const { next } = rings(collection, shard.key)
   copies[key] = copies[key].filter((point) => ownerOf(point, next) === shard.id)
   collection.cleaned = [...cleaned, key]
   settle(collection)
@@ -186,17 +205,37 @@ export function cleanShard(collection: Collection, shard: Shard, peer: number): 
 
 /** Points of one replica that belong to a shard, by the larger of the two hash rings. */
 export function belonging(collection: Collection, points: Point[], shard: number): Point[] {
-  const { old, next } = rings(collection)
+  const key = collection.shards.find(({ id }) => id === shard)?.key
+  const { old, next } = rings(collection, key)
   const ring = next.length > old.length ? next : old
   return points.filter((point) => ownerOf(point, ring) === shard)
+}
+
+/**
+ * What is written of these points. While a shard is added to one shard key, and reads use it, the engine does not
+ * create points of other shard keys whose ids belong to that shard; it acknowledges them.
+ */
+export function acceptedWrites(collection: Collection, written: readonly Point[]): Point[] {
+  const { resharding, points } = collection
+  if (resharding === undefined || resharding.direction === 'down') return [...written]
+  if (resharding.stage === 'migrating') return [...written]
+  const { next } = rings(collection, resharding.key)
+  const exists = ({ id, shard_key: key }: Point) =>
+    points.some((one) => one.shard_key === key && sameId(one.id, id))
+  return written.filter(
+    (point) =>
+      point.shard_key === resharding.key ||
+      ownerOf(point, next) !== resharding.shard ||
+      exists(point),
+  )
 }
 
 /** Writes go to both rings; what a former shard has lost by a commit is not created there again. */
 export function writeCopies(collection: Collection, written: readonly Point[]): void {
   const { copies, shards, resharding } = collection
   if (copies === undefined) return
-  const { old, next } = rings(collection)
   for (const point of written) {
+    const { old, next } = rings(collection, point.shard_key)
     for (const shard of shards) {
       const isSender = ownerOf(point, old) === shard.id && ownerOf(point, next) !== shard.id
       if (ownerOf(point, old) !== shard.id && ownerOf(point, next) !== shard.id) continue
@@ -231,13 +270,12 @@ function contents(collection: Collection): Record<string, Point[]> {
 function showPoints(collection: Collection): void {
   const { copies, shards, resharding } = collection
   if (copies === undefined) return
-  const { old, next } = rings(collection)
-  const ring = resharding === undefined || resharding.stage !== 'migrating' ? next : old
-  collection.points = shards
-    .filter(({ id }) => ring.includes(id))
-    .flatMap(({ id, peers }) =>
-      (copies[keyOf(id, peers[0] ?? 0)] ?? []).filter((point) => ownerOf(point, ring) === id),
-    )
+  collection.points = shards.flatMap(({ id, peers, key }) => {
+    const { old, next } = rings(collection, key)
+    const ring = resharding === undefined || resharding.stage !== 'migrating' ? next : old
+    const held = ring.includes(id) ? (copies[keyOf(id, peers[0] ?? 0)] ?? []) : []
+    return held.filter((point) => ownerOf(point, ring) === id)
+  })
 }
 
 /** Without points of other shards, each replica has those of its shard again. */
@@ -247,13 +285,8 @@ function settle(collection: Collection): void {
   const isClean = shards.every((shard) =>
     shard.peers.every((peer) => {
       const held = copies[keyOf(shard.id, peer)] ?? []
-      return held.every(
-        (point) =>
-          ownerOf(
-            point,
-            shards.map(({ id }) => id),
-          ) === shard.id,
-      )
+      const { next } = rings(collection, shard.key)
+      return held.every((point) => ownerOf(point, next) === shard.id)
     }),
   )
   if (isClean) delete collection.copies
@@ -263,6 +296,30 @@ function forgetCopies({ copies }: Collection, shard: number): void {
   for (const key of Object.keys(copies ?? {})) {
     if (key.startsWith(`${shard}/`)) delete copies?.[key]
   }
+}
+
+/** The engine's names of its stages. */
+const STAGE_NAMES = {
+  migrating: 'MigratingPoints',
+  read: 'ReadHashRingCommitted',
+  write: 'WriteHashRingCommitted',
+}
+
+function refuseStage(stage: Resharding['stage'], expected: Resharding['stage']): never {
+  const words = `expected resharding stage ${STAGE_NAMES[expected]}, but resharding is at stage ${STAGE_NAMES[stage]}`
+  refuse(400, `Bad request: ${words}`)
+}
+
+/**
+ * What a count of the collection counts: each shard counts all that it holds, also what has moved. A shard that is added
+ * takes part from the commit of the read ring on, one that is removed until the end.
+ */
+export function countedPoints({ copies, shards, resharding, points }: Collection): Point[] {
+  if (copies === undefined) return points
+  const isAdded = resharding?.direction === 'up' && resharding.stage === 'migrating'
+  return shards.flatMap(({ id, peers }) =>
+    isAdded && id === resharding.shard ? [] : (copies[keyOf(id, peers[0] ?? 0)] ?? []),
+  )
 }
 
 function required({ resharding }: Collection): Resharding {

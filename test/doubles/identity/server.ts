@@ -4,6 +4,7 @@
  * Job may ask. Every credential that it issues is known to a bucket double.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
 import type { BucketServer } from '../bucket/server.ts'
@@ -15,6 +16,7 @@ export interface IdentityServerOptions {
   /** The token of the pod that is good now. */
   token: string
   lifetimeSeconds?: number
+  tls?: { cert: string; key: string }
   now?: () => Date
 }
 
@@ -40,7 +42,7 @@ interface Issued {
 }
 
 export async function startIdentityServer(options: IdentityServerOptions): Promise<IdentityServer> {
-  const { store, now = () => new Date() } = options
+  const { store, tls, now = () => new Date() } = options
   const issue = (): Issued => {
     const number = state.issued.length + 1
     const [id, secret] = [`ASIA${number}`, `secret-of-session-${number}`]
@@ -61,12 +63,13 @@ export async function startIdentityServer(options: IdentityServerOptions): Promi
     } else if (url.startsWith('/latest/')) nodeMetadata(response, url)
     else response.writeHead(404).end()
   }
-  const server = createServer((request, response) => {
+  const listener = (request: IncomingMessage, response: ServerResponse) => {
     answer(request, response).catch(() => request.socket.destroy())
-  })
+  }
+  const server = tls === undefined ? createServer(listener) : createTlsServer(tls, listener)
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const state: IdentityServer = {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url: `${tls === undefined ? 'http' : 'https'}://127.0.0.1:${(server.address() as AddressInfo).port}`,
     token: options.token,
     lifetimeSeconds: options.lifetimeSeconds ?? 3600,
     issued: [],

@@ -4,8 +4,10 @@
  */
 import { createHmac } from 'node:crypto'
 import fc from 'fast-check'
-import { API_VERSION } from '../../../crds/contract/names.ts'
+import { keyFingerprint } from '../../../crds/contract/api-keys.ts'
+import { ANNOTATIONS, API_VERSION } from '../../../crds/contract/names.ts'
 import { isDeepStrictEqual } from 'node:util'
+import { applied, progress } from '../../builders.ts'
 import { recordAt } from '../../world/api/json.ts'
 import type { ApiObject } from '../../world/client.ts'
 import { Broken } from '../promises.ts'
@@ -17,8 +19,8 @@ export interface AccessKeyCase {
   cluster: 'absent' | 'Running'
   access: Access
   key: 'none' | 'auto' | 'jwt'
-  /** Secret with the signing key. */
-  signing: 'absent' | 'good'
+  /** Secret with the signing key: a helm run has reported that key, another one, or nothing yet. */
+  signing: 'absent' | 'good' | 'foreign' | 'unreported'
   /** Whether a Secret of that name is there that was not made for the resource. */
   isTaken: boolean
   claims: {
@@ -55,7 +57,7 @@ const cases = fc.record(
     cluster: fc.constantFrom('Running', 'Running', 'Running', 'absent'),
     access: fc.constantFrom('own', 'own', 'allowed', 'denied'),
     key: fc.constantFrom('jwt', 'jwt', 'jwt', 'auto', 'none'),
-    signing: fc.constantFrom('good', 'good', 'absent'),
+    signing: fc.constantFrom('good', 'good', 'good', 'absent', 'foreign', 'unreported'),
     isTaken: fc.oneof({ arbitrary: fc.constant(false), weight: 4 }, fc.constant(true)),
     claims: fc.tuple(grant, rest).map(([one, other]) => ({ ...one, ...other })),
   },
@@ -75,6 +77,10 @@ export function expected(one: AccessKeyCase): Expectation[] {
   if (isThere && one.key === 'none') add('Pending', 'ApiKeyMissing')
   if (isThere && one.key !== 'jwt') add('Pending', 'JwtRbacDisabled')
   if (isThere && one.key !== 'none' && one.signing === 'absent') add('Pending', 'SecretNotFound')
+  if (isThere && one.key !== 'none' && one.signing === 'foreign') add('Pending', 'ForeignApiKey')
+  if (isThere && one.key !== 'none' && one.signing === 'unreported') {
+    add('Pending', 'ApiKeyNotReported')
+  }
   if (one.isTaken) add('Failed', 'SecretNotOurs')
   if (found.length > 0) return found
   return [{ phase: 'Ready', condition: 'Ready=True TokenIssued', jobs: 0 }]
@@ -126,7 +132,20 @@ function surround(stage: Stage, { cluster, access, key, signing }: AccessKeyCase
   const spec = key === 'none' ? {} : { apiKey }
   putCluster(stage, { state: cluster, access }, spec)
   const namespace = namespaceOf(access)
-  putSecret(stage, { namespace, name: 'vec-main-apikey', state: signing }, ['api-key'])
+  const state = signing === 'absent' ? 'absent' : 'good'
+  putSecret(stage, { namespace, name: 'vec-main-apikey', state }, ['api-key'])
+  if (cluster === 'absent' || signing === 'unreported') return
+  const { uid = '' } = stage.find(clusterIn(namespace))?.metadata ?? {}
+  const published = keyFingerprint(signing === 'foreign' ? 'another key' : VALUE)
+  const report = progress({ uid, applied: applied({ publishedKey: published }) })
+  stage.change(clusterIn(namespace), ({ metadata, ...rest }) => {
+    const annotations = { ...metadata.annotations, [ANNOTATIONS.progress]: JSON.stringify(report) }
+    return { ...rest, metadata: { ...metadata, annotations } }
+  })
+}
+
+function clusterIn(namespace: string): ApiObject {
+  return { apiVersion: API_VERSION, kind: 'VecCluster', metadata: { namespace, name: 'main' } }
 }
 
 function checkToken(

@@ -4,8 +4,9 @@ import t from 'tap'
 import { accessKeyHooks, customize } from '../../../hooks/access-key/index.ts'
 import type { Observed } from '../../../hooks/access-key/observe.ts'
 import { sync } from '../../../hooks/access-key/sync.ts'
-import { fingerprintOf } from '../../../hooks/access-key/token.ts'
+import { keyFingerprint } from '../../../crds/contract/api-keys.ts'
 import { cluster, context, secret } from '../../builders.ts'
+import { matchWhole } from '../../match-whole.ts'
 import { accessKey, jwtCluster, KEY, observed, readToken, storedSecret, syncTwice } from './keys.ts'
 
 const pending: [reason: string, parts: Partial<Observed>, message: RegExp][] = [
@@ -20,7 +21,7 @@ const pending: [reason: string, parts: Partial<Observed>, message: RegExp][] = [
 for (const [reason, parts, message] of pending) {
   t.test(`${reason}: phase Pending, retried in 30 s`, async (t) => {
     const desired = await sync(observed(parts), context)
-    t.match(desired.status, {
+    matchWhole(t, desired.status, {
       phase: 'Pending',
       conditions: [{ status: 'False', reason, message }],
     })
@@ -36,7 +37,7 @@ t.test('cluster or Secret not found: Pending, retried in 30 s', async (t) => {
     [missing, 'ClusterNotFound', 'cluster ns/a not found'],
     [unsigned, 'SecretNotFound', 'Secret ns/vec-a-apikey not found'],
   ] as const) {
-    t.match(await sync(found, context), {
+    matchWhole(t, await sync(found, context), {
       status: { phase: 'Pending', conditions: [{ status: 'False', reason, message }] },
       resyncAfterSeconds: 30,
     })
@@ -61,7 +62,7 @@ t.test(
     const related = { 'VecCluster.vec-operator.dev/v1alpha1': { 'elsewhere/a': elsewhere } }
     const served = { ...context, settings: { ...context.settings, namespaces: ['ns'] } }
     const request = { parent, children: {}, related, finalizing: false }
-    t.match(await hooks.sync(request, served), {
+    matchWhole(t, await hooks.sync(request, served), {
       status: {
         phase: 'Pending',
         conditions: [
@@ -81,7 +82,7 @@ t.test('while the key waits its Secret keeps its data and stays a child', async 
   const held = storedSecret(await sync(observed(), context))
   const desired = await sync({ accessKey: accessKey(), children: [held] }, context)
   t.strictSame(storedSecret(desired), held)
-  t.equal(desired.status.keyFingerprint, fingerprintOf(KEY))
+  t.equal(desired.status.keyFingerprint, keyFingerprint(KEY))
 })
 
 t.test(
@@ -91,7 +92,7 @@ t.test(
     const desired = await sync(observed({ liveSecret: other }), context)
     t.match(desired.status, { phase: 'Failed', error: /^Secret key already exists/ })
     t.strictSame(desired.children, [])
-    t.match(desired.events, [{ type: 'Warning', reason: 'SecretNotOurs' }])
+    matchWhole(t, desired.events, [{ type: 'Warning', reason: 'SecretNotOurs' }])
   },
 )
 
@@ -119,7 +120,7 @@ t.test('a cluster of another namespace may name the namespaces it allows', async
 
 t.test('a key shorter than 32 bytes is a warning, once per key', async (t) => {
   const desired = await syncTwice({ signingKey: 'short' })
-  t.match(desired.events, [
+  matchWhole(t, desired.events, [
     { type: 'Normal', reason: 'TokenIssued' },
     { type: 'Warning', reason: 'ShortApiKey', message: /5 bytes/ },
   ])
@@ -132,17 +133,19 @@ t.test('a key shorter than 32 bytes is a warning, once per key', async (t) => {
 
 t.test('an issued token is an Event, and so is the reason that forbids one', async (t) => {
   const desired = await syncTwice({})
-  t.match(desired.events, [{ type: 'Normal', reason: 'TokenIssued', message: /current token/ }])
+  matchWhole(t, desired.events, [
+    { type: 'Normal', reason: 'TokenIssued', message: /current token/ },
+  ])
   const again = await syncTwice({ accessKey: { ...accessKey(), status: desired.status } })
   t.equal(again.events, undefined)
 
   const closed = await sync(observed({ cluster: cluster() }), context)
-  t.match(closed.events, [{ type: 'Warning', reason: 'ApiKeyMissing' }])
+  matchWhole(t, closed.events, [{ type: 'Warning', reason: 'ApiKeyMissing' }])
   const waiting = await sync({ accessKey: accessKey(), children: [] }, context)
   t.equal(waiting.events, undefined)
 })
 
-t.test('secretName names the Secret; an older owned Secret is not deleted', async (t) => {
+t.test('secretName names the Secret', async (t) => {
   const named = accessKey({ access: 'r', secretName: 'token-for-app' })
   const desired = await sync(observed({ accessKey: named }), context)
   t.equal(desired.children[0]?.metadata.name, 'token-for-app')
@@ -174,7 +177,9 @@ t.test('the hooks read the key of the pods from vec-<name>-apikey', async (t) =>
 })
 
 t.test('customize names the cluster, in its own or the given namespace', async (t) => {
-  t.match(customize(accessKey()), [{ namespace: 'ns', names: ['a'], resource: 'vecclusters' }])
+  matchWhole(t, customize(accessKey()), [
+    { namespace: 'ns', names: ['a'], resource: 'vecclusters' },
+  ])
   const spec = { clusterRef: { name: 'a', namespace: 'other' } }
-  t.match(customize(accessKey(spec)), [{ namespace: 'other' }])
+  matchWhole(t, customize(accessKey(spec)), [{ namespace: 'other' }])
 })

@@ -1,10 +1,16 @@
 /** Access keys and what is observed of them; a test states only what it is about. */
 import type { AccessKeySpec, VecAccessKey } from '../../../crds/access-key.ts'
+import type { ClusterSpec, VecCluster } from '../../../crds/cluster.ts'
+import { keyFingerprint } from '../../../crds/contract/api-keys.ts'
+import type { AppliedRelease, Progress } from '../../../crds/contract/job.ts'
+import { ANNOTATIONS } from '../../../crds/contract/names.ts'
 import type { Secret } from '../../../crds/kubernetes.ts'
 import type { Observed } from '../../../hooks/access-key/observe.ts'
 import { sync } from '../../../hooks/access-key/sync.ts'
 import type { Desired } from '../../../hooks/protocol.ts'
-import { NOW, cluster, context, resource } from '../../builders.ts'
+import { applied, cluster, context, NOW, progress, resource } from '../../builders.ts'
+
+type ApiKeySpec = NonNullable<ClusterSpec['apiKey']>
 
 export const KEY = 'a-signing-key-of-thirty-two-bytes'
 
@@ -12,7 +18,20 @@ export function accessKey(spec: Partial<AccessKeySpec> = { access: 'r' }): VecAc
   return resource('VecAccessKey', { clusterRef: { name: 'a' }, ...spec }, { name: 'reader' })
 }
 
-export const jwtCluster = cluster({ spec: { apiKey: { autoGenerate: true, jwtRbac: true } } })
+/** The last helm run of this cluster has reported this. */
+export function reportedCluster(
+  release: Partial<AppliedRelease> | undefined,
+  apiKey: ApiKeySpec = { autoGenerate: true, jwtRbac: true },
+  state: Progress['state'] = 'Done',
+): VecCluster {
+  const report = progress({ state, ...(release && { applied: applied(release) }) })
+  return cluster({
+    spec: { apiKey },
+    annotations: { [ANNOTATIONS.progress]: JSON.stringify(report) },
+  })
+}
+
+export const jwtCluster = reportedCluster({ publishedKey: keyFingerprint(KEY) })
 
 export function observed(overrides: Partial<Observed> = {}): Observed {
   return {

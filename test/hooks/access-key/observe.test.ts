@@ -46,6 +46,7 @@ t.test('before helm has run there is no key to sign with', async (t) => {
     const { found } = await observed({}, { secret: async () => there })
     t.equal(found.signingKey, undefined)
   }
+  t.equal((await observed({})).found.signingKey, KEY)
 })
 
 t.test('without its cluster no key is read', async (t) => {

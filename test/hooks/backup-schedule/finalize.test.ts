@@ -6,6 +6,7 @@ import { backupScheduleHooks } from '../../../hooks/backup-schedule/index.ts'
 import { answerValidator } from '../../../hooks/answer-validation.ts'
 import type { Desired } from '../../../hooks/protocol.ts'
 import { context } from '../../builders.ts'
+import { matchWhole } from '../../match-whole.ts'
 import { backup, fakePorts, hookRequest, schedule, type ScheduleFixture } from './stage.ts'
 
 const SLOT = '2026-02-28T03:00:00Z'
@@ -42,7 +43,7 @@ t.test('retain-objects: waits until every backup carries it (H2)', async (t) => 
   const desired = await finalized({ schedule: retained, children })
   t.equal(desired.finalized, undefined)
   t.equal(desired.resyncAfterSeconds, 2)
-  t.match(desired.status, {
+  matchWhole(t, desired.status, {
     phase: 'Active',
     lastScheduleTime: SLOT,
     conditions: [{ reason: 'Deleting', message: /nightly-20260228-030000 has vec-operator.dev\/retain-objects or is deleted$/ }], // prettier-ignore
@@ -77,13 +78,13 @@ t.test('deletionPolicy: waits until every backup carries it', async (t) => {
     const bare = backup(SLOT)
     const waiting = await finalized({ schedule: parent, children: [bare] })
     t.equal(waiting.finalized, undefined)
-    t.match(waiting.status.conditions, [
+    matchWhole(t, waiting.status.conditions, [
       {
         reason: 'Deleting',
         message: `waiting until backup nightly-20260228-030000 has spec.deletionPolicy ${deletionPolicy} or is deleted`,
       },
     ])
-    t.match(waiting.children, [{ spec: { deletionPolicy } }])
+    matchWhole(t, waiting.children, [{ spec: { deletionPolicy } }])
     const carrying = { ...bare, spec: { ...bare.spec, deletionPolicy } }
     t.equal((await finalized({ schedule: parent, children: [carrying] })).finalized, true)
   }
@@ -95,7 +96,15 @@ t.test('retain-objects: waits for one that the cache does not show yet', async (
     children: [],
     live: { backups: [backup(SLOT)] },
   }
-  t.equal((await finalized(stage)).finalized, undefined)
+  const waiting = await finalized(stage)
+  t.equal(waiting.finalized, undefined)
+  matchWhole(t, waiting.status.conditions, [
+    {
+      reason: 'Deleting',
+      message: /nightly-20260228-030000 has vec-operator.dev\/retain-objects or is deleted$/,
+    },
+  ])
+  t.equal((await finalized({ ...stage, live: { backups: [] } })).finalized, true)
 })
 
 t.test('retain-objects on a single backup does not delay the deletion', async (t) => {

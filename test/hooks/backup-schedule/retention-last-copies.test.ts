@@ -9,6 +9,7 @@ import {
   lastCopiesMessage,
   retainedNames,
 } from '../../../hooks/backup-schedule/retention.ts'
+import { matchWhole } from '../../match-whole.ts'
 import { backup, prunedNames, schedule, tick, type ScheduleFixture } from './stage.ts'
 
 const RUNS = Number(process.env['FUZZ_RUNS'] ?? 1000)
@@ -16,6 +17,8 @@ const RUNS = Number(process.env['FUZZ_RUNS'] ?? 1000)
 interface Content {
   has: string[]
   failed?: string[]
+  /** Those of `has` without points. */
+  empty?: string[]
   clusterUid?: string
   /** The most names that the list can have. */
   listed?: number
@@ -25,7 +28,7 @@ interface Content {
 /** The backup of a day in March. */
 function backupOf(
   day: number,
-  { has, failed = [], clusterUid, listed, phase }: Content,
+  { has, failed = [], empty = [], clusterUid, listed, phase }: Content,
 ): VecBackup {
   const slot = `2026-03-${String(day).padStart(2, '0')}T03:00:00Z`
   const one = backup(slot, { phase: phase ?? 'Completed' })
@@ -42,6 +45,7 @@ function backupOf(
       collections,
       ...(clusterUid !== undefined && { clusterUid }),
       ...(listed !== undefined && hashes !== undefined && { collectionHashes: hashes }),
+      ...(empty.length > 0 && { emptyCollectionHashes: hashNames(empty) ?? '' }),
     },
   }
 }
@@ -67,6 +71,38 @@ const cases: [title: string, contents: Content[], dropped: string[]][] = [
     'one collection is missing since',
     [{ has: ['a', 'b'] }, { has: ['a'] }, { has: ['a'] }],
     ['02'],
+  ],
+  [
+    'the collection was lost and created again, empty',
+    [{ has: ['a'] }, { has: ['a'] }, { has: ['a'], empty: ['a'] }, { has: ['a'], empty: ['a'] }],
+    ['01', '03'],
+  ],
+  [
+    'one of two is empty since, and its name does not fit in the list',
+    [
+      { has: ['a', 'b'], listed: 0 },
+      { has: ['a', 'b'], listed: 0 },
+      { has: ['a', 'b'], listed: 0, empty: ['b'] },
+    ],
+    ['01'],
+  ],
+  [
+    'it never had a point',
+    [
+      { has: ['a'], empty: ['a'] },
+      { has: ['a'], empty: ['a'] },
+    ],
+    ['01'],
+  ],
+  [
+    'it had none at first',
+    [{ has: ['a'], empty: ['a'] }, { has: ['a'] }, { has: ['a'] }],
+    ['01', '02'],
+  ],
+  [
+    'it was emptied, and is gone since',
+    [{ has: ['a'] }, { has: ['a'], empty: ['a'] }, { has: [] }],
+    [],
   ],
   ['each loses one', [{ has: ['a', 'b', 'c'] }, { has: ['a', 'b'] }, { has: ['a'] }], []],
   [
@@ -121,7 +157,7 @@ t.test('the condition and an Event say which is kept, why, and how to release it
   }
   t.match(desired.status.conditions?.[1], held)
   const events = desired.events?.filter(({ reason }) => reason === 'LastCopyKept')
-  t.match(events, [{ type: 'Warning', message: held.message }])
+  matchWhole(t, events, [{ type: 'Warning', message: held.message }])
   const again: ScheduleFixture = {
     ...stage,
     schedule: { ...stage.schedule, status: desired.status },
@@ -137,16 +173,35 @@ t.test('the condition and an Event say which is kept, why, and how to release it
   t.equal(third.status.conditions?.length, 1, 'nothing is held back any more')
 })
 
+t.test('the message says that newer backups have the collections without points', async (t) => {
+  const stage = stageOf([{ has: ['docs', 'logs'] }, { has: ['docs', 'logs'], empty: ['docs'] }])
+  const desired = await tick(stage, '2026-03-10T02:00:00Z')
+  t.match(desired.status.conditions?.[1], {
+    reason: 'LastCopyKept',
+    message: `no rule of spec.retentionPolicy keeps these backups, but they hold the only copy of collections and are not deleted: ${DAYS[0]} (docs; newer backups have no points of docs); to delete one: kubectl delete qb/${DAYS[0]}`,
+  })
+})
+
 t.test('a message names three of many', async (t) => {
   const collections = ['a', 'b', 'c', 'd']
-  const one = { collections, count: 9, isFormerCluster: false }
+  const one = { collections, count: 9, emptied: [], emptiedCount: 0, isFormerCluster: false }
   const held = ['1', '2', '3', '4', '5'].map((name) => ({ ...one, name }))
   t.match(
     lastCopiesMessage(held),
     /: 1 \(a, b, c, 6 more\); 2 .*; 3 .*; and 2 more backups; to delete one/,
   )
-  const former = { name: 'x', collections: [], count: 2, isFormerCluster: true }
-  t.match(lastCopiesMessage([former]), /: x \(2 collections of a former cluster\); to delete one/)
+  const former = {
+    name: 'x',
+    collections: [],
+    count: 2,
+    emptied: [],
+    emptiedCount: 1,
+    isFormerCluster: true,
+  }
+  t.match(
+    lastCopiesMessage([former]),
+    /: x \(2 collections of a former cluster; newer backups have no points of 1 collections\); to delete one/,
+  )
 })
 
 t.test('hashes distinguish names, and are omitted for more than a thousand', async (t) => {
@@ -163,6 +218,7 @@ t.test('hashes distinguish names, and are omitted for more than a thousand', asy
 const histories = fc.array(
   fc.record({
     has: fc.subarray(['a', 'b', 'c', 'd']),
+    empty: fc.subarray(['a', 'b', 'c', 'd']),
     clusterUid: fc.constantFrom('one', 'two'),
     phase: fc.constantFrom('Completed' as const, 'Completed' as const, 'Failed' as const),
   }),
@@ -194,8 +250,22 @@ t.test(
         for (const key of keys(completed)) {
           if (!left.has(key)) throw new Error(`no backup of ${key} is left`)
         }
-        if (held.length > left.size)
-          throw new Error('more are held back than there are collections')
+        const withPoints = (backups: VecBackup[]) =>
+          new Set(
+            backups.flatMap((one) => {
+              const content = history[all.indexOf(one)]
+              const full = content?.has.filter((name) => !content.empty.includes(name)) ?? []
+              return full.map((name) => `${content?.clusterUid}/${name}`)
+            }),
+          )
+        const leftWithPoints = withPoints(
+          completed.filter(({ metadata }) => stay.has(metadata.name)),
+        )
+        for (const key of withPoints(completed)) {
+          if (!leftWithPoints.has(key)) throw new Error(`no backup of the points of ${key} is left`)
+        }
+        if (held.length > left.size + leftWithPoints.size)
+          throw new Error('more are held back than there are collections, with and without points')
       }),
       { numRuns: RUNS },
     )

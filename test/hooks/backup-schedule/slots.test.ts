@@ -1,7 +1,9 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { Rejected } from '../../../crds/contract/errors.ts'
+import { slotOf } from '../../../hooks/backup-schedule/backups.ts'
 import { isPastDeadline, dueSlot, parseCron } from '../../../hooks/backup-schedule/slots.ts'
+import { backup } from './stage.ts'
 
 const RUNS = Number(process.env['FUZZ_RUNS'] ?? 300)
 
@@ -277,4 +279,50 @@ t.test('a slot older than the deadline is skipped, one of just that age is not',
   t.equal(isPastDeadline(slot, 100, after(100)), false)
   t.equal(isPastDeadline(slot, 100, after(100.001)), true)
   t.equal(isPastDeadline(slot, undefined, after(10 ** 9)), false)
+})
+
+t.test(
+  'where the clock skips or repeats an hour, the latest slot is the last one fired',
+  async (t) => {
+    // In the first four zones the clock skips the hour after midnight.
+    const changes = [
+      ['Africa/Cairo', '0 0 * * *', '2026-04-24T00:00:00Z'],
+      ['Africa/Cairo', '0 0 * * 5', '2026-04-24T00:00:00Z'],
+      ['America/Santiago', '15 0 6 9 *', '2026-09-06T00:00:00Z'],
+      ['Asia/Beirut', '*/20 0 * * *', '2026-03-29T00:00:00Z'],
+      ['Europe/Berlin', '30 2 * * *', '2026-03-29T00:00:00Z'],
+      ['Europe/Berlin', '*/30 * * * *', '2026-10-25T00:00:00Z'],
+      ['Asia/Tokyo', '59 23 31 12 *', '2026-01-01T00:00:00Z'],
+    ] as const
+    for (const [timeZone, cron, day] of changes) {
+      const slots = parseCron(cron, { timeZone })
+      const start = Date.parse(day) - 86_400_000
+      let latest = slots.latestUntil(new Date(start))
+      t.ok(latest.getTime() <= start, `${timeZone} ${cron}`)
+      t.ok(slots.firstAfter(latest).getTime() > start, `${timeZone} ${cron}`)
+      const wrong: string[] = []
+      for (let minutes = 0; minutes <= 3 * 1440; minutes += 45) {
+        const instant = new Date(start + minutes * 60_000)
+        for (let next = slots.firstAfter(latest); next <= instant; next = slots.firstAfter(next)) {
+          latest = next
+        }
+        const found = slots.latestUntil(instant)
+        if (found.getTime() !== latest.getTime()) wrong.push(instant.toISOString())
+      }
+      t.strictSame(wrong, [], `${timeZone} ${cron}`)
+    }
+  },
+)
+
+t.test('the slot of a backup is in its name, after that of its schedule', async (t) => {
+  const made = backup('2026-01-01T00:00:00Z')
+  const slotIn = (name: string) =>
+    slotOf('nightly', { ...made, metadata: { ...made.metadata, name } })
+  t.strictSame(slotIn('nightly-20260228-030000'), new Date('2026-02-28T03:00:00Z'))
+  for (const name of [
+    ...['nightly', 'nightly-', 'nightly-extra', 'nightly-20260228', 'nightly-20260228-0300'],
+    ...['weekly2-20260228-030000', 'nightly2-20260228-030000', 'nightly-x-20260228-030000'],
+    ...['nightly-20260228-030000-x', 'nightly-20260230-030000', 'nightly-20260228-250000'],
+  ])
+    t.equal(slotIn(name), undefined, name)
 })

@@ -2,6 +2,7 @@
 import t from 'tap'
 import { ANNOTATIONS } from '../../../crds/contract/names.ts'
 import { scheduleStatus } from '../../../hooks/backup-schedule/status.ts'
+import { matchWhole } from '../../match-whole.ts'
 import { backup, prunedNames, schedule, tick, type ScheduleFixture } from './stage.ts'
 
 t.test('a created backup has the slot in its name, the label and the copied spec', async (t) => {
@@ -26,7 +27,7 @@ t.test('a created backup has the slot in its name, the label and the copied spec
     },
   ])
   t.equal(resyncAfterSeconds, 2)
-  t.match(events, [{ reason: 'BackupCreated', message: /nightly-20260301-030000/ }])
+  matchWhole(t, events, [{ reason: 'BackupCreated', message: /nightly-20260301-030000/ }])
 })
 
 t.test('retain-objects of the schedule is on every child, from its creation on', async (t) => {
@@ -142,7 +143,7 @@ t.test(
       ['nightly-20260228-030000'],
       'a pruned backup is no child',
     )
-    t.match(desired.events, [{ type: 'Normal', reason: 'BackupDropped' }])
+    matchWhole(t, desired.events, [{ type: 'Normal', reason: 'BackupDropped' }])
   },
 )
 
@@ -178,7 +179,7 @@ t.test(
       children: [backup('2026-02-27T03:00:00Z'), backup('2026-02-28T03:00:00Z')],
     }
     const desired = await tick(stage, '2026-03-20T12:00:00Z')
-    t.match(desired.status.conditions, [
+    matchWhole(t, desired.status.conditions, [
       {
         status: 'False',
         reason: 'InvalidSchedule',
@@ -208,7 +209,7 @@ t.test('a blocker is an Event, once', async (t) => {
     children: [],
   }
   const first = await tick(stage, '2026-03-20T12:00:00Z')
-  t.match(first.events, [{ type: 'Warning', reason: 'InvalidSchedule' }])
+  matchWhole(t, first.events, [{ type: 'Warning', reason: 'InvalidSchedule' }])
   const again = { ...stage, schedule: { ...stage.schedule, status: first.status } }
   t.strictSame((await tick(again, '2026-03-20T12:01:00Z')).events, [])
 })

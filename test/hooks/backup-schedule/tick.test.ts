@@ -11,6 +11,7 @@ import type { VecCluster } from '../../../crds/cluster.ts'
 import { MAX_HISTORY_BYTES } from '../../../crds/contract/limits.ts'
 import { eventsOf } from '../../../hooks/backup-schedule/status.ts'
 import { cluster } from '../../builders.ts'
+import { matchWhole } from '../../match-whole.ts'
 import { backup, schedule, type ScheduleOverrides } from './stage.ts'
 
 const NOON = new Date('2026-03-01T12:00:00Z')
@@ -178,9 +179,12 @@ t.test('a failed backup is not kept as if it had completed', async (t) => {
   const status = { lastScheduleTime: '2026-03-01T11:00:00Z' }
   const spec = { retentionPolicy: { keepLast: 1 } }
   const { prune: drop } = decide(observed({ spec, status }, { children: [failed, done] }), NOON)
-  t.notOk(
-    drop.some(({ name }) => name === done.metadata.name),
-    'the newest completed one stays',
+  t.strictSame(drop, [], 'the newest completed one stays')
+  const older = backup('2026-03-01T09:00:00Z')
+  const { prune } = decide(observed({ spec, status }, { children: [failed, done, older] }), NOON)
+  t.strictSame(
+    prune.map(({ name }) => name),
+    [older.metadata.name],
   )
 })
 
@@ -237,7 +241,7 @@ t.test('a cluster that waits for a backup before it hibernates gets one', async 
   t.equal(created.create?.toISOString(), '2026-03-01T11:59:30.000Z', 'before the slot that is due')
   t.equal(created.isBeforeHibernation, true)
   const events = eventsOf(observed({}, earlier), created, NOON)
-  t.match(events, [
+  matchWhole(t, events, [
     {
       reason: 'BackupCreated',
       message: 'backup nightly-20260301-115930 is created before cluster a hibernates',
@@ -281,3 +285,39 @@ t.test('a cluster that waits for a backup before it hibernates gets one', async 
   const full = createdFor(asking({}), {}, { ...earlier, bytes: MAX_HISTORY_BYTES + 1 })
   t.strictSame(ready(full).slice(0, 2), ['False', 'HistoryTooLarge'])
 })
+
+t.test(
+  'Replace does not delete the backup that a cluster waits for before it hibernates',
+  async (t) => {
+    const requestTime = '2026-03-01T11:30:00Z'
+    const running = backup(requestTime, { phase: 'InProgress' })
+    const request = {
+      scheduleName: 'nightly',
+      name: running.metadata.name,
+      requestTime,
+      afterRun: 1,
+    }
+    const decideFor = (hibernate: boolean, completed = {}) =>
+      decide(
+        observed(
+          { spec: { concurrencyPolicy: 'Replace' }, status: { lastScheduleTime: requestTime } },
+          {
+            ...{ lastSlot: new Date(requestTime), children: [running] },
+            cluster: cluster({
+              spec: { hibernate },
+              status: { phase: 'Running', hibernationBackup: { ...request, ...completed } },
+            }),
+          },
+        ),
+        NOON,
+      )
+    const decision = decideFor(true)
+    t.equal(decision.create, undefined)
+    t.strictSame(decision.prune, [])
+    t.strictSame(ready(decision), [
+      ...['True', 'BackupAlreadyActive'],
+      `the slot 2026-03-01T12:00:00Z waits for backup ${running.metadata.name}: cluster a waits for it before it hibernates`,
+    ])
+    t.equal(decideFor(false).prune.length, 1, 'not needed any more')
+  },
+)

@@ -4,6 +4,7 @@ import type { BackupStatus, VecBackup } from '../../../crds/backup.ts'
 import type { BackupResult, Progress } from '../../../crds/contract/job.ts'
 import { ANNOTATIONS, API_VERSION, hashNames } from '../../../crds/contract/names.ts'
 import { context, NOW } from '../../builders.ts'
+import { matchWhole } from '../../match-whole.ts'
 import { hookRequest } from '../request.ts'
 import { callHook, withProgress } from './call-hook.ts'
 import { result } from './objects.ts'
@@ -70,7 +71,7 @@ t.test('the report of a backup is deleted once its status has all of it', async 
   const done = await finished(started)
   const { status, report } = await after(done, 0)
   t.strictSame(status, done.status, 'the status has the snapshots for a day')
-  t.match(report, {
+  matchWhole(t, report, {
     ...{ uid: 'uid-b', state: 'Done', at: ended.at },
     backup: {
       ...{ collections: [], collectionHashes: full().collectionHashes },
@@ -121,4 +122,17 @@ t.test('a manual backup keeps its list, and without hashes every name stays', as
     collections?.map(({ name }) => name),
     names,
   )
+})
+
+t.test('which collections had no points is known for good, from the newest report', async (t) => {
+  const emptyCollectionHashes = hashNames(names.slice(0, 3)) ?? ''
+  const started = withProgress({ ...ended, backup: full({ emptyCollectionHashes }) })
+  const done = await finished(scheduled(started))
+  t.equal(done.status?.emptyCollectionHashes, emptyCollectionHashes)
+  t.equal((await after(done, DAY_MS)).status.emptyCollectionHashes, emptyCollectionHashes)
+  t.equal((await after(done, 0)).report?.backup?.emptyCollectionHashes, emptyCollectionHashes)
+  // A collection that was backed up again, by a later pod, has points by then.
+  const running = { phase: 'InProgress' as const, startTime: ended.at, emptyCollectionHashes }
+  const again = { ...withProgress({ ...ended, backup: full() }), status: running }
+  t.equal((await finished(again)).status?.emptyCollectionHashes, undefined)
 })

@@ -4,6 +4,7 @@ import type { VecBackup } from '../../../crds/backup.ts'
 import { ANNOTATIONS } from '../../../crds/contract/names.ts'
 import {
   deletionActionFor,
+  scheduleOf,
   type DeletionAction,
   type SchedulePolicy,
 } from '../../../hooks/backup/deletion-policy.ts'
@@ -76,6 +77,27 @@ t.test('every case of who deletes it, policies, annotations and namespace', asyn
       }
     }
   }
+})
+
+t.test('a backup is of the schedule that controls it, and of no other owner', async (t) => {
+  const { apiVersion, metadata, ...rest } = backup()
+  const owner = { apiVersion, kind: 'VecBackupSchedule', name: 'nightly', uid: 'uid-nightly' }
+  const controller = { ...owner, controller: true }
+  const others = [
+    { ...controller, kind: 'VecCluster' },
+    { ...owner, uid: 'uid-2' },
+    { ...owner, controller: false, uid: 'uid-3' },
+  ]
+  const scheduleWith = (ownerReferences: typeof others) =>
+    scheduleOf({ ...rest, apiVersion, metadata: { ...metadata, ownerReferences } })
+  t.strictSame(scheduleWith([...others, controller]), controller)
+  t.equal(scheduleWith(others), undefined)
+  t.equal(scheduleOf(backup()), undefined)
+})
+
+t.test('a backup whose schedule is gone is deleted with its objects', async (t) => {
+  const ports = { schedulePolicy: async () => undefined }
+  t.equal((await purgesOf(t, madeBySchedule(), ports)).purges, 1)
 })
 
 t.test('an annotation with another value than true retains nothing', async (t) => {

@@ -3,8 +3,13 @@ import t from 'tap'
 import { desiredPlan } from '../../../hooks/backup/job.ts'
 import { backupHooks } from '../../../hooks/backup/index.ts'
 import type { BackupPorts } from '../../../hooks/backup/observe.ts'
+import type { BackupStatus } from '../../../crds/backup.ts'
+import { StorageError } from '../../../crds/contract/errors.ts'
 import { BackupPlan, decodePlan } from '../../../crds/contract/job.ts'
-import { ago, secret, statefulSet } from '../../builders.ts'
+import { ANNOTATIONS } from '../../../crds/contract/names.ts'
+import type { Desired } from '../../../hooks/protocol.ts'
+import { ago, context, secret, statefulSet } from '../../builders.ts'
+import { matchWhole } from '../../match-whole.ts'
 import {
   OWN_HOLDER,
   backup,
@@ -231,7 +236,7 @@ t.test(
 )
 
 t.test('a progress annotation of another uid is ignored', async (t) => {
-  const asked = hookRequest(withProgress({ uid: 'namesake', state: 'Done' }), rbac)
+  const asked = hookRequest(withProgress({ uid: 'namesake', state: 'Started' }), rbac)
   t.equal((await callHook('sync', asked, whole)).desired.status.phase, 'Pending')
 })
 
@@ -269,3 +274,29 @@ t.test('a silent Job is stopped', async (t) => {
   const { written } = await callHook('sync', hookRequest(backup(), [...rbac, ...jobs]), whole)
   t.strictSame(written, [`stop ${dataJob().metadata.name}`, 'event JobNotStarted'])
 })
+
+t.test(
+  'an answer that waits for a purge does not report that another answer ended it',
+  async (t) => {
+    const started = Promise.withResolvers<undefined>()
+    const purge: BackupPorts['purge'] = (_, signal) => {
+      const ended = new Promise<never>((_, reject) => {
+        signal.addEventListener('abort', () => reject(new StorageError('aborted')))
+      })
+      started.resolve(undefined)
+      return ended
+    }
+    const { ports, writes } = fakePorts({ secret: async () => bucketKeys, purge })
+    const { finalize } = backupHooks(ports)
+    const status = { phase: 'Completed', startTime: ago(900) } as const
+    const deleted = { deletionTimestamp: ago(5), status }
+    const waiting = finalize?.(hookRequest(backup(deleted)), context)
+    await started.promise
+    const annotations = { [ANNOTATIONS.retainObjects]: 'true' }
+    const retained = hookRequest(backup({ ...deleted, annotations }))
+    t.match(await finalize?.(retained, context), { finalized: true })
+    const answer = (await waiting) as Desired<BackupStatus>
+    matchWhole(t, answer.status.conditions, [{ type: 'Purged', reason: 'Purging' }])
+    t.strictSame(writes, [])
+  },
+)

@@ -12,6 +12,7 @@ export function fakePorts(overrides: Partial<BackupPorts> = {}): {
     ...fakeDataJobPorts(writes),
     statefulSet: async () => undefined,
     serviceAccount: async () => undefined,
+    configMap: async () => undefined,
     backup: async () => undefined,
     deleteBackup: async ({ name, uid }) => void writes.push(`expire ${name} ${uid}`),
     replaceReport: async ({ name }, { backup }) =>

@@ -1,11 +1,13 @@
 /** The purge of a bucket that is accessed with the identity of a ServiceAccount: by a Job. */
 import t from 'tap'
 import { ANNOTATIONS } from '../../../crds/contract/names.ts'
+import { criticalConditions } from '../../../crds/critical-conditions.ts'
 import { decodePlan, PurgePlan } from '../../../crds/contract/job.ts'
 import type { AnyObject, Job } from '../../../crds/kubernetes.ts'
 import { backupRbac } from '../../../hooks/backup/job.ts'
 import type { BackupPorts } from '../../../hooks/backup/observe.ts'
 import { ago } from '../../builders.ts'
+import { matchWhole } from '../../match-whole.ts'
 import { hookRequest } from '../request.ts'
 import { callHook } from './call-hook.ts'
 import { identityBackup, OWN_HOLDER, report, serviceAccount } from './objects.ts'
@@ -60,13 +62,14 @@ async function finalize(
 }
 
 t.test('RBAC first, then a Job under the ServiceAccount, which needs no Secret', async (t) => {
-  const first = await callHook('finalize', hookRequest(deletedBackup()), ALLOWED)
+  const lease = async () => leaseOf('backup', OWN_HOLDER)
+  const first = await callHook('finalize', hookRequest(deletedBackup()), { ...ALLOWED, lease })
+  t.strictSame(first.written, [])
   t.strictSame(
     first.desired.children.map(({ kind }) => kind),
     ['Role', 'RoleBinding'],
   )
   const purge: BackupPorts['purge'] = async () => Promise.reject(new Error('called'))
-  const lease = async () => leaseOf('backup', OWN_HOLDER)
   const second = await callHook('finalize', hookRequest(deletedBackup(), RBAC), {
     ...{ ...ALLOWED, purge, lease },
   })
@@ -84,7 +87,7 @@ t.test('RBAC first, then a Job under the ServiceAccount, which needs no Secret',
   )
   const [container] = pod.containers
   t.strictSame(container?.args, ['jobs/main.js', 'backup', 'purge', 'ns/b'])
-  t.match(container?.env, [{ name: 'PLAN' }])
+  t.equal(container?.env[0]?.name, 'PLAN')
   t.ok(
     container?.env.some(
       ({ name, value }) => name === 'AWS_EC2_METADATA_DISABLED' && value === 'true',
@@ -107,8 +110,11 @@ t.test('while the Job runs, nothing else is created and it is not stopped', asyn
   } as const
   const later = await finalize(deletedBackup(running), [job])
   t.match(later.condition, { reason: 'Purging', message: /daily\/b; 700 objects remain$/ })
-  for (const { desired, written } of [starting, later]) {
+  const lease = async () => leaseOf('backup', OWN_HOLDER)
+  const leasing = await finalize(deletedBackup(running), [job], { ...ALLOWED, lease })
+  for (const { desired, written } of [starting, later, leasing]) {
     t.equal(desired.finalized, undefined)
+    t.notOk('pruned' in desired)
     t.strictSame(written, [])
     t.equal(desired.children.filter(({ kind }) => kind === 'Job').length, 1)
   }
@@ -126,6 +132,27 @@ t.test('the resource goes once the Job has reported that the objects are gone', 
   // The report of the backup itself is none of the purge.
   const early = await finalize(deletedBackup(), [job])
   t.equal(early.desired.finalized, undefined)
+})
+
+t.test('a report that the cache does not have yet is read live', async (t) => {
+  const job = finished(await purgeJobOf(), 'Complete', 1)
+  const reported = deletedBackup({ run: 2, state: 'Done' })
+  const live = await finalize(deletedBackup(), [job], { ...ALLOWED, backup: async () => reported })
+  t.equal(live.desired.finalized, true)
+  const gone = await finalize(reported, [job], { ...ALLOWED, backup: async () => undefined })
+  t.equal(gone.desired.finalized, true, 'otherwise the one of the cache')
+})
+
+t.test('a Job that has become silent is a condition and an Event', async (t) => {
+  const job = await purgeJobOf()
+  const report = { run: 2, job: 'purge-1', state: 'Started', at: ago(601) } as const
+  const silent = await finalize(deletedBackup(report), [job])
+  const message = `Job ${job.metadata.name} has not reported for more than 10 minutes: check its pods and their nodes`
+  t.match(silent.condition, { reason: 'JobSilent', message })
+  t.strictSame(silent.written, ['event JobSilent'])
+  matchWhole(t, criticalConditions(silent.desired.status.conditions ?? []), [
+    { type: 'Purged', reason: 'JobSilent' },
+  ])
 })
 
 t.test('a Job that failed is reported and repeated after five minutes', async (t) => {
@@ -146,8 +173,8 @@ t.test('a Job that failed is reported and repeated after five minutes', async (t
   t.strictSame(early.written, ['event PurgeFailed'])
   const late = await finalize(deletedBackup(failed), [finished(job, 'Failed', 301)])
   const created = late.desired.children.filter(({ kind }) => kind === 'Job')
-  t.match(created, [{ metadata: { name: /-3$/ } }], 'the next one replaces it')
-  t.match(late.desired.pruned, [{ kind: 'Job', name: job.metadata.name }])
+  matchWhole(t, created, [{ metadata: { name: /-3$/ } }], 'the next one replaces it')
+  matchWhole(t, late.desired.pruned, [{ kind: 'Job', name: job.metadata.name }])
   const silent = await finalize(deletedBackup(), [finished(job, 'Failed', 60)])
   t.match(silent.condition, { reason: 'PurgeFailed', message: /ended without a report/ })
 })
@@ -172,14 +199,14 @@ t.test('a ServiceAccount that no longer allows data Jobs stops the purge', async
   const ports = { serviceAccount: async () => serviceAccount({}) }
   const found = await finalize(deletedBackup(), [await purgeJobOf()], ports)
   t.match(found.condition, { reason: 'PurgeFailed', message: /does not allow data Jobs/ })
-  t.match(found.written, [/^stop b-purge/, 'event PurgeFailed'])
+  matchWhole(t, found.written, [/^stop b-purge/, 'event PurgeFailed'])
   t.equal(found.desired.finalized, undefined)
 })
 
 t.test('without the ServiceAccount the objects remain, with a warning', async (t) => {
   const found = await finalize(deletedBackup(), [], { serviceAccount: async () => undefined })
   t.equal(found.desired.finalized, true)
-  t.match(found.written, ['event CredentialsMissing', /ServiceAccount ns\/backup not found/])
+  matchWhole(t, found.written, ['event CredentialsMissing', /ServiceAccount ns\/backup not found/])
 })
 
 t.test('in a namespace that is being deleted no Job can start: the objects remain', async (t) => {
@@ -187,7 +214,7 @@ t.test('in a namespace that is being deleted no Job can start: the objects remai
   const ports = { ...ALLOWED, isNamespaceTerminating: async () => true }
   const found = await finalize(parent, [], ports)
   t.equal(found.desired.finalized, true)
-  t.match(found.written, [
+  matchWhole(t, found.written, [
     'event ObjectsRetained',
     /no Job of ServiceAccount backup can be created/,
   ])
@@ -201,3 +228,21 @@ t.test('a user who retains the objects stops a purge that runs', async (t) => {
   const after = await finalize(deletedBackup(undefined, { annotations }), [])
   t.equal(after.desired.finalized, true)
 })
+
+t.test(
+  'a purge that runs is stopped once the deletion of the namespace retains the objects',
+  async (t) => {
+    const job = await purgeJobOf()
+    const ports = { ...ALLOWED, isNamespaceTerminating: async () => true }
+    const found = await finalize(deletedBackup(), [job], ports)
+    t.strictSame(found.written, [`stop ${job.metadata.name}`])
+    t.equal(
+      found.desired.finalized,
+      undefined,
+      'it may still delete objects that are to be retained',
+    )
+    const after = await finalize(deletedBackup(), [], ports)
+    t.equal(after.desired.finalized, true)
+    matchWhole(t, after.written, ['event ObjectsRetained', /the objects in .* are retained$/])
+  },
+)

@@ -1,10 +1,12 @@
 /** Jobs of a VecBackup that crash, report nothing or disappear, and the state after the end. */
 import t from 'tap'
 import type { BackupStatus } from '../../../crds/backup.ts'
+import { ANNOTATIONS } from '../../../crds/contract/names.ts'
 import type { Observed } from '../../../hooks/backup/observe.ts'
 import { sync } from '../../../hooks/backup/sync.ts'
 import { unchanged } from '../../../hooks/job.ts'
 import { NOW, ago, context } from '../../builders.ts'
+import { matchWhole } from '../../match-whole.ts'
 import { backup, ready, report, dataJob } from './objects.ts'
 import { leaseOf } from '../data-job/fixtures.ts'
 import { createdJob, statusSummary } from '../decisions.ts'
@@ -28,6 +30,23 @@ t.test('after 30 s it is Failed: Job crashed n times', async (t) => {
   const silent = sync(ready({ jobs: [dataJob({ ended: ['Failed', 30] })] }), context)
   t.equal(silent.status.error, 'Job crashed 1 times')
   t.equal(silent.status.startTime, undefined)
+})
+
+t.test('a copy of a backup that has ended is not run again (M14)', async (t) => {
+  const copyOf = (state: 'Started' | 'Done') =>
+    backup({
+      annotations: {
+        [ANNOTATIONS.progress]: JSON.stringify({
+          ...report({ state, at: ago(9000) }),
+          uid: 'uid-of-last-year',
+        }),
+      },
+    })
+  const decision = sync(ready({ backup: copyOf('Done') }), context)
+  const message = `this is a copy of a VecBackup (uid uid-of-last-year) that finished as Done at ${ago(9000)}, and is not run again; to run it, create another VecBackup without the annotation vec-operator.dev/progress`
+  t.strictSame(statusSummary(decision), ['Failed', 'BackupFailed', message])
+  t.notOk(decision.children.some(({ kind }) => kind === 'Job'))
+  t.ok(createdJob(sync(ready({ backup: copyOf('Started') }), context)))
 })
 
 t.test('a deleted Job is recreated with the next run number', async (t) => {
@@ -63,7 +82,7 @@ for (const [what, parts, why] of stuck) {
       'JobNotStarted',
       `Job ${name} ${why}; recreating it`,
     ])
-    t.match(decision.events, [{ type: 'Warning', reason: 'JobNotStarted' }])
+    matchWhole(t, decision.events, [{ type: 'Warning', reason: 'JobNotStarted' }])
     t.equal(sync(ready({ ...parts, progress: report() }), context).deleteJobs, undefined, 'frozen')
     const [job] = parts.jobs ?? []
     const deleting = { ...job, metadata: { ...job?.metadata, deletionTimestamp: ago(1) } }
@@ -139,7 +158,7 @@ t.test(
     t.equal(recorded.expire, undefined)
     t.equal(recorded.resyncAfterSeconds, 2)
     const expired = backup({ status: recorded.status })
-    t.match(expired.status, {
+    matchWhole(t, expired.status, {
       ...ENDED,
       conditions: [{ type: 'Expired', status: 'True', reason: 'RetentionDaysPassed' }],
     })

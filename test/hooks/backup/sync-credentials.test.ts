@@ -3,6 +3,7 @@ import t from 'tap'
 import { desiredPlan } from '../../../hooks/backup/job.ts'
 import { sync } from '../../../hooks/backup/sync.ts'
 import { context, secret } from '../../builders.ts'
+import { matchWhole } from '../../match-whole.ts'
 import {
   backup,
   bucketKeys,
@@ -39,6 +40,8 @@ t.test('the key and the authority of the cluster are mounted from their Secrets'
   ])
 })
 
+const far = backup({ namespace: 'far', spec: { clusterRef: { name: 'a', namespace: 'ns' } } })
+
 t.test('in the namespace of its cluster a Job needs no copies', async (t) => {
   const observed = ready({
     cluster: runningCluster({ spec: secured }),
@@ -48,9 +51,8 @@ t.test('in the namespace of its cluster a Job needs no copies', async (t) => {
     secretCopies: {},
   })
   t.equal(sync(observed, context).writeCopies, undefined)
+  t.equal(sync({ ...observed, backup: far }, context).writeCopies?.length, 2, 'in another one')
 })
-
-const far = backup({ namespace: 'far', spec: { clusterRef: { name: 'a', namespace: 'ns' } } })
 
 t.test(
   'a Secret of another namespace reaches a Job only as a copy, which its pods wait for',
@@ -114,7 +116,7 @@ t.test(
     t.equal(sync(starting, context).writeCopies, undefined)
     const rotated = { ...credentials, engine: keySecret('new') }
     const later = sync({ ...running, secretCopies: { engine, tls }, secrets: rotated }, context)
-    t.match(later.writeCopies, [{ data: { 'api-key': 'bmV3' } }], 'kept equal while it runs')
+    matchWhole(t, later.writeCopies, [{ data: { 'api-key': 'bmV3' } }], 'kept equal while it runs')
     const done = report({ state: 'Done', backup: result() })
     t.strictSame(
       sync({ ...running, progress: done }, context).deleteCopies,
@@ -152,12 +154,12 @@ t.test('a withdrawn permission stops the Job and deletes its credentials', async
   const decision = sync(observed, context)
   const { name } = dataJob().metadata
   t.equal(decision.writeCopies, undefined)
-  t.match(decision.deleteJobs, [{ namespace: 'far', name }])
+  matchWhole(t, decision.deleteJobs, [{ namespace: 'far', name }])
   t.strictSame(
     decision.deleteCopies?.map((copy) => copy.name),
     [`${name}-engine`, `${name}-tls`],
   )
-  t.match(decision.status.conditions, [{ status: 'False', reason: 'RefNotPermitted' }])
+  matchWhole(t, decision.status.conditions, [{ status: 'False', reason: 'RefNotPermitted' }])
   t.equal(decision.children.length, observed.children.length, 'no child is lost')
 })
 

@@ -21,6 +21,7 @@ import {
 } from './objects.ts'
 import { fakePorts } from './ports.ts'
 import { ANNOTATIONS } from '../../../crds/contract/names.ts'
+import { matchWhole } from '../../match-whole.ts'
 
 interface Pod {
   serviceAccountName: string
@@ -48,7 +49,7 @@ t.test('its Role is bound to that ServiceAccount, and no account is created', as
     rbac.map(({ kind }) => kind),
     ['Role', 'RoleBinding'],
   )
-  t.match(rbac[0], { rules: [{ resourceNames: ['b'], verbs: ['get', 'patch'] }] })
+  matchWhole(t, rbac[0], { rules: [{ resourceNames: ['b'], verbs: ['get', 'patch'] }] })
   t.strictSame(rbac[1]?.['subjects'], [{ kind: 'ServiceAccount', name: 'backup', namespace: 'ns' }])
   const [own] = backupRbac(backup())
   t.not(rbac[0].metadata.name, own.metadata.name, 'objects of another account have other names')
@@ -94,7 +95,9 @@ for (const [what, account, reason, message] of [
 ] as [string, AnyObject | undefined, string, string][]) {
   t.test(`a ServiceAccount ${what} blocks the Job`, async (t) => {
     const decision = sync(readyWith(account), context)
-    t.match(decision.status.conditions, [{ type: 'Complete', status: 'False', reason, message }])
+    matchWhole(t, decision.status.conditions, [
+      { type: 'Complete', status: 'False', reason, message },
+    ])
     t.notOk(decision.children.some(({ kind }) => kind === 'Job'))
   })
 }
@@ -134,7 +137,7 @@ t.test('withdrawing the annotation stops a Job that has reported', async (t) => 
     stopped.written.filter((line) => line.startsWith('stop')),
     [`stop ${job.metadata.name}`],
   )
-  t.match(stopped.desired.status.conditions, [{ reason: 'ServiceAccountNotAllowed' }])
+  matchWhole(t, stopped.desired.status.conditions, [{ reason: 'ServiceAccountNotAllowed' }])
   const { ports } = fakePorts()
   t.equal(await ports.serviceAccount('ns', 'backup'), undefined)
   const gone = await callHook('sync', request, { cluster })
@@ -173,4 +176,10 @@ t.test('a restore in another namespace cannot use the ServiceAccount of a backup
     terminal: true,
     message: /^backup archive\/b uses the ServiceAccount backup of its namespace/,
   })
+  // One of the same name in the namespace of the restore says nothing about that of the backup.
+  for (const account of [serviceAccount({}), serviceAccount()]) {
+    t.match(firstRestoreBlocker({ ...observed, account }, settings), {
+      reason: 'ServiceAccountOfOtherNamespace',
+    })
+  }
 })

@@ -4,6 +4,7 @@ import type { BackupStatus } from '../../../crds/backup.ts'
 import { sync } from '../../../hooks/backup/sync.ts'
 import { unchanged } from '../../../hooks/job.ts'
 import { ago, context } from '../../builders.ts'
+import { matchWhole } from '../../match-whole.ts'
 import { backup, ready, report, result, dataJob } from './objects.ts'
 import { createdJob, statusSummary } from '../decisions.ts'
 import { complete, unchangedRbac } from './decisions.ts'
@@ -58,7 +59,7 @@ t.test('while the Job runs the status has its progress', async (t) => {
     conditions: complete('False', 'BackupRunning', message),
   })
   t.strictSame(decision.children, [...unchangedRbac, ...jobs.map(unchanged)])
-  t.match(decision.events, [{ type: 'Normal', reason: 'BackupStarted' }])
+  matchWhole(t, decision.events, [{ type: 'Normal', reason: 'BackupStarted' }])
   const later = sync(
     ready({ jobs, progress, backup: backup({ status: decision.status }) }),
     context,
@@ -140,7 +141,7 @@ t.test('every collection succeeded: Completed, with expiresAt from retentionDays
     expiresAt: '2026-03-31T11:59:30Z',
     conditions: complete('True', 'BackupCompleted', 'Backed up 2/2 collections'),
   })
-  t.match(decision.events, [
+  matchWhole(t, decision.events, [
     {
       type: 'Normal',
       reason: 'BackupCompleted',
@@ -166,7 +167,7 @@ for (const state of ['Failed', 'Refused'] as const) {
         decision.status.conditions,
         complete('False', 'BackupFailed', 'Backed up 1/2 collections'),
       )
-      t.match(decision.events, [{ type: 'Warning', reason: 'BackupFailed' }])
+      matchWhole(t, decision.events, [{ type: 'Warning', reason: 'BackupFailed' }])
     },
   )
 }

@@ -5,6 +5,7 @@ import { ANNOTATIONS } from '../../../crds/contract/names.ts'
 import type { Observed } from '../../../hooks/backup/observe.ts'
 import { sync } from '../../../hooks/backup/sync.ts'
 import { ago, cluster, context, secret, settings, statefulSet } from '../../builders.ts'
+import { matchWhole } from '../../match-whole.ts'
 import {
   BUCKET_SECRET,
   OWN_HOLDER,
@@ -117,6 +118,22 @@ t.test(
   },
 )
 
+t.test('no key of a TLS Secret is sent as a session token', async (t) => {
+  const keys = { 'tls.crt': 'certificate', 'tls.key': 'private key' }
+  const bucket = { ...secret(keys), type: 'kubernetes.io/tls' }
+  const credentialsSecretRef = {
+    ...{ name: 's3', accessKeyIdKey: 'tls.crt', secretAccessKeyKey: 'tls.crt' },
+    sessionTokenKey: 'tls.key',
+  }
+  const s3 = { ...backup().spec.storage.s3, credentialsSecretRef }
+  const named = backup({ spec: { storage: { s3 } } })
+  t.strictSame(statusSummary(sync(ready({ backup: named, secrets: { bucket } }), context)), [
+    'Pending',
+    'InvalidSecret',
+    'Secret ns/s3 is of type kubernetes.io/tls, which cannot hold credentials; use a Secret of type Opaque',
+  ])
+})
+
 t.test('a backup waits until the cluster allows its namespace', async (t) => {
   const annotations = { [ANNOTATIONS.allowedNamespaces]: 'apps, other' }
   const far = backup({ namespace: 'far', spec: { clusterRef: { name: 'a', namespace: 'ns' } } })
@@ -131,7 +148,7 @@ t.test('a backup waits until the cluster allows its namespace', async (t) => {
   t.equal(createdJob(decision), undefined)
   for (const list of ['*', 'apps,far', ' far ']) {
     const allowed = runningCluster({ annotations: { [ANNOTATIONS.allowedNamespaces]: list } })
-    t.match(sync({ ...observed, cluster: allowed }, context).status.conditions, [
+    matchWhole(t, sync({ ...observed, cluster: allowed }, context).status.conditions, [
       { reason: 'BackupStarting' },
     ])
   }
@@ -157,7 +174,7 @@ t.test('the Lease is taken last, and no Job is created in that pass', async (t) 
   const leases = { write: { kind: 'write' }, backup: { kind: 'backup' } } as const
   const decision = sync(ready({ leases }), context)
   t.strictSame(decision.children, unchangedRbac)
-  t.match(decision.leases, [
+  matchWhole(t, decision.leases, [
     {
       action: 'take',
       lease: { metadata: { name: 'vec-a-backup' }, spec: { holderIdentity: OWN_HOLDER } },
@@ -173,7 +190,9 @@ t.test('the Lease is taken last, and no Job is created in that pass', async (t) 
 
 t.test('the Job is created in the next sync that sees the Lease held', async (t) => {
   const decision = sync(ready({ statefulSet: statefulSet(3) }), context)
-  t.match(decision.leases, [{ action: 'renew', lease: { metadata: { name: 'vec-a-backup' } } }])
+  matchWhole(t, decision.leases, [
+    { action: 'renew', lease: { metadata: { name: 'vec-a-backup' } } },
+  ])
   t.match(createdJob(decision), {
     metadata: {
       name: dataJob().metadata.name,

@@ -1,8 +1,9 @@
 /** The condition Capacity, and what the status says about the volumes of the nodes. */
 import t from 'tap'
 import { capacityCondition } from '../../../hooks/cluster/capacity.ts'
-import type { Decision } from '../../../hooks/cluster/desired-state.ts'
+import type { Decision } from '../../../hooks/cluster/decision.ts'
 import { cluster, context } from '../../builders.ts'
+import { matchWhole } from '../../match-whole.ts'
 import { condition, running, sync } from './decisions.ts'
 import { member, observedShards, threeNodes } from './shards.ts'
 
@@ -93,14 +94,15 @@ t.test('clusters that are not asked for their shards have no such condition', as
     status: { phase: 'Running', appliedRun: 1 },
   })
   const { shards } = observedShards({}, { nodes: nodesWith(95, 95, 95) })
-  const observed = { ...running({ cluster: single }), ...(shards && { shards }) }
-  t.equal(capacityCondition(observed), undefined)
+  const observed = { ...running(), ...(shards && { shards }) }
+  t.equal(capacityCondition(observed)?.reason, 'VolumeFull')
+  t.equal(capacityCondition({ ...observed, cluster: single }), undefined)
 })
 
 t.test('the status has data and capacity of each node, in steps of a hundredth', async (t) => {
   const nodesOf = (percent: number) =>
     sync(observedShards({}, { nodes: nodesWith(percent, 0, 0) }), context).status.nodes
-  t.match(nodesOf(12.3), [
+  matchWhole(t, nodesOf(12.3), [
     { ordinal: 0, used: Math.round(VOLUME * 0.12), capacity: VOLUME },
     { ordinal: 1, used: 0, capacity: VOLUME },
     { ordinal: 2, used: 0, capacity: VOLUME },

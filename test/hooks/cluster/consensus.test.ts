@@ -2,7 +2,7 @@
 import t from 'tap'
 import { KubernetesError } from '../../../crds/contract/errors.ts'
 import { consensusCondition } from '../../../hooks/cluster/consensus.ts'
-import type { PodConsensus } from '../../../hooks/cluster/observed.ts'
+import type { PodConsensus } from '../../../hooks/cluster/ports.ts'
 import { observed } from '../../builders.ts'
 
 /** A pod whose peer id is 10 more than its ordinal, and whom it knows by ordinal. */
@@ -62,6 +62,20 @@ t.test('a silent pod that the others know is Unknown, not missing', async (t) =>
     result(byOtherName, unanswering(1))[1],
     'PodsNotAnswering',
     'an address that is no pod name',
+  )
+})
+
+t.test('pods that refuse the API key are named with the status code and the Secret', async (t) => {
+  const refusing = (ordinal: number, rejection: number) => ({ ...unanswering(ordinal), rejection })
+  t.strictSame(result(refusing(0, 401), refusing(1, 401)), [
+    'Unknown',
+    'PodsNotAnswering',
+    'the API key in Secret vec-a-apikey is refused (401) by vec-a-0, vec-a-1, which use another key',
+  ])
+  const all = [0, 1, 2, 3]
+  t.equal(
+    result(pod(0, all), unanswering(1), refusing(2, 401), refusing(3, 403))[2],
+    'no answer from vec-a-1; the API key in Secret vec-a-apikey is refused (401, 403) by vec-a-2, vec-a-3, which use another key',
   )
 })
 

@@ -1,10 +1,12 @@
 import t from 'tap'
 import type { ClusterStatus } from '../../../crds/cluster.ts'
+import { LABELS } from '../../../crds/contract/names.ts'
 import { finalize } from '../../../hooks/cluster/finalize.ts'
 import { clusterRbac, uninstallRun } from '../../../hooks/cluster/job.ts'
-import type { Observed } from '../../../hooks/cluster/observed.ts'
+import type { Observed } from '../../../hooks/cluster/ports.ts'
 import type { Desired } from '../../../hooks/protocol.ts'
 import { ago, cluster, context, helmJob, observed, progress, statefulSet } from '../../builders.ts'
+import { createdJob } from '../decisions.ts'
 import { condition } from './decisions.ts'
 
 const rbac = clusterRbac(cluster())
@@ -51,6 +53,13 @@ t.test('work on the shards is stopped before the uninstall, too', async (t) => {
   ])
 })
 
+t.test('of helm and work on the shards that run at once, the helm run is named', async (t) => {
+  const jobs = [helmJob({ verb: 'shards' }), helmJob({ run: 2 })]
+  const desired = finalize(deleting({ jobs, liveJobs: jobs }), context)
+  t.equal(desired.deleteJobs?.length, 2)
+  t.strictSame(appliedCondition(desired), ['Uninstalling', 'waiting for the helm run to stop'])
+})
+
 t.test('delete: helm uninstall runs once nothing else does', async (t) => {
   const desired = finalize(deleting(), context)
   const job = desired.children.find(({ kind }) => kind === 'Job')
@@ -85,11 +94,19 @@ t.test('an uninstall that cannot start is replaced, also by a newer image', asyn
   const stuck = (parts: Parameters<typeof helmJob>[0]) => {
     const jobs = [helmJob({ verb: 'uninstall', run: 2, plan, ...parts })]
     const desired = finalize(deleting({ jobs, liveJobs: jobs }), context)
-    return [appliedCondition(desired)?.[0], desired.deleteJobs?.length, desired.finalized]
+    t.equal(desired.finalized, undefined)
+    return [...(appliedCondition(desired) ?? []), desired.deleteJobs?.length]
   }
-  t.strictSame(stuck({ createdAgo: 600 }), ['JobNotStarted', 1, undefined])
-  t.strictSame(stuck({ image: 'vec-operator:old' }), ['JobNotStarted', 1, undefined])
-  t.strictSame(stuck({ createdAgo: 599 }), ['Uninstalling', undefined, undefined])
+  const name = helmJob({ verb: 'uninstall', run: 2 }).metadata.name
+  for (const [parts, why] of [
+    [{ createdAgo: 600 }, 'has not reported for 600 s'],
+    [{ image: 'vec-operator:old' }, 'has an outdated image'],
+    [{ plan: 'other' }, 'has an outdated plan'],
+  ] as const) {
+    t.strictSame(stuck(parts), ['JobNotStarted', `Job ${name} ${why}; recreating it`, 1])
+  }
+  const waiting = ['Uninstalling', 'helm uninstall is running', undefined]
+  t.strictSame(stuck({ createdAgo: 599 }), waiting)
 })
 
 t.test(
@@ -201,6 +218,8 @@ const TRACES: [what: string, trace: Partial<Observed>][] = [
 for (const [what, trace] of TRACES) {
   t.test(`a cluster of which only ${what} is left is still uninstalled`, async (t) => {
     const left = observed({ children: rbac, liveJobs: [], ...trace })
-    t.equal(finalize(left, context).finalized, undefined)
+    const desired = finalize(left, context)
+    t.equal(desired.finalized, undefined)
+    t.equal(createdJob(desired)?.metadata.labels?.[LABELS.verb], 'uninstall')
   })
 }

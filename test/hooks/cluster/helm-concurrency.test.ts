@@ -54,6 +54,8 @@ t.test('a cluster that got a Job, or was deleted, goes behind no other', async (
   const limit = new HelmConcurrency()
   for (const uid of ['started', 'deleted']) limit.markNotStarted(uid)
   limit.markWaiting('other', true, NOW)
+  t.equal(limit.slotsOfOthers('started', NOW), 1)
+  t.equal(limit.slotsOfOthers('deleted', NOW), 1)
   limit.markStarted('started', NOW)
   limit.forget('deleted')
   t.equal(limit.slotsOfOthers('started', NOW), 0)

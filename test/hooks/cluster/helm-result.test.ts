@@ -37,6 +37,7 @@ t.test('a Job that ended without a report counts as crashed after 30 s', async (
 t.test('a Job that still runs has not failed, and no Job is no failure', async (t) => {
   t.equal(failureWith({}), undefined)
   t.equal(lastFailure(observed(), context), undefined)
+  t.match(failureWith({ ended: ['Failed', 30] }), { reason: 'JobCrashed' })
 })
 
 t.test('the status has the failure of the report, and defaults for missing parts', async (t) => {
@@ -81,12 +82,14 @@ t.test('the failure is in the status until a run has succeeded', async (t) => {
     reason: 'HelmFailed',
     message: 'so it was',
   })
+  t.equal(isFailureReason('HelmFailed'), true)
   t.equal(previousFailure(reporting('UpToDate', { status: 'True' })), undefined)
   t.equal(previousFailure(cluster()), undefined)
 })
 
 t.test('a failure of another generation is not in the status of this one', async (t) => {
   t.equal(previousFailure(reporting('HelmFailed', { generation: 0 })), undefined)
+  t.ok(previousFailure(reporting('HelmFailed', { generation: 1 })))
 })
 
 for (const reason of [
@@ -120,6 +123,8 @@ t.test('a report of the work on shards is no failure of helm', async (t) => {
   t.equal(lastFailure(observed({ progress: report }), context), undefined)
   const jobs = [helmJob({ ended: ['Complete', 90] }), helmJob({ verb: 'shards', run: 2 })]
   t.equal(lastFailure(observed({ jobs, progress: report }), context), undefined)
+  const ofHelm = progress({ run: 2, state: 'Failed', reason: 'TransferFailed' })
+  t.match(lastFailure(observed({ progress: ofHelm }), context), { reason: 'TransferFailed' })
 })
 
 t.test('a failure of helm stays known after work on shards has replaced its report', async (t) => {
@@ -145,4 +150,7 @@ t.test('a failure of helm stays known after work on shards has replaced its repo
 t.test('a Job on shards that crashed is no failure of helm', async (t) => {
   const jobs = [helmJob(), helmJob({ verb: 'shards', run: 2, ended: ['Failed', 90] })].slice(1)
   t.equal(lastFailure(observed({ jobs, progress: progress() }), context), undefined)
+  const ofHelm = [helmJob({ run: 2, ended: ['Failed', 90] })]
+  const crashed = lastFailure(observed({ jobs: ofHelm, progress: progress() }), context)
+  t.match(crashed, { reason: 'JobCrashed' })
 })

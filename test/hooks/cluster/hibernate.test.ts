@@ -2,6 +2,7 @@
 import t from 'tap'
 import { criticalConditions } from '../../../crds/critical-conditions.ts'
 import { ANNOTATIONS } from '../../../crds/contract/names.ts'
+import type { KeyAnswers } from '../../../hooks/cluster/keys/rotation.ts'
 import { BackgroundTasks } from '../../../hooks/background-task.ts'
 import { HelmConcurrency } from '../../../hooks/cluster/helm-result.ts'
 import { hibernationBlocker } from '../../../hooks/hibernation-blocker.ts'
@@ -9,7 +10,7 @@ import { isHibernated } from '../../../hooks/cluster/hibernate.ts'
 import { observe } from '../../../hooks/cluster/observe.ts'
 import { nextShardStep } from '../../../hooks/cluster/shards/next-step.ts'
 import { withKstatus } from '../../../hooks/conditions.ts'
-import type { Observed, PodConsensus } from '../../../hooks/cluster/observed.ts'
+import type { Observed, PodConsensus } from '../../../hooks/cluster/ports.ts'
 import type { ShardsSummary } from '../../../hooks/cluster/shards/summary.ts'
 import {
   applied,
@@ -19,6 +20,7 @@ import {
   statefulSet,
   type ClusterOverrides,
 } from '../../builders.ts'
+import { matchWhole } from '../../match-whole.ts'
 import { createdJob } from '../decisions.ts'
 import { hookRequest } from '../request.ts'
 import { condition, ready, running, sync, upgradePlan } from './decisions.ts'
@@ -112,7 +114,7 @@ t.test('without pods: Hibernated, and no condition that an alert fires on', asyn
     conditions.filter(({ type }) => ['Reconciling', 'Stalled'].includes(type)),
     [],
   )
-  t.match(decision.events, [{ type: 'Normal', reason: 'Hibernated' }])
+  matchWhole(t, decision.events, [{ type: 'Normal', reason: 'Hibernated' }])
   t.equal(decision.events?.length, 1)
 })
 
@@ -328,6 +330,7 @@ t.test('no work on shards is due for a cluster that hibernates', async (t) => {
   const plans = { repair: { is: 'step', purpose: 'repair' } } as const
   const known = observedShards({ cluster: hibernating() }, { plans })
   t.strictSame(nextShardStep(known, context), { is: 'none' })
+  t.equal(nextShardStep(observedShards({}, { plans }), context).is, 'due')
 })
 
 t.test('what the pods answered before is forgotten', async (t) => {
@@ -342,6 +345,7 @@ t.test('what the pods answered before is forgotten', async (t) => {
     ...{ ports, helmConcurrency: new HelmConcurrency() },
     consensus: new BackgroundTasks<PodConsensus[]>(15),
     shards: new BackgroundTasks<ShardsSummary>(60),
+    nodeKeys: new BackgroundTasks<KeyAnswers>(60),
   }
   const annotations = { [ANNOTATIONS.progress]: JSON.stringify(RUN_DUE.progress) }
   const look = (parent: Observed['cluster'], replicas: number) =>

@@ -4,12 +4,13 @@ import type { VecBackup } from '../../../crds/backup.ts'
 import type { VecBackupSchedule } from '../../../crds/backup-schedule.ts'
 import { ANNOTATIONS } from '../../../crds/contract/names.ts'
 import { criticalConditions } from '../../../crds/critical-conditions.ts'
+import type { KeyAnswers } from '../../../hooks/cluster/keys/rotation.ts'
 import { BackgroundTasks } from '../../../hooks/background-task.ts'
 import { HelmConcurrency } from '../../../hooks/cluster/helm-result.ts'
 import type { HibernationBackup } from '../../../hooks/cluster/hibernation-backup.ts'
 import { findPendingRun } from '../../../hooks/cluster/job.ts'
-import { observe } from '../../../hooks/cluster/observe.ts'
-import type { Observed, PodConsensus } from '../../../hooks/cluster/observed.ts'
+import { observe, type Dependencies } from '../../../hooks/cluster/observe.ts'
+import type { ClusterPorts, Observed, PodConsensus } from '../../../hooks/cluster/ports.ts'
 import { nextShardStep } from '../../../hooks/cluster/shards/next-step.ts'
 import type { ShardsSummary } from '../../../hooks/cluster/shards/summary.ts'
 import { withKstatus } from '../../../hooks/conditions.ts'
@@ -24,7 +25,7 @@ import {
 import { backup as backupOf, schedule as scheduleOf } from '../backup-schedule/stage.ts'
 import { createdJob } from '../decisions.ts'
 import { hookRequest } from '../request.ts'
-import { condition, sync, upgradePlan } from './decisions.ts'
+import { condition, rbac, sync, upgradePlan } from './decisions.ts'
 import { fakePorts } from './ports.ts'
 import { heldLeases, observedShards, recordedNodes, threeNodes } from './shards.ts'
 
@@ -82,6 +83,15 @@ function requested(found: VecBackup | undefined, schedule: VecBackupSchedule = S
     { status: { hibernationBackup: REQUEST } },
     { schedule, ...(found && { backup: found }) },
   )
+}
+
+function dependencies(ports: ClusterPorts): Dependencies {
+  return {
+    ...{ ports, helmConcurrency: new HelmConcurrency() },
+    consensus: new BackgroundTasks<PodConsensus[]>(15),
+    shards: new BackgroundTasks<ShardsSummary>(60),
+    nodeKeys: new BackgroundTasks<KeyAnswers>(60),
+  }
 }
 
 t.test('the backup is requested in the status, and no helm run starts', async (t) => {
@@ -158,6 +168,30 @@ t.test('a Completed backup is recorded, and helm stops the pods', async (t) => {
   t.match(upgradePlan(sync(later, context)).values, { replicaCount: 0 })
 })
 
+t.test('a backup counts for an hour: pods that are stopped later need another one', async (t) => {
+  const completedBefore = (seconds: number) => {
+    const completionTime = new Date(NOW.getTime() - seconds * 1000).toISOString()
+    const hibernationBackup = { ...REQUEST, completionTime: `${completionTime.slice(0, 19)}Z` }
+    return due({ status: { hibernationBackup } })
+  }
+  t.match(upgradePlan(sync(completedBefore(3600), context)).values, { replicaCount: 0 })
+  const decision = sync(completedBefore(3601), context)
+  t.equal(createdJob(decision), undefined)
+  t.equal(condition(decision, 'Applied')?.[1], 'AwaitingBackup')
+  const { hibernationBackup } = decision.status
+  t.equal(hibernationBackup?.requestTime, `${NOW.toISOString().slice(0, 19)}Z`)
+  t.equal(hibernationBackup?.completionTime, undefined)
+})
+
+t.test('no other backup is requested while the spec cannot be applied', async (t) => {
+  const completionTime = '2000-01-01T00:00:00Z'
+  const status = { hibernationBackup: { ...REQUEST, completionTime } }
+  const spec = { maintenanceWindows: [{ schedule: 'x', duration: '1h' }] }
+  const decision = sync(due({ spec, status }), context)
+  t.equal(condition(decision, 'Applied')?.[1], 'InvalidSpec')
+  t.strictSame(decision.status.hibernationBackup, status.hibernationBackup)
+})
+
 t.test('a failed backup blocks the hibernation, and the message says what to do', async (t) => {
   const decision = sync(requested(backup('Failed', 'docs: disk full')), context)
   t.equal(createdJob(decision), undefined)
@@ -176,6 +210,20 @@ t.test('after the failed backup was deleted another one is requested', async (t)
   const after = scheduleOf({ status: { lastScheduleTime: REQUEST.requestTime } })
   const { hibernationBackup } = sync(requested(undefined, after), context).status
   t.equal(hibernationBackup?.requestTime, `${NOW.toISOString().slice(0, 19)}Z`)
+})
+
+t.test('a slot that is ahead of the clock does not cause one request after another', async (t) => {
+  const tomorrow = new Date(NOW.getTime() + 86_400_000).toISOString().slice(0, 19)
+  const ahead = scheduleOf({ status: { lastScheduleTime: `${tomorrow}Z` } })
+  const { hibernationBackup } = sync(due({}, { schedule: ahead }), context).status
+  t.ok(
+    (hibernationBackup?.requestTime ?? '') > `${tomorrow}Z`,
+    'the schedule creates no earlier one',
+  )
+  const status = { ...(hibernationBackup && { hibernationBackup }) }
+  const next = sync(due({ status }, { schedule: ahead }), context)
+  t.strictSame(next.status.hibernationBackup, hibernationBackup)
+  t.equal(next.resyncAfterSeconds, 10)
 })
 
 t.test('a schedule that creates no backup says why', async (t) => {
@@ -200,6 +248,8 @@ t.test('a schedule that cannot create the backup is named', async (t) => {
     ...['False', 'BackupScheduleInvalid'],
     `${label} does not exist${rest}`,
   ])
+  const gone = sync(due({ status: { hibernationBackup: REQUEST } }, {}), context)
+  t.equal(gone.resyncAfterSeconds, 10, 'also after the request')
   t.equal(
     appliedWith({ schedule: scheduleOf({ deletionTimestamp: REQUEST.requestTime }) })?.[2],
     `${label} is being deleted${rest}`,
@@ -305,6 +355,52 @@ t.test('replicas are repaired and nodes updated before the backup, not after it'
   t.equal(stepWith(completed, update), 'none')
 })
 
+t.test('a repair that has ended early continues before the backup', async (t) => {
+  const shards = {
+    ...{ startedAt: REQUEST.requestTime, stepsDone: 3, stepsLeft: 2, bytesMoved: 0, bytesLeft: 0 },
+    ...{ moves: [], isYielded: true },
+  }
+  const yielded = { progress: progress({ verb: 'shards', applied: applied(), shards }) }
+  const observed = due({}, undefined, yielded)
+  const pendingRun = findPendingRun(observed, context.settings)
+  const plans = { repair: { is: 'step', purpose: 'repair' } } as const
+  const summary = { ...observed.shards, plans } as ShardsSummary
+  const step = nextShardStep(
+    { ...observed, shards: summary, ...(pendingRun && { pendingRun }) },
+    context,
+  )
+  t.equal(step.is === 'due' && step.work.goal, 'repair')
+})
+
+t.test(
+  'pods that run again need a backup, although the cache shows none of them yet',
+  async (t) => {
+    const hibernationBackup = { ...REQUEST, afterRun: 0, completionTime: 'then' }
+    const annotations = {
+      [ANNOTATIONS.progress]: JSON.stringify(progress({ applied: applied() })),
+    }
+    const decisionWith = async (live: number) => {
+      const { ports } = fakePorts({
+        schedule: async () => SCHEDULE,
+        statefulSet: async () => statefulSet(live),
+      })
+      const cluster = hibernating({ annotations, status: { hibernationBackup } })
+      const observed = await observe(
+        hookRequest(cluster, rbac, [statefulSet(0)]),
+        dependencies(ports),
+        context,
+      )
+      return sync({ ...observed, leases: heldLeases(2) }, context)
+    }
+    const again = await decisionWith(3)
+    t.equal(createdJob(again), undefined)
+    t.equal(condition(again, 'Applied')?.[1], 'AwaitingBackup')
+    t.equal(again.status.hibernationBackup?.afterRun, 1)
+    const asleep = await decisionWith(0)
+    t.match(upgradePlan(asleep).values, { replicaCount: 0 }, 'no pod runs')
+  },
+)
+
 t.test('schedule and backup are read only while the backup is awaited', async (t) => {
   const read: string[] = []
   const { ports } = fakePorts({
@@ -323,11 +419,7 @@ t.test('schedule and backup are read only while the backup is awaited', async (t
   const look = (overrides: ClusterOverrides, replicas = 3) =>
     observe(
       hookRequest(hibernating({ annotations, ...overrides }), [], [statefulSet(replicas)]),
-      {
-        ...{ ports, helmConcurrency: new HelmConcurrency() },
-        consensus: new BackgroundTasks<PodConsensus[]>(15),
-        shards: new BackgroundTasks<ShardsSummary>(60),
-      },
+      dependencies(ports),
       context,
     )
   await look({})

@@ -4,7 +4,7 @@ import type { Job, Lease, StatefulSet } from '../../../crds/kubernetes.ts'
 import { ANNOTATIONS, releaseName } from '../../../crds/contract/names.ts'
 import { clusterHooks } from '../../../hooks/cluster/index.ts'
 import { clusterRbac, desiredRun } from '../../../hooks/cluster/job.ts'
-import type { ClusterPorts } from '../../../hooks/cluster/observed.ts'
+import type { ClusterPorts } from '../../../hooks/cluster/ports.ts'
 import type { Desired } from '../../../hooks/protocol.ts'
 import {
   NOW,
@@ -18,6 +18,7 @@ import {
   settings,
   statefulSet,
 } from '../../builders.ts'
+import { matchWhole } from '../../match-whole.ts'
 import { leaseOf } from '../data-job/fixtures.ts'
 import { hookRequest } from '../request.ts'
 import { createdJob } from '../decisions.ts'
@@ -108,13 +109,14 @@ t.test('customize shows the StatefulSet, by name and namespace', async (t) => {
 })
 
 t.test('a progress annotation of another uid is ignored', async (t) => {
-  const report = { ...progress({ applied: applied() }), uid: 'namesake' }
-  const annotations = { [ANNOTATIONS.progress]: JSON.stringify(report) }
-  const desired = await clusterHooks(fakePorts().ports).sync(
-    hookRequest(cluster({ annotations }), rbac),
-    context,
-  )
-  t.equal(statusOf(desired).appliedRun, undefined)
+  const appliedRun = async (uid: string) => {
+    const report = { ...progress({ applied: applied() }), uid }
+    const annotations = { [ANNOTATIONS.progress]: JSON.stringify(report) }
+    const request = hookRequest(cluster({ annotations }), rbac)
+    return statusOf(await clusterHooks(fakePorts().ports).sync(request, context)).appliedRun
+  }
+  t.equal(await appliedRun(cluster().metadata.uid), 1)
+  t.equal(await appliedRun('namesake'), undefined)
 })
 
 for (const text of ['{', '[]', '{"uid":"uid-a"}', 'null', '']) {
@@ -147,7 +149,9 @@ t.test('two clusters do not use the same slot', async (t) => {
   const makesJob = ({ children }: Desired<unknown>) => children.some(({ kind }) => kind === 'Job')
   const other = cluster({ name: 'b' })
   t.ok(makesJob(await hooks.sync(hookRequest(cluster(), rbac), one)))
-  t.notOk(makesJob(await hooks.sync(hookRequest(other, clusterRbac(other)), one)))
+  const request = hookRequest(other, clusterRbac(other))
+  t.notOk(makesJob(await hooks.sync(request, one)))
+  t.ok(makesJob(await clusterHooks(fakePorts().ports).sync(request, one)), 'the only cluster')
 })
 
 t.test('clusters whose Jobs never start do not keep the slots from the others (L8)', async (t) => {
@@ -280,7 +284,7 @@ t.test('a Helm error is an Event, written once for the same words', async (t) =>
   const annotations = { [ANNOTATIONS.progress]: JSON.stringify(report) }
   const jobs = [helmJob({ plan, ended: ['Failed', 5] })]
   const first = await hooks.sync(hookRequest(cluster({ annotations }), [...rbac, ...jobs]), context)
-  t.match(written.events, [{ reason: 'HelmFailed', message: 'no chart', type: 'Warning' }])
+  matchWhole(t, written.events, [{ reason: 'HelmFailed', message: 'no chart', type: 'Warning' }])
   const status = statusOf(first)
   await hooks.sync(hookRequest(cluster({ annotations, status }), [...rbac, ...jobs]), context)
   t.equal(written.events.length, 1)

@@ -2,7 +2,7 @@
 import t from 'tap'
 import { ANNOTATIONS } from '../../../crds/contract/names.ts'
 import { uninstallRun, desiredRun } from '../../../hooks/cluster/job.ts'
-import type { Observed } from '../../../hooks/cluster/observed.ts'
+import type { Observed } from '../../../hooks/cluster/ports.ts'
 import {
   applied,
   cluster,

@@ -9,6 +9,7 @@ import {
 } from '../../../hooks/cluster/job.ts'
 import type { Child } from '../../../hooks/protocol.ts'
 import { cluster, observed, settings, type ClusterOverrides } from '../../builders.ts'
+import { matchWhole } from '../../match-whole.ts'
 
 interface PodSpec {
   serviceAccountName: string
@@ -44,7 +45,7 @@ for (const [verb, job] of [
   t.test(`helm ${verb} runs under the account made for it, with the means of helm`, async (t) => {
     const { serviceAccountName, containers } = podOf(job)
     t.equal(serviceAccountName, clusterRbac(cluster())[0].metadata.name)
-    t.match(containers, [
+    matchWhole(t, containers, [
       { args: ['jobs/main.js', 'cluster', verb, 'ns/a'], resources: settings.jobResources.helm },
     ])
     t.match(job.metadata, {

@@ -1,9 +1,15 @@
 /** The record of the nodes, and which of them have lost their data. */
 import t from 'tap'
 import { ANNOTATIONS } from '../../../crds/contract/names.ts'
-import { lostNodes, nodeRecord, replacedPeers } from '../../../hooks/cluster/nodes.ts'
+import {
+  lostNodeMessage,
+  lostNodes,
+  nodeRecord,
+  replacedPeers,
+} from '../../../hooks/cluster/nodes.ts'
 import type { NodeFacts, PeerFacts } from '../../../hooks/cluster/shards/summary.ts'
 import { cluster } from '../../builders.ts'
+import { matchWhole } from '../../match-whole.ts'
 import { member, recordedNodes, threeNodes } from './shards.ts'
 
 const PEERS: PeerFacts[] = [member(0), member(1), { ...member(2), isMember: false }]
@@ -21,10 +27,14 @@ t.test('a node that is only not ready has lost nothing', async (t) => {
   t.strictSame(lostWith({ volume: 'volume-2', isNodeGone: true }), [], 'its pod can run elsewhere')
   t.strictSame(lostWith({}), [], 'nothing is known about its volume')
   const status = { nodes: [{ ordinal: 2, peer: 102, node: 'worker-2' }] }
-  for (const half of [{ isNodeGone: true }, { isUnschedulable: true }] as const) {
-    const nodes = [...NODES.slice(0, 2), { ordinal: 2, ...half }]
-    t.strictSame(lostNodes(threeNodes({ status }), { nodes, peers: PEERS }), [])
-  }
+  const lostWithRecord = (node: Partial<NodeFacts>) =>
+    lostNodes(threeNodes({ status }), {
+      nodes: [...NODES.slice(0, 2), { ordinal: 2, ...node }],
+      peers: PEERS,
+    })
+  t.strictSame(lostWithRecord({ isNodeGone: true }), [])
+  t.strictSame(lostWithRecord({ isUnschedulable: true }), [])
+  t.equal(lostWithRecord({ isNodeGone: true, isUnschedulable: true }).length, 1, 'both')
 })
 
 t.test('a node with another volume, or without one, has lost its data', async (t) => {
@@ -72,14 +82,14 @@ t.test('the annotation names a lost node, unless its pod is a member', async (t)
   t.strictSame(lostWith({ volume: 'volume-2' }, PEERS, replace('0, 2')), confirmed)
   t.strictSame(lostWith({ volume: 'volume-2' }, PEERS, replace('1')), [], 'node 1 is a member')
   t.strictSame(lostWith({ volume: 'volume-2' }, PEERS, replace('two')), [])
-  t.match(lostWith({ volume: 'other' }, PEERS, replace('2')), [
+  matchWhole(t, lostWith({ volume: 'other' }, PEERS, replace('2')), [
     { isConfirmed: true, evidence: 'its volume is a new one' },
   ])
 })
 
 t.test('a peer whose address is no pod is known by the record of its node', async (t) => {
   const nowhere = { id: 102, isMember: false }
-  t.match(lostWith({ volume: 'other' }, [member(0), member(1), nowhere]), [
+  matchWhole(t, lostWith({ volume: 'other' }, [member(0), member(1), nowhere]), [
     { ordinal: 2, peer: 102, evidence: 'its volume is a new one' },
   ])
   const elsewhere = { id: 102, ordinal: 1, isMember: true }
@@ -88,7 +98,7 @@ t.test('a peer whose address is no pod is known by the record of its node', asyn
 
 t.test('a peer that failed to join at the address of a lost node has lost nothing', async (t) => {
   const joining = { id: 7, ordinal: 2, isMember: false }
-  t.match(lostWith({ volume: 'other' }, [...PEERS, joining]), [{ peer: 102 }])
+  matchWhole(t, lostWith({ volume: 'other' }, [...PEERS, joining]), [{ peer: 102 }])
   t.equal(lostWith({ volume: 'other' }, [...PEERS, joining]).length, 1)
 })
 
@@ -120,7 +130,7 @@ t.test('without a record of the nodes, only the annotation names lost ones', asy
   const facts = { nodes: [...NODES.slice(0, 2), { ordinal: 2, volume: 'other' }], peers: PEERS }
   t.strictSame(lostNodes(recorded, facts), [])
   t.strictSame(lostNodes(cluster(), facts), [], 'nor without a status')
-  t.match(lostNodes(cluster({ annotations: { [ANNOTATIONS.replace]: '2' } }), facts), [
+  matchWhole(t, lostNodes(cluster({ annotations: { [ANNOTATIONS.replace]: '2' } }), facts), [
     { ordinal: 2, peer: 102, isConfirmed: true },
   ])
 })
@@ -158,9 +168,15 @@ t.test('the annotation counts for the peer that it was first seen with', async (
   t.strictSame(replacedPeers(named, undefined), [], 'nothing is known about the nodes')
   t.strictSame(replacedPeers(threeNodes(), { nodes, peers: PEERS }), [])
   const running = [member(0), member(1), member(2)]
-  t.strictSame(replacedPeers(named, { nodes, peers: running }), [], 'all nodes are members')
   const joined = { id: 7, ordinal: 2, isMember: true }
-  t.strictSame(replacedPeers(named, { nodes, peers: [...PEERS, joined] }), [], 'its pod joined')
+  for (const [peers, peer] of [
+    [running, 102],
+    [[...PEERS, joined], 7],
+  ] as const) {
+    t.strictSame(replacedPeers(named, { nodes, peers: [...peers] }), [
+      { ordinal: 2, peer, isIgnored: true },
+    ])
+  }
 
   const joining = { id: 7, ordinal: 2, isMember: false }
   t.strictSame(
@@ -175,6 +191,28 @@ t.test('the annotation counts for the peer that it was first seen with', async (
   )
 })
 
+t.test(
+  'an annotation that was set on a running node does not give it up when it restarts',
+  async (t) => {
+    const annotations = { [ANNOTATIONS.replace]: '2' }
+    const nodes = [0, 1, 2].map((ordinal) => ({ ordinal, volume: `volume-${ordinal}` }))
+    const running = [member(0), member(1), member(2)]
+    const spent = replacedPeers(threeNodes({ annotations }), { nodes, peers: running })
+    const status = { nodes: recordedNodes(3), replacedPeers: spent }
+    const restarting = [member(0), member(1), { ...member(2), isMember: false }]
+    const cluster = threeNodes({ annotations, status })
+    t.strictSame(lostNodes(cluster, { nodes, peers: restarting }), [])
+    t.strictSame(replacedPeers(cluster, { nodes, peers: restarting }), spent)
+    const emptied = [...nodes.slice(0, 2), { ordinal: 2, volume: 'other' }]
+    const lost = lostNodes(cluster, { nodes: emptied, peers: restarting })
+    matchWhole(t, lost, [{ ordinal: 2, peer: 102, isConfirmed: false }])
+    t.match(
+      lostNodeMessage(lost, { onlyOn: [], backups: [] }),
+      /remove the annotation vec-operator\.dev\/replace, which was set while the node was running, and set vec-operator\.dev\/replace="2" again$/,
+    )
+  },
+)
+
 t.test('a node that was replaced is not replaced again when it restarts', async (t) => {
   const annotations = { [ANNOTATIONS.replace]: '2' }
   const nodes = [0, 1, 2].map((ordinal) => ({ ordinal, volume: `volume-${ordinal}` }))
@@ -188,7 +226,7 @@ t.test('a node that was replaced is not replaced again when it restarts', async 
   const emptied = [...nodes.slice(0, 2), { ordinal: 2, volume: 'other' }]
   t.strictSame(lostNodes(forgotten, { nodes: emptied, peers: restarting }), [
     {
-      ...{ ordinal: 2, peer: 7, isConfirmed: false, earlierPeer: 102 },
+      ...{ ordinal: 2, peer: 7, isConfirmed: false, ineffective: { ordinal: 2, peer: 102 } },
       evidence: 'its volume is a new one',
     },
   ])
@@ -197,5 +235,7 @@ t.test('a node that was replaced is not replaced again when it restarts', async 
   const other = threeNodes({ annotations: { [ANNOTATIONS.replace]: '1' }, status })
   t.strictSame(replacedPeers(other, undefined), [], 'another node is named')
   const stillListed = [member(0), member(1), { ...member(2), isMember: false }]
-  t.match(lostNodes(forgotten, { nodes, peers: stillListed }), [{ peer: 102, isConfirmed: true }])
+  matchWhole(t, lostNodes(forgotten, { nodes, peers: stillListed }), [
+    { peer: 102, isConfirmed: true },
+  ])
 })

@@ -1,13 +1,14 @@
 /** Reads before a decision about a VecCluster. */
 import t from 'tap'
 import { ANNOTATIONS } from '../../../crds/contract/names.ts'
+import type { KeyAnswers } from '../../../hooks/cluster/keys/rotation.ts'
 import { BackgroundTasks } from '../../../hooks/background-task.ts'
 import type { Pod } from '../../../crds/kubernetes.ts'
 import type { ShardsSummary } from '../../../hooks/cluster/shards/summary.ts'
 import { HelmConcurrency } from '../../../hooks/cluster/helm-result.ts'
 import { clusterRbac, desiredRun } from '../../../hooks/cluster/job.ts'
 import { observe, observeDeletion } from '../../../hooks/cluster/observe.ts'
-import type { ClusterPorts, PodConsensus } from '../../../hooks/cluster/observed.ts'
+import type { ClusterPorts, PodConsensus } from '../../../hooks/cluster/ports.ts'
 import {
   applied,
   cluster,
@@ -31,7 +32,8 @@ function dependenciesOf(answers: Partial<ClusterPorts> = {}) {
   const consensus = new BackgroundTasks<PodConsensus[]>(15, INLINE_MS)
   const shards = new BackgroundTasks<ShardsSummary>(60, INLINE_MS)
   const { ports } = fakePorts(answers)
-  return { ports, helmConcurrency: new HelmConcurrency(), consensus, shards }
+  const nodeKeys = new BackgroundTasks<KeyAnswers>(15, INLINE_MS)
+  return { ports, helmConcurrency: new HelmConcurrency(), consensus, shards, nodeKeys }
 }
 
 /** A cluster with the report that its desired run was applied. */

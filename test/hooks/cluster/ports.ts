@@ -1,6 +1,6 @@
 /** Ports of the VecCluster hooks over plain data, and a record of what was written through them. */
 import type { ConfigMap, KubernetesEvent } from '../../../crds/kubernetes.ts'
-import type { ClusterPorts } from '../../../hooks/cluster/observed.ts'
+import type { ClusterPorts } from '../../../hooks/cluster/ports.ts'
 import { placedShards } from './shards.ts'
 
 export interface RecordedWrites {
@@ -8,6 +8,7 @@ export interface RecordedWrites {
   deleted: string[]
   leases: string[]
   configMaps: ConfigMap[]
+  validKeys: (readonly string[])[]
 }
 
 /** Ports that find nothing, unless a test says otherwise. */
@@ -15,9 +16,16 @@ export function fakePorts(overrides: Partial<ClusterPorts> = {}): {
   ports: ClusterPorts
   writes: RecordedWrites
 } {
-  const writes: RecordedWrites = { events: [], deleted: [], leases: [], configMaps: [] }
+  const writes: RecordedWrites = {
+    ...{ events: [], deleted: [], leases: [], configMaps: [] },
+    validKeys: [],
+  }
   const ports: ClusterPorts = {
     secret: async () => undefined,
+    liveSecret: overrides.secret ?? (async () => undefined),
+    nodeKeys: async () => [],
+    tokensSignedWith: async () => [],
+    keepKeys: async (_, fingerprints) => void writes.validKeys.push(fingerprints),
     jobsOf: async () => [],
     lease: async () => undefined,
     writeLease: async ({ metadata }) => writes.leases.push(`take ${metadata.name}`) > 0,

@@ -1,12 +1,13 @@
 /** What is known about the shards of a cluster, for tests of decisions. */
-import type { NodeStatus, VecCluster } from '../../../crds/cluster.ts'
-import type { Observed } from '../../../hooks/cluster/observed.ts'
+import type { NodeStatus } from '../../../crds/cluster-status.ts'
+import type { VecCluster } from '../../../crds/cluster.ts'
+import type { Observed } from '../../../hooks/cluster/ports.ts'
 import { shardTargets } from '../../../hooks/cluster/shards/next-step.ts'
 import { shardsRbac } from '../../../hooks/cluster/shards/job.ts'
 import type { ShardsQuery, ShardsSummary } from '../../../hooks/cluster/shards/summary.ts'
 import type { LeaseKind, ObservedLease } from '../../../hooks/lease.ts'
 import { ANNOTATIONS } from '../../../crds/contract/names.ts'
-import { cluster, context, NOW, statefulSet, type ClusterOverrides } from '../../builders.ts'
+import { cluster, NOW, statefulSet, type ClusterOverrides } from '../../builders.ts'
 import { leaseOf } from '../data-job/fixtures.ts'
 import { rbac, running } from './decisions.ts'
 
@@ -34,6 +35,7 @@ export function placedShards(
     collections: 1,
     ...{ replicas: 12, activeReplicas: 12 },
     targets: asked,
+    defects: {},
     plans: {
       repair: { is: 'done' },
       ...(asked.drain && { drain: { is: 'step', purpose: 'scale-in' } }),
@@ -88,7 +90,7 @@ export function observedShards(
   })
   const replicas = known.statefulSet?.spec.replicas ?? 1
   const shards = placedShards(
-    { connection: { replicas }, targets: (facts) => shardTargets(known, facts, context) },
+    { connection: { replicas }, targets: (facts) => shardTargets(known, facts) },
     summary,
   )
   return { shards, ...known }

@@ -1,5 +1,6 @@
 /** Helm runs of a VecCluster that fail or are rejected, and what starts the next. */
 import t from 'tap'
+import { Condition } from '../../../crds/schema.ts'
 import { ANNOTATIONS } from '../../../crds/contract/names.ts'
 import { desiredRun } from '../../../hooks/cluster/job.ts'
 import {
@@ -12,6 +13,7 @@ import {
   secret,
   settings,
 } from '../../builders.ts'
+import { matchWhole } from '../../match-whole.ts'
 import { createdJob } from '../decisions.ts'
 import { sync, ready, running, condition, upgradePlan } from './decisions.ts'
 
@@ -24,7 +26,7 @@ t.test('a Helm error keeps the phase; the next run starts after 30 s', async (t)
   t.equal(early.status.phase, 'Pending')
   t.strictSame(condition(early, 'Applied'), ['False', 'HelmFailed', 'no chart'])
   t.equal(early.resyncAfterSeconds, 20)
-  t.match(early.events, [{ type: 'Warning', reason: 'HelmFailed', message: 'no chart' }])
+  matchWhole(t, early.events, [{ type: 'Warning', reason: 'HelmFailed', message: 'no chart' }])
   const late = sync(ready({ jobs, progress: progress({ ...failed, at: ago(31) }) }), context)
   t.equal(upgradePlan(late).run, 2)
   t.strictSame(condition(late, 'Applied'), ['False', 'HelmFailed', 'no chart'])
@@ -50,6 +52,9 @@ t.test('a rejection is final for its plan and checked again after 10 minutes', a
   const early = sync(ready({ jobs, progress: progress({ ...refused, at: ago(500) }) }), context)
   t.equal(createdJob(early), undefined)
   t.strictSame(condition(early, 'Applied'), ['False', 'ShardsWouldBeLost', 'node 2'])
+  const { conditions = [] } = early.status as { conditions?: object[] }
+  const fields = new Set(conditions.flatMap((entry) => Object.keys(entry)))
+  t.strictSame([...fields].toSorted(), Object.keys(Condition.properties).toSorted())
   const late = sync(ready({ jobs, progress: progress({ ...refused, at: ago(601) }) }), context)
   t.ok(createdJob(late))
 })

@@ -1,6 +1,6 @@
 /** The status of a VecCluster and its Events. */
 import t from 'tap'
-import type { Observed } from '../../../hooks/cluster/observed.ts'
+import type { Observed } from '../../../hooks/cluster/ports.ts'
 import { desiredRun } from '../../../hooks/cluster/job.ts'
 import {
   ago,
@@ -13,6 +13,7 @@ import {
   settings,
   statefulSet,
 } from '../../builders.ts'
+import { matchWhole } from '../../match-whole.ts'
 import { createdJob } from '../decisions.ts'
 import { sync, ready, running, condition, upgradePlan } from './decisions.ts'
 
@@ -333,7 +334,7 @@ t.test('the whole status of a cluster that runs', async (t) => {
 t.test('a helm run that gets a Job is an Event, once', async (t) => {
   const first = sync(ready(), context)
   const started = { type: 'Normal', reason: 'HelmRunning', message: 'helm run 1 is in progress' }
-  t.match(first.events, [started])
+  matchWhole(t, first.events, [started])
   const { hash: plan } = desiredRun(ready(), settings)
   const seen = cluster({ status: first.status })
   t.strictSame(sync({ ...ready(), cluster: seen, jobs: [helmJob({ plan })] }, context).events, [])

@@ -1,8 +1,9 @@
 /** When a helm run of a VecCluster starts, and how its Job ends. */
 import t from 'tap'
 import { clusterRbac, desiredRun, findPendingRun } from '../../../hooks/cluster/job.ts'
-import type { Decision } from '../../../hooks/cluster/desired-state.ts'
+import type { Decision } from '../../../hooks/cluster/decision.ts'
 import { ago, cluster, context, helmJob, observed, progress, settings } from '../../builders.ts'
+import { matchWhole } from '../../match-whole.ts'
 import { createdJob } from '../decisions.ts'
 import { condition, rbac, ready, running, sync, upgradePlan } from './decisions.ts'
 
@@ -60,6 +61,8 @@ t.test('a Job that is being deleted counts as running, and no other is created',
   const desired = sync(ready({ jobs }), context)
   t.equal(createdJob(desired), undefined)
   t.equal(desired.deleteJobs, undefined)
+  t.strictSame(condition(desired, 'Applied'), ['False', 'HelmRunning', 'helm run 1 is in progress'])
+  t.ok(createdJob(sync(ready(), context)), 'once it is gone')
 })
 
 t.test('a Job that only the live list shows is waited for', async (t) => {
@@ -134,7 +137,10 @@ t.test('a Job silent for 10 minutes is deleted: JobNotStarted', async (t) => {
 
 t.test('a silent Job stays while its plan and image are current', async (t) => {
   const jobs = [helmJob({ createdAgo: 599, plan: desiredRun(ready(), settings).hash })]
-  t.equal(sync(ready({ jobs }), context).deleteJobs, undefined)
+  const desired = sync(ready({ jobs }), context)
+  t.equal(desired.deleteJobs, undefined)
+  t.equal(createdJob(desired), undefined)
+  t.strictSame(condition(desired, 'Applied'), ['False', 'HelmRunning', 'helm run 1 is in progress'])
 })
 
 for (const parts of [{ plan: 'other' }, { image: 'vec-operator:old' }]) {
@@ -148,6 +154,8 @@ t.test('a Job that has reported keeps its frozen plan', async (t) => {
   const jobs = [helmJob({ plan: 'other', createdAgo: 5000 })]
   const desired = sync(ready({ jobs, progress: progress({ state: 'Started' }) }), context)
   t.equal(desired.deleteJobs, undefined)
+  t.equal(createdJob(desired), undefined)
+  t.equal(sync(ready({ jobs }), context).deleteJobs?.length, 1, 'before its report')
 })
 
 t.test('RBAC of an earlier release is deleted once nothing runs', async (t) => {
@@ -179,7 +187,7 @@ t.test('RBAC of helm is deleted once the status says that its run is applied', a
   const second = sync(running({ cluster: parent }), context)
   t.notOk(helmJobs(second))
   t.equal(second.children.length, rbac.length - 1, 'the others stay')
-  t.match(second.pruned, [{ kind: 'RoleBinding', name: helm?.metadata.name }])
+  matchWhole(t, second.pruned, [{ kind: 'RoleBinding', name: helm?.metadata.name }])
   const due = sync(
     running({ cluster: parent, progress: progress(), children: rbac.slice(0, -1) }),
     context,

@@ -4,7 +4,7 @@ import { ANNOTATIONS, LABELS, REVISION_LABEL } from '../../../crds/contract/name
 import { ShardsPlan } from '../../../crds/contract/shards-job.ts'
 import { UpgradePlan } from '../../../crds/contract/job.ts'
 import type { Pod, StatefulSet } from '../../../crds/kubernetes.ts'
-import type { Observed } from '../../../hooks/cluster/observed.ts'
+import type { Observed } from '../../../hooks/cluster/ports.ts'
 import { desiredRun } from '../../../hooks/cluster/job.ts'
 import { canQueryShards } from '../../../hooks/cluster/shards/observe.ts'
 import { canQueryPods, isUpdateGated, needsPods } from '../../../hooks/cluster/rollout.ts'
@@ -18,11 +18,13 @@ import {
   statefulSet,
   type ClusterOverrides,
 } from '../../builders.ts'
+import { matchWhole } from '../../match-whole.ts'
 import { createdJob, jobPlan } from '../decisions.ts'
 import { condition, sync } from './decisions.ts'
 import { member, observedShards, recordedNodes, threeNodes } from './shards.ts'
 
 const UPDATE: PlanOutcome = { is: 'step', purpose: 'update' }
+const APPLIED = 'run 1 of vec-a was applied'
 const LAST_COPY = { reason: 'LastCopy', message: 'docs/2 is Active only on node 1' }
 
 /** Three nodes, of which none has the new template, with this partition. */
@@ -63,8 +65,12 @@ t.test('a Job updates the nodes, and the condition says so', (t) => {
   const decision = sync(updating(), context)
   const plan = jobPlan(decision, ShardsPlan)
   t.strictSame(plan.update, { revision: 'r2', singleCopies: 'Restart', allowsLastCopy: false })
-  t.match(condition(decision, 'ShardsPlaced'), ['False', 'Updating'])
-  t.match(condition(decision, 'Progressing'), ['True', 'HelmReleaseApplied'])
+  matchWhole(t, condition(decision, 'ShardsPlaced'), [
+    'False',
+    'Updating',
+    /^Job a-shards-[0-9a-f]{5}-2 is in progress$/,
+  ])
+  matchWhole(t, condition(decision, 'Progressing'), ['True', 'HelmReleaseApplied', APPLIED])
   t.equal(decision.status.phase, 'Upgrading')
   t.end()
 })
@@ -128,8 +134,12 @@ t.test(
     const observed = takenBack()
     const decision = sync(observed, context)
     t.equal(decision.status.phase, 'Upgrading')
-    t.match(condition(decision, 'Progressing'), ['True', 'HelmReleaseApplied'])
-    t.match(condition(decision, 'ShardsPlaced'), ['False', 'Updating'])
+    matchWhole(t, condition(decision, 'Progressing'), ['True', 'HelmReleaseApplied', APPLIED])
+    matchWhole(t, condition(decision, 'ShardsPlaced'), [
+      'False',
+      'Updating',
+      /^Job a-shards-[0-9a-f]{5}-2 is in progress$/,
+    ])
     t.match(jobPlan(decision, ShardsPlan).update, { revision: 'r1' })
     t.ok(isUpdateGated(observed))
     t.ok(canQueryPods(observed))
@@ -146,7 +156,11 @@ t.test('a pod that terminates with the newest template is no update', (t) => {
   const cluster = { status: { phase: 'Running' } } as const
   const decision = sync(takenBack('r1', { cluster }), context)
   t.equal(decision.status.phase, 'Running')
-  t.match(condition(decision, 'Progressing'), ['False', 'RolloutComplete'])
+  matchWhole(t, condition(decision, 'Progressing'), [
+    'False',
+    'RolloutComplete',
+    'run 1 of vec-a is rolled out',
+  ])
   t.notOk(isUpdateGated(takenBack('r1')))
   t.end()
 })
@@ -180,15 +194,23 @@ t.test('a closed gate is a state that a user sees', (t) => {
 t.test('it is shown while the repair is waited for, and while nothing newer is known', (t) => {
   const waiting: PlanOutcome = { is: 'waiting', purpose: 'repair', message: 'docs/2 is Dead' }
   const decision = sync(updating(waiting, { summary: { closedGate: LAST_COPY } }), context)
-  t.match(condition(decision, 'Progressing'), ['False', 'LastCopy'])
+  matchWhole(t, condition(decision, 'Progressing'), ['False', 'LastCopy', LAST_COPY.message])
   const { shards: _, ...unknown } = updating(waiting, {
     cluster: { status: { conditions: decision.status.conditions ?? [] } },
   })
-  t.match(condition(sync(unknown, context), 'Progressing'), ['False', 'LastCopy'])
+  matchWhole(t, condition(sync(unknown, context), 'Progressing'), [
+    'False',
+    'LastCopy',
+    LAST_COPY.message,
+  ])
   const opened = updating(UPDATE, {
     cluster: { status: { conditions: decision.status.conditions ?? [] } },
   })
-  t.match(condition(sync(opened, context), 'Progressing'), ['True', 'HelmReleaseApplied'])
+  matchWhole(t, condition(sync(opened, context), 'Progressing'), [
+    'True',
+    'HelmReleaseApplied',
+    APPLIED,
+  ])
   t.end()
 })
 
@@ -204,8 +226,12 @@ t.test('a Job in progress reports why it waits', (t) => {
   })
   const { shards: _, ...parts } = updating()
   const decision = sync({ ...parts, jobs: [job], progress: report } as Observed, context)
-  t.match(condition(decision, 'Progressing'), ['False', 'LastCopy'])
-  t.match(condition(decision, 'ShardsPlaced'), ['False', 'Updating'])
+  matchWhole(t, condition(decision, 'Progressing'), ['False', 'LastCopy', LAST_COPY.message])
+  matchWhole(t, condition(decision, 'ShardsPlaced'), [
+    'False',
+    'Updating',
+    /^Job a-shards-[0-9a-f]{5}-2 is in progress$/,
+  ])
   t.end()
 })
 
@@ -291,9 +317,39 @@ t.test('pods with another key or certificate are updated by Kubernetes', (t) => 
   t.equal(runOf({ annotations: before({ tls: { enabled: true } }) }).isGated, undefined)
   const apiKey = { autoGenerate: true, jwtRbac: false }
   t.equal(runOf({ annotations: before({ apiKey }) }).isGated, undefined)
-  t.equal(runOf({ annotations: before({ readOnlyApiKey: apiKey }) }).isGated, undefined)
   t.equal(runOf({ annotations: { [ANNOTATIONS.lastAppliedSpec]: '{' } }).isGated, undefined)
   t.equal(runOf({}, { 'spec.apiKey': 'other' }).isGated, undefined)
+  t.end()
+})
+
+t.test('pods with another read-only key are updated by Jobs, which do not use it', (t) => {
+  const { spec } = threeNodes()
+  const secretRef = (name: string) => ({ secretRef: { name, key: 'k' } })
+  const changed = (
+    before: object,
+    after: NonNullable<ClusterOverrides['spec']>,
+    former: Record<string, string>,
+  ): boolean | undefined =>
+    runOf(
+      {
+        spec: after,
+        annotations: {
+          [ANNOTATIONS.lastAppliedSpec]: JSON.stringify({ ...spec, ...before }),
+        },
+      },
+      former,
+    ).isGated
+  const readOnly = { readOnlyApiKey: { ...secretRef('read'), autoGenerate: false } }
+  const autoGenerate = { readOnlyApiKey: { autoGenerate: true } }
+  t.equal(changed({}, autoGenerate, {}), true)
+  t.equal(changed({}, readOnly, {}), true)
+  t.equal(changed(readOnly, readOnly, { read: 'former' }), true, 'the Secret has another key')
+  t.equal(changed({ readOnlyApiKey: secretRef('other') }, readOnly, { other: 'former' }), true)
+  const both = {
+    ...readOnly,
+    apiKey: { ...secretRef('read'), autoGenerate: false, jwtRbac: false },
+  }
+  t.equal(changed(both, both, { read: 'former' }), undefined, 'the other key may be another one')
   t.end()
 })
 

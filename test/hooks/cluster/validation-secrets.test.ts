@@ -46,6 +46,24 @@ for (const [title, data, problem] of rejected) {
   })
 }
 
+for (const type of [
+  ...[
+    'kubernetes.io/service-account-token',
+    'kubernetes.io/dockerconfigjson',
+    'helm.sh/release.v1',
+  ],
+  ...['kubernetes.io/tls', 'kubernetes.io/ssh-auth', 'bootstrap.kubernetes.io/token'],
+]) {
+  t.test(`the value of a Secret of type ${type} is no key of an engine`, async (t) => {
+    const named = { ...secret({ api: 'a'.repeat(32) }), type }
+    const problem = `Secret key is of type ${type}, which cannot hold credentials`
+    t.equal(
+      validateSecrets(keyReferences, new Map([['key', named]])),
+      `spec.apiKey.secretRef: ${problem}`,
+    )
+  })
+}
+
 t.test('a key Secret that does not exist stops helm', async (t) => {
   t.equal(
     validateSecrets(keyReferences, new Map()),
@@ -110,6 +128,7 @@ t.test('a certificate is used only where tls is enabled, and where it is named',
   const named = { secretRef: { name: 'key' } }
   t.strictSame(referencedSecrets(clusterSpec({ tls: { enabled: false, ...named } })), [])
   t.strictSame(referencedSecrets(clusterSpec({ tls: { enabled: true } })), [])
+  t.equal(referencedSecrets(clusterSpec({ tls: { enabled: true, ...named } })).length, 1)
 })
 
 t.test('of a certificate the pair is in use, and the authority where there is one', async (t) => {
@@ -124,7 +143,7 @@ t.test('of a certificate the pair is in use, and the authority where there is on
   t.equal(keyPrint({ api: 'x', 'ca.crt': 'a' }), keyPrint({ api: 'x' }))
 })
 
-t.test('a generated key needs no Secret before the first run', async (t) => {
+t.test('a generated key needs no Secret of the user', async (t) => {
   t.strictSame(
     referencedSecrets(clusterSpec({ apiKey: { autoGenerate: true, jwtRbac: true } })),
     [],
@@ -137,4 +156,15 @@ t.test('a fingerprint changes with the value in use and with nothing else', asyn
   t.match(print({ api: 'one' }), /^[0-9a-f]{16}$/)
   t.equal(print({ api: 'one' }), print({ api: 'one', other: 'x' }))
   t.not(print({ api: 'one' }), print({ api: 'two' }))
+})
+
+t.test('of a Secret with both keys, each of them counts', async (t) => {
+  const source = (key: string) => ({ autoGenerate: false, secretRef: { name: 'key', key } })
+  const references = referencedSecrets(
+    clusterSpec({ apiKey: { ...source('api'), jwtRbac: false }, readOnlyApiKey: source('read') }),
+  )
+  const print = (api: string, read: string) =>
+    fingerprints(references, new Map([['key', secret({ api, read })]]))['key']
+  const all = [print('a', 'r'), print('b', 'r'), print('a', 's'), print('r', 'a')]
+  t.equal(new Set(all).size, all.length)
 })

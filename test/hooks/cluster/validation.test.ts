@@ -1,7 +1,7 @@
 import t from 'tap'
 import type { VecCluster } from '../../../crds/cluster.ts'
 import { validateSpec } from '../../../hooks/cluster/validation.ts'
-import { isReshardingOn, reshardingError } from '../../../hooks/resharding-support.ts'
+import { isReshardingOn, reshardingError } from '../../../hooks/cluster/validation.ts'
 import { cluster, statefulSet } from '../../builders.ts'
 
 const OWN: Partial<VecCluster['spec']> = {
@@ -78,10 +78,11 @@ t.test('resharding is refused for versions that have not passed its runs', async
   const spec = (parts: object) => cluster({ spec: { resharding: true, ...parts } }).spec
   t.equal(
     validateSpec(cluster({ spec: { resharding: true, version: '1.18.2' } }), undefined),
-    'spec.resharding requires spec.version 1.18.3 or a later patch of it: set spec.resharding to false for 1.18.2',
+    'spec.resharding requires spec.version 1.18.3 or 1.19.0 or a later patch of it: set spec.resharding to false for 1.18.2',
   )
   t.equal(isReshardingOn(spec({ version: '1.18.3' })), true)
-  t.equal(isReshardingOn(spec({ version: '1.19.0' })), false)
+  t.equal(isReshardingOn(spec({ version: '1.19.0' })), true)
+  t.equal(isReshardingOn(spec({ version: '1.20.0' })), false)
   const proven = ['1.18.3']
   for (const version of ['1.18.3', 'v1.18.4']) {
     t.equal(reshardingError(spec({ version }), proven), undefined, version)
@@ -277,9 +278,13 @@ t.test('a StatefulSet without volumes has none for snapshots', async (t) => {
   const bare = statefulSet()
   delete bare.spec.volumeClaimTemplates
   t.equal(validateSpec(cluster(), bare), undefined)
+  const snapshotPersistence = { enabled: true, size: '10Gi' }
+  t.match(validateSpec(cluster({ spec: { snapshotPersistence } }), bare), / vec-a has it off$/)
 })
 
 t.test('nothing is compared before there is a StatefulSet', async (t) => {
   const snapshotPersistence = { enabled: true, size: '10Gi' }
-  t.equal(validateSpec(cluster({ spec: { snapshotPersistence } }), undefined), undefined)
+  const desired = cluster({ spec: { snapshotPersistence } })
+  t.equal(validateSpec(desired, undefined), undefined)
+  t.match(validateSpec(desired, statefulSet()), / vec-a has it off$/)
 })

@@ -2,7 +2,7 @@
 import t from 'tap'
 import { ANNOTATIONS } from '../../../crds/contract/names.ts'
 import { UpgradePlan } from '../../../crds/contract/job.ts'
-import type { Observed } from '../../../hooks/cluster/observed.ts'
+import type { Observed } from '../../../hooks/cluster/ports.ts'
 import { desiredRun } from '../../../hooks/cluster/job.ts'
 import { stepReason, versionSteps } from '../../../hooks/cluster/version-steps.ts'
 import { applied, cluster, context, progress, settings, statefulSet } from '../../builders.ts'

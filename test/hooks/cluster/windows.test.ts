@@ -1,10 +1,10 @@
 /** Maintenance windows: when they are open, and what waits for them. */
 import t from 'tap'
-import { ANNOTATIONS } from '../../../crds/contract/names.ts'
+import { ANNOTATIONS, LABELS } from '../../../crds/contract/names.ts'
 import { ShardsPlan } from '../../../crds/contract/shards-job.ts'
 import type { ClusterSpec } from '../../../crds/cluster.ts'
 import { desiredRun } from '../../../hooks/cluster/job.ts'
-import type { Observed } from '../../../hooks/cluster/observed.ts'
+import type { Observed } from '../../../hooks/cluster/ports.ts'
 import type { PlanOutcome, ShardsSummary } from '../../../hooks/cluster/shards/summary.ts'
 import {
   awaitedWindow,
@@ -236,7 +236,53 @@ t.test('a run that failed says so while it waits for the next window', async (t)
   t.strictSame(condition(decision, 'Applied'), [
     ...['False', 'HelmFailed', `timed out; the next attempt ${WAITS}`],
   ])
+  t.strictSame(decision.status.failedRun, { reason: 'HelmFailed', message: 'timed out' })
+  const open = { ...runDue(windowed(OPEN)), progress: failed }
+  t.notOk('failedRun' in sync(open, context).status)
 })
+
+/** A helm run failed, and the last report is that of a later Job on the shards: only the status has the failure. */
+function afterRepair(status: ClusterOverrides['status']) {
+  const result = { startedAt: ago(50), stepsDone: 1, stepsLeft: 0, bytesMoved: 0, bytesLeft: 0 }
+  const repaired = progress({
+    ...{ verb: 'shards', run: 3, at: ago(40), shards: { ...result, moves: [] } },
+    applied: applied({ podsHash: 'x' }),
+  })
+  const jobs = [helmJob({ run: 2, ended: ['Failed', 3600], plan: 'other' })]
+  const known = runDue(windowed(LATER, { status }), { jobs })
+  return sync({ ...known, progress: repaired }, context)
+}
+
+t.test('a failure is repeated as helm reported it, whatever its message contains', async (t) => {
+  const failure = { reason: 'HelmFailed', message: 'hook: no; the next attempt is yours' }
+  const conditions = [
+    {
+      ...{ type: 'Applied', status: 'False' as const, reason: 'HelmFailed' },
+      message: `${failure.message}; the next attempt waits for the maintenance window of yesterday`,
+      ...{ observedGeneration: 1, lastTransitionTime: ago(60) },
+    },
+  ]
+  const decision = afterRepair({ conditions, failedRun: failure })
+  t.strictSame(condition(decision, 'Applied'), [
+    ...['False', 'HelmFailed', `${failure.message}; the next attempt ${WAITS}`],
+  ])
+  t.strictSame(decision.status.failedRun, failure)
+})
+
+t.test(
+  'a failure that only the status still has is repeated as it is while the window is awaited',
+  async (t) => {
+    const message = `timed out; the next attempt ${WAITS}`
+    const conditions = [
+      {
+        ...{ type: 'Applied', status: 'False' as const, reason: 'HelmFailed', message },
+        ...{ observedGeneration: 1, lastTransitionTime: ago(60) },
+      },
+    ]
+    const decision = afterRepair({ conditions })
+    t.strictSame(condition(decision, 'Applied'), ['False', 'HelmFailed', message])
+  },
+)
 
 t.test('a run that has begun is not taken for one that waits', async (t) => {
   const liveJobs = [helmJob({ run: 2 })]
@@ -263,6 +309,32 @@ t.test('repairs do not wait, and end with no window', async (t) => {
   t.equal(jobPlan(within, ShardsPlan).endsAt, undefined)
 })
 
+t.test('repairs go before a helm run that waits for its window', async (t) => {
+  const repaired = (windows: Windows, parts: Partial<Observed> = {}, shards = {}) => {
+    const due = runDue(windowed(windows), parts)
+    const { progress: report, shards: summary } = due
+    return sync(
+      {
+        ...due,
+        ...(summary && { shards: { ...summary, ...REPAIR } }),
+        progress: { ...report, ...shards },
+      },
+      context,
+    )
+  }
+  const verbOf = (decision: ReturnType<typeof sync>) =>
+    createdJob(decision)?.metadata.labels?.[LABELS.verb]
+  const lost = { statefulSet: statefulSet(3, { readyReplicas: 2 }) }
+  t.equal(verbOf(repaired(LATER, lost)), 'shards', 'a node is lost')
+  t.equal(verbOf(repaired(OPEN, lost)), 'upgrade', 'the run may bring it back')
+  const result = { startedAt: ago(700), stepsDone: 3, stepsLeft: 2, bytesMoved: 0, bytesLeft: 0 }
+  const yielded = { verb: 'shards', shards: { ...result, moves: [], isYielded: true } }
+  t.equal(verbOf(repaired(LATER, {}, yielded)), 'shards', 'the last Job has ended early')
+  t.equal(verbOf(repaired(OPEN, {}, yielded)), 'upgrade', 'which it did for this run')
+  const conflictingWork = ['VecMigration ns/m']
+  t.equal(condition(repaired(LATER, { conflictingWork }), 'Applied')?.[1], 'MaintenanceWindow')
+})
+
 t.test('nodes are removed in a window, and the Job knows its end', async (t) => {
   const scaledIn = (windows: Windows) =>
     sync(
@@ -284,7 +356,24 @@ t.test('nodes are removed in a window, and the Job knows its end', async (t) => 
   t.equal(hash, jobPlan(scaledIn([]), ShardsPlan).hash, 'the end is no part of the goal')
 })
 
-t.test('balance waits, and the condition says so', async (t) => {
+t.test('an update that a helm run has begun is completed after its window', async (t) => {
+  const plans = { repair: DONE, update: { is: 'step', purpose: 'update' } } as const
+  const set = statefulSet(3)
+  const outdated = {
+    ...set,
+    spec: { ...set.spec, updateStrategy: { rollingUpdate: { partition: 3 } } },
+    status: { ...set.status, currentRevision: 'r1', updateRevision: 'r2' },
+  }
+  const nodes = [0, 1, 2].map((ordinal) => ({ ordinal, revision: 'r1' }))
+  for (const windows of [OPEN, LATER]) {
+    const known = { cluster: windowed(windows), statefulSet: outdated }
+    const plan = jobPlan(sync(observedShards(known, { plans, nodes }), context), ShardsPlan)
+    t.type(plan.update, 'object')
+    t.equal(plan.endsAt, undefined, 'another Job would follow at once')
+  }
+})
+
+t.test('balance and resharding wait, and the condition says so', async (t) => {
   const plans = { repair: DONE, balance: { is: 'step', purpose: 'balance' } } as const
   const status = { balancedNodes: 2 }
   const balanced = (windows: Windows, known: Partial<ShardsSummary> = { plans }) =>
@@ -295,6 +384,11 @@ t.test('balance waits, and the condition says so', async (t) => {
     ...['True', 'Placed', `12 of 12 replicas are Active; balance ${WAITS}`],
   ])
   t.type(jobPlan(balanced(OPEN), ShardsPlan).endsAt, 'string')
+  const reshard = { is: 'step', purpose: 'resharding' } as const
+  t.equal(
+    condition(balanced(LATER, { plans: { ...plans, reshard } }), 'ShardsPlaced')?.[2],
+    `12 of 12 replicas are Active; resharding ${WAITS}`,
+  )
   const nothing = balanced(LATER, { plans: { repair: DONE } })
   t.equal(condition(nothing, 'ShardsPlaced')?.[2], '12 of 12 replicas are Active')
 })

@@ -140,7 +140,7 @@ async function worksBut(t: Test, left: number, count: number) {
   signals[left] = ended.signal
   const { done, ...rest } = works(stage().shared, count, signals)
   ended.abort()
-  await t.rejects(done[left] as Promise<number>, { message: 'the reconcile was aborted' })
+  await t.rejects(done[left] as Promise<number>, { name: 'AbortError' })
   return { ...rest, done: done.toSpliced(left, 1) }
 }
 
@@ -254,4 +254,14 @@ t.test('an engine is cached by its connection, until ten minutes after its last 
   later(600_001)
   t.not(engines.get('a', engine), one)
   t.equal(made, 3)
+})
+
+t.test('a clock that is set back extends neither a response nor a back-off', async (t) => {
+  const { shared, asked, later } = stage()
+  await shared.version(signal)
+  shared.backOff()
+  later(-3_600_000)
+  await shared.version(signal)
+  t.strictSame(asked, ['version', 'version'])
+  t.equal(await shared.readyz(signal), 'answer')
 })

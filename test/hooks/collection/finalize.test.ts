@@ -5,6 +5,7 @@ import type { LastReconcile } from '../../../hooks/collection/result.ts'
 import { EngineCaches } from '../../../hooks/collection/engine-cache.ts'
 import { BackgroundTasks } from '../../../hooks/background-task.ts'
 import { context, settings } from '../../builders.ts'
+import { matchWhole } from '../../match-whole.ts'
 import { engineError } from './engine-config.ts'
 import { CollectionHarness, collection } from './stage.ts'
 
@@ -62,7 +63,7 @@ for (const [title, error] of [
       const answer = await stage.finalize()
       t.notOk(answer.finalized)
       t.equal(answer.resyncAfterSeconds, 30)
-      t.match(answer.status, {
+      matchWhole(t, answer.status, {
         phase: 'Ready',
         conditions: [
           {
@@ -88,7 +89,7 @@ t.test('a deletion that ends with a defect says so, and is retried', async (t) =
   t.strictSame(answer.failure, { error }, 'for the log')
   const why = 'internal error: TypeError; see the log of the service'
   const message = `collection docs cannot be deleted yet: ${why}`
-  t.match(answer.status.conditions, [{ reason: 'Deleting', message }])
+  matchWhole(t, answer.status.conditions, [{ reason: 'Deleting', message }])
   stage.engine.faults.clear()
   stage.advance(31)
   t.equal((await stage.finalize()).finalized, true)
@@ -106,7 +107,9 @@ t.test('a DELETE that timed out and was applied is done', async (t) => {
 t.test('a restore that holds the cluster: the deletion waits and says so', async (t) => {
   const stage = await created('Delete')
   stage.holder = 'VecRestore ns/r'
-  t.match((await stage.finalize()).status.conditions, [{ message: /waiting for VecRestore ns\/r/ }])
+  matchWhole(t, (await stage.finalize()).status.conditions, [
+    { message: /waiting for VecRestore ns\/r/ },
+  ])
   t.strictSame(stage.engine.writes, [])
 })
 
@@ -118,7 +121,7 @@ t.test(
     stage.settings = { ...settings, namespaces: ['ns'] }
     const answer = await stage.finalize()
     t.notOk(answer.finalized)
-    t.match(answer.status.conditions, [
+    matchWhole(t, answer.status.conditions, [
       {
         message:
           'collection docs cannot be deleted yet: cluster elsewhere/a is in a namespace that this operator does not watch',
@@ -164,7 +167,7 @@ t.test('a deletion that takes longer continues in the background', async (t) => 
   stage.engine.beforeCall = (name) => (name === 'deleteCollection' ? gate : undefined)
   const answer = await stage.finalize()
   t.equal(answer.resyncAfterSeconds, 2)
-  t.match(answer.status.conditions, [{ message: 'collection docs is being deleted' }])
+  matchWhole(t, answer.status.conditions, [{ message: 'collection docs is being deleted' }])
   open()
   let finalized = false
   for (let look = 0; look < 100 && !finalized; look += 1) {

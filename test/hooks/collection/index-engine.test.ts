@@ -1,5 +1,6 @@
 /** The VecCollection hooks with an engine whose reads lag and that ignores fields. */
 import t from 'tap'
+import { matchWhole } from '../../match-whole.ts'
 import { engineError } from './engine-config.ts'
 import { CollectionHarness, collection, keywordIndex, writeNames, vector } from './stage.ts'
 
@@ -94,7 +95,7 @@ t.test('what the engine ignores is known also when a later call of the pass fail
     error: engineError(500, 'no replica'),
     persists: true,
   })
-  t.match((await stage.sync()).status, { phase: 'Pending', ignored: { paths: ['hnsw.mm'] } })
+  matchWhole(t, (await stage.sync()).status, { phase: 'Pending', ignored: { paths: ['hnsw.mm'] } })
   stage.engine.writes.length = 0
   stage.advance(30)
   await stage.sync()
@@ -118,7 +119,7 @@ t.test(
       hnsw: { m: 5 },
     })
     const error = 'vectors[0].size: desired 8, live 4; shardNumber: desired 3, live 1'
-    t.match(await stage.syncUntilStable(), {
+    matchWhole(t, await stage.syncUntilStable(), {
       phase: 'Degraded',
       error,
       payloadIndexes: ['a'],
@@ -136,6 +137,22 @@ t.test(
     t.strictSame(stage.engine.writes, [])
     stage.applySpec({ vectors: [vector], aliases: ['live'], hnsw: {} })
     stage.parent.spec = { ...stage.parent.spec, shardNumber: 1 }
-    t.match(await stage.syncUntilStable(), { phase: 'Ready', error: undefined, payloadIndexes: [] })
+    matchWhole(t, await stage.syncUntilStable(), {
+      phase: 'Ready',
+      error: undefined,
+      payloadIndexes: [],
+    })
   },
 )
+
+t.test('a restriction of strict mode that is added later reaches the engine', async (t) => {
+  const stage = new CollectionHarness(collection())
+  await stage.syncUntilStable()
+  stage.engine.writes.length = 0
+  const strictMode = { enabled: true, unindexed_filtering_retrieve: false }
+  stage.applySpec({ strictMode })
+  t.match(await stage.syncUntilStable(), { phase: 'Ready' })
+  t.strictSame(stage.engine.writes, [
+    ['patchCollection', 'docs', { strict_mode_config: strictMode }],
+  ])
+})

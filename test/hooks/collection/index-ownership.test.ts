@@ -1,5 +1,7 @@
 /** The VecCollection hooks with collections, aliases and indexes that others created or claim. */
 import t from 'tap'
+import { ago } from '../../builders.ts'
+import { matchWhole } from '../../match-whole.ts'
 import { engineError } from './engine-config.ts'
 import { CollectionHarness, collection, keywordIndex } from './stage.ts'
 
@@ -35,6 +37,21 @@ t.test(
   },
 )
 
+t.test('a namespace that the cluster does not allow claims no name and no alias', async (t) => {
+  const clusterRef = { name: 'a', namespace: 'ns' }
+  const spec = { clusterRef, collectionName: 'docs', aliases: ['current'] }
+  const squatter = collection(spec, {
+    ...{ name: 'squat', namespace: 'far', creationTimestamp: '2026-01-01T00:00:00Z' },
+  })
+  const stage = new CollectionHarness(collection({ aliases: ['current'] }))
+  stage.otherCollections = [squatter]
+  t.match(await stage.syncUntilStable(), { phase: 'Failed' }, 'one that is allowed does')
+  stage.settings = { ...stage.settings, crossNamespace: 'closed' }
+  const owner = new CollectionHarness(collection({ aliases: ['current'] }))
+  Object.assign(owner, { otherCollections: [squatter], settings: stage.settings })
+  matchWhole(t, await owner.syncUntilStable(), { phase: 'Ready', aliases: ['current'] })
+})
+
 t.test('of two VecCollections for one name the younger says so and changes nothing', async (t) => {
   const older = { name: 'older', creationTimestamp: '2026-01-01T00:00:00Z' }
   const stage = new CollectionHarness(collection({ hnsw: { m: 5 }, deletionPolicy: 'Delete' }))
@@ -48,6 +65,40 @@ t.test('of two VecCollections for one name the younger says so and changes nothi
   t.equal((await stage.syncNextInterval()).phase, 'Failed')
   t.equal((await stage.finalize()).finalized, true)
   t.strictSame(stage.engine.writes, [])
+})
+
+t.test('a namespace that cannot be read blocks only what may be taken from it', async (t) => {
+  const docs = { vectors: { size: 4, distance: 'Cosine' } }
+  const stageWith = async (unreadable: string[]) => {
+    const stage = new CollectionHarness(collection({ hnsw: { m: 5 }, deletionPolicy: 'Delete' }))
+    await stage.engine.createCollection('docs', docs)
+    stage.engine.writes.length = 0
+    stage.unreadable = unreadable
+    return stage
+  }
+  const waiting = await stageWith(['far'])
+  const { status } = await waiting.sync()
+  t.equal(status.phase, 'Pending')
+  const message = String(status.conditions?.[0]?.message)
+  t.match(message, /^collection docs exists and may belong to .* namespace far, which/)
+  t.equal((await waiting.finalize()).finalized, true)
+  t.strictSame(waiting.engine.writes, [], 'it was never its own: nothing is deleted')
+
+  const forbidden = await stageWith(['far'])
+  forbidden.settings = { ...forbidden.settings, crossNamespace: 'closed' }
+  t.match(await forbidden.syncUntilStable(), { phase: 'Ready' }, 'far may not use the cluster')
+
+  const created = await stageWith(['far'])
+  await created.engine.deleteCollection('docs')
+  t.match(await created.syncUntilStable(), { phase: 'Ready' }, 'there was no collection')
+
+  const adopted = await stageWith([])
+  await adopted.syncUntilStable()
+  adopted.unreadable = ['far']
+  adopted.applySpec({ hnsw: { m: 7 }, deletionPolicy: 'Delete' })
+  t.match(await adopted.syncUntilStable(), { phase: 'Ready' }, 'it still changes its own')
+  t.equal((await adopted.finalize()).finalized, true)
+  t.notOk(adopted.engine.collections.has('docs'))
 })
 
 t.test(
@@ -99,7 +150,7 @@ t.test(
     await stage.engine.createCollection('v1', {})
     stage.engine.aliasTargets.set('live', 'v1')
     stage.otherCollections = [collection({ aliases: ['live'] }, { name: 'v1' })]
-    t.match(await stage.syncUntilStable(), {
+    matchWhole(t, await stage.syncUntilStable(), {
       phase: 'Failed',
       error: 'alias live is claimed by VecCollection ns/v1 and points at collection v1',
       aliases: ['own'],
@@ -107,7 +158,7 @@ t.test(
     })
     t.equal(stage.engine.aliasTargets.get('live'), 'v1')
     stage.otherCollections = [collection({ aliases: [] }, { name: 'v1' })]
-    t.match(await stage.syncNextInterval(), { phase: 'Ready', aliases: ['live', 'own'] })
+    matchWhole(t, await stage.syncNextInterval(), { phase: 'Ready', aliases: ['live', 'own'] })
     t.equal(
       stage.engine.aliasTargets.get('live'),
       'docs',
@@ -142,7 +193,7 @@ t.test(
     stage.applySpec({ aliases: [] })
     stage.engine.writes.length = 0
     stage.advance(11)
-    t.match(await stage.syncUntilStable(), { phase: 'Ready', aliases: [] })
+    matchWhole(t, await stage.syncUntilStable(), { phase: 'Ready', aliases: [] })
     t.strictSame(stage.engine.writes, [['updateAliases', [{ delete_alias: { alias_name: 'a' } }]]])
   },
 )
@@ -176,7 +227,7 @@ t.test('an alias that was moved since the last look is not taken from who claims
 
 t.test('an alias that was pointed here since the last look is not pointed again', async (t) => {
   const stage = await declaresLive(({ engine }) => void engine.aliasTargets.set('live', 'docs'))
-  t.match((await stage.sync()).status, { phase: 'Ready', aliases: ['live'] })
+  matchWhole(t, (await stage.sync()).status, { phase: 'Ready', aliases: ['live'] })
   t.strictSame(stage.engine.writes, [])
 })
 
@@ -195,7 +246,7 @@ t.test('a declared index that someone else made differently is replaced', async 
     a: { data_type: 'integer' },
     c: { data_type: 'geo' },
   }
-  t.match(await stage.syncUntilStable(), { phase: 'Ready', payloadIndexes: ['a', 'b'] })
+  matchWhole(t, await stage.syncUntilStable(), { phase: 'Ready', payloadIndexes: ['a', 'b'] })
   t.match(stage.engine.liveInfo('docs').payload_schema, {
     a: { data_type: 'keyword' },
     b: { data_type: 'keyword' },
@@ -216,9 +267,9 @@ t.test('an index that someone else made as declared, or that is not declared, st
     a: { data_type: 'keyword' },
     c: { data_type: 'geo' },
   }
-  t.match(await stage.syncUntilStable(), { phase: 'Ready', payloadIndexes: ['b'] })
+  matchWhole(t, await stage.syncUntilStable(), { phase: 'Ready', payloadIndexes: ['b'] })
   stage.applySpec({ payloadIndexes: [] })
-  t.match(await stage.syncUntilStable(), { phase: 'Ready', payloadIndexes: [] })
+  matchWhole(t, await stage.syncUntilStable(), { phase: 'Ready', payloadIndexes: [] })
   t.strictSame(Object.keys(stage.engine.liveInfo('docs').payload_schema), ['a', 'c'])
 })
 
@@ -235,7 +286,7 @@ t.test(
     stage.applySpec({
       payloadIndexes: [integer('a', { range: false, lookup: false }), integer('b')],
     })
-    t.match(await stage.syncUntilStable(), {
+    matchWhole(t, await stage.syncUntilStable(), {
       phase: 'Failed',
       error: /^payloadIndexes\[a\]: the engine answered 422/,
       payloadIndexes: ['a', 'b'],
@@ -252,4 +303,21 @@ t.test('two payload indexes for one field are a conflict', async (t) => {
     phase: 'Failed',
     error: 'payloadIndexes: a and "a" are the same field',
   })
+})
+
+t.test('an alias never takes the name of an older collection that is not there', async (t) => {
+  const rival = collection({ aliases: ['orders'] }, { creationTimestamp: ago(60) })
+  const stage = new CollectionHarness(rival)
+  const lost = { phase: 'Failed' as const, health: 'green' as const, pointsCount: 7 }
+  const orders = collection({}, { name: 'orders' }, lost)
+  stage.otherCollections = [orders]
+  const status = await stage.syncUntilStable()
+  t.match(status, {
+    phase: 'Failed',
+    error: 'alias orders is the collection of VecCollection ns/orders',
+  })
+  t.strictSame(status.aliases, [])
+  t.strictSame([...stage.engine.aliasTargets], [])
+  stage.otherCollections = []
+  matchWhole(t, await stage.syncNextInterval(), { phase: 'Ready', aliases: ['orders'] })
 })

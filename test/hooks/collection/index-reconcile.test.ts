@@ -1,6 +1,7 @@
 /** One pass of the VecCollection hooks: its requests, its result after an error, and its messages. */
 import t from 'tap'
 import { EngineError, KubernetesError } from '../../../crds/contract/errors.ts'
+import { matchWhole } from '../../match-whole.ts'
 import { engineError } from './engine-config.ts'
 import { CollectionHarness, collection, keywordIndex } from './stage.ts'
 
@@ -114,7 +115,7 @@ async function ignoring(): Promise<CollectionHarness> {
 
 t.test('ignored fields are a separate failure', async (t) => {
   const { parent } = await ignoring()
-  t.match(phaseAndReasons(parent.status ?? {}), [
+  matchWhole(t, phaseAndReasons(parent.status ?? {}), [
     'Failed',
     'UnsupportedFields',
     /ignores hnsw\.unknown, /,

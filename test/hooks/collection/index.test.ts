@@ -1,6 +1,7 @@
 /** The VecCollection hooks without failures: created objects, the next check, and the number of requests. */
 import t from 'tap'
 import { cluster } from '../../builders.ts'
+import { matchWhole } from '../../match-whole.ts'
 import { CollectionHarness, collection, keywordIndex, writeNames, vector } from './stage.ts'
 
 t.test(
@@ -52,7 +53,7 @@ t.test('the first reconcile enters Pending while the first read is in progress',
     open = resolve
   })
   stage.engine.beforeCall = () => gate
-  t.match((await stage.sync()).status, {
+  matchWhole(t, (await stage.sync()).status, {
     phase: 'Pending',
     collectionName: 'docs',
     conditions: [{ type: 'Ready', status: 'False', reason: 'Reconciling' }],
@@ -66,9 +67,29 @@ t.test('reconciled at once when its spec is updated', async (t) => {
   await stage.syncUntilStable()
   stage.applySpec({ hnsw: { m: 5 }, aliases: ['live'], payloadIndexes: [keywordIndex('a')] })
   stage.engine.writes.length = 0
-  t.match((await stage.sync()).status, { phase: 'Ready', aliases: ['live'] })
+  matchWhole(t, (await stage.sync()).status, { phase: 'Ready', aliases: ['live'] })
   t.strictSame(writeNames(stage.engine.writes), ['patchCollection', 'updateAliases'])
-  t.match(await stage.syncNextInterval(), { phase: 'Ready', payloadIndexes: ['a'] })
+  matchWhole(t, await stage.syncNextInterval(), { phase: 'Ready', payloadIndexes: ['a'] })
+})
+
+t.test('what a reconcile sets while its spec is changed is removed by the next one', async (t) => {
+  const stage = new CollectionHarness(undefined, 1)
+  await stage.syncUntilStable()
+  stage.applySpec({ aliases: ['kept', 'dropped'], payloadIndexes: [keywordIndex('a')] })
+  let open: () => void = () => undefined
+  const gate = new Promise<void>((resolve) => {
+    open = resolve
+  })
+  stage.engine.beforeCall = () => gate
+  await stage.sync()
+  stage.applySpec({ aliases: ['kept'], payloadIndexes: [] })
+  open()
+  while (stage.engine.aliasTargets.size < 2) await new Promise((resolve) => setImmediate(resolve))
+  t.strictSame([...stage.engine.aliasTargets.keys()].toSorted(), ['dropped', 'kept'])
+  t.strictSame(stage.parent.status?.aliases, [], 'no status has them')
+  matchWhole(t, await stage.syncUntilStable(), { phase: 'Ready', aliases: ['kept'] })
+  t.strictSame([...stage.engine.aliasTargets.keys()], ['kept'])
+  t.strictSame(Object.keys(stage.engine.liveInfo('docs').payload_schema), [])
 })
 
 t.test('64 vectors, 64 sparse vectors, 256 indexes and 64 aliases at once', async (t) => {
@@ -161,7 +182,7 @@ t.test('a restore that holds the cluster: the repair waits and says so', async (
   stage.engine.writes.length = 0
   stage.holder = 'VecRestore ns/r'
   stage.advance(60)
-  t.match((await stage.sync()).status, {
+  matchWhole(t, (await stage.sync()).status, {
     phase: 'Ready',
     conditions: [
       {
@@ -178,7 +199,7 @@ t.test('a cluster that moves to TLS or a new key is asked at once', async (t) =>
   await stage.syncUntilStable()
   const { length } = stage.engine.calls
   stage.cluster = cluster({ spec: { apiKey: { autoGenerate: true, jwtRbac: false } } })
-  t.match((await stage.sync()).status.conditions, [{ status: 'True' }])
+  matchWhole(t, (await stage.sync()).status.conditions, [{ status: 'True' }])
   t.ok(stage.engine.calls.length > length)
 })
 
@@ -187,7 +208,7 @@ t.test('a cluster may name the namespaces that may use its key', async (t) => {
   const elsewhere = cluster({ annotations: { 'vec-operator.dev/allowed-namespaces': 'one, two' } })
   elsewhere.metadata.namespace = 'else'
   stage.cluster = elsewhere
-  t.match((await stage.sync()).status, {
+  matchWhole(t, (await stage.sync()).status, {
     phase: 'Failed',
     conditions: [{ reason: 'RefNotPermitted' }],
   })
@@ -215,7 +236,7 @@ t.test('a namespace that the cluster refuses claims neither a name nor an alias'
   const stage = new CollectionHarness(claimed)
   stage.otherCollections = [rival]
   stage.cluster = cluster({ annotations: { 'vec-operator.dev/allowed-namespaces': '' } })
-  t.match(await stage.syncUntilStable(), { phase: 'Ready', aliases: ['live'] })
+  matchWhole(t, await stage.syncUntilStable(), { phase: 'Ready', aliases: ['live'] })
   const open = new CollectionHarness(collection({ aliases: ['live'] }))
   open.otherCollections = [rival]
   t.match((await open.syncUntilStable()).error, /belongs to VecCollection far\/docs/)
@@ -248,4 +269,13 @@ t.test('at most eight passes of a cluster run concurrently', async (t) => {
     if ((await stage.sync(last)).status.phase === 'Ready') break
   }
   t.equal(stage.engine.collections.size, 20)
+})
+
+t.test('drift is corrected within a minute although the clock was set back', async (t) => {
+  const stage = new CollectionHarness(collection({ hnsw: { m: 32 } }))
+  await stage.syncUntilStable()
+  stage.engine.liveInfo('docs').config.hnsw_config['m'] = 8
+  stage.advance(-3600)
+  t.equal((await stage.syncNextInterval()).phase, 'Ready')
+  t.equal(stage.engine.liveInfo('docs').config.hnsw_config['m'], 32)
 })

@@ -70,6 +70,15 @@ t.test('an alias belongs to the resource that declares it, of several to the old
   }
 })
 
+t.test('a collection name of an older resource is no alias of a younger one', async (t) => {
+  const taken = { name: 'VecCollection ns/a', isOlder: true, isCollection: true }
+  t.strictSame(conflictingClaim(own, [claimant('a', 90)], 'docs'), taken)
+  t.equal(conflictingClaim(own, [claimant('b', 50)], 'docs'), undefined, 'the older alias counts')
+  const declaring = claimant('c', 120, { aliases: ['docs'] })
+  declaring.spec.collectionName = 'other'
+  t.strictSame(conflictingClaim(own, [declaring, claimant('a', 90)], 'docs'), taken)
+})
+
 t.test('the cluster is that of the own namespace unless another is named', async (t) => {
   t.strictSame(clusterNameOf(own), { namespace: 'ns', name: 'a' })
   const far = collection({ clusterRef: { name: 'b', namespace: 'far' } })

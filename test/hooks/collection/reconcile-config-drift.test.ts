@@ -20,6 +20,27 @@ const MUTABLE: Case[] = [
   ],
   ['false matches a value reported as unset', { strictMode: { enabled: false } }, {}, []],
   [
+    'false is a restriction where unset allows',
+    {
+      strictMode: {
+        ...{ enabled: true, search_allow_exact: false, max_query_limit: 5 },
+        ...{ unindexed_filtering_retrieve: false, unindexed_filtering_update: false },
+      },
+    },
+    { strict_mode_config: { enabled: true, max_query_limit: 5, search_allow_exact: null } },
+    [
+      'strictMode.search_allow_exact',
+      'strictMode.unindexed_filtering_retrieve',
+      'strictMode.unindexed_filtering_update',
+    ],
+  ],
+  [
+    'such a restriction that is set',
+    { strictMode: { unindexed_filtering_retrieve: false } },
+    { strict_mode_config: { unindexed_filtering_retrieve: false } },
+    [],
+  ],
+  [
     'false matches null',
     { optimizers: { prevent_unoptimized: false } },
     { optimizer_config: { prevent_unoptimized: null } },
@@ -72,6 +93,30 @@ const MUTABLE: Case[] = [
     ['writeConsistencyFactor'],
   ],
   ['readFanOutFactor 0 must be there', { readFanOutFactor: 0 }, {}, ['readFanOutFactor']],
+  [
+    'false of a vector that would inherit true',
+    { hnsw: { on_disk: true }, vectors: [{ ...vector, hnsw: { on_disk: false } }] },
+    { hnsw_config: { on_disk: true } },
+    ['vectors[0].hnsw.on_disk'],
+  ],
+  [
+    'false of a vector, and true of its collection, at once',
+    { hnsw: { on_disk: true }, vectors: [{ ...vector, hnsw: { on_disk: false } }] },
+    {},
+    ['hnsw.on_disk', 'vectors[0].hnsw.on_disk'],
+  ],
+  [
+    'true of a vector that inherits true is its own',
+    { vectors: [{ ...vector, hnsw: { on_disk: true } }] },
+    { hnsw_config: { on_disk: true } },
+    ['vectors[0].hnsw.on_disk'],
+  ],
+  [
+    'false of a vector that inherits false',
+    { vectors: [{ ...vector, hnsw: { on_disk: false } }] },
+    { hnsw_config: { on_disk: false } },
+    [],
+  ],
   [
     'per-vector hnsw',
     { vectors: [{ ...vector, hnsw: { m: 8 } }] },

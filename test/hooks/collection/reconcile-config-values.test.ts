@@ -60,6 +60,7 @@ t.test('a difference is reported with its innermost path and both values', async
 
 t.test('what does not differ is no drift', async (t) => {
   t.strictSame(findDrift(collectionSpec({ hnsw: { m: 16 } }), config({})), [])
+  t.equal(findDrift(collectionSpec({ hnsw: { m: 17 } }), config({})).length, 1)
 })
 
 t.test('a quantization of another kind is reported as a whole', async (t) => {
@@ -112,5 +113,7 @@ for (const [title, spec, live, lines] of FIXED) {
 t.test('a spec that names no vectors wants none', async (t) => {
   const spec = collectionSpec()
   delete spec.vectors
-  t.strictSame(immutableDifferences(spec, config({ params: { vectors: undefined } })), [])
+  const none = config({ params: { vectors: undefined } })
+  t.strictSame(immutableDifferences(spec, none), [])
+  t.equal(immutableDifferences(collectionSpec({ vectors: [vector] }), none).length, 1)
 })

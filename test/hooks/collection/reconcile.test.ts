@@ -14,6 +14,8 @@ t.test('a pass that is aborted before it starts sends no request', async (t) => 
   const stage = new CollectionHarness()
   await t.rejects(reconcile(taskOf(stage), AbortSignal.abort()), { name: 'AbortError' })
   t.strictSame(stage.engine.calls, [])
+  await reconcile(taskOf(stage), new AbortController().signal)
+  t.not(stage.engine.calls.length, 0)
 })
 
 t.test('a call that is aborted with its pass is not a failure of the engine', async (t) => {

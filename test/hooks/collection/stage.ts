@@ -63,6 +63,8 @@ export class CollectionHarness {
   readonly waits: number[] = []
   parent: VecCollection
   otherCollections: VecCollection[] = []
+  /** Namespaces. */
+  unreadable: string[] = []
   cluster: VecCluster | undefined = cluster()
   holder: string | undefined
   time = NOW.getTime()
@@ -75,7 +77,10 @@ export class CollectionHarness {
     this.parent = parent
     this.ports = {
       engine: () => this.engine,
-      collectionsOf: async () => [this.parent, ...this.otherCollections],
+      collectionsOf: async () => ({
+        claims: [this.parent, ...this.otherCollections],
+        unreadable: this.unreadable,
+      }),
       cluster: async () => this.cluster,
       writeHolder: async () => this.holder,
       writeEvent: async (event) => {

@@ -3,6 +3,7 @@ import t from 'tap'
 import type { CollectionStatus } from '../../../crds/collection.ts'
 import { collectionStatus } from '../../../hooks/collection/status.ts'
 import { NOW } from '../../builders.ts'
+import { matchWhole } from '../../match-whole.ts'
 import { collection } from './stage.ts'
 
 const SINCE = { lastTransitionTime: '2026-03-01T12:00:00Z', observedGeneration: 1 }
@@ -35,7 +36,7 @@ t.test('an unsupported spec is an error too; a waiting collection keeps its erro
   for (const phase of ['Degraded', 'Failed'] as const) {
     const { error, conditions } = statusOf({ phase, message: 'why' })
     t.equal(error, 'why')
-    t.match(conditions, [{ type: 'Ready', status: 'False', reason: 'R', message: 'why' }])
+    matchWhole(t, conditions, [{ type: 'Ready', status: 'False', reason: 'R', message: 'why' }])
   }
   t.equal(statusOf({ message: 'soon' }, { phase: 'Failed', error: 'why' }).error, 'why')
   t.notOk('error' in statusOf({ message: 'soon' }))

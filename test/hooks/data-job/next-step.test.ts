@@ -14,6 +14,7 @@ import { nextStep, type JobFacts } from '../../../hooks/data-job/next-step.ts'
 import type { ObservedDataJob } from '../../../hooks/data-job/observe.ts'
 import { needsLiveProgress } from '../../../hooks/data-job/status.ts'
 import { ago, context, NOW, secret } from '../../builders.ts'
+import { matchWhole } from '../../match-whole.ts'
 import { progressReport, dataJobOf, leaseOf } from './fixtures.ts'
 
 const identity = { kind: 'backup', name: 'b', uid: 'uid-b', plan: 'current' }
@@ -122,7 +123,7 @@ t.test('a Job that loses its permission is stopped and loses its credentials', a
   const blocker = { reason: 'RefNotPermitted', message: 'not allowed' }
   const copiedCredentials = ['engine']
   const step = stepWith(job, { blocker, copiedCredentials })
-  t.match(step, {
+  matchWhole(t, step, {
     is: 'running',
     answer: {
       conditionReason: blocker,
@@ -147,7 +148,7 @@ t.test('a starting Job is checked again soon only if copies were written', async
     },
   })
   const copySources = [{ credential: 'engine', keys: ['key'], secret: secret({ key: 'v' }) }]
-  t.match(stepWith(job, { copySources }), {
+  matchWhole(t, stepWith(job, { copySources }), {
     is: 'running',
     answer: {
       conditionReason: { reason: 'JobStarting', message },
@@ -164,7 +165,7 @@ t.test('a Job that has reported is never stuck', async (t) => {
   const calm = { is: 'running', answer: { resyncAfterSeconds: READINESS_CHECK_SECONDS } }
   t.strictSame(stepWith(image, {}, reported), calm)
   t.strictSame(stepWith(image, { hasStarted: true }), calm, 'a user removed its report')
-  t.match(stepWith(image), { answer: { deleteJobs: [{ name }] } }, 'it has not reported')
+  matchWhole(t, stepWith(image), { answer: { deleteJobs: [{ name }] } }, 'it has not reported')
 })
 
 t.test(
@@ -172,7 +173,7 @@ t.test(
   async (t) => {
     const silent = { progress: progressReport(identity, { at: ago(STALE_REPORT_SECONDS) }) }
     const suspended = { ...job, spec: { ...specOf(job), suspend: true } }
-    t.match(stepWith(suspended, {}, silent), {
+    matchWhole(t, stepWith(suspended, {}, silent), {
       answer: {
         conditionReason: { reason: 'JobNotStarted', message: /is suspended; recreating it$/ },
         deleteJobs: [{ namespace: 'ns' }],

@@ -1,7 +1,8 @@
 import t from 'tap'
 import { ANNOTATIONS } from '../../../crds/contract/names.ts'
 import { readCopySources, readJobState, readSecrets } from '../../../hooks/data-job/observe.ts'
-import { cluster, context, secret } from '../../builders.ts'
+import type { BucketAccess } from '../../../crds/storage.ts'
+import { cluster, configMap, context, secret } from '../../builders.ts'
 import { dataJobOf, progressReport } from './fixtures.ts'
 
 const job = dataJobOf({ kind: 'backup', name: 'b', uid: 'uid-b', plan: 'desired' })
@@ -19,28 +20,58 @@ t.test('a Job without copies has none read, and no Secret either', async (t) => 
   t.equal(asked.length, 2)
 })
 
-t.test('the Secrets of a bucket and of its cluster are read where they are named', async (t) => {
-  const read = async (bucket: string | undefined, of: ReturnType<typeof cluster> | undefined) => {
-    const asked: string[] = []
-    const found = await readSecrets({ namespace: 'home', name: bucket }, of, {
-      async secret(namespace, name) {
-        asked.push(`${namespace}/${name}`)
-        return name === 'missing' ? undefined : secret({ of: name })
-      },
+t.test(
+  'what a bucket names, and the Secrets of its cluster, are read where they are named',
+  async (t) => {
+    const read = async (
+      bucket: string | undefined,
+      of: ReturnType<typeof cluster> | undefined,
+      authority: BucketAccess = {},
+    ) => {
+      const asked: string[] = []
+      const credentials = bucket && {
+        ...{ name: bucket, accessKeyIdKey: 'id', secretAccessKeyKey: 'key' },
+      }
+      const access = { ...authority, ...(credentials && { credentialsSecretRef: credentials }) }
+      const found = await readSecrets({ namespace: 'home', access }, of, {
+        async secret(namespace, name) {
+          asked.push(`${namespace}/${name}`)
+          return name === 'missing' ? undefined : secret({ of: name })
+        },
+        async configMap(namespace, name) {
+          asked.push(`ConfigMap ${namespace}/${name}`)
+          return name === 'missing' ? undefined : configMap({ of: name })
+        },
+      })
+      return { asked, found: Object.keys(found) }
+    }
+    const apiKey = { autoGenerate: true, jwtRbac: false }
+    const tls = { enabled: true, secretRef: { name: 'certificates' } }
+    const whole = cluster({ namespace: 'far', spec: { apiKey, tls } })
+    t.strictSame(await read('keys', whole), {
+      asked: ['home/keys', 'far/vec-a-apikey', 'far/certificates'],
+      found: ['bucket', 'engine', 'tls'],
     })
-    return { asked, found: Object.keys(found) }
-  }
-  const apiKey = { autoGenerate: true, jwtRbac: false }
-  const tls = { enabled: true, secretRef: { name: 'certificates' } }
-  const whole = cluster({ namespace: 'far', spec: { apiKey, tls } })
-  t.strictSame(await read('keys', whole), {
-    asked: ['home/keys', 'far/vec-a-apikey', 'far/certificates'],
-    found: ['bucket', 'engine', 'tls'],
-  })
-  t.strictSame(await read('keys', cluster()), { asked: ['home/keys'], found: ['bucket'] })
-  t.strictSame(await read('missing', undefined), { asked: ['home/missing'], found: [] })
-  t.strictSame(await read(undefined, undefined), { asked: [], found: [] })
-})
+    t.strictSame(await read('keys', cluster()), { asked: ['home/keys'], found: ['bucket'] })
+    t.strictSame(await read('missing', undefined), { asked: ['home/missing'], found: [] })
+    t.strictSame(await read(undefined, undefined), { asked: [], found: [] })
+    const named = (name: string) => ({ name, key: 'ca.crt' })
+    t.strictSame(await read('keys', cluster(), { caSecretRef: named('root') }), {
+      ...{ asked: ['home/keys', 'home/root'], found: ['bucket', 'bucketCa'] },
+    })
+    t.strictSame(await read(undefined, undefined, { caConfigMapRef: named('root') }), {
+      ...{ asked: ['ConfigMap home/root'], found: ['bucketCa'] },
+    })
+    t.strictSame(await read(undefined, undefined, { caConfigMapRef: named('missing') }), {
+      ...{ asked: ['ConfigMap home/missing'], found: [] },
+    })
+    const unknown = await readSecrets({ namespace: 'home', access: undefined }, undefined, {
+      secret: async () => secret({}),
+      configMap: async () => configMap({}),
+    })
+    t.strictSame(unknown, {}, 'the backup with the bucket is not known')
+  },
+)
 
 interface Resource {
   metadata: { namespace: string; name: string; uid: string; annotations?: Record<string, string> }

@@ -1,7 +1,6 @@
 /** What a Job waits for before it can start. */
 import t from 'tap'
-import { bucketBlocker } from '../../../hooks/data-job/bucket-access.ts'
-import { secretBlocker } from '../../../hooks/data-job/preconditions.ts'
+import { bucketBlocker, secretBlocker } from '../../../hooks/data-job/preconditions.ts'
 import { secret } from '../../builders.ts'
 
 t.test('a Secret serves only with a value in each of the keys', async (t) => {
@@ -28,7 +27,9 @@ t.test('a session token that is named must be in the Secret; by default it may b
   const blocker = (sessionTokenKey: string | undefined, data: Record<string, string>) => {
     const named = { ...reference, ...(sessionTokenKey !== undefined && { sessionTokenKey }) }
     const access = { credentialsSecretRef: named }
-    return bucketBlocker('spec', access, 'ns', { secret: secret(data), account: undefined })
+    return bucketBlocker('spec', access, 'ns', {
+      ...{ secret: secret(data), account: undefined, ca: undefined },
+    })
   }
   t.equal(blocker(undefined, { id: '1', secret: '2' }), undefined)
   t.equal(blocker('token', { id: '1', secret: '2', token: '3' }), undefined)

@@ -9,6 +9,7 @@ import type { Observed } from '../../../hooks/migration/observe.ts'
 import { sync } from '../../../hooks/migration/sync.ts'
 import { JOB_CHILD_KINDS } from '../../../hooks/rbac.ts'
 import { ago, cluster, context, secret } from '../../builders.ts'
+import { matchWhole } from '../../match-whole.ts'
 import { createdJob, jobPlan, jobPod, statusSummary } from '../decisions.ts'
 import {
   CLUSTERS,
@@ -153,7 +154,7 @@ t.test(
     )
     const job = migrationJob()
     const during = sync({ ...observed, jobs: [job], progress: report(), secretCopies: {} }, context)
-    t.match(during.writeCopies, [
+    matchWhole(t, during.writeCopies, [
       {
         metadata: {
           name: `${name}-source-engine`,
@@ -188,7 +189,7 @@ t.test('a migration waits until both clusters allow its namespace', async (t) =>
     context,
   )
   const message = /cluster other\/b does not allow namespace ns/
-  t.match(decision.status, {
+  matchWhole(t, decision.status, {
     phase: 'Pending',
     conditions: [{ reason: 'RefNotPermitted', message }],
   })

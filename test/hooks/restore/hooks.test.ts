@@ -7,6 +7,7 @@ import { answerValidator } from '../../../hooks/answer-validation.ts'
 import { customize, restoreHooks } from '../../../hooks/restore/index.ts'
 import { restoreRbac } from '../../../hooks/restore/job.ts'
 import { context } from '../../builders.ts'
+import { matchWhole } from '../../match-whole.ts'
 import { bucketKeys, runningCluster } from '../backup/objects.ts'
 import { leaseOf } from '../data-job/fixtures.ts'
 import { hookRequest } from '../request.ts'
@@ -35,7 +36,7 @@ const world = {
 
 t.test('the related objects are its target and its backup, by name and namespace', async (t) => {
   const foreign = restore({ spec: { backupRef: { name: 'b', namespace: 'x' } } })
-  t.match(customize(foreign), [
+  matchWhole(t, customize(foreign), [
     { resource: 'vecclusters', namespace: 'ns', names: ['a'] },
     { resource: 'vecbackups', namespace: 'x', names: ['b'] },
   ])
@@ -62,7 +63,10 @@ t.test('RBAC, then both Leases, then the Job, each observed before the next', as
     lease: async (_, name) => leaseOf(name === 'vec-a-write' ? 'write' : 'backup', OWN_HOLDER, 20),
   })
   const made = await answer(rbac, held)
-  t.match(made.children.at(-1), { kind: 'Job', spec: {} })
+  matchWhole(t, made.children.at(-1), {
+    kind: 'Job',
+    metadata: { name: /^r-restore-[0-9a-f]{5}-1$/ },
+  })
   t.match(made.status, { phase: 'Pending' })
 })
 

@@ -2,7 +2,9 @@
 import t from 'tap'
 import type { VecRestore } from '../../../crds/restore.ts'
 import { restoreJob, desiredPlan } from '../../../hooks/restore/job.ts'
+import { firstBlocker } from '../../../hooks/restore/sync.ts'
 import { secret, settings, statefulSet } from '../../builders.ts'
+import { matchWhole } from '../../match-whole.ts'
 import { bucketKeys, keySecret, runningCluster } from '../backup/objects.ts'
 import { completedBackup, directRestore, ready, restore } from './objects.ts'
 
@@ -41,13 +43,13 @@ t.test('what stands elsewhere is mounted from its copy, which the pods wait for'
   const far = restore({ spec: { targetClusterRef: { name: 'a', namespace: 'far' } } })
   const [bucket, engine, tls, ...more] = mounted(podFor(far))
   t.strictSame(bucket, ['bucket', { secretName: 's3', optional: true }])
-  t.match(engine, ['engine', { secretName: 'r-restore-b2c51-1-engine' }])
-  t.match(tls, ['tls', { secretName: 'r-restore-b2c51-1-tls' }])
+  matchWhole(t, engine, ['engine', { secretName: 'r-restore-b2c51-1-engine' }])
+  matchWhole(t, tls, ['tls', { secretName: 'r-restore-b2c51-1-tls' }])
   t.strictSame(more, [])
 })
 
 t.test('the Job runs the restore with the means of those that move data', async (t) => {
-  t.match(podFor(restore()).containers, [
+  matchWhole(t, podFor(restore()).containers, [
     { args: ['jobs/main.js', 'restore', 'run', 'ns/r'], resources: settings.jobResources.data },
   ])
 })
@@ -61,4 +63,47 @@ t.test('a plan is of the nodes there are, and of the backup as it is now', async
   ].map((plan) => plan?.hash)
   t.equal(new Set(hashes).size, hashes.length)
   t.equal(desiredPlan(restore(), secured, {}), undefined, 'the backup is not known')
+})
+
+t.test('the authority of a bucket is mounted from its own namespace, or from a copy', async (t) => {
+  const key = 'ca.crt'
+  const s3 = { ...completedBackup().spec.storage.s3, caConfigMapRef: { name: 'root', key } }
+  const backup = completedBackup({ spec: { storage: { s3 } } })
+  const volumeFor = (parent: VecRestore) => {
+    const plan = desiredPlan(parent, secured, { backup })
+    if (plan === undefined) throw new Error('there is no plan')
+    const observed = ready({ restore: parent, backup, cluster: secured, secrets })
+    const job = restoreJob(observed, secured, { ...plan, run: 1 }, settings)
+    const { volumes } = (job['spec'] as { template: { spec: Pod } }).template.spec
+    return volumes.filter(({ name }) => name === 'bucket-ca')
+  }
+  t.strictSame(volumeFor(restore()), [
+    {
+      name: 'bucket-ca',
+      configMap: { name: 'root', items: [{ key, path: key }], optional: true },
+    },
+  ])
+  const far = restore({ spec: { backupRef: { name: 'b', namespace: 'far' } } })
+  const [copy, ...more] = volumeFor(far)
+  t.match(copy?.secret?.secretName, /^r-restore-[0-9a-f]{5}-1-bucket-ca$/)
+  t.strictSame(more, [])
+})
+
+t.test('a missing authority is named as a field of the restore, or of its backup', async (t) => {
+  const named = { caSecretRef: { name: 'root', key: 'ca.crt' } }
+  const direct = directRestore()
+  const { s3 } = direct.spec.source ?? {}
+  if (s3 === undefined) throw new Error('there is no source')
+  const source = { s3: { ...s3, ...named } }
+  const own = ready({ restore: { ...direct, spec: { ...direct.spec, source } }, secrets })
+  t.strictSame(firstBlocker(own, settings), {
+    reason: 'SecretNotFound',
+    message: 'spec.source.s3.caSecretRef: Secret ns/root not found',
+  })
+  const ofBackup = { s3: { ...completedBackup().spec.storage.s3, ...named } }
+  const backup = completedBackup({ spec: { storage: ofBackup } })
+  t.strictSame(firstBlocker(ready({ restore: restore(), backup, secrets }), settings), {
+    reason: 'SecretNotFound',
+    message: 'backup ns/b: spec.storage.s3.caSecretRef: Secret ns/root not found',
+  })
 })

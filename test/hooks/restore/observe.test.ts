@@ -93,10 +93,15 @@ t.test('what is not there is not known, and nothing of it is read', async (t) =>
 })
 
 t.test('a cluster that was shown and is gone has no Leases', async (t) => {
+  const related = [runningCluster()]
+  const leases = (asked: string[]) => asked.filter((call) => call.startsWith('lease'))
   const answers = { ...whole, cluster: async () => undefined }
-  const { found, asked } = await observed(restore(), { answers, related: [runningCluster()] })
+  const { found, asked } = await observed(restore(), { answers, related })
   t.equal(found.cluster, undefined)
-  t.notOk(asked.some((call) => call.startsWith('lease')))
+  t.equal(found.leases, undefined)
+  t.strictSame(leases(asked), [])
+  const there = await observed(restore(), { answers: whole, related })
+  t.strictSame(leases(there.asked), ['lease ns/vec-a-write', 'lease ns/vec-a-backup'])
 })
 
 t.test('while a Job starts its copies are looked at', async (t) => {

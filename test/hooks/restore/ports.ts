@@ -12,6 +12,7 @@ export function fakePorts(overrides: Partial<RestorePorts> = {}): {
     ...fakeDataJobPorts(writes),
     statefulSet: async () => undefined,
     serviceAccount: async () => undefined,
+    configMap: async () => undefined,
     backup: async () => undefined,
     restore: async () => undefined,
     conflictingWork: async () => [],

@@ -2,7 +2,8 @@
 import t from 'tap'
 import { ANNOTATIONS } from '../../../crds/contract/names.ts'
 import { copiedCredentials, copySources, type Observed } from '../../../hooks/restore/observe.ts'
-import { secret, settings } from '../../builders.ts'
+import { configMap, secret, settings } from '../../builders.ts'
+import { ONE } from '../../metacontroller/certificates.ts'
 import { bucketKeys, keySecret, runningCluster } from '../backup/objects.ts'
 import { completedBackup, directRestore, ready, restore } from './objects.ts'
 
@@ -39,7 +40,7 @@ const BUCKET = {
 t.test('what is in another namespace can only be copied', async (t) => {
   t.strictSame(copiedCredentials({ restore: restore() }), [])
   t.strictSame(copiedCredentials({ restore: directRestore() }), [])
-  t.strictSame(copiedCredentials({ restore: farBackup }), ['bucket'])
+  t.strictSame(copiedCredentials({ restore: farBackup }), ['bucket', 'bucket-ca'])
   t.strictSame(copiedCredentials({ restore: farTarget }), ['engine', 'tls'])
 })
 
@@ -59,10 +60,37 @@ t.test('copies are made of what is foreign, and of nothing else', async (t) => {
 
 t.test('nothing is copied for a recreated backup, which may allow less', async (t) => {
   t.strictSame(originals({ restore: farBackup, backup: completedBackup({ namespace: 'far' }) }), [])
+  t.strictSame(originals({ restore: farBackup, backup: allowing }), [BUCKET])
 })
 
 t.test('of what is gone nothing is copied', async (t) => {
   t.strictSame(originals({ restore: farBackup, secrets: {} }), [])
   t.strictSame(originals({ restore: farTarget, cluster: undefined as never }), [])
   t.strictSame(originals({ restore: farBackup, backup: undefined as never }), [])
+})
+
+t.test('the named key of a certificate authority is copied, and only a certificate', async (t) => {
+  const withCa = (name: 'caSecretRef' | 'caConfigMapRef', key = 'root.pem') => {
+    const storage = { s3: { ...allowing.spec.storage.s3, [name]: { name: 'root', key } } }
+    return { ...allowing, spec: { ...allowing.spec, storage } }
+  }
+  const copied = (backup: typeof allowing, bucketCa: Observed['secrets']['bucketCa']) =>
+    originals({
+      ...{ restore: farBackup, backup },
+      secrets: { ...secrets, ...(bucketCa !== undefined && { bucketCa }) },
+    }).filter(({ credential }) => credential === 'bucket-ca')
+  const { data } = secret({ 'root.pem': ONE.cert })
+  const copy = [{ credential: 'bucket-ca', keys: ['root.pem'], secret: { data } }]
+  const files = { 'root.pem': ONE.cert, other: 'x' }
+  t.strictSame(copied(withCa('caSecretRef'), secret(files)), copy)
+  t.strictSame(copied(withCa('caConfigMapRef'), configMap(files)), copy)
+  t.strictSame(copied(withCa('caSecretRef', 'other'), secret(files)), [])
+  t.strictSame(copied(withCa('caSecretRef'), secret(files, 'helm.sh/release.v1')), [])
+  t.strictSame(copied(withCa('caSecretRef'), undefined), [])
+  t.strictSame(copied(allowing, secret(files)), [], 'the bucket names none')
+  const denied = {
+    ...withCa('caSecretRef'),
+    metadata: completedBackup({ namespace: 'far' }).metadata,
+  }
+  t.strictSame(copied(denied, secret(files)), [])
 })

@@ -7,6 +7,7 @@ import { unchanged } from '../../../hooks/job.ts'
 import { restoreRbac } from '../../../hooks/restore/job.ts'
 import { sync } from '../../../hooks/restore/sync.ts'
 import { NOW, ago, context } from '../../builders.ts'
+import { matchWhole } from '../../match-whole.ts'
 import { backup } from '../backup/objects.ts'
 import { createdJob, jobPlan, statusSummary } from '../decisions.ts'
 import { OWN_HOLDER, heldLeases, ready, report, restore, restoreJob } from './objects.ts'
@@ -43,7 +44,7 @@ t.test(
         decision.children.filter(({ kind }) => kind === 'Job'),
         [],
       )
-      t.match(decision.events, [{ type: 'Warning', reason: 'RestoreFailed', message }])
+      matchWhole(t, decision.events, [{ type: 'Warning', reason: 'RestoreFailed', message }])
     }
   },
 )
@@ -78,7 +79,7 @@ t.test('a Job that appears after its Lease was lost is stopped', async (t) => {
     { ...others, write: mine.write },
   ]) {
     const decision = sync(ready({ jobs: [restoreJob()], leases }), context)
-    t.match(decision.deleteJobs, [{ uid: 'job-1' }])
+    matchWhole(t, decision.deleteJobs, [{ uid: 'job-1' }])
     t.match(statusSummary(decision)[2], /lost its Lease/)
   }
 })
@@ -106,6 +107,9 @@ t.test(
     const decision = sync(ready({ liveJobs: [restoreJob()], backup: backup() }), context)
     t.equal(createdJob(decision), undefined)
     t.equal(decision.leases, undefined)
+    t.equal(statusSummary(decision)[2], 'the Job was just created')
+    const blocked = sync(ready({ backup: backup() }), context)
+    t.equal(blocked.leases?.length, 2, 'without that Job they are')
   },
 )
 
@@ -121,7 +125,7 @@ t.test('a finished restore is unchanged, whatever is missing later', async (t) =
   const decision = sync(observed, context)
   t.strictSame(decision.status, { ...status, jobName: 'r-restore-b2c51-1' })
   t.strictSame(decision.children, [unchanged(job)], 'the Job stays for its log')
-  t.match(decision.pruned, [
+  matchWhole(t, decision.pruned, [
     { kind: 'ServiceAccount', reason: 'the restore has ended' },
     { kind: 'Role' },
     { kind: 'RoleBinding' },

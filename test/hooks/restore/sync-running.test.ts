@@ -4,6 +4,7 @@ import { unchanged } from '../../../hooks/job.ts'
 import { restoreRbac } from '../../../hooks/restore/job.ts'
 import { sync } from '../../../hooks/restore/sync.ts'
 import { ago, context } from '../../builders.ts'
+import { matchWhole } from '../../match-whole.ts'
 import { statusSummary } from '../decisions.ts'
 import { ready, report, restore, restoreJob, result } from './objects.ts'
 
@@ -13,7 +14,8 @@ t.test('Downloading until the manifest was read, then Restoring, with what is do
   const jobs = [restoreJob()]
   const begun = sync(ready({ jobs, progress: report() }), context)
   t.match(begun.status, { phase: 'Downloading', startTime: '2026-03-01T11:56:40Z' })
-  t.match(begun.events, [{ reason: 'RestoreStarted' }])
+  const started = { type: 'Normal', reason: 'RestoreStarted', message: 'restoring from b' }
+  matchWhole(t, begun.events, [started])
   const current = {
     collection: 'new',
     number: 2,
@@ -87,7 +89,9 @@ t.test('the status has the error of a failed collection', async (t) => {
 t.test('a restarted pod does not return to an earlier phase', async (t) => {
   const status = { phase: 'Restoring', startTime: ago(300) } as const
   const observed = ready({ restore: restore({ status }), jobs: [restoreJob()], progress: report() })
-  t.equal(sync(observed, context).status.phase, 'Restoring')
+  const decision = sync(observed, context)
+  t.equal(decision.status.phase, 'Restoring')
+  t.strictSame(decision.events, [], 'its start is reported once')
 })
 
 t.test('all collections done: Completed, with `Restored n/m`', async (t) => {
@@ -101,7 +105,7 @@ t.test('all collections done: Completed, with `Restored n/m`', async (t) => {
     ready({ jobs: [restoreJob({ ended: ['Complete', 5] })], progress }),
     context,
   )
-  t.match(decision.status, {
+  matchWhole(t, decision.status, {
     phase: 'Completed',
     completionTime: '2026-03-01T11:59:30Z',
     progress: { collectionsTotal: 2, collectionsCompleted: 2, percentage: 100 },
@@ -113,6 +117,10 @@ t.test('all collections done: Completed, with `Restored n/m`', async (t) => {
     reason: 'RestoreCompleted',
     message: 'Restored 2/2, 2 KiB; alias x points to y and was not changed',
   })
+  const { notes: _, ...plain } = done
+  const jobs = [restoreJob({ ended: ['Complete', 5] })]
+  const quiet = sync(ready({ jobs, progress: report({ state: 'Done', restore: plain }) }), context)
+  t.equal(quiet.events?.at(-1)?.message, 'Restored 2/2, 2 KiB')
 })
 
 t.test('any collection failed: Failed, and error is the first failure', async (t) => {

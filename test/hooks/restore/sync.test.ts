@@ -5,6 +5,7 @@ import { restoreRbac } from '../../../hooks/restore/job.ts'
 import type { Observed } from '../../../hooks/restore/observe.ts'
 import { sync } from '../../../hooks/restore/sync.ts'
 import { ago, cluster, context, secret, statefulSet } from '../../builders.ts'
+import { matchWhole } from '../../match-whole.ts'
 import { backup, bucketKeys, keySecret, runningCluster } from '../backup/objects.ts'
 import { createdJob, jobPlan, statusSummary } from '../decisions.ts'
 import { leaseOf } from '../data-job/fixtures.ts'
@@ -20,6 +21,10 @@ import {
 } from './objects.ts'
 
 const rbac = restoreRbac(restore())
+/** What a Lease of another says while the restore waits for it. */
+const WAITING = {
+  [ANNOTATIONS.waiters]: JSON.stringify([{ holder: OWN_HOLDER, seen: context.now.toISOString() }]),
+}
 const free = { write: { kind: 'write' }, backup: { kind: 'backup' } } as const
 
 const waits: [string, Partial<Observed>, string, string][] = [
@@ -115,7 +120,7 @@ const permissions: [string, Partial<Observed>, RegExp][] = [
 for (const [title, parts, message] of permissions) {
   t.test(`${title}, and the restore waits for that`, async (t) => {
     const decision = sync(ready(parts), context)
-    t.match(decision.status, {
+    matchWhole(t, decision.status, {
       phase: 'Pending',
       conditions: [{ reason: 'RefNotPermitted', message }],
     })
@@ -140,7 +145,7 @@ for (const [title, parts, error] of rejections) {
     t.match(decision.status.error, error)
     t.strictSame(statusSummary(decision).slice(1), ['RestoreFailed', 'Restored 0/0'])
     t.equal(createdJob(decision), undefined)
-    t.match(decision.events, [{ type: 'Warning', reason: 'RestoreFailed' }])
+    matchWhole(t, decision.events, [{ type: 'Warning', reason: 'RestoreFailed' }])
     t.equal(decision.leases?.length, 2, 'both are released')
   })
 }
@@ -155,7 +160,7 @@ t.test('RBAC of the Job is observed before any Lease is acquired', async (t) => 
 
 t.test('a restore takes both Leases of its target, the one that all need first', async (t) => {
   const decision = sync(ready({ leases: free }), context)
-  t.match(decision.leases, [
+  matchWhole(t, decision.leases, [
     {
       action: 'take',
       lease: { metadata: { name: 'vec-a-backup' }, spec: { holderIdentity: OWN_HOLDER } },
@@ -191,13 +196,22 @@ t.test('a restore has both Leases or none, and says for whom it waits', async (t
     'ClusterBusy',
     'waiting for VecBackup ns/other',
   ])
-  t.match(decision.leases, [{ action: 'drop', lease: { metadata: { name: 'vec-a-write' } } }])
+  matchWhole(t, decision.leases, [
+    { action: 'drop', lease: { metadata: { name: 'vec-a-write' } } },
+    {
+      action: 'take',
+      lease: {
+        metadata: { name: 'vec-a-backup', annotations: WAITING },
+        spec: { holderIdentity: other },
+      },
+    },
+  ])
 })
 
 t.test('who works on the target without a Lease is waited for, and both go back', async (t) => {
   const decision = sync(ready({ conflictingWork: ['VecMigration ns/m'] }), context)
   t.strictSame(statusSummary(decision), ['Pending', 'ClusterBusy', 'waiting for VecMigration ns/m'])
-  t.match(decision.leases, [{ action: 'drop' }, { action: 'drop' }])
+  matchWhole(t, decision.leases, [{ action: 'drop' }, { action: 'drop' }])
 })
 
 t.test('15 s after it acquired the Leases it checks again, and then creates the Job', async (t) => {
@@ -223,7 +237,7 @@ t.test(
       context,
     )
     t.equal(statusSummary(decision)[2], `Job ${restoreJob().metadata.name} was started`)
-    t.match(createdJob(decision), {
+    matchWhole(t, createdJob(decision), {
       spec: { template: { spec: { containers: [{ args: ['jobs/main.js', 'restore', 'run', 'ns/r'] }] } } }, // prettier-ignore
     })
     t.match(jobPlan(decision, RestorePlan), {
@@ -235,7 +249,7 @@ t.test(
       source: { bucket: 'store', path: 'daily/b', credentialsSecretRef: { name: 's3' } },
       backup: { name: 'b', uid: 'uid-b' },
     })
-    t.match(createdJob(decision), {
+    matchWhole(t, createdJob(decision), {
       spec: {
         template: {
           spec: {
@@ -279,7 +293,7 @@ t.test(
       leases: heldLeases('VecRestore/mine/r/uid-r'),
     }
     const made = sync(ready(parts), context)
-    t.match(createdJob(made), {
+    matchWhole(t, createdJob(made), {
       spec: {
         template: {
           spec: {
@@ -297,7 +311,8 @@ t.test(
       ready({ ...parts, jobs: [job], secretCopies: {}, progress: report() }),
       context,
     )
-    t.match(
+    matchWhole(
+      t,
       running.writeCopies?.map(({ metadata, data }) => [metadata.name, Object.keys(data ?? {})]),
       [
         [`${job.metadata.name}-engine`, ['api-key']],
@@ -308,7 +323,7 @@ t.test(
       ready({ ...parts, jobs: [job], progress: report({ state: 'Done' }) }),
       context,
     )
-    t.equal(ended.deleteCopies?.length, 3)
+    t.equal(ended.deleteCopies?.length, 4)
   },
 )
 

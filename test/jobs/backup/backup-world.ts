@@ -73,6 +73,12 @@ export async function backupWorld(t: Test, options: BackupWorldOptions) {
       mkdirSync(mounted, { recursive: true })
       for (const [key, value] of Object.entries(keys)) writeFileSync(join(mounted, key), value)
     },
+    /** Mounts this file as the certificate authority that the bucket names. */
+    authority(key: string, content: string) {
+      const mountedCa = join(folder, 'credentials', 'bucket-ca')
+      mkdirSync(mountedCa, { recursive: true })
+      writeFileSync(join(mountedCa, key), content)
+    },
     async progress() {
       const found = await api.get({ ...NAME, apiVersion: API_VERSION, kind: 'VecBackup' })
       return parseProgress(found?.metadata.annotations?.[ANNOTATIONS.progress], uid)

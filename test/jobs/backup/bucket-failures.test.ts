@@ -179,6 +179,8 @@ t.test('a full store is reported, and the other collections are not attempted', 
   t.equal(code, EXIT.failed)
   t.match((await world.progress())?.message, /507 XMinioStorageFull \(the store is full\)/)
   t.match((await world.progress())?.backup, { failed: 3 })
+  const attempted = s3.calls.flatMap(({ key }) => /\/b\/(\w)\/.*\.snapshot$/.exec(key)?.[1] ?? [])
+  t.strictSame([...new Set(attempted)], ['a'])
   t.equal(snapshotFiles(engine).size, 0)
 })
 

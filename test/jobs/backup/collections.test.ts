@@ -72,6 +72,27 @@ t.test(
   },
 )
 
+t.test('owner.json adds no collection that the spec does not name', async (t) => {
+  const { world, store, manifest } = await backupFixture(t, {
+    engineCollections: ['public', 'payroll'],
+    nodes: 1,
+    collections: ['public'],
+  })
+  const owner = ownerWith(world.uid, ['public', 'payroll', '..'])
+  store().put(ownerKey(world.folder), Buffer.from(JSON.stringify(owner)))
+  const { code, log } = await world.run()
+  t.equal(code, 0, log.slice(-2000))
+  t.strictSame(
+    manifest().collections.map(({ name }) => name),
+    ['public'],
+  )
+  t.notOk(
+    store()
+      .keys()
+      .some((key) => key.includes('payroll')),
+  )
+})
+
 function ownerWith(uid: string, collections: string[]): Owner {
   const cluster = { namespace: 'ns', name: 'a' }
   return { uid, namespace: 'ns', name: 'b', cluster, startedAt: START.toISOString(), collections }

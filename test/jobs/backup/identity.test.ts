@@ -9,22 +9,34 @@ import t, { type Test } from 'tap'
 import { encodePlan, EXIT, JOB_ENV } from '../../../crds/contract/job.ts'
 import type { S3Target } from '../../../crds/storage.ts'
 import { ROLE_ARN, startIdentityServer } from '../../doubles/identity/server.ts'
+import { ONE } from '../../metacontroller/certificates.ts'
 import { startCli } from '../job-fixture.ts'
 import { MIB, backupFixture } from './fixture.ts'
 
 const NODE_ROLE_OFF = { AWS_EC2_METADATA_DISABLED: 'true' }
 
-async function stage(t: Test, snapshotBytes = 0) {
+interface Authorities {
+  store?: typeof ONE
+  tokenService?: typeof ONE
+  /** What the bucket names. */
+  bucket?: Pick<S3Target, 'caSecretRef'>
+}
+
+async function stage(t: Test, snapshotBytes = 0, tls: Authorities = {}) {
   // No key of a Secret is good.
-  const fixture = await backupFixture(t, { nodes: 1, snapshotBytes, store: { keys: {} } })
+  const store = { keys: {}, ...(tls.store && { tls: tls.store }) }
+  const fixture = await backupFixture(t, { nodes: 1, snapshotBytes, store })
   const { world, s3 } = fixture
-  const identity = await startIdentityServer({ store: s3, token: 'pod-token-1' })
+  const identity = await startIdentityServer({
+    ...{ store: s3, token: 'pod-token-1' },
+    ...(tls.tokenService && { tls: tls.tokenService }),
+  })
   t.teardown(() => identity.close())
   const tokenFile = join(t.testdirName, 'pod-token')
   const setToken = (token: string) => writeFileSync(tokenFile, token)
   setToken('pod-token-1')
   const { credentialsSecretRef: _, ...rest } = world.plan.storage
-  const storage: S3Target = { ...rest, serviceAccountName: 'backup' }
+  const storage: S3Target = { ...rest, ...tls.bucket, serviceAccountName: 'backup' }
   const metadata = { AWS_EC2_METADATA_SERVICE_ENDPOINT: identity.url }
   return {
     ...fixture,
@@ -143,3 +155,45 @@ t.test('a purge reports why the store refuses it, and deletes nothing', async (t
   t.match(await world.progress(), { verb: 'purge', state: 'Failed', message: /400 InvalidRequest/ })
   t.strictSame(keys(), before)
 })
+
+t.test(
+  'an authority of the bucket is trusted for the store and for the token service',
+  async (t) => {
+    const { run, variables, manifest, keys, world } = await stage(t, 0, {
+      ...{
+        store: ONE,
+        tokenService: ONE,
+        bucket: { caSecretRef: { name: 'root', key: 'ca.crt' } },
+      },
+    })
+    world.authority('ca.crt', ONE.cert)
+    const env = { ...NODE_ROLE_OFF, ...variables['web identity'] }
+    const { code, log } = await run('run', env)
+    t.equal(code, EXIT.done, log.slice(-2000))
+    t.equal(manifest().collections.length, 1)
+    t.equal((await run('purge', env)).code, EXIT.done)
+    t.strictSame(keys(), [])
+  },
+)
+
+for (const [what, tls, message] of [
+  [
+    'store',
+    { store: ONE },
+    /s3:\/\/backups\/.* got no answer: self-signed certificate \(trust its authority by caSecretRef /,
+  ],
+  [
+    'token service',
+    { tokenService: ONE },
+    /no credentials for ServiceAccount ns\/backup: Error: self-signed certificate \(trust its authority by caSecretRef /,
+  ],
+] as const) {
+  t.test(`a ${what} with an untrusted certificate fails the backup at once`, async (t) => {
+    const { run, variables, world, s3 } = await stage(t, 0, tls)
+    const { code, log } = await run('run', { ...NODE_ROLE_OFF, ...variables['web identity'] })
+    t.equal(code, EXIT.failed)
+    t.notMatch(log, /retrying bucket call/)
+    t.match(await world.progress(), { state: 'Failed', message })
+    t.strictSame(s3.calls, [])
+  })
+}

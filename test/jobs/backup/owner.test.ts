@@ -32,7 +32,8 @@ async function stage(t: Test) {
       signal,
       log,
     })
-    const take = () => claim.acquire(async () => ownerNamed(name, uid))
+    const take = (collections: string[] = []) =>
+      claim.acquire(async () => ({ ...ownerNamed(name, uid), collections }))
     return { take, confirm: () => claim.verify() }
   }
   return { s3, store, claimOf, put: (key: string, text = 'x') => store.put(key, Buffer.from(text)) }
@@ -56,6 +57,19 @@ t.test('a free folder is claimed once, and its backup can resume there', async (
     message: 'prefix holds another backup (VecBackup ns/a): s3://backups/p/a/',
   })
   t.match(JSON.parse(store.text('p/a/owner.json') ?? ''), { uid: 'uid-a' })
+})
+
+t.test('an owner.json that no purge would read is not written', async (t) => {
+  const { store, claimOf } = await stage(t)
+  const collections = Array.from({ length: 9000 }, (_, at) => String(at).padEnd(255, 'x'))
+  await t.rejects(claimOf('p', 'a').take(collections), {
+    code: 'Rejected',
+    message:
+      /^the names of 9000 collections have \d+ bytes, more than the 2097152 that owner\.json may have/,
+  })
+  t.strictSame(store.keys(), [])
+  t.ok(await claimOf('p', 'a').take(collections.slice(0, 8000)))
+  t.strictSame(store.keys(), ['p/a/owner.json'])
 })
 
 t.test('backups whose names share a prefix have separate folders', async (t) => {

@@ -42,6 +42,35 @@ for (const method of ['Node', 'Shard'] as const) {
   })
 
   t.test(
+    `by ${method}: replicas with different points are named, and each count is recorded`,
+    async (t) => {
+      const { engine, world, manifest } = await backupFixture(t, { method, replicationFactor: 2 })
+      await write(engine, 'PUT', { points: TEN })
+      const [shard] = engine.collections.get('docs')?.shards ?? []
+      if (shard === undefined) throw new Error('there is no shard')
+      shard.lost = { 1: 2 }
+      const { code, log } = await world.run()
+      t.equal(code, EXIT.done, log)
+      const [docs] = manifest().collections
+      const [differing, equal] = docs?.shards ?? []
+      const whole = 10 - (equal?.exactPointsCount ?? 0)
+      t.strictSame(differing?.replicaPointsCounts, [
+        { nodeIndex: 0, pointsCount: whole },
+        { nodeIndex: 1, pointsCount: whole - 2 },
+      ])
+      t.equal(equal?.replicaPointsCounts, undefined)
+      // By shard there is one snapshot: that of the replica it was streamed from.
+      const from = docs?.snapshots[0]?.nodeIndex
+      const streamed = from === 1 ? whole - 2 : whole
+      t.equal(differing?.exactPointsCount, method === 'Shard' ? streamed : undefined)
+      t.equal(docs?.exactPointsCount, undefined)
+      t.match(await world.progress(), {
+        message: `Backed up 1/1 collections; the replicas of shard 0 of docs differ: ${whole} points on node 0, ${whole - 2} on node 1`,
+      })
+    },
+  )
+
+  t.test(
     `by ${method}: a point that is replaced during the backup leaves no count to compare with`,
     async (t) => {
       const { engine, nodes, world, manifest } = await backupFixture(t, { method })

@@ -1,12 +1,13 @@
 /** `backup run` with failures, from the real engine at ENGINE_BIN into the real store at S3_BIN. */
 import t, { type Test } from 'tap'
 import { EXIT } from '../../../crds/contract/job.ts'
-import { purge } from '../../../jobs/backup/purge-folder.ts'
+import { purge } from '../../../jobs/backup/purge.ts'
 import { Bucket } from '../../../jobs/clients/s3/bucket.ts'
 import { jobLog } from '../../../jobs/log.ts'
 import { systemClock } from '../../../jobs/clock.ts'
 import { KEYS, realStore } from '../../contract/bucket/real.ts'
 import { realSubject } from '../../contract/engine/real.ts'
+import { matchWhole } from '../../match-whole.ts'
 import { openGate } from '../../world/buckets/gate.ts'
 import type { BucketCall, BucketFault } from '../../world/world.ts'
 import { ask } from '../restore/collection-state.ts'
@@ -85,7 +86,7 @@ async function examine(t: Test, engineBin: string, storeBin: string) {
     async (t) => {
       const world = await opened(t, { prefix: 'chosen', collections: ['none', 'two'] })
       t.equal((await world.run({}, real)).code, EXIT.failed)
-      t.match((await world.progress())?.backup, {
+      matchWhole(t, (await world.progress())?.backup, {
         error: /there is no collection none/,
         collections: [
           { name: 'none', status: 'Failed' },

@@ -38,12 +38,49 @@ for (const [what, keys] of [
   t.test(`TLS verification fails ${what}, and the error says what to do`, async (t) => {
     const { world } = await backupFixture(t, { store: { tls: ONE } })
     world.credentials(keys)
-    t.equal((await world.run()).code, EXIT.failed)
+    const { code, log } = await world.run()
+    t.equal(code, EXIT.failed)
+    t.notMatch(log, /retrying bucket call/, 'a certificate does not change within seconds')
     t.match(
       (await world.progress())?.backup?.error,
-      /s3:\/\/backups\/.* got no answer: self-signed certificate \(trust its authority by the key ca\.crt of the Secret\)/,
+      /s3:\/\/backups\/.* got no answer: self-signed certificate \(trust its authority by caSecretRef or caConfigMapRef of the bucket, or the key ca\.crt of its Secret\)/,
     )
   })
+}
+
+const BY_CONFIG_MAP = { caConfigMapRef: { name: 'root', key: 'root.pem' } }
+
+t.test(
+  'the authority that the bucket names is trusted, and that of the Secret is not',
+  async (t) => {
+    const { world, manifest } = await backupFixture(t, { store: { tls: ONE } })
+    world.credentials({ ...KEYS, 'ca.crt': TWO.cert })
+    world.authority('root.pem', `${TWO.cert}${ONE.cert}`)
+    const storage = { ...world.plan.storage, ...BY_CONFIG_MAP }
+    const { code, log } = await world.run({ storage })
+    t.equal(code, EXIT.done, log)
+    t.equal(manifest().collections.length, 1)
+  },
+)
+
+for (const [what, content, problem] of [
+  ['is gone', undefined, 'no value'],
+  ['has another value by now', TWO.key, 'no valid certificate (PEM)'],
+] as const) {
+  t.test(
+    `a Job whose authority ${what} fails at once, and the error names the field`,
+    async (t) => {
+      const { world, s3 } = await backupFixture(t, { store: { tls: ONE } })
+      if (content !== undefined) world.authority('root.pem', content)
+      const storage = { ...world.plan.storage, ...BY_CONFIG_MAP }
+      const { code, log } = await world.run({ storage })
+      t.equal(code, EXIT.failed)
+      t.notMatch(log, /retrying bucket call/)
+      const { error = '' } = (await world.progress())?.backup ?? {}
+      t.ok(error.includes(`caConfigMapRef: ConfigMap root has ${problem} in key root.pem`), error)
+      t.strictSame(s3.calls, [])
+    },
+  )
 }
 
 t.test('wrong region: the error names the region in which the bucket is', async (t) => {

@@ -35,7 +35,10 @@ t.test('values are written to standard input and never to the log', async (t) =>
 })
 
 t.test('helm is not asked to create the namespace: it exists, and its Job may not', async (t) => {
-  t.notOk(upgradeArguments(REQUEST).includes('--create-namespace'))
+  t.strictSame(upgradeArguments(REQUEST), [
+    ...['upgrade', '--install', 'vec-a', 'qdrant', '--repo', 'https://charts.example/engine'],
+    ...['--version', '1.18.3', '--namespace', 'ns', '--timeout', '600s', '--values', '-'],
+  ])
 })
 
 t.test("an error has helm's message without warnings, repetitions and configuration", async (t) => {

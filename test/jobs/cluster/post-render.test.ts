@@ -2,6 +2,7 @@
 import { spawnSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
+import { SECRET_CHECKSUM } from '../../../crds/contract/names.ts'
 import { adjustManifests } from '../../../jobs/cluster/post-render.ts'
 
 const MANIFESTS = `---
@@ -129,11 +130,27 @@ t.test('as helm runs it, for as much as a pipe does not take at once', (t) => {
   const large = `${MANIFESTS}---\nkind: ConfigMap\ndata:\n  large: ${'x'.repeat(1_000_000)}\n`
   const { status, stdout, stderr } = spawnSync(
     process.execPath,
-    [main, 'cluster', 'post-render', 'vec-a', '12'],
+    [main, 'cluster', 'post-render', 'vec-a', 'partition=12'],
     { input: large, maxBuffer: 10_000_000 },
   )
   t.equal(status, 0, stderr.toString())
   t.equal(stdout.toString(), large.replace('partition: 0   # fixed', 'partition: 12   # fixed'))
   t.equal(stderr.toString(), '')
   t.end()
+})
+
+t.test('the partition and the checksum are replaced, in any order', async (t) => {
+  const head = 'kind: StatefulSet\nmetadata:\n  name: vec-a\nspec:\n'
+  const strategy = '  updateStrategy:\n    rollingUpdate: { partition: 0 }\n'
+  const template = `  template:\n    metadata:\n      annotations: { ${SECRET_CHECKSUM}: "former" } # of the chart\n`
+  for (const spec of [strategy + template, template + strategy]) {
+    t.equal(
+      adjustManifests(head + spec, { release: 'vec-a', partition: 12, secretChecksum: 'a"b' }),
+      head + spec.replace('partition: 0', 'partition: 12').replace('"former"', String.raw`"a\"b"`),
+    )
+    t.equal(
+      adjustManifests(head + spec, { release: 'vec-a', secretChecksum: 'c' }),
+      head + spec.replace('"former"', '"c"'),
+    )
+  }
 })

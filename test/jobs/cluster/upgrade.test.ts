@@ -33,6 +33,7 @@ t.test('the first run installs the release and reports what was applied', async 
       startMark: 'm',
       version: '1.18.3',
       podsHash: 'pods-1',
+      jwtRbac: false,
       run: 1,
       at: START.toISOString(),
       statefulSetGeneration: 1,

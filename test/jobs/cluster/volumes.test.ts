@@ -6,6 +6,7 @@ import t, { type Test } from 'tap'
 import type { PlannedVolume, UpgradePlan } from '../../../crds/contract/job.ts'
 import { EXIT } from '../../../crds/contract/job.ts'
 import { clusterSpec } from '../../builders.ts'
+import { matchWhole } from '../../match-whole.ts'
 import { ApiFailure } from '../../world/api/failure.ts'
 import { ManualClock } from '../../world/clock.ts'
 import type { ApiObject } from '../../world/client.ts'
@@ -489,7 +490,7 @@ t.test('a Secret of another owner under the name of the record is not touched', 
       'Secret vec-a.statefulset already exists and is not a record of this operator: delete it',
   })
   t.equal(await world.uidOfSet(), uid)
-  t.match(await world.state(), { records: ['vec-a.statefulset'] })
+  matchWhole(t, await world.state(), { records: ['vec-a.statefulset'] })
 })
 
 /** Runs the Job until its log says that it must be killed; false if it ended before. */
@@ -558,7 +559,7 @@ t.test('checks compare with the StatefulSet that a killed Job has not recreated'
   const plan = world.plan(3, { data: '20Gi' }, { spec, version: '1.17.0' })
   await world.run('upgrade', plan)
   t.match(await world.progress(), { state: 'Refused', reason: 'VersionDowngraded' })
-  t.match(await world.state(), { pods: world.before, areOwned: true, records: [] })
+  matchWhole(t, await world.state(), { pods: world.before, areOwned: true, records: [] })
 })
 
 t.test('an uninstall leaves no pod of a StatefulSet that was not recreated', async (t) => {
@@ -569,7 +570,7 @@ t.test('an uninstall leaves no pod of a StatefulSet that was not recreated', asy
   const plan = { resource, namespace, name, uid, release, run: 4, hash: 'uninstall' }
   const { code, log } = await world.run('uninstall', plan)
   t.equal(code, EXIT.done, log)
-  t.match(await world.state(), { templates: {}, records: [] })
+  matchWhole(t, await world.state(), { templates: {}, records: [] })
   await world.idle()
   const { items } = await world.api.list('v1', 'Pod', { namespace: 'ns' })
   t.ok(

@@ -9,6 +9,7 @@ import { customResourceDefinition, RESOURCES } from '../../../crds/crd.ts'
 import { slotOf } from '../../../hooks/backup-schedule/backups.ts'
 import { manualBackupName } from '../../../jobs/kubectl/backup-now.ts'
 import { EXIT_CODES } from '../../../jobs/kubectl/command.ts'
+import { matchWhole } from '../../match-whole.ts'
 import { openApi } from '../job-fixture.ts'
 import { cliFor } from './cli-user.ts'
 
@@ -44,7 +45,7 @@ t.test(
     t.match(out, /kubectl wait --for=condition=Complete qb\/nightly-20300101-000000-manual -n ns/)
     const [backup, ...more] = await backups()
     t.strictSame(more, [])
-    t.match(backup, {
+    matchWhole(t, backup, {
       metadata: {
         name: 'nightly-20300101-000000-manual',
         labels: { [LABELS.schedule]: 'nightly' },
@@ -66,7 +67,7 @@ t.test('the backup keeps its objects where the schedule says so', async (t) => {
     (await type('backup', 'now', 'nightly', '--name', 'before-upgrade')).code,
     EXIT_CODES.success,
   )
-  t.match(await backups(), [
+  matchWhole(t, await backups(), [
     { metadata: { name: 'before-upgrade', annotations: { [ANNOTATIONS.retainObjects]: 'true' } } },
   ])
 })

@@ -50,6 +50,12 @@ export async function runningWithKey(
 /** A user whose kubeconfig names this API and a namespace. */
 export function cliFor(t: Test, api: EmbeddedApi, namespace: string) {
   const file = join(t.testdir({}), 'kubeconfig')
+  writeKubeconfig(file, api, namespace)
+  return (...args: string[]) => runCommand(args, { KUBECONFIG: file })
+}
+
+/** The other context is `elsewhere`. */
+export function writeKubeconfig(file: string, api: EmbeddedApi, namespace: string): void {
   const config = {
     apiVersion: 'v1',
     kind: 'Config',
@@ -63,5 +69,4 @@ export function cliFor(t: Test, api: EmbeddedApi, namespace: string) {
     users: [{ name: 'a', user: { token: api.token } }],
   }
   writeFileSync(file, JSON.stringify(config), { mode: 0o600 })
-  return (...args: string[]) => runCommand(args, { KUBECONFIG: file })
 }

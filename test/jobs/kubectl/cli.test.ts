@@ -7,6 +7,7 @@ import { REASONS } from '../../../crds/reasons/index.ts'
 import { EXIT_CODES } from '../../../jobs/kubectl/command.ts'
 import { COMMANDS } from '../../../jobs/kubectl/cli.ts'
 import { findReasons } from '../../../jobs/kubectl/explain.ts'
+import { matchWhole } from '../../match-whole.ts'
 import { CLI } from '../job-fixture.ts'
 import { runCommand } from './cli-user.ts'
 
@@ -162,12 +163,13 @@ t.test(
   'explain knows the error of what has Failed, also behind the words of its Event',
   async (t) => {
     const error = 'GET s3://b/k answered 404 NoSuchBucket: The specified bucket does not exist'
-    t.match(findReasons(error), [{ kind: 'VecBackup', fix: /^create the bucket/ }])
-    t.match(findReasons(`Backed up 0/1 collections: ${error}`), [
+    matchWhole(t, findReasons(error), [{ kind: 'VecBackup', fix: /^create the bucket/ }])
+    matchWhole(t, findReasons(`Backed up 0/1 collections: ${error}`), [
       { reason: 'BackupFailed', fix: /^Fix the cause in status\.error/ },
       { kind: 'VecBackup', fix: /^create the bucket/ },
     ])
-    t.match(
+    matchWhole(
+      t,
       findReasons('Backup was taken from 3 nodes but target cluster has 2; make one by shard'),
       [{ kind: 'VecRestore', cause: 'each node gets the snapshot of the node with its ordinal' }],
     )

@@ -5,6 +5,8 @@ import { API_VERSION, LABELS, MANAGED_BY, leaseName } from '../../../crds/contra
 import { EXIT_CODES, cliVersion } from '../../../jobs/kubectl/command.ts'
 import { PLURALS } from '../../../metacontroller/controllers.ts'
 import { startBucketServer } from '../../doubles/bucket/server.ts'
+import { ONE } from '../../metacontroller/certificates.ts'
+import { matchWhole } from '../../match-whole.ts'
 import { referenceOf, type ApiObject } from '../../world/client.ts'
 import { compositeControllerCrd } from '../../world/composite-controllers.ts'
 import { START } from '../job-fixture.ts'
@@ -32,6 +34,8 @@ ok  Leases                0 Leases, all with an existing holder
 `.trimStart(),
   )
 })
+
+const ALLOWED = { 'vec-operator.dev/data-jobs': 'allow' }
 
 const TROUBLES: [string, Installation, RegExp, number][] = [
   [
@@ -185,19 +189,21 @@ t.test('doctor finds a Lease whose holder is in a namespace that is not watched'
 t.test('doctor reports each condition that an alert is for', async (t) => {
   const { type, api, cluster } = await installOperator(t)
   const transition = '2026-03-01T12:00:00Z'
-  const conditions = DANGERS.map(({ type: name, status, reason = 'Tested' }) => ({
-    ...{ type: name, status, reason, lastTransitionTime: transition, observedGeneration: 1 },
-    message: `${name} tested`,
-  }))
-  const healthy = conditions.map((condition) => ({ ...condition, status: 'Unknown' }))
-  await api.patch(cluster, { status: { conditions: healthy } }, { subresource: 'status' })
-  t.match((await type('doctor')).out, /^ok +conditions +none means danger$/m)
-  await api.patch(cluster, { status: { conditions } }, { subresource: 'status' })
-  const { out, code } = await type('doctor')
-  for (const { type: name, status } of DANGERS) {
+  for (const { type: name, status, reason = 'Tested' } of DANGERS) {
+    const condition = {
+      ...{ type: name, status, reason, lastTransitionTime: transition, observedGeneration: 1 },
+      message: `${name} tested`,
+    }
+    const report = async (present: object) => {
+      await api.patch(cluster, { status: { conditions: [present] } }, { subresource: 'status' })
+      return type('doctor')
+    }
+    const healthy = await report({ ...condition, status: 'Unknown' })
+    t.match(healthy.out, /^ok +conditions +none means danger$/m)
+    const { out, code } = await report(condition)
     t.ok(out.includes(`VecCluster ns/docs: ${name} is ${status}: ${name} tested`), out)
+    t.equal(code, EXIT_CODES.success)
   }
-  t.equal(code, EXIT_CODES.success)
 })
 
 t.test('a released Lease that stays for its queue is no finding', async (t) => {
@@ -235,6 +241,18 @@ const BUCKETS: [string, object, RegExp, number][] = [
     EXIT_CODES.failure,
   ],
   [
+    'has a private authority, which it names',
+    { isPrivate: true, caConfigMapRef: { name: 'root' } },
+    /^ok +bucket backups +read with Secret ns\/keys$/m,
+    EXIT_CODES.success,
+  ],
+  [
+    'names an authority that is missing',
+    { caSecretRef: { name: 'gone' } },
+    /^x +bucket backups +spec\.storage\.s3\.caSecretRef: Secret ns\/gone not found$/m,
+    EXIT_CODES.failure,
+  ],
+  [
     'has no address here',
     { endpoint: 'http://127.0.0.1:9' },
     /^! +bucket backups +.*\(from this machine\)$/m,
@@ -244,7 +262,12 @@ const BUCKETS: [string, object, RegExp, number][] = [
 for (const [what, changes, words, code] of BUCKETS) {
   t.test(`doctor reports a bucket that ${what}, and prints no key`, async (t) => {
     const { type, api } = await installOperator(t)
-    const store = await startBucketServer({ now: () => START })
+    const { isPrivate = false, ...fields } = changes as { isPrivate?: boolean }
+    const store = await startBucketServer({ now: () => START, ...(isPrivate && { tls: ONE }) })
+    await api.create({
+      ...{ apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'root', namespace: 'ns' } },
+      data: { 'ca.crt': ONE.cert },
+    })
     t.teardown(() => store.close())
     for (const [name, secret, secretType] of [
       ['keys', 'secretsecret', 'Opaque'],
@@ -257,7 +280,7 @@ for (const [what, changes, words, code] of BUCKETS) {
     }
     const s3 = {
       ...{ bucket: 'backups', endpoint: store.url, forcePathStyle: true },
-      ...{ credentialsSecretRef: { name: 'keys' }, ...changes },
+      ...{ credentialsSecretRef: { name: 'keys' }, ...fields },
     }
     for (const name of ['one', 'two']) {
       await api.create({
@@ -281,13 +304,57 @@ for (const [what, changes, words, code] of BUCKETS) {
   })
 }
 
+const ACCOUNTS: [string, object | undefined, RegExp, number][] = [
+  ['does not exist', undefined, /^x +bucket backups +ServiceAccount ns\/backups not found$/m, 1],
+  [
+    'is being deleted',
+    { annotations: ALLOWED, finalizers: ['test/holds'], isDeleted: true },
+    /^x +bucket backups +ServiceAccount ns\/backups not found$/m,
+    1,
+  ],
+  [
+    'does not allow data Jobs',
+    {},
+    /^x +bucket backups +ServiceAccount ns\/backups does not allow data Jobs: set its annotation vec-operator\.dev\/data-jobs to allow$/m,
+    1,
+  ],
+  [
+    'allows them',
+    { annotations: ALLOWED },
+    /^ok +bucket backups +not checked: only Jobs of ServiceAccount ns\/backups can read it$/m,
+    0,
+  ],
+]
+for (const [what, account, words, code] of ACCOUNTS) {
+  t.test(`doctor reports a bucket whose ServiceAccount ${what}`, async (t) => {
+    const { type, api } = await installOperator(t)
+    if (account !== undefined) {
+      const { isDeleted, ...fields } = account as { isDeleted?: boolean }
+      const created = await api.create({
+        ...{ apiVersion: 'v1', kind: 'ServiceAccount' },
+        metadata: { name: 'backups', namespace: 'ns', ...fields },
+      })
+      if (isDeleted === true) await api.delete(referenceOf(created))
+    }
+    const s3 = { bucket: 'backups', region: 'eu-west-1', serviceAccountName: 'backups' }
+    await api.create({
+      ...{ apiVersion: API_VERSION, kind: 'VecBackup', metadata: { name: 'one', namespace: 'ns' } },
+      spec: { clusterRef: { name: 'docs' }, storage: { s3 } },
+    })
+    const found = await type('doctor', '--buckets')
+    t.match(found.out, words)
+    t.equal(found.code, code === 0 ? EXIT_CODES.success : EXIT_CODES.failure, found.out)
+  })
+}
+
 t.test('doctor --json has the same findings for programs', async (t) => {
   const { type } = await installOperator(t, { ...COMPLETE, readyz: 503 })
   const { code, out } = await type('doctor', '--json')
   t.equal(code, EXIT_CODES.failure)
   const findings = JSON.parse(out) as { about: string; level: string }[]
   t.match(findings[0], { about: 'Kubernetes', level: 'fine', says: /^v1/ })
-  t.match(
+  matchWhole(
+    t,
     findings.filter(({ level }) => level === 'wrong'),
     [{ about: 'cluster ns/docs' }],
   )

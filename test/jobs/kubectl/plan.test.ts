@@ -96,7 +96,7 @@ t.test('nothing was changed by any of them', async (t) => {
 })
 
 t.test('what is not a cluster, or no number of nodes, is not understood', async (t) => {
-  for (const args of [['qcol/books'], ['qc'], ['qc/docs', '--replicas', '0']]) {
+  for (const args of [['qak/books'], ['qc'], ['qc/docs', '--replicas', '0']]) {
     t.match(await type('plan', ...args), { code: EXIT_CODES.usage, err: /^vec-operator: plan: / })
   }
   t.match(await type('plan', 'qc/docs', '--replicas', 'many'), { code: EXIT_CODES.usage })

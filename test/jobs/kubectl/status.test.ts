@@ -4,6 +4,7 @@ import { parse } from 'yaml'
 import { API_VERSION } from '../../../crds/contract/names.ts'
 import { EXIT_CODES } from '../../../jobs/kubectl/command.ts'
 import { formatStatus, type StatusReport } from '../../../jobs/kubectl/status.ts'
+import { matchWhole } from '../../match-whole.ts'
 import { backupResource } from '../../scenarios/backup-parts.ts'
 import { clusterManifest, clusterReference, untilReason } from '../../scenarios/scenario.ts'
 import { startEmbeddedWorld } from '../../world/embedded.ts'
@@ -134,7 +135,7 @@ t.test(
 
 t.test('status --json is what the drawing is created from', async (t) => {
   const { out } = await type('status', 'qc/docs', '--json')
-  t.match(JSON.parse(out), {
+  matchWhole(t, JSON.parse(out), {
     resource: {
       ...{ kind: 'VecCluster', namespace, name: 'docs', phase: 'Running' },
       cures: [],
@@ -160,7 +161,11 @@ t.test('the list is printed by name, wide, as JSON and as YAML', async (t) => {
   t.match(wide, new RegExp(`\\nVecCollection/books +Ready +\\S+ +${namespace}/docs +`))
   const json = JSON.parse((await type('status', '-o', 'json')).out) as unknown
   t.strictSame(parse((await type('status', '-o', 'yaml')).out), json)
-  t.match(json, [{ kind: 'VecCluster', name: 'docs', cluster: `${namespace}/docs` }])
+  const cluster = `${namespace}/docs`
+  matchWhole(t, json, [
+    { kind: 'VecCluster', name: 'docs', cluster },
+    { kind: 'VecCollection', name: 'books', cluster },
+  ])
 })
 
 t.test('one resource is printed by name and as YAML', async (t) => {
@@ -169,12 +174,16 @@ t.test('one resource is printed by name and as YAML', async (t) => {
     'veccollection.vec-operator.dev/books\n',
   )
   const { out } = await type('status', 'qcol/books', '-o', 'yaml')
-  t.match(parse(out), { resource: { kind: 'VecCollection', name: 'books' }, jobs: [] })
+  matchWhole(t, parse(out), { resource: { kind: 'VecCollection', name: 'books' }, jobs: [] })
 })
 
 t.test('no command prints a key', async (t) => {
+  const own = { apiVersion: 'v1', kind: 'Secret', namespace, name: 'vec-docs-apikey' }
+  const { data } = (await world.client.get(own)) as unknown as { data: Record<string, string> }
+  t.equal(Buffer.from(data['api-key'] ?? '', 'base64').toString(), KEY, 'the one it works with')
   for (const args of [['status'], ['status', 'qc/docs'], ['status', 'qc/docs', '--json']]) {
     const { out, err } = await type(...args)
+    t.match(out, /docs/)
     t.notMatch(out + err, KEY)
     t.notMatch(out + err, Buffer.from(KEY).toString('base64'))
   }

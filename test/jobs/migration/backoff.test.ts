@@ -4,6 +4,7 @@ import t from 'tap'
 import { EngineError } from '../../../crds/contract/errors.ts'
 import { isRateLimited, isTooLarge, withBackoff } from '../../../jobs/migration/backoff.ts'
 import { RetryBudget } from '../../../jobs/retry.ts'
+import { matchWhole } from '../../match-whole.ts'
 
 const MIB = 2 ** 20
 
@@ -67,7 +68,7 @@ t.test(
   'the limited number of rate limits is waited for, and the next one is an error',
   async (t) => {
     const error = engineError(429, 'no', 7)
-    t.match(await outcome(error, 3, 3), { end: 'answer', pauses: [7, 7, 7] })
+    matchWhole(t, await outcome(error, 3, 3), { end: 'answer', pauses: [7, 7, 7] })
     t.strictSame(await outcome(error, 4, 3), {
       end: error,
       pauses: [7, 7, 7],

@@ -5,6 +5,7 @@ import type { EngineRequest } from '../../doubles/engine/answers.ts'
 import type { CollectionConfig } from '../../../crds/engine/collections.ts'
 import type { RunContext } from '../../../jobs/migration/context.ts'
 import { thresholdToRestore } from '../../../jobs/migration/prepare-target.ts'
+import { matchWhole } from '../../match-whole.ts'
 import { instantClock } from '../job-world.ts'
 import {
   SMALL,
@@ -129,7 +130,7 @@ t.test(
       await target.points('docs', undefined, 100),
       await source.points('docs', undefined, 100),
     )
-    t.match((await world.result()).collections, [
+    matchWhole(t, (await world.result()).collections, [
       { proof: /^100 points on both sides, each equal/ },
     ])
   },
@@ -190,9 +191,10 @@ t.test(
       await target.points('docs', undefined, 100),
       await source.points('docs', undefined, 100),
     )
-    t.match((await world.result()).collections, [
-      {},
-      { name: 'docs', proof: /^100 points on both sides, each equal/ },
+    matchWhole(t, (await world.result()).collections, [
+      { name: 'a-before', status: 'Completed', pointsCopied: 3 },
+      { name: 'docs', status: 'Completed', proof: /^100 points on both sides, each equal/ },
+      { name: 'z-last', status: 'Completed', pointsCopied: 3 },
     ])
   },
 )

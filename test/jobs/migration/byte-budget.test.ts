@@ -1,4 +1,5 @@
 /** Bytes of `migration run` in memory: bounded over all lanes together, whatever the size of the points. */
+import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { ByteBudget, MAX_BUFFERED_BYTES, PageSizer } from '../../../jobs/migration/page-reader.ts'
 import {
@@ -36,11 +37,15 @@ t.test(
 
 t.test('no more than 40 MiB are let in at once', async (t) => {
   const inFlight = new ByteBudget()
-  for (let taken = 0; taken < 40; taken += 1) await inFlight.acquire(MIB, never)
+  const taken = []
+  for (let number = 0; number < 40; number += 1) taken.push(await inFlight.acquire(MIB, never))
   let isIn = false
-  void inFlight.acquire(1, never).then(() => (isIn = true))
+  const waiting = inFlight.acquire(1, never).then(() => (isIn = true))
   await new Promise((resolve) => setImmediate(resolve))
   t.equal(isIn, false)
+  taken[0]?.release()
+  await waiting
+  t.equal(isIn, true)
 })
 
 t.test('a wait for the budget ends with the Job', async (t) => {
@@ -94,16 +99,14 @@ function watched({ source, target }: Awaited<ReturnType<typeof startEnginePair>>
       return undefined
     }
     compared.most = Math.max(compared.most, (compared.now += 1))
-    setTimeout(() => (compared.now -= 1), delayMs)
-    return { delayMs }
+    return { until: sleep(delayMs).then(() => (compared.now -= 1)) }
   }
   source.node.misbehave(({ path }) => (path[3] === 'scroll' ? read() : undefined))
   target.node.misbehave(({ method, path }) => {
     isComparing ||= path[3] === 'scroll'
     if (path[3] === 'scroll') return read()
     if (method !== 'PUT' || path[2] !== 'points') return undefined
-    setTimeout(() => (copied.now -= 1), delayMs)
-    return { delayMs }
+    return { until: sleep(delayMs).then(() => (copied.now -= 1)) }
   })
   return { copied, compared }
 }

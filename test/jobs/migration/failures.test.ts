@@ -7,6 +7,7 @@ import {
   UNAVAILABLE,
   type Misbehaviour,
 } from '../../doubles/engine/misbehaviour.ts'
+import { matchWhole } from '../../match-whole.ts'
 import { instantClock } from '../job-world.ts'
 import {
   SMALL,
@@ -108,7 +109,9 @@ t.test('no engine is asked to count: that takes memory for every id it has', asy
   }
   await runToDone(t, world)
   t.strictSame(counts, [])
-  t.match((await world.result()).collections, [
+  await source.call('POST', '/collections/docs/points/count', { exact: false })
+  t.strictSame(counts, ['collections/docs/points/count'], 'a call that counts')
+  matchWhole(t, (await world.result()).collections, [
     { proof: /^27 points of the source, each equal on the target; .* had about 3 points before/ },
   ])
 })
@@ -185,6 +188,35 @@ for (const side of ['source', 'target'] as const) {
       t.notMatch(log, /waiting for the engine/)
     },
   )
+}
+
+for (const side of ['source', 'target'] as const) {
+  t.test(`a shard key that is deleted at the ${side} meanwhile is named`, async (t) => {
+    const scene = await startEnginePair(t, { spec: { batchSize: 10 } })
+    const { source, world } = scene
+    await createCollection(source, 'docs', [], {
+      ...SMALL,
+      ...{ sharding_method: 'custom', shard_number: 1 },
+    })
+    for (const shard_key of ['a', 'b']) {
+      await source.call('PUT', '/collections/docs/shards', { shard_key })
+      const body = { points: manyPoints(60), shard_key }
+      await source.call('PUT', '/collections/docs/points', body)
+    }
+    await createCollection(source, 'other', manyPoints(5))
+    let pages = 0
+    source.node.misbehave((request) => {
+      const docs = scene[side].engine.find('docs')
+      if (isScroll(request) && (pages += 1) === 3 && docs !== undefined)
+        docs.shards = docs.shards.filter(({ key }) => key !== 'b')
+      return undefined
+    })
+    t.equal((await world.run({ time: instantClock() })).code, EXIT.failed)
+    t.match(await world.result(), {
+      completed: 1,
+      error: `docs: shard key "b" was deleted at the ${side} during the migration`,
+    })
+  })
 }
 
 for (const collections of [undefined, ['docs', 'other']]) {

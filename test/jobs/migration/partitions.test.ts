@@ -1,4 +1,5 @@
 /** Partitions of `migration run`: which are read concurrently, and how each resumes. */
+import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { EXIT } from '../../../crds/contract/job.ts'
 import type { MigrationCheckpoint } from '../../../crds/contract/migration-job.ts'
@@ -6,6 +7,7 @@ import { ANNOTATIONS, API_VERSION } from '../../../crds/contract/names.ts'
 import type { EngineRequest } from '../../doubles/engine/answers.ts'
 import { integerText } from '../../doubles/engine/json.ts'
 import { TOO_MANY } from '../../doubles/engine/misbehaviour.ts'
+import { matchWhole } from '../../match-whole.ts'
 import { instantClock } from '../job-world.ts'
 import {
   SMALL,
@@ -35,11 +37,12 @@ function watched(node: EnginePair['source']['node'], isMeant: typeof isScroll, d
     seen.most = Math.max(seen.most, (seen.now += 1))
     under.set(key, (under.get(key) ?? 0) + 1)
     seen.keysAtOnce = Math.max(seen.keysAtOnce, [...under.values()].filter((n) => n > 0).length)
-    setTimeout(() => {
+    // Over before it is answered: the next one may come at once.
+    const until = sleep(delayMs).then(() => {
       seen.now -= 1
       under.set(key, (under.get(key) ?? 0) - 1)
-    }, delayMs)
-    return { delayMs }
+    })
+    return { until }
   })
   return seen
 }
@@ -60,15 +63,14 @@ t.test('ids are read in several ranges at once, within a bound, and none twice',
     if (!isUpsert(request)) return undefined
     upserts.push(request)
     mostWrites = Math.max(mostWrites, (writing += 1))
-    setTimeout(() => (writing -= 1), 5)
-    return { delayMs: 5 }
+    return { until: sleep(5).then(() => (writing -= 1)) }
   })
   await runToDone(t, world)
   t.equal(reads.most, MAX_PARTITIONS)
   t.equal(mostWrites, 2, 'what is written at once is bounded for all together')
   t.equal(pointsOf(upserts), MANY)
   t.equal(await target.points('docs'), await source.points('docs'))
-  t.match(await world.result(), {
+  matchWhole(t, await world.result(), {
     pointsCopied: MANY,
     collections: [{ proof: new RegExp(`^${MANY} points on both sides, each equal;`) }],
   })

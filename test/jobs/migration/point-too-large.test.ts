@@ -16,6 +16,7 @@ async function failureOf(points: string, count: number, cause: EngineError): Pro
     },
     target: { points: { upsert: async () => Promise.reject(cause) } },
     tools: {
+      reporter: { verifyRecentOwnership: async () => undefined },
       log: pino({ level: 'silent' }),
       signal: new AbortController().signal,
       time: { now: () => new Date(0), sleep: async () => undefined },

@@ -6,6 +6,7 @@ import t, { type Test } from 'tap'
 import { EXIT } from '../../../crds/contract/job.ts'
 import { systemClock } from '../../../jobs/clock.ts'
 import { realSubject } from '../../contract/engine/real.ts'
+import { matchWhole } from '../../match-whole.ts'
 import { migrationWorld, type MigrationWorldOptions } from './migration-world.ts'
 import {
   engineCalls,
@@ -120,7 +121,7 @@ function suite(): void {
     t.equal(await countOf(scene.target), POINTS)
     await equal(t, scene)
     const { collections } = await world.result()
-    t.match(collections, [{ proof: /^8000 points on both sides, each equal/ }])
+    matchWhole(t, collections, [{ proof: /^8000 points on both sides, each equal/ }])
     t.comment(collections?.[0]?.proof)
   })
 

@@ -8,6 +8,7 @@ import { EXIT } from '../../../crds/contract/job.ts'
 import { systemClock } from '../../../jobs/clock.ts'
 import { realSubject, type RealSubject } from '../../contract/engine/real.ts'
 import type { Service, Size } from '../../contract/engine/subject.ts'
+import { matchWhole } from '../../match-whole.ts'
 import { migrationWorld, type MigrationWorldOptions } from './migration-world.ts'
 import {
   engineCalls,
@@ -118,7 +119,7 @@ function suite(): void {
       params: { ...one?.config.params, replication_factor: 2 },
     })
     t.strictSame(Object.keys(other?.payload_schema ?? {}), ['id'])
-    t.match((await world.result()).collections, [{ proof: /^75 points on both sides/ }])
+    matchWhole(t, (await world.result()).collections, [{ proof: /^75 points on both sides/ }])
   })
 
   t.test('an empty collection is created empty', async (t) => {

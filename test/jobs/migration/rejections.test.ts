@@ -1,6 +1,7 @@
 /** `migration run` that is rejected: what does not fit is said before the first batch, each message from its cause. */
 import t from 'tap'
 import { EXIT } from '../../../crds/contract/job.ts'
+import { matchWhole } from '../../match-whole.ts'
 import { ONE, TWO } from '../../metacontroller/certificates.ts'
 import { instantClock } from '../job-world.ts'
 import {
@@ -124,7 +125,7 @@ for (const [what, body, options, message] of INCOMPATIBILITIES) {
     })
     t.equal((await world.run()).code, EXIT.failed)
     t.equal(upserts, 0)
-    t.match(await world.progress(), {
+    matchWhole(t, await world.progress(), {
       state: 'Failed',
       message: 'Copied 1/2',
       migration: {

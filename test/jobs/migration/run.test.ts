@@ -1,6 +1,8 @@
 /** `migration run` without failures: points at the target, reports, and resuming after a kill. */
+import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { EXIT, JOB_ENV, encodePlan } from '../../../crds/contract/job.ts'
+import { matchWhole } from '../../match-whole.ts'
 import { instantClock, runJob } from '../job-world.ts'
 import {
   SMALL,
@@ -125,7 +127,7 @@ t.test('points are grouped by shard key, also where one id is under several', as
     target.engine.find('docs')?.shards.map(({ key }) => key),
     [7, 'b', 'b', 'empty'],
   )
-  t.match(await world.result(), {
+  matchWhole(t, await world.result(), {
     pointsCopied: 8,
     collections: [{ proof: /^8 points on both sides, each equal/ }],
   })
@@ -159,8 +161,8 @@ t.test('pages of batchSize points, read ahead, are written by two upserts at onc
   target.node.misbehave((request) => {
     if (!isUpsert(request)) return undefined
     most = Math.max(most, (writing += 1))
-    setTimeout(() => (writing -= 1), 25)
-    return { delayMs: 25 }
+    // Over before it is answered: the next one may come at once.
+    return { until: sleep(25).then(() => (writing -= 1)) }
   })
   source.node.misbehave(({ path }) => {
     if (path[3] !== 'scroll') return undefined
@@ -218,7 +220,7 @@ t.test('a killed Job resumes from its report, and copies the rest once', async (
   await runToDone(t, world, { pod: 'pod-2' })
   t.equal(points, 400 - (stood?.copied ?? 0), 'the rest is copied once')
   t.equal(await target.points('docs'), await source.points('docs'))
-  t.match(await world.result(), {
+  matchWhole(t, await world.result(), {
     completed: 2,
     pointsCopied: 420,
     collections: [
@@ -227,6 +229,37 @@ t.test('a killed Job resumes from its report, and copies the rest once', async (
     ],
   })
 })
+
+t.test(
+  'a pod that was replaced while it was frozen writes nothing over newer points',
+  async (t) => {
+    const { source, target, world } = await startEnginePair(t)
+    await createCollection(source, 'docs', manyPoints(40))
+    const reached = Promise.withResolvers<undefined>()
+    const released = Promise.withResolvers<undefined>()
+    let scrolls = 0
+    source.node.misbehave(({ path }) => {
+      if (path.at(-1) !== 'scroll' || (scrolls += 1) !== 2) return undefined
+      reached.resolve(undefined)
+      return { until: released.promise }
+    })
+    const clock = instantClock()
+    let frozenMs = 0
+    const time = { ...clock, now: () => new Date(clock.now().getTime() + frozenMs) }
+    const first = world.run({ pod: 'pod-1', time })
+    await reached.promise
+    await runToDone(t, world, { pod: 'pod-2' })
+    const newer = { points: [{ id: 30, vector: [9, 9], payload: { by: 'a client' } }] }
+    await target.call('PUT', '/collections/docs/points?wait=true', newer)
+    const before = await target.points('docs')
+    frozenMs = 120_000
+    released.resolve(undefined)
+    const { code, log } = await first
+    t.equal(code, EXIT.crash)
+    t.match(log, /pod pod-2 works on this run: this pod stops/)
+    t.equal(await target.points('docs'), before)
+  },
+)
 
 t.test('a pod that finds its run ended does nothing', async (t) => {
   const { source, target, world } = await startEnginePair(t)
@@ -242,7 +275,7 @@ t.test('points are merged into a collection that fits and has some already', asy
   await createCollection(source, 'docs', manyPoints(5))
   await createCollection(target, 'docs', manyPoints(4, 4))
   await runToDone(t, world)
-  t.match((await world.result()).collections, [
+  matchWhole(t, (await world.result()).collections, [
     {
       proof:
         /^5 points of the source, each equal on the target; compared whole .*; the target had about 4 points before, and what else it has was not compared$/,

@@ -7,6 +7,7 @@ import {
   patchBody,
   type Config,
 } from '../../../jobs/restore/config.ts'
+import { matchWhole } from '../../match-whole.ts'
 import { ask } from './collection-state.ts'
 import { run, runToDone, restoreFixture, type RestoreFixture } from './restore-fixture.ts'
 
@@ -119,7 +120,7 @@ t.test(
     )
     const restore = await stood.world.restore()
     await runToDone(t, restore)
-    t.match(await restore.result(), {
+    matchWhole(t, await restore.result(), {
       notes: ['docs differs from the backup in params.on_disk_payload (true, not false)'],
     })
   },

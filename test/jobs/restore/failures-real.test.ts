@@ -8,6 +8,7 @@ import { systemClock, type Clock } from '../../../jobs/clock.ts'
 import { realSubject } from '../../contract/engine/real.ts'
 import { smallVolume, type Volume } from '../../contract/engine/volume.ts'
 import { startBucketServer } from '../../doubles/bucket/server.ts'
+import { matchWhole } from '../../match-whole.ts'
 import { ask, readCollectionState } from './collection-state.ts'
 import { restoreWorld } from './restore-world.ts'
 
@@ -124,7 +125,7 @@ function suite(): void {
       })
       t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
       t.strictSame(await readCollectionState(urls, 'docs'), before)
-      t.match(await restore.result(), { collections: [{ name: 'docs', points: 5 * BATCH }] })
+      matchWhole(t, await restore.result(), { collections: [{ name: 'docs', points: 5 * BATCH }] })
     },
   )
 

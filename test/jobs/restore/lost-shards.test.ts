@@ -4,6 +4,7 @@ import { EXIT } from '../../../crds/contract/job.ts'
 import type { ShardManifest } from '../../../crds/contract/manifest.ts'
 import type { RestoreSpec } from '../../../crds/restore.ts'
 import { startBucket, startEngine } from '../engine-and-bucket.ts'
+import { instantClock } from '../job-world.ts'
 import { ask, placement, readCollectionState } from './collection-state.ts'
 import { MANIFEST, run, runToDone } from './restore-fixture.ts'
 import { restoreWorld } from './restore-world.ts'
@@ -13,7 +14,10 @@ const POINTS = 40
 const LOST = 2
 
 /** `docs` has one replica of each of its shards, is backed up, and node 2 is lost. */
-async function lostNode(t: Test, { method = 'Shard' }: { method?: 'Shard' | 'Node' } = {}) {
+async function lostNode(
+  t: Test,
+  { method = 'Shard', isSilent = false }: { method?: 'Shard' | 'Node'; isSilent?: boolean } = {},
+) {
   const bucket = await startBucket<ShardManifest>(t, () => MANIFEST)
   const target = await startEngine(t, 3)
   const { engine, nodes, urls } = target
@@ -30,7 +34,7 @@ async function lostNode(t: Test, { method = 'Shard' }: { method?: 'Shard' | 'Nod
     const [, id = '', node = ''] = /^(\d+) on (\d)/.exec(replica) ?? []
     return Number(node) === LOST ? [Number(id)] : []
   })
-  await nodes[LOST]?.close()
+  if (!isSilent) await nodes[LOST]?.close()
   const remaining = urls.slice(0, LOST)
   const uploads: string[] = []
   for (const [ordinal, node] of nodes.slice(0, LOST).entries()) {
@@ -205,3 +209,47 @@ t.test('a pod that replaces a killed one continues after the shards that are don
   t.equal(second.size, 1, 'the first shard is not restored again')
   for (const url of remaining) t.strictSame(await readCollectionState([url], 'docs'), before, url)
 })
+
+t.test('a node that returns within five minutes keeps its newer points', async (t) => {
+  const stage = await lostNode(t, { isSilent: true })
+  const { world, ids, nodes, uploads } = stage
+  const restore = await world.restore({ shards: [{ collection: 'docs', ids }] })
+  let asked = 0
+  nodes[LOST]?.misbehave(() => ((asked += 1) < 40 ? { cut: 'before' } : undefined))
+  t.equal((await run(restore)).code, EXIT.failed)
+  const { collections = [] } = await restore.result()
+  t.match(collections[0]?.error, /has an Active replica on node 2: there is nothing to restore$/)
+  t.ok(asked >= 40, 'it was waiting')
+  t.strictSame(uploads, [])
+})
+
+t.test(
+  'a node that was back during a long upload is not away because it restarts again',
+  async (t) => {
+    const stage = await lostNode(t, { isSilent: true })
+    const { world, ids, nodes, uploads } = stage
+    t.equal(ids.length, 2)
+    const clock = instantClock(() => new Promise((resolve) => setTimeout(resolve, 2)))
+    let laterMs = 0
+    const time = { ...clock, now: () => new Date(clock.now().getTime() + laterMs) }
+    for (const node of nodes.slice(0, LOST)) {
+      node.misbehave(({ path }) => {
+        if (path.at(-1) !== 'upload') return undefined
+        uploads.push(String(path[3]))
+        laterMs = 3_600_000
+        return undefined
+      })
+    }
+    // It is away until the first shard is restored, and then only for as long as a restart takes.
+    let asked = 0
+    nodes[LOST]?.misbehave(() => {
+      if (laterMs > 0) asked += 1
+      return asked < 40 ? { cut: 'before' } : undefined
+    })
+    const restore = await world.restore({ shards: [{ collection: 'docs', ids }] })
+    t.equal((await run(restore, { time })).code, EXIT.failed)
+    const { collections = [] } = await restore.result()
+    t.match(collections[0]?.error, /has an Active replica on node 2: there is nothing to restore$/)
+    t.equal(uploads.length, 1, 'only the shard that was lost for long enough')
+  },
+)

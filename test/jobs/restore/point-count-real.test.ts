@@ -5,6 +5,7 @@ import type { ShardManifest } from '../../../crds/contract/manifest.ts'
 import { systemClock } from '../../../jobs/clock.ts'
 import { realSubject } from '../../contract/engine/real.ts'
 import { startBucketServer } from '../../doubles/bucket/server.ts'
+import { matchWhole } from '../../match-whole.ts'
 import { ask, readCollectionState } from './collection-state.ts'
 import { restoreWorld } from './restore-world.ts'
 import { MANIFEST } from './restore-fixture.ts'
@@ -97,6 +98,6 @@ async function examine(t: Test, bin: string, method: 'Node' | 'Shard') {
     t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log)
     t.strictSame(await readCollectionState([url], 'docs'), before)
     t.match(await restore.progress(), { message: 'Restored 1/1' })
-    t.match(await restore.result(), { collections: [{ points: 200 }] })
+    matchWhole(t, await restore.result(), { collections: [{ points: 200 }] })
   })
 }

@@ -3,6 +3,7 @@ import t from 'tap'
 import { EXIT } from '../../../crds/contract/job.ts'
 import type { NodeManifest } from '../../../crds/contract/manifest.ts'
 import type { RestoreSpec } from '../../../crds/restore.ts'
+import { matchWhole } from '../../match-whole.ts'
 import { ask } from './collection-state.ts'
 import {
   MANIFEST,
@@ -193,7 +194,10 @@ for (const { title, spec = {}, arrange, error } of FAILURES) {
     const before = JSON.stringify(stood.engine.collections.get('docs'))
     const restore = await stood.world.restore({ ...spec, collections: ['docs'] })
     t.equal((await run(restore)).code, EXIT.failed)
-    t.match(await restore.result(), { error, collections: [{ name: 'docs', status: 'Failed' }] })
+    matchWhole(t, await restore.result(), {
+      error,
+      collections: [{ name: 'docs', status: 'Failed' }],
+    })
     t.equal(JSON.stringify(stood.engine.collections.get('docs')), before)
   })
 }

@@ -83,6 +83,26 @@ t.test('replicas are created from a node with the shard on each node that had it
   t.equal(firstMissing(placement, replicas({ 0: [0, 2], 1: [1] })), undefined)
 })
 
+t.test('a disagreement names the first replica that two nodes report differently', async (t) => {
+  const between = (...reported: ReplicaStates[]) =>
+    disagreement({ replicas: reported, keys: new Map(), peers: [10, 11, 12] })
+  const agreed = replicas({ 0: [0, 1], 1: [1] })
+  t.equal(between(agreed, agreed, agreed), undefined)
+  t.equal(
+    between(agreed, agreed, replicas({ 0: [0, 1] })),
+    'nodes 0 and 2 disagree about shard 1 on node 1: Active and absent',
+  )
+  t.equal(
+    between(replicas({ 0: [0] }), replicas({ 0: [0, 2] })),
+    'nodes 0 and 1 disagree about shard 0 on node 2: absent and Active',
+  )
+  const dead: ReplicaStates = new Map([[0, new Map([[1, 'Dead']])]])
+  t.equal(
+    between(replicas({ 0: [1] }), dead),
+    'nodes 0 and 1 disagree about shard 0 on node 1: Active and Dead',
+  )
+})
+
 t.test('nodes are stable when all have applied the same entries and no shard moves', async (t) => {
   const view = (commit: number, pending = 0) => ({
     status: 'enabled' as const,

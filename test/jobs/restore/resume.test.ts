@@ -3,7 +3,9 @@ import t from 'tap'
 import { EXIT } from '../../../crds/contract/job.ts'
 import { RestoreResult } from '../../../crds/contract/restore-job.ts'
 import {
+  decodeAbsent,
   decodeStates,
+  encodeAbsent,
   encodeStates,
   type CollectionState,
 } from '../../../jobs/restore/checkpoint.ts'
@@ -48,6 +50,37 @@ async function killedAt(
   const expected = controller.signal.aborted && !isReported
   if (expected !== (code === EXIT.crash)) throw new Error(`it ended with ${code}`)
   return calls
+}
+
+/** The pod is gone at a call that is refused, or after the last one that is answered. */
+async function killedBy(
+  stood: RestoreFixture,
+  restore: Restore,
+  {
+    pod,
+    isLast,
+    isRefused,
+  }: {
+    pod: string
+    isLast: (request: EngineRequest) => boolean
+    isRefused: (request: EngineRequest) => boolean
+  },
+): Promise<void> {
+  const controller = new AbortController()
+  for (const node of stood.nodes) {
+    node.misbehave((request) => {
+      if (controller.signal.aborted || isRefused(request)) {
+        controller.abort(new Error('SIGKILL'))
+        return { cut: 'before' }
+      }
+      if (!isLast(request)) return undefined
+      controller.abort(new Error('SIGKILL'))
+      return { cut: 'after' }
+    })
+  }
+  const { code } = await run(restore, { pod, signal: controller.signal })
+  for (const node of stood.nodes) node.misbehave()
+  if (code !== EXIT.crash) throw new Error(`it ended with ${code}`)
 }
 
 /** So much time passes at each look at the clock that every report is due. */
@@ -120,6 +153,26 @@ for (const method of ['Node', 'Shard'] as const) {
 }
 
 t.test(
+  'a pod killed after it created the collection again leaves one that the next pod takes as its own',
+  async (t) => {
+    const stood = await restoreFixture(t, { method: 'Shard', nodes: 2 })
+    stood.deleteCollections('docs')
+    const restore = await stood.world.restore()
+    const isCreation = ({ method, path }: EngineRequest) =>
+      method === 'PUT' && path.join('/') === 'collections/docs'
+    const isUpload = ({ path }: EngineRequest) => path.at(-1) === 'upload'
+    // The first pod has recorded which collection it created; the second one deletes it and creates another.
+    await killedBy(stood, restore, { pod: 'pod-1', isLast: () => false, isRefused: isUpload })
+    const first = stood.engine.collections.get('docs')?.uuid
+    await killedBy(stood, restore, { pod: 'pod-2', isLast: isCreation, isRefused: () => false })
+    t.not(stood.engine.collections.get('docs')?.uuid, first)
+    const { code, log } = await run(restore, { pod: 'pod-3' })
+    t.equal(code, EXIT.done, log)
+    t.strictSame(await stood.currentState('docs'), stood.stateBefore('docs'))
+  },
+)
+
+t.test(
   '450 collections, two kills: completed collections that the report does not list are not restored again',
   async (t) => {
     const stood = await restoreFixture(t, { nodes: 1, replicationFactor: 1 })
@@ -189,4 +242,9 @@ t.test('states are a short text, and are taken only for as many collections', as
     t.equal(decodeStates(text, length), undefined, text)
   }
   t.ok('states' in RestoreResult.properties, 'the report has them')
+  const names = ['a', 'b', 'c', 'd']
+  t.equal(encodeAbsent(names, new Set(['b', 'c'])), '1O2A1O')
+  t.strictSame(decodeAbsent('1O2A1O', names), ['b', 'c'])
+  t.strictSame(decodeAbsent('1O2A', names), [], 'of other collections')
+  t.strictSame(decodeAbsent('', names), [], 'of an earlier release')
 })

@@ -132,7 +132,7 @@ t.test('a disagreement that comes back after three repairs is permanent', async 
   await t.rejects(waitForShards('docs', context), {
     status: 409,
     message:
-      'docs: nodes 0 and 1 disagree about its copies, and there is no progress: delete the collection and create the VecRestore again',
+      'docs: nodes 0 and 1 disagree about shard 0 on node 1: absent and Active, and there is no progress: delete the collection and create the VecRestore again',
   })
   t.strictSame(dropped, [DROP, DROP, DROP])
   t.ok(seconds() >= 120 && seconds() <= 125, `${seconds()} s`)
@@ -170,6 +170,7 @@ t.test('a shard that has moved to the node proves its recovery', async (t) => {
 t.test('a shard that the node had before proves nothing unless it was empty', async (t) => {
   t.equal(await isRecovered({ views: THERE, points: 10 }, { 0: 1 }), false)
   t.equal(await isRecovered({ views: THERE, points: 10 }, undefined), false, 'it was not counted')
+  t.equal(await isRecovered({ views: THERE, points: 10 }, { 0: 0 }), true, 'it was empty')
 })
 
 t.test('a shard that was empty must have half of its share of the points', async (t) => {

@@ -88,6 +88,17 @@ t.test(
   },
 )
 
+t.test('an authority that a clock that was ahead made is followed by a valid one', async (t) => {
+  const ahead = completeData({}, wish(later(400)))
+  const data = completeData(ahead, wish(NOW))
+  const signer = readAuthority(data)?.signer.cert ?? ''
+  t.ok(new X509Certificate(signer).validFromDate <= NOW)
+  t.match(readAuthority(data)?.caBundle, readAuthority(ahead)?.signer.cert ?? 'none')
+  t.strictSame(completeData(data, wish(NOW)), data)
+  const tolerated = completeData({}, wish(later(1 / 25)))
+  t.strictSame(completeData(tolerated, wish(NOW)), tolerated, 'an hour is tolerated')
+})
+
 t.test('invalid keys of the Secret are recreated', async (t) => {
   const data = completeData({}, wish(NOW))
   for (const broken of ['', 'no certificate', '-----BEGIN CERTIFICATE-----\nxx\n']) {

@@ -3,8 +3,7 @@ import { pino } from 'pino'
 import { VecCluster } from '../../../crds/cluster.ts'
 import type { AnyObject } from '../../../crds/kubernetes.ts'
 import { ANNOTATIONS, LABELS } from '../../../crds/contract/names.ts'
-import type { HookRequest } from '../../../hooks/protocol.ts'
-import { kindHooks, type AnyParent } from '../../../hooks/kind-hooks.ts'
+import { type HookRequest, kindHooks, type AnyParent } from '../../../hooks/protocol.ts'
 import { buildServer } from '../../../hooks/server.ts'
 import { serviceMetrics, type ServiceMetrics } from '../../../metacontroller/metrics/index.ts'
 import { cluster, NOW, settings } from '../../builders.ts'
@@ -169,6 +168,53 @@ t.test('of each kind a hundred resources are named at most', async (t) => {
   t.equal((await samples(service, 'vec_operator_access_key_renewal_timestamp_seconds')).length, 100)
 })
 
+t.test(
+  'replicas of a cluster and the work on its shards are metrics, as its status has them',
+  async (t) => {
+    const service = metrics()
+    const all = async () => {
+      const names = ['replicas_desired', 'replicas_active', 'shard_steps_left', 'shard_bytes_left']
+      const lines = [...names, 'resharding'].map((name) =>
+        samples(service, `vec_operator_cluster_${name}`),
+      )
+      return (await Promise.all(lines)).flat()
+    }
+    const decide = (shards: object, name = 'a') =>
+      service.recordDecision?.(requestOf({ kind: 'VecCluster', name }), {
+        status: { phase: 'Running', shards },
+        children: [],
+      })
+    const counts = { replicas: 12, activeReplicas: 10 }
+    const resharding = { collection: 'docs', direction: 'up', shard: 3, stage: 'migrate' }
+    decide({ ...counts, stepsLeft: 4, bytesLeft: 2048, resharding })
+    t.strictSame(await all(), [
+      'vec_operator_cluster_replicas_desired{namespace="ns",name="a"} 12',
+      'vec_operator_cluster_replicas_active{namespace="ns",name="a"} 10',
+      'vec_operator_cluster_shard_steps_left{namespace="ns",name="a"} 4',
+      'vec_operator_cluster_shard_bytes_left{namespace="ns",name="a"} 2048',
+      'vec_operator_cluster_resharding{namespace="ns",name="a",direction="up",stage="migrate"} 1',
+    ])
+    decide(counts)
+    t.strictSame(
+      await all(),
+      [
+        'vec_operator_cluster_replicas_desired{namespace="ns",name="a"} 12',
+        'vec_operator_cluster_replicas_active{namespace="ns",name="a"} 10',
+      ],
+      'without work only the replicas are left',
+    )
+    for (let number = 0; number < 150; number += 1) {
+      decide({ replicas: 12, activeReplicas: 12 }, `c${number}`)
+    }
+    const named = await samples(service, 'vec_operator_cluster_replicas_active')
+    t.equal(named.length, 100)
+    t.ok(
+      named.includes('vec_operator_cluster_replicas_active{namespace="ns",name="a"} 10'),
+      'the cluster that misses replicas is among them',
+    )
+  },
+)
+
 t.test('only conditions that mean danger are a metric', async (t) => {
   const service = metrics()
   const condition = (type: string, status: string, reason: string) => ({
@@ -179,6 +225,8 @@ t.test('only conditions that mean danger are a metric', async (t) => {
     condition('Stalled', 'True', 'SplitBrain'),
     condition('HistoryBounded', 'False', 'HistoryLarge'),
     condition('Reconciling', 'True', 'JobSilent'),
+    condition('Purged', 'False', 'PurgeFailed'),
+    condition('Purged', 'False', 'Purging'),
     condition('Reconciling', 'True', 'HelmRunning'),
     condition('Replicated', 'True', 'AllReplicasActive'),
     condition('Ready', 'False', 'ReplicasNotReady'),
@@ -192,6 +240,7 @@ t.test('only conditions that mean danger are a metric', async (t) => {
   t.strictSame(await samples(service, 'vec_operator_resource_danger'), [
     danger('Consensus', 'SplitBrain'),
     danger('HistoryBounded', 'HistoryLarge'),
+    danger('Purged', 'PurgeFailed'),
     danger('Reconciling', 'JobSilent'),
     danger('Stalled', 'SplitBrain'),
   ])
@@ -271,6 +320,33 @@ t.test('what Jobs report is counted once: bytes moved, and how a run ended', asy
     'vec_operator_job_runs_total{kind="VecBackup",verb="run",outcome="Done"} 1',
   ])
 })
+
+t.test(
+  'each Job on shards counts its bytes from 0, also if its first reports were missed',
+  async (t) => {
+    const service = metrics()
+    const see = (job: string, startedAt: number, bytesMoved: number) => {
+      const shards = {
+        ...{ startedAt: ago(startedAt), stepsDone: 0, stepsLeft: 0, bytesLeft: 0, moves: [] },
+        bytesMoved,
+      }
+      const more = { uid: 'VecCluster-a', verb: 'shards', job, shards }
+      const annotations = report('Started', -MINUTE, more)
+      service.recordDecision?.(requestOf({ kind: 'VecCluster', annotations }), {
+        status: {},
+        children: [],
+      })
+    }
+    see('j1', -MINUTE, 100)
+    // The first report of a Job repeats the result of the one before it.
+    see('j2', -MINUTE, 100)
+    see('j2', -2 * MINUTE, 150)
+    see('j3', -3 * MINUTE, 30)
+    t.strictSame(await samples(service, 'vec_operator_transferred_bytes_total'), [
+      'vec_operator_transferred_bytes_total{kind="VecCluster"} 280',
+    ])
+  },
+)
 
 t.test(
   'an unknown verb in a report is counted as other, and a long one is not counted',

@@ -3,6 +3,7 @@ import t, { type Test } from 'tap'
 import { pino } from 'pino'
 import { API_VERSION, LABELS } from '../../../crds/contract/names.ts'
 import { backupSchedulePorts } from '../../../metacontroller/ports/backup.ts'
+import { matchWhole } from '../../match-whole.ts'
 import { embeddedApi, installCrds } from '../embedded.ts'
 
 const SCHEDULE = { namespace: 'ns', name: 'daily' }
@@ -90,5 +91,7 @@ t.test('an Event about a schedule is written', async (t) => {
     message: 'backup daily-1 is made',
     at: '2026-03-01T12:00:00Z',
   })
-  t.match((await api.list('v1', 'Event', { namespace: 'ns' })).items, [{ reason: 'BackupCreated' }])
+  matchWhole(t, (await api.list('v1', 'Event', { namespace: 'ns' })).items, [
+    { reason: 'BackupCreated' },
+  ])
 })

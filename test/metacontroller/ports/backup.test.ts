@@ -6,6 +6,8 @@ import type { S3Target } from '../../../crds/storage.ts'
 import { backupPorts } from '../../../metacontroller/ports/backup.ts'
 import { cachedSecretReader } from '../../../metacontroller/ports/cluster.ts'
 import { startBucketServer } from '../../doubles/bucket/server.ts'
+import { matchWhole } from '../../match-whole.ts'
+import { ONE } from '../certificates.ts'
 import type { ApiClient } from '../../world/client.ts'
 import { embeddedApi, installCrds } from '../embedded.ts'
 
@@ -71,8 +73,8 @@ async function makeRestore(api: ApiClient, name: string, namespace: string, sour
 }
 
 /** A bucket with the objects of the backup under `p/b/`, and one that is none of its. */
-async function bucketOf(t: Test) {
-  const s3 = await startBucketServer()
+async function bucketOf(t: Test, tls?: typeof ONE) {
+  const s3 = await startBucketServer(tls === undefined ? {} : { tls })
   t.teardown(() => s3.close())
   const store = s3.buckets.get('backups')
   store?.put('p/b/owner.json', Buffer.from(JSON.stringify(OWNER)))
@@ -177,7 +179,7 @@ t.test('a service of one namespace sees the restores of that one', async (t) => 
   const { api, ports } = await stage(t, { namespaces: ['other'] })
   await makeRestore(api, 'here', 'ns', { backupRef: { name: 'b' } })
   await makeRestore(api, 'across', 'other', { backupRef: { name: 'b', namespace: 'ns' } })
-  t.match(await ports.restoresReading({ ...BACKUP, storage: storage() }), [
+  matchWhole(t, await ports.restoresReading({ ...BACKUP, storage: storage() }), [
     { namespace: 'other', name: 'across' },
   ])
 })
@@ -259,6 +261,24 @@ t.test('keys with other names are read from the Secret, and a missing one is nam
   t.equal(store?.keys().length, 1)
 })
 
+t.test('a Secret that never has credentials of a bucket is sent nowhere', async (t) => {
+  const types = ['helm.sh/release.v1', 'kubernetes.io/tls', 'kubernetes.io/ssh-auth']
+  for (const type of types) {
+    const { ports, api } = await stage(t)
+    const { s3, store, target } = await bucketOf(t)
+    const metadata = metadataOf('bucket')
+    const filler = { 'tls.crt': 'x', 'tls.key': 'x', 'ssh-privatekey': 'x' }
+    await api.create({
+      ...{ apiVersion: 'v1', kind: 'Secret', metadata, type },
+      stringData: { ...KEYS, ...filler },
+    })
+    const message = `Secret ns/bucket is of type ${type}, which cannot hold credentials; use a Secret of type Opaque`
+    await t.rejects(ports.purge(target, signal), { reason: 'InvalidSecret', message })
+    t.strictSame(s3.calls, [], 'not even for owner.json')
+    t.equal(store?.keys().length, 3)
+  }
+})
+
 t.test('without the Secret a purge is an error, not the end', async (t) => {
   const { ports } = await stage(t)
   const { store, target } = await bucketOf(t)
@@ -290,5 +310,50 @@ t.test('a purge that is ended deletes nothing more', async (t) => {
 t.test('a warning names the backup in the log, and no key', async (t) => {
   const { ports, lines } = await stage(t)
   ports.warn(BACKUP, 'the objects stay')
-  t.match(lines, [{ parent: 'VecBackup ns/b', msg: 'the objects stay' }])
+  matchWhole(t, lines, [{ parent: 'VecBackup ns/b', msg: 'the objects stay' }])
+})
+
+const CA = { name: 'root', key: 'root.pem' }
+
+t.test('a purge trusts the authority that the bucket names', async (t) => {
+  const { ports, api, makeSecret } = await stage(t)
+  const { store, target } = await bucketOf(t, ONE)
+  await makeSecret()
+  const metadata = metadataOf('root')
+  const object = { apiVersion: 'v1', metadata }
+  await api.create({ ...object, kind: 'ConfigMap', data: { 'root.pem': ONE.cert } })
+  await api.create({ ...object, kind: 'Secret', stringData: { 'root.pem': ONE.cert } })
+  await t.rejects(ports.purge(target, signal), { message: /self-signed certificate \(trust its / })
+  for (const named of [{ caConfigMapRef: CA }, { caSecretRef: CA }]) {
+    store?.put('p/b/owner.json', Buffer.from(JSON.stringify(OWNER)))
+    const storage = { ...target.storage, ...named }
+    t.match(await ports.purge({ ...target, storage }, signal), { done: true })
+    t.strictSame(store?.keys(), ['p/b-2/manifest.json'])
+  }
+})
+
+t.test('a purge is not sent with an authority that may not be read, or is missing', async (t) => {
+  const { ports, api, makeSecret } = await stage(t)
+  const { s3, target } = await bucketOf(t)
+  await makeSecret()
+  const purgeWith = (named: Partial<S3Target>) =>
+    ports.purge({ ...target, storage: { ...target.storage, ...named } }, signal)
+  await t.rejects(purgeWith({ caConfigMapRef: CA }), {
+    code: 'StorageError',
+    message: 'spec.storage.s3.caConfigMapRef: ConfigMap ns/root not found',
+  })
+  const type = 'helm.sh/release.v1'
+  const stringData = { 'root.pem': ONE.cert }
+  await api.create({
+    apiVersion: 'v1',
+    kind: 'Secret',
+    metadata: metadataOf('root'),
+    type,
+    stringData,
+  })
+  await t.rejects(purgeWith({ caSecretRef: CA }), {
+    code: 'StorageError',
+    message: /^spec\.storage\.s3\.caSecretRef: Secret ns\/root is of type helm\.sh\/release\.v1, /,
+  })
+  t.strictSame(s3.calls, [])
 })

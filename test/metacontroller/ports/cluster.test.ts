@@ -1,10 +1,11 @@
 import { createServer } from 'node:http'
+import { nodeKeysPort } from '../../../metacontroller/ports/keys.ts'
 import type { AddressInfo } from 'node:net'
 import { pino } from 'pino'
 import t from 'tap'
 import type { Test } from 'tap'
 import { ANNOTATIONS, API_VERSION, LABELS } from '../../../crds/contract/names.ts'
-import { signJob } from '../../../hooks/job-signature.ts'
+import { signJob } from '../../../hooks/job.ts'
 import { EngineConnections } from '../../../jobs/clients/engine/transport.ts'
 import {
   cachedSecretReader,
@@ -42,6 +43,7 @@ async function ports(t: Test, namespaces: string[] = []) {
       consensus: consensusPort(engines),
       shards: shardPorts({ ...engines, now }),
       conflictingWork: async () => [],
+      nodeKeys: nodeKeysPort(engines),
       namespaces,
       jobKeys: () => settings.jobKeys,
       now,

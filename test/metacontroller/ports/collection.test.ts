@@ -2,16 +2,17 @@
 import { pino } from 'pino'
 import t from 'tap'
 import type { Test } from 'tap'
-import type { VecCollection } from '../../../crds/collection.ts'
+import { VecCollection } from '../../../crds/collection.ts'
 import { API_VERSION } from '../../../crds/contract/names.ts'
-import type { Claim } from '../../../hooks/collection/ownership.ts'
+import { crdName, customResourceDefinition } from '../../../crds/crd.ts'
+import type { ClaimList } from '../../../hooks/collection/ownership.ts'
 import { EngineConnections } from '../../../jobs/clients/engine/transport.ts'
 import { collectionPorts, InFlightWrites } from '../../../metacontroller/ports/collection.ts'
 import { settings } from '../../builders.ts'
 import { EngineCluster } from '../../doubles/engine/cluster.ts'
 import { startEngineNode } from '../../doubles/engine/node.ts'
 import type { ApiObject } from '../../world/client.ts'
-import { embeddedApi, installCrds } from '../embedded.ts'
+import { embeddedApi, installCrds, VERSION } from '../embedded.ts'
 
 const CLUSTER = { namespace: 'ns', name: 'a' }
 const log = pino({ level: 'silent' })
@@ -44,8 +45,8 @@ async function ports(t: Test, namespaces: string[] = []) {
   return { ...embedded, ports: made, make }
 }
 
-function names(collections: Claim[]): string[] {
-  return collections.map(({ metadata }) => `${metadata.namespace}/${metadata.name}`).sort()
+function names({ claims }: ClaimList): string[] {
+  return claims.map(({ metadata }) => `${metadata.namespace}/${metadata.name}`).sort()
 }
 
 t.test('the claims include every VecCollection that was created before the caller', async (t) => {
@@ -92,7 +93,7 @@ t.test('a caller waits for a running list, however long it takes', async (t) => 
 t.test('a claim has only the fields that decide the ownership of a name', async (t) => {
   const { ports: port, make } = await ports(t)
   const first = await make('first')
-  const [claim] = await port.collectionsOf(CLUSTER, first)
+  const [claim] = (await port.collectionsOf(CLUSTER, first)).claims
   const { namespace, name, uid, generation, creationTimestamp } = first.metadata
   t.strictSame(claim, {
     metadata: { namespace, name, uid, generation, creationTimestamp },
@@ -118,6 +119,34 @@ t.test('claims come from every namespace served, and are those of one cluster', 
   await make('across', 'other', { name: 'a', namespace: 'ns' })
   const here = await make('here')
   t.strictSame(names(await port.collectionsOf(CLUSTER, here)), ['ns/here', 'other/across'])
+})
+
+t.test('a claim that an older CRD admitted counts, whatever else its spec holds', async (t) => {
+  const { ports: port, make, api } = await ports(t)
+  const crd = { apiVersion: 'apiextensions.k8s.io/v1', kind: 'CustomResourceDefinition' }
+  const { spec } = customResourceDefinition(VecCollection, VERSION) as unknown as {
+    spec: { versions: { schema: { openAPIV3Schema: typeof VecCollection.schema } }[] }
+  }
+  const older = structuredClone(spec)
+  for (const { schema } of older.versions) {
+    const { shardingMethod } = schema.openAPIV3Schema.properties.spec.properties
+    Reflect.deleteProperty(shardingMethod, 'enum')
+  }
+  await api.patch({ ...crd, namespace: '', name: crdName('veccollections') }, { spec: older })
+  const metadata = { name: 'older', namespace: 'ns' }
+  await api.create({
+    ...{ apiVersion: API_VERSION, kind: 'VecCollection', metadata },
+    spec: {
+      ...{ clusterRef: { name: 'a' }, collectionName: 'docs', aliases: ['live'] },
+      ...{ vectors: [{ size: 4, distance: 'Dot' }], shardingMethod: 'ranges' },
+    },
+  })
+  const caller = await make('docs')
+  const found = await port.collectionsOf(CLUSTER, caller)
+  t.strictSame(names(found), ['ns/docs', 'ns/older'])
+  t.strictSame(found.claims.find(({ metadata }) => metadata.name === 'older')?.spec, {
+    ...{ clusterRef: { name: 'a' }, collectionName: 'docs', aliases: ['live'] },
+  })
 })
 
 t.test('a failed list is not empty, and is read again', async (t) => {

@@ -8,6 +8,7 @@ import {
   eventWriter,
 } from '../../../metacontroller/ports/events.ts'
 import { namespaceWarning } from '../../../hooks/events.ts'
+import { matchWhole } from '../../match-whole.ts'
 import { embeddedApi } from '../embedded.ts'
 
 const HELM_FAILED: KubernetesEvent = {
@@ -71,7 +72,7 @@ t.test('an Event on a namespace that is being deleted is written to default', as
   await write(namespaceWarning(backup, cause, new Date('2026-03-01T12:00:00Z')))
   t.strictSame(lines, [])
   const { items } = await api.list('v1', 'Event', { namespace: 'default' })
-  t.match(items, [{ involvedObject: { kind: 'Namespace', name: 'ns' }, ...cause }])
+  matchWhole(t, items, [{ involvedObject: { kind: 'Namespace', name: 'ns' }, ...cause }])
   t.equal(items.length, 1)
 })
 

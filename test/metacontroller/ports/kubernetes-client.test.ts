@@ -56,6 +56,7 @@ async function stage(t: Test) {
   const ports = {
     cluster: clusterPorts({
       ...{ ...common, jobKeys: () => [], consensus: async () => [] },
+      nodeKeys: async () => [],
       shards: shardPorts(engines),
       conflictingWork: othersAt({ ...common, inFlightWrites: writes }),
     }),
@@ -83,12 +84,17 @@ async function whatOthersAsk({ ports, kubernetes }: Stage): Promise<unknown[]> {
     ports.cluster.unfinishedHelmJobs(),
     ports.restore.conflictingWork(HERE, allAllowed),
     ports.backup.restoresReading({ ...HERE, storage }),
-    ports.collection.collectionsOf(HERE, collection()),
+    ports.cluster.tokensSignedWith(HERE, 'fingerprint'),
+    claimsIn(ports),
     listClusters(kubernetes, ['ns', 'other']),
   ])
 }
 
-const NOTHING = [0, [], [], [], []]
+async function claimsIn(ports: Stage['ports']): Promise<unknown[]> {
+  return (await ports.collection.collectionsOf(HERE, collection())).claims
+}
+
+const NOTHING = [0, [], [], [], [], []]
 
 t.test('a served namespace that was deleted counts as empty for the others', async (t) => {
   const world = await stage(t)
@@ -120,6 +126,18 @@ t.test(
     await t.rejects(whatOthersAsk(world), FORBIDDEN, 'ten minutes from its last answer on')
   },
 )
+
+t.test('the claims of a namespace that cannot be read for long are unknown', async (t) => {
+  const { ports, server, clock } = await stage(t)
+  const claims = () => ports.collection.collectionsOf(HERE, collection())
+  server.unbound.add('other')
+  await t.rejects(claims(), FORBIDDEN)
+  clock.advance(600_000)
+  t.strictSame(await claims(), { claims: [], unreadable: ['other'] })
+  server.unbound.delete('other')
+  clock.advance(5_000)
+  t.strictSame(await claims(), { claims: [], unreadable: [] })
+})
 
 t.test(
   'a rejection in the namespace of the caller, or of another kind, stays an error',

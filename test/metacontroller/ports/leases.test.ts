@@ -1,6 +1,7 @@
 import t from 'tap'
 import type { LeaseHolder } from '../../../crds/kubernetes.ts'
-import { claim, leaseReleases, readLease, writeLeases } from '../../../hooks/lease.ts'
+import { readLease } from '../../../hooks/lease.ts'
+import { claim, leaseReleases, writeLeases } from '../../../hooks/lease-claim.ts'
 import { leasePorts } from '../../../metacontroller/ports/common.ts'
 import { embeddedApi } from '../embedded.ts'
 import { allAllowed } from '../../builders.ts'

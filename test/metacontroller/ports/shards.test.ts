@@ -1,8 +1,13 @@
 /** What the service reads about shards, volumes and Kubernetes nodes, and how it plans. */
+import { randomBytes } from 'node:crypto'
+import { Value } from '@sinclair/typebox/value'
 import { pino } from 'pino'
 import t from 'tap'
 import type { Test } from 'tap'
+import { VecCollection } from '../../../crds/collection.ts'
+import { encodePlan } from '../../../crds/contract/job.ts'
 import { API_VERSION, LABELS } from '../../../crds/contract/names.ts'
+import { ShardsPlan } from '../../../crds/contract/shards-job.ts'
 import type {
   ShardFacts,
   ShardsQuery,
@@ -11,15 +16,29 @@ import type {
 import type { CollectionFacts } from '../../../jobs/clients/engine/shards.ts'
 import { EngineConnections } from '../../../jobs/clients/engine/transport.ts'
 import { Kubernetes } from '../../../jobs/clients/kubernetes/client.ts'
-import type { ClusterView } from '../../../jobs/cluster/shards/view.ts'
+import type { ClusterView, ReshardingView } from '../../../jobs/cluster/shards/view.ts'
 import { cachedSecretReader } from '../../../metacontroller/ports/cluster.ts'
-import { shardPorts, summaryOf, withData } from '../../../metacontroller/ports/shards.ts'
+import { reshardingOwner } from '../../../jobs/cluster/shards/resharding-steps.ts'
+import {
+  dueNumbers,
+  shardNumbersOf,
+  shardPorts,
+  unsettledSince,
+  type Period,
+} from '../../../metacontroller/ports/shards.ts'
+import { Defects } from '../../../jobs/cluster/shards/defects.ts'
+import {
+  newObservationMemory,
+  type ObservationMemory,
+} from '../../../jobs/cluster/shards/observe.ts'
+import { summaryOf } from '../../../metacontroller/ports/shards-summary.ts'
+import { withData } from '../../../metacontroller/ports/nodes.ts'
 import { NOW } from '../../builders.ts'
 import { embeddedApi, installCrds } from '../embedded.ts'
 
 const TARGET: ShardsTarget = {
   ...{ nodes: 3, repair: true, balance: false, lost: [], maxTransfers: 1 },
-  ...{ allowsFewerReplicas: false, deadSeconds: 3600 },
+  allowsFewerReplicas: false,
 }
 
 /** Three nodes, of which the last does not answer; docs/1 has its only replica there. */
@@ -67,13 +86,14 @@ t.test('a summary has a plan for each target, and counts what should be Active',
       return targets
     },
   }
-  t.strictSame(summaryOf(query, { nodes }, VIEW, NOW), {
+  t.strictSame(summaryOf(query, { nodes, defects: observedDefects(3600) }, VIEW, NOW), {
     at: NOW.toISOString(),
     nodes,
     peers: VIEW.peers,
     targets,
     collections: 1,
     ...{ replicas: 6, activeReplicas: 3 },
+    defects: { 'docs/2/2': 3600, 'node 2': 3600 },
     plans: {
       repair: { is: 'done' },
       drain: { is: 'step', purpose: 'repair' },
@@ -85,6 +105,46 @@ t.test('a summary has a plan for each target, and counts what should be Active',
   t.strictSame(seen, [{ nodes, peers: VIEW.peers }], 'targets depend on nodes and peers alone')
 })
 
+t.test('a replica that has just died is no step, however long the condition is False', (t) => {
+  const query = { ...QUERY, targets: () => ({ repair: TARGET }) }
+  const repairOf = (seconds: number) => {
+    const view = { ...VIEW, peers: VIEW.peers.slice(0, 2), nodes: 2 }
+    const facts = { nodes: [], defects: observedDefects(seconds) }
+    return summaryOf(query, facts, view, NOW).plans.repair
+  }
+  t.strictSame(repairOf(599), {
+    is: 'waiting',
+    purpose: 'repair',
+    message: 'docs/2 on node 1 is Dead; the engine usually repairs it',
+  })
+  t.strictSame(repairOf(600), { is: 'step', purpose: 'repair' })
+  t.end()
+})
+
+t.test(
+  'a summary has the resharding that the nodes report, with the record of its Job',
+  async (t) => {
+    const [docs] = VIEW.collections
+    const uuid = `${reshardingOwner('uid-1')}-1`
+    const operation = { uuid, direction: 'up' as const, shard: 2, peer: 1 }
+    const record = { ...operation, collection: 'docs', stage: 'commit' as const, done: ['read'] }
+    const summarized = (resharding?: ReshardingView, query: Partial<ShardsQuery> = {}) => {
+      const collections = docs === undefined ? [] : [{ ...docs, ...(resharding && { resharding }) }]
+      return summaryOf(
+        { ...QUERY, ...query },
+        { nodes: [], defects: new Defects() },
+        { ...VIEW, collections },
+        NOW,
+      )
+    }
+    t.strictSame(summarized(operation, { resharding: record }).resharding, record)
+    t.match(summarized(operation).resharding, { stage: 'unknown', collection: 'docs' })
+    t.equal(summarized({ ...operation, uuid: 'of-another' }).resharding, undefined)
+    const aborted = { ...record, stage: 'migrate' as const }
+    t.equal(summarized(undefined, { resharding: aborted }).resharding, undefined)
+  },
+)
+
 t.test(
   'replicas that a shard has beyond its factor, or that fit on no node, are not counted',
   async (t) => {
@@ -92,7 +152,12 @@ t.test(
     const count = (factor: number) => {
       const shards = docs?.shards.slice(0, 1) ?? []
       const view = { ...VIEW, collections: [{ name: 'docs', factor, shards }] }
-      const { replicas, activeReplicas } = summaryOf(QUERY, { nodes: [] }, view, NOW)
+      const { replicas, activeReplicas } = summaryOf(
+        QUERY,
+        { nodes: [], defects: new Defects() },
+        view,
+        NOW,
+      )
       return [replicas, activeReplicas]
     }
     t.strictSame(count(1), [1, 1])
@@ -108,6 +173,42 @@ const QUERY: ShardsQuery = {
   moves: [],
   uid: 'uid-1',
   targets: () => ({ repair: TARGET }),
+}
+
+t.test(
+  'how long the nodes have not agreed is counted from observation to observation',
+  async (t) => {
+    const periods = new WeakMap<ObservationMemory, Period>()
+    const [memory, other] = [newObservationMemory(), newObservationMemory()]
+    const seconds = (from: ObservationMemory, at: number, unsettled?: string) => {
+      const view = { ...(unsettled !== undefined && { unsettled }) }
+      const since = unsettledSince(view, periods, { memory: from, at: new Date(at * 1000) })
+      return since && at - since.getTime() / 1000
+    }
+    t.strictSame(
+      [
+        seconds(memory, 100, 'commits differ'),
+        seconds(memory, 400, 'another replica'),
+        seconds(other, 450, 'commits differ'),
+        seconds(memory, 700, 'another replica'),
+        seconds(memory, 760),
+        seconds(memory, 820, 'another replica'),
+        // A Job has worked on the shards meanwhile.
+        seconds(memory, 2020, 'another replica'),
+        seconds(memory, 3219, 'another replica'),
+      ],
+      [0, 300, 0, 600, undefined, 0, 0, 1199],
+    )
+  },
+)
+
+/** Those of VIEW, first observed this long ago. */
+function observedDefects(seconds: number): Defects {
+  const defects = new Defects()
+  for (let age = seconds; age >= 0; age -= Math.min(600, age || 1)) {
+    defects.observe(VIEW, new Date(NOW.getTime() - age * 1000))
+  }
+  return defects
 }
 
 /** With the rights of the whole cluster, or with those of an installation for one namespace. */
@@ -214,6 +315,78 @@ t.test(
     t.strictSame(backups, ['ns/b2', 'ns/b3', 'ns/b4'])
   },
 )
+
+t.test('numbers of collections that no node reports are not asked for', async (t) => {
+  const { api, ports } = await portsOn(t)
+  await api.create({
+    ...{ apiVersion: API_VERSION, kind: 'VecCollection' },
+    metadata: { name: 'docs', namespace: 'ns' },
+    spec: { clusterRef: { name: 'a' }, vectors: [{ size: 4, distance: 'Dot' }], shardNumber: 3 },
+  })
+  const numbersOf = async (query: Partial<ShardsQuery>) =>
+    (await ports.shards({ ...QUERY, ...query }, new AbortController().signal)).shardNumbers
+  t.strictSame(await numbersOf({ mayReshard: () => true }), [])
+  t.equal(await numbersOf({}), undefined)
+})
+
+t.test(
+  'the number of shards is that of the VecCollection that manages the collection',
+  async (t) => {
+    const named = (name: string, spec: Partial<VecCollection['spec']>, phase = 'Ready') =>
+      Value.Parse(['Default', 'Assert'], VecCollection.schema, {
+        ...{ apiVersion: API_VERSION, kind: 'VecCollection' },
+        metadata: {
+          ...{ name, namespace: 'ns', uid: `uid-${name}`, generation: 1 },
+          creationTimestamp: `2026-03-01T00:00:0${name === 'younger' ? 1 : 0}Z`,
+        },
+        spec: {
+          ...{ clusterRef: { name: 'a' }, vectors: [{ size: 4, distance: 'Dot' }], shardNumber: 3 },
+          ...spec,
+        },
+        status: { phase },
+      }) as VecCollection
+    const sourceOf = (name: string) => ({ namespace: 'ns', name })
+    t.strictSame(
+      shardNumbersOf([
+        named('zoo', {}),
+        named('younger', { collectionName: 'zoo', shardNumber: 5 }),
+        named('books', { collectionName: 'Books' }, 'Failed'),
+        named('keys', { shardingMethod: 'custom' }),
+        named('other', {}, 'Degraded'),
+      ]),
+      [
+        { collection: 'Books', shards: 3, source: sourceOf('books') },
+        { collection: 'zoo', shards: 3, source: sourceOf('zoo') },
+      ],
+    )
+  },
+)
+
+t.test('a plan has the numbers that differ, however many VecCollections there are', async (t) => {
+  const name = (index: number) => `${index}-`.padEnd(255, randomBytes(128).toString('hex'))
+  const desired = Array.from({ length: 1500 }, (_, index) => ({
+    ...{ collection: name(index), shards: 2 },
+    source: { namespace: 'n'.repeat(63), name: name(index).slice(0, 253) },
+  }))
+  const viewWith = (shards: number, resharded?: number): ClusterView => ({
+    ...VIEW,
+    collections: desired.map(({ collection }, index) => ({
+      ...{ name: collection, factor: 1 },
+      shards: Array.from({ length: shards }, (_, id) => ({ id, bytes: 1, replicas: [] })),
+      ...(index === resharded && { resharding: { direction: 'up' as const, shard: 1, peer: 1 } }),
+    })),
+  })
+  t.strictSame(dueNumbers(desired, viewWith(2)), [])
+  t.strictSame(dueNumbers(desired, { ...VIEW, collections: [] }), [], 'there is no such collection')
+  t.strictSame(dueNumbers(desired, viewWith(2, 1400)), [desired[1400]], 'it may be set back')
+  const due = dueNumbers(desired, viewWith(3, 1400)) as typeof desired
+  t.strictSame(due.slice(0, 2), [desired[1400], desired[0]], 'that in progress is never left out')
+  const planWith = (numbers: typeof desired) => ({ resharding: { numbers, mayStart: true } })
+  t.ok(Value.Check(ShardsPlan.properties.resharding, planWith([...due]).resharding))
+  t.type(encodePlan(planWith([...due]), 'spec.replicas'), 'string')
+  t.notOk(Value.Check(ShardsPlan.properties.resharding, planWith(desired).resharding))
+  t.throws(() => encodePlan(planWith(desired), 'spec.replicas'), /is too large/)
+})
 
 t.test('the data of a node are its replicas with their write-ahead logs', async (t) => {
   const nodes = [0, 1, 2].map((ordinal) => ({ ordinal }))

@@ -65,3 +65,15 @@ t.test('a failure is not remembered', async (t) => {
   await t.rejects(read('ns', 'a'), { message: 'no route' })
   t.equal(await read('ns', 'a'), 'there')
 })
+
+t.test('a clock that is set back does not extend the time of an answer', async (t) => {
+  const { state, read } = memory(['one', 'two', 'three'])
+  state.now = new Date(3_600_000)
+  t.equal(await read('ns', 'a'), 'one')
+  state.now = new Date(0)
+  t.equal(await read('ns', 'a'), 'two')
+  state.now = new Date(59_999)
+  t.equal(await read('ns', 'a'), 'two')
+  state.now = new Date(60_000)
+  t.equal(await read('ns', 'a'), 'three')
+})

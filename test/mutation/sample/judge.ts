@@ -29,6 +29,11 @@ const BASELINE_MS = 900_000
 const HITS_FACTOR = 100
 const MIN_HITS = 1000
 
+/** How long a changed program may take, in milliseconds, of that without a change. */
+export function limitOf(milliseconds: number): number {
+  return TIMEOUT_FACTOR * milliseconds + TIMEOUT_MS
+}
+
 /** Runs a test file without a change; undefined where it fails so: it cannot judge. */
 export async function baseline(folder: string, file: string): Promise<TestFile | undefined> {
   const began = Date.now()
@@ -68,7 +73,7 @@ export class Judge {
 
   async #outcomeOf(plan: Plan, id: string): Promise<Ran['is']> {
     const { file, tests, hits } = plan
-    const limitMs = TIMEOUT_FACTOR * plan.milliseconds + TIMEOUT_MS
+    const limitMs = limitOf(plan.milliseconds)
     const options = { mutant: id, hits, limitMs }
     const first = await run(this.#folder, file, { ...options, ...(tests && { tests }) })
     if (first.is !== 'failed' || tests === undefined) return first.is

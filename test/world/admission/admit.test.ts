@@ -1,4 +1,5 @@
 import t from 'tap'
+import { matchWhole } from '../../match-whole.ts'
 import { admit } from './admit.ts'
 import { Invalid } from './invalid.ts'
 import type { Schema } from './structure.ts'
@@ -124,7 +125,9 @@ const REFUSED: [what: string, schema: Schema, value: unknown, cause: RegExp][] =
 ]
 for (const [what, schema, value, cause] of REFUSED) {
   t.test(`${what} is refused`, async (t) => {
-    t.match(causes(schema, value), [cause])
+    // Rules about a value of another type are not checked.
+    const more = cause.source.includes('of type') ? [/some validation rules were not checked/] : []
+    matchWhole(t, causes(schema, value), [cause, ...more])
   })
 }
 
@@ -170,7 +173,7 @@ t.test('sets are equal in any order', async (t) => {
   const list: Schema = { type: 'array', items: text, ...holds('self == oldSelf', 'it is fixed') }
   const set: Schema = { ...list, 'x-kubernetes-list-type': 'set' }
   t.strictSame(causes(set, ['a', 'b'], ['b', 'a']), ['a', 'b'])
-  t.match(causes(list, ['a', 'b'], ['b', 'a']), [/it is fixed/])
+  matchWhole(t, causes(list, ['a', 'b'], ['b', 'a']), [/it is fixed/])
 })
 
 t.test('rules do not see what the schema does not declare', async (t) => {

@@ -3,6 +3,7 @@ import { createServer, get } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
+import { matchWhole } from '../../match-whole.ts'
 import { ApiClient, type ApiObject, type WatchEvent } from '../client.ts'
 import { ManualClock } from '../clock.ts'
 import { startApi } from './server.ts'
@@ -328,14 +329,16 @@ t.test('a watch continues from a resourceVersion and reports every change', asyn
 t.test('discovery follows the definitions of custom kinds', async (t) => {
   const { client } = await world(t)
   const definition: ApiObject = await client.create(WIDGETS)
-  t.match(definition.status, { conditions: [{ type: 'NamesAccepted' }, { type: 'Established' }] })
+  matchWhole(t, definition.status, {
+    conditions: [{ type: 'NamesAccepted' }, { type: 'Established' }],
+  })
   const { groups } = JSON.parse(await client.raw('GET', '/apis')) as { groups: { name: string }[] }
   const names = groups.map(({ name }) => name)
   t.ok(
     ['apps', 'batch', 'example.dev'].every((name) => names.includes(name)),
     names.join(),
   )
-  t.match(JSON.parse(await client.raw('GET', '/apis/example.dev/v1')), {
+  matchWhole(t, JSON.parse(await client.raw('GET', '/apis/example.dev/v1')), {
     resources: [{ name: 'widgets', namespaced: true }, { name: 'widgets/status' }],
   })
 })

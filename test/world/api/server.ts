@@ -228,7 +228,7 @@ function refuseUnbound({ url = '', method = '' }: IncomingMessage, unbound: Set<
 /** Discovery is open to all; every other call must be in the namespace. */
 function refuseOutside({ url = '', method = '' }: IncomingMessage, namespace: string): void {
   const { pathname } = new URL(url, 'http://api')
-  const isDiscovery = /^\/(api|apis\/[^/]+)\/[^/]+$/.test(pathname)
+  const isDiscovery = /^\/(apis|(api|apis\/[^/]+)\/[^/]+)$/.test(pathname)
   const [, asked] = /\/namespaces\/([^/]+)\/[^/]/.exec(pathname) ?? []
   if (asked === namespace || (method === 'GET' && isDiscovery)) return
   const who = `system:serviceaccount:${namespace}:tenant`

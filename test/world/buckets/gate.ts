@@ -20,6 +20,9 @@ export interface Gate {
   close(): Promise<void>
 }
 
+/** Longer than any client keeps an idle connection: one that ends under a call is no fault of a scenario. */
+const KEEP_ALIVE_MS = 120_000
+
 type Decide = (call: BucketCall) => BucketFault | undefined
 
 /** Opens a gate to the server at this address, on an address of this machine that pods can reach. */
@@ -49,6 +52,7 @@ export async function openGate(endpoint: string, host: string): Promise<Gate> {
     // A client that has disconnected gets no answer.
     pass(incoming, response).catch(() => response.destroy())
   })
+  gate.keepAliveTimeout = KEEP_ALIVE_MS
   gate.listen(0, host)
   await once(gate, 'listening')
   return {
@@ -70,7 +74,9 @@ export async function openGate(endpoint: string, host: string): Promise<Gate> {
 /** Unchanged: path and host are part of the signature. */
 async function forward(server: URL, incoming: IncomingMessage, response: ServerResponse) {
   const { method, url: path, headers } = incoming
-  const passed = request({ host: server.hostname, port: server.port, method, path, headers })
+  // A connection of its own, for the same reason.
+  const address = { host: server.hostname, port: server.port, agent: false as const }
+  const passed = request({ ...address, method, path, headers })
   const answered = once(passed, 'response') as Promise<[IncomingMessage]>
   // A failed upload to the server shows as a missing response below.
   pipeline(incoming, passed).catch(() => undefined)

@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { matchWhole } from '../../match-whole.ts'
 import { startApi } from '../api/server.ts'
 import { ApiClient, type ApiObject } from '../client.ts'
 import { ManualClock } from '../clock.ts'
@@ -151,7 +152,7 @@ t.test('a Job whose pods crash is tried again with back-off, then Failed', async
     const found = await get('batch/v1', 'Job', 'j')
     return JSON.stringify(found?.status ?? {}).includes('"Failed"')
   })
-  t.match((await get('batch/v1', 'Job', 'j'))?.status, {
+  matchWhole(t, (await get('batch/v1', 'Job', 'j'))?.status, {
     failed: 2,
     conditions: [
       { type: 'FailureTarget', reason: 'BackoffLimitExceeded' },
@@ -161,7 +162,7 @@ t.test('a Job whose pods crash is tried again with back-off, then Failed', async
   t.ok(clock.now().getTime() - start >= 10_000)
   const { items } = await client.list('v1', 'Pod', { namespace: 'ns', labelSelector: 'job-name=j' })
   t.equal(items.length, 2)
-  t.match(items[0]?.status, {
+  matchWhole(t, items[0]?.status, {
     phase: 'Failed',
     containerStatuses: [{ state: { terminated: { exitCode: CRASH } } }],
   })
@@ -176,7 +177,7 @@ t.test('an exit code the pod failure policy names ends the Job at once', async (
   await until(async () =>
     JSON.stringify((await get('batch/v1', 'Job', 'j'))?.status ?? {}).includes('"Failed"'),
   )
-  t.match((await get('batch/v1', 'Job', 'j'))?.status, {
+  matchWhole(t, (await get('batch/v1', 'Job', 'j'))?.status, {
     failed: 1,
     conditions: [{ type: 'FailureTarget' }, { type: 'Failed', reason: 'PodFailurePolicy' }],
   })
@@ -453,7 +454,7 @@ t.test('a pod killed with its node costs no attempt where the policy ignores tha
   await until(async () => (await pods()).length === 2)
   t.equal((await get('batch/v1', 'Job', 'j'))?.status?.['failed' as never], undefined)
   const killed = (await pods()).find(({ metadata }) => metadata.uid === items[0]?.metadata.uid)
-  t.match(killed?.status, {
+  matchWhole(t, killed?.status, {
     phase: 'Failed',
     containerStatuses: [{ state: { terminated: { exitCode: 137 } } }],
   })

@@ -79,7 +79,10 @@ function readConfig(sandbox: Sandbox): EngineConfig {
   const files = CONFIG_FILES.map((file) => sandbox.path(`${FOLDER}/config/${file}`)).filter(
     (path) => statSync(path, { throwIfNoEntry: false })?.isFile(),
   )
-  return parseConfig(...files.map((path) => readFileSync(path, 'utf8')))
+  return parseConfig(
+    files.map((path) => readFileSync(path, 'utf8')),
+    sandbox.environment(),
+  )
 }
 
 function readTls({ tls: { cert, key } = {} }: EngineConfig, sandbox: Sandbox) {

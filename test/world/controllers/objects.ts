@@ -36,7 +36,8 @@ export interface PodSpec {
   automountServiceAccountToken?: boolean
   volumes?: {
     name: string
-    secret?: { secretName: string; optional?: boolean }
+    secret?: { secretName: string; optional?: boolean; items?: { key: string; path: string }[] }
+    configMap?: { name: string; optional?: boolean; items?: { key: string; path: string }[] }
     [source: string]: unknown
   }[]
 }

@@ -67,10 +67,11 @@ export class Sandbox {
   environment(): Record<string, string> {
     const mounts = (this.#container.volumeMounts ?? []).map(({ mountPath }) => mountPath)
     return Object.fromEntries(
-      (this.#container.env ?? []).map((variable) => {
+      (this.#container.env ?? []).flatMap((variable) => {
         const value = this.#valueOf(variable)
+        if (value === undefined) return []
         const mounted = mounts.some((mount) => value === mount || value.startsWith(`${mount}/`))
-        return [variable.name, mounted ? this.path(value) : value]
+        return [[variable.name, mounted ? this.path(value) : value] as const]
       }),
     )
   }
@@ -98,13 +99,14 @@ export class Sandbox {
 
   #filesOf({ secret, configMap }: Volume): Record<string, Buffer> {
     if (secret !== undefined) {
-      const { secretName, optional } = secret
+      const { secretName, optional, items } = secret
       const found = this.#read('Secret', secretName, optional)
-      return contents(recordAt(found, 'data'), 'base64')
+      return selected(contents(recordAt(found, 'data'), 'base64'), items)
     }
     if (configMap === undefined) return {}
-    const { name, optional } = configMap as { name: string; optional?: boolean }
-    return contents(recordAt(this.#read('ConfigMap', name, optional), 'data'), 'utf8')
+    const { name, optional, items } = configMap
+    const found = this.#read('ConfigMap', name, optional)
+    return selected(contents(recordAt(found, 'data'), 'utf8'), items)
   }
 
   #read(kind: string, name: string, optional: boolean | undefined): ApiObject | undefined {
@@ -114,14 +116,15 @@ export class Sandbox {
     throw new NotStartable('ContainerCreating', `${kind.toLowerCase()} "${name}" not found`)
   }
 
-  #valueOf({ name, value, valueFrom }: EnvVar): string {
+  /** Undefined if an optional key does not exist: the container then has no such variable. */
+  #valueOf({ name, value, valueFrom }: EnvVar): string | undefined {
     if (valueFrom?.fieldRef !== undefined) return fieldOf(this.#pod, valueFrom.fieldRef.fieldPath)
     if (valueFrom?.secretKeyRef === undefined) return value ?? ''
     const { name: secret, key, optional } = valueFrom.secretKeyRef
     const data = recordAt(this.#read('Secret', secret, optional), 'data')
     const found = data[key]
     if (typeof found === 'string') return Buffer.from(found, 'base64').toString()
-    if (optional === true) return ''
+    if (optional === true) return undefined
     const message = `couldn't find key ${key} in Secret ${secret} for ${name}`
     throw new NotStartable('CreateContainerConfigError', message)
   }
@@ -130,6 +133,17 @@ export class Sandbox {
 function contents(data: Record<string, unknown>, encoding: BufferEncoding): Record<string, Buffer> {
   return Object.fromEntries(
     Object.entries(data).map(([key, value]) => [key, Buffer.from(String(value), encoding)]),
+  )
+}
+
+/** With `items` only these keys, at their paths; a key that is missing is treated as optional. */
+function selected(
+  files: Record<string, Buffer>,
+  items: { key: string; path: string }[] | undefined,
+): Record<string, Buffer> {
+  if (items === undefined) return files
+  return Object.fromEntries(
+    items.flatMap(({ key, path }) => (files[key] === undefined ? [] : [[path, files[key]]])),
   )
 }
 

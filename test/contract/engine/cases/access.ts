@@ -3,6 +3,7 @@ import { UnsecuredJWT } from 'jose'
 import type { Case } from '../case.ts'
 import type { Stage } from '../stage.ts'
 import {
+  ALTERNATIVE,
   EARLIER,
   KEY,
   LATER,
@@ -51,6 +52,38 @@ async function askOddly(stage: Stage): Promise<void> {
     stage.note(what, { status, type, body })
   }
 }
+
+/** Keys, and a token that each has signed: what reads, and what writes. */
+async function askInBothWays(stage: Stage): Promise<void> {
+  const keys = {
+    'of the file': KEY,
+    'second of the file': ALTERNATIVE,
+    'another second of the file': 'alternative-key-of-the-file-with-enough-bytes',
+    'in a variable': IN_VARIABLE,
+    'of digits in a variable': ALL_DIGITS,
+    'read-only': READ_ONLY,
+  }
+  for (const [what, key] of Object.entries(keys)) {
+    const signed = await token({ access: 'm' }, key)
+    const reader = await token({ access: 'r' }, key)
+    const ask = async (credential: string, method = 'GET') => {
+      const path = method === 'GET' ? '/collections' : '/collections/a'
+      const body = method === 'GET' ? undefined : { vectors: { size: 1, distance: 'Dot' } }
+      const { status } = await stage.ask(method, path, { key: credential, body })
+      return status
+    }
+    stage.note(what, {
+      key: [await ask(key), await ask(key, 'PUT')],
+      manages: [await ask(signed), await ask(signed, 'PUT')],
+      reads: [await ask(reader), await ask(reader, 'PUT')],
+    })
+    await stage.clear()
+  }
+}
+
+const IN_VARIABLE = 'key-in-a-variable-of-the-engine-with-enough-bytes'
+/** A variable is text, also where a file would have a number. */
+const ALL_DIGITS = '01234567890123456789012345678901'
 
 export const ACCESS: Case[] = [
   {
@@ -108,6 +141,24 @@ export const ACCESS: Case[] = [
       await ask(key)
       await stage.call('GET', '/readyz', { key })
     },
+  },
+  {
+    title: 'keys in variables win over those of the file, as text, and tokens of either are valid',
+    service: { ...ROTATING, alt_api_key: 'alternative-key-of-the-file-with-enough-bytes' },
+    env: { QDRANT__SERVICE__API_KEY: IN_VARIABLE, QDRANT__SERVICE__ALT_API_KEY: ALL_DIGITS },
+    play: askInBothWays,
+  },
+  {
+    title: 'a variable for the second key alone adds it to the key of the file',
+    service: SERVICE,
+    env: { QDRANT__SERVICE__ALT_API_KEY: ALL_DIGITS },
+    play: askInBothWays,
+  },
+  {
+    title: 'a variable for the main key leaves the second key of the file',
+    service: ROTATING,
+    env: { QDRANT__SERVICE__API_KEY: IN_VARIABLE },
+    play: askInBothWays,
   },
   {
     title: 'without jwt_rbac a token is no credential',

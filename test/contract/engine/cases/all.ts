@@ -11,6 +11,7 @@ import { PLACING } from './placing.ts'
 import { POINTS_CASES } from './points.ts'
 import { RECOVERY } from './recovery.ts'
 import { REPLICAS } from './replicas.ts'
+import { RESHARDING } from './resharding.ts'
 import { ROLE_CASES } from './roles.ts'
 import { SERVICE } from './service.ts'
 import { SHARD_KEYS } from './shard-keys.ts'
@@ -31,6 +32,7 @@ export const CASES: Case[] = [
   ...SHARD_KEYS,
   ...RECOVERY,
   ...REPLICAS,
+  ...RESHARDING,
   ...SHARD_RECOVERY,
   ...SHARD_STREAMS,
   ...SNAPSHOTS,

@@ -52,7 +52,12 @@ const shardMove = struct(
 )
 const transfer = struct(
   'AbortShardTransfer',
-  { shard_id: integer('u32'), from_peer_id: integer('u64'), to_peer_id: integer('u64') },
+  {
+    shard_id: integer('u32'),
+    to_shard_id: integer('u32'),
+    from_peer_id: integer('u64'),
+    to_peer_id: integer('u64'),
+  },
   { required: ['shard_id', 'from_peer_id', 'to_peer_id'] },
 )
 const replica = struct(

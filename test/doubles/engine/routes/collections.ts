@@ -227,6 +227,6 @@ function methodOf(state: string, fromShard: number | undefined): string {
 }
 
 /** Its stage is not shown. */
-function reshardingInfo({ uuid, direction, shard, peer }: Resharding): object {
-  return { uuid, direction, shard_id: shard, peer_id: peer, shard_key: null }
+function reshardingInfo({ uuid, direction, shard, peer, key }: Resharding): object {
+  return { uuid, direction, shard_id: shard, peer_id: peer, shard_key: key ?? null }
 }

@@ -13,7 +13,7 @@ import {
   type Point,
 } from '../points.ts'
 import { isDeferring, keep, write } from '../deferred.ts'
-import { deleteCopies, writeCopies } from '../resharding.ts'
+import { acceptedWrites, countedPoints, deleteCopies, writeCopies } from '../resharding.ts'
 import { countWrite, isPlaced } from '../shard-points.ts'
 import { checkBatch, checkExact, checkPage, checkTimeout } from '../strict.ts'
 import { found } from './collections.ts'
@@ -56,7 +56,7 @@ export function pointRoutes(
     case 'POST count':
       checkTimeout(found(cluster, name), query['timeout'])
       checkExact(found(cluster, name), selection.exact ?? true)
-      return ok({ count: selected(found(cluster, name), selection).length })
+      return ok({ count: counted(found(cluster, name), selection).length })
     case 'POST scroll':
       return ok(page(found(cluster, name), selection))
     default:
@@ -98,7 +98,8 @@ function upsert(collection: Collection, body: unknown, wait: boolean): Update {
   checkBatch(collection, written.length)
   return () => {
     // The shard key of a queued write may be gone by now.
-    const placed = written.filter((point) => isPlaced(collection, point))
+    const present = written.filter((point) => isPlaced(collection, point))
+    const placed = acceptedWrites(collection, present)
     countWrite(collection, placed)
     write(collection, placed)
     writeCopies(collection, placed)
@@ -118,11 +119,18 @@ function remove(collection: Collection, { points, filter }: Selection): Update {
   }
 }
 
-function selected(collection: Collection, { filter, shard_key: key }: Selection): Point[] {
-  checkKey(collection, key, 'Bad request')
-  return collection.points.filter(
-    (point) => matches(point, filter) && (key === undefined || point.shard_key === key),
-  )
+function selected(collection: Collection, selection: Selection): Point[] {
+  checkKey(collection, selection.shard_key, 'Bad request')
+  return collection.points.filter((point) => isSelected(point, selection))
+}
+
+function counted(collection: Collection, selection: Selection): Point[] {
+  checkKey(collection, selection.shard_key, 'Bad request')
+  return countedPoints(collection).filter((point) => isSelected(point, selection))
+}
+
+function isSelected(point: Point, { filter, shard_key: key }: Selection): boolean {
+  return matches(point, filter) && (key === undefined || point.shard_key === key)
 }
 
 /** In the order they were asked for; what is not there is left out. */

@@ -56,7 +56,7 @@ export function changeReplicas(
   const { shard_id: id = -1 } = copy ?? move ?? abort ?? drop ?? {}
   const shard = shards.find((one) => one.id === id)
   const way = copy ?? move
-  if (abort !== undefined) return abortKnown(cluster, shard, { name, ...abort })
+  if (abort !== undefined) return abortKnown(cluster, collection, { name, ...abort })
   if (shard === undefined) return refuse(400, `Bad request: Shard ${id} of ${name} does not exist`)
   if (way?.method === 'resharding_stream_records') {
     startStream(cluster, collection, { shard, way })
@@ -159,13 +159,18 @@ function start(
   copyReplica(collection, shard, { from, to, state, sync, until: 0 })
 }
 
+/** A transfer of a resharding is found only by both of its shards. */
 function abortKnown(
   cluster: EngineCluster,
-  shard: Shard | undefined,
-  { name, shard_id, from_peer_id: from, to_peer_id: to }: Move & { name: string },
+  { shards }: Collection,
+  { name, shard_id, to_shard_id, from_peer_id: from, to_peer_id: to }: Move & { name: string },
 ): EngineAnswer {
+  const shard = shards.find(({ id }) => id === (to_shard_id ?? shard_id))
+  const fromShard = to_shard_id === undefined ? undefined : shard_id
   const transfers = shard === undefined ? [] : transfersOf(shard)
-  const transfer = transfers.find((one) => one.from === from && one.to === to)
+  const transfer = transfers.find(
+    (one) => one.from === from && one.to === to && one.fromShard === fromShard,
+  )
   if (shard === undefined || transfer === undefined) {
     const words = `Shard transfer ${from} -> ${to} for collection ${name}:${shard_id} does not exist`
     return refuse(404, `Not found: ${words}`)

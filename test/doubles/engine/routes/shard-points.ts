@@ -57,5 +57,5 @@ export function cleanupRoutes(
     refuse(404, `Not found: Shard ${id} is not a local shard`)
   }
   cleanShard(collection, shard, peer)
-  return ok({ operation_id: null, status: 'completed' })
+  return ok({ status: 'completed' })
 }

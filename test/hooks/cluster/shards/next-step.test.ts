@@ -3,8 +3,8 @@ import t from 'tap'
 import { ANNOTATIONS } from '../../../../crds/contract/names.ts'
 import { ShardsPlan } from '../../../../crds/contract/shards-job.ts'
 import { LABELS } from '../../../../crds/contract/names.ts'
-import type { Decision } from '../../../../hooks/cluster/desired-state.ts'
-import type { Observed } from '../../../../hooks/cluster/observed.ts'
+import type { Decision } from '../../../../hooks/cluster/decision.ts'
+import type { Observed } from '../../../../hooks/cluster/ports.ts'
 import type {
   PlanOutcome,
   ShardsSummary,
@@ -30,7 +30,7 @@ import {
 } from '../../../../hooks/cluster/shards/next-step.ts'
 import { EngineError } from '../../../../crds/contract/errors.ts'
 import { condition, sync } from '../decisions.ts'
-import { observedShards, threeNodes } from '../shards.ts'
+import { member, observedShards, threeNodes } from '../shards.ts'
 
 const REPAIR: PlanOutcome = { is: 'step', purpose: 'repair' }
 const NONE = { is: 'none' }
@@ -64,6 +64,7 @@ t.test('a running Job goes first, whatever else is due', async (t) => {
     const decision = sync(observedShards({ jobs, progress: started }, plans(REPAIR)), context)
     t.equal(createdJob(decision), undefined, verb)
   }
+  t.ok(createdJob(sync(observedShards(RUN_DUE, plans(REPAIR)), context)), 'without one')
 })
 
 t.test('a repair goes before a helm run', async (t) => {
@@ -104,6 +105,27 @@ t.test('a helm run goes before the rest of a repair that has ended early for it'
     context,
   )
   t.equal(verbOf(decision), 'upgrade')
+})
+
+t.test('a volume is deleted once the pod of a removed node has ended after its Job', async (t) => {
+  const ended = (removedOrdinal?: number) =>
+    progress({
+      ...{ verb: 'shards', applied: applied(), at: ago(3600) },
+      shards: {
+        ...{ ...RESULT, isYielded: true },
+        ...(removedOrdinal !== undefined && { removedOrdinal }),
+      },
+    })
+  const verb = (removedOrdinal?: number, parts: Partial<Observed> = {}) => {
+    const observed = { progress: ended(removedOrdinal), unfinishedHelmJobs: 0, ...parts }
+    return verbOf(sync(observedShards(observed, plans(DONE)), context))
+  }
+  t.equal(verb(3), 'shards')
+  t.equal(verb(2), 'upgrade', 'its node is needed again')
+  t.equal(verb(), 'upgrade', 'it is deleted')
+  const set = statefulSet(3)
+  const terminating = { ...set, status: { ...set.status, replicas: 4 } }
+  t.equal(verb(3, { statefulSet: terminating }), 'upgrade', 'its pod still exists')
 })
 
 t.test('a helm run does not wait for a repair that is refused, or that fails', async (t) => {
@@ -165,6 +187,56 @@ t.test('helm does not remove a node whose drain is refused, and says why', async
     ['drop', 'drop'],
     'it does not block others',
   )
+})
+
+/** The peer of node 2 was removed and its pod was not, and then the spec was raised to four nodes. */
+function halfRemoved(summary: Partial<ShardsSummary> = {}, parts: Partial<Observed> = {}) {
+  const shards = { ...RESULT, removedPeer: { ordinal: 2, peer: 102 } }
+  return observedShards(
+    {
+      cluster: threeNodes({ spec: { replicas: 4 } }),
+      statefulSet: statefulSet(3),
+      unfinishedHelmJobs: 0,
+      progress: progress({ verb: 'shards', applied: applied(), shards }),
+      ...parts,
+    },
+    { peers: [member(0), member(1)], ...summary },
+  )
+}
+
+t.test('a node whose peer was removed is removed before others are added', async (t) => {
+  // The others do not know the pod, and its consensus does not work.
+  const consensus = [0, 1, 2].map((ordinal) => ({
+    ...{ ordinal, state: 'working' as const, peerId: 100 + ordinal, hasLeader: ordinal < 2 },
+    peers: (ordinal < 2 ? [0, 1] : [0, 1, 2]).map((other) => ({ id: 100 + other, ordinal: other })),
+  }))
+  const decision = sync(halfRemoved({}, { consensus }), context)
+  t.equal(verbOf(decision), 'shards')
+  t.match(jobPlan(decision, ShardsPlan), { nodes: 2, cluster: { replicas: 3 } })
+  t.strictSame(condition(decision, 'Applied'), [
+    ...['False', 'Draining'],
+    'node 2 was removed from the cluster: its pod is removed before spec.replicas is applied',
+  ])
+  t.equal(condition(decision, 'Consensus')?.[1], 'PeersMissing')
+})
+
+t.test('until the nodes have reported whether it was removed, helm waits', async (t) => {
+  const { shards: _, ...unknown } = halfRemoved()
+  const decision = sync(unknown, context)
+  t.equal(createdJob(decision), undefined)
+  t.strictSame(condition(decision, 'Applied'), [
+    ...['False', 'Draining'],
+    'the removal of node 2 waits until the nodes report their shards',
+  ])
+})
+
+t.test('a node that is a member, again or still, is not removed', async (t) => {
+  const others = [member(0), member(1)]
+  const rejoined = { id: 500, ordinal: 2, isMember: true }
+  for (const peer of [member(2), { ...member(2), isMember: false }, rejoined]) {
+    t.equal(verbOf(sync(halfRemoved({ peers: [...others, peer] }), context)), 'upgrade')
+  }
+  t.equal(verbOf(sync(halfRemoved({}, { statefulSet: statefulSet(4) }), context)), 'upgrade')
 })
 
 t.test('helm does not remove a node before the nodes have reported their shards', async (t) => {
@@ -252,7 +324,7 @@ t.test('another number of shards goes after a helm run and before balance', asyn
   t.equal(verbOf(behind), 'upgrade')
   const alone = sync(observedShards({ cluster }, summary), context)
   t.match(jobPlan(alone, ShardsPlan), {
-    ...{ nodes: 3, balance: true },
+    ...{ nodes: 3, balance: false },
     resharding: { numbers: NUMBERS, mayStart: true },
   })
 })
@@ -262,22 +334,19 @@ t.test(
   async (t) => {
     const known = observedShards({}, { shardNumbers: NUMBERS })
     const facts = { nodes: [], peers: [] }
-    t.notOk('reshard' in shardTargets(known, facts, context))
-    const targets = shardTargets(known, { ...facts, shardNumbers: NUMBERS }, context)
+    t.notOk('reshard' in shardTargets(known, facts))
+    const targets = shardTargets(known, { ...facts, shardNumbers: NUMBERS })
     t.strictSame(targets.repair.resharding, { numbers: NUMBERS, mayStart: false })
-    t.match(targets.reshard, { balance: true, resharding: { numbers: NUMBERS, mayStart: true } })
-    const shards = { balance: 'Never' as const, maxTransfers: 1 }
-    const fixed = { ...known, cluster: threeNodes({ spec: { shards } }) }
-    t.match(shardTargets(fixed, { ...facts, shardNumbers: NUMBERS }, context).reshard, {
-      balance: false,
-    })
+    // Also where every collection has its number: moves of a user are not undone for it.
+    t.match(targets.reshard, { balance: false, resharding: { numbers: NUMBERS, mayStart: true } })
+    t.notOk('balance' in targets)
     const other = [
       { ...NUMBERS[0], collection: 'docs', shards: 3, source: { namespace: 'ns', name: 'docs' } },
     ]
     t.ok(known.shards && isCurrent(known.shards, targets))
     t.notOk(
       known.shards &&
-        isCurrent(known.shards, shardTargets(known, { ...facts, shardNumbers: other }, context)),
+        isCurrent(known.shards, shardTargets(known, { ...facts, shardNumbers: other })),
     )
   },
 )
@@ -356,35 +425,14 @@ t.test('a helm run that waited for other work than a repair does not go before o
   t.equal(verbOf(decision), 'shards', 'the last Job was a helm run')
 })
 
-for (const [reason, seconds] of [
-  ...['ReplicasNotActive', 'Repairing', 'NoActiveReplica', 'NoCapacity', 'LostNode'].map(
-    (defect) => [defect, 700] as const,
-  ),
-  ...[['ReplacingNode', 700] as const, ['LastReplicaLost', 700] as const],
-  ...[['Draining', 0] as const, ['Balancing', 0] as const],
-] as const) {
-  t.test(`replicas have been Dead for ${seconds} s of 700 s with reason ${reason}`, async (t) => {
-    const placed = {
-      ...{ type: 'ShardsPlaced', status: 'False' as const, reason, message: 'x' },
-      ...{ lastTransitionTime: ago(700), observedGeneration: 1 },
-    }
-    const { targets } = observedShards({
-      cluster: threeNodes({ status: { conditions: [placed] } }),
-    }).shards ?? { targets: undefined }
-    t.equal(targets?.repair.deadSeconds, seconds)
-  })
-}
-
 t.test('a summary answers another question once the spec asks for other nodes', async (t) => {
-  const asked = (replicas: number, deadSeconds = 0) => {
+  const asked = (replicas: number) => {
     const known = observedShards({ cluster: threeNodes({ spec: { replicas } }) })
-    const targets = shardTargets(known, { nodes: [], peers: [] }, context)
-    return { ...targets, repair: { ...targets.repair, deadSeconds } }
+    return shardTargets(known, { nodes: [], peers: [] })
   }
   const summary = observedShards({ cluster: threeNodes({ spec: { replicas: 2 } }) }).shards
   const isStill = (targets: ShardTargets) => summary !== undefined && isCurrent(summary, targets)
   t.equal(isStill(asked(2)), true)
-  t.equal(isStill(asked(2, 700)), true, 'the clock does not count')
   t.equal(isStill(asked(1)), false)
   t.equal(isStill(asked(3)), false)
   const { repair } = asked(2)
@@ -393,7 +441,7 @@ t.test('a summary answers another question once the spec asks for other nodes', 
 
 t.test('a cluster without a StatefulSet has one node to ask about', async (t) => {
   const facts = { nodes: [], peers: [] }
-  t.match(shardTargets({ cluster: threeNodes() }, facts, context), { repair: { nodes: 1 } })
+  t.match(shardTargets({ cluster: threeNodes() }, facts), { repair: { nodes: 1 } })
 })
 
 t.test('the share of a copy that is done is no part of the message', async (t) => {

@@ -1,11 +1,12 @@
 /** When the nodes of a VecCluster are asked for their shards, and what is read before a Job. */
 import t from 'tap'
 import { ANNOTATIONS } from '../../../../crds/contract/names.ts'
+import type { KeyAnswers } from '../../../../hooks/cluster/keys/rotation.ts'
 import { BackgroundTasks } from '../../../../hooks/background-task.ts'
 import { HelmConcurrency, limitMessage } from '../../../../hooks/cluster/helm-result.ts'
 import { desiredRun } from '../../../../hooks/cluster/job.ts'
 import { observe } from '../../../../hooks/cluster/observe.ts'
-import type { ClusterPorts, PodConsensus } from '../../../../hooks/cluster/observed.ts'
+import type { ClusterPorts, PodConsensus } from '../../../../hooks/cluster/ports.ts'
 import type { ShardsQuery, ShardsSummary } from '../../../../hooks/cluster/shards/summary.ts'
 import type { Job, StatefulSet } from '../../../../crds/kubernetes.ts'
 import {
@@ -21,6 +22,7 @@ import {
   statefulSet,
   type ClusterOverrides,
 } from '../../../builders.ts'
+import { matchWhole } from '../../../match-whole.ts'
 import { hookRequest } from '../../request.ts'
 import { sync } from '../decisions.ts'
 import { fakePorts } from '../ports.ts'
@@ -42,6 +44,7 @@ function dependenciesOf(answers: Partial<ClusterPorts> = {}) {
     ...{ ports, helmConcurrency: new HelmConcurrency() },
     consensus: new BackgroundTasks<PodConsensus[]>(15),
     shards: new BackgroundTasks<ShardsSummary>(60),
+    nodeKeys: new BackgroundTasks<KeyAnswers>(60),
   }
 }
 
@@ -68,7 +71,7 @@ function at(seconds: number) {
 t.test('the existing pods are asked, with what is recorded about them', async (t) => {
   const reach = dependenciesOf()
   const found = await observe(requestOf({ spec: { replicas: 4 } }), reach, context)
-  t.match(reach.asked, [
+  matchWhole(t, reach.asked, [
     {
       connection: { namespace: 'ns', name: 'a', replicas: 3 },
       claimTemplate: 'qdrant-storage',
@@ -225,6 +228,7 @@ t.test('nodes that are slow are asked in the background, and the answer is await
   const reach = {
     ...dependenciesOf({ shards: () => new Promise(() => {}) }),
     shards: new BackgroundTasks<ShardsSummary>(60, 1),
+    nodeKeys: new BackgroundTasks<KeyAnswers>(60),
   }
   const found = await observe(requestOf(), reach, context)
   t.equal(found.shards, undefined)
@@ -265,6 +269,8 @@ t.test('nothing is asked before the StatefulSet has a status', async (t) => {
   const { status: _, ...set } = statefulSet(3)
   await observe(requestOf({}, { set }), reach, context)
   t.strictSame(reach.asked, [])
+  await observe(requestOf({}, { set: statefulSet(3) }), reach, context)
+  t.equal(reach.asked.length, 1)
 })
 
 t.test('nothing is asked before the first helm run has ended', async (t) => {
@@ -278,6 +284,8 @@ t.test('nothing is asked before the first helm run has ended', async (t) => {
     context,
   )
   t.strictSame(reach.asked, [])
+  await observe(requestOf(), reach, context)
+  t.equal(reach.asked.length, 1)
 })
 
 t.test('the query has the unfinished moves of the last Job, and recorded nodes', async (t) => {
@@ -305,15 +313,17 @@ t.test('the query has the unfinished moves of the last Job, and recorded nodes',
 
 t.test('other work is asked for only if work on the shards is due', async (t) => {
   const asked: string[] = []
-  const reach = dependenciesOf({
-    conflictingWork: async ({ name }) => {
-      asked.push(name)
-      return []
-    },
-    unfinishedHelmJobs: async () => 7,
-  })
+  const conflictingWork: ClusterPorts['conflictingWork'] = async ({ name }) => {
+    asked.push(name)
+    return []
+  }
+  const reach = dependenciesOf({ conflictingWork, unfinishedHelmJobs: async () => 7 })
   t.equal((await observe(requestOf({}, { isRunDue: true }), reach, context)).unfinishedHelmJobs, 7)
   t.strictSame(asked, [])
+  const repair = { is: 'step', purpose: 'repair' } as const
+  const shards = async (query: ShardsQuery) => placedShards(query, { plans: { repair } })
+  await observe(requestOf(), dependenciesOf({ shards, conflictingWork }), context)
+  t.strictSame(asked, ['a'])
 })
 
 t.test('helm Jobs of others are counted only if a helm run is due', async (t) => {

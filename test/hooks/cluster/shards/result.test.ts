@@ -1,7 +1,7 @@
 /** How the last Job on the shards ended, as far as its report, its Job or the status says. */
 import t from 'tap'
 import { isShardsEndUnknown, lastShardsRun } from '../../../../hooks/cluster/shards/result.ts'
-import type { Observed } from '../../../../hooks/cluster/observed.ts'
+import type { Observed } from '../../../../hooks/cluster/ports.ts'
 import { ago, applied, context, helmJob, progress, type JobOverrides } from '../../../builders.ts'
 import { observedShards, threeNodes } from '../shards.ts'
 

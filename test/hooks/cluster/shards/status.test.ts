@@ -2,12 +2,13 @@
 import t from 'tap'
 import type { VecCluster } from '../../../../crds/cluster.ts'
 import { EngineError } from '../../../../crds/contract/errors.ts'
+import { criticalConditions } from '../../../../crds/critical-conditions.ts'
 import { ANNOTATIONS } from '../../../../crds/contract/names.ts'
 import { desiredRun } from '../../../../hooks/cluster/job.ts'
 import { withKstatus } from '../../../../hooks/conditions.ts'
-import type { Decision } from '../../../../hooks/cluster/desired-state.ts'
+import type { Decision } from '../../../../hooks/cluster/decision.ts'
 import { isDraining } from '../../../../hooks/cluster/shards/status.ts'
-import type { Observed } from '../../../../hooks/cluster/observed.ts'
+import type { Observed } from '../../../../hooks/cluster/ports.ts'
 import type { ShardsSummary } from '../../../../hooks/cluster/shards/summary.ts'
 import {
   ago,
@@ -85,6 +86,18 @@ t.test('nodes that do not agree for a moment change nothing', async (t) => {
   t.strictSame(decision.status, before)
 })
 
+t.test('nodes that do not agree for ten minutes: Unknown', async (t) => {
+  const message = 'node 1 does not list the replica of docs/2 on peer 100'
+  const repair = { is: 'waiting', purpose: 'agreement', message } as const
+  const cluster = threeNodes({ status: sync(observedShards(), context).status })
+  const since = (seconds: number) =>
+    placed({ plans: { repair }, unsettledSince: ago(seconds) }, { cluster })
+  t.strictSame(since(599), ['True', 'Placed', '12 of 12 replicas are Active'])
+  t.strictSame(since(600), [
+    ...['Unknown', 'ShardsUnknown', `the nodes do not agree about the shards: ${message}`],
+  ])
+})
+
 t.test('nodes that could not be asked: Unknown', async (t) => {
   const { shards: _, ...unknown } = observedShards()
   const error = new EngineError('no answer')
@@ -115,6 +128,14 @@ t.test('a plan that a user has to unblock is the reason', async (t) => {
     placed({ plans: { repair: lost } })?.[2],
     'docs/1 is lost; no Completed VecBackup of the cluster exists',
   )
+})
+
+t.test('a resharding by another client is the reason, and no danger', async (t) => {
+  const other = { is: 'refused', reason: 'ForeignResharding', message: 'm' } as const
+  const plans = { repair: other, reshard: other }
+  t.strictSame(placed({ plans }), ['False', 'ForeignResharding', 'm'])
+  const { conditions = [] } = sync(observedShards({}, { plans }), context).status
+  t.strictSame(criticalConditions(conditions), [])
 })
 
 t.test('a lost node: what to annotate if it is safe, and Stalled', async (t) => {
@@ -165,11 +186,12 @@ t.test(
     const status = { replacedPeers: given }
     t.strictSame(replaced(threeNodes({ annotations, status })), given, 'all nodes are members')
     t.equal(replaced(threeNodes({ status })), undefined)
-    t.equal(replaced(threeNodes({ annotations })), undefined, 'no node is absent')
+    const ignored = [{ ordinal: 2, peer: 102, isIgnored: true }]
+    t.strictSame(replaced(threeNodes({ annotations })), ignored, 'no node is absent')
   },
 )
 
-t.test('the failure of the last Job is shown while its work is still due', async (t) => {
+t.test('the failure of the last Job is fields while its work is still due', async (t) => {
   const failed = progress({
     ...{ verb: 'shards', run: 2, state: 'Failed', reason: 'TransferFailed', at: ago(5) },
     ...{ message: 'docs/1 failed 3 times', applied: applied() },
@@ -208,6 +230,57 @@ t.test('after the number of nodes has changed, balance is planned until it is do
   t.strictSame(Object.keys(ended.shards?.targets ?? {}), ['repair'])
   t.equal(sync(ended, context).status.balancedNodes, 3)
   t.strictSame(Object.keys(observedShards().shards?.targets ?? {}), ['repair'])
+})
+
+t.test(
+  'a resharding is in the status as the nodes report it, once no Job works on it',
+  async (t) => {
+    const resharding = {
+      ...{ collection: 'docs', uuid: 'u', direction: 'up' as const, shard: 3, peer: 101 },
+      ...{ stage: 'migrate' as const, done: [] },
+    }
+    const result = {
+      ...{ startedAt: ago(60), stepsDone: 3, stepsLeft: 0, bytesMoved: 0, bytesLeft: 0 },
+      ...{ moves: [], resharding },
+    }
+    const report = { verb: 'shards', run: 2, applied: applied(), shards: result }
+    const job = helmJob({ verb: 'shards', run: 2 })
+    const started = progress({ ...report, state: 'Started', job: job.metadata.uid ?? '' })
+    const { uuid: _, peer: _peer, done: _done, ...fields } = resharding
+    const statusOf = (parts: Partial<Observed>, summary?: Partial<ShardsSummary>) => {
+      const { shards, ...observed } = observedShards(parts, summary)
+      const known = summary === undefined ? observed : { ...observed, ...(shards && { shards }) }
+      return sync(known, context).status.shards?.resharding
+    }
+    t.strictSame(statusOf({ jobs: [job], progress: started }), fields, 'as its Job reports it')
+    const ended = { progress: progress(report) }
+    t.strictSame(statusOf(ended), fields, 'until the nodes have answered')
+    const record = { ...resharding, stage: 'commit' as const }
+    t.strictSame(statusOf(ended, { resharding: record }), { ...fields, stage: 'commit' })
+    t.equal(statusOf(ended, {}), undefined, 'the engine has aborted it, or the collection is gone')
+    const split = { obstruction: { reason: 'ClusterSplit', message: 'two clusters' } }
+    t.strictSame(statusOf(ended, split), fields, 'nodes that do not agree do not end it')
+  },
+)
+
+t.test('after another number of shards, balance is planned until it is done', async (t) => {
+  const result = {
+    ...{ startedAt: ago(60), stepsDone: 3, stepsLeft: 0, bytesMoved: 300, bytesLeft: 0 },
+    ...{ moves: [], balancedNodes: 0 },
+  }
+  const job = helmJob({ verb: 'shards', run: 2 })
+  const report = { verb: 'shards', run: 2, applied: applied(), shards: result }
+  const started = progress({ ...report, state: 'Started', job: job.metadata.uid ?? '' })
+  const working = sync(observedShards({ jobs: [job], progress: started }), context)
+  t.equal(working.status.balancedNodes, 0, 'the Job has reported a new shard')
+  const ended = progress(report)
+  const cluster = threeNodes({ status: { balancedNodes: 0 } })
+  const due = observedShards({ cluster, progress: ended })
+  t.match(due.shards?.targets, { balance: { balance: true } })
+  t.equal(sync(due, context).status.balancedNodes, 3, 'none needed')
+  const known = observedShards({ progress: ended })
+  t.strictSame(Object.keys(known.shards?.targets ?? {}), ['repair'], 'once, not after each report')
+  t.equal(sync(known, context).status.balancedNodes, 3)
 })
 
 for (const [balance, isPlanned] of [
@@ -274,6 +347,9 @@ t.test('before the first helm run has ended, nothing is said about shards', asyn
   const { status } = sync(observedShards({ progress: progress() }), context)
   t.strictSame([status.selector, status.shards, status.nodes], [undefined, undefined, undefined])
   t.equal(condition({ status, children: [] }, 'ShardsPlaced'), undefined)
+  const ended = sync(observedShards(), context)
+  t.ok(ended.status.selector && ended.status.shards && ended.status.nodes)
+  t.ok(condition(ended, 'ShardsPlaced'))
 })
 
 t.test('the nodes are recorded once all of them are members', async (t) => {
@@ -290,7 +366,7 @@ t.test('the last known number of replicas stays while the nodes cannot be asked'
   t.strictSame(decision.status.shards, shards)
 })
 
-t.test('the steps of a Job are shown while it runs, once it has reported', async (t) => {
+t.test('the steps of a Job are fields while it runs, once it has reported', async (t) => {
   const shards = {
     ...{ startedAt: ago(60), stepsDone: 3, stepsLeft: 9, bytesMoved: 300, bytesLeft: 900 },
     ...{ moves: [], bytesPerSecond: 5 },
@@ -396,10 +472,15 @@ t.test('a single node without consensus has no shards to place', async (t) => {
   const alone = cluster({
     spec: { cluster: { enabled: false, p2p: { port: 6335, enableTls: false } } },
   })
-  const decision = sync(observedShards({ cluster: alone, statefulSet: statefulSet(1) }), context)
+  const plans = { repair: { is: 'step', purpose: 'repair' } } as const
+  const decide = (parts: Partial<Observed> = {}) =>
+    sync(observedShards({ statefulSet: statefulSet(1), ...parts }, { plans }), context)
+  const decision = decide({ cluster: alone })
   t.equal(condition(decision, 'ShardsPlaced'), undefined)
   t.equal(decision.status.shards, undefined)
   t.equal(createdJob(decision), undefined)
+  t.ok(condition(decide(), 'ShardsPlaced'), 'with consensus')
+  t.ok(createdJob(decide()))
 })
 
 t.test(

@@ -1,4 +1,5 @@
 /** The Job on the shards of a VecCluster: how it starts, runs and ends. */
+import { randomUUID } from 'node:crypto'
 import t from 'tap'
 import { ANNOTATIONS } from '../../../../crds/contract/names.ts'
 import { ShardsPlan } from '../../../../crds/contract/shards-job.ts'
@@ -7,7 +8,7 @@ import { lastShardsRun } from '../../../../hooks/cluster/shards/result.ts'
 import { shardsRbac } from '../../../../hooks/cluster/shards/job.ts'
 import { nextShardStep } from '../../../../hooks/cluster/shards/next-step.ts'
 import { unchanged } from '../../../../hooks/job.ts'
-import type { Observed } from '../../../../hooks/cluster/observed.ts'
+import type { Observed } from '../../../../hooks/cluster/ports.ts'
 import type { ShardsSummary } from '../../../../hooks/cluster/shards/summary.ts'
 import {
   ago,
@@ -18,6 +19,7 @@ import {
   settings,
   statefulSet,
 } from '../../../builders.ts'
+import { matchWhole } from '../../../match-whole.ts'
 import { createdJob, jobPlan, jobPod } from '../../decisions.ts'
 import { leaseOf } from '../../data-job/fixtures.ts'
 import { condition, rbac, sync } from '../decisions.ts'
@@ -49,11 +51,27 @@ t.test('RBAC first, with an account of its own that is bound to vec-operator-sha
   t.equal(decision.resyncAfterSeconds, 2)
 })
 
+t.test('a plan that fits in no Job is a condition, and other work continues', async (t) => {
+  const leases = heldLeases(2)
+  const name = () => Array.from({ length: 4 }, () => randomUUID()).join('')
+  const nodes = Array.from({ length: 3000 }, (_, ordinal) => ({ ordinal, zone: name() }))
+  const decision = sync(repairDue({ leases }, { ...REPAIR_DUE, nodes }), context)
+  t.equal(createdJob(decision), undefined)
+  const [status, reason, message = ''] = condition(decision, 'ShardsPlaced') ?? []
+  t.strictSame([status, reason], ['False', 'PlanTooLarge'])
+  t.match(message, /^the plan of the Job on shards is too large: \d+ of 98304 bytes compressed$/)
+  t.strictSame(
+    decision.leases?.map(({ action }) => action),
+    ['drop', 'drop'],
+  )
+  t.equal(decision.resyncAfterSeconds, 30)
+})
+
 t.test('then both Leases, backup first, for the number of the Job', async (t) => {
   const leases = { write: { kind: 'write' }, backup: { kind: 'backup' } } as const
   const decision = sync(repairDue({ leases }), context)
   t.equal(createdJob(decision), undefined)
-  t.match(decision.leases, [
+  matchWhole(t, decision.leases, [
     { action: 'take', lease: { metadata: { name: 'vec-a-backup' } } },
     { action: 'take', lease: { metadata: { name: 'vec-a-write' } } },
   ])
@@ -80,7 +98,7 @@ t.test(
     t.strictSame(condition(decision, 'ShardsPlaced')?.slice(1), [
       ...['Repairing', 'waiting for VecBackup ns/b'],
     ])
-    t.match(decision.leases, [
+    matchWhole(t, decision.leases, [
       { action: 'drop', lease: { metadata: { name: 'vec-a-write' } } },
       { action: 'take', lease: { metadata: { name: 'vec-a-backup' } } },
     ])
@@ -128,7 +146,7 @@ t.test('then the Job, with what it is to achieve as its plan', async (t) => {
     release: 'vec-a',
     cluster: { namespace: 'ns', name: 'a', replicas: 3, tls: false },
     ...{ nodes: 3, repair: true, balance: false, lost: [], maxTransfers: 1 },
-    ...{ allowsFewerReplicas: false, onScaleIn: 'Delete', deadSeconds: 0 },
+    ...{ allowsFewerReplicas: false, onScaleIn: 'Delete', defects: {} },
     zones: { 0: 'a', 1: 'b' },
     volumeBytes: 10 * 2 ** 30,
   })
@@ -144,6 +162,7 @@ t.test('a Job that only the live list shows is waited for', async (t) => {
   const decision = sync(repairDue({ liveJobs }), context)
   t.equal(createdJob(decision), undefined)
   t.equal(decision.leases, undefined)
+  t.ok(sync(repairDue(), context).leases, 'without that Job it is due')
 })
 
 t.test('a Job of another kind of work is waited for, without RBAC of the next one', async (t) => {
@@ -192,14 +211,10 @@ t.test('the Job comes 15 s after the Leases, not later', async (t) => {
 t.test('the hash of the plan is that of the goal, not of the clock or of the zones', async (t) => {
   const hashOf = (parts: Partial<Observed>, summary: Partial<ShardsSummary> = {}) =>
     jobPlan(sync(repairDue(parts, { ...REPAIR_DUE, ...summary }), context), ShardsPlan).hash
-  const placed = {
-    ...{ type: 'ShardsPlaced', status: 'False' as const, reason: 'ReplicasNotActive' },
-    ...{ message: 'x', lastTransitionTime: ago(700), observedGeneration: 1 },
-  }
-  const waited = threeNodes({ status: { conditions: [placed] } })
-  const plan = jobPlan(sync(repairDue({ cluster: waited }), context), ShardsPlan)
-  t.equal(plan.deadSeconds, 700)
-  t.equal(hashOf({ cluster: waited }), hashOf({}))
+  const defects = { 'docs/0/101': 700 }
+  const observed = repairDue({}, { ...REPAIR_DUE, defects })
+  t.strictSame(jobPlan(sync(observed, context), ShardsPlan).defects, defects)
+  t.equal(hashOf({}, { defects }), hashOf({}))
   t.equal(
     hashOf({}, { nodes: [{ ordinal: 0, zone: 'a' }, { ordinal: 1 }, { ordinal: 2 }] }),
     hashOf({}),
@@ -236,7 +251,7 @@ t.test('while the Job runs, the status shows what it reports', async (t) => {
     ...['False', 'Draining', `Job ${jobs[0]?.metadata.name ?? ''} is in progress`],
   ])
   t.equal(decision.resyncAfterSeconds, 30)
-  t.match(decision.events?.slice(1), [
+  matchWhole(t, decision.events?.slice(1), [
     { reason: 'Draining', type: 'Normal' },
     { reason: 'ShardStep', message: 'docs/3: replicating from node 2 to node 1' },
   ])
@@ -366,7 +381,7 @@ t.test('the account may report on its own VecCluster, and nothing else', async (
   const [account, ...others] = shardsRbac(threeNodes())
   t.match(account.metadata.name, /^cluster-[0-9a-f]{12}$/)
   const role = others.find(({ kind }) => kind === 'Role')
-  t.match(role, { rules: [{ resources: ['vecclusters'], resourceNames: ['a'] }] })
+  matchWhole(t, role, { rules: [{ resources: ['vecclusters'], resourceNames: ['a'] }] })
 })
 
 t.test('the Job has the API key, and the certificate if the engine uses TLS', async (t) => {

@@ -19,6 +19,7 @@ import { EngineCluster } from '../../../doubles/engine/cluster.ts'
 import { TOO_MANY } from '../../../doubles/engine/misbehaviour.ts'
 import { startEngineNode, type EngineNodeOptions } from '../../../doubles/engine/node.ts'
 import { startScriptedApi, type ScriptedAnswer } from '../../../doubles/scripted-api.ts'
+import { matchWhole } from '../../../match-whole.ts'
 import { EXPIRED } from '../../../metacontroller/certificates.ts'
 import { jobWorld } from '../../job-world.ts'
 
@@ -70,7 +71,7 @@ t.test('every request is logged at level DEBUG, also one that gets no answer', a
   await t.rejects(engine.collections())
   await t.rejects(engine.bytes('GET', '/collections/docs', {}))
   await t.rejects(engine.open('/collections/docs/snapshots/s', 1000))
-  t.match(lines, [
+  matchWhole(t, lines, [
     { level: 'DEBUG', node: own.url, call: 'GET /', status: 200, msg: 'engine call' },
     ...['GET /collections', 'GET /collections/docs', 'GET /collections/docs/snapshots/s'].map(
       (call) => ({ level: 'DEBUG', call, reason: /ECONNREFUSED/, msg: 'engine call failed' }),
@@ -145,7 +146,7 @@ t.test('collections and the locations of their shards are read', async (t) => {
   const engine = engineAt(t, url)
   t.strictSame(await engine.collections(), ['a b'])
   const [, second] = cluster.peers()
-  t.match(await engine.collectionCluster('a b'), {
+  matchWhole(t, await engine.collectionCluster('a b'), {
     shard_count: 2,
     local_shards: [{ shard_id: 0, state: 'Active' }],
     remote_shards: [{ shard_id: 1, peer_id: second?.id, state: 'Active' }],

@@ -67,5 +67,7 @@ for (const [what, call] of CALLS) {
     }
     t.strictSame(sent, [])
     t.ok(cluster.collections.has('docs'))
+    await call(engine, 'docs').catch(() => undefined)
+    t.not(sent.length, 0, 'a valid name')
   })
 }

@@ -1,11 +1,11 @@
 /** Calls to a bucket: time limits, deletions, conditional writes and listings. */
 import { HeadBucketCommand, UploadPartCommand, type S3Client } from '@aws-sdk/client-s3'
 import t, { type Test } from 'tap'
-import { Bucket } from '../../../../jobs/clients/s3/bucket.ts'
 import { S3Connection, type S3CallOptions } from '../../../../jobs/clients/s3/connection.ts'
 import { jobLog } from '../../../../jobs/log.ts'
 import { startBucketServer } from '../../../doubles/bucket/server.ts'
 import { instantClock } from '../../job-world.ts'
+import { bucketStage } from './bucket-stage.ts'
 
 const MIB = 1024 * 1024
 const PART = {
@@ -57,29 +57,20 @@ t.test('a store that sends nothing for its time limit is an error that says so',
 
 t.test('each call has its limit for silence', async (t) => {
   const { s3, connection } = await stage(t, 1)
-  s3.misbehave(() => ({ after: new Promise((resolve) => setTimeout(resolve, 300)) }))
+  const [asked, answer] = [Promise.withResolvers<undefined>(), Promise.withResolvers<undefined>()]
+  s3.misbehave(() => {
+    asked.resolve(undefined)
+    return { after: answer.promise }
+  })
   const head = (client: S3Client, abortSignal: AbortSignal) =>
     client.send(new HeadBucketCommand({ Bucket: 'backups' }), { abortSignal })
+  const patient = connection.call('HEAD', { idleMs: 600_000 }, head)
+  await asked.promise
+  // It began later, and ends while the other one still waits.
   await t.rejects(connection.call('HEAD', { idleMs: 50 }, head), { message: /was silent/ })
-  await t.resolves(connection.call('HEAD', { idleMs: 30_000 }, head))
+  answer.resolve(undefined)
+  await t.resolves(patient)
 })
-
-async function bucketStage(t: Test) {
-  const s3 = await startBucketServer()
-  const bucket = new Bucket({
-    target: { bucket: 'backups', region: 'us-east-1', endpoint: s3.url, forcePathStyle: true },
-    credentials: async () => ({ accessKeyId: 'id', secretAccessKey: 'secretsecret' }),
-    time: instantClock(),
-    log: jobLog({ LOG_LEVEL: 'ERROR' }),
-  })
-  t.teardown(async () => {
-    bucket.close()
-    await s3.close()
-  })
-  const store = s3.buckets.get('backups')
-  if (store === undefined) throw new Error('there is no bucket')
-  return { s3, bucket, store }
-}
 
 t.test('a deletion that is denied for one object names it, and deletes the others', async (t) => {
   const { bucket, store } = await bucketStage(t)

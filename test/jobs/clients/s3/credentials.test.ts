@@ -7,6 +7,7 @@ import {
 } from '../../../../jobs/clients/s3/credentials.ts'
 import { jobLog } from '../../../../jobs/log.ts'
 import { startBucketServer } from '../../../doubles/bucket/server.ts'
+import { ONE, TWO } from '../../../metacontroller/certificates.ts'
 import { instantClock } from '../../job-world.ts'
 
 const DEFAULTS = {
@@ -103,4 +104,33 @@ t.test('a token that expires is waited for, as a key that is rotated is', async 
   await bucket.putJson('b.json', {})
   t.ok(waits > 0)
   t.strictSame(s3.buckets.get('backups')?.keys(), ['a.json', 'b.json'])
+})
+
+t.test('an untrusted certificate is final, unless the store was trusted before', async (t) => {
+  const s3 = await startBucketServer({ tls: ONE })
+  const authority: { pem: string; pauses: number } = { pem: TWO.cert, pauses: 0 }
+  const pause = async () => {
+    authority.pauses += 1
+    if (authority.pauses === 2) authority.pem = ONE.cert
+  }
+  const bucket = new Bucket({
+    target: { bucket: 'backups', region: 'us-east-1', endpoint: s3.url, forcePathStyle: true },
+    credentials: async () => ({
+      ...{ accessKeyId: 'id', secretAccessKey: 'secretsecret', ca: authority.pem },
+    }),
+    time: instantClock(pause),
+    log: jobLog({ LOG_LEVEL: 'ERROR' }),
+  })
+  t.teardown(async () => {
+    bucket.close()
+    await s3.close()
+  })
+  await t.rejects(bucket.list(''), { reason: 'CertificateRefused', message: /self-signed/ })
+  t.equal(authority.pauses, 0)
+  authority.pem = ONE.cert
+  t.strictSame((await bucket.list('')).objects, [])
+  // The Job reads the authority of the next certificate early, and the store still has this one.
+  authority.pem = TWO.cert
+  t.strictSame((await bucket.list('')).objects, [])
+  t.equal(authority.pauses, 2)
 })

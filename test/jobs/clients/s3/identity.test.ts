@@ -6,6 +6,7 @@ import type { Clock } from '../../../../jobs/clock.ts'
 import { identityCredentials } from '../../../../jobs/clients/s3/identity.ts'
 import { jobLog } from '../../../../jobs/log.ts'
 import { ROLE_ARN, startIdentityServer } from '../../../doubles/identity/server.ts'
+import { ONE, TWO } from '../../../metacontroller/certificates.ts'
 
 const VARIABLES = [
   ...['AWS_ROLE_ARN', 'AWS_WEB_IDENTITY_TOKEN_FILE', 'AWS_ENDPOINT_URL_STS'],
@@ -14,12 +15,14 @@ const VARIABLES = [
 ]
 
 /** The SDK reads the environment of the process; this file is a process of its own. */
-async function stage(t: Test, kind: 'web identity' | 'container') {
+async function stage(t: Test, kind: 'web identity' | 'container', tls?: typeof ONE) {
   const clock = { now: Date.now() }
   const identity = await startIdentityServer({
     ...{ store: { keys: new Map(), tokens: new Map() }, token: 'pod-token' },
     now: () => new Date(clock.now),
+    ...(tls !== undefined && { tls }),
   })
+  const authority = { pem: undefined as string | undefined }
   const file = join(t.testdir({ token: 'pod-token' }), 'token')
   const variables: Record<string, string> =
     kind === 'container'
@@ -40,8 +43,16 @@ async function stage(t: Test, kind: 'web identity' | 'container') {
   const log = jobLog({ LOG_LEVEL: 'INFO' }, { write: (line: string) => lines.push(line) })
   const read = identityCredentials({
     ...{ account: 'ns/backup', region: 'us-east-1', env: process.env, time, log },
+    readCa: () => authority.pem,
   })
-  return { identity, read, clock, lines, writeToken: (token: string) => writeFileSync(file, token) }
+  return {
+    identity,
+    read,
+    authority,
+    clock,
+    lines,
+    writeToken: (token: string) => writeFileSync(file, token),
+  }
 }
 
 const MINUTE = 60_000
@@ -142,4 +153,18 @@ t.test('static credentials of the environment are no identity', async (t) => {
     message: /gives its pods no cloud identity/,
   })
   t.strictSame(identity.calls, [])
+})
+
+t.test('the authority of the token service is read again for each renewal', async (t) => {
+  const { read, authority, identity } = await stage(t, 'web identity', ONE)
+  const refused = { reason: 'CertificateRefused', message: /self-signed certificate \(trust its / }
+  await t.rejects(read(), refused)
+  authority.pem = TWO.cert
+  await t.rejects(read(), refused)
+  authority.pem = ONE.cert
+  t.equal((await read()).accessKeyId, 'ASIA1')
+  t.equal((await read({ renew: true })).accessKeyId, 'ASIA2')
+  authority.pem = undefined
+  await t.rejects(read({ renew: true }), refused)
+  t.equal(identity.calls.length, 2)
 })

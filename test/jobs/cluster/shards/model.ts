@@ -61,7 +61,7 @@ export const DESIRED: DesiredShards = {
   lost: [],
   maxTransfers: 1,
   moves: [],
-  deadSeconds: 3600,
+  defectSeconds: () => 3600,
 }
 
 export function viewOf(model: Model, bytes: (shard: string) => number = () => 100): ClusterView {

@@ -29,7 +29,7 @@ async function world(t: Test, factor = 2) {
   const peer = (ordinal: number) => engine.peer(ordinal).id
   const observe = (options: Partial<ObserveOptions> = {}) =>
     observeShards(
-      { nodes: 3, ...options },
+      { nodes: 3, name: 'a', ...options },
       (ordinal) => {
         const transport = urlTransport(`http://127.0.0.1:${nodes[ordinal]?.port ?? 1}`, connections)
         return new Engine({ transport, credentials: async () => ({}), log: SILENT })
@@ -77,6 +77,23 @@ t.test('nodes that agree give peers, shards, sizes and zones', async (t) => {
     transfers: [],
   })
   t.equal(engine.peers().length, 3)
+})
+
+t.test('sizes are remembered, but not where volumes are watched', async (t) => {
+  const { observe, shard } = await world(t)
+  const bytesSeen = async (options: Partial<ObserveOptions>) => {
+    const memory = newObservationMemory()
+    const seen: (number | undefined)[] = []
+    for (const vectorBytes of [500, 700]) {
+      shard(0).vectorBytes = vectorBytes
+      const { collections } = await observe({ ...options, memory })
+      seen.push(collections[0]?.shards[0]?.bytes)
+    }
+    return seen
+  }
+  t.strictSame(await bytesSeen({ volumeBytes: 1_000, watchesVolumes: true }), [500, 700])
+  t.strictSame(await bytesSeen({ volumeBytes: 1_000_000, watchesVolumes: true }), [500, 700])
+  t.strictSame(await bytesSeen({ volumeBytes: 1_000 }), [500, 500])
 })
 
 t.test('a pod that does not answer is no member, and the others still are', async (t) => {
@@ -295,6 +312,23 @@ t.test('without a majority, a leader or an answer nothing is planned', async (t)
     reason: 'EngineNotReady',
     message: 'none of the 3 nodes answers',
   })
+})
+
+t.test('nodes that all refuse the API key are not called silent', async (t) => {
+  const { nodes, observe } = await world(t)
+  const refuse = (...ordinals: number[]) => {
+    for (const [ordinal, node] of nodes.entries()) {
+      node.misbehave(() => (ordinals.includes(ordinal) ? { status: 401, body: 'no' } : undefined))
+    }
+  }
+  refuse(0, 1, 2)
+  t.strictSame((await observe({ name: 'a' })).broken, {
+    reason: 'EngineNotReady',
+    message:
+      'the API key in Secret vec-a-apikey is refused (401) by all 3 nodes, which use another key',
+  })
+  refuse(1, 2)
+  t.match((await observe({ name: 'a' })).broken, { reason: 'NoLeader' }, 'one accepts it')
 })
 
 t.test('a node without distributed mode has no peers to place shards on', async (t) => {

@@ -52,7 +52,7 @@ const CASES: Case[] = [
   {
     title: 'the engine gets ten minutes to repair a Dead replica',
     model: { shards: { 'docs/0': { 1: 'Active', 2: 'Dead' } } },
-    desired: { deadSeconds: 599 },
+    desired: { defectSeconds: () => 599 },
     plan: {
       is: 'waiting',
       purpose: 'repair',
@@ -62,7 +62,7 @@ const CASES: Case[] = [
   {
     title: 'a Dead replica is copied again after ten minutes',
     model: { shards: { 'docs/0': { 1: 'Active', 2: 'Dead' } } },
-    desired: { deadSeconds: 600 },
+    desired: { defectSeconds: () => 600 },
     plan: {
       is: 'step',
       purpose: 'repair',
@@ -73,7 +73,7 @@ const CASES: Case[] = [
   {
     title: 'an Incomplete replica is copied again after half a minute',
     model: { shards: { 'docs/0': { 1: 'Active', 2: 'Incomplete' } } },
-    desired: { deadSeconds: 30 },
+    desired: { defectSeconds: () => 30 },
     plan: {
       is: 'step',
       purpose: 'repair',
@@ -102,7 +102,7 @@ const CASES: Case[] = [
   {
     title: 'a shard that is being created is not reported as lost',
     model: { shards: { 'docs/0': { 1: 'Incomplete', 2: 'Incomplete' } } },
-    desired: { deadSeconds: 599 },
+    desired: { defectSeconds: () => 599 },
     plan: { is: 'waiting', purpose: 'repair', message: 'docs/0 on node 0 is Incomplete' },
   },
   {
@@ -457,7 +457,7 @@ const CASES: Case[] = [
       peers: { 1: { ordinal: 0, isUp: true }, 2: { ordinal: 1, isUp: true } },
       shards: { 'docs/0': { 1: 'Active' } },
     },
-    desired: { deadSeconds: 599 },
+    desired: { defectSeconds: () => 599 },
     plan: {
       is: 'waiting',
       purpose: 'repair',
@@ -603,7 +603,7 @@ const CASES: Case[] = [
   {
     title: 'a move keeps its source while its target is not Active',
     model: { shards: { 'docs/0': { 1: 'Active', 2: 'Active', 3: 'Dead' } } },
-    desired: { moves: [{ collection: 'docs', shard: 0, from: 1, to: 3 }], deadSeconds: 0 },
+    desired: { moves: [{ collection: 'docs', shard: 0, from: 1, to: 3 }], defectSeconds: () => 0 },
     plan: {
       is: 'waiting',
       purpose: 'repair',

@@ -68,7 +68,7 @@ const desiredShards: fc.Arbitrary<DesiredShards> = fc.record({
   lost: fc.uniqueArray(fc.integer({ min: 1, max: 6 }), { maxLength: 2 }),
   maxTransfers: fc.integer({ min: 1, max: 3 }),
   moves: fc.constant([]),
-  deadSeconds: fc.constantFrom(0, 60, 3600),
+  defectSeconds: fc.constantFrom(0, 60, 3600).map((seconds) => () => seconds),
 })
 
 const anyView = clusterView(replicaState, fc.boolean())
@@ -126,7 +126,7 @@ everyStep(
 t.test('a healthy cluster becomes exactly as desired, unless nodes are too few', (t) => {
   fc.assert(
     fc.property(healthyView, desiredShards, (view, options) => {
-      const desired = { ...options, repair: true, lost: [], deadSeconds: 3600 }
+      const desired = { ...options, repair: true, lost: [], defectSeconds: () => 3600 }
       const { end } = planAll(view, desired)
       const target = Math.min(desired.nodes, view.nodes)
       if (end.is === 'refused') {
@@ -217,7 +217,7 @@ t.test('nothing is planned for a view that the nodes do not share', (t) => {
 function balanceOnly({ nodes }: ClusterView): DesiredShards {
   return {
     ...{ nodes, repair: false, allowsFewerReplicas: false, balance: true },
-    ...{ lost: [], maxTransfers: 1, moves: [], deadSeconds: 0 },
+    ...{ lost: [], maxTransfers: 1, moves: [], defectSeconds: () => 0 },
   }
 }
 

@@ -4,6 +4,7 @@ import t from 'tap'
 import { EXIT } from '../../../../crds/contract/job.ts'
 import { systemClock } from '../../../../jobs/clock.ts'
 import { realSubject, type RealSubject } from '../../../contract/engine/real.ts'
+import { matchWhole } from '../../../match-whole.ts'
 import { openCluster } from './shards-world.ts'
 
 const bin = process.env['ENGINE_BIN']
@@ -63,7 +64,7 @@ if (bin === undefined) {
       pods: ['vec-a-0', 'vec-a-1'],
       claims: { 'qdrant-storage-vec-a-0': 'in use', 'qdrant-storage-vec-a-1': 'in use' },
     })
-    t.match(await world.progress(), { state: 'Done', shards: { moves: [], stepsLeft: 0 } })
+    matchWhole(t, await world.progress(), { state: 'Done', shards: { moves: [], stepsLeft: 0 } })
 
     const expected = [...written].map(([id, seq]) => point(id, seq)).toSorted(byId)
     const copies = await Promise.all([0, 1].map((node) => pointsOn(subject, node)))

@@ -71,6 +71,7 @@ for (const factor of [1, 2]) {
       const progress = await world.progress()
       t.equal(progress?.state, 'Done')
       t.notOk('resharding' in (progress?.shards ?? {}), 'nothing is left of it')
+      t.equal(progress?.shards?.balancedNodes, 0, 'other shards are other loads')
     })
   }
 }
@@ -103,6 +104,16 @@ for (const [from, to] of [
   )
 }
 
+t.test('a later Job does not report the change of the number of shards again', async (t) => {
+  const world = await shardsWorld(t, { nodes: 2, shards: 2, factor: 1 })
+  fill(world)
+  await world.run(numbers(3))
+  t.equal((await world.progress())?.shards?.balancedNodes, 0)
+  const { code } = await world.run({ run: 2, hash: 'hash-2' }, { pod: 'pod-2' })
+  t.equal(code, EXIT.done)
+  t.equal((await world.progress())?.shards?.balancedNodes, undefined, 'the status has it')
+})
+
 t.test('a transfer that fails ends the resharding, which is started again', async (t) => {
   const world = await shardsWorld(t, { nodes: 3, shards: 2 })
   fill(world)
@@ -113,6 +124,28 @@ t.test('a transfer that fails ends the resharding, which is started again', asyn
   t.match(log, /WARNING docs\/0: copying points to shard 2, .* failed failures=1/)
   t.strictSame(contents(world), { shards: 3, ids: POINTS, twice: 0, wrong: [] })
 })
+
+t.test(
+  'a transfer that makes no progress is aborted, and the next Job starts the resharding again',
+  async (t) => {
+    const world = await shardsWorld(t, { nodes: 2, shards: 2, factor: 1 })
+    fill(world)
+    let transfers = 0
+    world.engine.transferOutcome = () => ((transfers += 1) === 1 ? 'stall' : 'complete')
+    const killed = new AbortController()
+    let aborts = 0
+    const onLine = (line: string) => {
+      if (line.includes('aborting a transfer')) aborts += 1
+      if (aborts > 1) killed.abort()
+    }
+    const { code, log } = await world.run(numbers(3), { speed: 10, signal: killed.signal, onLine })
+    t.equal(code, EXIT.done, log.slice(-2000))
+    t.equal(aborts, 1)
+    t.strictSame(contents(world), { shards: 2, ids: POINTS, twice: 0, wrong: [] })
+    t.equal((await world.run({ run: 2, ...numbers(3) }, { pod: 'pod-2' })).code, EXIT.done)
+    t.strictSame(contents(world), { shards: 3, ids: POINTS, twice: 0, wrong: [] })
+  },
+)
 
 t.test('points that were not copied are found before reads use the new shard', async (t) => {
   const world = await shardsWorld(t, { nodes: 3, shards: 2, factor: 1 })

@@ -221,6 +221,9 @@ t.test('a peer that drives a resharding is not removed, although it is lost', as
   t.match(stepOf(ended, { ...DESIRED, lost: [3] }), { do: 'removePeer', peer: 3 })
 })
 
+const FOREIGN_MESSAGE =
+  'docs is being resharded by another client, which has to complete or abort it. If no client does: POST /collections/docs/cluster with {"abort_resharding":{}}'
+
 t.test(
   'one of ours without a record is aborted, that of another client is left alone',
   async (t) => {
@@ -231,12 +234,27 @@ t.test(
     })
     for (const goal of [desired(3), desired(2), DESIRED]) {
       t.match(stepOf(foreign, goal), {
-        ...{ is: 'waiting', purpose: 'agreement' },
-        message: 'docs is being resharded by another client, which has to complete or abort that',
+        ...{ is: 'refused', reason: 'ForeignResharding' },
+        message: FOREIGN_MESSAGE,
       })
     }
   },
 )
+
+t.test('nothing is checked or cleaned while another client reshards the collection', async (t) => {
+  const operation = { ...up, uuid: FOREIGN, shard: 3 }
+  const shards = [...TWO, added('Active'), { id: 3, bytes: 1, replicas: active(1) }]
+  const view = viewOf({ shards, resharding: operation })
+  for (const stage of ['commit', 'check'] as const) {
+    t.match(stepOf(view, desired(3, { stage, done: ['0/1'] })), {
+      ...{ is: 'refused', reason: 'ForeignResharding' },
+      message: FOREIGN_MESSAGE,
+    })
+  }
+  const { resharding: _, ...idle } = view.collections[0] ?? { name: '', factor: 1, shards: [] }
+  const ended = { ...view, collections: [idle] }
+  t.match(stepOf(ended, desired(3, { stage: 'check', done: ['0/1'] })), { do: 'checkReplica' })
+})
 
 t.test('what the engine has aborted is forgotten and started again', async (t) => {
   const view = viewOf({ shards: TWO })

@@ -1,8 +1,9 @@
 /** `cluster shards`, through the real CLI, an API server and engine doubles. */
 import t, { type Test } from 'tap'
 import { EXIT } from '../../../../crds/contract/job.ts'
+import { matchWhole } from '../../../match-whole.ts'
 import { START } from '../../job-fixture.ts'
-import { shardsWorld } from './shards-world.ts'
+import { shardsWorld, startedSteps } from './shards-world.ts'
 
 t.setTimeout(600_000)
 
@@ -71,7 +72,7 @@ t.test(
       pods: ['vec-a-0', 'vec-a-1'],
       claims: { 'qdrant-storage-vec-a-0': 'in use', 'qdrant-storage-vec-a-1': 'in use' },
     })
-    t.match(await world.progress(), { state: 'Done', shards: { moves: [] } })
+    matchWhole(t, await world.progress(), { state: 'Done', shards: { moves: [] } })
     t.notOk('removedOrdinal' in ((await world.progress())?.shards ?? {}))
   },
 )
@@ -118,11 +119,12 @@ t.test('missing, dead, incomplete and unreadable replicas are created again', as
   incomplete.states = { [incomplete.peers[1] ?? 0]: 'Partial' }
   const ordinals = new Map(world.engine.peers().map(({ id, ordinal }) => [id, ordinal]))
   unreadable.unreadableOn = [ordinals.get(unreadable.peers[0] ?? 0) ?? 0]
-  const { code, log } = await world.run({ deadSeconds: 600 })
+  const defects = { [`docs/1/${dead.peers[0]}`]: 600 }
+  const { code, log } = await world.run({ defects })
   t.equal(code, EXIT.done, log)
   const { shards } = await world.state()
   for (const replicas of Object.values(shards)) {
-    t.match(replicas, [/ Active$/, / Active$/])
+    matchWhole(t, replicas, [/ Active$/, / Active$/])
     t.equal(replicas.length, 2)
   }
   for (const { unreadableOn = [] } of [missing, dead, incomplete, unreadable]) {
@@ -146,6 +148,28 @@ t.test('a dead replica is left to the engine at first', async (t) => {
   t.match(await world.progress(), { state: 'Done', shards: { stepsDone: 0 } })
 })
 
+t.test(
+  'a replica that dies while another one is repaired is left to the engine, too',
+  async (t) => {
+    const world = await shardsWorld(t, { nodes: 3, shards: 2 })
+    const [old, recent] = [world.shard(0), world.shard(1)]
+    const [oldPeer = 0] = old.peers
+    const [recentPeer = 0] = recent.peers
+    old.states = { [oldPeer]: 'Dead' }
+    recent.states = { [recentPeer]: 'Dead' }
+    let waits = 0
+    const onSleep = () => {
+      world.finishTransfers()
+      waits += 1
+      if (waits === 5) delete recent.states
+    }
+    const defects = { [`docs/0/${oldPeer}`]: 3600 }
+    const { code, log } = await world.run({ defects }, { onSleep })
+    t.equal(code, EXIT.done, log)
+    matchWhole(t, startedSteps(log), [/^docs\/0: repairing the replica on node \d from node \d$/])
+  },
+)
+
 t.test('a lost node is replaced, and its pod is restarted once', async (t) => {
   const world = await shardsWorld(t, { nodes: 3, shards: 3 })
   const former = world.peer(2)
@@ -156,7 +180,7 @@ t.test('a lost node is replaced, and its pod is restarted once', async (t) => {
   t.not(world.peer(2), former)
   for (const replicas of Object.values(shards)) {
     t.equal(replicas.length, 2)
-    t.match(replicas, [/ Active$/, / Active$/])
+    matchWhole(t, replicas, [/ Active$/, / Active$/])
   }
   t.strictSame(rest, {
     peers: [0, 1, 2],
@@ -194,7 +218,7 @@ t.test(
     }
     const first = await world.run({ balance: true }, { speed: 100, onSleep })
     t.equal(first.code, EXIT.done, first.log)
-    t.match(await world.progress(), {
+    matchWhole(t, await world.progress(), {
       state: 'Done',
       shards: { isYielded: true, bytesMoved: 1000, moves: [{ collection: 'docs' }] },
     })
@@ -210,7 +234,7 @@ t.test(
       [2, 2, 2],
     )
     const progress = await world.progress()
-    t.match(progress, { state: 'Done', shards: { balancedNodes: 3, moves: [] } })
+    matchWhole(t, progress, { state: 'Done', shards: { balancedNodes: 3, moves: [] } })
     t.notOk('isYielded' in (progress?.shards ?? {}))
   },
 )
@@ -340,6 +364,101 @@ t.test('a pod that is killed after any call is continued by the next pod', KILLS
   }
 })
 
+t.test(
+  'the pod of a removed node is removed by the next Job, although more are desired',
+  async (t) => {
+    const world = await shardsWorld(t, { nodes: 3, shards: 2 })
+    await world.setReplicas(2)
+    const removed = { ordinal: 2, peer: world.peer(2) }
+    const onLine = () => {
+      if (world.engine.peers().length === 2) throw new Error('killed')
+    }
+    await world.run({ nodes: 2 }, { onLine }).catch(() => undefined)
+    matchWhole(t, await world.state(), { peers: [0, 1], replicas: 3 })
+    t.strictSame((await world.progress())?.shards?.removedPeer, removed)
+
+    await world.setReplicas(4)
+    // With three replicas of each shard: no node may be removed any more that has one.
+    const { params } = world.engine.find('docs')?.config ?? {}
+    if (params !== undefined) params['replication_factor'] = 3
+    const { code, log } = await world.run({ run: 2, nodes: 2 }, { pod: 'pod-2' })
+    t.equal(code, EXIT.done, log)
+    matchWhole(t, await world.state(), {
+      ...{ peers: [0, 1], replicas: 2, pods: ['vec-a-0', 'vec-a-1'] },
+      claims: { 'qdrant-storage-vec-a-0': 'in use', 'qdrant-storage-vec-a-1': 'in use' },
+    })
+    t.notOk('removedPeer' in ((await world.progress())?.shards ?? {}))
+  },
+)
+
+t.test('a Job that ends just before it removes the pod leaves that to the next one', async (t) => {
+  const world = await shardsWorld(t, { nodes: 3, shards: 2 })
+  await world.setReplicas(2)
+  let isRemoved = false
+  let isKilled = false
+  const onLine = (line: string) => {
+    // The report that follows the last step is written before the StatefulSet is changed.
+    isRemoved ||= line.includes('step started') && world.engine.peers().length === 2
+    isKilled ||= isRemoved && line.includes('api call method=PATCH')
+    if (isKilled) throw new Error('killed')
+  }
+  await world.run({ nodes: 2 }, { onLine }).catch(() => undefined)
+  matchWhole(t, await world.state(), { peers: [0, 1], replicas: 3 })
+  t.match((await world.progress())?.shards, { removedPeer: { ordinal: 2 }, removedOrdinal: 2 })
+  await world.setReplicas(4)
+  const { code, log } = await world.run({ run: 2, nodes: 2 }, { pod: 'pod-2' })
+  t.equal(code, EXIT.done, log)
+  matchWhole(t, await world.state(), { peers: [0, 1], replicas: 2 })
+  t.notOk('removedPeer' in ((await world.progress())?.shards ?? {}))
+})
+
+t.test(
+  'a pod that does not end holds the Job for ten minutes, and its volume is left to the next',
+  async (t) => {
+    const world = await shardsWorld(t, { nodes: 3, shards: 2 })
+    await world.setReplicas(2)
+    world.unreachable.add(2)
+    // Far less than the Job would wait.
+    const isLate = (seconds: number) => {
+      if (seconds > 7200) throw new Error('still waiting')
+      world.finishTransfers()
+    }
+    const first = await world.run({ nodes: 2 }, { speed: 10, onSleep: isLate })
+    t.equal(first.code, EXIT.done, first.log)
+    t.match(await world.progress(), {
+      state: 'Done',
+      shards: { isYielded: true, removedOrdinal: 2 },
+    })
+    t.match(await world.state(), { replicas: 2, claims: { 'qdrant-storage-vec-a-2': '2' } })
+
+    world.unreachable.clear()
+    await world.settle()
+    const second = await world.run({ run: 2, nodes: 2 }, { pod: 'pod-2' })
+    t.equal(second.code, EXIT.done, second.log)
+    t.notOk('removedOrdinal' in ((await world.progress())?.shards ?? {}))
+    matchWhole(t, await world.state(), {
+      pods: ['vec-a-0', 'vec-a-1'],
+      claims: { 'qdrant-storage-vec-a-0': 'in use', 'qdrant-storage-vec-a-1': 'in use' },
+    })
+  },
+)
+
+t.test('a node whose peer was not removed stays when more nodes are desired', async (t) => {
+  const world = await shardsWorld(t, { nodes: 3, shards: 2 })
+  await world.setReplicas(2)
+  const onLine = (line: string) => {
+    if (line.includes('"removedPeer"') || /step started.*removing node 2/.test(line)) {
+      throw new Error('killed')
+    }
+  }
+  await world.run({ nodes: 2 }, { onLine }).catch(() => undefined)
+  await world.setReplicas(3)
+  const { code, log } = await world.run({ run: 2, nodes: 3 }, { pod: 'pod-2' })
+  t.equal(code, EXIT.done, log)
+  matchWhole(t, await world.state(), { peers: [0, 1, 2], replicas: 3 })
+  t.notOk('removedPeer' in ((await world.progress())?.shards ?? {}))
+})
+
 /** A shard of a key with three replicas in a collection with two, one of them on the node to remove. */
 async function keyedWorld(t: Test) {
   const world = await shardsWorld(t, { nodes: 4, shards: 1, factor: 2 })
@@ -396,7 +515,7 @@ t.test('a shard key that is deleted while it is copied is no failure', async (t)
   t.notMatch(log, /failed/)
   const { shards } = await world.state()
   t.equal(Object.keys(shards).length, 5)
-  t.match(await world.progress(), { state: 'Done', shards: { moves: [], balancedNodes: 3 } })
+  matchWhole(t, await world.progress(), { state: 'Done', shards: { moves: [], balancedNodes: 3 } })
 })
 
 t.test('a target on which no copy succeeds, as on a full disk, is named', async (t) => {

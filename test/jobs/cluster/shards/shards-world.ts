@@ -146,6 +146,9 @@ export async function openCluster(t: Test, count: number, pods: Pods) {
     }
   }
 
+  /** Pods that do not end, because the kubelet of their Kubernetes node does not answer. */
+  const unreachable = new Set<number>()
+
   /** What the StatefulSet controller and the kubelets do. */
   const settle = async () => {
     await rollOne()
@@ -155,7 +158,7 @@ export async function openCluster(t: Test, count: number, pods: Pods) {
     for (const name of names) {
       const pod = await api.get(reference('v1', 'Pod', name))
       const isDeleted = pod?.metadata.deletionTimestamp !== undefined
-      if (ordinalOf(name) < desired && !isDeleted) continue
+      if (unreachable.has(ordinalOf(name)) || (ordinalOf(name) < desired && !isDeleted)) continue
       await pods.stop(ordinalOf(name))
       const body = { kind: 'DeleteOptions', apiVersion: 'v1', gracePeriodSeconds: 0 }
       await api.raw('DELETE', await api.path(reference('v1', 'Pod', name)), body)
@@ -172,13 +175,14 @@ export async function openCluster(t: Test, count: number, pods: Pods) {
     ...{ resource: 'vecclusters', namespace: 'ns', name: 'a', uid, run: 1, hash: 'hash-1' },
     release: 'vec-a',
     cluster: { namespace: 'ns', name: 'a', replicas: count, tls: false },
-    ...{ nodes: count, repair: true, balance: false, maxTransfers: 1, lost: [], deadSeconds: 0 },
+    ...{ nodes: count, repair: true, balance: false, maxTransfers: 1, lost: [], defects: {} },
     ...{ zones: {}, allowsFewerReplicas: false, onScaleIn: 'Delete' },
     ...parts,
   })
 
   return {
     settle,
+    unreachable,
     /** As helm does it for a new template, with the post-renderer. */
     async changeTemplate(revision: string) {
       revisions.update = revision
@@ -383,4 +387,9 @@ function claimOf(name: string) {
     metadata: { name, namespace: 'ns' },
     spec: { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '10Gi' } } },
   }
+}
+
+/** Steps that the log says were started. */
+export function startedSteps(log: string): string[] {
+  return [...log.matchAll(/step started step="?(.*?)"? purpose=/g)].map(([, step = '']) => step)
 }

@@ -2,17 +2,13 @@
 import t from 'tap'
 import { EXIT } from '../../../../crds/contract/job.ts'
 import type { ShardsPlan } from '../../../../crds/contract/shards-job.ts'
-import { shardsWorld } from './shards-world.ts'
+import { matchWhole } from '../../../match-whole.ts'
+import { shardsWorld, startedSteps } from './shards-world.ts'
 
 t.setTimeout(600_000)
 
 const UPDATE: Partial<ShardsPlan> = {
   update: { revision: 'rev-2', singleCopies: 'Restart', allowsLastCopy: false },
-}
-
-/** Steps that the log says were started. */
-function startedSteps(log: string): string[] {
-  return [...log.matchAll(/step started step="?(.*?)"? purpose=/g)].map(([, step = '']) => step)
 }
 
 t.test('the nodes are updated one by one, from the highest down', async (t) => {
@@ -65,7 +61,10 @@ t.test('a node with the last Active replica is not released', async (t) => {
     ...{ revision: 'rev-2', singleCopies: 'Restart', allowsLastCopy: true },
   }
   const second = await world.run(
-    { update: accepted, repair: false, deadSeconds: 600, run: 2, hash: 'hash-2' },
+    {
+      ...{ update: accepted, repair: false, run: 2, hash: 'hash-2' },
+      defects: { [`docs/1/${dead}`]: 600 },
+    },
     { pod: 'pod-2' },
   )
   t.equal(second.code, EXIT.done, second.log)
@@ -85,9 +84,12 @@ t.test('a Dead replica is waited for and repaired, and then the update continues
     if (blocked !== undefined) messages.add(`${blocked.reason}: ${blocked.message}`)
     if (shard.states?.[dead] === 'Dead') t.equal((await world.rollout()).partition, 3)
   }
-  const { code, log } = await world.run({ ...UPDATE, deadSeconds: 300 }, { onSleep })
+  const { code, log } = await world.run(
+    { ...UPDATE, defects: { [`docs/1/${dead}`]: 300 } },
+    { onSleep },
+  )
   t.equal(code, EXIT.done, log)
-  t.match([...messages], [/^LastCopy: docs\/1 is Active only on node 2/])
+  matchWhole(t, [...messages], [/^LastCopy: docs\/1 is Active only on node 2/])
   const [first, ...others] = startedSteps(log)
   t.match(first, /^docs\/1: repairing the replica on node \d from node 2$/)
   t.strictSame(others, ['updating node 2', 'updating node 1', 'updating node 0'])

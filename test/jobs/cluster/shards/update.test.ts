@@ -51,14 +51,14 @@ const CASES: Case[] = [
     title: 'an updated node is waited for until it answers',
     model: down(2),
     update: LAST_NODE,
-    desired: { deadSeconds: 0 },
+    desired: { defectSeconds: () => 0 },
     plan: waiting('node 2 does not answer yet'),
   },
   {
     title: 'an updated node is waited for until its replicas are Active',
     model: { shards: { 'docs/0': { 1: 'Active', 3: 'Dead' } } },
     update: LAST_NODE,
-    desired: { deadSeconds: 0, repair: false },
+    desired: { defectSeconds: () => 0, repair: false },
     plan: waiting('docs/0 on node 2 is Dead'),
   },
   { title: 'then the next lower node is released', update: LAST_NODE, plan: release(1) },
@@ -141,13 +141,13 @@ const CASES: Case[] = [
     title: 'another node that does not answer is waited for',
     model: down(0),
     update: { unready: [0] },
-    desired: { deadSeconds: 599, repair: false },
+    desired: { defectSeconds: () => 599, repair: false },
     plan: waiting('node 0 does not answer'),
   },
   {
     title: 'another node that is not ready is waited for',
     update: { unready: [0] },
-    desired: { deadSeconds: 599 },
+    desired: { defectSeconds: () => 599 },
     plan: waiting('node 0 is not ready'),
   },
   {
@@ -300,7 +300,7 @@ t.test('a whole plan repairs, and then updates', (t) => {
 t.test('a gate is closed while the repair that opens it is waited for', (t) => {
   const shards: Model['shards'] = { 'docs/0': { 1: 'Dead', 3: 'Active' } }
   const view = { ...viewOf({ ...THREE_NODES, shards }), update: UPDATE }
-  const desired = { ...UPDATING, deadSeconds: 0 }
+  const desired = { ...UPDATING, defectSeconds: () => 0 }
   t.match(planShards(view, desired), { is: 'waiting', purpose: 'repair' })
   t.match(closedGate(view, desired), { reason: 'LastCopy', message: /^docs\/0 is Active only on/ })
   t.equal(closedGate({ ...view, unsettled: 'they differ' }, desired), undefined)

@@ -2,12 +2,13 @@
 import t, { type Test } from 'tap'
 import type { VecBackupSchedule } from '../../../../crds/backup-schedule.ts'
 import type { VecCluster } from '../../../../crds/cluster.ts'
-import { reshardingError } from '../../../../hooks/resharding-support.ts'
+import { reshardingError } from '../../../../hooks/cluster/validation.ts'
 import { LARGE_SHARD_BYTES } from '../../../../jobs/kubectl/advise/collection-rules.ts'
 import type { CollectionFacts, Facts, NodeFacts } from '../../../../jobs/kubectl/advise/facts.ts'
 import { shareInMemory } from '../../../../jobs/kubectl/advise/observe.ts'
-import { advice } from '../../../../jobs/kubectl/advise/rules.ts'
+import { advice } from '../../../../jobs/kubectl/advise/index.ts'
 import { cluster } from '../../../builders.ts'
+import { matchWhole } from '../../../match-whole.ts'
 
 const GIB = 2 ** 30
 const NOW = new Date('2026-11-20T12:00:00Z')
@@ -94,7 +95,7 @@ t.test('nodes: one is an outage, two have no majority, three are enough', async 
     nodes: [node(0)],
     collections: [],
   })
-  t.match(advice(single), [
+  matchWhole(t, advice(single), [
     { rule: 'SingleNode', level: 'warning', seen: '1 node', set: /^spec\.replicas: 3 / },
   ])
   const standalone = clusterOf({

@@ -1,0 +1,165 @@
+/**
+ * Snapshot files on the nodes. A node continues a snapshot after the client has gone, and the file
+ * takes up space on the data volume until it is deleted. Only files that were provably created for
+ * this backup are deleted: users may create snapshots at any time.
+ */
+import { EngineError } from '../../../crds/contract/errors.ts'
+import type { Snapshot } from '../../clients/engine/responses.ts'
+import type { EngineSnapshots } from '../../clients/engine/snapshots.ts'
+import { poll, retry } from '../../retry.ts'
+import { recordUndeletedSnapshot, snapshotsForPod, type RunContext } from '../context.ts'
+import type { Checkpoint, Pending, SnapshotRef } from './checkpoint.ts'
+
+const CLEANUP_TIMEOUT_MS = 20_000
+const DELETE_ATTEMPTS = 3
+const DELETE_RETRY_DELAY_MS = 2_000
+const POLL_MS = 5_000
+/** Number of files that a message names; the rest is only counted. */
+const MAX_UNDELETED = 5
+
+/** State of a snapshot that a node was asked for. */
+export type SnapshotOutcome =
+  | { is: 'making' }
+  | { is: 'made'; snapshot: Snapshot }
+  /** The node is not creating it: it has not started yet, or it has ended without a file. */
+  | { is: 'none'; hasStarted: boolean }
+  /**
+   * Other snapshots were created at the same time, or the node was restarted: the owner of each
+   * file is unknown.
+   */
+  | { is: 'unclear'; names: string[] }
+
+/**
+ * The snapshot belongs to this backup if there is one new file from the only snapshot that the node
+ * has started since it accepted the request. Without the acceptance there is no proof.
+ */
+export async function readSnapshotOutcome(
+  { collection, ordinal }: SnapshotRef,
+  { existing, creations: before, isAccepted = false }: Pending,
+  context: RunContext,
+  signal: AbortSignal,
+): Promise<SnapshotOutcome> {
+  const engine = snapshotsForPod(context, ordinal)
+  // Counted before the files are listed, so that the list includes everything that has ended by
+  // then.
+  const { creations: now } = await engine.identity(collection, signal)
+  const isSameProcess = now?.since === before?.since
+  if (isSameProcess && now !== undefined && now.running > 0) return { is: 'making' }
+  const existingNames = new Set(existing)
+  const files = (await engine.list(collection, signal)).filter(
+    ({ name }) => !existingNames.has(name),
+  )
+  const startedCount = (now?.total ?? 0) - (before?.total ?? 0)
+  const [first] = files
+  const hasNotStarted = before !== undefined && isSameProcess && startedCount === 0
+  if (first === undefined || hasNotStarted) return { is: 'none', hasStarted: !hasNotStarted }
+  const isOwned = before !== undefined && isSameProcess && isAccepted && startedCount === 1
+  if (isOwned && files.length === 1) return { is: 'made', snapshot: first }
+  return { is: 'unclear', names: files.map(({ name }) => name) }
+}
+
+/**
+ * Deletes the file of an attempt if it belongs to this backup; waits, within the limit, for a node
+ * that is still creating it. A file that may belong to this backup and cannot be deleted is
+ * reported at the end. Continues while the Job is being stopped.
+ */
+export async function deleteEngineSnapshot(
+  ref: SnapshotRef,
+  checkpoint: Checkpoint,
+  context: RunContext,
+  limitMs = CLEANUP_TIMEOUT_MS,
+): Promise<void> {
+  if (checkpoint.state === 'Begun') return
+  if (checkpoint.state === 'Whole') {
+    const { snapshotName: name } = checkpoint.snapshot
+    if (checkpoint.isOurs === true) await deleteSnapshotFile(ref, name, context)
+    return
+  }
+  if (checkpoint.snapshotName !== undefined) {
+    if (!checkpoint.existing.includes(checkpoint.snapshotName)) {
+      await deleteSnapshotFile(ref, checkpoint.snapshotName, context)
+    }
+    return
+  }
+  await deleteUnnamedSnapshot(ref, checkpoint, context, limitMs)
+}
+
+async function deleteUnnamedSnapshot(
+  ref: SnapshotRef,
+  checkpoint: Pending,
+  context: RunContext,
+  limitMs: number,
+): Promise<void> {
+  const node = `node ${ref.ordinal}`
+  const recordRemaining = (description: string) =>
+    recordUndeletedSnapshot(context, { ...ref, description })
+  try {
+    const outcome = await waitForOutcome(ref, checkpoint, context, limitMs)
+    if (outcome.is === 'made') await deleteSnapshotFile(ref, outcome.snapshot.name, context)
+    if (outcome.is === 'making') {
+      recordRemaining(`the snapshot of ${ref.collection} that ${node} is still making`)
+    }
+    if (outcome.is === 'unclear') {
+      recordRemaining(`of ${outcome.names.join(', ')} on ${node}, the one you did not make`)
+    }
+  } catch (error) {
+    if (!(error instanceof EngineError)) throw error
+    // The collection and its files are gone.
+    if (error.status === 404) return
+    context.tools.log.warn({ ...ref, reason: error.message }, 'engine snapshot not deleted')
+    recordRemaining(`perhaps a snapshot of ${ref.collection} on ${node}, which did not answer`)
+  }
+}
+
+/** What the message of the backup says about files that remain. */
+export function formatUndeleted({
+  undeletedSnapshots,
+}: Pick<RunContext, 'undeletedSnapshots'>): string {
+  if (undeletedSnapshots.length === 0) return ''
+  const more = undeletedSnapshots.length - MAX_UNDELETED
+  const descriptions = undeletedSnapshots.map(({ description }) => description)
+  const listed = descriptions.slice(0, MAX_UNDELETED).join('; ')
+  return `; still on nodes, to be deleted there: ${listed}${more > 0 ? `; and ${more} more` : ''}`
+}
+
+async function waitForOutcome(
+  ref: SnapshotRef,
+  checkpoint: Pending,
+  context: RunContext,
+  limitMs: number,
+): Promise<SnapshotOutcome> {
+  const { time } = context.tools
+  return poll({ time, pauseMs: POLL_MS }, async ({ waitedMs }) => {
+    const deadline = AbortSignal.timeout(CLEANUP_TIMEOUT_MS)
+    const outcome = await readSnapshotOutcome(ref, checkpoint, context, deadline)
+    return outcome.is !== 'making' || waitedMs >= limitMs ? outcome : undefined
+  })
+}
+
+/** If the node cannot be asked, the file remains and is reported at the end. */
+export async function deleteSnapshotFile(
+  ref: SnapshotRef,
+  name: string,
+  context: RunContext,
+): Promise<void> {
+  const { collection, ordinal } = ref
+  const { tools } = context
+  const engine: EngineSnapshots = snapshotsForPod(context, ordinal)
+  // Not the signal of the Job: this cleanup still runs after that signal has aborted.
+  const deadline = AbortSignal.timeout(CLEANUP_TIMEOUT_MS)
+  const isGone = (error: unknown) => error instanceof EngineError && error.status === 404
+  const pauseMs = (error: unknown, { retries }: { retries: number }) => {
+    const isLast = retries + 1 >= DELETE_ATTEMPTS || deadline.aborted
+    return isLast || isGone(error) ? undefined : DELETE_RETRY_DELAY_MS
+  }
+  const fields = { collection, node: ordinal, snapshot: name }
+  try {
+    await retry({ time: tools.time, pauseMs }, () => engine.delete(collection, name, deadline))
+    tools.log.info(fields, 'engine snapshot deleted')
+  } catch (error) {
+    if (isGone(error)) return
+    const reason = error instanceof Error ? error.message : String(error)
+    tools.log.warn({ ...fields, reason }, 'engine snapshot not deleted')
+    recordUndeletedSnapshot(context, { ...ref, description: `${name} on node ${ordinal}` })
+  }
+}

@@ -1,0 +1,75 @@
+/**
+ * For how long each replica and node has not been as it should be: the engine gets time to repair it by
+ * itself, counted from the observation that has found this one defective, not from that of an earlier defect.
+ */
+import { MAX_SHARDS_CHECK_SECONDS } from '../../../crds/contract/limits.ts'
+import { absentOrdinals } from './queries.ts'
+import type { ClusterView, ReplicaState } from './view.ts'
+
+/** Two observations that are further apart say nothing about the time between them: a Job was working. */
+export const MAX_GAP_MS = 2 * MAX_SHARDS_CHECK_SECONDS * 1000
+
+/** Of the plan of a Job: what is left out counts from the first observation of the Job. */
+const MAX_LISTED = 1000
+
+/** Replicas that are as they should be, or on the way to it. */
+const WORKING_STATES: readonly ReplicaState[] = ['Active', 'InTransfer', 'Resharding']
+
+export class Defects {
+  /** In milliseconds, by `replicaDefect` or `nodeDefect`. */
+  #since: Map<string, number>
+  #observedAt: number
+
+  /** `known` are the seconds of defects that an earlier observer has found. */
+  constructor(known: Readonly<Record<string, number>> = {}, now = new Date(0)) {
+    this.#observedAt = now.getTime()
+    const since = Object.entries(known).map(
+      ([defect, seconds]) => [defect, this.#observedAt - seconds * 1000] as const,
+    )
+    this.#since = new Map(since)
+  }
+
+  observe(view: ClusterView, now: Date): void {
+    // Nothing is known about any replica.
+    if (view.broken !== undefined) return
+    const at = now.getTime()
+    const earlier = at - this.#observedAt < MAX_GAP_MS ? this.#since : new Map<string, number>()
+    const found = defectsOf(view).map((defect) => [defect, earlier.get(defect) ?? at] as const)
+    // Nodes that do not agree do not prove that a replica is Active again.
+    this.#since = new Map([...(view.unsettled === undefined ? [] : earlier), ...found])
+    this.#observedAt = at
+  }
+
+  /** 0 for what was not found defective. */
+  secondsOf(defect: string, now: Date): number {
+    const since = this.#since.get(defect)
+    return since === undefined ? 0 : Math.max(0, Math.floor((now.getTime() - since) / 1000))
+  }
+
+  /** The oldest ones, for another observer. */
+  list(now: Date): Record<string, number> {
+    const oldest = [...this.#since].toSorted(([, a], [, b]) => a - b).slice(0, MAX_LISTED)
+    return Object.fromEntries(oldest.map(([defect]) => [defect, this.secondsOf(defect, now)]))
+  }
+}
+
+export function replicaDefect(collection: string, shard: number, peer: number): string {
+  return `${collection}/${shard}/${peer}`
+}
+
+export function nodeDefect(ordinal: number): string {
+  return `node ${ordinal}`
+}
+
+/** Replicas that are not as they should be on nodes that answer, and pods that are no node. */
+function defectsOf(view: ClusterView): string[] {
+  const members = new Set(view.peers.filter(({ isMember }) => isMember).map(({ id }) => id))
+  const replicas = view.collections.flatMap(({ name, shards }) =>
+    shards.flatMap(({ id, replicas }) =>
+      replicas
+        .filter(({ peer, state }) => members.has(peer) && !WORKING_STATES.includes(state))
+        .map(({ peer }) => replicaDefect(name, id, peer)),
+    ),
+  )
+  return [...replicas, ...absentOrdinals(view, view.nodes).map(nodeDefect)]
+}

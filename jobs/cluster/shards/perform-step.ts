@@ -1,0 +1,293 @@
+/**
+ * Performs the steps of a plan. What cannot be taken back is reported before the engine or Kubernetes
+ * is asked for it.
+ */
+import { EngineError } from '../../../crds/contract/errors.ts'
+import type { ShardsPlan } from '../../../crds/contract/shards-job.ts'
+import type { Engine } from '../../clients/engine/client.ts'
+import { EngineResharding } from '../../clients/engine/resharding.ts'
+import { EngineShards, type ShardTransfer } from '../../clients/engine/shards.ts'
+import type { Dependencies } from '../../dependencies.ts'
+import { isKubernetesError } from '../../reporter.ts'
+import { describeStep, describeTransfer } from './describe.ts'
+import type { ObservationMemory } from './observe.ts'
+import type { FinalReport, ShardsProgress } from './progress.ts'
+import { activeElsewhere, activeHolders, findShard, peerName } from './queries.ts'
+import type { ReshardingSteps } from './resharding-steps.ts'
+import {
+  finishRemoval,
+  isPodStable,
+  releaseNode,
+  restartFailedPod,
+  scaleDown,
+} from './stateful-set.ts'
+import type { ReshardingStep, Step } from './step.ts'
+import type { Transfers } from './transfers.ts'
+import type { ClusterView } from './view.ts'
+
+const MAX_FAILURES = 3
+/** How long a Job waits until the pod of a removed node has ended. */
+const REMOVAL_MS = 600_000
+const ALREADY_RUNNING = /is already involved in transfer/
+
+interface Parts {
+  plan: ShardsPlan
+  tools: Dependencies
+  progress: ShardsProgress
+  transfers: Transfers
+  resharding: ReshardingSteps
+  memory: ObservationMemory
+}
+
+export class StepRunner {
+  /** The last step, if it updates a node: it continues while the node restarts. */
+  updateStep: string | undefined
+  readonly #plan: ShardsPlan
+  readonly #tools: Dependencies
+  readonly #progress: ShardsProgress
+  readonly #transfers: Transfers
+  readonly #resharding: ReshardingSteps
+  readonly #memory: ObservationMemory
+  /** How often a step was rejected, by its description. */
+  readonly #rejections = new Map<string, number>()
+  /** Since when this pod has waited for the pod of a removed node, in milliseconds. */
+  #removalSince: number | undefined
+  /** The last transfer that failed, until its target is Active. */
+  #failed: { transfer: ShardTransfer; message: string } | undefined
+
+  constructor({ plan, tools, progress, transfers, resharding, memory }: Parts) {
+    this.#plan = plan
+    this.#tools = tools
+    this.#progress = progress
+    this.#transfers = transfers
+    this.#resharding = resharding
+    this.#memory = memory
+  }
+
+  async perform(
+    view: ClusterView,
+    step: Step,
+    bytes: number,
+  ): Promise<'again' | 'wait' | FinalReport> {
+    const { log, reporter } = this.#tools
+    const text = describeStep(view, step)
+    this.#progress.beginStep(text)
+    await reporter.verifyOwnership()
+    log.info({ step: text, purpose: this.#progress.purpose, bytes }, 'step started')
+    try {
+      const answer = await this.#carryOut(view, step, bytes)
+      if (answer !== 'done') return answer
+      this.#progress.endStep()
+      this.updateStep = step.do === 'updateNode' ? text : undefined
+      this.#rejections.delete(text)
+      await this.#progress.report(text)
+      return 'again'
+    } catch (error) {
+      return this.#rejected(view, { step, text, error })
+    }
+  }
+
+  /**
+   * Completes the removal of a node that this Job, or one before it, has begun. A pod whose Kubernetes node
+   * does not answer exists until a user deletes that node. Nothing may wait for that: once the pod is gone,
+   * another Job deletes its volume.
+   */
+  async finishRemoval(): Promise<'done' | 'wait' | FinalReport> {
+    const ordinal = this.#progress.removedOrdinal
+    if (ordinal === undefined) return 'done'
+    const text = `removing node ${ordinal}`
+    const isDone = await finishRemoval(ordinal, this.#plan, this.#tools)
+    const now = this.#tools.time.now().getTime()
+    this.#removalSince = isDone ? undefined : (this.#removalSince ?? now)
+    if (this.#removalSince === undefined) {
+      this.#progress.removedOrdinal = undefined
+      await this.#progress.checkpoint(text)
+      return 'done'
+    }
+    if (now - this.#removalSince < REMOVAL_MS) {
+      await this.#progress.report(text)
+      return 'wait'
+    }
+    this.#tools.log.warn({ ordinal }, 'the pod of a removed node still exists')
+    return this.#progress.paused()
+  }
+
+  /** Returns the report of a Job that ends because this transfer failed too often. */
+  countFailure(
+    transfer: ShardTransfer,
+    view: ClusterView,
+    reason = 'it ended without an Active replica',
+  ): FinalReport | undefined {
+    const failures = this.#transfers.fail(transfer)
+    const times = failures === 1 ? 'once' : `${failures} times`
+    const text = `${describeTransfer(view, transfer)} failed ${times}: ${reason}`
+    this.#failed = { transfer, message: text }
+    this.#tools.log.warn({ failures, reason }, `${describeTransfer(view, transfer)} failed`)
+    if (failures < MAX_FAILURES) return undefined
+    return this.#progress.ended('Failed', 'TransferFailed', text)
+  }
+
+  /** A transfer has failed, and its target is not Active since. */
+  unsolvedFailure(view: ClusterView): FinalReport | undefined {
+    if (this.#failed === undefined) return undefined
+    const { transfer, message } = this.#failed
+    const target = findShard(view, transfer)?.replicas.find(({ peer }) => peer === transfer.to)
+    if (target === undefined || target.state === 'Active') return undefined
+    return this.#progress.ended('Failed', 'TransferFailed', message)
+  }
+
+  async abortStalled(view: ClusterView): Promise<void> {
+    const { log, signal, time } = this.#tools
+    for (const transfer of this.#transfers.stalled(view, time.now().getTime())) {
+      log.warn(transfer, 'aborting a transfer without progress')
+      await this.#engine(view)
+        .abort(transfer, signal)
+        .catch((error: unknown) => {
+          if (!(error instanceof EngineError)) throw error
+          // It may have ended by itself: the next observation shows that.
+          log.warn({ ...transfer, reason: error.message }, 'transfer not aborted')
+        })
+    }
+  }
+
+  /**
+   * Why the last replica but one must not be dropped now. While the node of the remaining one stops,
+   * the other one alone takes writes for a moment, and these would be dropped with it: the engine
+   * calls the remaining replica Active until consensus has learned that it is not.
+   */
+  async unsafeDrop(
+    view: ClusterView,
+    step: Extract<Step, { do: 'drop' }>,
+  ): Promise<string | undefined> {
+    const shard = findShard(view, step)
+    if (shard === undefined || !activeHolders(view, shard).includes(step.peer)) return undefined
+    const [remaining, ...others] = activeElsewhere(view, shard, step.peer)
+    const ordinal = view.peers.find(({ id }) => id === remaining)?.ordinal
+    if (others.length > 0 || ordinal === undefined) return undefined
+    if (await isPodStable(ordinal, this.#plan, this.#tools)) return undefined
+    return `${step.collection}/${step.shard} on ${peerName(view, step.peer)} is kept until node ${ordinal}, which has the other replica, is ready`
+  }
+
+  /** `again`: a transfer was started, and is complete when its target is Active. */
+  async #carryOut(
+    view: ClusterView,
+    step: Step,
+    bytes: number,
+  ): Promise<'done' | 'again' | 'wait' | FinalReport> {
+    const { signal } = this.#tools
+    switch (step.do) {
+      case 'replicate':
+      case 'repair':
+        // The next pod must know of the move: it drops the source, or knows that it must not.
+        if (step.do === 'replicate' && step.move !== undefined) this.#progress.moves.push(step.move)
+        await this.#startTransfer(step, bytes)
+        await this.#engine(view).replicate(step, signal)
+        return 'again'
+      case 'streamPoints':
+        await this.#startTransfer(step, bytes)
+        await new EngineResharding(this.#memberEngine(view)).stream(step, signal)
+        this.#transfers.confirm(step)
+        return 'again'
+      case 'startResharding':
+      case 'finishMigration':
+      case 'commitRead':
+      case 'cleanReplica':
+      case 'commitWrite':
+      case 'finishResharding':
+      case 'checkReplica':
+      case 'abortResharding':
+        return this.#reshard(view, step)
+      case 'drop':
+        await this.#engine(view, step.peer).drop(step.collection, step.shard, step.peer, signal)
+        return 'done'
+      case 'removePeer':
+        await this.#removePeer(view, step)
+        return 'done'
+      case 'scaleDown':
+        this.#progress.removedOrdinal = step.nodes
+        await this.#progress.checkpoint()
+        await scaleDown(step.nodes, this.#plan, this.#tools)
+        // Until here the next Job has to know that the pod must go.
+        this.#progress.removedPeer = undefined
+        return 'done'
+      case 'updateNode':
+        if (view.update === undefined) return 'wait'
+        // Each node is an Event.
+        await this.#progress.checkpoint()
+        await releaseNode(step.ordinal, view.update, this.#plan, this.#tools)
+        // Its replicas miss the changes that are made while it restarts.
+        this.#memory.equal.clear()
+        return 'done'
+    }
+  }
+
+  async #startTransfer(transfer: ShardTransfer, bytes: number): Promise<void> {
+    this.#transfers.start(transfer, bytes, this.#tools.time.now().getTime())
+    await this.#progress.checkpoint()
+  }
+
+  async #reshard(
+    view: ClusterView,
+    step: Exclude<ReshardingStep, { do: 'streamPoints' }>,
+  ): Promise<'done' | 'wait' | FinalReport> {
+    const outcome = await this.#resharding.perform(view, step)
+    if (outcome === 'done') return 'done'
+    if (outcome === 'again later') return 'wait'
+    return this.#progress.ended('Failed', 'ReshardingFailed', outcome.failure)
+  }
+
+  async #removePeer(
+    view: ClusterView,
+    { peer, ordinal }: Extract<Step, { do: 'removePeer' }>,
+  ): Promise<void> {
+    if (ordinal !== undefined && ordinal >= this.#plan.nodes && ordinal < view.nodes) {
+      // From here on its pod must go, whatever a user wants then: it cannot join again.
+      this.#progress.removedPeer = { ordinal, peer }
+      await this.#progress.checkpoint()
+    }
+    await this.#engine(view, peer).removePeer(peer, this.#tools.signal)
+    const isReplaced = ordinal !== undefined && ordinal < this.#plan.nodes
+    if (isReplaced) await restartFailedPod(ordinal, this.#plan, this.#tools)
+  }
+
+  /**
+   * The step was rejected, or its answer was lost. The next observation shows what is the case, so
+   * nothing is repeated blindly.
+   */
+  #rejected(
+    view: ClusterView,
+    { step, text, error }: { step: Step; text: string; error: unknown },
+  ): 'wait' | FinalReport {
+    const { log, signal } = this.#tools
+    signal.throwIfAborted()
+    if (!(error instanceof EngineError) && !isKubernetesError(error)) throw error
+    log.warn({ step: text, reason: error.message }, 'step failed')
+    // Kubernetes or another client has changed the StatefulSet meanwhile.
+    if (step.do === 'updateNode' && error.status === 409) return 'wait'
+    const isRejection = error.status !== undefined && error.status < 500
+    if (!isRejection || ALREADY_RUNNING.test(error.message)) return 'wait'
+    if (step.do === 'replicate' || step.do === 'repair' || step.do === 'streamPoints') {
+      return this.countFailure(step, view, error.message) ?? 'wait'
+    }
+    const rejections = (this.#rejections.get(text) ?? 0) + 1
+    this.#rejections.set(text, rejections)
+    if (rejections < MAX_FAILURES) return 'wait'
+    const message = `${text} failed ${rejections} times: ${error.message}`
+    const reason =
+      'collection' in step && step.do !== 'drop' ? 'ReshardingFailed' : 'TransferFailed'
+    return this.#progress.ended('Failed', reason, message)
+  }
+
+  /** A member that answers, other than this peer. */
+  #engine(view: ClusterView, except?: number): EngineShards {
+    return new EngineShards(this.#memberEngine(view, except))
+  }
+
+  #memberEngine(view: ClusterView, except?: number): Engine {
+    const peer = view.peers
+      .filter(({ id, isMember, ordinal }) => isMember && ordinal !== undefined && id !== except)
+      .toSorted((a, b) => (a.ordinal ?? 0) - (b.ordinal ?? 0))[0]
+    if (peer?.ordinal === undefined) throw new EngineError('no other node answers')
+    return this.#tools.engineForPod(this.#plan.cluster, peer.ordinal)
+  }
+}

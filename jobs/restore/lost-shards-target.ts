@@ -1,0 +1,241 @@
+/** The cluster into which lost shards are restored: the nodes that answer, and what they agree on. */
+import { isDeepStrictEqual } from 'node:util'
+import { EngineError, Rejected } from '../../crds/contract/errors.ts'
+import {
+  newObservationMemory,
+  observeShards,
+  type ObservationMemory,
+} from '../cluster/shards/observe.ts'
+import { activeHolders, bytesByPeer, hasTransfer, peerName } from '../cluster/shards/queries.ts'
+import type { ClusterView, CollectionView, PeerView, ShardView } from '../cluster/shards/view.ts'
+import type { ShardItem } from '../manifest-check.ts'
+import { poll, retryTransient } from '../retry.ts'
+import type { Checkpoint } from './checkpoint.ts'
+import { checkSameSchema } from './collection-checks.ts'
+import { engineOn, type RunContext } from './context.ts'
+import { requireCompatibleVersion } from './target-checks.ts'
+
+/** Nodes usually agree within seconds; one that restarts needs longer. */
+const SETTLE_MS = 120_000
+
+const SETTLE_POLL_MS = 1_000
+
+/**
+ * How long the nodes that hold a shard must be away before it is restored. One that only restarts returns with
+ * points that are newer than the backup, and the engine would call its replica Dead and fill it from the restored one.
+ */
+const AWAY_MS = 300_000
+
+const AWAY_POLL_MS = 5_000
+
+/** The nodes of the target that answer, and what they hold. */
+export class LostTarget {
+  readonly #context: RunContext
+  readonly #memory: ObservationMemory = newObservationMemory()
+  /** Bytes that this Job has given to each node, by ordinal: the sizes that nodes report are older. */
+  readonly #restored = new Map<number, number>()
+  /** Since when each node has not answered, in milliseconds, by peer; when that was last observed. */
+  readonly #awaySince = new Map<number, number>()
+  #observedAt = -Infinity
+
+  constructor(context: RunContext) {
+    this.#context = context
+  }
+
+  /** Throws unless every node that answers reads snapshots of these versions. */
+  async requireVersion(recorded: string[]): Promise<void> {
+    const view = await this.#view()
+    const { signal } = this.#context.tools
+    for (const { ordinal } of members(view)) {
+      const version = await retryTransient(this.#context, () =>
+        engineOn(this.#context, ordinal).version(signal),
+      )
+      for (const engineVersion of recorded) requireCompatibleVersion(version, engineVersion)
+    }
+  }
+
+  /** Nodes on which an earlier attempt may have left a recovery. */
+  nodesOf({ running }: Checkpoint): number[] {
+    return running === 'unknown' ? [] : [...new Set(running.map(({ node }) => node))]
+  }
+
+  /** Throws `Rejected` unless the collection has the schema and the shards of the backup. */
+  async requireSameCollection(name: string, recorded: ShardItem['source']): Promise<void> {
+    const view = await this.#view()
+    const live = collectionIn(view, name)
+    const ids = (shards: [number, string | number | undefined][]) =>
+      shards.toSorted(([a], [b]) => a - b)
+    const expected = ids(recorded.shards.map(({ shardId, shardKey }) => [shardId, shardKey]))
+    const actual = ids(live.shards.map(({ id, key }) => [id, key]))
+    if (!isDeepStrictEqual(expected, actual)) {
+      throw new Rejected(
+        `collection ${name} is at the target with other shards or shard keys than in the backup`,
+      )
+    }
+    const facts = [...this.#memory.facts.values()].map((byName) => byName.get(name))
+    const params = facts.find((one) => one?.params !== undefined)?.params
+    if (params === undefined) {
+      throw new EngineError(`no node reports the configuration of collection ${name}`)
+    }
+    checkSameSchema(name, recorded, params)
+  }
+
+  /**
+   * Waits until the nodes that hold replicas of these shards have been away long enough. Throws `Rejected` if one
+   * returns with an Active replica.
+   */
+  async waitUntilLost(name: string, ids: readonly number[]): Promise<void> {
+    const { tools, progress } = this.#context
+    const { time, signal } = tools
+    const afterPause = () => progress.reported()
+    await poll({ time, signal, pauseMs: AWAY_POLL_MS, afterPause }, async () => {
+      const view = await this.#view()
+      const shards = ids.map((id) => shardIn(view, name, id))
+      for (const shard of shards) requireNoActiveReplica(view, name, shard)
+      const holders = new Set(shards.flatMap(({ replicas }) => replicas.map(({ peer }) => peer)))
+      const now = time.now().getTime()
+      this.#recordAway(view, holders, now)
+      const recent = [...this.#awaySince].find(
+        ([peer, since]) => holders.has(peer) && now - since < AWAY_MS,
+      )
+      if (recent === undefined) return true
+      const node = peerName(view, recent[0])
+      progress.step(`waiting until ${node} has been away for ${AWAY_MS / 60_000} minutes`)
+      return undefined
+    })
+  }
+
+  /** During the upload of another shard nothing is observed: a node may have been back, and be restarting now. */
+  #recordAway(view: ClusterView, holders: ReadonlySet<number>, now: number): void {
+    if (now - this.#observedAt >= AWAY_MS) this.#awaySince.clear()
+    this.#observedAt = now
+    const answering = new Set(members(view).map(({ id }) => id))
+    for (const peer of answering) this.#awaySince.delete(peer)
+    for (const peer of holders) {
+      if (!answering.has(peer) && !this.#awaySince.has(peer)) this.#awaySince.set(peer, now)
+    }
+  }
+
+  /** The node that takes the shard, or that an earlier attempt has given it to. */
+  async findNode(
+    name: string,
+    id: number,
+    checkpoint: Checkpoint,
+  ): Promise<{ ordinal: number; isDone: boolean }> {
+    const view = await this.#view()
+    const shard = shardIn(view, name, id)
+    const [holder] = activeHolders(view, shard)
+    if (holder !== undefined) {
+      const ordinal = members(view).find((peer) => peer.id === holder)?.ordinal
+      const isDone =
+        checkpoint.shardsDone.includes(id) ||
+        (checkpoint.running !== 'unknown' &&
+          checkpoint.running.some((recovery) => recovery.shard === id && recovery.node === ordinal))
+      if (isDone && ordinal !== undefined) return { ordinal, isDone }
+    }
+    requireNoActiveReplica(view, name, shard)
+    if (hasTransfer(view, { ...shard, collection: name })) {
+      throw new Rejected(`shard ${id} of ${name} is being transferred`)
+    }
+    const ordinal = freeNode(view, { name, shard, restored: this.#restored })
+    return { ordinal, isDone: false }
+  }
+
+  recordRestored(ordinal: number, bytes: number): void {
+    this.#restored.set(ordinal, (this.#restored.get(ordinal) ?? 0) + bytes)
+  }
+
+  /** Runs directly before a recovery, which replaces the replica of the node. */
+  async requireNoReplica(name: string, id: number, ordinal: number): Promise<void> {
+    const view = await this.#view()
+    const shard = shardIn(view, name, id)
+    const peer = members(view).find((member) => member.ordinal === ordinal)
+    const isHeld = shard.replicas.some((replica) => replica.peer === peer?.id)
+    if (peer !== undefined && !isHeld && activeHolders(view, shard).length === 0) return
+    throw new EngineError(
+      `shard ${id} of ${name} has another replica than before: create the VecRestore again`,
+      { status: 409 },
+    )
+  }
+
+  async isActiveOn(name: string, id: number, ordinal: number): Promise<boolean> {
+    const view = await this.#view()
+    const peer = members(view).find((member) => member.ordinal === ordinal)
+    return peer !== undefined && activeHolders(view, shardIn(view, name, id)).includes(peer.id)
+  }
+
+  /** Until every node that answers calls the replica Active. */
+  async waitUntilActive(name: string, id: number, ordinal: number): Promise<void> {
+    const { time, signal, progress } = { ...this.#context.tools, progress: this.#context.progress }
+    const afterPause = () => progress.reported()
+    await poll({ time, signal, pauseMs: SETTLE_POLL_MS, afterPause }, async ({ waitedMs }) => {
+      if (await this.isActiveOn(name, id, ordinal)) return true
+      if (waitedMs < SETTLE_MS) return undefined
+      throw new EngineError(
+        `shard ${id} of ${name} was restored on node ${ordinal}, but not every node calls it Active`,
+      )
+    })
+  }
+
+  /** What the nodes agree on. */
+  async #view(): Promise<ClusterView> {
+    const { plan, tools, progress } = this.#context
+    const { time, signal } = tools
+    const { name, replicas: nodes } = plan.cluster
+    const options = { nodes, name, memory: this.#memory }
+    const engineForPod = (ordinal: number) => engineOn(this.#context, ordinal)
+    const afterPause = () => progress.reported()
+    return poll({ time, signal, pauseMs: SETTLE_POLL_MS, afterPause }, async ({ waitedMs }) => {
+      const view = await observeShards(options, engineForPod, signal)
+      const reason = view.broken?.message ?? view.unsettled
+      if (reason === undefined) return view
+      if (waitedMs >= SETTLE_MS) throw new EngineError(reason)
+      return undefined
+    })
+  }
+}
+
+type Member = PeerView & { ordinal: number }
+
+function members(view: ClusterView): Member[] {
+  return view.peers.filter((peer): peer is Member => peer.isMember && peer.ordinal !== undefined)
+}
+
+function collectionIn({ collections }: ClusterView, name: string): CollectionView {
+  const collection = collections.find((one) => one.name === name)
+  if (collection !== undefined) return collection
+  throw new Rejected(
+    `collection ${name} does not exist: restore it as a whole, without spec.shards`,
+  )
+}
+
+function shardIn(view: ClusterView, name: string, id: number): ShardView {
+  const shard = collectionIn(view, name).shards.find((one) => one.id === id)
+  if (shard === undefined) throw new Rejected(`collection ${name} has no shard ${id}`)
+  return shard
+}
+
+/** A replica that is Active has newer points than any backup. */
+function requireNoActiveReplica(view: ClusterView, name: string, shard: ShardView): void {
+  const [holder] = activeHolders(view, shard)
+  if (holder === undefined) return
+  throw new Rejected(
+    `shard ${shard.id} of ${name} has an Active replica on ${peerName(view, holder)}: there is nothing to restore`,
+  )
+}
+
+/** The node with the least data among those that answer and have no replica of the shard. */
+function freeNode(
+  view: ClusterView,
+  { name, shard, restored }: { name: string; shard: ShardView; restored: Map<number, number> },
+): number {
+  const bytes = bytesByPeer(view, { moves: [] })
+  const load = ({ id, ordinal }: Member) => (bytes.get(id) ?? 0) + (restored.get(ordinal) ?? 0)
+  const [free] = members(view)
+    .filter(({ id }) => !shard.replicas.some(({ peer }) => peer === id))
+    .toSorted((a, b) => load(a) - load(b) || a.ordinal - b.ordinal)
+  if (free !== undefined) return free.ordinal
+  throw new Rejected(
+    `every node that answers has a replica of shard ${shard.id} of ${name} that is not Active, and a restore would overwrite it: add a node`,
+  )
+}

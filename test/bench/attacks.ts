@@ -1,0 +1,121 @@
+/**
+ * How long healthy hooks take while the service is attacked as in test/attacks, compared with the same service
+ * at rest. Both alternate, so that other load on the machine affects both.
+ */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Worker } from 'node:worker_threads'
+import type { Attack } from '../attacks/attack.ts'
+import { memoryLimit, MIB, startGround, type Ground } from '../attacks/ground.ts'
+import { SERVICE_ATTACKS } from '../attacks/service-attacks.ts'
+import { STORE_ATTACKS } from '../attacks/store-attacks.ts'
+import { monotonic } from './instants.ts'
+import type { Part, Plan } from './part.ts'
+import type { Sample } from './patient.ts'
+import { median, type Figure } from './table.ts'
+
+/** A healthy hook is answered within a second, whatever is tried. */
+const SLOWEST_MS = 1000
+const POLL_MS = 10
+const NANOSECONDS = 1e6
+
+export const attacks: Part = {
+  name: 'attacks',
+  title: 'a healthy hook while the service is attacked',
+  columns: ['attacked', 'at rest'],
+  measure,
+}
+
+async function measure(plan: Plan): Promise<Figure[]> {
+  const folder = mkdtempSync(join(tmpdir(), 'vec-bench-'))
+  const ground = await startGround(folder)
+  const patient = new Patient(ground)
+  try {
+    const figures: Figure[] = []
+    // The first requests also wait for the compiler.
+    await patient.during(() => sleep(1000 * plan.seconds))
+    for (const attack of [...SERVICE_ATTACKS, ...STORE_ATTACKS])
+      figures.push(...(await figuresOf(plan, attack, ground, patient)))
+    const peak = ground.peak() / MIB
+    const limit = memoryLimit() / MIB
+    const memory = { value: peak, unit: 'MiB', target: limit, met: peak > 0 && peak < limit }
+    return [...figures, { what: 'memory of the service, peak, all attacks', ...memory }]
+  } finally {
+    await patient.stop()
+    await ground.close()
+    rmSync(folder, { recursive: true })
+  }
+}
+
+async function figuresOf(
+  { seconds, pairs }: Plan,
+  attack: Attack,
+  ground: Ground,
+  patient: Patient,
+): Promise<Figure[]> {
+  const [rest, attacked]: [Sample[], Sample[]] = [[], []]
+  for (let pair = 0; pair < pairs; pair += 1) {
+    rest.push(...(await patient.during(() => sleep(1000 * seconds))))
+    attacked.push(...(await patient.during(() => attackFor(seconds, attack, ground))))
+  }
+  const timesOf = (samples: Sample[]) => samples.map(({ ms }) => ms)
+  const slowest = Math.max(...timesOf(attacked))
+  const refused = attacked.filter(({ status }) => status !== 200).length
+  const { title } = attack
+  return [
+    {
+      ...{ what: `p50, ${title}`, unit: 'ms' },
+      ...{ value: median(timesOf(attacked)), yardstick: median(timesOf(rest)) },
+    },
+    {
+      ...{ what: `slowest, ${title}`, unit: 'ms', value: slowest, target: SLOWEST_MS },
+      ...{ yardstick: Math.max(...timesOf(rest)), met: slowest < SLOWEST_MS },
+    },
+    {
+      ...{ what: `not answered, ${title}`, unit: '', value: refused, target: 0 },
+      met: refused === 0,
+    },
+  ]
+}
+
+/** An attack that does not last is repeated. */
+async function attackFor(seconds: number, { lasts, begin }: Attack, ground: Ground): Promise<void> {
+  const until = monotonic() + 1000 * seconds * NANOSECONDS
+  do {
+    const { problems, end } = await begin(ground)
+    if (problems.length > 0) throw new Error(problems.join('; '))
+    if (lasts === true) await sleep(1000 * seconds)
+    await end?.()
+  } while (monotonic() < until)
+}
+
+/** Healthy requests of another thread. */
+class Patient {
+  readonly #worker: Worker
+  readonly #samples: Sample[] = []
+
+  constructor({ url }: { url: string }) {
+    const file = new URL('patient.ts', import.meta.url)
+    this.#worker = new Worker(file, { workerData: { url } })
+    this.#worker.on('message', (sample: Sample) => this.#samples.push(sample))
+  }
+
+  /** Those that were sent meanwhile, at least one. */
+  async during(work: () => Promise<void>): Promise<Sample[]> {
+    const from = monotonic()
+    await work()
+    const to = monotonic()
+    // One that was sent later has ended: so have all before it.
+    while ((this.#samples.at(-1)?.sentAt ?? 0) <= to) await sleep(POLL_MS)
+    const samples = this.#samples.splice(0)
+    const found = samples.filter(({ sentAt }) => sentAt >= from && sentAt <= to)
+    if (found.length === 0) throw new Error('no healthy request was sent during an attack')
+    return found
+  }
+
+  async stop(): Promise<void> {
+    await this.#worker.terminate()
+  }
+}

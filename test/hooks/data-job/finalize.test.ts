@@ -1,0 +1,54 @@
+/** Deletion of a VecRestore or a VecMigration: its Job is stopped first, and nothing else is done. */
+import t from 'tap'
+import { finalize, observeDeletion } from '../../../hooks/data-job/finalize.ts'
+import { unchanged } from '../../../hooks/job.ts'
+import { ago } from '../../builders.ts'
+import { migration } from '../migration/objects.ts'
+import { hookRequest } from '../request.ts'
+import { dataJobOf } from './fixtures.ts'
+
+const IDENTITY = { kind: 'migration', name: 'm', uid: 'uid-m', plan: 'p' }
+const parent = migration({ status: { phase: 'Running', startTime: ago(300) } })
+const ended = dataJobOf(IDENTITY, { run: 1, ended: ['Failed', 60] })
+const running = dataJobOf(IDENTITY, { run: 2 })
+
+t.test(
+  'a Job in progress is stopped and waited for; one that has ended stays for its log',
+  async (t) => {
+    const children = [ended, running]
+    t.strictSame(finalize({ parent, children, liveJobs: children }), {
+      status: parent.status,
+      children: children.map(unchanged),
+      resyncAfterSeconds: 2,
+      deleteJobs: [{ namespace: 'ns', name: running.metadata.name, uid: running.metadata.uid }],
+    })
+  },
+)
+
+t.test('what has no Job in progress is deleted at once', async (t) => {
+  const { status: _, ...bare } = parent
+  t.strictSame(finalize({ parent: bare, children: [], liveJobs: [] }), {
+    status: {},
+    children: [],
+    finalized: true,
+  })
+  t.strictSame(finalize({ parent, children: [ended], liveJobs: [ended] }), {
+    status: parent.status,
+    children: [unchanged(ended)],
+    finalized: true,
+  })
+})
+
+t.test('its Jobs are read live, by its own uid', async (t) => {
+  const asked: string[][] = []
+  const jobsOf = async (...names: string[]) => {
+    asked.push(names)
+    return [running]
+  }
+  t.strictSame(await observeDeletion(hookRequest(parent, [ended]), { jobsOf }), {
+    parent,
+    children: [ended],
+    liveJobs: [running],
+  })
+  t.strictSame(asked, [['ns', 'uid-m']])
+})
