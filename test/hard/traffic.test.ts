@@ -83,6 +83,51 @@ for (const [failures, acknowledged] of [
   })
 }
 
+t.test('a queued write is acknowledged once a later call has waited for its shards', async (t) => {
+  const cluster = new EngineCluster({ name: 'vec-a', staleMs: 0 })
+  const node = await startEngineNode({ ordinal: 0, cluster })
+  t.teardown(() => node.close())
+  const url = `http://127.0.0.1:${node.port}`
+  const ledger = new Ledger()
+  const dice = new Dice(1)
+  const traffic = new Traffic({
+    ...{ ledger, dice, urls: () => [url], replicas: 1, shards: 1 },
+    queuedPart: 1,
+  })
+  await traffic.fill(20)
+  const first = ledger.names(PLAIN).length
+  // Longer than this test: only a call that waits gets them applied.
+  cluster.applyMs = 600_000
+  let isConfirmed = false
+  node.misbehave(({ path, query }) =>
+    path.at(-1) === 'delete' && query['wait'] === 'true' && !isConfirmed ? UNAVAILABLE : undefined,
+  )
+  traffic.start()
+  while (traffic.queued.written < 7) await new Promise((go) => setTimeout(go, 5))
+  t.strictSame(traffic.queued.confirmed, 0)
+  const open = ledger.names(PLAIN).slice(first)
+  t.ok(open.length > 0)
+  t.ok(open.every((name) => ledger.isUncertain(name)))
+
+  isConfirmed = true
+  await traffic.stop()
+  t.ok(traffic.queued.written >= 7)
+  t.equal(traffic.queued.confirmed, traffic.queued.written)
+  const live = ledger.live(PLAIN)
+  const ids = live.map(({ id }) => id)
+  const body = { ids, with_payload: true, with_vector: true }
+  const points = (await ask(url, 'POST', `${pathOf(PLAIN)}/points`, body)) as StoredPoint[]
+  t.strictSame(
+    points.map((point) => versionOf(point)),
+    live.map((name) => ledger.last(name)),
+  )
+  const all = { exact: true }
+  const { count } = (await ask(url, 'POST', `${pathOf(PLAIN)}/points/count`, all)) as {
+    count: number
+  }
+  t.equal(count, live.length, 'queued deletions are applied as well')
+})
+
 t.test('a collection is created once the nodes have elected a leader', async (t) => {
   const cluster = new EngineCluster({ name: 'vec-a', staleMs: 0 })
   const node = await startEngineNode({ ordinal: 0, cluster })

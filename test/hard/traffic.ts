@@ -1,7 +1,8 @@
 /**
  * One writer and one reader, all the time. The writer upserts, overwrites and deletes points, lets shard
  * keys, an alias and a whole collection come and go, and notes in the ledger what was acknowledged. A point
- * whose write failed is left alone from then on: what became of it is unknown.
+ * whose write failed is left alone from then on: what became of it is unknown. A write that the engine has
+ * only queued counts as acknowledged once a later call has waited for every shard of its collection.
  */
 import type { Dice } from '../faults/machine/dice.ts'
 import { ask, onceElected, pathOf } from './ask.ts'
@@ -26,6 +27,9 @@ const RETRY_MS = 500
 const CHURN_MS = 1_500
 const REWRITE_ATTEMPTS = 20
 const REWRITE_PAUSE_MS = 500
+/** As many writes may be queued before the writer waits for them. */
+const MAX_QUEUED = 5
+const NEVER_WRITTEN = 0
 
 /** A collection, under a shard key where it has them, with the points to choose from. */
 interface Area {
@@ -50,6 +54,15 @@ export interface TrafficOptions {
   firstId?: number
   /** Whether a write that failed is repeated once: the second attempt decides whether it was acknowledged. */
   repeatsWrites?: boolean
+  /** The part of the writes that do not wait until they are applied (`wait=false`); none if it is not set. */
+  queuedPart?: number
+}
+
+/** A write that the engine has put into its queue. */
+interface Queued {
+  area: Area
+  /** Called once it is applied. */
+  confirm: () => void
 }
 
 export class Traffic {
@@ -62,12 +75,15 @@ export class Traffic {
   /** Writes that also failed when they were repeated: the answer to the second attempt. */
   readonly repeatedFailures: string[] = []
   readonly writes = { good: 0, failed: 0 }
+  /** Writes that were put into a queue, and those of them that are known to be applied. */
+  readonly queued = { written: 0, confirmed: 0 }
   /** Milliseconds of the reads that found the acknowledged point at once; taken and emptied by who measures. */
   latencies: number[] = []
   /** Milliseconds of the writes that were acknowledged at once; taken and emptied by who measures. */
   writeLatencies: number[] = []
   readonly #options: TrafficOptions
   #areas: Area[] = []
+  #queue: Queued[] = []
   #version = 0
   #nextId: number
   #nextKey = 1
@@ -141,6 +157,11 @@ export class Traffic {
   async stop(): Promise<void> {
     this.#over = true
     await this.#work
+    for (let attempt = 1; attempt <= REWRITE_ATTEMPTS; attempt += 1) {
+      await this.#confirmQueued()
+      if (this.#queue.length === 0) return
+      await pause(REWRITE_PAUSE_MS)
+    }
   }
 
   /**
@@ -157,8 +178,8 @@ export class Traffic {
         const write = this.#options.ledger.begin(name, version)
         const isDone =
           version === null
-            ? await this.#did('POST', deletePath(area), { points: [id], ...keyOf(area) })
-            : await this.#did('PUT', upsertPath(area), {
+            ? await this.#did('POST', deletePath(area, true), { points: [id], ...keyOf(area) })
+            : await this.#did('PUT', upsertPath(area, true), {
                 points: [pointOf(id, version)],
                 ...keyOf(area),
               })
@@ -181,16 +202,19 @@ export class Traffic {
     const { dice, churnMs = CHURN_MS } = this.#options
     let nextChurn = Date.now() + churnMs
     while (!this.#over) {
+      if (this.#queue.length >= MAX_QUEUED) await this.#confirmQueued()
       if (this.#churns && Date.now() > nextChurn) {
+        await this.#confirmQueued()
         await this.#churn()
         nextChurn = Date.now() + churnMs
       }
       const area = this.#areas[dice.between(0, Math.max(0, this.#areas.length - 1))]
       if (area !== undefined) {
         const chance = dice.next()
-        if (chance < 0.5) await this.#upsert(area, this.#newIds(BATCH))
-        else if (chance < 0.8) await this.#upsert(area, this.#some(area, BATCH))
-        else await this.#delete(area, this.#some(area, BATCH / 4))
+        const waits = this.#waits()
+        if (chance < 0.5) await this.#upsert(area, this.#newIds(BATCH), waits)
+        else if (chance < 0.8) await this.#upsert(area, this.#some(area, BATCH), waits)
+        else await this.#delete(area, this.#some(area, BATCH / 4), waits)
       }
       await pause(PAUSE_MS)
     }
@@ -314,7 +338,7 @@ export class Traffic {
     write.acknowledge()
   }
 
-  async #upsert(area: Area, ids: readonly number[]): Promise<void> {
+  async #upsert(area: Area, ids: readonly number[], waits = true): Promise<void> {
     if (ids.length === 0) return
     const { ledger } = this.#options
     this.#version += 1
@@ -322,18 +346,56 @@ export class Traffic {
     const points = ids.map((id) => pointOf(id, version))
     const writes = ids.map((id) => ledger.begin(this.#nameOf(area, id), version))
     for (const id of ids) area.live.delete(id)
-    if (!(await this.#did('PUT', upsertPath(area), { points, ...keyOf(area) }))) return
-    for (const write of writes) write.acknowledge()
-    for (const id of ids) area.live.set(id, version)
+    if (!(await this.#did('PUT', upsertPath(area, waits), { points, ...keyOf(area) }))) return
+    this.#written(area, waits, () => {
+      for (const write of writes) write.acknowledge()
+      for (const id of ids) area.live.set(id, version)
+    })
   }
 
-  async #delete(area: Area, ids: readonly number[]): Promise<void> {
+  async #delete(area: Area, ids: readonly number[], waits = true): Promise<void> {
     if (ids.length === 0) return
     const { ledger } = this.#options
     const writes = ids.map((id) => ledger.begin(this.#nameOf(area, id), null))
     for (const id of ids) area.live.delete(id)
-    if (!(await this.#did('POST', deletePath(area), { points: ids, ...keyOf(area) }))) return
-    for (const write of writes) write.acknowledge()
+    const body = { points: ids, ...keyOf(area) }
+    if (!(await this.#did('POST', deletePath(area, waits), body))) return
+    this.#written(area, waits, () => {
+      for (const write of writes) write.acknowledge()
+    })
+  }
+
+  #waits(): boolean {
+    const { queuedPart = 0, dice } = this.#options
+    return queuedPart === 0 || dice.next() >= queuedPart
+  }
+
+  #written(area: Area, waits: boolean, confirm: () => void): void {
+    if (waits) {
+      confirm()
+      return
+    }
+    this.queued.written += 1
+    this.#queue.push({ area, confirm })
+  }
+
+  /**
+   * A deletion by filter reaches every replica of every shard, and each applies what was queued before it first.
+   * This one deletes nothing. What it cannot confirm stays in the queue.
+   */
+  async #confirmQueued(): Promise<void> {
+    // Deleted with their shard key or collection.
+    this.#queue = this.#queue.filter(({ area }) => this.#areas.includes(area))
+    for (const area of new Set(this.#queue.map((one) => one.area))) {
+      const filter = { must: [{ has_id: [NEVER_WRITTEN] }] }
+      const body = { filter, ...keyOf(area) }
+      const failure = await this.#tryWrite('POST', deletePath(area, true), body)
+      if (failure !== undefined) continue
+      const applied = this.#queue.filter((one) => one.area === area)
+      this.#queue = this.#queue.filter((one) => one.area !== area)
+      this.queued.confirmed += applied.length
+      for (const { confirm } of applied) confirm()
+    }
   }
 
   async #did(method: string, path: string, body: object): Promise<boolean> {
@@ -356,7 +418,8 @@ export class Traffic {
       const result = await ask(this.#url(), method, path, body, WRITE_MS)
       const { status } = result as { status?: string }
       // "acknowledged" alone means that it is queued.
-      return status === 'completed' ? undefined : `status ${status}`
+      const isEnough = status === 'completed' || (status === 'acknowledged' && isQueued(path))
+      return isEnough ? undefined : `status ${status}`
     } catch (error) {
       return String(error)
     }
@@ -387,12 +450,16 @@ function isIn(area: Area) {
   return (name: PointName) => name.collection === area.collection && name.key === area.key
 }
 
-function upsertPath({ collection }: Area): string {
-  return `${pathOf(collection)}/points?wait=true`
+function upsertPath({ collection }: Area, waits: boolean): string {
+  return `${pathOf(collection)}/points?wait=${waits}`
 }
 
-function deletePath({ collection }: Area): string {
-  return `${pathOf(collection)}/points/delete?wait=true`
+function deletePath({ collection }: Area, waits: boolean): string {
+  return `${pathOf(collection)}/points/delete?wait=${waits}`
+}
+
+function isQueued(path: string): boolean {
+  return path.endsWith('?wait=false')
 }
 
 function keyed({ key }: { key?: string | undefined }): { key?: string } {

@@ -47,6 +47,8 @@ const READ_MS = 30_000
 /** Reads before the first change, for comparison. */
 const REST_MS = 10_000
 const MAX_PRINTED = 6
+/** Of the writes: their client does not wait until they are applied. */
+const QUEUED_PART = 0.3
 
 /** Compared whole after each change: with the keyed one, which only takes writes. */
 const COMPARED = [PLAIN, PASSING, KEYED]
@@ -133,6 +135,7 @@ async function runRound(plan: Plan): Promise<string[]> {
     replicas: plan.factor,
     shards: FIRST_SHARDS,
     retryMs: READ_MS,
+    queuedPart: QUEUED_PART,
   })
   const jobs = new ShardJobs(world)
   const strikes = new Strikes({ world, jobs, watch }, new Dice(plan.seed + 2), plan.strikeMs)
@@ -220,9 +223,9 @@ async function runRound(plan: Plan): Promise<string[]> {
     if (keepsFolder) print(`kept: ${world.folder}`)
     await world.close({ keepsFolder })
   }
-  const { reads, writes, failedTwice } = traffic
+  const { reads, writes, queued, failedTwice } = traffic
   print(
-    `seed ${plan.seed}: ${findings.length === 0 ? 'ok' : 'FAILED'}, ${Math.round((Date.now() - begun) / 1000)} s, ${plan.nodes} nodes${plan.removesNode ? ' (one removed)' : ''}, factor ${plan.factor}, ${plan.changed.length} collections of ${plan.points} points${plan.churns ? ', and others that come and go' : ''}, ${compared} points compared, ${writes.good}/${writes.failed} writes, ${reads.good}/${reads.failed}/${reads.wrong} reads, ${failedTwice.reads} not with one retry either, ${traffic.unserved.length} never served, ${processes} processes, hung ${watch.hung}; ${[...strikes.struck].map(([what, times]) => `${times} ${what}`).join(', ')}${(aimed?.struck ?? []).map(({ step, victim }) => `${victim} in ${step}`).join(', ')}`,
+    `seed ${plan.seed}: ${findings.length === 0 ? 'ok' : 'FAILED'}, ${Math.round((Date.now() - begun) / 1000)} s, ${plan.nodes} nodes${plan.removesNode ? ' (one removed)' : ''}, factor ${plan.factor}, ${plan.changed.length} collections of ${plan.points} points${plan.churns ? ', and others that come and go' : ''}, ${compared} points compared, ${writes.good}/${writes.failed} writes (${queued.confirmed} of ${queued.written} queued ones confirmed), ${reads.good}/${reads.failed}/${reads.wrong} reads, ${failedTwice.reads} not with one retry either, ${traffic.unserved.length} never served, ${processes} processes, hung ${watch.hung}; ${[...strikes.struck].map(([what, times]) => `${times} ${what}`).join(', ')}${(aimed?.struck ?? []).map(({ step, victim }) => `${victim} in ${step}`).join(', ')}`,
   )
   for (const line of lines) print(`  ${line}`)
   return findings

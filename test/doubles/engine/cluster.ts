@@ -85,6 +85,8 @@ export class EngineCluster {
   #volumes = 0
   /** Ordinals whose consensus thread is dead, with its last words. */
   readonly #stopped = new Map<number, string>()
+  /** Updates whose clients do not wait, in the order in which they are applied. */
+  readonly #queue = new Set<() => void>()
 
   #operations = 0
 
@@ -121,6 +123,18 @@ export class EngineCluster {
   /** Whether the others have removed the peer of this node: it continues to serve, alone. */
   isRemoved(ordinal: number): boolean {
     return this.#removed.has(ordinal)
+  }
+
+  queue(update: () => void): void {
+    this.#queue.add(update)
+    setTimeout(() => {
+      if (this.#queue.delete(update)) update()
+    }, this.applyMs).unref()
+  }
+
+  applyQueued(): void {
+    for (const update of this.#queue) update()
+    this.#queue.clear()
   }
 
   hasShards(peer: number): boolean {

@@ -14,10 +14,7 @@ export interface Point {
   shard?: number
 }
 
-export interface Condition {
-  key: string
-  match: { value?: unknown }
-}
+export type Condition = { key: string; match: { value?: unknown } } | { has_id: unknown[] }
 
 export interface Filter {
   must?: Condition[]
@@ -42,8 +39,10 @@ export function sameId(one: unknown, other: unknown): boolean {
 }
 
 /** Typed: "1" is not 1. */
-export function matches({ payload }: Point, { must = [] }: Filter = {}): boolean {
-  return must.every(({ key, match }) => {
+export function matches({ id, payload }: Point, { must = [] }: Filter = {}): boolean {
+  return must.every((condition) => {
+    if ('has_id' in condition) return condition.has_id.some((one) => sameId(one, id))
+    const { key, match } = condition
     const value = key
       .split('.')
       .reduce<unknown>((at, step) => (isObject(at) ? at[step] : undefined), payload)

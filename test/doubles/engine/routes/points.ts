@@ -47,6 +47,8 @@ export function pointRoutes(
       apply(cluster, query, upsert(found(cluster, name), body, status === 'completed'))
       return ok({ operation_id: cluster.nextOperation(), status })
     case 'POST delete':
+      // A deletion by filter reaches every shard, behind what was queued before.
+      if (query['wait'] === 'true' && selection.points === undefined) cluster.applyQueued()
       apply(cluster, query, remove(found(cluster, name), selection))
       return ok({ operation_id: cluster.nextOperation(), status })
     case 'POST ':
@@ -68,9 +70,9 @@ export function pointRoutes(
 type Update = () => void
 
 /** An update whose client does not wait is queued: the next read does not show it yet. */
-function apply({ applyMs }: EngineCluster, query: EngineRequest['query'], update: Update): void {
-  if (query['wait'] === 'true' || applyMs === 0) update()
-  else setTimeout(update, applyMs).unref()
+function apply(cluster: EngineCluster, query: EngineRequest['query'], update: Update): void {
+  if (query['wait'] === 'true' || cluster.applyMs === 0) update()
+  else cluster.queue(update)
 }
 
 /** One page of these points of a collection. */
