@@ -15,9 +15,15 @@ export const BACKUP_REASONS: readonly Reason[] = [
     reason: 'BackupCompleted',
     condition: { type: 'Complete', status: 'True' },
     event: 'Normal',
-    messages: ['Backed up <n>/<n> collections', 'Backed up <n>/<n> collections, <size> in <place>'],
-    cause: 'Every collection and the manifest are in the bucket.',
-    fix: 'Nothing. `vec-operator backup verify` checks the objects in the bucket.',
+    messages: [
+      'Backed up <n>/<n> collections',
+      'Backed up <n>/<n> collections, <size> in <place>',
+      'Backed up <n>/<n> collections; collection <name> was deleted during the backup and is not in it',
+      'Backed up <n>/<n> collections; collections <names> were deleted during the backup and are not in it',
+    ],
+    cause:
+      'Every collection and the manifest are in the bucket. Notes follow: what clients deleted or changed during the backup, replicas that differ, snapshots that remain on nodes.',
+    fix: 'Nothing. `vec-operator backup verify` checks the objects in the bucket. If a collection was not deleted intentionally, an earlier backup has it.',
   },
   {
     reason: 'BackupFailed',
@@ -32,6 +38,7 @@ export const BACKUP_REASONS: readonly Reason[] = [
       's3://<bucket>/<folder> contains the folder of another backup (<owner>, s3://<bucket>/<folder>): use another prefix or name',
       'there is no collection <name>: it was deleted, or is an alias',
       'collection <name> was deleted during the backup',
+      'collection <name> was deleted and recreated <n> times while it was backed up',
       's3://<bucket>/<key> was deleted or replaced during the backup',
     ],
     cause:
@@ -225,6 +232,17 @@ export const BACKUP_FAILURES: readonly KnownFailure[] = [
     patterns: ['there is no collection ...'],
     cause: '`collections` names a missing collection, or an alias',
     fix: 'name the collection itself',
+  },
+  {
+    patterns: ['collection ... was deleted during the backup'],
+    cause:
+      '`collections` names a collection that a client deleted, or every collection was deleted; or the nodes do not agree on it, then the message says which node lists what',
+    fix: 'do not name collections that are deleted; repair the node that lists others',
+  },
+  {
+    patterns: ['was deleted and recreated 3 times'],
+    cause: 'a client recreates the collection again and again',
+    fix: 'back it up while no client recreates it',
   },
   {
     patterns: ['... was deleted or replaced during the backup'],

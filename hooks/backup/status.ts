@@ -56,10 +56,9 @@ export function finishedStatus(
 ): BackupStatus {
   const { backup, progress } = inputs
   const { phase, at } = outcome
-  const { completed: completedCount = 0, total = 0 } = progress?.backup ?? {}
   const update = outcomeCondition(outcome, {
     reason: phase === 'Completed' ? 'BackupCompleted' : 'BackupFailed',
-    message: `Backed up ${completedCount}/${total} collections`,
+    message: outcomeMessage(progress),
   })
   const { retentionDays } = backup.spec
   const expires = new Date(Date.parse(at) + (retentionDays ?? 0) * DAY_MS)
@@ -70,6 +69,13 @@ export function finishedStatus(
     ...(phase === 'Completed' && retentionDays !== undefined && { expiresAt: timestamp(expires) }),
     conditions: setConditions(backup, [update], now),
   }
+}
+
+/** With the notes of the Job if the backup is completed; a failed one has an error instead. */
+function outcomeMessage({ state, message = '', backup }: Partial<Progress> = {}): string {
+  const { completed = 0, total = 0 } = backup ?? {}
+  const summary = `Backed up ${completed}/${total} collections`
+  return state === 'Done' && message.startsWith(summary) ? message : summary
 }
 
 /**

@@ -122,7 +122,7 @@ interface EventInputs {
 interface EventTexts {
   /** Set only on the sync that first reports it as running. */
   started: ConditionReason | false
-  /** The successful outcome, and what its Event adds to the message of its condition. */
+  /** The successful outcome, and what its Event adds to the summary in the message of its condition. */
   completed: { reason: string; suffix: string }
   /** Reason of the failed outcome. */
   failed: string
@@ -149,11 +149,12 @@ export function dataJobEvents(
       const text = error === undefined || error === message ? message : `${message}: ${error}`
       return [...events, warningEvent(resource, { reason, message: text }, now)]
     }
-    case completed.reason:
-      return [
-        ...events,
-        normalEvent(resource, { reason, message: message + completed.suffix }, now),
-      ]
+    case completed.reason: {
+      // Notes follow the summary.
+      const [summary = ''] = message.split(/[:;] /, 1)
+      const text = summary + completed.suffix + message.slice(summary.length)
+      return [...events, normalEvent(resource, { reason, message: text }, now)]
+    }
     default:
       return events
   }

@@ -20,7 +20,7 @@ export const Owner = Type.Object({
   startedAt: Timestamp(),
   /**
    * The collections to back up: a collection created later is not included; one deleted since is
-   * reported as missing.
+   * named in the message.
    */
   collections: Type.Array(Type.String()),
 })

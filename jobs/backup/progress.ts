@@ -103,6 +103,12 @@ export class BackupProgress {
     })
   }
 
+  /** A collection that was deleted is not part of the backup. */
+  leftOut(name: string): void {
+    this.#points.delete(name)
+    this.#progress.collections.delete(name)
+  }
+
   /** The transfer of a node's snapshot starts. */
   startNode(node: number, bytesTotal: number): void {
     this.#loggedAt = this.#now()

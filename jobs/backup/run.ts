@@ -20,12 +20,11 @@ import { ResourceDeleted, type Report } from '../reporter.ts'
 import { replicaDifferences } from '../replica-counts.ts'
 import { canRestoreToSeveralNodes, MIN_MULTI_NODE_VERSION } from '../restore/target-checks.ts'
 import { isReportable, mapConcurrently, reportReason, RetryBudget, withHint } from '../retry.ts'
-import { backUpByNode } from './nodes/collection.ts'
+import { backUpCollections, deletedNotes } from './collections.ts'
 import { ShardSizes, type RunContext } from './context.ts'
 import { isUploaded } from './objects.ts'
-import { FolderClaim, readOwner, type Owner } from './owner.ts'
+import { FolderClaim, type Owner } from './owner.ts'
 import { BackupProgress } from './progress.ts'
-import { backUpByShard } from './shards/collection.ts'
 import { formatUndeleted } from './nodes/snapshot-files.ts'
 import {
   aliasChanges,
@@ -81,12 +80,16 @@ async function attempt(
   const { signal, log } = tools
   const claim = new FolderClaim({ bucket, folder, uid: plan.uid, signal, log })
   try {
-    const owner = await claimFolder(context, claim)
+    const requested = await requestedCollections(context)
+    const owner = await claimFolder(context, claim, requested)
     progress.start(owner, plan.clusterUid)
     const engineVersion = await clusterVersion(context)
     const aliases = await readAliases(context)
     progress.setPointCounts(await pointCounts(owner.collections, context))
-    const completed = await backUpAll(owner, context)
+    const { completed, deleted } = await backUpCollections(
+      { names: owner.collections, mayDisappear: requested === undefined },
+      context,
+    )
     await requireObjects(completed, context)
     await tools.reporter.verifyOwnership()
     const aliasesAfter = await readAliases(context)
@@ -102,6 +105,7 @@ async function attempt(
     )
     await claim.verify()
     return finalReport(context, [
+      ...deletedNotes(deleted),
       ...restoreWarnings(version, context),
       ...differences(completed),
       ...aliasChanges(aliases, aliasesAfter),
@@ -123,10 +127,13 @@ async function attempt(
  * Claims the folder first. From an earlier attempt only the start time is trusted; what is backed
  * up comes from the resource and from the nodes.
  */
-async function claimFolder(context: RunContext, claim: FolderClaim): Promise<Owner> {
+async function claimFolder(
+  context: RunContext,
+  claim: FolderClaim,
+  requested: string[] | undefined,
+): Promise<Owner> {
   const { plan, tools } = context
   const { uid, namespace, name, cluster } = plan
-  const requested = await requestedCollections(context)
   let existing: Promise<string[]> | undefined
   // Reject the folder of another backup before asking any node.
   const select = async (previous: string[]) =>
@@ -156,61 +163,6 @@ async function requestedCollections({ plan, tools }: RunContext): Promise<string
   const backup = await tools.kubernetes.get(apiResource, name, BackupSpec)
   if (backup === undefined) throw new ResourceDeleted(`vecbackups ${namespace}/${name} is gone`)
   return backup.spec.collections
-}
-
-async function backUpAll(
-  { collections }: Owner,
-  context: RunContext,
-): Promise<ManifestCollection[]> {
-  const { progress, tools } = context
-  const completed: ManifestCollection[] = []
-  let persistentError: StorageError | undefined
-  for (const name of collections) {
-    startCollection(name, context)
-    try {
-      if (persistentError !== undefined) throw persistentError
-      tools.log.info({ collection: name }, progress.statusLine())
-      const collection = await backUp(name, context)
-      progress.completed(collection)
-      completed.push(collection)
-    } catch (error) {
-      tools.signal.throwIfAborted()
-      if (!isReportable(error)) throw error
-      const message = withHint(error.message)
-      tools.log.error({ collection: name, reason: message }, `collection ${name} failed`)
-      progress.failed(name, message)
-      persistentError ??= await findPersistentError(error, context)
-    }
-    progress.report()
-    await progress.flush()
-  }
-  progress.finish()
-  return completed
-}
-
-function startCollection(name: string, { progress, plan }: RunContext): void {
-  if (plan.method === 'Shard') progress.startCollection(name)
-  else progress.startCollection(name, plan.cluster.replicas)
-}
-
-function backUp(name: string, context: RunContext): Promise<ManifestCollection> {
-  return context.plan.method === 'Shard'
-    ? backUpByShard(name, context)
-    : backUpByNode(name, context)
-}
-
-/** The bucket rejects every call: any further snapshot would be created in vain. */
-async function findPersistentError(
-  error: unknown,
-  context: RunContext,
-): Promise<StorageError | undefined> {
-  if (!(error instanceof StorageError)) return undefined
-  try {
-    await readOwner(context.bucket, context.folder, context.tools.signal)
-    return undefined
-  } catch (retryError) {
-    return retryError instanceof StorageError ? retryError : undefined
-  }
 }
 
 async function writeManifest(

@@ -21,9 +21,12 @@ export async function clusterCollections(context: RunContext): Promise<string[]>
   return collections
 }
 
+/** No node that answers lists the collection. */
+export class CollectionDeleted extends Rejected {}
+
 /**
  * The collections to back up: those that the spec names, or all. Collections that an earlier
- * attempt found stay selected and fail individually if they were dropped since. That list comes
+ * attempt found stay selected: the message names those that were deleted since. That list comes
  * from the bucket, to which others may have write access: it never removes a collection, and adds
  * none if the spec names them.
  */
@@ -62,7 +65,7 @@ export async function pointCounts(
 /** The engine would follow an alias, whose name is not that of the collection. */
 export async function requireCollection(name: string, context: RunContext): Promise<void> {
   if (!(await clusterCollections(context)).includes(name)) {
-    throw new Rejected(`there is no collection ${name}: it was deleted, or is an alias`)
+    throw new CollectionDeleted(`there is no collection ${name}: it was deleted, or is an alias`)
   }
 }
 
@@ -80,7 +83,7 @@ export async function rejectIfDeleted(name: string, context: RunContext): Promis
     }
   }
   if (lists.length === 0 || lists.some((names) => names.includes(name))) return
-  throw new Rejected(`collection ${name} was deleted during the backup`)
+  throw new CollectionDeleted(`collection ${name} was deleted during the backup`)
 }
 
 /** The version of every node; snapshots taken during a rolling upgrade would not fit together. */

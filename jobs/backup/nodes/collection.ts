@@ -9,7 +9,13 @@ import { MAX_ROUNDS, ordinals, type RunContext } from '../context.ts'
 import { excludeShards, manifestCounts, readCountsAfter, readCountsBefore } from '../point-count.ts'
 import { requireCollection } from '../source-cluster.ts'
 import { readTopology, waitForTopology } from '../topology.ts'
-import { readCheckpoint, readCheckpoints, writeCheckpoint, type Checkpoint } from './checkpoint.ts'
+import {
+  readCheckpoint,
+  readCheckpoints,
+  writeCheckpoint,
+  type Checkpoint,
+  type SnapshotRef,
+} from './checkpoint.ts'
 import { backUpNode, cleanUpPreviousAttempt, type Round } from './node-snapshot.ts'
 
 export async function backUpByNode(name: string, context: RunContext): Promise<NodeCollection> {
@@ -43,6 +49,11 @@ export async function backUpByNode(name: string, context: RunContext): Promise<N
   throw new EngineError(
     `collection ${name}: it was recreated, its shards moved, or its configuration or the engine version changed ${MAX_ROUNDS} times while it was backed up`,
   )
+}
+
+/** Removes the snapshots of a collection from the bucket and from the nodes. */
+export async function discardNodeSnapshots(name: string, context: RunContext): Promise<void> {
+  for (const ordinal of ordinals(context)) await discardNode({ collection: name, ordinal }, context)
 }
 
 /** Undefined once the topology has changed, also if an earlier pod started the round. */
@@ -97,12 +108,16 @@ async function discardRound(name: string, number: number, context: RunContext): 
   await context.tools.reporter.verifyOwnership()
   for (const ordinal of ordinals(context)) {
     const ref = { collection: name, ordinal }
-    const checkpoint = await readCheckpoint(ref, context)
-    if (checkpoint !== undefined) await cleanUpPreviousAttempt(ref, checkpoint, context)
+    await discardNode(ref, context)
     await writeCheckpoint(
       ref,
       { state: 'Begun', uid: context.plan.uid, round: number + 1 },
       context,
     )
   }
+}
+
+async function discardNode(ref: SnapshotRef, context: RunContext): Promise<void> {
+  const checkpoint = await readCheckpoint(ref, context)
+  if (checkpoint !== undefined) await cleanUpPreviousAttempt(ref, checkpoint, context)
 }

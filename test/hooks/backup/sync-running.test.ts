@@ -151,6 +151,35 @@ t.test('every collection succeeded: Completed, with expiresAt from retentionDays
   t.strictSame(decision.children, [...unchangedRbac, ...jobs.map(unchanged)])
 })
 
+t.test(
+  'what the Job notes about a completed backup is in the condition and the Event',
+  async (t) => {
+    const note = 'collection docs was deleted during the backup and is not in it'
+    const done = (message: string) =>
+      sync(
+        ready({
+          jobs: [dataJob()],
+          progress: report({ state: 'Done', message, backup: result({ completed: 2 }) }),
+        }),
+        context,
+      )
+    const { status, events } = done(`Backed up 2/2 collections; ${note}`)
+    t.strictSame(
+      status.conditions,
+      complete('True', 'BackupCompleted', `Backed up 2/2 collections; ${note}`),
+    )
+    t.strictSame(
+      events?.map(({ message }) => message),
+      [`Backed up 2/2 collections, 1.4 GiB in s3://store/daily/b; ${note}`],
+    )
+    // Every client that may patch the resource can write the report.
+    t.strictSame(
+      done('Backed up 9/9 collections').status.conditions,
+      complete('True', 'BackupCompleted', 'Backed up 2/2 collections'),
+    )
+  },
+)
+
 for (const state of ['Failed', 'Refused'] as const) {
   t.test(
     `any collection failed: Failed with the error of the first failure (${state})`,

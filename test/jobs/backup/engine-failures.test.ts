@@ -90,15 +90,6 @@ const ENGINE_FAULTS: [string, (fixture: BackupFixture) => void, RegExp][] = [
     /answered 401: Invalid API key/,
   ],
   [
-    'a collection that is deleted in between',
-    ({ engine, nodes }) =>
-      nodes[0]?.misbehave((request) => {
-        if (isSnapshotCreation(request)) engine.removeCollection('docs')
-        return undefined
-      }),
-    /collection docs was deleted during the backup/,
-  ],
-  [
     'a copy that is not Active',
     ({ engine }) => {
       const shard = engine.collections.get('docs')?.shards[1]
