@@ -11,21 +11,34 @@ import { scanRequest } from './request-text.ts'
 const SMALL_BYTES = 64 * 1024
 /** A parsed value takes 40 bytes and more, whatever its text takes. The densest backups have one for each 14 bytes. */
 export const MAX_REQUEST_VALUES = 800_000
+/**
+ * How long a request waits for memory, in milliseconds. Below the ten seconds after which Metacontroller disconnects, so that
+ * it receives the reason, and below the limit of Node (TIME_LIMITS), which only closes the connection.
+ */
+const MAX_WAIT_MS = 8_000
+
+interface Caller {
+  response: ServerResponse
+  /** When the wait ends, in the time of `performance.now()`. */
+  waitsUntil: number
+}
 
 /**
  * Large bodies of the routes with this hook wait until those before them have been answered, so that all together
  * stay within the limits. Only for routes that authenticate: a client holds its place until it has read the answer.
  */
-export function limitBodies(server: FastifyInstance): preParsingAsyncHookHandler {
+export function limitBodies(
+  server: FastifyInstance,
+  maxWaitMs = MAX_WAIT_MS,
+): preParsingAsyncHookHandler {
   const bytes = new Budget(MAX_REQUEST_BYTES)
   const values = new Budget(MAX_REQUEST_VALUES)
-  const responses = new WeakMap<FastifyRequest, ServerResponse>()
+  const callers = new WeakMap<FastifyRequest, Caller>()
   const parse = server.getDefaultJsonParser('ignore', 'ignore')
-  server.removeContentTypeParser('application/json')
   const options = { parseAs: 'string' } as const
   server.addContentTypeParser<string>('application/json', options, (request, text, done) => {
-    const response = responses.get(request)
-    if (response === undefined) {
+    const caller = callers.get(request)
+    if (caller === undefined) {
       void parse(request, text, done)
       return
     }
@@ -34,17 +47,18 @@ export function limitBodies(server: FastifyInstance): preParsingAsyncHookHandler
       done(new TooManyValues(), undefined)
       return
     }
-    void values.take(scanned.values, response).then((isOpen) => {
-      if (isOpen) void parse(request, scanned.json, done)
-      else done(new ClientDisconnected(), undefined)
-    })
+    void values.take(scanned.values, caller).then(
+      () => void parse(request, scanned.json, done),
+      (error: unknown) => done(error as Error, undefined),
+    )
   })
   return async (request, { raw: response }) => {
     const size = bodySize(request) ?? MAX_REQUEST_BYTES
     // One above the limit is rejected by its route, unread.
     if (size <= SMALL_BYTES || size > MAX_REQUEST_BYTES) return
-    responses.set(request, response)
-    if (!(await bytes.take(size, response))) throw new ClientDisconnected()
+    const caller = { response, waitsUntil: performance.now() + maxWaitMs }
+    callers.set(request, caller)
+    await bytes.take(size, caller)
   }
 }
 
@@ -54,42 +68,50 @@ export function bodySize({ headers }: FastifyRequest): number | undefined {
   return Number(headers['content-length'] ?? 0)
 }
 
-interface WaitingBody {
+interface Claim {
   amount: number
-  begin: (isOpen: boolean) => void
+  isTaken: boolean
+  begin: () => void
 }
 
 /** What is taken is released when the response is closed. */
 class Budget {
   #remaining: number
   /** In order of arrival: no large body waits for ever because smaller ones fit. */
-  readonly #waiting = new Set<WaitingBody>()
+  readonly #waiting = new Set<Claim>()
 
   constructor(amount: number) {
     this.#remaining = amount
   }
 
-  /** Resolves with false, and nothing is taken, if the response was closed before. */
-  async take(amount: number, response: ServerResponse): Promise<boolean> {
-    if (response.closed) return false
-    const { promise, resolve } = Promise.withResolvers<boolean>()
-    const body = { amount, begin: resolve }
-    this.#waiting.add(body)
-    response.once('close', () => {
-      if (this.#waiting.delete(body)) resolve(false)
-      else this.#remaining += amount
+  /** Rejects, and nothing is taken, if the response is closed before, or the caller has waited too long. */
+  async take(amount: number, { response, waitsUntil }: Caller): Promise<void> {
+    if (response.closed) throw new ClientDisconnected()
+    const { promise, resolve, reject } = Promise.withResolvers<undefined>()
+    const claim = { amount, isTaken: false, begin: () => resolve(undefined) }
+    const leave = (error: Error) => {
+      this.#waiting.delete(claim)
+      reject(error)
       this.#beginNext()
+    }
+    response.once('close', () => {
+      if (claim.isTaken) this.#remaining += amount
+      leave(new ClientDisconnected())
     })
+    this.#waiting.add(claim)
     this.#beginNext()
-    return promise
+    if (claim.isTaken) return
+    const timer = setTimeout(() => leave(new WaitTimeout()), waitsUntil - performance.now())
+    await promise.finally(() => clearTimeout(timer))
   }
 
   #beginNext(): void {
-    for (const body of this.#waiting) {
-      if (body.amount > this.#remaining) return
-      this.#waiting.delete(body)
-      this.#remaining -= body.amount
-      body.begin(true)
+    for (const claim of this.#waiting) {
+      if (claim.amount > this.#remaining) return
+      this.#waiting.delete(claim)
+      this.#remaining -= claim.amount
+      claim.isTaken = true
+      claim.begin()
     }
   }
 }
@@ -99,6 +121,15 @@ class TooManyValues extends Error {
 
   constructor() {
     super(`the request has more than ${MAX_REQUEST_VALUES} values`)
+  }
+}
+
+/** Metacontroller sends the request again. */
+export class WaitTimeout extends Error {
+  readonly statusCode = 503
+
+  constructor() {
+    super('the memory for large requests is in use: too many of them at once')
   }
 }
 

@@ -31,7 +31,7 @@ import {
   type KindHooks,
 } from './protocol.ts'
 import { isNamespaceWatched } from './cross-namespace.ts'
-import { bodySize, limitBodies } from './request-bodies.ts'
+import { bodySize, limitBodies, WaitTimeout } from './request-bodies.ts'
 
 /** No other route expects a body; a larger one is rejected. */
 const NO_BODY_BYTES = 1024
@@ -53,6 +53,8 @@ export interface HookMetrics {
   observe(kind: string, hook: string, code: number, seconds: number): void
   /** An answer was not sent; `route` is one of the hook routes, such as `/vecclusters/sync`. */
   answerRejected?(route: string): void
+  /** A call was answered with 503 because it waited too long for memory. */
+  waitTimedOut?(kind: string, hook: string): void
   /** A decision that is sent: the request and the answer. */
   recordDecision?(request: HookRequest<AnyParent>, answer: HookAnswer): void
   text(): Promise<string>
@@ -79,6 +81,8 @@ export interface ServerOptions {
   tls?: { cert: string; key: string }
   /** Time limit of a decision in milliseconds; after it Metacontroller is asked to retry. */
   answerDeadlineMs?: number
+  /** Time limit of the wait for the memory of a large body, in milliseconds. */
+  maxBodyWaitMs?: number
 }
 
 export interface LiveStatus {
@@ -122,6 +126,8 @@ export function buildServer(options: ServerOptions): FastifyInstance {
       options.metrics.answerRejected?.(request.routeOptions.url ?? '')
     const { code, reason, publicMessage, retryAfterSeconds } = errorResponse(error)
     const caller = failedCaller(request)
+    if (caller !== undefined && error instanceof WaitTimeout)
+      options.metrics.waitTimedOut?.(caller.kind, caller.hook)
     if (caller !== undefined) decisionLog.recordFailure(caller, error, reason)
     if (retryAfterSeconds !== undefined) void reply.header('Retry-After', String(retryAfterSeconds))
     return reply.code(code).send({ error: publicMessage })
@@ -130,7 +136,7 @@ export function buildServer(options: ServerOptions): FastifyInstance {
   server.get('/metrics', async (_, reply) => {
     return reply.type(options.metrics.contentType).send(await options.metrics.text())
   })
-  const preParsing = limitBodies(server)
+  const preParsing = limitBodies(server, options.maxBodyWaitMs)
   for (const kindHooks of options.hooks)
     addKindHooks(server, kindHooks, options, { decisionLog, preParsing })
   return server

@@ -52,7 +52,9 @@ export function serviceMetrics(version: string, now: () => Date): ServiceMetrics
   }
 }
 
-function hookCounters(registry: Registry): Pick<ServiceMetrics, 'observe' | 'answerRejected'> {
+function hookCounters(
+  registry: Registry,
+): Pick<ServiceMetrics, 'observe' | 'answerRejected' | 'waitTimedOut'> {
   const record = timedCounter(registry, ['kind', 'hook'], {
     total: {
       name: 'vec_operator_hook_requests_total',
@@ -70,8 +72,15 @@ function hookCounters(registry: Registry): Pick<ServiceMetrics, 'observe' | 'ans
     labelNames: ['route'],
     registers: [registry],
   })
-  for (const { plural } of RESOURCES) {
+  const waitTimeouts = new Counter({
+    name: 'vec_operator_hook_wait_timeouts_total',
+    help: 'Hook calls answered with 503 because the memory for large requests was not free in time.',
+    labelNames: ['kind', 'hook'],
+    registers: [registry],
+  })
+  for (const { kind, plural } of RESOURCES) {
     for (const hook of ['sync', 'finalize']) invalidAnswers.inc({ route: `/${plural}/${hook}` }, 0)
+    for (const hook of ['customize', 'sync', 'finalize']) waitTimeouts.inc({ kind, hook }, 0)
   }
   return {
     observe: (kind, hook, code, seconds) => {
@@ -79,6 +88,9 @@ function hookCounters(registry: Registry): Pick<ServiceMetrics, 'observe' | 'ans
     },
     answerRejected: (route) => {
       invalidAnswers.inc({ route })
+    },
+    waitTimedOut: (kind, hook) => {
+      waitTimeouts.inc({ kind, hook })
     },
   }
 }

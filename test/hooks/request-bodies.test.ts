@@ -13,9 +13,9 @@ const MOST = Math.ceil(MAX_REQUEST_BYTES * 0.6)
 const PAUSE_MS = 50
 
 /** A route that answers when it may; the bodies that have reached it, by their `name`. */
-async function serve(t: Test) {
+async function serve(t: Test, maxWaitMs?: number) {
   const server = fastify({ bodyLimit: MAX_REQUEST_BYTES, forceCloseConnections: true })
-  const preParsing = limitBodies(server)
+  const preParsing = limitBodies(server, maxWaitMs)
   let requests = 0
   server.addHook('onRequest', async () => void (requests += 1))
   const arrived: string[] = []
@@ -111,6 +111,46 @@ t.test('all values together have a limit, and those of one request', async (t) =
   await answer('first')
   t.strictSame(await first, [200, { name: 'first' }])
   t.strictSame(await second, [200, { name: 'second' }])
+})
+
+t.test('a body that waits too long is answered with 503 and takes no place', async (t) => {
+  const { post, answer, until, untilSent, arrived } = await serve(t, 300)
+  const busy = 'the memory for large requests is in use: too many of them at once'
+  const statusOf = async (answered: ReturnType<typeof post>) => {
+    const [status, { message }] = (await answered) as [number, { message?: string }]
+    return [status, message]
+  }
+  const first = post('first', MOST, true)
+  await until('first')
+  const second = post('second', MOST)
+  await untilSent(2)
+  const third = post('third', MAX_REQUEST_BYTES * 0.3)
+  t.strictSame(await statusOf(second), [503, busy])
+  t.strictSame(await third, [200, { name: 'third' }], 'one that waited behind it begins')
+  await answer('first')
+  t.strictSame(await first, [200, { name: 'first' }])
+  const held = post('held', MOST, true)
+  await until('held')
+  t.strictSame(await statusOf(post('fifth', MOST)), [503, busy])
+  await answer('held')
+  t.strictSame(await held, [200, { name: 'held' }])
+  t.strictSame(arrived, ['first', 'third', 'held'])
+})
+
+t.test('a body whose values wait too long is answered with 503 and not parsed', async (t) => {
+  const { url, headers, answer, until, arrived } = await serve(t, 300)
+  const send = async (name: string, held: boolean) => {
+    const padding = Array.from({ length: MAX_REQUEST_VALUES * 0.6 }, () => 1)
+    const body = JSON.stringify({ name, held, padding })
+    return (await fetch(url, { method: 'POST', headers, body })).status
+  }
+  const first = send('first', true)
+  await until('first')
+  t.equal(await send('second', false), 503)
+  await answer('first')
+  t.equal(await first, 200)
+  t.equal(await send('third', false), 200)
+  t.strictSame(arrived, ['first', 'third'])
 })
 
 t.test('a request whose client disconnects while it waits is not parsed', async (t) => {

@@ -2,6 +2,7 @@ import t from 'tap'
 import { pino } from 'pino'
 import { VecCluster } from '../../../crds/cluster.ts'
 import type { AnyObject } from '../../../crds/kubernetes.ts'
+import { MAX_REQUEST_BYTES } from '../../../crds/contract/limits.ts'
 import { ANNOTATIONS, LABELS } from '../../../crds/contract/names.ts'
 import { type HookRequest, kindHooks, type AnyParent } from '../../../hooks/protocol.ts'
 import { buildServer } from '../../../hooks/server.ts'
@@ -72,6 +73,50 @@ t.test('an answer that validation rejects is counted by its route', async (t) =>
   t.match(text, 'vec_operator_invalid_answers_total{route="/vecclusters/sync"} 1')
   t.match(text, 'vec_operator_hook_requests_total{kind="VecCluster",hook="sync",code="500"} 1')
   t.match(text, 'vec_operator_build_info{version="0.1.0"} 1')
+})
+
+t.test('a call that waits too long for memory is counted and logged once', async (t) => {
+  const service = metrics()
+  const waiting = Promise.withResolvers<undefined>()
+  const arrived = Promise.withResolvers<undefined>()
+  const lines: string[] = []
+  const log = pino({}, { write: (line: string) => void lines.push(line) })
+  const server = buildServer({
+    hooks: [
+      kindHooks({
+        resource: VecCluster,
+        childKinds: [],
+        finalizeReads: [],
+        customize: () => [],
+        sync: async () => {
+          arrived.resolve(undefined)
+          await waiting.promise
+          return { status: {}, children: [] }
+        },
+        finalize: async () => ({ status: {}, children: [] }),
+      }),
+    ],
+    ...{ tokens: () => [], log, now: () => NOW, settings, metrics: service, maxBodyWaitMs: 10 },
+  })
+  const noise = 'x'.repeat(MAX_REQUEST_BYTES * 0.6)
+  const payload = { parent: cluster(), children: {}, related: {}, finalizing: false, noise }
+  const sync = () => server.inject({ method: 'POST', url: '/vecclusters/sync', payload })
+  const first = sync()
+  await arrived.promise
+  const reason = 'the memory for large requests is in use: too many of them at once'
+  for (let at = 0; at < 2; at += 1) {
+    const answer = await sync()
+    t.strictSame([answer.statusCode, answer.json()], [503, { error: reason }])
+  }
+  waiting.resolve(undefined)
+  t.equal((await first).statusCode, 200)
+  const text = await service.text()
+  t.match(text, 'vec_operator_hook_wait_timeouts_total{kind="VecCluster",hook="sync"} 2\n')
+  t.match(text, 'vec_operator_hook_wait_timeouts_total{kind="VecBackup",hook="finalize"} 0\n')
+  t.match(text, 'vec_operator_hook_requests_total{kind="VecCluster",hook="sync",code="503"} 2\n')
+  const logged = lines.filter((line) => line.includes(reason))
+  t.equal(logged.length, 1)
+  t.match(JSON.parse(logged[0] ?? ''), { kind: 'VecCluster', hook: 'sync', msg: 'retrying' })
 })
 
 t.test('resources are counted by kind and phase, until they are gone', async (t) => {
