@@ -136,8 +136,21 @@ export const status = Type.Object({
               }),
               shard: Type.Integer({ description: 'The shard that is added or removed.' }),
               stage: Enum(['unknown', 'migrate', 'commit', 'check'], {
-                description: 'It can be aborted in migrate only, by setting spec.shardNumber back.',
+                description:
+                  'It can be aborted in migrate only, by setting spec.shardNumber back. From commit on it can only be completed.',
               }),
+              points: Type.Optional(
+                Type.Object(
+                  {
+                    copied: Type.Integer({ format: 'int64', description: 'Copied points.' }),
+                    total: Type.Integer({ format: 'int64', description: 'Points to copy.' }),
+                  },
+                  {
+                    description:
+                      'Progress in migrate, from the numbers of points that the engine reports; approximate.',
+                  },
+                ),
+              ),
             },
             { description: 'The change of the number of shards that is in progress.' },
           ),

@@ -80,6 +80,8 @@ export const ReshardingRecord = Type.Object({
   ]),
   /** Completed parts of the stage. */
   done: Type.Array(Type.String({ maxLength: 64 }), { maxItems: 2000 }),
+  /** In stage `migrate`: how many points are copied, and about how many will be. For users. */
+  points: Type.Optional(Type.Object({ copied: Count(), total: Count() })),
 })
 export type ReshardingRecord = Static<typeof ReshardingRecord>
 

@@ -94,7 +94,7 @@ export const SHARDS_PLACED_REASONS: readonly Reason[] = [
     messages: ['Job <name> is in progress'],
     cause:
       'A Job changes the number of shards of a collection to spec.shardNumber of its VecCollection.',
-    fix: 'Nothing; status.shards.resharding has the stage. In stage migrate it is aborted by setting spec.shardNumber back.',
+    fix: 'Nothing; status.shards.resharding has the stage. In stage migrate it is aborted by setting spec.shardNumber back; from stage commit on it can only be completed.',
   },
   {
     reason: 'ShardStep',

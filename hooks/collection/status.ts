@@ -110,12 +110,14 @@ export function reshardingCondition(
   const name = collectionNameOf(collection)
   const shards = cluster.status?.shards
   if (shards?.resharding?.collection === name) {
-    const { direction, shard, stage } = shards.resharding
-    const progress = progressOf(shards, name)
-    const message =
+    const { direction, shard, stage, points } = shards.resharding
+    const copied = points && `, about ${points.copied} of ${points.total} points are copied`
+    const progress = `${copied ?? ''}${progressOf(shards, name)}`
+    const change =
       direction === 'up'
-        ? `shard ${shard} is being added, stage ${stage}${progress}; desired are ${desired} shards`
-        : `shard ${shard} is being removed, stage ${stage}${progress}; desired are ${desired} shards`
+        ? `shard ${shard} is being added, stage ${stage}${progress}`
+        : `shard ${shard} is being removed, stage ${stage}${progress}`
+    const message = `${change}; desired are ${desired} shards; ${outlook(shards.resharding, desired)}`
     return reshardingUpdate('True', 'Resharding', message)
   }
   if (liveShards === undefined) return previousResharding(collection)
@@ -134,6 +136,25 @@ export function reshardingCondition(
     'ReshardingPending',
     `${liveShards} shards, desired ${desired}${cause}`,
   )
+}
+
+type Resharding = NonNullable<NonNullable<ClusterStatus['shards']>['resharding']>
+
+/** Whether a user can still change their mind. The shard that is added or removed has the highest id. */
+function outlook({ direction, shard, stage }: Resharding, desired: number): string {
+  const former = direction === 'up' ? shard : shard + 1
+  const isDesired = direction === 'up' ? desired > former : desired < former
+  switch (stage) {
+    case 'unknown':
+      return 'it is aborted, if that is still possible: its record is lost'
+    case 'migrate':
+      return isDesired
+        ? `setting spec.shardNumber to ${former} aborts it`
+        : 'it is aborted, because spec.shardNumber was set back'
+    case 'commit':
+    case 'check':
+      return 'it can only be completed: reads use the new number of shards'
+  }
 }
 
 /** The step in progress, if it is about the collection, its throughput and the time that is left. */

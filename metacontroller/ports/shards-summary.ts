@@ -15,7 +15,7 @@ import {
   requiredReplicas,
   shardsOf,
 } from '../../jobs/cluster/shards/queries.ts'
-import { currentResharding } from '../../jobs/cluster/shards/resharding.ts'
+import { copiedPoints, currentResharding } from '../../jobs/cluster/shards/resharding.ts'
 import { reshardingOwner } from '../../jobs/cluster/shards/resharding-steps.ts'
 import type { ClusterView, DesiredShards } from '../../jobs/cluster/shards/view.ts'
 
@@ -45,7 +45,7 @@ export function summaryOf(
     defectSeconds: (defect: string) => defects.secondsOf(defect, now),
   }
   const plan = (target: ShardsTarget) => outcomeOf(view, target, known)
-  const resharding = currentResharding(view, desiredOf(targets.repair, known))
+  const resharding = reportedResharding(view, desiredOf(targets.repair, known))
   const gate = targets.update && closedGate(view, desiredOf(targets.update, known))
   return {
     at: now.toISOString(),
@@ -66,6 +66,17 @@ export function summaryOf(
     onlyOn: shardsWithoutSource(view),
     backups: [],
   }
+}
+
+function reportedResharding(
+  view: ClusterView,
+  desired: DesiredShards,
+): ShardsSummary['resharding'] {
+  const record = currentResharding(view, desired)
+  if (record === undefined) return undefined
+  const { points: _, ...current } = record
+  const points = copiedPoints(view, record)
+  return { ...current, ...(points !== undefined && { points }) }
 }
 
 function outcomeOf(view: ClusterView, target: ShardsTarget, known: Known): PlanOutcome {

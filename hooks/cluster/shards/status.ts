@@ -115,8 +115,10 @@ function reshardingFields({
 }: Observed): NonNullable<ClusterStatus['shards']> {
   const record = hasAgreed(summary) ? summary.resharding : progress?.shards?.resharding
   if (record === undefined) return {}
-  const { collection, direction, shard, stage } = record
-  return { resharding: { collection, direction, shard, stage } }
+  const { collection, direction, shard, stage, points } = record
+  return {
+    resharding: { collection, direction, shard, stage, ...(points !== undefined && { points }) },
+  }
 }
 
 /** Of the Job in progress, as it reports them. */

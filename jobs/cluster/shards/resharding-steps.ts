@@ -10,7 +10,7 @@ import { EngineResharding } from '../../clients/engine/resharding.ts'
 import { EngineShards, type ShardTransfer } from '../../clients/engine/shards.ts'
 import type { Dependencies } from '../../dependencies.ts'
 import { activeHolders, peerName } from './queries.ts'
-import { currentResharding, recordAfterStep, streamedKey } from './resharding.ts'
+import { copiedPoints, currentResharding, recordAfterStep, streamedKey } from './resharding.ts'
 import type { ReshardingStep } from './step.ts'
 import type { ClusterView, CollectionView, DesiredResharding, ShardView } from './view.ts'
 
@@ -54,6 +54,7 @@ export class ReshardingSteps {
   /** How often a replica was not as it should be, by step. */
   readonly #attempts = new Map<string, number>()
   #record: ReshardingRecord | undefined
+  #points: ReshardingRecord['points']
 
   constructor(uid: string, record: ReshardingRecord | undefined, tools: Tools) {
     this.#owner = reshardingOwner(uid)
@@ -62,7 +63,12 @@ export class ReshardingSteps {
   }
 
   get record(): ReshardingRecord | undefined {
-    return this.#record && { ...this.#record, done: this.#record.done.slice(0, MAX_DONE) }
+    if (this.#record === undefined) return undefined
+    const { points: _, ...record } = this.#record
+    return {
+      ...{ ...record, done: record.done.slice(0, MAX_DONE) },
+      ...(record.stage === 'migrate' && this.#points !== undefined && { points: this.#points }),
+    }
   }
 
   /** It was started and is not complete: its next step does not wait for another Job. */
@@ -96,6 +102,7 @@ export class ReshardingSteps {
       this.#tools.dependencies.log.warn({ collection: record.collection }, 'resharding ended')
     }
     this.#record = current
+    this.#points = current && copiedPoints(view, current)
   }
 
   /** The transfer of `streamPoints` is started by its caller, which follows it. */

@@ -77,6 +77,39 @@ export function currentResharding(
   return current.stage === 'commit' ? { ...current, stage: 'check', done: [] } : undefined
 }
 
+/** `Transferring records (5/9)` in the engine's description of a transfer. */
+const TRANSFERRED = /\((\d{1,15})\/(\d{1,15})\)/
+
+/**
+ * How many points are copied. The engine reports the number of points of each shard: an added shard has what was
+ * copied. Shards that get the points of a removed one have points of their own too, so their replicas are counted.
+ */
+export function copiedPoints(
+  view: ClusterView,
+  { collection: name, stage, direction, shard: id, done }: ReshardingRecord,
+): ReshardingRecord['points'] {
+  const { shards = [] } = view.collections.find((one) => one.name === name) ?? {}
+  const changed = shards.find((shard) => shard.id === id)
+  const others = shards.filter((shard) => shard !== changed)
+  const { points } = changed ?? {}
+  if (stage !== 'migrate' || points === undefined) return undefined
+  if (direction === 'up') {
+    const all = others.reduce((sum, shard) => sum + (shard.points ?? 0), 0)
+    return { copied: points, total: Math.max(points, Math.round(all / (others.length + 1))) }
+  }
+  const copies = others.flatMap(({ id: shard, replicas }) =>
+    replicas.map(({ peer }) => replicaKey({ shard, peer })),
+  )
+  const complete = copies.filter((copy) => done.includes(copy)).length
+  const [, moved = 0, all = 1] =
+    TRANSFERRED.exec(
+      view.transfers.find((one) => one.collection === name && one.shard === id)?.comment ?? '',
+    ) ?? []
+  const running = Number(all) === 0 ? 0 : Math.min(1, Number(moved) / Number(all))
+  const part = Math.min(1, (complete + running) / Math.max(1, copies.length))
+  return { copied: Math.round(points * part), total: points }
+}
+
 function uncheckedReplica({ shards }: CollectionView, { done }: ReshardingRecord) {
   return shards
     .flatMap(({ id: shard, replicas }) => replicas.map(({ peer }) => ({ shard, peer })))

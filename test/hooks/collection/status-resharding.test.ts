@@ -16,10 +16,53 @@ const running = (direction: 'up' | 'down', name = 'docs') => ({
 t.test('it names the shard and the stage while the cluster works on the collection', async (t) => {
   t.strictSame(reshardingCondition(collection(DESIRED), cluster(running('up')), 3), {
     ...{ type: 'Resharding', status: 'True', reason: 'Resharding' },
-    message: 'shard 3 is being added, stage migrate; desired are 6 shards',
+    message:
+      'shard 3 is being added, stage migrate; desired are 6 shards; setting spec.shardNumber to 3 aborts it',
   })
-  t.match(reshardingCondition(collection(DESIRED), cluster(running('down')), 3), {
-    message: 'shard 3 is being removed, stage migrate; desired are 6 shards',
+  const two = collection({ ...DESIRED, shardNumber: 2 })
+  t.match(reshardingCondition(two, cluster(running('down')), 4), {
+    message:
+      'shard 3 is being removed, stage migrate; desired are 2 shards; setting spec.shardNumber to 4 aborts it',
+  })
+})
+
+t.test(
+  'it says that it is aborted, or from the commit on that it can only be completed',
+  async (t) => {
+    const outlook = (direction: 'up' | 'down', stage: string, shardNumber: number) => {
+      const { shards } = running(direction)
+      const resharding = { ...shards.resharding, stage }
+      const condition = reshardingCondition(
+        collection({ ...DESIRED, shardNumber }),
+        cluster({ shards: { resharding } }),
+        3,
+      )
+      return condition?.message.split(' shards; ').at(-1)
+    }
+    const completed = 'it can only be completed: reads use the new number of shards'
+    const aborted = 'it is aborted, because spec.shardNumber was set back'
+    for (const stage of ['commit', 'check']) {
+      t.equal(outlook('up', stage, 6), completed)
+      t.equal(outlook('up', stage, 3), completed, 'also if the number was set back')
+      t.equal(outlook('down', stage, 2), completed)
+    }
+    t.equal(outlook('up', 'migrate', 4), 'setting spec.shardNumber to 3 aborts it')
+    t.equal(outlook('up', 'migrate', 3), aborted)
+    t.equal(outlook('down', 'migrate', 3), 'setting spec.shardNumber to 4 aborts it')
+    t.equal(outlook('down', 'migrate', 4), aborted)
+    t.equal(
+      outlook('up', 'unknown', 4),
+      'it is aborted, if that is still possible: its record is lost',
+    )
+  },
+)
+
+t.test('it has the number of points that are copied', async (t) => {
+  const { shards } = running('up')
+  const resharding = { ...shards.resharding, points: { copied: 120, total: 400 } }
+  t.match(reshardingCondition(collection(DESIRED), cluster({ shards: { resharding } }), 3), {
+    message:
+      'shard 3 is being added, stage migrate, about 120 of 400 points are copied; desired are 6 shards; setting spec.shardNumber to 3 aborts it',
   })
 })
 
@@ -33,15 +76,15 @@ t.test(
     const step = 'docs/0: copying points to shard 3, from node 0 to node 1 (62 %)'
     t.equal(
       message({ step, bytesPerSecond: 2048, secondsLeft: 40 }),
-      `shard 3 is being added, stage migrate: ${step}, 2 KiB/s, about 40 s left; desired are 6 shards`,
+      `shard 3 is being added, stage migrate: ${step}, 2 KiB/s, about 40 s left; desired are 6 shards; setting spec.shardNumber to 3 aborts it`,
     )
     t.equal(
       message({ step: 'docs: reading from the new shards' }),
-      'shard 3 is being added, stage migrate: docs: reading from the new shards; desired are 6 shards',
+      'shard 3 is being added, stage migrate: docs: reading from the new shards; desired are 6 shards; setting spec.shardNumber to 3 aborts it',
     )
     t.equal(
       message({ step: 'docs-2/0: replicating from node 0 to node 1', bytesPerSecond: 2048 }),
-      'shard 3 is being added, stage migrate; desired are 6 shards',
+      'shard 3 is being added, stage migrate; desired are 6 shards; setting spec.shardNumber to 3 aborts it',
       'a step of another collection is not its own',
     )
   },

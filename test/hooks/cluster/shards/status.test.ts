@@ -257,6 +257,8 @@ t.test(
     t.strictSame(statusOf(ended), fields, 'until the nodes have answered')
     const record = { ...resharding, stage: 'commit' as const }
     t.strictSame(statusOf(ended, { resharding: record }), { ...fields, stage: 'commit' })
+    const points = { copied: 3, total: 9 }
+    t.strictSame(statusOf(ended, { resharding: { ...resharding, points } }), { ...fields, points })
     t.equal(statusOf(ended, {}), undefined, 'the engine has aborted it, or the collection is gone')
     const split = { obstruction: { reason: 'ClusterSplit', message: 'two clusters' } }
     t.strictSame(statusOf(ended, split), fields, 'nodes that do not agree do not end it')

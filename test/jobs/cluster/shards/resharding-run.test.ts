@@ -104,6 +104,29 @@ for (const [from, to] of [
   )
 }
 
+t.test(
+  'the report has the number of points that are copied, until reads use the new shard',
+  async (t) => {
+    const world = await shardsWorld(t, { nodes: 2, shards: 2, factor: 1 })
+    fill(world)
+    const copied: number[] = []
+    const { code } = await world.run(numbers(3), {
+      async onSleep() {
+        world.finishTransfers()
+        const { points } = (await world.progress())?.shards?.resharding ?? {}
+        if (points !== undefined) copied.push(points.copied)
+      },
+    })
+    t.equal(code, EXIT.done)
+    t.ok((copied.at(-1) ?? 0) > 0, String(copied))
+    t.strictSame(
+      copied,
+      copied.toSorted((a, b) => a - b),
+    )
+    t.equal((await world.progress())?.shards?.resharding, undefined)
+  },
+)
+
 t.test('a later Job does not report the change of the number of shards again', async (t) => {
   const world = await shardsWorld(t, { nodes: 2, shards: 2, factor: 1 })
   fill(world)

@@ -2,7 +2,7 @@
 import t from 'tap'
 import type { ReshardingRecord } from '../../../../crds/contract/shards-job.ts'
 import { planShards } from '../../../../jobs/cluster/shards/plan.ts'
-import { currentResharding } from '../../../../jobs/cluster/shards/resharding.ts'
+import { copiedPoints, currentResharding } from '../../../../jobs/cluster/shards/resharding.ts'
 import { planAll } from '../../../../jobs/cluster/shards/simulate.ts'
 import type {
   ClusterView,
@@ -169,6 +169,43 @@ t.test(
       toShard: 0,
       to: 1,
     })
+  },
+)
+
+t.test(
+  'points that are copied: those of an added shard, or the part of a removed one',
+  async (t) => {
+    const counted = (
+      points: number,
+      [first, ...more]: readonly CollectionView['shards'][number][],
+    ) => [{ ...first, points }, ...more] as CollectionView['shards']
+    const sources = TWO.map((shard) => ({ ...shard, points: 300 }))
+    const adding = viewOf({
+      shards: [...sources, { ...added('Resharding'), points: 120 }],
+      resharding: up,
+    })
+    t.strictSame(copiedPoints(adding, RECORD), { copied: 120, total: 200 })
+    t.equal(copiedPoints(adding, { ...RECORD, stage: 'commit' }), undefined)
+    const more = viewOf({ shards: [...sources, { ...added('Resharding'), points: 230 }] })
+    t.strictSame(copiedPoints(more, RECORD), { copied: 230, total: 230 }, 'an estimate')
+    t.equal(copiedPoints(viewOf({ shards: TWO }), RECORD), undefined)
+
+    const down = { ...RECORD, direction: 'down' as const, shard: 2, peer: 1 }
+    const shards = [
+      { id: 0, bytes: 300, replicas: active(1, 2), points: 300 },
+      { id: 1, bytes: 300, replicas: active(2, 3), points: 300 },
+      ...counted(400, [{ id: 2, bytes: 300, replicas: active(1) }]),
+    ]
+    const removing = viewOf({ shards })
+    const copied = (view: ClusterView, done: string[]) => copiedPoints(view, { ...down, done })
+    t.strictSame(copied(removing, []), { copied: 0, total: 400 })
+    t.strictSame(copied(removing, ['0/1', '0/2']), { copied: 200, total: 400 })
+    const transfer = { collection: 'docs', shard: 2, from: 1, to: 2, toShard: 1 }
+    const comment = 'transferring (0.52s) | Transferring records (100/200), ETA: 1.00s'
+    const running = { ...removing, transfers: [{ ...transfer, comment }] }
+    t.strictSame(copied(running, ['0/1', '0/2']), { copied: 250, total: 400 })
+    const unknown = { ...removing, transfers: [{ ...transfer, comment: 'proxifying (0.01s)' }] }
+    t.strictSame(copied(unknown, ['0/1', '0/2', '1/2', '1/3']), { copied: 400, total: 400 })
   },
 )
 
