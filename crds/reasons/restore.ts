@@ -163,6 +163,12 @@ export const RESTORE_FAILURES: readonly KnownFailure[] = [
     fix: 'restore again while no client moves shards',
   },
   {
+    patterns: ['the nodes disagree about shard ...'],
+    cause:
+      'a node was killed during a recovery, or missed a change of the collection, and no repair helps',
+    fix: 'delete the collection at the target, or use `collectionMapping`, and restore again',
+  },
+  {
     patterns: ['node n has disks of ..., but ... to go there'],
     cause: 'the data does not fit',
     fix: 'add nodes, or use larger volumes',

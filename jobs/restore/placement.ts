@@ -186,28 +186,33 @@ export function unstableReason(view: ShardView): string | undefined {
   return view.instability ?? disagreement(view) ?? inactiveReplica(view.replicas)
 }
 
-/** The first replica that two nodes report differently; undefined if there is none. */
-export function disagreement({ replicas: [first, ...others] }: ShardView): string | undefined {
-  for (const [index, other] of others.entries()) {
-    const reported = differentReplica(first ?? new Map(), other)
-    if (reported !== undefined) {
-      const { shard, node, states } = reported
-      return `nodes 0 and ${index + 1} disagree about shard ${shard} on node ${node}: ${states.join(' and ')}`
+/**
+ * The first replica that not all nodes report in the same state, and what each node reports;
+ * undefined if there is none.
+ */
+export function disagreement({ replicas, keys }: Omit<ShardView, 'peers'>): string | undefined {
+  for (const shard of new Set(replicas.flatMap((reported) => [...reported.keys()]))) {
+    const reports = replicas.map((reported) => reported.get(shard))
+    for (const node of new Set(reports.flatMap((states) => [...(states?.keys() ?? [])]))) {
+      const states = reports.map((report) => report?.get(node) ?? 'absent')
+      if (new Set(states).size === 1) continue
+      const key = keys.has(shard) ? ` of shard key ${keys.get(shard)}` : ''
+      return `the nodes disagree about shard ${shard}${key} on node ${node}: ${formatReports(states)}`
     }
   }
   return undefined
 }
 
-/** A replica that one of two nodes reports otherwise than the other, and its states. */
-function differentReplica(one: ReplicaStates, other: ReplicaStates) {
-  for (const shard of new Set([...one.keys(), ...other.keys()])) {
-    const reports = [one, other].map((replicas) => replicas.get(shard))
-    for (const node of new Set(reports.flatMap((states) => [...(states?.keys() ?? [])]))) {
-      const states = reports.map((report) => report?.get(node) ?? 'absent')
-      if (states[0] !== states[1]) return { shard, node, states }
-    }
-  }
-  return undefined
+/** The nodes that report each state. */
+function formatReports(states: string[]): string {
+  const byState = Map.groupBy(states.keys(), (ordinal) => states[ordinal])
+  return [...byState]
+    .map(([state, [first, ...others]]) =>
+      others.length === 0
+        ? `node ${first} reports ${state}`
+        : `nodes ${[first, ...others].join(', ')} report ${state}`,
+    )
+    .join(', ')
 }
 
 function inactiveReplica(all: ReplicaStates[]): string | undefined {

@@ -16,6 +16,7 @@ import {
   encodeAbsent,
   encodeStates,
   formatDone,
+  isProvablyOurs,
   isSameRecovery,
   restoredBytes,
   stateOf,
@@ -159,10 +160,9 @@ export class Progress {
     return this.#current?.uuid
   }
 
-  /** Whether this restore created the collection and nothing in it is restored. */
-  isCreatedAndEmpty(): boolean {
-    const { isOurs = false, nodesDone = 0, shardsDone = [] } = this.#current ?? {}
-    return isOurs && nodesDone === 0 && shardsDone.length === 0
+  /** Whether this restore may delete the collection that it is restoring. */
+  isProvablyOurs(): boolean {
+    return isProvablyOurs(this.#current)
   }
 
   /**

@@ -44,7 +44,7 @@ const MAX_REPAIRS = 3
 export class PermanentDisagreement extends EngineError {
   constructor(collection: string, reason: string) {
     super(
-      `${collection}: ${reason}, and there is no progress: delete the collection and create the VecRestore again`,
+      `${collection}: ${reason}, and there is no progress: delete the collection, or restore it under another name with collectionMapping, and create the VecRestore again`,
       { status: 409 },
     )
   }

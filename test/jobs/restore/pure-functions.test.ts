@@ -83,23 +83,27 @@ t.test('replicas are created from a node with the shard on each node that had it
   t.equal(firstMissing(placement, replicas({ 0: [0, 2], 1: [1] })), undefined)
 })
 
-t.test('a disagreement names the first replica that two nodes report differently', async (t) => {
+t.test('a disagreement says what each node reports, and the shard key', async (t) => {
   const between = (...reported: ReplicaStates[]) =>
-    disagreement({ replicas: reported, keys: new Map(), peers: [10, 11, 12] })
+    disagreement({ replicas: reported, keys: new Map([[2, 'tenant']]) })
   const agreed = replicas({ 0: [0, 1], 1: [1] })
   t.equal(between(agreed, agreed, agreed), undefined)
   t.equal(
     between(agreed, agreed, replicas({ 0: [0, 1] })),
-    'nodes 0 and 2 disagree about shard 1 on node 1: Active and absent',
+    'the nodes disagree about shard 1 on node 1: nodes 0, 1 report Active, node 2 reports absent',
   )
   t.equal(
     between(replicas({ 0: [0] }), replicas({ 0: [0, 2] })),
-    'nodes 0 and 1 disagree about shard 0 on node 2: absent and Active',
+    'the nodes disagree about shard 0 on node 2: node 0 reports absent, node 1 reports Active',
   )
   const dead: ReplicaStates = new Map([[0, new Map([[1, 'Dead']])]])
   t.equal(
     between(replicas({ 0: [1] }), dead),
-    'nodes 0 and 1 disagree about shard 0 on node 1: Active and Dead',
+    'the nodes disagree about shard 0 on node 1: node 0 reports Active, node 1 reports Dead',
+  )
+  t.equal(
+    between(agreed, replicas({ 0: [0, 1], 1: [1], 2: [1] }), agreed),
+    'the nodes disagree about shard 2 of shard key tenant on node 1: nodes 0, 2 report absent, node 1 reports Active',
   )
 })
 

@@ -321,7 +321,7 @@ t.test(
 )
 
 t.test(
-  'after a node lost a shard once others are restored, the restore fails and says what to do',
+  'after a node lost a shard once others are restored, the collection is recreated',
   async (t) => {
     const stood = await restoreFixture(t)
     const { engine, nodes } = stood
@@ -334,14 +334,26 @@ t.test(
       return undefined
     })
     const wasKilled = forgetShards(stood, 1)
+    const log = await runToDone(t, await stood.world.restore())
+    t.ok(wasKilled(), 'node 1 lost a shard')
+    t.match(log, /recreating collection/)
+    await stood.assertRestored('docs')
+  },
+)
+
+t.test(
+  'after a node lost a shard of a collection that existed before, the restore fails and says what to do',
+  async (t) => {
+    const stood = await restoreFixture(t)
+    const wasKilled = forgetShards(stood, 1)
     const restore = await stood.world.restore()
     t.equal((await run(restore)).code, EXIT.failed)
-    t.match(await restore.result(), {
-      error:
-        /^docs: nodes 0 and 1 disagree about shard \d on node 1: Active and absent, and there is no progress: delete the collection/,
-    })
+    t.match(
+      (await restore.result()).error,
+      /^docs: the nodes disagree about shard \d on node 1: nodes 0, 2 report Active, node 1 reports absent, and there is no progress: delete the collection, or restore it under another name with collectionMapping, and create the VecRestore again$/,
+    )
     t.ok(wasKilled(), 'node 1 lost a shard')
-    t.ok(stood.engine.collections.has('docs'), 'the restored shards stay')
+    t.ok(stood.engine.collections.has('docs'), 'this restore did not create the collection')
   },
 )
 

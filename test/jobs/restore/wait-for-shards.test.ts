@@ -132,7 +132,7 @@ t.test('a disagreement that comes back after three repairs is permanent', async 
   await t.rejects(waitForShards('docs', context), {
     status: 409,
     message:
-      'docs: nodes 0 and 1 disagree about shard 0 on node 1: absent and Active, and there is no progress: delete the collection and create the VecRestore again',
+      'docs: the nodes disagree about shard 0 on node 1: node 0 reports absent, node 1 reports Active, and there is no progress: delete the collection, or restore it under another name with collectionMapping, and create the VecRestore again',
   })
   t.strictSame(dropped, [DROP, DROP, DROP])
   t.ok(seconds() >= 120 && seconds() <= 125, `${seconds()} s`)
