@@ -57,6 +57,8 @@ export function secondsSince(earlier: string, now: Date): number {
 interface KstatusFields {
   phase?: string
   error?: string
+  /** Of a finished data job. */
+  completionTime?: string
   conditions?: Condition[]
 }
 
@@ -81,13 +83,14 @@ const USER_ACTION_REASONS = new Set([
 
 /** Returns the status with these conditions as they are now, whatever earlier ones it carries. */
 export function withKstatus<S extends object>(parent: KstatusParent, status: S, now: Date): S {
-  const { conditions = [] } = status as KstatusFields
+  // A finished status may be recorded again, from a cached resource that was not finished.
+  const { conditions = [], completionTime = timestamp(now) } = status as KstatusFields
   const ownConditions = conditions.filter(({ type }) => !isKstatusType(type))
   const kstatusConditions = Object.entries(
     kstatusOf(parent, { ...status, conditions: ownConditions }),
   ).map(([type, { reason, message }]) => ({
     ...{ type, status: 'True' as const, reason, message },
-    lastTransitionTime: getCondition(parent, type)?.lastTransitionTime ?? timestamp(now),
+    lastTransitionTime: getCondition(parent, type)?.lastTransitionTime ?? completionTime,
     observedGeneration: parent.metadata.generation,
   }))
   if (ownConditions.length === conditions.length && kstatusConditions.length === 0) return status

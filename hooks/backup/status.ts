@@ -16,6 +16,7 @@ import {
   completionFields,
   dataJobEvents,
   outcomeCondition,
+  outcomeTime,
   formatStartTime,
   unfinishedCondition,
   unlistedFields,
@@ -49,11 +50,7 @@ export function activeStatus(
   }
 }
 
-export function finishedStatus(
-  inputs: StatusInputs,
-  outcome: Outcome,
-  { now }: Context,
-): BackupStatus {
+export function finishedStatus(inputs: StatusInputs, outcome: Outcome): BackupStatus {
   const { backup, progress } = inputs
   const { phase, at } = outcome
   const update = outcomeCondition(outcome, {
@@ -67,7 +64,7 @@ export function finishedStatus(
     ...reportedFields(inputs),
     ...completionFields(outcome),
     ...(phase === 'Completed' && retentionDays !== undefined && { expiresAt: timestamp(expires) }),
-    conditions: setConditions(backup, [update], now),
+    conditions: setConditions(backup, [update], outcomeTime(outcome)),
   }
 }
 
@@ -94,13 +91,14 @@ export function finalStatus({ metadata, status: lastStatus = {} }: VecBackup): B
 }
 
 /** retentionDays have passed: the backup deletes itself next, with its objects. */
-export function expiredStatus(backup: VecBackup, { now }: Context): BackupStatus {
+export function expiredStatus(backup: VecBackup): BackupStatus {
   const { conditions = [], ...status } = finalStatus(backup)
+  const expiredAt = new Date(status.expiresAt ?? 0)
   const update = {
     ...{ type: EXPIRED, status: 'True' as const, reason: 'RetentionDaysPassed' },
     message: `spec.retentionDays have passed since the backup completed; it is deleted with its objects`,
   }
-  return { ...status, conditions: [...conditions, ...setConditions(backup, [update], now)] }
+  return { ...status, conditions: [...conditions, ...setConditions(backup, [update], expiredAt)] }
 }
 
 export function s3PathOf({ metadata, spec }: VecBackup): string {

@@ -150,7 +150,7 @@ function finished(
   facts: JobFacts,
   context: Context,
 ): Decision {
-  const status = { ...finishedStatus(observed, outcome, context), ...jobNameField(observed) }
+  const status = { ...finishedStatus(observed, outcome), ...jobNameField(observed) }
   const events = backupEvents(observed.backup, status, context.now)
   return { status, events, ...whenFinished(observed, facts) }
 }
@@ -187,7 +187,7 @@ function retained(observed: Observed, context: Context): Decision {
   // backup deletes itself.
   if (!isExpired(backup)) {
     return {
-      status: { ...expiredStatus(backup, context), ...jobNameField(observed) },
+      status: { ...expiredStatus(backup), ...jobNameField(observed) },
       ...remaining,
       resyncAfterSeconds: REQUEUE_SOON_SECONDS,
     }

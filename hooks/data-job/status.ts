@@ -83,6 +83,14 @@ export function outcomeCondition(
   return { type: 'Complete', status, ...reason, message: message ?? reason.message }
 }
 
+/**
+ * The time of the conditions of a finished resource. Not that of the sync: the cached resource may
+ * be older than the last answer, and the outcome is then recorded again.
+ */
+export function outcomeTime({ at }: Outcome): Date {
+  return new Date(at)
+}
+
 /** When it finished, and why it failed. */
 export function completionFields({ at, error }: Outcome): {
   completionTime: string

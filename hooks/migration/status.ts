@@ -10,6 +10,7 @@ import {
   completionFields,
   dataJobEvents,
   outcomeCondition,
+  outcomeTime,
   formatStartTime,
   unfinishedCondition,
   unfinishedPercentage,
@@ -42,11 +43,7 @@ export function activeStatus(
   }
 }
 
-export function finishedStatus(
-  inputs: StatusInputs,
-  outcome: Outcome,
-  { now }: Context,
-): MigrationStatus {
+export function finishedStatus(inputs: StatusInputs, outcome: Outcome): MigrationStatus {
   const { migration, progress: report } = inputs
   const { phase } = outcome
   const isComplete = phase === 'Completed'
@@ -63,7 +60,7 @@ export function finishedStatus(
       progress: { ...progress, ...(isComplete && { percentage: 100 }) },
     }),
     ...completionFields(withLeftoverHint(outcome, report)),
-    conditions: setConditions(migration, [update], now),
+    conditions: setConditions(migration, [update], outcomeTime(outcome)),
   }
 }
 

@@ -11,6 +11,7 @@ import {
   completionFields,
   dataJobEvents,
   outcomeCondition,
+  outcomeTime,
   formatStartTime,
   unfinishedCondition,
   unfinishedPercentage,
@@ -41,11 +42,7 @@ export function activeStatus(
   }
 }
 
-export function finishedStatus(
-  inputs: StatusInputs,
-  outcome: Outcome,
-  { now }: Context,
-): RestoreStatus {
+export function finishedStatus(inputs: StatusInputs, outcome: Outcome): RestoreStatus {
   const { restore, progress: report } = inputs
   const { phase } = outcome
   const isComplete = phase === 'Completed'
@@ -61,7 +58,7 @@ export function finishedStatus(
       progress: { collectionsTotal: total, collectionsCompleted: completed, percentage: 100 },
     }),
     ...completionFields(outcome),
-    conditions: setConditions(restore, [update], now),
+    conditions: setConditions(restore, [update], outcomeTime(outcome)),
   }
 }
 

@@ -188,7 +188,7 @@ function finished(
   facts: JobFacts,
   context: Context,
 ): Decision {
-  const status = { ...finishedStatus(observed, outcome, context), ...jobNameField(observed) }
+  const status = { ...finishedStatus(observed, outcome), ...jobNameField(observed) }
   const events = restoreEvents(observed, status, context.now)
   return { status, events, ...whenFinished(observed, facts) }
 }

@@ -139,7 +139,12 @@ t.test('every collection succeeded: Completed, with expiresAt from retentionDays
     collections: [],
     completionTime: '2026-03-01T11:59:30Z',
     expiresAt: '2026-03-31T11:59:30Z',
-    conditions: complete('True', 'BackupCompleted', 'Backed up 2/2 collections'),
+    conditions: complete(
+      'True',
+      'BackupCompleted',
+      'Backed up 2/2 collections',
+      '2026-03-01T11:59:30Z',
+    ),
   })
   matchWhole(t, decision.events, [
     {
@@ -166,7 +171,12 @@ t.test(
     const { status, events } = done(`Backed up 2/2 collections; ${note}`)
     t.strictSame(
       status.conditions,
-      complete('True', 'BackupCompleted', `Backed up 2/2 collections; ${note}`),
+      complete(
+        'True',
+        'BackupCompleted',
+        `Backed up 2/2 collections; ${note}`,
+        '2026-03-01T11:59:30Z',
+      ),
     )
     t.strictSame(
       events?.map(({ message }) => message),
@@ -175,7 +185,7 @@ t.test(
     // Every client that may patch the resource can write the report.
     t.strictSame(
       done('Backed up 9/9 collections').status.conditions,
-      complete('True', 'BackupCompleted', 'Backed up 2/2 collections'),
+      complete('True', 'BackupCompleted', 'Backed up 2/2 collections', '2026-03-01T11:59:30Z'),
     )
   },
 )
@@ -194,7 +204,7 @@ for (const state of ['Failed', 'Refused'] as const) {
       t.equal(decision.status.expiresAt, undefined)
       t.strictSame(
         decision.status.conditions,
-        complete('False', 'BackupFailed', 'Backed up 1/2 collections'),
+        complete('False', 'BackupFailed', 'Backed up 1/2 collections', '2026-03-01T11:59:30Z'),
       )
       matchWhole(t, decision.events, [{ type: 'Warning', reason: 'BackupFailed' }])
     },
