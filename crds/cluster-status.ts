@@ -155,6 +155,23 @@ export const status = Type.Object({
             { description: 'The change of the number of shards that is in progress.' },
           ),
         ),
+        reshardings: Type.Optional(
+          Type.Array(
+            Type.Object({
+              id: Type.String({ description: 'Its id in the engine.' }),
+              collection: Type.String({ description: 'Name of the collection in the engine.' }),
+              direction: Enum(['up', 'down'], {
+                description: 'Whether a shard was added or removed.',
+              }),
+              shard: Type.Integer({ description: 'The shard that was added or removed.' }),
+              stage: Enum(['migrate', 'commit', 'completed', 'aborted', 'gone'], {
+                description:
+                  'The stage that it has reached, or how it has ended; gone if its collection was deleted meanwhile.',
+              }),
+            }),
+            { description: 'The latest changes of a number of shards. Each stage was an Event.' },
+          ),
+        ),
       },
       { description: 'Replicas of shards, and the work on them.' },
     ),

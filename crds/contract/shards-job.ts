@@ -85,6 +85,23 @@ export const ReshardingRecord = Type.Object({
 })
 export type ReshardingRecord = Static<typeof ReshardingRecord>
 
+/** A resharding that has begun, and what is known of it: each stage is an Event. */
+export const ReshardingOutcome = Type.Object({
+  uuid: Type.String({ maxLength: 36 }),
+  collection: Type.String({ maxLength: 255 }),
+  direction: Type.Union([Type.Literal('up'), Type.Literal('down')]),
+  shard: Count(),
+  /** In `gone` the collection was deleted meanwhile. */
+  stage: Type.Union([
+    Type.Literal('migrate'),
+    Type.Literal('commit'),
+    Type.Literal('completed'),
+    Type.Literal('aborted'),
+    Type.Literal('gone'),
+  ]),
+})
+export type ReshardingOutcome = Static<typeof ReshardingOutcome>
+
 /** A move that has begun; the source is dropped once the target is Active. */
 export const ShardMove = Type.Object({
   collection: Type.String({ maxLength: 255 }),
@@ -121,6 +138,8 @@ export const ShardsResult = Type.Object({
   transfers: Type.Optional(Type.Array(ShardMove, { maxItems: 64 })),
   /** The resharding in progress, from which the next pod or Job continues. */
   resharding: Type.Optional(ReshardingRecord),
+  /** The latest ones, the newest last. */
+  reshardings: Type.Optional(Type.Array(ReshardingOutcome, { maxItems: 16 })),
   /** The node whose peer is being removed, until its pod is removed too: another Job completes that. */
   removedPeer: Type.Optional(Type.Object({ ordinal: Count(), peer: Type.Number() })),
   /** Ordinal of a pod that is being removed; its volume claims are handled once it is gone. */

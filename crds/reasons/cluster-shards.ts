@@ -109,6 +109,50 @@ export const SHARDS_PLACED_REASONS: readonly Reason[] = [
     fix: NOTHING_TO_DO,
   },
   {
+    reason: 'ReshardingStarted',
+    event: 'Normal',
+    messages: [
+      '<collection>: adding shard <n> has begun; setting spec.shardNumber to <n> aborts it',
+      '<collection>: removing shard <n> has begun; setting spec.shardNumber to <n> aborts it',
+    ],
+    cause: 'The Job has begun to change the number of shards of a collection, and copies points.',
+    fix: NOTHING_TO_DO,
+  },
+  {
+    reason: 'ReshardingCommitted',
+    event: 'Normal',
+    messages: [
+      '<collection>: adding shard <n> can only be completed from here on: reads use the new number of shards',
+      '<collection>: removing shard <n> can only be completed from here on: reads use the new number of shards',
+    ],
+    cause: 'All points are copied, and reads use the new number of shards: the stage commit.',
+    fix: 'Nothing. If spec.shardNumber is set back now, the former number is reached by another change after this one.',
+  },
+  {
+    reason: 'ReshardingCompleted',
+    event: 'Normal',
+    messages: [
+      '<collection>: adding shard <n> is complete',
+      '<collection>: removing shard <n> is complete',
+    ],
+    cause:
+      'The collection has one shard more or less, and each replica has points of its own shard only.',
+    fix: NOTHING_TO_DO,
+  },
+  {
+    reason: 'ReshardingAborted',
+    event: 'Normal',
+    messages: [
+      '<collection>: adding shard <n> was aborted; it has <n> shards',
+      '<collection>: removing shard <n> was aborted; it has <n> shards',
+      '<collection>: adding shard <n> has ended, because the collection was deleted',
+      '<collection>: removing shard <n> has ended, because the collection was deleted',
+    ],
+    cause:
+      'spec.shardNumber was set back, a node or a transfer failed before reads used the new number of shards, or the collection was deleted. No point is lost.',
+    fix: 'Nothing; while spec.shardNumber asks for it, it is started again.',
+  },
+  {
     reason: 'LostNode',
     condition: { type: 'ShardsPlaced', status: 'False' },
     event: 'Warning',

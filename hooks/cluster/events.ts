@@ -9,6 +9,7 @@ import { HIBERNATED } from './hibernate.ts'
 import { isFailureReason } from './helm-result.ts'
 import type { Observed } from './ports.ts'
 import { withoutProgress } from './shards/next-step.ts'
+import { reshardingEvents } from './shards/resharding-events.ts'
 import { isGateReason, isWorkReason } from './shards/status.ts'
 
 /** Length of the minute prefix of a timestamp: `2026-11-21T16:22`. */
@@ -27,7 +28,8 @@ export function eventsOf(
       return newEvent(cluster, { type, reason, message, transition: transitionOf(condition) }, now)
     })
   const step = stepEvent(cluster, shards?.step, { run: progress?.run, now })
-  return step === undefined ? changes : [...changes, step]
+  const reshardings = reshardingEvents(cluster, shards?.reshardings ?? [], now)
+  return [...changes, ...(step === undefined ? [] : [step]), ...reshardings]
 }
 
 /** The steps that take long: those that copy a replica or restart a node. */

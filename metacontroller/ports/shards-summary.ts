@@ -15,7 +15,7 @@ import {
   requiredReplicas,
   shardsOf,
 } from '../../jobs/cluster/shards/queries.ts'
-import { copiedPoints, currentResharding } from '../../jobs/cluster/shards/resharding.ts'
+import { copiedPoints, currentResharding, endOf } from '../../jobs/cluster/shards/resharding.ts'
 import { reshardingOwner } from '../../jobs/cluster/shards/resharding-steps.ts'
 import type { ClusterView, DesiredShards } from '../../jobs/cluster/shards/view.ts'
 
@@ -54,6 +54,7 @@ export function summaryOf(
     ...countReplicas(view),
     defects: defects.list(now),
     ...(resharding !== undefined && { resharding }),
+    ...endedResharding(view, query.resharding, resharding),
     ...(view.broken !== undefined && { obstruction: view.broken }),
     plans: {
       repair: plan(targets.repair),
@@ -77,6 +78,16 @@ function reportedResharding(
   const { points: _, ...current } = record
   const points = copiedPoints(view, record)
   return { ...current, ...(points !== undefined && { points }) }
+}
+
+function endedResharding(
+  view: ClusterView,
+  last: ShardsQuery['resharding'],
+  current: ShardsSummary['resharding'],
+): Pick<ShardsSummary, 'endedResharding'> {
+  const isKnown = view.unsettled === undefined && view.broken === undefined
+  if (!isKnown || last === undefined || last.uuid === current?.uuid) return {}
+  return { endedResharding: { uuid: last.uuid, stage: endOf(view, last) } }
 }
 
 function outcomeOf(view: ClusterView, target: ShardsTarget, known: Known): PlanOutcome {

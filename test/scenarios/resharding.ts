@@ -1,8 +1,9 @@
 /** The number of shards of a collection changes while it is used. */
+import type { Test } from 'tap'
 import type { World } from '../world/world.ts'
 import { points } from './backup-parts.ts'
 import { engineIn, inside, resource, untilPhase } from './inside.ts'
-import { running, untilApplied, UPGRADES_SECONDS, type Scenario } from './scenario.ts'
+import { eventsIn, running, untilApplied, UPGRADES_SECONDS, type Scenario } from './scenario.ts'
 import { startCalls } from './volumes.ts'
 
 const NODES = 3
@@ -39,9 +40,23 @@ async function allIds(world: World, namespace: string, node: number): Promise<nu
   return result.points.map(({ id }) => id).toSorted((one, other) => one - other)
 }
 
+/** One that a node has ended was begun again. */
+async function checkEvents(world: World, t: Test, namespace: string): Promise<void> {
+  const all = await eventsIn(world, namespace)
+  const messages = (kind: string) =>
+    all.filter(({ reason }) => reason === kind).map(({ message }) => message)
+  t.strictSame(messages('ReshardingCompleted').toSorted(), [
+    'docs: adding shard 2 is complete',
+    'docs: removing shard 2 is complete',
+  ])
+  t.equal(messages('ReshardingCommitted').length, NUMBERS.length)
+  const begun = NUMBERS.length + messages('ReshardingAborted').length
+  t.equal(messages('ReshardingStarted').length, begun)
+}
+
 const resharded: Scenario = {
   title:
-    'spec.shardNumber of a collection goes from 2 to 3 to 2 under writes, and then each node returns every id once',
+    'spec.shardNumber of a collection goes from 2 to 3 to 2 under writes, with an Event for each stage, and then each node returns every id once',
   async run(world, t) {
     const namespace = await world.namespace('resharded')
     const cluster = await running(world, namespace, 'a', {
@@ -94,6 +109,7 @@ const resharded: Scenario = {
       }
       await untilPhase(world, reference, 'Ready')
     }
+    await checkEvents(world, t, namespace)
   },
 }
 

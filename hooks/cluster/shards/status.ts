@@ -83,6 +83,7 @@ export function shardsStatus(observed: Observed): Partial<ClusterStatus> {
     ...replicaCounts(observed),
     ...stepFields(observed),
     ...reshardingFields(observed),
+    ...outcomeFields(observed),
   }
   return {
     ...(nodes !== undefined && { nodes }),
@@ -119,6 +120,27 @@ function reshardingFields({
   return {
     resharding: { collection, direction, shard, stage, ...(points !== undefined && { points }) },
   }
+}
+
+/** As the last Job has reported them: the nodes may have ended one since, and that remains so. */
+function outcomeFields({
+  cluster,
+  progress,
+  shards: summary,
+}: Observed): NonNullable<ClusterStatus['shards']> {
+  const all = progress?.shards?.reshardings ?? []
+  if (all.length === 0) return {}
+  const recorded = new Map(
+    (cluster.status?.shards?.reshardings ?? []).map(({ id, stage }) => [id, stage]),
+  )
+  const ended = hasAgreed(summary) ? summary.endedResharding : undefined
+  const reshardings = all.map(({ uuid: id, stage: reported, ...resharding }) => {
+    const before = recorded.get(id)
+    const isEnded = before !== undefined && before !== 'migrate' && before !== 'commit'
+    const stage = isEnded ? before : ended?.uuid === id ? ended.stage : reported
+    return { id, ...resharding, stage }
+  })
+  return { reshardings }
 }
 
 /** Of the Job in progress, as it reports them. */

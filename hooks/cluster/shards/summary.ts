@@ -3,6 +3,7 @@ import type { StatefulSet } from '../../../crds/kubernetes.ts'
 import type { NodeStatus } from '../../../crds/cluster-status.ts'
 import type { Connection } from '../../../crds/contract/connection.ts'
 import type {
+  ReshardingOutcome,
   ReshardingRecord,
   ShardMove,
   ShardPurpose,
@@ -103,6 +104,8 @@ export interface ShardsSummary extends ShardFacts {
   targets: ShardTargets
   /** The resharding that the nodes report, if it is one of this cluster, or whose replicas are checked. */
   resharding?: ReshardingRecord
+  /** How the resharding of the last report has ended; absent if it has not. */
+  endedResharding?: Pick<ReshardingOutcome, 'uuid' | 'stage'>
   /** For how long replicas and nodes have been defective, in seconds, in each observation. */
   defects: ShardsPlan['defects']
   /** Since when the nodes have not agreed, in each observation; absent if they agree. */

@@ -2,7 +2,11 @@
  * What a Job has done to the shards, what it has begun and what is left: its report, from which the next
  * pod or Job continues.
  */
-import type { ShardsPlan, ShardsResult } from '../../../crds/contract/shards-job.ts'
+import type {
+  ReshardingOutcome,
+  ShardsPlan,
+  ShardsResult,
+} from '../../../crds/contract/shards-job.ts'
 import type { ConditionReason } from '../../../crds/schema.ts'
 import type { Dependencies, RunResult } from '../../dependencies.ts'
 import type { Report } from '../../reporter.ts'
@@ -28,6 +32,7 @@ export type FinalReport = Report & { state: RunResult }
 interface Sources {
   transfers: Transfers
   resharding: () => ShardsResult['resharding']
+  reshardings: () => readonly ReshardingOutcome[]
 }
 
 export class ShardsProgress {
@@ -138,6 +143,7 @@ export class ShardsProgress {
   #result(step?: string): ShardsResult {
     const { running, completed, bytesMoved, bytesRunning, bytesPerSecond } = this.#sources.transfers
     const resharding = this.#sources.resharding()
+    const reshardings = this.#sources.reshardings()
     const bytesLeft = this.#estimate.bytes + bytesRunning
     return {
       startedAt: this.startedAt.toISOString(),
@@ -155,6 +161,7 @@ export class ShardsProgress {
       moves: this.moves.slice(-MAX_MOVES),
       ...(running.length > 0 && { transfers: running.slice(-MAX_MOVES) }),
       ...(resharding !== undefined && { resharding }),
+      ...(reshardings.length > 0 && { reshardings: [...reshardings] }),
       ...(this.removedPeer !== undefined && { removedPeer: this.removedPeer }),
       ...(this.removedOrdinal !== undefined && { removedOrdinal: this.removedOrdinal }),
       ...(this.blocked !== undefined && {

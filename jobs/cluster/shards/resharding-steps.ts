@@ -4,13 +4,24 @@
  */
 import { createHash, randomBytes } from 'node:crypto'
 import { EngineError } from '../../../crds/contract/errors.ts'
-import type { ReshardingRecord } from '../../../crds/contract/shards-job.ts'
+import type {
+  ReshardingOutcome,
+  ReshardingRecord,
+  ShardsResult,
+} from '../../../crds/contract/shards-job.ts'
 import type { Engine } from '../../clients/engine/client.ts'
 import { EngineResharding } from '../../clients/engine/resharding.ts'
 import { EngineShards, type ShardTransfer } from '../../clients/engine/shards.ts'
 import type { Dependencies } from '../../dependencies.ts'
 import { activeHolders, peerName } from './queries.ts'
-import { copiedPoints, currentResharding, recordAfterStep, streamedKey } from './resharding.ts'
+import {
+  copiedPoints,
+  currentResharding,
+  endOf,
+  recordAfterStep,
+  streamedKey,
+  withProgress,
+} from './resharding.ts'
 import type { ReshardingStep } from './step.ts'
 import type { ClusterView, CollectionView, DesiredResharding, ShardView } from './view.ts'
 
@@ -29,6 +40,9 @@ export type Outcome =
   | 'again later'
   /** The replicas are not as they should be, and another attempt does not change that. */
   | { failure: string }
+
+/** What the last report has. */
+type Known = Partial<Pick<ShardsResult, 'resharding' | 'reshardings'>>
 
 interface Tools {
   dependencies: Dependencies
@@ -55,10 +69,12 @@ export class ReshardingSteps {
   readonly #attempts = new Map<string, number>()
   #record: ReshardingRecord | undefined
   #points: ReshardingRecord['points']
+  #outcomes: ReshardingOutcome[]
 
-  constructor(uid: string, record: ReshardingRecord | undefined, tools: Tools) {
+  constructor(uid: string, { resharding, reshardings = [] }: Known, tools: Tools) {
     this.#owner = reshardingOwner(uid)
-    this.#record = record
+    this.#record = resharding
+    this.#outcomes = reshardings
     this.#tools = tools
   }
 
@@ -69,6 +85,11 @@ export class ReshardingSteps {
       ...{ ...record, done: record.done.slice(0, MAX_DONE) },
       ...(record.stage === 'migrate' && this.#points !== undefined && { points: this.#points }),
     }
+  }
+
+  /** The latest ones, the newest last. */
+  get outcomes(): readonly ReshardingOutcome[] {
+    return this.#outcomes
   }
 
   /** It was started and is not complete: its next step does not wait for another Job. */
@@ -101,6 +122,8 @@ export class ReshardingSteps {
     if (current === undefined && record !== undefined) {
       this.#tools.dependencies.log.warn({ collection: record.collection }, 'resharding ended')
     }
+    if (record !== undefined && record.uuid !== current?.uuid) this.#noteEnd(view, record)
+    if (current !== undefined) this.#outcomes = withProgress(this.#outcomes, current)
     this.#record = current
     this.#points = current && copiedPoints(view, current)
   }
@@ -299,6 +322,13 @@ export class ReshardingSteps {
   #count(engine: Engine, collection: string, shard: number): Promise<number> {
     const { signal } = this.#tools.dependencies
     return new EngineShards(engine).countPoints(collection, shard, { signal, timeoutMs: COUNT_MS })
+  }
+
+  /** One that the engine has not begun is none. */
+  #noteEnd(view: ClusterView, record: ReshardingRecord): void {
+    this.#outcomes = this.#outcomes.map((outcome) =>
+      outcome.uuid === record.uuid ? { ...outcome, stage: endOf(view, record) } : outcome,
+    )
   }
 
   #failed(key: string, text: string): Outcome {

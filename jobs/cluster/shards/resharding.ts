@@ -8,7 +8,7 @@
  *   now belong to the new shard; they are deleted on every holder before writes stop to reach them.
  * - `check`: the engine has finished. Each replica is checked to have points of its own shard only.
  */
-import type { ReshardingRecord } from '../../../crds/contract/shards-job.ts'
+import type { ReshardingOutcome, ReshardingRecord } from '../../../crds/contract/shards-job.ts'
 import {
   absentNode,
   activeHolders,
@@ -75,6 +75,36 @@ export function currentResharding(
   if (current.stage === 'check') return uncheckedReplica(collection, current) && current
   // The engine has aborted what was not committed.
   return current.stage === 'commit' ? { ...current, stage: 'check', done: [] } : undefined
+}
+
+/** How many are reported. */
+const MAX_OUTCOMES = 16
+
+/** The latest reshardings, with what is known of this one, which the engine has begun. */
+export function withProgress(
+  outcomes: readonly ReshardingOutcome[],
+  { uuid, collection, direction, shard, stage, done }: ReshardingRecord,
+): ReshardingOutcome[] {
+  const isCommitted = stage === 'check' || (stage === 'commit' && done.includes(READ))
+  const outcome = { uuid, collection, direction, shard }
+  const others = outcomes.filter((other) => other.uuid !== uuid)
+  const reached = isCommitted ? ('commit' as const) : ('migrate' as const)
+  return [...others, { ...outcome, stage: reached }].slice(-MAX_OUTCOMES)
+}
+
+/** How it has ended: no node reports it any more, and nothing is left to be checked. */
+export function endOf(
+  { collections }: Pick<ClusterView, 'collections'>,
+  {
+    collection: name,
+    direction,
+    shard,
+  }: Pick<ReshardingRecord, 'collection' | 'direction' | 'shard'>,
+): 'completed' | 'aborted' | 'gone' {
+  const collection = collections.find((one) => one.name === name)
+  if (collection === undefined) return 'gone'
+  const exists = collection.shards.some(({ id }) => id === shard)
+  return exists === (direction === 'up') ? 'completed' : 'aborted'
 }
 
 /** `Transferring records (5/9)` in the engine's description of a transfer. */

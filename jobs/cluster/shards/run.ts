@@ -58,8 +58,9 @@ class ShardsRun {
     this.#progress = new ShardsProgress(plan, tools, {
       transfers: this.#transfers,
       resharding: () => this.#resharding.record,
+      reshardings: () => this.#resharding.outcomes,
     })
-    this.#resharding = new ReshardingSteps(plan.uid, earlier?.resharding, {
+    this.#resharding = new ReshardingSteps(plan.uid, earlier ?? {}, {
       dependencies: tools,
       engineOf: (ordinal) => tools.engineForPod(plan.cluster, ordinal),
       save: () => this.#progress.checkpoint(),

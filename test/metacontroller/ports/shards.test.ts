@@ -141,7 +141,21 @@ t.test(
     t.match(summarized(operation).resharding, { stage: 'unknown', collection: 'docs' })
     t.equal(summarized({ ...operation, uuid: 'of-another' }).resharding, undefined)
     const aborted = { ...record, stage: 'migrate' as const }
-    t.equal(summarized(undefined, { resharding: aborted }).resharding, undefined)
+    const ended = summarized(undefined, { resharding: { ...aborted, shard: 3 } })
+    t.equal(ended.resharding, undefined)
+    t.strictSame(ended.endedResharding, { uuid, stage: 'aborted' }, 'there is no shard 3')
+    const gone = { ...aborted, collection: 'other' }
+    t.match(summarized(undefined, { resharding: gone }).endedResharding, { stage: 'gone' })
+    const down = { ...aborted, direction: 'down' as const }
+    t.match(summarized(undefined, { resharding: down }).endedResharding, { stage: 'aborted' })
+    const checked = {
+      ...record,
+      stage: 'check' as const,
+      done: ['0/1', '0/2', '1/3', '2/1', '2/2'],
+    }
+    t.match(summarized(undefined, { resharding: checked }).endedResharding, { stage: 'completed' })
+    t.equal(summarized(operation, { resharding: record }).endedResharding, undefined)
+    t.equal(summarized().endedResharding, undefined)
   },
 )
 

@@ -41,7 +41,8 @@ async function stepsLeft(...counts: [seconds: number, shards: number][]): Promis
       },
     },
   } as unknown as Dependencies
-  const sources = { transfers: new Transfers([], 0), resharding: () => undefined }
+  const transfers = new Transfers([], 0)
+  const sources = { transfers, resharding: () => undefined, reshardings: () => [] }
   const progress = new ShardsProgress({ run: 1 }, tools, sources)
   for (const [seconds, shards] of counts) {
     now = seconds * 1000

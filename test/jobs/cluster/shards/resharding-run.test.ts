@@ -72,6 +72,14 @@ for (const factor of [1, 2]) {
       t.equal(progress?.state, 'Done')
       t.notOk('resharding' in (progress?.shards ?? {}), 'nothing is left of it')
       t.equal(progress?.shards?.balancedNodes, 0, 'other shards are other loads')
+      const shard = (step: number) => (to > from ? from + step : from - 1 - step)
+      t.strictSame(
+        progress?.shards?.reshardings?.map(({ uuid, ...outcome }) => (uuid === '' ? {} : outcome)),
+        Array.from({ length: Math.abs(to - from) }, (_, step) => ({
+          ...{ collection: 'docs', direction: to > from ? 'up' : 'down', shard: shard(step) },
+          stage: 'completed',
+        })),
+      )
     })
   }
 }
@@ -99,6 +107,15 @@ for (const [from, to] of [
         t.equal(code, EXIT.done, `killed at call ${call}: ${log.slice(-2000)}`)
         const found = contents(world)
         t.strictSame(found, { shards: to, ids: POINTS, twice: 0, wrong: [] }, `at call ${call}`)
+        const outcomes = (await world.progress())?.shards?.reshardings ?? []
+        const stages = outcomes.map(({ stage }) => stage)
+        t.strictSame(stages.at(-1), 'completed', `at call ${call}`)
+        // Killed between the call and the answer: what was begun is begun again.
+        t.ok(
+          stages.slice(0, -1).every((stage) => stage === 'aborted'),
+          String(stages),
+        )
+        t.equal(new Set(outcomes.map(({ uuid }) => uuid)).size, outcomes.length)
       }
     },
   )
@@ -145,6 +162,11 @@ t.test('a transfer that fails ends the resharding, which is started again', asyn
   const { code, log } = await world.run(numbers(3))
   t.equal(code, EXIT.done, log.slice(-2000))
   t.match(log, /WARNING docs\/0: copying points to shard 2, .* failed failures=1/)
+  const outcomes = (await world.progress())?.shards?.reshardings ?? []
+  t.strictSame(
+    outcomes.map(({ stage }) => stage),
+    ['aborted', 'completed'],
+  )
   t.strictSame(contents(world), { shards: 3, ids: POINTS, twice: 0, wrong: [] })
 })
 
