@@ -64,15 +64,6 @@ export function isSameRecovery(a: Recovery, b: Recovery): boolean {
   return a.node === b.node && a.shard === b.shard
 }
 
-/**
- * Whether the restore created the collection and can still prove it: by its uuid, or because nothing
- * is restored in it yet, so that points in it would be those of another client.
- */
-export function isProvablyOurs(current: CurrentCollection | undefined): boolean {
-  const { isOurs = false, uuid, nodesDone = 0, shardsDone = [] } = current ?? {}
-  return isOurs && (uuid !== undefined || (nodesDone === 0 && shardsDone.length === 0))
-}
-
 export function isStarted(checkpoint: Checkpoint): boolean {
   return isPartlyRestored(checkpoint) || checkpoint.isOurs
 }

@@ -16,7 +16,6 @@ import {
   encodeAbsent,
   encodeStates,
   formatDone,
-  isProvablyOurs,
   isSameRecovery,
   restoredBytes,
   stateOf,
@@ -160,9 +159,10 @@ export class Progress {
     return this.#current?.uuid
   }
 
-  /** Whether this restore may delete the collection that it is restoring. */
-  isProvablyOurs(): boolean {
-    return isProvablyOurs(this.#current)
+  /** Whether this restore created the collection and nothing in it is restored. */
+  isCreatedAndEmpty(): boolean {
+    const { isOurs = false, nodesDone = 0, shardsDone = [] } = this.#current ?? {}
+    return isOurs && nodesDone === 0 && shardsDone.length === 0
   }
 
   /**

@@ -235,8 +235,9 @@ async function restoreCollection(item: RestoreItem, context: RunContext): Promis
 }
 
 /**
- * Nodes can disagree permanently about a collection if an engine was killed during a recovery. A
- * collection that this restore created is recreated once: all that it has comes from the backup.
+ * Nodes can disagree permanently about a collection if an engine was killed during a recovery. If
+ * this restore created the collection and has restored nothing in it yet, it recreates the
+ * collection. A restored shard may have writes of clients since, which would be lost.
  */
 async function restoreItem(
   item: RestoreItem,
@@ -248,7 +249,7 @@ async function restoreItem(
     await restoreFromCheckpoint(item, context, checkpoint)
     return
   } catch (error) {
-    if (!(error instanceof PermanentDisagreement) || !progress.isProvablyOurs()) throw error
+    if (!(error instanceof PermanentDisagreement) || !progress.isCreatedAndEmpty()) throw error
     tools.log.warn({ collection: item.name, reason: error.message }, 'recreating collection')
   }
   const { uuid } = progress

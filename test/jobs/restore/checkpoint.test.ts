@@ -4,7 +4,6 @@ import {
   checkpointFor,
   doneFields,
   isPartlyRestored,
-  isProvablyOurs,
   isStarted,
   restoredBytes,
   type CurrentCollection,
@@ -61,23 +60,6 @@ t.test('recoveries that an earlier release did not record may be running', async
   t.strictSame(running({ step: 'begins' }), [])
   t.strictSame(running({ step: 'places its shards' }), [])
   t.equal(running({ step: 'node 1: takes 1 KiB' }), 'unknown')
-})
-
-t.test('a partly restored collection may be deleted only if its uuid is recorded', async (t) => {
-  const current = (fields: object) =>
-    isProvablyOurs({
-      collection: 'docs',
-      nodesDone: 0,
-      isOurs: true,
-      ...fields,
-    } as CurrentCollection)
-  t.equal(isProvablyOurs(undefined), false)
-  t.equal(current({}), true)
-  t.equal(current({ nodesDone: 1 }), false)
-  t.equal(current({ shardsDone: [3] }), false)
-  t.equal(current({ nodesDone: 1, uuid: 'a' }), true)
-  t.equal(current({ shardsDone: [3], uuid: 'a' }), true)
-  t.equal(current({ isOurs: false, uuid: 'a' }), false)
 })
 
 t.test('a collection is started once it is ours or has data', async (t) => {
