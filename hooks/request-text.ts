@@ -1,4 +1,4 @@
-/** Looks through the JSON text of a large request before it is parsed. */
+/** Looks through the JSON text of a request before it is parsed. */
 
 interface RequestText {
   /** Without the managed fields of its objects, which no hook reads: up to half of it, in many small values. */

@@ -29,6 +29,7 @@ export const REQUEST_ATTACKS: readonly Attack[] = [
   filled('requests full of large backups', { annotations: { note: `€${'x'.repeat(32 * 1024)}` } }),
   filled('requests full of small backups', { managedFields: [{ manager: 'm' }] }),
   sent('requests full of empty lists, five at once', () => `{"parent":${EMPTY_LISTS}}`, [413]),
+  sent('small requests full of empty objects, a hundred at once', smallRequest, [200, 503], 100),
   unansweredProbes(),
 ]
 
@@ -54,12 +55,12 @@ function unansweredProbes(): Attack {
   }
 }
 
-function sent(title: string, makeBody: () => string, expected: number[]): Attack {
+function sent(title: string, makeBody: () => string, expected: number[], count = WORKERS): Attack {
   return {
     title,
     async begin({ url }) {
       const body = makeBody()
-      const calls = Array.from({ length: WORKERS }, () =>
+      const calls = Array.from({ length: count }, () =>
         post(`${url}/vecbackupschedules/sync`, body, TOKEN),
       )
       const answers = await Promise.all(calls)
@@ -69,6 +70,12 @@ function sent(title: string, makeBody: () => string, expected: number[]): Attack
       return { problems }
     },
   }
+}
+
+/** Below the size from which a body waits for others, with many values in a child. */
+function smallRequest(): string {
+  const noise = Array.from({ length: 20_000 }, () => ({}))
+  return JSON.stringify(hookRequest({ schedule: schedule(), children: [hourly(0, { noise })] }))
 }
 
 /** Of a schedule with as many backups as fit. */

@@ -3,21 +3,36 @@ import { once } from 'node:events'
 import { request, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import fastify from 'fastify'
+import fastify, { type FastifyError } from 'fastify'
 import t, { type Test } from 'tap'
 import { MAX_REQUEST_BYTES } from '../../crds/contract/limits.ts'
 import { limitBodies, MAX_REQUEST_VALUES } from '../../hooks/request-bodies.ts'
+import { scanRequest } from '../../hooks/request-text.ts'
 
 /** Of two bodies of this size, only one has a place. */
 const MOST = Math.ceil(MAX_REQUEST_BYTES * 0.6)
 const PAUSE_MS = 50
+/** Of a body that waits for no other. */
+const SMALL_BYTES = 64 * 1024
+const SMALL_VALUES = 5000
+const DISCONNECTED = 'the client has closed the connection'
 
 /** A route that answers when it may; the bodies that have reached it, by their `name`. */
 async function serve(t: Test, maxWaitMs?: number) {
   const server = fastify({ bodyLimit: MAX_REQUEST_BYTES, forceCloseConnections: true })
   const preParsing = limitBodies(server, maxWaitMs)
   let requests = 0
-  server.addHook('onRequest', async () => void (requests += 1))
+  server.addHook('onRequest', async ({ raw, headers }, reply) => {
+    requests += 1
+    if (headers['x-gone'] === undefined) return
+    raw.socket.destroy()
+    await once(reply.raw, 'close')
+  })
+  const errors: string[] = []
+  server.setErrorHandler(({ message, statusCode = 500 }: FastifyError, _, reply) => {
+    errors.push(message)
+    return reply.code(statusCode).send({ message })
+  })
   const arrived: string[] = []
   const answers = new Map<string, () => void>()
   server.get('/', async () => 'small')
@@ -26,6 +41,14 @@ async function serve(t: Test, maxWaitMs?: number) {
     arrived.push(name)
     if (held === true) await new Promise<void>((resolve) => answers.set(name, resolve))
     return { name }
+  })
+  server.post('/own-keys', { preParsing }, async ({ body }) => {
+    const { parent } = body as { parent: { constructor: object } }
+    return [
+      Object.keys(parent),
+      parent.constructor,
+      Object.getPrototypeOf(parent) === Object.prototype,
+    ]
   })
   await server.listen({ port: 0, host: '127.0.0.1' })
   t.teardown(() => server.close())
@@ -48,7 +71,20 @@ async function serve(t: Test, maxWaitMs?: number) {
   const untilSent = async (count: number) => {
     while (requests < count) await sleep(PAUSE_MS)
   }
-  return { url, port, headers, post, answer, until, untilSent, arrived }
+  /** A body with this many values. */
+  const postValues = async (name: string, values: number, held = false) => {
+    const bodyOf = (length: number) =>
+      JSON.stringify({ name, held, padding: Array.from({ length }, () => 1) })
+    // An empty list has no comma.
+    const rest = scanRequest(bodyOf(1)).values - 1
+    const response = await fetch(url, { method: 'POST', headers, body: bodyOf(values - rest) })
+    return [response.status, await response.json()]
+  }
+  /** A body whose size is exactly this many bytes. */
+  const postBytes = (name: string, bytes: number) =>
+    post(name, bytes - JSON.stringify({ name, held: false, padding: '' }).length)
+  const methods = { post, postValues, postBytes, answer, until, untilSent }
+  return { ...methods, url, port, headers, arrived, errors }
 }
 
 t.test('a large body waits until those before it were answered; small ones do not', async (t) => {
@@ -91,26 +127,68 @@ t.test('a client that disconnects releases its place, whether it waits or not', 
 })
 
 t.test('all values together have a limit, and those of one request', async (t) => {
-  const { url, headers, post, answer, until, arrived } = await serve(t)
-  const send = async (name: string, held: boolean, values: number) => {
-    const padding = Array.from({ length: values }, () => 1)
-    const body = JSON.stringify({ name, held, padding })
-    const response = await fetch(url, { method: 'POST', headers, body })
-    return [response.status, await response.json()] as const
-  }
-  const first = send('first', true, MAX_REQUEST_VALUES * 0.6)
+  const { post, postValues, answer, until, arrived } = await serve(t)
+  const first = postValues('first', MAX_REQUEST_VALUES * 0.6, true)
   await until('first')
-  const second = send('second', false, MAX_REQUEST_VALUES * 0.6)
+  const second = postValues('second', MAX_REQUEST_VALUES * 0.6)
   t.strictSame(await post('small', 10), [200, { name: 'small' }])
-  const [status, text] = await send('too many', false, MAX_REQUEST_VALUES)
-  t.strictSame(
-    [status, (text as { message: string }).message],
-    [413, 'the request has more than 800000 values'],
-  )
+  const message = 'the request has more than 800000 values'
+  t.strictSame(await postValues('too many', MAX_REQUEST_VALUES + 1), [413, { message }])
   t.strictSame(arrived, ['first', 'small'])
   await answer('first')
   t.strictSame(await first, [200, { name: 'first' }])
   t.strictSame(await second, [200, { name: 'second' }])
+  t.strictSame(await postValues('most', MAX_REQUEST_VALUES), [200, { name: 'most' }])
+})
+
+t.test('a small body with many values waits for those of others, up to a bound', async (t) => {
+  const { postValues, answer, until, arrived } = await serve(t)
+  const first = postValues('first', MAX_REQUEST_VALUES, true)
+  await until('first')
+  const second = postValues('second', SMALL_VALUES + 1)
+  t.strictSame(await postValues('few', SMALL_VALUES), [200, { name: 'few' }])
+  // Sent before it, so it has arrived as well.
+  t.strictSame(await postValues('few again', SMALL_VALUES), [200, { name: 'few again' }])
+  t.strictSame(arrived, ['first', 'few', 'few again'])
+  await answer('first')
+  t.strictSame(await first, [200, { name: 'first' }])
+  t.strictSame(await second, [200, { name: 'second' }])
+})
+
+t.test('a body waits for others only above 64 KiB', async (t) => {
+  const { post, postBytes, answer, until, untilSent, arrived } = await serve(t)
+  const first = postBytes('first', SMALL_BYTES)
+  t.strictSame(await first, [200, { name: 'first' }])
+  const held = post('held', MAX_REQUEST_BYTES - 1000, true)
+  await until('held')
+  const above = postBytes('above', SMALL_BYTES + 1)
+  await untilSent(3)
+  t.strictSame(await postBytes('small', SMALL_BYTES), [200, { name: 'small' }])
+  t.strictSame(arrived, ['first', 'held', 'small'])
+  await answer('held')
+  t.strictSame(await held, [200, { name: 'held' }])
+  t.strictSame(await above, [200, { name: 'above' }])
+})
+
+t.test('a request whose client has disconnected before takes nothing', async (t) => {
+  const { url, headers, post, errors } = await serve(t)
+  const body = JSON.stringify({ name: 'gone', padding: 'x'.repeat(MOST) })
+  const gone = { ...headers, 'x-gone': 'yes' }
+  await t.rejects(fetch(url, { method: 'POST', headers: gone, body }))
+  while (errors.length === 0) await sleep(PAUSE_MS)
+  t.strictSame(errors, [DISCONNECTED])
+  t.strictSame(await post('after', MOST), [200, { name: 'after' }])
+})
+
+t.test('names of JavaScript are keys as any other, in a small body and a large one', async (t) => {
+  const { url, headers } = await serve(t)
+  const parent = '{"__proto__":{"a":1},"constructor":{"prototype":{"b":2}}}'
+  for (const bytes of [0, MOST]) {
+    const body = `{"parent":${parent},"padding":"${'x'.repeat(bytes)}"}`
+    const response = await fetch(`${url}own-keys`, { method: 'POST', headers, body })
+    const own = [['__proto__', 'constructor'], { prototype: { b: 2 } }, true]
+    t.strictSame([response.status, await response.json()], [200, own])
+  }
 })
 
 t.test('a body that waits too long is answered with 503 and takes no place', async (t) => {
@@ -138,23 +216,20 @@ t.test('a body that waits too long is answered with 503 and takes no place', asy
 })
 
 t.test('a body whose values wait too long is answered with 503 and not parsed', async (t) => {
-  const { url, headers, answer, until, arrived } = await serve(t, 300)
-  const send = async (name: string, held: boolean) => {
-    const padding = Array.from({ length: MAX_REQUEST_VALUES * 0.6 }, () => 1)
-    const body = JSON.stringify({ name, held, padding })
-    return (await fetch(url, { method: 'POST', headers, body })).status
-  }
-  const first = send('first', true)
+  const { postValues, answer, until, arrived } = await serve(t, 300)
+  const first = postValues('first', MAX_REQUEST_VALUES * 0.6, true)
   await until('first')
-  t.equal(await send('second', false), 503)
+  const [status] = await postValues('second', MAX_REQUEST_VALUES * 0.6)
+  t.equal(status, 503)
   await answer('first')
-  t.equal(await first, 200)
-  t.equal(await send('third', false), 200)
+  t.strictSame(await first, [200, { name: 'first' }])
+  const third = await postValues('third', MAX_REQUEST_VALUES * 0.6)
+  t.strictSame(third, [200, { name: 'third' }])
   t.strictSame(arrived, ['first', 'third'])
 })
 
 t.test('a request whose client disconnects while it waits is not parsed', async (t) => {
-  const { port, headers, post, answer, until, arrived } = await serve(t)
+  const { port, headers, post, answer, until, arrived, errors } = await serve(t)
   const dense = (name: string, held: boolean) => {
     const padding = Array.from({ length: MAX_REQUEST_VALUES * 0.6 }, () => 1)
     const body = JSON.stringify({ name, held, padding })
@@ -174,6 +249,7 @@ t.test('a request whose client disconnects while it waits is not parsed', async 
   await once(first, 'response')
   t.strictSame(await post('after', MOST), [200, { name: 'after' }])
   t.strictSame(arrived, ['first', 'small', 'after'])
+  t.strictSame(errors, [DISCONNECTED])
 })
 
 t.test('a body of a route without the limit takes no place', async (t) => {
