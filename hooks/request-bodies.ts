@@ -30,8 +30,9 @@ interface Caller {
 }
 
 /**
- * Bodies that are large or have many values, of the routes with this hook wait until those before them have been answered, so that all together
- * stay within the limits. Only for routes that authenticate: a client holds its place until it has read the answer.
+ * Bodies of the routes with this hook that are large or have many values wait until those before them have been answered, so
+ * that all together stay within the limits. Only for routes that authenticate: a client holds its place until it has read
+ * the answer.
  */
 export function limitBodies(
   server: FastifyInstance,
@@ -44,12 +45,8 @@ export function limitBodies(
   const options = { parseAs: 'string' } as const
   server.addContentTypeParser<string>('application/json', options, (request, text, done) => {
     const caller = callers.get(request)
-    if (caller === undefined) {
-      void parse(request, text, done)
-      return
-    }
     const scanned = scanRequest(text)
-    if (scanned.values <= SMALL_VALUES) {
+    if (caller === undefined || scanned.values <= SMALL_VALUES) {
       void parse(request, scanned.json, done)
       return
     }
@@ -110,7 +107,6 @@ class Budget {
     })
     this.#waiting.add(claim)
     this.#beginNext()
-    if (claim.isTaken) return
     const timer = setTimeout(() => leave(new WaitTimeout()), waitsUntil - performance.now())
     await promise.finally(() => clearTimeout(timer))
   }

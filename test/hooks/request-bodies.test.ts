@@ -42,6 +42,7 @@ async function serve(t: Test, maxWaitMs?: number) {
     if (held === true) await new Promise<void>((resolve) => answers.set(name, resolve))
     return { name }
   })
+  server.post('/unlimited', async ({ body }) => Object.keys(body as object))
   server.post('/own-keys', { preParsing }, async ({ body }) => {
     const { parent } = body as { parent: { constructor: object } }
     return [
@@ -253,9 +254,12 @@ t.test('a request whose client disconnects while it waits is not parsed', async 
 })
 
 t.test('a body of a route without the limit takes no place', async (t) => {
-  const { port, post, answer, until } = await serve(t)
-  const first = post('first', MOST, true)
+  const { url, port, postValues, answer, until, ...served } = await serve(t)
+  const first = postValues('first', MAX_REQUEST_VALUES, true)
   await until('first')
+  const body = JSON.stringify({ list: Array.from({ length: SMALL_VALUES }, () => 1) })
+  const json = { method: 'POST', headers: served.headers, body }
+  t.strictSame(await (await fetch(`${url}unlimited`, json)).json(), ['list'])
   const headers = { 'transfer-encoding': 'chunked' }
   const other = request({ port, headers }).end()
   const [response] = (await once(other, 'response')) as [IncomingMessage]

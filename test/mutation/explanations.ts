@@ -1244,6 +1244,13 @@ export const EXPLAINED: Readonly<Record<string, readonly Explained[]>> = {
       why: REPORTED,
     },
   ],
+  'hooks/request-bodies.ts': [
+    {
+      line: 'await promise.finally(() => clearTimeout(timer))',
+      changes: ['ArrowFunction: () => clearTimeout(timer) -> () => undefined'],
+      why: 'the timer then fires later and rejects a promise that is settled',
+    },
+  ],
   'hooks/request.ts': [
     {
       line: '...(progress !== undefined && { progress }),',
