@@ -8,6 +8,7 @@ import type { EngineCluster } from './cluster.ts'
 import type { Collection, Resharding, Shard, ShardKey, Transfer } from './collection.ts'
 import { sameId, type Point } from './points.ts'
 import { ownerOf, pointsIn } from './shard-points.ts'
+import { abortTransfer, transfersOf } from './transfers.ts'
 
 const STAGES = ['migrating', 'read', 'write'] as const
 
@@ -190,6 +191,34 @@ export function abortResharding(cluster: EngineCluster, collection: Collection):
   showPoints(collection)
   settle(collection)
   cluster.changes += 1
+}
+
+/**
+ * A replica misses an update and is called Dead. That ends its transfers, and the resharding whose points it gets or
+ * whose transfer it takes part in.
+ */
+export function killReplica(
+  cluster: EngineCluster,
+  collection: Collection,
+  { shard: id, peer }: { shard: number; peer: number },
+): void {
+  const find = () => collection.shards.find((one) => one.id === id)
+  const state = find()?.states?.[peer] ?? 'Active'
+  const isReceiver = state === 'Resharding' || state === 'ReshardingScaleDown'
+  const running = collection.shards.flatMap((shard) =>
+    transfersOf(shard).map((transfer) => ({ shard, transfer })),
+  )
+  if (isReceiver && collection.resharding !== undefined) abortResharding(cluster, collection)
+  const shard = find()
+  if (shard === undefined) return
+  shard.states = { ...shard.states, [peer]: 'Dead' }
+  cluster.changes += 1
+  for (const { shard: target, transfer } of running) {
+    const isPart =
+      (transfer.to === peer && target.id === id) ||
+      (transfer.from === peer && (transfer.fromShard ?? target.id) === id)
+    if (isPart && transfersOf(target).includes(transfer)) abortTransfer(cluster, target, transfer)
+  }
 }
 
 /** A task that is complete is not started again before the next commit of the read ring. */

@@ -4,6 +4,8 @@
  */
 import type { Test } from 'tap'
 import { VecCluster } from '../../../../crds/cluster.ts'
+import { VecCollection } from '../../../../crds/collection.ts'
+import { customResourceDefinition } from '../../../../crds/crd.ts'
 import { encodePlan, JOB_ENV, parseProgress } from '../../../../crds/contract/job.ts'
 import {
   ANNOTATIONS,
@@ -203,6 +205,18 @@ export async function openCluster(t: Test, count: number, pods: Pods) {
       return { partition, revisions: await Promise.all(ordinals.map(revisionOf)) }
     },
     setReady,
+    /** The VecCollection docs, whose number of shards a user changes. */
+    async declareCollection(shardNumber: number) {
+      await api.create(customResourceDefinition(VecCollection, '0.0.0'))
+      const metadata = { name: 'docs', namespace: 'ns' }
+      const spec = { clusterRef: { name: 'a' }, vectors: [{ size: 1, distance: 'Dot' }] }
+      await api.create({
+        ...{ apiVersion: API_VERSION, kind: 'VecCollection', metadata },
+        spec: { ...spec, shardNumber },
+      })
+    },
+    setShardNumber: (shardNumber: number | null) =>
+      api.patch(reference(API_VERSION, 'VecCollection', 'docs'), { spec: { shardNumber } }),
     setReplicas: (desired: number) =>
       api.patch(reference(API_VERSION, 'VecCluster', 'a'), { spec: { replicas: desired } }),
     /** As helm does it when nodes are added. */
