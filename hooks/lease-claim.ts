@@ -15,6 +15,7 @@ import {
   isHolder,
   leaseAge,
   type LeaseKind,
+  type ObservedHolder,
   type ObservedLease,
   type LeasePorts,
 } from './lease.ts'
@@ -54,7 +55,7 @@ export type Claim =
   /** Nothing blocks the claim. The next sync observes what is written now. */
   | { state: 'taking'; writes: LeaseWrite[] }
   /** Another resource holds one of them; Leases held without a Job are released. */
-  | { state: 'waiting'; holder: LeaseHolder; writes: LeaseWrite[] }
+  | { state: 'waiting'; holder: ObservedHolder; writes: LeaseWrite[] }
 
 /** Input of a claim. */
 export interface ClaimContext {

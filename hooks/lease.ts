@@ -6,7 +6,7 @@
  * its Leases explicitly. A Lease whose holder started no Job expires after LEASE_DURATION_SECONDS,
  * and the holder is placed behind the waiters (lease-queue.ts).
  */
-import { KubernetesError } from '../crds/contract/errors.ts'
+import { KubernetesError, UnreadableNamespace } from '../crds/contract/errors.ts'
 import { LEASE_DURATION_SECONDS } from '../crds/contract/limits.ts'
 import { ANNOTATIONS, leaseName } from '../crds/contract/names.ts'
 import { readLeaseHolder, type Job, type Lease, type LeaseHolder } from '../crds/kubernetes.ts'
@@ -39,6 +39,14 @@ export interface ObservedLease {
   lease?: Lease
   /** Absent if they could not be listed: the Lease then counts as held. */
   jobs?: Job[]
+  /** They could not be listed for a long time, and a user must act. */
+  isUnreadable?: true
+}
+
+/** The holder of a Lease, as messages name it. */
+export interface ObservedHolder extends LeaseHolder {
+  /** It may be working, but nothing can be read in its namespace. */
+  isUnreadable?: true
 }
 
 /** Reads the Lease before the Jobs, so that a Job created in between is observed. */
@@ -62,8 +70,11 @@ export async function readLease(
     }
   } catch (error) {
     if (!(error instanceof KubernetesError)) throw error
+    const isUnreadable = error instanceof UnreadableNamespace
+    // A namespace that may not use the cluster must not delay those that may.
+    if (isUnreadable && !rules.isAllowed(holder.namespace)) return { kind, lease, jobs: [] }
     // A holder whose Jobs could not be listed may be working.
-    return { kind, lease }
+    return { kind, lease, ...(isUnreadable && { isUnreadable }) }
   }
 }
 
@@ -81,8 +92,12 @@ export async function currentHolder(
 }
 
 /** The holder of the Lease; undefined if the Lease is free, even if it names a holder. */
-export function holderOf({ lease, jobs }: ObservedLease, now: Date): LeaseHolder | undefined {
-  const holder = lease && readLeaseHolder(lease)
+export function holderOf(
+  { lease, jobs, isUnreadable }: ObservedLease,
+  now: Date,
+): ObservedHolder | undefined {
+  const found = lease && readLeaseHolder(lease)
+  const holder = found && { ...found, ...(isUnreadable === true && { isUnreadable }) }
   if (jobs === undefined || jobs.some(isUnfinished)) return holder
   // Applies before the first Job of the hold only: a finished Job ends the hold.
   return jobs.length === 0 && Math.abs(leaseAge(lease, now)) < LEASE_DURATION_SECONDS
@@ -101,8 +116,12 @@ export function secondsSinceAcquired(observed: ObservedLease[], now: Date): numb
 }
 
 /** The holder as messages name it: a VecCluster holds a Lease for a helm run or for its shards. */
-export function formatHolderName({ kind, namespace, name }: LeaseHolder): string {
-  const holder = `${kind} ${namespace}/${name}`
+export function formatHolderName({ kind, namespace, name, isUnreadable }: ObservedHolder): string {
+  const note =
+    isUnreadable === true
+      ? ', whose namespace cannot be read: run helm upgrade, or delete its Lease'
+      : ''
+  const holder = `${kind} ${namespace}/${name}${note}`
   return kind === 'VecCluster' ? `the work on ${holder}` : holder
 }
 

@@ -60,6 +60,16 @@ export class KubernetesError extends Error {
   }
 }
 
+/** The namespace exists and has rejected every list for a long time: what is in it is unknown. */
+export class UnreadableNamespace extends KubernetesError {
+  readonly namespace: string
+
+  constructor(namespace = '', cause?: unknown) {
+    super(`namespace ${namespace} cannot be read`, { cause, status: 403 })
+    this.namespace = namespace
+  }
+}
+
 /** A helm command failed; the message is the output of helm. */
 export class HelmError extends Error {
   readonly code = 'HelmError'

@@ -358,6 +358,11 @@ export async function activeReader(
     name,
     storage: spec.storage.s3,
   })) {
+    if (restore.by === 'unknown') {
+      if (isAllowed(restore.namespace) || mayBlockByLocation(backup, now))
+        return formatReader(restore)
+      continue
+    }
     const needsNoPermission = restore.by === 'place' && !isAllowed(restore.namespace)
     const jobs = await ports.jobsOf(restore.namespace, restore.uid)
     const blockingJobs = jobs.filter((job) => isBlockingJob(job, rules))
@@ -376,9 +381,17 @@ function blocksByLocation({ metadata }: Job, backup: VecBackup, now: Date): bool
   const deletedAt = backup.metadata.deletionTimestamp
   if (deletedAt === undefined) return true
   const isOlder = Date.parse(metadata.creationTimestamp ?? '') <= Date.parse(deletedAt)
-  return isOlder && secondsSince(deletedAt, now) < FOREIGN_READER_TIMEOUT_SECONDS
+  return isOlder && mayBlockByLocation(backup, now)
 }
 
-function formatReader({ namespace, name }: BackupReader): string {
+/** Whether a restore by location that has no permission may still delay the deletion. */
+function mayBlockByLocation({ metadata }: VecBackup, now: Date): boolean {
+  const deletedAt = metadata.deletionTimestamp
+  return deletedAt === undefined || secondsSince(deletedAt, now) < FOREIGN_READER_TIMEOUT_SECONDS
+}
+
+function formatReader({ namespace, name, by }: BackupReader): string {
+  if (by === 'unknown')
+    return `a VecRestore of namespace ${namespace}, which cannot be read: run helm upgrade, or remove it from operator.namespaces`
   return `VecRestore ${namespace}/${name}`
 }

@@ -149,9 +149,9 @@ export interface ObjectIdentity extends NamespacedName {
 export interface BackupReader extends ObjectIdentity {
   /**
    * How it names the backup: as a VecBackup, or by its location in the bucket, which needs no
-   * permission.
+   * permission. Unknown, and without a name, for a namespace that cannot be read.
    */
-  by: 'name' | 'place'
+  by: 'name' | 'place' | 'unknown'
 }
 
 /**

@@ -41,6 +41,7 @@ import {
   dataJobPorts,
   hasStatus,
   listOrEmpty,
+  listReadable,
   LenientBackup,
   commonPorts,
   type CommonDependencies,
@@ -241,23 +242,35 @@ export interface StoredBackup extends NamespacedName {
   storage: S3Target
 }
 
-/** VecRestores in the served namespaces that read this backup, from live reads. */
+/**
+ * VecRestores in the served namespaces that read this backup, from live reads. A namespace that
+ * cannot be read may have one.
+ */
 export async function restoresReading(
   kubernetes: Kubernetes,
   namespaces: string[],
   backup: StoredBackup,
 ): Promise<BackupReader[]> {
-  const all = await listOrEmpty(kubernetes, inNamespaces(restores, namespaces), RestoreSource)
-  return all.flatMap((restore) => {
+  const { found, unreadable } = await listReadable(inNamespaces(restores, namespaces), (resource) =>
+    listOrEmpty(kubernetes, [resource], RestoreSource),
+  )
+  const readers = found.flatMap((restore): BackupReader[] => {
     const by = referenceKind(restore, backup)
     return by === undefined ? [] : [{ ...objectIdentity(restore), by }]
   })
+  const unknown = unreadable.map((namespace): BackupReader => ({
+    namespace,
+    name: '',
+    uid: '',
+    by: 'unknown',
+  }))
+  return [...readers, ...unknown]
 }
 
 function referenceKind(
   { metadata, spec }: RestoreSource,
   backup: StoredBackup,
-): BackupReader['by'] | undefined {
+): 'name' | 'place' | undefined {
   const { backupRef, source } = spec
   if (source !== undefined) return isSameLocation(source.s3, backup) ? 'place' : undefined
   const namespace = backupRef?.namespace ?? metadata.namespace

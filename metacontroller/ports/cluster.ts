@@ -67,9 +67,13 @@ export function clusterPorts(dependencies: ClusterDependencies): ClusterPorts {
   const { kubernetes, namespaces, now } = dependencies
   const leases = leasePorts(kubernetes)
   const countHelmSlots = async () => {
-    const helmJobs = await listActiveJobs(kubernetes, inNamespaces(jobs, namespaces), {
-      [LABELS.component]: 'helm',
-    })
+    const helmJobs = await listActiveJobs(
+      kubernetes,
+      inNamespaces(jobs, namespaces),
+      { [LABELS.component]: 'helm' },
+      // At worst, more runs start at once than the limit.
+      { skipsUnreadable: true },
+    )
     return usedSlots(
       helmJobs.filter((job) => isSigned(job, dependencies.jobKeys())),
       now(),
@@ -197,7 +201,7 @@ export async function listClusters(
   namespaces: string[],
 ): Promise<MarkableCluster[]> {
   const lists = inNamespaces(clusters, namespaces).map((resource) =>
-    kubernetes.collect(resource, {}, (object: unknown) =>
+    kubernetes.collect(resource, { skipsUnreadable: true }, (object: unknown) =>
       Value.Check(AnyObject, object) ? toMarkableCluster(object) : undefined,
     ),
   )

@@ -19,9 +19,8 @@ import { EngineCollections } from '../../jobs/clients/engine/collections.ts'
 import type { Kubernetes } from '../../jobs/clients/kubernetes/client.ts'
 import { delay, type Timers } from '../runtime.ts'
 import { inNamespaces, clusters, collections } from '../../jobs/clients/kubernetes/api-resources.ts'
-import { commonPorts, leasePorts, LenientCluster } from './common.ts'
+import { commonPorts, leasePorts, LenientCluster, listReadable } from './common.ts'
 import { engineClient, type EngineDependencies } from './engine-client.ts'
-import { UnreadableNamespace } from './kubernetes-client.ts'
 
 export interface CollectionDependencies extends EngineDependencies {
   /** Namespaces that the service may read; an empty list means all. */
@@ -81,19 +80,13 @@ export function collectionPorts(dependencies: CollectionDependencies): Collectio
 
 /** Skips a collection that names no cluster: it claims nothing, and must not block all others. */
 async function listClaims(kubernetes: Kubernetes, namespaces: string[]): Promise<ClaimList> {
-  const unreadable: string[] = []
-  const lists = inNamespaces(collections, namespaces).map(async (resource) => {
-    try {
-      return await kubernetes.collect(resource, { isStrict: true }, (object: unknown) =>
+  const { found: claims, unreadable } = await listReadable(
+    inNamespaces(collections, namespaces),
+    (resource) =>
+      kubernetes.collect(resource, {}, (object: unknown) =>
         isClaim.Check(object) ? toClaim(object as Claim) : undefined,
-      )
-    } catch (error) {
-      if (!(error instanceof UnreadableNamespace)) throw error
-      unreadable.push(error.namespace)
-      return []
-    }
-  })
-  const claims = (await Promise.all(lists)).flat()
+      ),
+  )
   return { claims, unreadable }
 }
 

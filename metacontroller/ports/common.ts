@@ -7,7 +7,7 @@ import { Type, type Static, type TSchema } from '@sinclair/typebox'
 import { VecBackupSchedule } from '../../crds/backup-schedule.ts'
 import { VecBackup } from '../../crds/backup.ts'
 import { VecCluster } from '../../crds/cluster.ts'
-import { KubernetesError } from '../../crds/contract/errors.ts'
+import { KubernetesError, UnreadableNamespace } from '../../crds/contract/errors.ts'
 import { API_VERSION, LABELS, MANAGED_BY } from '../../crds/contract/names.ts'
 import {
   AnyObject,
@@ -28,6 +28,7 @@ import type { LiveStatus } from '../../hooks/server.ts'
 import {
   type ApiResource,
   type Kubernetes,
+  type ListSelector,
   resourcePath,
 } from '../../jobs/clients/kubernetes/client.ts'
 import type { Log } from '../runtime.ts'
@@ -137,20 +138,41 @@ export async function listOrEmpty<Schema extends TSchema>(
   }
 }
 
+/** Lists of several namespaces, and the namespaces that cannot be read: what they have is unknown. */
+export async function listReadable<Item>(
+  resources: ApiResource[],
+  list: (resource: ApiResource) => Promise<Item[]>,
+): Promise<{ found: Item[]; unreadable: string[] }> {
+  const unreadable: string[] = []
+  const lists = resources.map(async (resource) => {
+    try {
+      return await list(resource)
+    } catch (error) {
+      if (!(error instanceof UnreadableNamespace)) throw error
+      unreadable.push(error.namespace)
+      return []
+    }
+  })
+  return { found: (await Promise.all(lists)).flat(), unreadable }
+}
+
 /** Whether the API server answered a call with one of these status codes. */
 export function hasStatus(error: unknown, ...statuses: number[]): boolean {
   return error instanceof KubernetesError && statuses.includes(error.status ?? 0)
 }
 
+/** Unfinished Jobs of this operator with these labels. */
 export async function listActiveJobs(
   kubernetes: Kubernetes,
   resources: ApiResource[],
   labels: Record<string, string>,
+  options: Pick<ListSelector, 'skipsUnreadable'> = {},
 ): Promise<Job[]> {
   const requiredLabels = Object.entries({ [LABELS.managedBy]: MANAGED_BY, ...labels })
   const selection = {
     labelSelector: requiredLabels.map(([label, value]) => `${label}=${value}`).join(','),
     fieldSelector: 'status.successful=0',
+    ...options,
   }
   const lists = resources.map((resource) => kubernetes.list(resource, Job, selection))
   return (await Promise.all(lists)).flat().filter((job) => finishedCondition(job) === undefined)

@@ -2,12 +2,12 @@
  * Kubernetes API client of the service that handles lost permissions. With the chart value
  * operator.namespaces, the service has a RoleBinding per namespace. Kubernetes deletes it with the
  * namespace, before resources that have finalizers, and it does not return with a new namespace of
- * the same name. Reads that fail for that reason must block neither resources in other namespaces
- * nor the deletion of the namespace itself.
+ * the same name. Reads that fail for that reason must block neither the deletion of the namespace
+ * itself nor, once it is gone, resources in other namespaces.
  */
 import type { Static, TSchema } from '@sinclair/typebox'
 import type { Logger } from 'pino'
-import { KubernetesError } from '../../crds/contract/errors.ts'
+import { KubernetesError, UnreadableNamespace } from '../../crds/contract/errors.ts'
 import { AnyObject } from '../../crds/kubernetes.ts'
 import { secondsSince } from '../../hooks/conditions.ts'
 import type { ApiAccess, ApiResource, ListSelector } from '../../jobs/clients/kubernetes/client.ts'
@@ -21,8 +21,8 @@ import { namespaces } from '../../jobs/clients/kubernetes/api-resources.ts'
  */
 const TERMINATING_GRACE_SECONDS = 120
 /**
- * An existing namespace that rejects every list for this long counts as empty for other resources.
- * API servers also reject calls for some seconds after they start.
+ * After this long it is certain that an existing namespace rejects every list: API servers also
+ * reject calls for some seconds after they start.
  */
 const FORBIDDEN_GRACE_SECONDS = 600
 /**
@@ -72,8 +72,8 @@ export class ServiceKubernetes extends InstrumentedKubernetes {
   }
 
   /**
-   * Returns an empty list if the list is forbidden because the namespace is gone, or has been
-   * forbidden for long; a strict list throws `UnreadableNamespace` then.
+   * Returns an empty list if the list is forbidden because the namespace is gone. Throws
+   * `UnreadableNamespace` if it exists and has been forbidden for long: work in it may be running.
    */
   override async collect<Item>(
     resource: ApiResource,
@@ -89,8 +89,8 @@ export class ServiceKubernetes extends InstrumentedKubernetes {
       const state = await this.#namespaceState(resource, error)
       if (state === 'gone') return []
       const isForLong = state === 'there' && this.#isForbiddenForLong(namespace, error)
-      if (isForLong && selection.isStrict === true) throw new UnreadableNamespace(namespace, error)
-      if (isForLong) return []
+      if (isForLong && selection.skipsUnreadable === true) return []
+      if (isForLong) throw new UnreadableNamespace(namespace, error)
       throw state === 'ending' ? terminatingError(resource, error) : error
     }
   }
@@ -125,17 +125,7 @@ export class ServiceKubernetes extends InstrumentedKubernetes {
 }
 
 const NAMESPACE_SKIPPED =
-  'namespace cannot be read and is left out: run helm upgrade, which creates the RoleBinding there, or remove the namespace from operator.namespaces'
-
-/** Thrown by a strict list: the namespace exists and has rejected every list for a long time. */
-export class UnreadableNamespace extends KubernetesError {
-  readonly namespace: string
-
-  constructor(namespace = '', cause?: unknown) {
-    super(`namespace ${namespace} cannot be read`, { cause, status: 403 })
-    this.namespace = namespace
-  }
-}
+  'namespace cannot be read, and what depends on it waits: run helm upgrade, which creates the RoleBinding there, or remove the namespace from operator.namespaces'
 
 function terminatingError({ namespace = '' }: ApiResource, cause: unknown): KubernetesError {
   const message = `namespace ${namespace} is being deleted and the operator has no rights there any more: its Jobs count as stopped ${TERMINATING_GRACE_SECONDS} s after the deletion`

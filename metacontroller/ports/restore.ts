@@ -17,7 +17,13 @@ import {
   restores,
 } from '../../jobs/clients/kubernetes/api-resources.ts'
 import type { InFlightWrites } from './collection.ts'
-import { dataJobPorts, listActiveJobs, listOrEmpty, type DataJobDependencies } from './common.ts'
+import {
+  dataJobPorts,
+  listActiveJobs,
+  listOrEmpty,
+  listReadable,
+  type DataJobDependencies,
+} from './common.ts'
 
 export function restorePorts(
   dependencies: DataJobDependencies & ConflictingWorkDependencies,
@@ -75,23 +81,37 @@ const MigrationRefs = Type.Object({
 })
 type MigrationRefs = Static<typeof MigrationRefs>
 
-/** VecMigrations from or to the cluster with an active Job that blocks other work. */
+/**
+ * VecMigrations from or to the cluster with an active Job that blocks other work. A namespace that
+ * cannot be read, and may use the cluster, may have one.
+ */
 async function activeMigrations(
   { kubernetes, namespaces }: ConflictingWorkDependencies,
   cluster: NamespacedName,
   rules: BlockingRules,
 ): Promise<string[]> {
-  const dataJobs = await listActiveJobs(kubernetes, inNamespaces(jobs, namespaces), {
-    [LABELS.component]: 'transfer',
-  })
+  const { found: dataJobs, unreadable } = await listReadable(
+    inNamespaces(jobs, namespaces),
+    (resource) => listActiveJobs(kubernetes, [resource], { [LABELS.component]: 'transfer' }),
+  )
+  const unknown = unreadable
+    .filter(rules.isAllowed)
+    .map(
+      (namespace) =>
+        `work of namespace ${namespace}, which cannot be read: run helm upgrade, or remove it from operator.namespaces`,
+    )
   const activeJobs = dataJobs.filter((job) => isBlockingJob(job, rules))
   const parents = new Set(activeJobs.map(({ metadata }) => parentKey(metadata.namespace, metadata.labels?.[LABELS.parent]))) // prettier-ignore
-  if (parents.size === 0) return []
-  const all = await listOrEmpty(kubernetes, inNamespaces(migrations, namespaces), MigrationRefs)
-  return all
+  if (parents.size === 0) return unknown
+  const readable = inNamespaces(migrations, namespaces).filter(
+    ({ namespace = '' }) => !unreadable.includes(namespace),
+  )
+  const all = await listOrEmpty(kubernetes, readable, MigrationRefs)
+  const active = all
     .filter(({ metadata }) => parents.has(parentKey(metadata.namespace, metadata.uid)))
     .filter((migration) => involves(migration, cluster))
     .map(({ metadata }) => `VecMigration ${metadata.namespace}/${metadata.name}`)
+  return [...active, ...unknown]
 }
 
 /** Includes the namespace, because a Job counts only for a migration in its own namespace. */

@@ -33,7 +33,7 @@ import { withUpdate } from '../../jobs/cluster/shards/stateful-set.ts'
 import type { ClusterView } from '../../jobs/cluster/shards/view.ts'
 import type { Kubernetes } from '../../jobs/clients/kubernetes/client.ts'
 import { backups, collections, inNamespaces } from '../../jobs/clients/kubernetes/api-resources.ts'
-import { listOrEmpty } from './common.ts'
+import { listOrEmpty, listReadable } from './common.ts'
 import { engineClient, type EngineDependencies } from './engine-client.ts'
 import { ttlCache } from './ttl-cache.ts'
 import {
@@ -168,18 +168,27 @@ async function withPods(
   return withUpdate(view, statefulSet, (ordinal) => livePods.get(`${release}-${ordinal}`))
 }
 
-/** By the VecCollections that manage them. */
-async function readShardNumbers(
-  { kubernetes, namespaces = [] }: ShardDependencies,
-  { connection, mayReshard }: ShardsQuery,
+/**
+ * By the VecCollections that manage them. Undefined without permission to reshard, and while a
+ * namespace cannot be read: an older VecCollection there may own a collection.
+ */
+export async function readShardNumbers(
+  { kubernetes, namespaces = [] }: Pick<ShardDependencies, 'kubernetes' | 'namespaces'>,
+  {
+    connection,
+    mayReshard,
+  }: Pick<ShardsQuery, 'mayReshard'> & { connection: Pick<Connection, 'namespace' | 'name'> },
 ): Promise<ShardNumber[] | undefined> {
   if (mayReshard === undefined) return undefined
-  const lists = inNamespaces(collections, namespaces).map((resource) =>
-    kubernetes.collect(resource, {}, (object: unknown) =>
-      isCollection.Check(object) ? object : undefined,
-    ),
+  const { found, unreadable } = await listReadable(
+    inNamespaces(collections, namespaces),
+    (resource) =>
+      kubernetes.collect(resource, {}, (object: unknown) =>
+        isCollection.Check(object) ? object : undefined,
+      ),
   )
-  const all = (await Promise.all(lists)).flat().filter((collection) => {
+  if (unreadable.some(mayReshard)) return undefined
+  const all = found.filter((collection) => {
     const cluster = clusterNameOf(collection)
     const isOfCluster =
       cluster.namespace === connection.namespace && cluster.name === connection.name

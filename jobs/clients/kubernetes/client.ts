@@ -40,8 +40,11 @@ export interface ApiResource {
 export interface ListSelector {
   labelSelector?: string
   fieldSelector?: string
-  /** The caller distinguishes what cannot be read from what is empty, however long that has been so. */
-  isStrict?: true
+  /**
+   * A namespace that has rejected every list for a long time is left out, instead of an
+   * `UnreadableNamespace`: only for callers that lose nothing by that.
+   */
+  skipsUnreadable?: true
 }
 
 export type Propagation = 'Background' | 'Foreground' | 'Orphan'
@@ -174,7 +177,7 @@ export class Kubernetes {
     for (;;) {
       const { limit, continue: from } = cursor
       const position = { limit: String(limit), ...(from !== undefined && { continue: from }) }
-      const { isStrict: _, ...query } = selector
+      const { skipsUnreadable: _, ...query } = selector
       const path = resourcePath(resource) + formatQuery({ ...query, ...position })
       try {
         const response = await this.call('GET', path, { maxBytes: MAX_PAGE_BYTES })

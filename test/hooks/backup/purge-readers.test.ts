@@ -80,3 +80,25 @@ t.test('and it is waited for six hours', async (t) => {
   t.equal(await waitsFor({ by, created, deleted: 21_600 }), undefined)
   t.equal(await waitsFor({ created, deleted: 86_400 }), WAITS, 'by name as long as it runs')
 })
+
+t.test('a namespace that cannot be read may have a restore', async (t) => {
+  const unknown: BackupReader = { namespace: 'far', name: '', uid: '', by: 'unknown' }
+  const ports = {
+    restoresReading: async () => [unknown],
+    jobsOf: async () => Promise.reject(new Error('its Jobs are not listed')),
+  }
+  const readerOf = (deleted: number, allowed = '') =>
+    activeReader(
+      backup({
+        deletionTimestamp: ago(deleted),
+        annotations: { [ANNOTATIONS.allowedNamespaces]: allowed },
+      }),
+      ports,
+      context,
+    )
+  const waits =
+    'a VecRestore of namespace far, which cannot be read: run helm upgrade, or remove it from operator.namespaces'
+  t.equal(await readerOf(90_000, 'far'), waits)
+  t.equal(await readerOf(21_599), waits, 'by location it needs no permission')
+  t.equal(await readerOf(21_600), undefined)
+})

@@ -22,7 +22,7 @@ import { leasePorts } from '../../../metacontroller/ports/common.ts'
 import { ServiceKubernetes } from '../../../metacontroller/ports/kubernetes-client.ts'
 import { migrationPorts } from '../../../metacontroller/ports/migration.ts'
 import { othersAt, restorePorts } from '../../../metacontroller/ports/restore.ts'
-import { shardPorts } from '../../../metacontroller/ports/shards.ts'
+import { readShardNumbers, shardPorts } from '../../../metacontroller/ports/shards.ts'
 import { systemTimers } from '../../../metacontroller/runtime.ts'
 import { allAllowed, cluster, context } from '../../builders.ts'
 import { backup } from '../../hooks/backup/objects.ts'
@@ -105,27 +105,66 @@ t.test('a served namespace that was deleted counts as empty for the others', asy
   t.strictSame(await whatOthersAsk(world), NOTHING, 'while it waits for finalizers')
 })
 
-t.test(
-  'a namespace that refuses every list stops the others for ten minutes at most',
-  async (t) => {
-    const world = await stage(t)
-    world.server.unbound.add('other')
-    await t.rejects(whatOthersAsk(world), FORBIDDEN)
-    world.clock.advance(599_000)
-    await t.rejects(whatOthersAsk(world), FORBIDDEN, 'it may be the API server')
-    world.clock.advance(1_000)
-    t.strictSame(await whatOthersAsk(world), NOTHING)
-    t.strictSame(await whatOthersAsk(world), NOTHING)
-    const said = world.lines.filter((line) => line.includes('cannot be read and is left out'))
-    t.match(said.join(''), /"namespace":"other".*operator\.namespaces/)
-    t.equal(said.length, 1, 'it is logged once')
+const UNREADABLE = 'which cannot be read: run helm upgrade, or remove it from operator.namespaces'
 
-    world.server.unbound.delete('other')
-    await whatOthersAsk(world)
-    world.server.unbound.add('other')
-    await t.rejects(whatOthersAsk(world), FORBIDDEN, 'ten minutes from its last answer on')
-  },
-)
+t.test('a namespace that refuses every list is never empty: what needs it waits', async (t) => {
+  const world = await stage(t)
+  const { clock, kubernetes, lines, ports, server } = world
+  const storage = backup().spec.storage.s3
+  server.unbound.add('other')
+  await t.rejects(whatOthersAsk(world), FORBIDDEN)
+  clock.advance(599_000)
+  await t.rejects(whatOthersAsk(world), FORBIDDEN, 'it may be the API server')
+  clock.advance(1_000)
+  for (const _ of [1, 2]) {
+    t.strictSame(await ports.restore.conflictingWork(HERE, allAllowed), [
+      `work of namespace other, ${UNREADABLE}`,
+    ])
+    t.strictSame(await ports.backup.restoresReading({ ...HERE, storage }), [
+      { namespace: 'other', name: '', uid: '', by: 'unknown' },
+    ])
+    await t.rejects(ports.cluster.tokensSignedWith(HERE, 'fingerprint'), {
+      message: 'namespace other cannot be read',
+    })
+    // The number of helm runs is only limited, and a start mark is set later.
+    t.equal(await ports.cluster.unfinishedHelmJobs(), 0)
+    t.strictSame(await listClusters(kubernetes, ['ns', 'other']), [])
+  }
+  const onlyHere = { ...allAllowed, isAllowed: (namespace: string) => namespace === 'ns' }
+  t.strictSame(
+    await ports.restore.conflictingWork(HERE, onlyHere),
+    [],
+    'it may not use the cluster',
+  )
+  const said = lines.filter((line) => line.includes('namespace cannot be read'))
+  t.match(said.join(''), /"namespace":"other".*operator\.namespaces/)
+  t.equal(said.length, 1, 'it is logged once')
+
+  server.unbound.delete('other')
+  t.strictSame(await whatOthersAsk(world), NOTHING)
+  server.unbound.add('other')
+  await t.rejects(whatOthersAsk(world), FORBIDDEN, 'ten minutes from its last answer on')
+})
+
+t.test('the shard numbers of a namespace that cannot be read are unknown', async (t) => {
+  const { clock, kubernetes, server } = await stage(t)
+  const numbers = (mayReshard?: (namespace: string) => boolean) =>
+    readShardNumbers(
+      { kubernetes, namespaces: ['ns', 'other'] },
+      { connection: HERE, ...(mayReshard !== undefined && { mayReshard }) },
+    )
+  server.unbound.add('other')
+  await t.rejects(
+    numbers(() => true),
+    FORBIDDEN,
+  )
+  clock.advance(600_000)
+  t.equal(await numbers(() => true), undefined)
+  t.strictSame(await numbers((namespace) => namespace === 'ns'), [], 'none of its may be changed')
+  t.equal(await numbers(), undefined)
+  server.unbound.delete('other')
+  t.strictSame(await numbers(() => true), [])
+})
 
 t.test('the claims of a namespace that cannot be read for long are unknown', async (t) => {
   const { ports, server, clock } = await stage(t)
@@ -190,33 +229,43 @@ t.test('every kind can be deleted in a namespace whose RoleBinding went first', 
   }
 })
 
-t.test('a Lease whose holder is in an unreadable namespace is free in the end', async (t) => {
-  const { server, api, kubernetes, clock } = await stage(t)
-  await api.create({
-    apiVersion: 'coordination.k8s.io/v1',
-    kind: 'Lease',
-    metadata: { name: 'vec-a-write', namespace: 'ns' },
-    spec: {
-      holderIdentity: 'VecRestore/elsewhere/r9/uid-r9',
-      acquireTime: '2026-01-01T00:00:00.000000Z',
-    },
-  })
-  await api.create({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'elsewhere' } })
-  server.unbound.add('elsewhere')
-  const holder = () =>
-    currentHolder(HERE, 'write', leasePorts(kubernetes), { ...allAllowed, now: clock.now() })
-  t.equal(await holder(), 'VecRestore elsewhere/r9')
-  clock.advance(600_000)
-  t.equal(await holder(), undefined)
+t.test(
+  'a Lease whose holder is in an unreadable namespace stays held if that namespace may use the cluster',
+  async (t) => {
+    const { server, api, kubernetes, clock } = await stage(t)
+    await api.create({
+      apiVersion: 'coordination.k8s.io/v1',
+      kind: 'Lease',
+      metadata: { name: 'vec-a-write', namespace: 'ns' },
+      spec: {
+        holderIdentity: 'VecRestore/elsewhere/r9/uid-r9',
+        acquireTime: '2026-01-01T00:00:00.000000Z',
+      },
+    })
+    await api.create({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'elsewhere' } })
+    server.unbound.add('elsewhere')
+    const holder = (isAllowed = allAllowed.isAllowed) =>
+      currentHolder(HERE, 'write', leasePorts(kubernetes), {
+        ...{ ...allAllowed, now: clock.now() },
+        isAllowed,
+      })
+    t.equal(await holder(), 'VecRestore elsewhere/r9')
+    clock.advance(600_000)
+    t.equal(
+      await holder(),
+      'VecRestore elsewhere/r9, whose namespace cannot be read: run helm upgrade, or delete its Lease',
+    )
+    t.equal(await holder((namespace) => namespace === 'ns'), undefined)
 
-  server.unbound.clear()
-  await api.create({
-    apiVersion: 'batch/v1',
-    kind: 'Job',
-    metadata: { name: 'r9', namespace: 'elsewhere', labels: { [LABELS.parent]: 'uid-r9' } },
-    spec: {
-      template: { spec: { restartPolicy: 'Never', containers: [{ name: 'a', image: 'a' }] } },
-    },
-  })
-  t.equal(await holder(), 'VecRestore elsewhere/r9', 'as soon as its Jobs can be read')
-})
+    server.unbound.clear()
+    await api.create({
+      apiVersion: 'batch/v1',
+      kind: 'Job',
+      metadata: { name: 'r9', namespace: 'elsewhere', labels: { [LABELS.parent]: 'uid-r9' } },
+      spec: {
+        template: { spec: { restartPolicy: 'Never', containers: [{ name: 'a', image: 'a' }] } },
+      },
+    })
+    t.equal(await holder(), 'VecRestore elsewhere/r9', 'as soon as its Jobs can be read')
+  },
+)
