@@ -12,6 +12,7 @@ import { formatOutput, outputFlags, formatColumns } from '../output.ts'
 import { checkApi, checkCrds, checkPermissions } from './api-server.ts'
 import type { Check, CheckContext, CheckResult } from './check.ts'
 import { checkControllers, checkMetacontroller, checkService } from './installation.ts'
+import { checkMetrics } from './metrics.ts'
 import { checkBuckets, checkClusters, checkLeases, checkConditions } from './resources.ts'
 
 export const doctor: CliCommand = {
@@ -20,7 +21,7 @@ export const doctor: CliCommand = {
   operandCount: { min: 0, max: 0 },
   summary: 'check whether the operator can work in this cluster',
   details: [
-    'Checks Kubernetes, the CRDs, Metacontroller and its flags, the hook service, your permissions, the engine of every VecCluster, conditions that mean danger, the buckets of backups, and Leases whose holder is gone. Changes nothing. -n limits the checks of resources to one namespace. Warnings alone do not fail the command.',
+    'Checks Kubernetes, the CRDs, Metacontroller and its flags, the hook service, your permissions, the engine of every VecCluster, conditions and metrics that mean danger, the buckets of backups, and Leases whose holder is gone. Changes nothing. -n limits the checks of resources to one namespace. Warnings alone do not fail the command.',
     '--buckets also reads each bucket from this machine: it sends the credentials in the Secret of a VecBackup or a VecBackupSchedule to the endpoint in its spec. Without --buckets, the Secret and the endpoint are only printed.',
   ],
   flags: {
@@ -44,6 +45,7 @@ const CHECKS: readonly Check[] = [
   checkPermissions,
   checkClusters,
   checkConditions,
+  checkMetrics,
   checkBuckets,
   checkLeases,
 ]

@@ -216,11 +216,8 @@ export async function checkService(context: CheckContext): Promise<CheckResult[]
         'no CompositeController calls it through a Service: it runs outside the cluster, or not at all'
       return [{ about, level: 'warning', says }]
     }
-    const { scheme, name, namespace, port } = address
-    const target = `${scheme}:${name}:${port}`
-    const path = `/api/v1/namespaces/${namespace}/services/${target}/proxy/healthz`
-    const { kubernetes, signal } = context
-    const { status } = await kubernetes.call('GET', path, { timeoutMs: SERVICE_TIMEOUT_MS, signal })
+    const { name, namespace } = address
+    const { status } = await callThroughProxy(address, '/healthz', context)
     return [
       status === 200
         ? { about, level: 'fine', says: `${namespace}/${name} responds` }
@@ -229,6 +226,25 @@ export async function checkService(context: CheckContext): Promise<CheckResult[]
   } catch (error) {
     return unreadable(about, error)
   }
+}
+
+/** GET a path of the hook service; undefined if no CompositeController calls it through a Service. */
+export async function callService(
+  context: CheckContext,
+  path: string,
+): Promise<{ status: number; text: string } | undefined> {
+  const address = await serviceAddress(context)
+  return address && callThroughProxy(address, path, context)
+}
+
+async function callThroughProxy(
+  { scheme, name, namespace, port }: ServiceAddress,
+  path: string,
+  { kubernetes, signal }: CheckContext,
+): Promise<{ status: number; text: string }> {
+  const target = `${scheme}:${name}:${port}`
+  const proxied = `/api/v1/namespaces/${namespace}/services/${target}/proxy${path}`
+  return kubernetes.call('GET', proxied, { timeoutMs: SERVICE_TIMEOUT_MS, signal })
 }
 
 /** Namespaces that the service is restricted to; empty for all, undefined if they cannot be read. */

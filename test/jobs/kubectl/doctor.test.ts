@@ -28,9 +28,10 @@ ok  hook service          vec-system/vec-operator responds
 ok  your permissions      sufficient for every command
 ok  cluster ns/docs       Running, its engine is ready
 ok  conditions            none means danger
+ok  metrics               none means danger
 ok  Leases                0 Leases, all with an existing holder
 
-0 failed, 0 warnings, 10 ok
+0 failed, 0 warnings, 11 ok
 `.trimStart(),
   )
 })

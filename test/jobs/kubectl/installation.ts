@@ -20,6 +20,8 @@ export interface Installation {
   kinds?: readonly string[]
   /** Arguments of the hook service; absent where there is no such pod. */
   service?: string[]
+  /** What the service answers to /metrics. */
+  metrics?: string
   /** What the engine answers to /readyz; absent where it does not listen. */
   readyz?: number
 }
@@ -31,6 +33,9 @@ export const COMPLETE: Installation = {
   readyz: 200,
 }
 
+/** What every service exports. */
+export const BUILD_INFO = 'vec_operator_build_info{version="0.1.0"} 1\n'
+
 export const WORKLOAD = { apiVersion: 'apps/v1', kind: 'Deployment' }
 
 /** A cluster in which all of it is installed as the parts say, with one VecCluster that is Running. */
@@ -38,6 +43,7 @@ export async function installOperator(t: Test, components: Installation = COMPLE
   const ports = new Map<string, number>()
   const { server, api } = await openApi(t, (pod) => ports.get(pod))
   const { release = cliVersion(), kinds = [], service, readyz, metacontroller } = components
+  const { metrics = BUILD_INFO } = components
   for (const resource of RESOURCES) await api.create(customResourceDefinition(resource, release))
   for (const name of ['ns', 'vec-system', 'metacontroller']) {
     await api.create({ apiVersion: 'v1', kind: 'Namespace', metadata: { name } })
@@ -49,7 +55,15 @@ export async function installOperator(t: Test, components: Installation = COMPLE
   const installation = { url, version: release, tokenFingerprint: 'f', namespacesHash: 'h', kinds }
   for (const controller of controllers(installation)) await api.create({ ...controller })
   await install(api, 'metacontroller', 'metacontroller', metacontroller)
-  await serveBehindService(t, { api, ports }, 'vec-system', 'vec-operator', 8080, service && 200)
+  await serveBehindService(
+    t,
+    { api, ports },
+    'vec-system',
+    'vec-operator',
+    8080,
+    service && 200,
+    metrics,
+  )
   await install(api, 'vec-operator', 'vec-system', { version: release, args: service ?? [] })
   const cluster = { apiVersion: API_VERSION, kind: 'VecCluster', namespace: 'ns', name: 'docs' }
   await api.create({ ...cluster, metadata: cluster, spec: { version: '1.18.3' } })
@@ -82,12 +96,13 @@ async function serveBehindService(
   name: string,
   port: number,
   answer: number | undefined,
+  text = 'said',
 ): Promise<void> {
   const labels = { app: name }
   const spec = { selector: labels, ports: [{ port, targetPort: port }] }
   await api.create({ apiVersion: 'v1', kind: 'Service', metadata: { name, namespace }, spec })
   if (answer === undefined) return
-  const server = createServer((_, response) => response.writeHead(answer).end('said'))
+  const server = createServer((_, response) => response.writeHead(answer).end(text))
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   t.teardown(() => server.close())
   const pod = `${name}-0`
