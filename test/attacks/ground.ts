@@ -16,6 +16,7 @@ import { startApi } from '../world/api/server.ts'
 import { ApiClient } from '../world/client.ts'
 import { systemClock } from '../world/clock.ts'
 import { TOKEN } from './healthy.ts'
+import type { MemoryCgroup } from './memory-cgroup.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 export const MIB = 1024 * 1024
@@ -27,14 +28,14 @@ const RELEASE = (
 
 export type Ground = Awaited<ReturnType<typeof startGround>>
 
-/** The folder is for the files of the service. */
-export async function startGround(folder: string) {
+/** The folder is for the files of the service; with a cgroup, the service runs in it. */
+export async function startGround(folder: string, cgroup?: MemoryCgroup) {
   const api = await startApi(systemClock)
   const client = new ApiClient({ server: api.url, token: api.token })
   await client.create({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'ns' } })
   for (const resource of RESOURCES) await client.create(customResourceDefinition(resource, RELEASE))
   const engine = await startEngine()
-  const service = await startProcess(folder, api)
+  const service = await startProcess(folder, api, cgroup)
   // The service calls an engine only at the address that its Service has.
   const serveEngineOf = (name: string) =>
     client.create({
@@ -87,13 +88,18 @@ async function startEngine() {
   }
 }
 
-async function startProcess(folder: string, api: { url: string; serviceToken: string }) {
+async function startProcess(
+  folder: string,
+  api: { url: string; serviceToken: string },
+  cgroup?: MemoryCgroup,
+) {
   writeFileSync(join(folder, 'tokens'), `${TOKEN}\n`)
   writeFileSync(join(folder, 'api-token'), api.serviceToken)
   const main = join(await program(), 'metacontroller', 'serve.js')
   const names = join(import.meta.dirname, '../doubles/loopback-names.ts')
   const flags = ['--import', names, ...serviceFlags(), main, '--port', '0', '--host', '127.0.0.1']
-  const child = spawn(process.execPath, flags, {
+  const [command, args] = cgroup?.command(process.execPath, flags) ?? [process.execPath, flags]
+  const child = spawn(command, args, {
     env: {
       ...{ PATH: process.env['PATH'], NODE_ENV: 'production', IMAGE: 'vec-operator:test' },
       ...{ HOOK_TOKEN_FILE: join(folder, 'tokens'), ENGINE_ROUTE: 'direct' },

@@ -9,6 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
 import type { Attack } from '../attacks/attack.ts'
 import { memoryLimit, MIB, startGround, type Ground } from '../attacks/ground.ts'
+import { createMemoryCgroup, type MemoryCgroup } from '../attacks/memory-cgroup.ts'
 import { SERVICE_ATTACKS } from '../attacks/service-attacks.ts'
 import { STORE_ATTACKS } from '../attacks/store-attacks.ts'
 import { monotonic } from './instants.ts'
@@ -25,12 +26,29 @@ export const attacks: Part = {
   name: 'attacks',
   title: 'a healthy hook while the service is attacked',
   columns: ['attacked', 'at rest'],
+  usage: `
+attacks: --cgroup runs the service in a memory cgroup (version 1 or 2, as root) with the limit of the chart, and measures
+  its peak there and whether the kernel has ended the service.
+`,
   measure,
 }
 
 async function measure(plan: Plan): Promise<Figure[]> {
+  if (!plan.cgroup) return measureIn(plan)
+  const cgroup = createMemoryCgroup(memoryLimit())
+  try {
+    return await measureIn(plan, cgroup)
+  } catch (error) {
+    if (cgroup.kills() === 0) throw error
+    throw new Error('the kernel has ended the service in its memory cgroup', { cause: error })
+  } finally {
+    cgroup.remove()
+  }
+}
+
+async function measureIn(plan: Plan, cgroup?: MemoryCgroup): Promise<Figure[]> {
   const folder = mkdtempSync(join(tmpdir(), 'vec-bench-'))
-  const ground = await startGround(folder)
+  const ground = await startGround(folder, cgroup)
   const patient = new Patient(ground)
   try {
     const figures: Figure[] = []
@@ -41,12 +59,23 @@ async function measure(plan: Plan): Promise<Figure[]> {
     const peak = ground.peak() / MIB
     const limit = memoryLimit() / MIB
     const memory = { value: peak, unit: 'MiB', target: limit, met: peak > 0 && peak < limit }
-    return [...figures, { what: 'memory of the service, peak, all attacks', ...memory }]
+    const measured = { what: 'memory of the service, peak, all attacks', ...memory }
+    return [...figures, measured, ...cgroupFigures(cgroup)]
   } finally {
     await patient.stop()
     await ground.close()
     rmSync(folder, { recursive: true })
   }
+}
+
+/** The peak has no target: with the pages of files it reaches the limit, and the kernel takes them back. */
+function cgroupFigures(cgroup: MemoryCgroup | undefined): Figure[] {
+  if (cgroup === undefined) return []
+  const kills = cgroup.kills()
+  return [
+    { what: 'memory of its cgroup, peak', unit: 'MiB', value: cgroup.peak() / MIB },
+    { what: 'ended by the kernel', unit: '', value: kills, target: 0, met: kills === 0 },
+  ]
 }
 
 async function figuresOf(

@@ -44,6 +44,7 @@ ${PARTS.map(({ name, title }) => `                  ${name.padEnd(12)} ${title}`
   --pairs N     measurements of each side, alternating (5)
   --parents N   number of different parents for the memory figure (10000)
   --profile     write a CPU profile of the service to dist/bench
+  --cgroup      attack the service in a memory cgroup with the limit of the chart (as root)
   --compare     compare ratios with those of the baseline
   --save        keep the ratios there, with the date, the commit and the machine
   --baseline F  the file of the baseline (test/bench/baseline.json)
@@ -58,6 +59,7 @@ const FLAGS = {
   pairs: { type: 'string', default: '5' },
   parents: { type: 'string', default: '10000' },
   profile: { type: 'boolean', default: false },
+  cgroup: { type: 'boolean', default: false },
   compare: { type: 'boolean', default: false },
   save: { type: 'boolean', default: false },
   baseline: { type: 'string', default: join(import.meta.dirname, 'baseline.json') },
@@ -83,6 +85,7 @@ async function main(): Promise<void> {
     pairs: Number(values.pairs),
     parents: Number(values.parents),
     profile: values.profile,
+    cgroup: values.cgroup,
   }
   const { recorded, record } = values
   const run = recorded === undefined ? await measureParts(parts, plan) : read(recorded)

@@ -7,6 +7,8 @@ export interface Plan extends Schedule {
   parents: number
   /** Writes a CPU profile of the service to dist/bench. */
   profile: boolean
+  /** Runs the service in a memory cgroup while it is attacked. */
+  cgroup: boolean
 }
 
 export interface Need {
