@@ -17,7 +17,7 @@ import {
 import { hibernationBlocker } from '../hibernation-blocker.ts'
 import type { Context, Desired, Settings } from '../protocol.ts'
 import { engineCacheFor, type Dependencies } from './observe.ts'
-import { clusterNameOf, collectionNameOf } from './ownership.ts'
+import { clusterNameOf, collectionNameOf } from '../../crds/collection-ownership.ts'
 import { reconcileContext, waitForCollection, type ReconcileInput } from './reconcile-context.ts'
 import { pendingResult } from './result.ts'
 import { collectionStatus } from './status.ts'

@@ -12,7 +12,7 @@ import type {
 } from '../../crds/engine/collections.ts'
 import type { KubernetesEvent } from '../../crds/kubernetes.ts'
 import type { NamespacedName } from '../../crds/schema.ts'
-import type { ClaimList } from './ownership.ts'
+import type { ClaimList } from '../../crds/collection-ownership.ts'
 
 /**
  * The engine of one cluster, called through its client Service. An error response, an invalid response and

@@ -1,7 +1,7 @@
 /** Plans and applies the changes of the aliases of a collection, in one call. */
 import type { Alias, AliasAction } from '../../crds/engine/collections.ts'
 import type { ConditionReason } from '../../crds/schema.ts'
-import { conflictingClaim, type AliasClaim } from './ownership.ts'
+import { conflictingClaim, type AliasClaim } from '../../crds/collection-ownership.ts'
 import type { ReconcileContext } from './reconcile-context.ts'
 
 interface AliasResult {

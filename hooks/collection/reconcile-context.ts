@@ -10,7 +10,13 @@ import type {
 } from '../../crds/engine/collections.ts'
 import type { NamespacedName } from '../../crds/schema.ts'
 import type { EngineCache } from './engine-cache.ts'
-import { clusterNameOf, collectionNameOf, findOwner, hasAdopted, type Claim } from './ownership.ts'
+import {
+  clusterNameOf,
+  collectionNameOf,
+  findOwner,
+  hasAdopted,
+  type Claim,
+} from '../../crds/collection-ownership.ts'
 import type { CollectionEngine, CollectionPorts } from './ports.ts'
 
 export interface ReconcileContext {

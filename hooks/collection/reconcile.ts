@@ -8,7 +8,7 @@ import { EngineError, KubernetesError, NotReady, Rejected } from '../../crds/con
 import { ANNOTATIONS } from '../../crds/contract/names.ts'
 import { createBody, type CollectionInfo } from '../../crds/engine/collections.ts'
 import type { ConditionReason } from '../../crds/schema.ts'
-import { clusterNameOf } from './ownership.ts'
+import { clusterNameOf } from '../../crds/collection-ownership.ts'
 import { reconcileAliases } from './reconcile-aliases.ts'
 import {
   formatDifference,

@@ -11,7 +11,7 @@ import type { CollectionInfo } from '../../crds/engine/collections.ts'
 import type { ConditionReason } from '../../crds/schema.ts'
 import { errorMessage } from '../background-task.ts'
 import { getCondition, type ConditionUpdate, jitterOf } from '../conditions.ts'
-import { collectionNameOf } from './ownership.ts'
+import { collectionNameOf } from '../../crds/collection-ownership.ts'
 
 export interface ReconcileResult extends ConditionReason {
   /** Absent if the reconcile could not determine it: the phase does not change. */

@@ -17,7 +17,7 @@ import { hibernationBlocker } from '../hibernation-blocker.ts'
 import { newEvent } from '../events.ts'
 import type { Context, Desired } from '../protocol.ts'
 import type { Observed } from './observe.ts'
-import { clusterNameOf, collectionNameOf } from './ownership.ts'
+import { clusterNameOf, collectionNameOf } from '../../crds/collection-ownership.ts'
 import { finalResult, internalErrorResult, pendingResult, type ReconcileResult } from './result.ts'
 import { collectionStatus } from './status.ts'
 

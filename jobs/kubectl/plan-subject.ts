@@ -1,8 +1,10 @@
 /** What a plan is about: a cluster, and the numbers of shards that its collections are to have. */
 import { VecCluster } from '../../crds/cluster.ts'
 import { VecCollection } from '../../crds/collection.ts'
+import { findOwner } from '../../crds/collection-ownership.ts'
 import { KubernetesError } from '../../crds/contract/errors.ts'
 import type { NamespacedName } from '../../crds/schema.ts'
+import { isOfCluster, shardNumbersOf } from '../../crds/shard-numbers.ts'
 import { collections } from '../clients/kubernetes/api-resources.ts'
 import type { Kubernetes } from '../clients/kubernetes/client.ts'
 import type { DesiredNumber } from '../cluster/shards/view.ts'
@@ -73,6 +75,13 @@ async function readNumber(
       `VecCluster ${namespace}/${name} has spec.resharding false: numbers of shards are not changed`,
     )
   }
+  const owner = findOwner(collection, await collectionsOf(kubernetes, cluster))
+  if (owner !== undefined) {
+    const { namespace, name } = reference
+    throw new CliError(
+      `VecCollection ${namespace}/${name} does not manage collection ${collectionName}: ${owner} does`,
+    )
+  }
   return { cluster, numbers: [{ collection: collectionName, shards }] }
 }
 
@@ -83,21 +92,20 @@ function requireSeveralNodes({ metadata: { namespace, name }, spec }: VecCluster
   )
 }
 
-/** By name in the engine. A resource that waits or is Degraded changes nothing: it has no health yet, or the phase. */
+/** As the service decides it. */
 async function readShardNumbers(
   kubernetes: Kubernetes,
-  { metadata: cluster }: VecCluster,
+  cluster: VecCluster,
 ): Promise<DesiredNumber[]> {
-  const all = await listReadable(kubernetes, cluster.namespace)
-  return all.flatMap(({ metadata, spec, status }) => {
-    const { clusterRef, collectionName, shardNumber, shardingMethod } = spec
-    const isOfCluster =
-      clusterRef.name === cluster.name &&
-      (clusterRef.namespace ?? metadata.namespace) === cluster.namespace
-    if (!isOfCluster || shardNumber === undefined || shardingMethod === 'custom') return []
-    if (status?.health === undefined || status.phase === 'Degraded') return []
-    return [{ collection: collectionName ?? metadata.name, shards: shardNumber }]
-  })
+  return shardNumbersOf(await collectionsOf(kubernetes, cluster))
+}
+
+async function collectionsOf(
+  kubernetes: Kubernetes,
+  { metadata: { namespace, name } }: VecCluster,
+): Promise<VecCollection[]> {
+  const all = await listReadable(kubernetes, namespace)
+  return all.filter((collection) => isOfCluster(collection, { namespace, name }))
 }
 
 /** Of all namespaces, or of the cluster's own. */

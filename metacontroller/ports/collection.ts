@@ -11,7 +11,7 @@ import {
   toClaim,
   type Claim,
   type ClaimList,
-} from '../../hooks/collection/ownership.ts'
+} from '../../crds/collection-ownership.ts'
 import type { CollectionEngine, CollectionPorts } from '../../hooks/collection/ports.ts'
 import { currentHolder } from '../../hooks/lease.ts'
 import { lenientFields, lenientSchema } from '../../hooks/protocol.ts'

@@ -9,19 +9,9 @@ import type { Connection } from '../../crds/contract/connection.ts'
 import { KubernetesError } from '../../crds/contract/errors.ts'
 import { releaseName } from '../../crds/contract/names.ts'
 import { mayBeUpdating } from '../../crds/kubernetes.ts'
-import type {
-  NodeFacts,
-  ShardNumber,
-  ShardPorts,
-  ShardsQuery,
-} from '../../hooks/cluster/shards/summary.ts'
+import { isOfCluster, shardNumbersOf, type ShardNumber } from '../../crds/shard-numbers.ts'
+import type { NodeFacts, ShardPorts, ShardsQuery } from '../../hooks/cluster/shards/summary.ts'
 import { zonesOf } from '../../hooks/cluster/shards/job.ts'
-import {
-  clusterNameOf,
-  collectionNameOf,
-  findOwner,
-  toClaim,
-} from '../../hooks/collection/ownership.ts'
 import { lenientSchema } from '../../hooks/protocol.ts'
 import { MAX_GAP_MS } from '../../jobs/cluster/shards/defects.ts'
 import {
@@ -189,31 +179,9 @@ export async function readShardNumbers(
   )
   if (unreadable.some(mayReshard)) return undefined
   const all = found.filter((collection) => {
-    const cluster = clusterNameOf(collection)
-    const isOfCluster =
-      cluster.namespace === connection.namespace && cluster.name === connection.name
-    return isOfCluster && mayReshard(collection.metadata.namespace)
+    return isOfCluster(collection, connection) && mayReshard(collection.metadata.namespace)
   })
   return shardNumbersOf(all)
-}
-
-/**
- * Under custom sharding each shard key has shards of its own. Nothing is changed in a collection that is
- * Degraded: a spec with other vectors may be meant for another one.
- */
-export function shardNumbersOf(all: readonly VecCollection[]): ShardNumber[] {
-  const claims = all.map(toClaim)
-  const shardNumbers = all.flatMap((collection) => {
-    const { shardNumber, shardingMethod } = collection.spec
-    const { namespace, name } = collection.metadata
-    if (shardNumber === undefined || shardingMethod === 'custom') return []
-    if (collection.status?.phase === 'Degraded') return []
-    // Two resources that name one collection: the older one manages it.
-    if (findOwner(collection, claims) !== undefined) return []
-    const source = { namespace, name }
-    return [{ collection: collectionNameOf(collection), shards: shardNumber, source }]
-  })
-  return shardNumbers.toSorted((a, b) => (a.collection < b.collection ? -1 : 1))
 }
 
 /** What limits the plan: the next Job has the rest. */

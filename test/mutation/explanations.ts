@@ -889,7 +889,7 @@ export const EXPLAINED: Readonly<Record<string, readonly Explained[]>> = {
       why: 'all that is asked of it is whether it changed',
     },
   ],
-  'hooks/collection/ownership.ts': [
+  'crds/collection-ownership.ts': [
     {
       line: '...(collectionName !== undefined && { collectionName }),',
       changes: ['ConditionalExpression: collectionName !== undefined -> true'],

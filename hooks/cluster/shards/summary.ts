@@ -9,7 +9,8 @@ import type {
   ShardPurpose,
   ShardsPlan,
 } from '../../../crds/contract/shards-job.ts'
-import type { ConditionReason, NamespacedName } from '../../../crds/schema.ts'
+import type { ConditionReason } from '../../../crds/schema.ts'
+import type { ShardNumber } from '../../../crds/shard-numbers.ts'
 
 /** What a Job on the shards would be asked to do. */
 export type ShardsTarget = Pick<
@@ -83,15 +84,6 @@ export interface ShardFacts {
   peers: PeerFacts[]
   /** Desired number of shards of the collections that have one; absent if it may not be changed. */
   shardNumbers?: ShardNumber[]
-}
-
-/** What the spec of a VecCollection asks for. */
-export interface ShardNumber {
-  /** Name in the engine. */
-  collection: string
-  shards: number
-  /** The VecCollection. */
-  source: NamespacedName
 }
 
 export interface ShardsSummary extends ShardFacts {

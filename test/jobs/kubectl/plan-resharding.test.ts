@@ -36,6 +36,13 @@ const books = await collection('books', { shardNumber: 2, replicationFactor: 2 }
 await collection('keyed', { shardNumber: 1, shardingMethod: 'custom' })
 await world.faults.stopService()
 
+/** Names the collection of an older one: nothing is done for it. */
+await world.apply({
+  ...{ apiVersion: API_VERSION, kind: 'VecCollection' },
+  metadata: { name: 'a-younger', namespace },
+  spec: { clusterRef: { name: 'docs' }, vectors, collectionName: 'books', shardNumber: 5 },
+})
+
 interface Report {
   steps: { step: { do: string; collection?: string }; purpose: string; bytes: number }[]
   bytes: number
@@ -94,6 +101,18 @@ t.test(
     await call({ abort_resharding: {} })
   },
 )
+
+t.test('the number of a younger VecCollection of the same collection is not planned', async (t) => {
+  t.strictSame(stepsOf(await report('qc/docs')), [])
+  t.match(await type('plan', 'qcol/a-younger'), {
+    code: EXIT_CODES.failure,
+    err: /a-younger does not manage collection books: VecCollection [^ ]+\/books does/,
+  })
+  await world.patch(books, { spec: { shardNumber: 3 } })
+  const planned = await report('qc/docs')
+  t.equal(stepsOf(planned).filter((step) => step === 'startResharding').length, 1, 'not to five')
+  await world.patch(books, { spec: { shardNumber: 2 } })
+})
 
 t.test('a number of shards that cannot be changed is an error with the reason', async (t) => {
   t.match(await type('plan', 'qcol/keyed', '--shards', '2'), {

@@ -4,7 +4,6 @@ import { Value } from '@sinclair/typebox/value'
 import { pino } from 'pino'
 import t from 'tap'
 import type { Test } from 'tap'
-import { VecCollection } from '../../../crds/collection.ts'
 import { encodePlan } from '../../../crds/contract/job.ts'
 import { API_VERSION, LABELS } from '../../../crds/contract/names.ts'
 import { ShardsPlan } from '../../../crds/contract/shards-job.ts'
@@ -21,7 +20,6 @@ import { cachedSecretReader } from '../../../metacontroller/ports/cluster.ts'
 import { reshardingOwner } from '../../../jobs/cluster/shards/resharding-steps.ts'
 import {
   dueNumbers,
-  shardNumbersOf,
   shardPorts,
   unsettledSince,
   type Period,
@@ -342,39 +340,6 @@ t.test('numbers of collections that no node reports are not asked for', async (t
   t.strictSame(await numbersOf({ mayReshard: () => true }), [])
   t.equal(await numbersOf({}), undefined)
 })
-
-t.test(
-  'the number of shards is that of the VecCollection that manages the collection',
-  async (t) => {
-    const named = (name: string, spec: Partial<VecCollection['spec']>, phase = 'Ready') =>
-      Value.Parse(['Default', 'Assert'], VecCollection.schema, {
-        ...{ apiVersion: API_VERSION, kind: 'VecCollection' },
-        metadata: {
-          ...{ name, namespace: 'ns', uid: `uid-${name}`, generation: 1 },
-          creationTimestamp: `2026-03-01T00:00:0${name === 'younger' ? 1 : 0}Z`,
-        },
-        spec: {
-          ...{ clusterRef: { name: 'a' }, vectors: [{ size: 4, distance: 'Dot' }], shardNumber: 3 },
-          ...spec,
-        },
-        status: { phase },
-      }) as VecCollection
-    const sourceOf = (name: string) => ({ namespace: 'ns', name })
-    t.strictSame(
-      shardNumbersOf([
-        named('zoo', {}),
-        named('younger', { collectionName: 'zoo', shardNumber: 5 }),
-        named('books', { collectionName: 'Books' }, 'Failed'),
-        named('keys', { shardingMethod: 'custom' }),
-        named('other', {}, 'Degraded'),
-      ]),
-      [
-        { collection: 'Books', shards: 3, source: sourceOf('books') },
-        { collection: 'zoo', shards: 3, source: sourceOf('zoo') },
-      ],
-    )
-  },
-)
 
 t.test('a plan has the numbers that differ, however many VecCollections there are', async (t) => {
   const name = (index: number) => `${index}-`.padEnd(255, randomBytes(128).toString('hex'))

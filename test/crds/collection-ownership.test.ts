@@ -1,9 +1,9 @@
 /** Which of several VecCollections owns a name or an alias. */
 import t from 'tap'
-import type { VecCollection } from '../../../crds/collection.ts'
-import { conflictingClaim, clusterNameOf, findOwner } from '../../../hooks/collection/ownership.ts'
-import { ago } from '../../builders.ts'
-import { collection } from './stage.ts'
+import type { VecCollection } from '../../crds/collection.ts'
+import { conflictingClaim, clusterNameOf, findOwner } from '../../crds/collection-ownership.ts'
+import { ago } from '../builders.ts'
+import { collection } from '../hooks/collection/stage.ts'
 
 /** A VecCollection for the collection `docs`, created this many seconds ago. */
 function claimant(

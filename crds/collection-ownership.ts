@@ -1,6 +1,6 @@
 /** Conflicts between VecCollections of a cluster: which one owns a collection name, and which claims an alias. */
-import type { VecCollection } from '../../crds/collection.ts'
-import type { NamespacedName } from '../../crds/schema.ts'
+import type { VecCollection } from './collection.ts'
+import type { NamespacedName } from './schema.ts'
 
 /** The fields of a VecCollection that decide ownership: of thousands of resources only these stay in memory. */
 export interface Claim {
