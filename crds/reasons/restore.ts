@@ -29,6 +29,7 @@ export const RESTORE_REASONS: readonly Reason[] = [
       'shard <n> of <name> has <n> points on node <n>, but its snapshot holds <n>',
       'Collections not present in backup: <collections>',
       'collection <name> is at the target with other <part> than in the backup: <value> instead of <value>',
+      'collection <name> is at the target with other <part> than in the backup: <n> instead of <n>: restore it under another name with spec.collectionMapping, delete the collection, or set spec.shardNumber of its VecCollection to <n> and wait until it has them',
       '<name> is an alias of collection <name> at the target: use collectionMapping',
     ],
     cause:
@@ -191,7 +192,7 @@ export const RESTORE_FAILURES: readonly KnownFailure[] = [
   {
     patterns: ['... is at the target with other ... than in the backup'],
     cause: 'vectors, shards or shard keys differ',
-    fix: 'use `collectionMapping`, or delete the collection',
+    fix: 'use `collectionMapping`, or delete the collection; if `shardNumber` was changed, set it back and wait',
   },
   {
     patterns: ['n shard ids of ... are no longer in use ...'],

@@ -109,13 +109,20 @@ export function checkSameSchema(
       current[part] ?? defaultValue(part),
     ]
     if (isDeepStrictEqual(expected, actual)) continue
+    const hint = part === 'shard_number' ? reshardedHint(expected) : ''
+    const difference = `${JSON.stringify(actual)} instead of ${JSON.stringify(expected)}`
     throw new Rejected(
-      `collection ${name} is at the target with other ${part} than in the backup: ${JSON.stringify(actual)} instead of ${JSON.stringify(expected)}`.slice(
+      `collection ${name} is at the target with other ${part} than in the backup: ${difference}${hint}`.slice(
         0,
         1024,
       ),
     )
   }
+}
+
+/** Its number of shards may have been changed since the backup. */
+function reshardedHint(expected: unknown): string {
+  return `: restore it under another name with spec.collectionMapping, delete the collection, or set spec.shardNumber of its VecCollection to ${String(expected)} and wait until it has them`
 }
 
 function immutableParams(params: PlainObject): PlainObject {

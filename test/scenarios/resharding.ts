@@ -1,8 +1,9 @@
 /** The number of shards of a collection changes while it is used. */
 import type { Test } from 'tap'
-import type { World } from '../world/world.ts'
-import { points } from './backup-parts.ts'
+import type { Reference, World } from '../world/world.ts'
+import { backupResource, points, untilEnded } from './backup-parts.ts'
 import { engineIn, inside, resource, untilPhase } from './inside.ts'
+import { movingResource } from './moving-parts.ts'
 import { eventsIn, running, untilApplied, UPGRADES_SECONDS, type Scenario } from './scenario.ts'
 import { startCalls } from './volumes.ts'
 
@@ -38,6 +39,21 @@ async function allIds(world: World, namespace: string, node: number): Promise<nu
     result: { points: { id: number }[] }
   }
   return result.points.map(({ id }) => id).toSorted((one, other) => one - other)
+}
+
+async function untilShards(world: World, reference: Reference, shards: number): Promise<void> {
+  await world.waitFor(
+    reference,
+    `${shards} shards`,
+    (object) =>
+      inside(object).conditions?.some(
+        ({ type, reason, message }) =>
+          type === 'Resharding' &&
+          reason === 'ShardNumberReached' &&
+          message.startsWith(`${shards} `),
+      ) === true,
+    DONE_SECONDS,
+  )
 }
 
 /** One that a node has ended was begun again. */
@@ -82,18 +98,7 @@ const resharded: Scenario = {
       const before = await allIds(world, namespace, 0)
       const writer = startCalls(t, (id) => upsert(points(1, id)), first)
       await world.patch(reference, { spec: { shardNumber: shards } })
-      await world.waitFor(
-        reference,
-        `${shards} shards`,
-        (object) =>
-          inside(object).conditions?.some(
-            ({ type, reason, message }) =>
-              type === 'Resharding' &&
-              reason === 'ShardNumberReached' &&
-              message.startsWith(`${shards} `),
-          ) === true,
-        DONE_SECONDS,
-      )
+      await untilShards(world, reference, shards)
       const written = await writer.stop()
       t.strictSame(writer.failures, [], 'no write failed')
       t.ok(written > 0, `${written} points were written meanwhile`)
@@ -113,4 +118,81 @@ const resharded: Scenario = {
   },
 }
 
-export const reshardingScenarios: readonly Scenario[] = [resharded]
+const restored: Scenario = {
+  title:
+    'a backup from before another number of shards is restored under another name and refused over the collection, one from after is restored over it',
+  async run(world, t) {
+    const namespace = await world.namespace('resharded-backup')
+    const bucket = await world.bucket(namespace)
+    await running(world, namespace, 'a', {
+      ...{ replicas: NODES, resharding: true },
+      cluster: { enabled: true },
+    })
+    const { reference, of } = resource('VecCollection', namespace, 'docs')
+    const vectors = [{ size: 4, distance: 'Dot' }]
+    await world.apply(of({ vectors, shardNumber: FIRST_SHARDS, replicationFactor: COPIES }))
+    await untilPhase(world, reference, 'Ready')
+    const engine = engineIn(world, namespace)
+    const upsert = (some: object[]) =>
+      engine.call('PUT', '/collections/docs/points?wait=true', { points: some })
+    const backUp = async (name: string) => {
+      const backup = backupResource('VecBackup', { namespace, name }, bucket)
+      await world.apply(backup.of({ method: 'Shard' }))
+      await untilEnded(world, backup.reference)
+    }
+    const restoreOf = async (name: string, backup: string, spec: object = {}) => {
+      const restore = movingResource('VecRestore', namespace, name)
+      const refs = { backupRef: { name: backup }, targetClusterRef: { name: 'a' } }
+      await world.apply(restore.of({ ...refs, ...spec }))
+      return restore
+    }
+    const idsIn = async (collection: string) => {
+      const body = { limit: 1_000_000, with_payload: false }
+      const path = `/collections/${collection}/points/scroll`
+      const { result } = (await engine.call('POST', path, body)) as {
+        result: { points: { id: number }[] }
+      }
+      return result.points.map(({ id }) => id).toSorted((one, other) => one - other)
+    }
+
+    await upsert(points(POINTS))
+    const first = await idsIn('docs')
+    await backUp('before')
+    await world.patch(reference, { spec: { shardNumber: 3 } })
+    await untilShards(world, reference, 3)
+    await untilPhase(world, reference, 'Ready')
+    await upsert(points(10, 1000))
+    const all = await idsIn('docs')
+    await backUp('after')
+    await upsert(points(10, 2000))
+
+    const former = await restoreOf('former', 'before', { collectionMapping: { docs: 'former' } })
+    await former.untilCompleted(world)
+    t.strictSame(await idsIn('former'), first)
+
+    const refused = await restoreOf('refused', 'before')
+    const failed = await world.waitFor(
+      refused.reference,
+      'Failed',
+      (object) => refused.statusOf(object).phase === 'Failed',
+      300,
+    )
+    t.match(
+      refused.statusOf(failed).error,
+      /other shard_number than in the backup: 3 instead of 2: .* set spec\.shardNumber of its VecCollection to 2/,
+    )
+    t.equal((await idsIn('docs')).length, all.length + 10, 'nothing was changed')
+
+    const again = await restoreOf('again', 'after')
+    await again.untilCompleted(world)
+    t.strictSame(await idsIn('docs'), all)
+
+    await world.patch(reference, { spec: { shardNumber: FIRST_SHARDS } })
+    await untilShards(world, reference, FIRST_SHARDS)
+    const back = await restoreOf('back', 'before')
+    await back.untilCompleted(world)
+    t.strictSame(await idsIn('docs'), first, 'with the number of the backup, over the collection')
+  },
+}
+
+export const reshardingScenarios: readonly Scenario[] = [resharded, restored]

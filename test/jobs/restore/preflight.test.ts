@@ -163,7 +163,7 @@ const FAILURES: Rejection[] = [
       engine.createCollection('docs', 5)
     },
     error:
-      /^collection docs is at the target with other shard_number than in the backup: 5 instead of 3/,
+      /^collection docs is at the target with other shard_number than in the backup: 5 instead of 3: restore it under another name with spec\.collectionMapping, delete the collection, or set spec\.shardNumber of its VecCollection to 3 and wait until it has them$/,
   },
   {
     title: 'a name that is an alias at the target',
