@@ -10,6 +10,7 @@ import { DEFAULT_CLUSTER_DOMAIN } from '../crds/contract/names.ts'
 import { StringMap } from '../crds/schema.ts'
 import { compareMinors } from '../crds/versions.ts'
 import type { Settings } from '../hooks/protocol.ts'
+import type { LeaderOptions } from './leader/replica.ts'
 
 export interface Options {
   /** Kubeconfig for the Kubernetes API; absent inside a cluster. */
@@ -26,6 +27,8 @@ export interface Options {
     rotation: string
     ownTls: boolean
   }
+  /** This replica and the Service of the leader; absent if there is one replica. */
+  leader?: LeaderOptions
   /** Namespace of the pod, which contains the image pull Secrets. */
   ownNamespace?: string
   /**
@@ -54,7 +57,7 @@ export const USAGE = `Usage: vec-operator serve [options]
   --log-format FORMAT json or text (LOG_FORMAT, json)
   --help              print this
 Environment only: HOOK_SECRET, HOOK_HOSTS, HOOK_TLS, HOOK_TOKEN_ROTATION, HOOK_TOKEN_FILE, PURGE_HTTP, PURGE_DENIED, TLS_CERT_FILE, TLS_KEY_FILE, IMAGE, IMAGE_PULL_POLICY,
-IMAGE_PULL_SECRETS, POD_NAMESPACE, CLUSTER_DOMAIN, ENGINE_CHART_NAME, ENGINE_CHART_REPOSITORY, ENGINE_STEP_VERSIONS, ENGINE_ROUTE, JOB_RESOURCES, JOB_PODS,
+IMAGE_PULL_SECRETS, POD_NAMESPACE, LEADER_SERVICE, POD_NAME, POD_UID, POD_IP, CLUSTER_DOMAIN, ENGINE_CHART_NAME, ENGINE_CHART_REPOSITORY, ENGINE_STEP_VERSIONS, ENGINE_ROUTE, JOB_RESOURCES, JOB_PODS,
 JOB_HISTORY_SECONDS, MAX_HELM_JOBS
 `
 
@@ -115,6 +118,8 @@ export function parseOptions(
     )
   }
   const tls = parseTlsFiles(env)
+  const port = parseInteger('PORT', flags.port ?? env['PORT'] ?? '8080', 65535)
+  const leader = parseLeader(env, port)
   const logLevel = parseChoice(
     'LOG_LEVEL',
     LOG_LEVELS,
@@ -127,12 +132,13 @@ export function parseOptions(
   )
   return {
     ...(kubeconfig !== undefined && { kubeconfig }),
-    port: parseInteger('PORT', flags.port ?? env['PORT'] ?? '8080', 65535),
+    port,
     host: flags.host ?? env['HOST'] ?? '0.0.0.0',
     ...(tokenFile !== undefined && { tokenFile }),
     insecureHooks: flags['insecure-hooks'],
     ...(tls && { tls }),
     ...(identity && { identity }),
+    ...(leader && { leader }),
     ...(inCluster && { purgeRules: parsePurgeRules(env) }),
     ...(env['POD_NAMESPACE'] !== undefined && { ownNamespace: env['POD_NAMESPACE'] }),
     engineRoute: parseChoice(
@@ -267,21 +273,36 @@ function apiServerNetwork({ KUBERNETES_SERVICE_HOST: host = '' }: Environment): 
   return [`${host}/${isIPv6(host) ? 128 : 32}`]
 }
 
+/** `LEADER_SERVICE` is `<namespace>/<name>`; the kubelet sets the others. */
+function parseLeader(env: Environment, port: number): LeaderOptions | undefined {
+  const reference = env['LEADER_SERVICE']
+  if (reference === undefined) return undefined
+  const { POD_NAME: name, POD_UID: uid, POD_IP: address = '' } = env
+  if (name === undefined || uid === undefined || isIP(address) === 0)
+    throw new Error('LEADER_SERVICE needs POD_NAME, POD_UID and POD_IP, an address')
+  const service = parseReference('LEADER_SERVICE', reference)
+  return { service, replica: { pod: { name, uid }, address, port } }
+}
+
+function parseReference(variable: string, text: string): { namespace: string; name: string } {
+  const [namespace = '', name = '', ...rest] = text.split('/')
+  if (namespace === '' || name === '' || rest.length > 0)
+    throw new Error(`${variable}: "${text}" is not <namespace>/<name>`)
+  return { namespace, name }
+}
+
 /**
  * `HOOK_SECRET` is `<namespace>/<name>`; `HOOK_HOSTS` are the host names that Metacontroller calls.
  */
 function parseIdentity(env: Environment): Options['identity'] {
   const { HOOK_SECRET: reference, HOOK_HOSTS: hosts, HOOK_TLS: tls = 'on' } = env
   if (reference === undefined) return undefined
-  const [namespace = '', name = '', ...rest] = reference.split('/')
-  if (namespace === '' || name === '' || rest.length > 0) {
-    throw new Error(`HOOK_SECRET: "${reference}" is not <namespace>/<name>`)
-  }
+  const secret = parseReference('HOOK_SECRET', reference)
   const hostNames = (hosts ?? '').split(',').filter((host) => host !== '')
   if (hostNames.length === 0)
     throw new Error('HOOK_SECRET needs HOOK_HOSTS, the names of this service')
   return {
-    secret: { namespace, name },
+    secret,
     hosts: hostNames,
     rotation: env['HOOK_TOKEN_ROTATION'] ?? '',
     ownTls: parseChoice('HOOK_TLS', ['on', 'off'] as const, tls) === 'on',

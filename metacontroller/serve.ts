@@ -5,10 +5,11 @@
 import type { Server } from 'node:https'
 import type { Logger } from 'pino'
 import manifest from '../package.json' with { type: 'json' }
-import { buildServer } from '../hooks/server.ts'
+import { buildServer, type ServerOptions } from '../hooks/server.ts'
 import { AddressGuard } from '../jobs/clients/http/address-guard.ts'
 import { EngineConnections } from '../jobs/clients/engine/transport.ts'
 import { serviceAccess } from '../jobs/clients/kubernetes/access.ts'
+import { Kubernetes } from '../jobs/clients/kubernetes/client.ts'
 import { jobLog } from '../jobs/log.ts'
 import { PLURALS } from './controllers.ts'
 import { watchCrdVersions } from './crd-version.ts'
@@ -16,6 +17,7 @@ import { liveStatusReader } from './ports/common.ts'
 import { engineLookup, serviceReader } from './ports/engine-client.ts'
 import { loadHookCredentials } from './identity/hook-credentials.ts'
 import { serviceMetrics } from './metrics/index.ts'
+import { startReplica, type LeaderOptions } from './leader/replica.ts'
 import { parseOptions, USAGE, type Options } from './options.ts'
 import { patchCluster, readCrd, listClusters } from './ports/cluster.ts'
 import { createKindHooks } from './hooks.ts'
@@ -46,18 +48,12 @@ const ENGINE_RESPONSE_LIMITS = { maxBytes: 2 * 1024 * 1024, budgetBytes: 8 * 102
 const SHUTDOWN_TIMEOUT_MS = 20_000
 
 export async function startService(options: ServiceOptions): Promise<Service> {
-  const { log, settings, now = () => new Date() } = options
+  const { log, settings } = options
   const { namespaces } = settings
-  const timers = options.setTimeout ? { setTimeout: options.setTimeout } : systemTimers
+  const foundation = await connect(options)
+  const { now, timers, kubernetes, metrics, credentials } = foundation
   const startedAt = now()
-  const metrics = serviceMetrics(settings.version, now)
-  const access = await serviceAccess(options.kubeconfig)
-  const kubernetes = new ServiceKubernetes(access, log, {
-    onCall: (call) => metrics.recordCall('kubernetes', call),
-    now,
-  })
-  const dependencies = { kubernetes, plurals: PLURALS, now, timers, log }
-  const credentials = await loadHookCredentials(options, dependencies)
+  metrics.setLeader(true)
   const guard = new AddressGuard({ allowHttp: true, denied: [] })
   const connections = new EngineConnections({
     ...ENGINE_RESPONSE_LIMITS,
@@ -78,12 +74,10 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     log,
   })
   const server = buildServer({
-    ...{ hooks: kindHooks, log, now, settings, metrics },
-    tokens: () => credentials.tokens(),
-    jobKeys: () => credentials.jobKeys(),
+    ...serverOptions(options, foundation),
+    hooks: kindHooks,
     outdatedCrd: (plural) => crdVersions.outdatedReason(plural),
     liveStatus: liveStatusReader(kubernetes),
-    ...(credentials.tls && { tls: credentials.tls }),
   })
   const url = await server.listen({ port: options.port, host: options.host })
   const stopStartupMarks = markClustersOnStartup({
@@ -107,6 +101,57 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   }
 }
 
+/** Answers probes, and no hooks: another replica is the leader. */
+export async function startStandby(options: ServiceOptions): Promise<Service> {
+  const server = buildServer({ ...serverOptions(options, await connect(options)), hooks: [] })
+  const url = await server.listen({ port: options.port, host: options.host })
+  options.log.info({ url }, 'waiting for leadership')
+  return { url, close: () => server.close() }
+}
+
+type Foundation = Awaited<ReturnType<typeof connect>>
+
+async function connect(options: ServiceOptions) {
+  const { log, settings, now = () => new Date() } = options
+  const timers = options.setTimeout ? { setTimeout: options.setTimeout } : systemTimers
+  const metrics = serviceMetrics(settings.version, now)
+  const kubernetes = new ServiceKubernetes(await serviceAccess(options.kubeconfig), log, {
+    onCall: (call) => metrics.recordCall('kubernetes', call),
+    now,
+  })
+  const dependencies = { kubernetes, plurals: PLURALS, now, timers, log }
+  const credentials = await loadHookCredentials(options, dependencies)
+  return { now, timers, metrics, kubernetes, credentials }
+}
+
+function serverOptions(
+  { log, settings }: ServiceOptions,
+  { now, metrics, credentials }: Foundation,
+): Omit<ServerOptions, 'hooks'> {
+  return {
+    ...{ log, now, settings, metrics },
+    tokens: () => credentials.tokens(),
+    jobKeys: () => credentials.jobKeys(),
+    ...(credentials.tls && { tls: credentials.tls }),
+  }
+}
+
+/** One of several replicas, which is the leader or waits to be. */
+export async function startElected(
+  options: ServiceOptions & { leader: LeaderOptions },
+  onLost: (reason: string) => void,
+): ReturnType<typeof startReplica> {
+  const { log, leader, now = () => new Date() } = options
+  return startReplica({
+    ...leader,
+    kubernetes: new Kubernetes(await serviceAccess(options.kubeconfig), log),
+    ...{ now, log, onLost },
+    timers: options.setTimeout ? { setTimeout: options.setTimeout } : systemTimers,
+    startStandby: () => startStandby(options),
+    startLeader: () => startService(options),
+  })
+}
+
 async function main(): Promise<void> {
   const options = parseOptions(process.argv.slice(2), process.env, manifest.version)
   if (options === undefined) {
@@ -115,7 +160,14 @@ async function main(): Promise<void> {
   }
   const { logLevel, logFormat } = options.settings
   const log = jobLog({ LOG_LEVEL: logLevel, LOG_FORMAT: logFormat })
-  const service = await startService({ ...options, log })
+  const { leader } = options
+  const service =
+    leader === undefined
+      ? await startService({ ...options, log })
+      : await startElected({ ...options, leader, log }, (reason) => {
+          log.fatal({ reason }, 'not the leader any more')
+          process.exit(1)
+        })
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     process.once(signal, () => void stop(service, log, signal))
   }
@@ -125,7 +177,7 @@ async function main(): Promise<void> {
  * Completes the requests in progress, then exits; the timeout prevents a hanging hook from keeping
  * the process alive.
  */
-async function stop(service: Service, log: Logger, signal: string): Promise<void> {
+async function stop(service: Pick<Service, 'close'>, log: Logger, signal: string): Promise<void> {
   log.info({ signal }, 'stopping')
   setTimeout(() => process.exit(1), SHUTDOWN_TIMEOUT_MS).unref()
   await service.close()

@@ -82,9 +82,23 @@ own
 {{- printf "%s.%s.svc.%s" (include "vec-operator.fullname" .) .Release.Namespace (include "vec-operator.clusterDomain" .) -}}
 {{- end -}}
 
+{{/* Several replicas: the leader directs this Service to itself. */}}
+{{- define "vec-operator.leaderService" -}}
+{{- if gt (int .Values.replicaCount) 1 -}}
+{{- printf "%s-leader" (include "vec-operator.fullname" .) -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "vec-operator.leaderHost" -}}
+{{- with include "vec-operator.leaderService" . -}}
+{{- printf "%s.%s.svc.%s" . $.Release.Namespace (include "vec-operator.clusterDomain" $) -}}
+{{- end -}}
+{{- end -}}
+
 {{- define "vec-operator.hookUrl" -}}
 {{- $scheme := ternary "https" "http" (ne (include "vec-operator.hookTls" .) "") -}}
-{{- .Values.hooks.url | default (printf "%s://%s:8080" $scheme (include "vec-operator.hookHost" .)) -}}
+{{- $host := include "vec-operator.leaderHost" . | default (include "vec-operator.hookHost" .) -}}
+{{- .Values.hooks.url | default (printf "%s://%s:8080" $scheme $host) -}}
 {{- end -}}
 
 {{/* Created empty by this chart and filled by the service: nothing random is rendered. */}}

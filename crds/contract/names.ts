@@ -91,6 +91,9 @@ export const REVISION_LABEL = 'controller-revision-hash'
 
 export const MANAGED_BY = 'vec-operator'
 
+/** The Service of several replicas of the operator that leads to the one that answers hooks, and its Lease. */
+export const LEADER_SUFFIX = '-leader'
+
 export const HTTP_PORT = 6333
 
 /** First twelve hex digits of a SHA-256: enough to distinguish the names of one parent. */

@@ -4,7 +4,7 @@
  * number of resources with series of their own is limited (inventory.ts).
  */
 import { STATUS_CODES } from 'node:http'
-import { collectDefaultMetrics, Counter, Histogram, Registry } from 'prom-client'
+import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client'
 import { RESOURCES } from '../../crds/crd.ts'
 import type { HookMetrics } from '../../hooks/server.ts'
 import { Inventory, registerInventory } from './inventory.ts'
@@ -22,6 +22,8 @@ export interface ClientCall {
 
 export interface ServiceMetrics extends HookMetrics {
   recordCall(target: ClientTarget, call: ClientCall): void
+  /** Whether this replica answers hooks. */
+  setLeader(isLeader: boolean): void
 }
 
 /** From 1 % of the usual duration of a hook to the hook timeout of Metacontroller. */
@@ -39,7 +41,15 @@ export function serviceMetrics(version: string, now: () => Date): ServiceMetrics
   registerInventory(inventory, version, registry)
   const jobResults = new JobResults(registry, now())
   const recordCall = callCounters(registry)
+  const leader = new Gauge({
+    name: 'vec_operator_leader',
+    help: '1 on the replica of the service that answers hooks, 0 on one that waits.',
+    registers: [registry],
+  })
   return {
+    setLeader: (isLeader) => {
+      leader.set(isLeader ? 1 : 0)
+    },
     contentType: registry.contentType,
     ...hookCounters(registry),
     recordCall,

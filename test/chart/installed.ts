@@ -39,13 +39,14 @@ const VARIANTS: Record<string, string[]> = {
     ...['--set', 'metrics.prometheusRule.enabled=true'],
     ...['--set', 'metrics.dashboard.enabled=true'],
   ],
+  'three replicas': ['--set', 'replicaCount=3'],
   'no roles for users': ['--set', 'userRoles.create=false'],
   'no check before it goes': ['--set', 'uninstallCheck=false'],
 }
 
 /** Values that are rejected, and the part of the message that names the field. */
 const REFUSED: Record<string, string> = {
-  'replicaCount=2': '/replicaCount',
+  'replicaCount=4': '/replicaCount',
   'replicaCount=two': '/replicaCount',
   'resources=none': '/resources',
   'kinds=vecclusters': '/kinds',
@@ -99,6 +100,7 @@ async function variantProblems(helm: string, args: string[]): Promise<string[]> 
   return [
     ...twice.map((identity) => `${identity} is rendered twice`),
     ...(deployment === undefined ? ['no Deployment'] : deploymentProblems(deployment)),
+    ...leaderProblems(objects),
     ...controllerProblems(objects.filter(({ kind }) => kind === 'CompositeController')),
   ]
 }
@@ -125,13 +127,47 @@ function controllerProblems(rendered: Rendered[]): string[] {
   return []
 }
 
+/** With several replicas, hooks lead to the Service of the leader, and to no pod that waits. */
+function leaderProblems(objects: Rendered[]): string[] {
+  const deployment = objects.find(({ kind }) => kind === 'Deployment')
+  const { replicas, template: pod } = deployment?.['spec'] as Deployment
+  const services = objects.filter(({ kind }) => kind === 'Service')
+  const controller = objects.find(({ kind }) => kind === 'CompositeController')
+  const { hostname } = new URL(
+    (controller as unknown as CompositeController).spec.hooks.sync.webhook.url,
+  )
+  const env = pod.spec.containers[0]?.env ?? []
+  const valueOf = (name: string) => env.find((variable) => variable.name === name)?.value
+  const found = {
+    leader: valueOf('LEADER_SERVICE'),
+    withoutSelector: services
+      .filter(({ spec }) => (spec as { selector?: object }).selector === undefined)
+      .map(({ metadata }) => metadata.name),
+    objects: objects
+      .filter(({ metadata }) => metadata.name === `${RELEASE}-leader`)
+      .map(({ kind }) => kind)
+      .toSorted(),
+  }
+  const isElected = replicas > 1
+  const desired = {
+    leader: isElected ? `${NAMESPACE}/${RELEASE}-leader` : undefined,
+    withoutSelector: isElected ? [`${RELEASE}-leader`] : [],
+    objects: isElected ? ['Role', 'RoleBinding', 'Service'] : [],
+  }
+  const isNamed = (valueOf('HOOK_HOSTS') ?? '').split(',').includes(hostname)
+  return [
+    ...(isDeepStrictEqual(found, desired) ? [] : [`leader: ${JSON.stringify(found)}`]),
+    ...(isNamed ? [] : [`the certificate of the service does not name ${hostname}`]),
+  ]
+}
+
 /** What the specification and the Pod Security Standard "restricted" ask of the pod. */
 function deploymentProblems({ spec }: Rendered): string[] {
   const { replicas, strategy, template: pod } = spec as Deployment
   const [container] = pod.spec.containers
   const checks: Record<string, [unknown, unknown]> = {
-    replicas: [replicas, 1],
-    strategy: [strategy, { type: 'Recreate' }],
+    // Two pods at once only where they elect a leader.
+    strategy: [strategy.type, replicas === 1 ? 'Recreate' : 'RollingUpdate'],
     label: [pod.metadata.labels['app.kubernetes.io/name'], 'vec-operator'],
     pod: [
       pod.spec.securityContext,
@@ -158,12 +194,16 @@ function deploymentProblems({ spec }: Rendered): string[] {
 
 interface Deployment {
   replicas: number
-  strategy: object
+  strategy: { type: string }
   template: {
     metadata: { labels: Record<string, string> }
     spec: {
       securityContext: object
-      containers: { securityContext: object; livenessProbe: { httpGet: { path: string } } }[]
+      containers: {
+        env?: { name: string; value?: string }[]
+        securityContext: object
+        livenessProbe: { httpGet: { path: string } }
+      }[]
       volumes: { name: string }[]
     }
   }

@@ -78,6 +78,7 @@ export async function openForeignGround(
     upgradeFromPrevious: () => notHere('an upgrade from an earlier chart'),
     upgradeOperator: () => notHere('an upgrade of the operator'),
     rotateToken: () => notHere('another token of the hooks'),
+    setReplicas: () => notHere('several replicas of the service'),
     restartControllers: () => notHere('a restart of its controllers'),
     runQuickstart: () => notHere('the quickstart (.ci/kind quickstart runs it on kind)'),
     freezePod: () => notHere('a pod that hangs'),

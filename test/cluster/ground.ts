@@ -10,6 +10,7 @@ import {
   installOperator,
   installPrevious,
   rotateToken,
+  setReplicas,
   UNINSTALL,
   upgradeOperator,
   whatIsReal,
@@ -49,6 +50,8 @@ export interface Ground {
   restartControllers(): Promise<void>
   /** Rotates the token of the hooks, as a user would. */
   rotateToken(): Promise<void>
+  /** Sets the number of replicas of the service, and waits until they run. */
+  setReplicas(replicas: number): Promise<void>
   /** Stops the processes of a pod's containers, or lets them go on. */
   freezePod(namespace: string, pod: string, frozen: boolean): Promise<void>
   /** Looks up the processes of a pod; they are stopped at once when the answer is called. */
@@ -129,6 +132,10 @@ function localGround(cluster: LocalCluster, { log, operatorImage }: Parts): Grou
     },
     rotateToken: async () => {
       await rotateToken(cluster)
+      await restartLoop()
+    },
+    setReplicas: async (replicas) => {
+      await setReplicas(cluster, replicas)
       await restartLoop()
     },
     restartControllers: () => cluster.restart('kube-controller-manager'),

@@ -89,12 +89,20 @@ function minorOf(version: string): number {
   return Number(version.split('.')[1])
 }
 
-/** As in docs/operations.md; the installed chart stays. */
+/** As in docs/operations.md; the other values stay. */
 export async function rotateToken(cluster: LocalCluster): Promise<void> {
+  await setValue(cluster, `hooks.token.rotation=${Date.now()}`)
+}
+
+export async function setReplicas(cluster: LocalCluster, replicas: number): Promise<void> {
+  await setValue(cluster, `replicaCount=${replicas}`)
+}
+
+async function setValue(cluster: LocalCluster, value: string): Promise<void> {
   await cluster.helm([
     ...['upgrade', RELEASE, join(REPOSITORY, 'chart'), '--namespace', NAMESPACE],
     ...['--reuse-values', '--wait', '--timeout', '120s'],
-    ...['--set', `hooks.token.rotation=${Date.now()}`],
+    ...['--set', value],
   ])
 }
 

@@ -1,6 +1,6 @@
 /** The operator's own release, as helm and users see it: image size, upgrade, uninstall. */
 import type { Test } from 'tap'
-import type { AnyObject, Secret } from '../../crds/kubernetes.ts'
+import type { AnyObject, Lease, Secret } from '../../crds/kubernetes.ts'
 import { API_VERSION } from '../../crds/contract/names.ts'
 import { phaseOf } from '../scenarios/scenario.ts'
 import { referenceOf } from '../world/client.ts'
@@ -43,6 +43,69 @@ export function showUninstall(ground: Ground, world: ClusterWorld) {
     t.strictSame(await left('rbac.authorization.k8s.io/v1', 'ClusterRole'), [])
     t.strictSame(await left('rbac.authorization.k8s.io/v1', 'ClusterRoleBinding'), [])
   }
+}
+
+/** Of two replicas the leader answers hooks: one that stands still, ends or returns is no other leader. */
+export function showFailover(ground: Ground, world: ClusterWorld) {
+  const answersHooks = async (purpose: string) => {
+    const waiting = await collectionWithoutCluster(world, purpose)
+    await world.waitFor(waiting, 'seen by the operator', isSeen, TAKEN_OVER_SECONDS)
+    await removed(world, waiting)
+  }
+  /** The leader that is not this pod. */
+  const leaderAfter = async (pod?: string) => {
+    const isOther = (lease?: AnyObject) => ![undefined, '', pod].includes(holderOf(lease))
+    return (
+      holderOf(await world.waitFor(LEADER_LEASE, 'another leader', isOther, SEEN_SECONDS)) ?? ''
+    )
+  }
+  return async (t: Test) => {
+    const isSet = await ground.setReplicas(2).then(() => true, skippedBy(t))
+    if (isSet === undefined) return
+    const first = await leaderAfter()
+    await answersHooks('replicas')
+
+    await ground.freezePod(NAMESPACE, first, true)
+    const second = await leaderAfter(first)
+    await answersHooks('leader-frozen')
+    await ground.freezePod(NAMESPACE, first, false)
+    await world.waitFor(podNamed(first), 'ended and started again', hasRestarted, SEEN_SECONDS)
+    t.equal(holderOf(await ground.api.get(LEADER_LEASE)), second, 'who returns is not the leader')
+
+    await ground.api.delete(podNamed(second))
+    t.not(await leaderAfter(second), second)
+    await answersHooks('leader-ended')
+
+    await ground.setReplicas(1)
+    await answersHooks('one-replica')
+    await world.waitFor(
+      LEADER_LEASE,
+      'deleted with its Service',
+      (lease) => lease === undefined,
+      SEEN_SECONDS,
+    )
+  }
+}
+
+const LEADER_LEASE = {
+  ...{ apiVersion: 'coordination.k8s.io/v1', kind: 'Lease' },
+  ...{ namespace: NAMESPACE, name: `${RELEASE}-leader` },
+}
+
+/** Name of the pod of the leader. */
+function holderOf(lease?: AnyObject): string | undefined {
+  return (lease as Lease | undefined)?.spec?.holderIdentity?.split('_')[0]
+}
+
+function podNamed(name: string): Reference {
+  return { apiVersion: 'v1', kind: 'Pod', namespace: NAMESPACE, name }
+}
+
+function hasRestarted(object?: AnyObject): boolean {
+  const { status } = (object ?? {}) as {
+    status?: { containerStatuses?: { restartCount: number }[] }
+  }
+  return status?.containerStatuses?.some(({ restartCount }) => restartCount > 0) === true
 }
 
 /** After the uninstall, so that helm really installs the earlier chart. */

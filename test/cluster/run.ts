@@ -49,7 +49,7 @@ import { shutDownOnSignal } from '../world/signals.ts'
 import { openGround, type Ground } from './ground.ts'
 import { NAMESPACE, RELEASE } from './install.ts'
 import { showQuickstart } from './quickstart.ts'
-import { showImageSize, showUninstall, showUpgrade } from './release.ts'
+import { showFailover, showImageSize, showUninstall, showUpgrade } from './release.ts'
 import { openClusterWorld, type ClusterWorld } from './world.ts'
 import { recordRun } from '../proof/record.ts'
 
@@ -160,6 +160,11 @@ if (world !== undefined) {
     for (const note of notes) t.comment(note)
     t.strictSame(problems, [])
   })
+  await t.test(
+    'of two replicas one is the leader, and the other takes over',
+    around,
+    showFailover(ground, world),
+  )
   await t.test(
     'helm uninstall strands no resource, and leaves the CRDs',
     around,

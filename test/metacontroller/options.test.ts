@@ -202,3 +202,31 @@ t.test('--help asks for the usage, which names every argument', async (t) => {
     t.match(USAGE, flag)
   }
 })
+
+t.test('one of several replicas is named by LEADER_SERVICE and by its pod', async (t) => {
+  const pod = { POD_NAME: 'vec-operator-a1', POD_UID: 'uid', POD_IP: '10.0.0.1' }
+  const env = {
+    HOOK_TOKEN_FILE: '/token',
+    LEADER_SERVICE: 'vec-system/vec-operator-leader',
+    ...pod,
+  }
+  t.strictSame(parseOptions(['--port', '8443'], env, '0.1.0')?.leader, {
+    service: { namespace: 'vec-system', name: 'vec-operator-leader' },
+    replica: {
+      pod: { name: 'vec-operator-a1', uid: 'uid' },
+      ...{ address: '10.0.0.1', port: 8443 },
+    },
+  })
+  const { LEADER_SERVICE: _, ...alone } = env
+  t.equal(parseOptions([], alone, '0.1.0')?.leader, undefined)
+  for (const name of Object.keys(pod)) {
+    t.throws(() => parseOptions([], { ...env, [name]: undefined }, '0.1.0'), {
+      message: 'LEADER_SERVICE needs POD_NAME, POD_UID and POD_IP, an address',
+    })
+  }
+  for (const text of ['leader', '/leader', 'vec-system/', 'a/b/c']) {
+    t.throws(() => parseOptions([], { ...env, LEADER_SERVICE: text }, '0.1.0'), {
+      message: `LEADER_SERVICE: "${text}" is not <namespace>/<name>`,
+    })
+  }
+})

@@ -22,6 +22,7 @@ export const serviceAccounts = apiResource('v1', 'serviceaccounts')
 export const events = apiResource('v1', 'events')
 export const jobs = apiResource('batch/v1', 'jobs')
 export const statefulSets = apiResource('apps/v1', 'statefulsets')
+export const endpointSlices = apiResource('discovery.k8s.io/v1', 'endpointslices')
 export const leases = apiResource('coordination.k8s.io/v1', 'leases')
 export const crds = apiResource('apiextensions.k8s.io/v1', 'customresourcedefinitions')
 export const compositeControllers = apiResource(

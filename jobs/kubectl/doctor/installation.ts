@@ -13,6 +13,7 @@ import { RESOURCES, type Resource } from '../../../crds/crd.ts'
 import { isOlder } from '../../../crds/versions.ts'
 import { AnyObject } from '../../../crds/kubernetes.ts'
 import { apiResource } from '../../clients/kubernetes/api-resources.ts'
+import { checkLeader } from './leader.ts'
 import { unreadable, type CheckContext, type CheckResult } from './check.ts'
 
 const Hook = Type.Object({
@@ -216,12 +217,16 @@ export async function checkService(context: CheckContext): Promise<CheckResult[]
         'no CompositeController calls it through a Service: it runs outside the cluster, or not at all'
       return [{ about, level: 'warning', says }]
     }
-    const { name, namespace } = address
+    const leadership = await checkLeader(context, address)
+    if (leadership !== undefined && leadership.pod === undefined) return [leadership.result]
+    const { namespace } = address
+    const name = leadership?.pod ?? address.name
     const { status } = await callThroughProxy(address, '/healthz', context)
     return [
       status === 200
         ? { about, level: 'fine', says: `${namespace}/${name} responds` }
         : { about, level: 'wrong', says: `${namespace}/${name} /healthz answered ${status}` },
+      ...(leadership === undefined ? [] : [leadership.result]),
     ]
   } catch (error) {
     return unreadable(about, error)
@@ -237,13 +242,17 @@ export async function callService(
   return address && callThroughProxy(address, path, context)
 }
 
+/** Of several replicas, the pod of the leader: the proxy of the API server does not find its EndpointSlice. */
 async function callThroughProxy(
-  { scheme, name, namespace, port }: ServiceAddress,
+  address: ServiceAddress,
   path: string,
-  { kubernetes, signal }: CheckContext,
+  context: CheckContext,
 ): Promise<{ status: number; text: string }> {
-  const target = `${scheme}:${name}:${port}`
-  const proxied = `/api/v1/namespaces/${namespace}/services/${target}/proxy${path}`
+  const { scheme, name, namespace, port } = address
+  const { kubernetes, signal } = context
+  const pod = (await checkLeader(context, address))?.pod
+  const target = pod === undefined ? `services/${scheme}:${name}` : `pods/${scheme}:${pod}`
+  const proxied = `/api/v1/namespaces/${namespace}/${target}:${port}/proxy${path}`
   return kubernetes.call('GET', proxied, { timeoutMs: SERVICE_TIMEOUT_MS, signal })
 }
 

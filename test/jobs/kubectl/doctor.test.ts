@@ -98,6 +98,47 @@ for (const [what, parts, words, code] of TROUBLES) {
   })
 }
 
+t.test('doctor says which of several replicas is the leader, and finds that none is', async (t) => {
+  const { api, type } = await installOperator(t, {
+    ...COMPLETE,
+    hookService: 'vec-operator-leader',
+  })
+  const lease = {
+    apiVersion: 'coordination.k8s.io/v1',
+    kind: 'Lease',
+    metadata: { namespace: 'vec-system', name: 'vec-operator-leader' },
+  }
+  const renewed = (seconds: number) =>
+    new Date(START.getTime() - seconds * 1000).toISOString().replace('Z', '000Z')
+  const holderIdentity = 'vec-operator-0_uid_1'
+  const CASES: [spec: object, lines: string, code: number][] = [
+    [
+      { holderIdentity, renewTime: renewed(2) },
+      'ok  hook service          vec-system/vec-operator-0 responds\n' +
+        'ok                        vec-operator-0 is the leader\n',
+      EXIT_CODES.success,
+    ],
+    [
+      { holderIdentity, renewTime: renewed(61) },
+      `x   hook service          the leader vec-operator-0 has not renewed its Lease since ${renewed(61)}\n`,
+      EXIT_CODES.failure,
+    ],
+    [
+      { holderIdentity: '' },
+      'x   hook service          no replica is the leader: Lease vec-system/vec-operator-leader\n',
+      EXIT_CODES.failure,
+    ],
+  ]
+  for (const [spec, lines, expected] of CASES) {
+    const reference = { ...lease, ...lease.metadata }
+    if ((await api.get(reference)) !== undefined) await api.delete(reference)
+    await api.create({ ...lease, spec })
+    const { code, out } = await type('doctor')
+    t.ok(out.includes(lines), out)
+    t.equal(code, expected)
+  }
+})
+
 t.test('doctor finds a hook service and an engine behind which there is no pod', async (t) => {
   const { metacontroller = { version: '', args: [] }, kinds = [] } = COMPLETE
   const { type } = await installOperator(t, { metacontroller, kinds })

@@ -22,6 +22,8 @@ export interface Installation {
   service?: string[]
   /** What the service answers to /metrics. */
   metrics?: string
+  /** Service that the hooks are called through, if it is not that of all replicas. */
+  hookService?: string
   /** What the engine answers to /readyz; absent where it does not listen. */
   readyz?: number
 }
@@ -44,6 +46,7 @@ export async function installOperator(t: Test, components: Installation = COMPLE
   const { server, api } = await openApi(t, (pod) => ports.get(pod))
   const { release = cliVersion(), kinds = [], service, readyz, metacontroller } = components
   const { metrics = BUILD_INFO } = components
+  const { hookService = 'vec-operator' } = components
   for (const resource of RESOURCES) await api.create(customResourceDefinition(resource, release))
   for (const name of ['ns', 'vec-system', 'metacontroller']) {
     await api.create({ apiVersion: 'v1', kind: 'Namespace', metadata: { name } })
@@ -51,7 +54,7 @@ export async function installOperator(t: Test, components: Installation = COMPLE
     await api.create({ apiVersion: 'v1', kind: 'ServiceAccount', metadata: account })
   }
   await api.create(compositeControllerCrd())
-  const url = 'http://vec-operator.vec-system.svc.cluster.local:8080'
+  const url = `http://${hookService}.vec-system.svc.cluster.local:8080`
   const installation = { url, version: release, tokenFingerprint: 'f', namespacesHash: 'h', kinds }
   for (const controller of controllers(installation)) await api.create({ ...controller })
   await install(api, 'metacontroller', 'metacontroller', metacontroller)

@@ -52,6 +52,7 @@ const BUILT_IN: Record<string, Record<string, Row>> = {
     ClusterRoleBinding: { plural: 'clusterrolebindings', cluster: true },
   },
   'coordination.k8s.io/v1': { Lease: { plural: 'leases' } },
+  'discovery.k8s.io/v1': { EndpointSlice: { plural: 'endpointslices' } },
   'apiextensions.k8s.io/v1': {
     CustomResourceDefinition: {
       plural: 'customresourcedefinitions',
