@@ -70,7 +70,7 @@ async function reconcileSteps(
   const version = await engineCache.version(signal)
   const found = await engine.collectionInfo(name, signal)
   // After adoption, ownership is checked again only before writes.
-  if (!isAdopted(collection)) await context.requireUnowned()
+  if (!hasBeenReconciled(collection)) await context.requireUnowned()
   const unknownOwner = found && (await context.unknownOwner())
   if (unknownOwner !== undefined) throw new NotReady(unknownOwner)
   if (found === undefined && hadPoints(collection)) return collectionMissing(context)
@@ -221,7 +221,7 @@ function ignoredFields({ status }: VecCollection): ObservedFields {
   return status?.ignored === undefined ? {} : { ignored: status.ignored }
 }
 
-function isAdopted({ status }: VecCollection): boolean {
+function hasBeenReconciled({ status }: VecCollection): boolean {
   return status?.phase === 'Ready' || status?.phase === 'Degraded'
 }
 
