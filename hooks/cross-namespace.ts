@@ -46,7 +46,8 @@ export function blockingRules(
   { now, settings }: Pick<Context, 'now' | 'settings'>,
 ): BlockingRules {
   const isAllowed = cluster === undefined ? () => true : namespaceCheck(cluster, settings)
-  return { isAllowed, jobKeys: settings.jobKeys, now }
+  const isWatched = (namespace: string) => isNamespaceWatched(settings, namespace)
+  return { isAllowed, isWatched, jobKeys: settings.jobKeys, now }
 }
 
 export interface AccessBlocker extends ConditionReason {
@@ -90,6 +91,8 @@ function accessBlocker(
 export interface BlockingRules {
   /** Whether the cluster or backup in question allows a namespace. */
   isAllowed: (namespace: string) => boolean
+  /** Whether this installation may read a namespace: what it no longer watches must not block others for ever. */
+  isWatched: (namespace: string) => boolean
   /** Keys that sign our Jobs (job.ts). */
   jobKeys: readonly string[]
   now: Date
@@ -101,7 +104,10 @@ export interface BlockingRules {
  * for as long as its pods may take to stop. Labels prove nothing, and a finalizer or `spec.suspend`
  * can keep a Job unfinished forever.
  */
-export function isBlockingJob(job: Job, { isAllowed, jobKeys, now }: BlockingRules): boolean {
+export function isBlockingJob(
+  job: Job,
+  { isAllowed, jobKeys, now }: Omit<BlockingRules, 'isWatched'>,
+): boolean {
   if (!isUnfinished(job)) return false
   if (isAllowed(job.metadata.namespace ?? '')) return true
   if (!isSigned(job, jobKeys)) return false

@@ -71,8 +71,10 @@ export async function readLease(
   } catch (error) {
     if (!(error instanceof KubernetesError)) throw error
     const isUnreadable = error instanceof UnreadableNamespace
-    // A namespace that may not use the cluster must not delay those that may.
-    if (isUnreadable && !rules.isAllowed(holder.namespace)) return { kind, lease, jobs: [] }
+    // A namespace that may not use the cluster must not delay those that may, and one that is no longer
+    // watched will not become readable.
+    const mayWork = rules.isAllowed(holder.namespace) && rules.isWatched(holder.namespace)
+    if (isUnreadable && !mayWork) return { kind, lease, jobs: [] }
     // A holder whose Jobs could not be listed may be working.
     return { kind, lease, ...(isUnreadable && { isUnreadable }) }
   }
@@ -119,7 +121,7 @@ export function secondsSinceAcquired(observed: ObservedLease[], now: Date): numb
 export function formatHolderName({ kind, namespace, name, isUnreadable }: ObservedHolder): string {
   const note =
     isUnreadable === true
-      ? ', whose namespace cannot be read: run helm upgrade, or delete its Lease'
+      ? ', whose namespace cannot be read: run helm upgrade, or remove it from operator.namespaces'
       : ''
   const holder = `${kind} ${namespace}/${name}${note}`
   return kind === 'VecCluster' ? `the work on ${holder}` : holder

@@ -15,6 +15,7 @@ import {
 import type { CollectionEngine, CollectionPorts } from '../../hooks/collection/ports.ts'
 import { currentHolder } from '../../hooks/lease.ts'
 import { lenientFields, lenientSchema } from '../../hooks/protocol.ts'
+import { isNamespaceWatched } from '../../hooks/cross-namespace.ts'
 import { EngineCollections } from '../../jobs/clients/engine/collections.ts'
 import type { Kubernetes } from '../../jobs/clients/kubernetes/client.ts'
 import { delay, type Timers } from '../runtime.ts'
@@ -69,7 +70,8 @@ export function collectionPorts(dependencies: CollectionDependencies): Collectio
     // before the result of the check arrives.
     writeHolder: (cluster, isAllowed) =>
       inFlightWrites.track(cluster, 'a write that is about to be made', () => {
-        const rules = { isAllowed, jobKeys: dependencies.jobKeys(), now: now() }
+        const isWatched = (watched: string) => isNamespaceWatched({ namespaces }, watched)
+        const rules = { isAllowed, isWatched, jobKeys: dependencies.jobKeys(), now: now() }
         return currentHolder(cluster, 'write', leasePorts(kubernetes), rules)
       }),
     writeEvent: commonPorts(dependencies).writeEvent,

@@ -24,6 +24,7 @@ import { migrationPorts } from '../../../metacontroller/ports/migration.ts'
 import { othersAt, restorePorts } from '../../../metacontroller/ports/restore.ts'
 import { readShardNumbers, shardPorts } from '../../../metacontroller/ports/shards.ts'
 import { systemTimers } from '../../../metacontroller/runtime.ts'
+import type { BlockingRules } from '../../../hooks/cross-namespace.ts'
 import { allAllowed, cluster, context } from '../../builders.ts'
 import { backup } from '../../hooks/backup/objects.ts'
 import { collection } from '../../hooks/collection/stage.ts'
@@ -244,18 +245,20 @@ t.test(
     })
     await api.create({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'elsewhere' } })
     server.unbound.add('elsewhere')
-    const holder = (isAllowed = allAllowed.isAllowed) =>
+    const holder = (rules: Partial<BlockingRules> = {}) =>
       currentHolder(HERE, 'write', leasePorts(kubernetes), {
         ...{ ...allAllowed, now: clock.now() },
-        isAllowed,
+        ...rules,
       })
+    const isHere = (namespace: string) => namespace === 'ns'
     t.equal(await holder(), 'VecRestore elsewhere/r9')
     clock.advance(600_000)
     t.equal(
       await holder(),
-      'VecRestore elsewhere/r9, whose namespace cannot be read: run helm upgrade, or delete its Lease',
+      'VecRestore elsewhere/r9, whose namespace cannot be read: run helm upgrade, or remove it from operator.namespaces',
     )
-    t.equal(await holder((namespace) => namespace === 'ns'), undefined)
+    t.equal(await holder({ isAllowed: isHere }), undefined)
+    t.equal(await holder({ isWatched: isHere }), undefined, 'operator.namespaces was made shorter')
 
     server.unbound.clear()
     await api.create({
