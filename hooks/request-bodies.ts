@@ -107,7 +107,10 @@ class Budget {
     })
     this.#waiting.add(claim)
     this.#beginNext()
-    const timer = setTimeout(() => leave(new WaitTimeout()), waitsUntil - performance.now())
+    const timer = setTimeout(
+      () => leave(new WaitTimeout()),
+      Math.max(0, waitsUntil - performance.now()),
+    )
     await promise.finally(() => clearTimeout(timer))
   }
 

@@ -295,3 +295,19 @@ t.test('what is no JSON is refused, large or small, and its place released', asy
   }
   t.strictSame(await post('after', MOST), [200, { name: 'after' }])
 })
+
+t.test(
+  'a body with a place is parsed although its time to wait has passed, without a warning',
+  async (t) => {
+    const warnings: Error[] = []
+    const record = (warning: Error) => void warnings.push(warning)
+    process.on('warning', record)
+    t.teardown(() => process.off('warning', record))
+    const { post } = await serve(t, -1)
+    t.strictSame(await post('late', MOST), [200, { name: 'late' }])
+    t.strictSame(
+      warnings.map(({ name }) => name),
+      [],
+    )
+  },
+)
