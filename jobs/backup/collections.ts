@@ -30,11 +30,11 @@ export async function backUpCollections(
   { names, mayDisappear }: Selection,
   context: RunContext,
 ): Promise<BackedUpCollections> {
-  const run: Run = { context, completed: [], deleted: new Map() }
+  const run: Run = { context, mayDisappear, completed: [], deleted: new Map() }
   await backUpEach(names, run)
-  if (mayDisappear) await backUpRecreated(run)
+  await backUpRecreated(run)
   // A cluster that has lost all of them must not look like one that needed no backup.
-  if (!mayDisappear || run.deleted.size === names.length) failDeleted(run)
+  if (run.deleted.size === names.length) failDeleted(run)
   const deleted = [...run.deleted.keys()]
   for (const name of deleted) await discardObjects(name, context)
   context.progress.finish()
@@ -54,14 +54,15 @@ export function deletedNotes(names: string[]): string[] {
   ]
 }
 
-interface Run {
+interface Run extends Pick<Selection, 'mayDisappear'> {
   context: RunContext
   completed: ManifestCollection[]
   /** The errors of collections that no node listed, by name. */
   deleted: Map<string, CollectionDeleted>
 }
 
-async function backUpEach(names: string[], { context, completed, deleted }: Run): Promise<void> {
+async function backUpEach(names: string[], run: Run): Promise<void> {
+  const { context, mayDisappear, completed, deleted } = run
   const { progress, tools } = context
   let persistentError: StorageError | undefined
   for (const name of names) {
@@ -75,7 +76,7 @@ async function backUpEach(names: string[], { context, completed, deleted }: Run)
     } catch (error) {
       tools.signal.throwIfAborted()
       if (!isReportable(error)) throw error
-      if (error instanceof CollectionDeleted) {
+      if (mayDisappear && error instanceof CollectionDeleted) {
         deleted.set(name, error)
         progress.leftOut(name)
         tools.log.warn({ collection: name, reason: error.message }, 'collection was deleted')

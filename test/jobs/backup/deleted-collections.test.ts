@@ -126,6 +126,20 @@ t.test(
   },
 )
 
+t.test('the report has the order of the spec, with what is missing', async (t) => {
+  const collections = ['none', 'other']
+  const fixture = await backupFixture(t, { engineCollections: ALL, collections })
+  t.equal((await fixture.world.run()).code, EXIT.failed)
+  const reported = (await fixture.world.progress())?.backup?.collections
+  t.strictSame(
+    reported?.map(({ name, status }) => [name, status]),
+    [
+      ['none', 'Failed'],
+      ['other', 'Completed'],
+    ],
+  )
+})
+
 t.test('a collection that the spec names must not disappear', async (t) => {
   const fixture = await backupFixture(t, { engineCollections: ALL, collections: ALL })
   onSnapshot(fixture, 'docs', () => fixture.engine.removeCollection('docs'))
