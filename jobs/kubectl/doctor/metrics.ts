@@ -137,8 +137,9 @@ function parseMetrics(text: string): Sample[] {
   return text.split('\n').flatMap((line) => {
     const [, name = '', labels = '', value = ''] = /^([a-z_]+)(?:\{(.*)\})? (\S+)$/.exec(line) ?? []
     if (name === '') return []
-    const pairs = [...labels.matchAll(/(\w+)="([^"]*)"/g)]
-    const entries = pairs.map(([, key = '', content = '']) => [key, content] as const)
+    // Without the last quote: `a="1",b="2`.
+    const pairs = labels.slice(0, -1).split('",')
+    const entries = pairs.map((pair) => pair.split('="') as [string, string])
     return [{ name, labels: Object.fromEntries(entries), value: Number(value) }]
   })
 }
