@@ -185,6 +185,13 @@ const aliases = Type.Optional(
   }),
 )
 
+const deletedCollections = Type.Optional(
+  Type.Array(Type.String(), {
+    description:
+      'Collections that clients deleted while a backup of all collections was taken, which are not in it. Absent if there are none.',
+  }),
+)
+
 const COMPLETED_ONLY = { description: 'Completed ones only.' }
 
 export const NodeManifest = Type.Object(
@@ -192,6 +199,7 @@ export const NodeManifest = Type.Object(
     manifestVersion: Type.Literal(MANIFEST_VERSION.Node),
     ...backupFields,
     aliases,
+    deletedCollections,
     collections: Type.Array(NodeCollection, COMPLETED_ONLY),
   },
   {
@@ -207,6 +215,7 @@ export const ShardManifest = Type.Object(
     method: Type.Literal('Shard'),
     ...backupFields,
     aliases,
+    deletedCollections,
     collections: Type.Array(ShardCollection, COMPLETED_ONLY),
   },
   {

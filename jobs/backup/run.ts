@@ -20,7 +20,7 @@ import { ResourceDeleted, type Report } from '../reporter.ts'
 import { replicaDifferences } from '../replica-counts.ts'
 import { canRestoreToSeveralNodes, MIN_MULTI_NODE_VERSION } from '../restore/target-checks.ts'
 import { isReportable, mapConcurrently, reportReason, RetryBudget, withHint } from '../retry.ts'
-import { backUpCollections, deletedNotes } from './collections.ts'
+import { backUpCollections, deletedNotes, type BackedUpCollections } from './collections.ts'
 import { ShardSizes, type RunContext } from './context.ts'
 import { isUploaded } from './objects.ts'
 import { FolderClaim, type Owner } from './owner.ts'
@@ -100,7 +100,7 @@ async function attempt(
     await writeManifest(
       owner,
       { engineVersion: version, aliases: aliasesAfter },
-      completed,
+      { completed, deleted },
       context,
     )
     await claim.verify()
@@ -168,7 +168,7 @@ async function requestedCollections({ plan, tools }: RunContext): Promise<string
 async function writeManifest(
   { startedAt, cluster }: Owner,
   { engineVersion, aliases }: { engineVersion: string; aliases: Aliases },
-  collections: ManifestCollection[],
+  { completed: collections, deleted }: BackedUpCollections,
   { plan, bucket, folder, tools }: RunContext,
 ): Promise<void> {
   const manifest = parseManifest({
@@ -181,6 +181,7 @@ async function writeManifest(
     engineVersion,
     createdAt: startedAt,
     aliases,
+    ...(deleted.length > 0 && { deletedCollections: deleted }),
     collections: withAliases(collections, aliases),
   })
   await bucket.putJson(manifestKey(folder), withChecksum(manifest), { signal: tools.signal })

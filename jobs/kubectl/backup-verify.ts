@@ -246,7 +246,9 @@ function selectCollections(
       `--collections names ${unknown}, which is not in this backup; its collections are ${namesOrNone([...expected])}`,
     )
   }
-  const selectedCollections = selected ?? expected
+  // A backup of all collections is complete without those that clients deleted meanwhile.
+  const deleted = new Set(manifest.deletedCollections)
+  const selectedCollections = selected ?? [...expected].filter((name) => !deleted.has(name))
   const missing = [...selectedCollections].filter((name) => !present.has(name))
   if (selected === undefined) return { manifest, missing }
   return { manifest: filterCollections(manifest, selected), missing }

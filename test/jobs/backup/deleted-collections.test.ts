@@ -8,6 +8,7 @@ import { snapshotFiles } from '../../doubles/engine/snapshots.ts'
 import { MIB, backupFixture, type BackupFixture } from './fixture.ts'
 import { shardFixture, streamedShard } from './shards/fixture.ts'
 
+const TARGET = 's3://backups/nightly/b'
 const ALL = ['docs', 'other']
 const NOTE = 'collection docs was deleted during the backup and is not in it'
 
@@ -69,6 +70,10 @@ t.test('a collection deleted while its snapshots are taken is left out and named
   const { code, log } = await fixture.world.run()
   t.equal(code, EXIT.done, log.slice(-3000))
   await assertLeftOut(t, fixture, log)
+  t.equal((await fixture.world.verify(TARGET)).code, EXIT.done, 'nothing of the backup is missing')
+  const named = await fixture.world.verify(TARGET, '--collections', 'docs')
+  t.not(named.code, EXIT.done)
+  t.match(named.log, /collection docs is not in this backup/)
 })
 
 t.test('a collection deleted before it is reached is left out and named', async (t) => {

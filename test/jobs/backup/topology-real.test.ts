@@ -1,6 +1,6 @@
 /**
  * `backup run` from three real engines, which ENGINE_BIN names, while they disagree: a node that is killed
- * under writes, one that lost its volume, and a collection that is dropped and created again.
+ * under writes, one that lost its volume, and a collection that is dropped, and maybe created again.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -197,5 +197,34 @@ function suite() {
         t.equal((await world.verify('s3://backups/nightly/b')).code, EXIT.done)
       },
     )
+
+    t.test(`${method}: a collection that a client deletes meanwhile is left out`, async (t) => {
+      const { engine, world, store } = await stage(t, { method, parallelism: 1 })
+      const [url = ''] = engine.urls
+      await make(engine, { shard_number: 3 })
+      await write(url, range(0, POINTS))
+      await ask(url, 'PUT', '/collections/other?timeout=60', {
+        vectors: { size: 4, distance: 'Dot' },
+      })
+      let deletion: Promise<unknown> | undefined
+      const onLine = (line: string) => {
+        if (/node 1: creating the snapshot|uploaded .*shard-\d+/.test(line))
+          deletion ??= ask(url, 'DELETE', `${PATH}?timeout=60`)
+      }
+      const { code, log } = await world.run({}, { time: hasty, onLine })
+      t.ok(await deletion, 'it was deleted')
+      t.equal(code, EXIT.done, log.slice(-3000))
+      const manifest = JSON.parse(store().text('nightly/b/manifest.json') ?? '{}') as object
+      matchWhole(t, manifest, { collections: [{ name: 'other', exactPointsCount: 0 }] })
+      t.match(
+        (await world.progress())?.message,
+        'Backed up 1/1 collections; collection docs was deleted during the backup and is not in it',
+      )
+      const left = store()
+        .keys()
+        .filter((key) => /docs/.test(key) && !key.endsWith('.json'))
+      t.strictSame(left, [], 'none of its data stay')
+      t.equal((await world.verify('s3://backups/nightly/b')).code, EXIT.done)
+    })
   }
 }
