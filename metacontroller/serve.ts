@@ -165,7 +165,7 @@ async function main(): Promise<void> {
     leader === undefined
       ? await startService({ ...options, log })
       : await startElected({ ...options, leader, log }, (reason) => {
-          log.fatal({ reason }, 'not the leader any more')
+          log.fatal({ reason }, 'the process ends: it must not answer hooks')
           process.exit(1)
         })
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {

@@ -221,7 +221,8 @@ export async function checkService(context: CheckContext): Promise<CheckResult[]
     if (leadership !== undefined && leadership.pod === undefined) return [leadership.result]
     const { namespace } = address
     const name = leadership?.pod ?? address.name
-    const { status } = await callThroughProxy(address, '/healthz', context)
+    const target = { ...address, pod: leadership?.pod }
+    const { status } = await callThroughProxy(target, '/healthz', context)
     return [
       status === 200
         ? { about, level: 'fine', says: `${namespace}/${name} responds` }
@@ -239,18 +240,17 @@ export async function callService(
   path: string,
 ): Promise<{ status: number; text: string } | undefined> {
   const address = await serviceAddress(context)
-  return address && callThroughProxy(address, path, context)
+  if (address === undefined) return undefined
+  const leadership = await checkLeader(context, address)
+  return callThroughProxy({ ...address, pod: leadership?.pod }, path, context)
 }
 
 /** Of several replicas, the pod of the leader: the proxy of the API server does not find its EndpointSlice. */
 async function callThroughProxy(
-  address: ServiceAddress,
+  { scheme, name, namespace, port, pod }: ServiceAddress & { pod: string | undefined },
   path: string,
-  context: CheckContext,
+  { kubernetes, signal }: CheckContext,
 ): Promise<{ status: number; text: string }> {
-  const { scheme, name, namespace, port } = address
-  const { kubernetes, signal } = context
-  const pod = (await checkLeader(context, address))?.pod
   const target = pod === undefined ? `services/${scheme}:${name}` : `pods/${scheme}:${pod}`
   const proxied = `/api/v1/namespaces/${namespace}/${target}:${port}/proxy${path}`
   return kubernetes.call('GET', proxied, { timeoutMs: SERVICE_TIMEOUT_MS, signal })
