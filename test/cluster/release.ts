@@ -45,7 +45,7 @@ export function showUninstall(ground: Ground, world: ClusterWorld) {
   }
 }
 
-/** Of two replicas the leader answers hooks: one that stands still, ends or returns is no other leader. */
+/** The other replica becomes the leader if the processes of the leader are frozen, or if its pod is deleted. */
 export function showFailover(ground: Ground, world: ClusterWorld) {
   const answersHooks = async (purpose: string) => {
     const waiting = await collectionWithoutCluster(world, purpose)

@@ -34,7 +34,7 @@ const ENGINE_ATTEMPTS = 4
 const BASELINE = { 'pod-security.kubernetes.io/enforce': 'baseline' }
 /** A bound for what never comes, where a scenario gives none; a busy machine may take its time. */
 const UNTIL_SECONDS = 600
-/** No deadline is shorter: those of scenarios are also kept by a clock that stands still while there is work. */
+/** No deadline is shorter: those of scenarios are also kept by a clock that does not advance while there is work. */
 const LEAST_SECONDS = 300
 
 /** Brings the ground up, puts the operator on it, and opens the world there. */

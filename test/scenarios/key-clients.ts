@@ -3,7 +3,7 @@ import { setTimeout } from 'node:timers/promises'
 import type { World } from '../world/world.ts'
 import { NODES } from './formation.ts'
 
-/** By the world's clock, which stands still while there are calls. */
+/** By the world's clock, which does not advance while there are calls. */
 const PAUSE_MS = 1_000
 const POLL_MS = 2
 export const REFUSED = /^(401|403)|Unauthorized|Forbidden|Invalid API key|InvalidSignature/

@@ -32,7 +32,7 @@ export interface Text {
 export interface SecretValue {
   /** Which Secret and key, without the value. */
   name: string
-  /** What gives it away wherever it stands. */
+  /** Text that reveals it in any output. */
   forms: string[]
 }
 
