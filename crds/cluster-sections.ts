@@ -124,6 +124,12 @@ export const persistence = Type.Object(
       description:
         'What happens to the volume of a node that was drained and removed. A kept volume must be deleted before a node of that number is added again.',
     }),
+    onDelete: Type.Optional(
+      Enum(['Retain', 'Delete'], {
+        description:
+          'What happens to the data volumes and snapshot volumes when the VecCluster is deleted; default: Retain. Can be changed at any time; the pods keep running.',
+      }),
+    ),
   },
   {
     default: {},

@@ -118,7 +118,17 @@ export const UpgradePlan = Type.Object({
 export type UpgradePlan = Static<typeof UpgradePlan>
 
 /** Plan of `cluster uninstall`. */
-export const UninstallPlan = Type.Object({ ...planFields, release: Type.String() })
+export const UninstallPlan = Type.Object({
+  ...planFields,
+  release: Type.String(),
+  /** Volumes that are deleted after the release: of these claim templates, of so many nodes. Absent: they stay. */
+  deletedVolumes: Type.Optional(
+    Type.Object({
+      templates: Type.Array(Type.String()),
+      nodes: Type.Integer({ minimum: 0 }),
+    }),
+  ),
+})
 export type UninstallPlan = Static<typeof UninstallPlan>
 
 /** Plan of `backup run`. The list of collections may be long: the Job reads it from the immutable spec. */

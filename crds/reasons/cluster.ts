@@ -197,7 +197,7 @@ export const CLUSTER_REASONS: readonly Reason[] = [
       'helm uninstall started',
     ],
     cause: 'The VecCluster is being deleted. Its Helm release is uninstalled first.',
-    fix: 'Nothing; the volumes are retained.',
+    fix: 'Nothing; the volumes are retained, unless spec.persistence.onDelete is Delete.',
   },
   {
     reason: 'Uninstalled',

@@ -1,5 +1,6 @@
 /**
- * Deletion of a VecCluster: stops its Jobs, then runs `helm uninstall --wait`. The volumes are kept.
+ * Deletion of a VecCluster: stops its Jobs, then runs `helm uninstall --wait`. The volumes
+ * are retained, unless spec.persistence.onDelete is Delete.
  * Nothing else is created during deletion.
  */
 import type { ClusterStatus } from '../../crds/cluster.ts'
@@ -43,7 +44,7 @@ export function finalize(observed: Observed, context: Context): Desired<ClusterS
   const failure = lastFailure(observed, context)
   if (failure === 'unknown')
     return uninstalling(observed, context, 'helm uninstall has finished; waiting for its report')
-  if (failure !== undefined && failure.plan === uninstallRun(observed.cluster).hash) {
+  if (failure !== undefined && failure.plan === uninstallRun(observed).hash) {
     const remainingSeconds = RETRY_SECONDS - secondsSince(failure.failedAt, context.now)
     if (remainingSeconds > 0) return desiredState(observed, context, failure, remainingSeconds)
   }
@@ -56,7 +57,7 @@ function uninstallInProgress(
   job: Job,
   context: Context,
 ): Desired<ClusterStatus> {
-  const { hash: planHash } = uninstallRun(observed.cluster)
+  const { hash: planHash } = uninstallRun(observed)
   const restart = hasReported(observed, job)
     ? undefined
     : restartReason(job, { desiredHash: planHash, lostLease: false }, context)
@@ -87,7 +88,7 @@ function startUninstall(observed: Observed, context: Context): Desired<ClusterSt
     )
   }
   const run = nextRunNumber([...jobs, ...liveJobs], progress?.run)
-  const job = uninstallJob({ ...uninstallRun(cluster), run }, rbac, context.settings)
+  const job = uninstallJob({ ...uninstallRun(observed), run }, rbac, context.settings)
   return uninstalling(observed, context, 'helm uninstall started', REQUEUE_SOON_SECONDS, [job])
 }
 

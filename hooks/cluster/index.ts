@@ -42,7 +42,7 @@ export function clusterHooks(ports: ClusterPorts): KindHooks {
     resource: VecCluster,
     childKinds: JOB_CHILD_KINDS,
     customize,
-    finalizeReads: ['replicas'],
+    finalizeReads: ['replicas', 'persistence'],
     async sync(request, context) {
       const observed = await observe(request, dependencies, context)
       const desired = sync(observed, context)

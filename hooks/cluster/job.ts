@@ -24,7 +24,7 @@ import type { Child, Settings } from '../protocol.ts'
 import { jobRbac, type JobRbac } from '../rbac.ts'
 import { isPartlyApplied } from './keys/partly-applied.ts'
 import type { DesiredRun, Observed } from './ports.ts'
-import { dataVolumeSize, plannedVolumes } from './volumes.ts'
+import { claimTemplates, dataVolumeSize, plannedVolumes } from './volumes.ts'
 import {
   acceptedRisks,
   fingerprints,
@@ -149,9 +149,21 @@ function hasDefaultAffinity({ cluster, progress }: Observed): boolean {
 }
 
 /** The uninstall run of a release; its hash does not depend on what was applied. */
-export function uninstallRun(cluster: VecCluster): Omit<UninstallPlan, 'run'> {
-  const release = releaseName(cluster.metadata.name)
-  return { ...planTarget(cluster), release, hash: shortHash('uninstall', cluster.metadata.uid) }
+export function uninstallRun({
+  cluster,
+  statefulSet,
+}: Pick<Observed, 'cluster' | 'statefulSet'>): Omit<UninstallPlan, 'run'> {
+  const { metadata, spec } = cluster
+  const run = { ...planTarget(cluster), release: releaseName(metadata.name) }
+  if (spec.persistence.onDelete !== 'Delete') {
+    return { ...run, hash: shortHash('uninstall', metadata.uid) }
+  }
+  const nodes = Math.max(spec.replicas, statefulSet?.spec.replicas ?? 0)
+  return {
+    ...run,
+    deletedVolumes: { templates: claimTemplates(statefulSet), nodes },
+    hash: shortHash('uninstall', metadata.uid, 'Delete'),
+  }
 }
 
 function planTarget({ metadata: { namespace, name, uid } }: VecCluster) {

@@ -73,7 +73,7 @@ function image({ unprivileged, ...rest }: ClusterSpec['image']): Values {
 }
 
 /** Carried out by the operator: they must not change the values of existing releases. */
-const OPERATOR_FIELDS = ['onScaleIn', 'autoGrow']
+const OPERATOR_FIELDS = ['onScaleIn', 'onDelete', 'autoGrow']
 
 function persistence(
   spec: ClusterSpec['persistence'],

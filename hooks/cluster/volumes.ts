@@ -24,6 +24,12 @@ export function dataClaimTemplate(statefulSet: StatefulSet | undefined): string 
   )
 }
 
+/** Names of all claim templates: those of the engine's chart if the StatefulSet is already gone. */
+export function claimTemplates(statefulSet: StatefulSet | undefined): string[] {
+  const templates = statefulSet?.spec.volumeClaimTemplates
+  return templates?.map(({ metadata }) => metadata.name) ?? ['qdrant-storage', 'qdrant-snapshots']
+}
+
 /** Size in the claim template of the data volume. */
 export function dataTemplateSize(statefulSet: StatefulSet | undefined): string | undefined {
   return statefulSet && templateSize(claimTemplate(statefulSet, 'persistence'))

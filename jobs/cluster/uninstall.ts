@@ -1,9 +1,13 @@
 /**
- * `cluster uninstall`: removes the release of a VecCluster that is being deleted. Volumes remain:
- * they belong to the claims of the StatefulSet, not to the release.
+ * `cluster uninstall`: removes the release of a VecCluster that is being deleted. Volumes belong
+ * to the claims of the StatefulSet, not to the release: they remain, unless the plan says that they are
+ * deleted.
  */
 import type { UninstallPlan } from '../../crds/contract/job.ts'
 import { HelmError } from '../../crds/contract/errors.ts'
+import { claimName, LABELS } from '../../crds/contract/names.ts'
+import { AnyObject } from '../../crds/kubernetes.ts'
+import { persistentVolumeClaims } from '../clients/kubernetes/api-resources.ts'
 import type { RunResult, Dependencies } from '../dependencies.ts'
 import { waitForOtherPods } from './helm-release.ts'
 import { finishReplacement, VolumesNotGrown } from './stateful-set-replacement.ts'
@@ -22,6 +26,7 @@ export async function uninstall(plan: UninstallPlan, tools: Dependencies): Promi
       { release, output: await helm.uninstall(release, namespace, signal) },
       'helm completed',
     )
+    await deleteVolumes(plan, tools)
   } catch (error) {
     const isReported = error instanceof HelmError || error instanceof VolumesNotGrown
     if (!isReported) throw error
@@ -33,4 +38,23 @@ export async function uninstall(plan: UninstallPlan, tools: Dependencies): Promi
   }
   await reporter.finish({ state: 'Done' })
   return 'Done'
+}
+
+/** After the release: while the StatefulSet exists, it creates the claims of its pods again. */
+async function deleteVolumes(
+  { namespace, release, deletedVolumes }: UninstallPlan,
+  { kubernetes, log }: Dependencies,
+): Promise<void> {
+  const { templates, nodes } = deletedVolumes ?? { templates: [], nodes: 0 }
+  for (const template of templates) {
+    for (let ordinal = 0; ordinal < nodes; ordinal += 1) {
+      const name = claimName(template, release, ordinal)
+      const claim = await kubernetes.get(persistentVolumeClaims(namespace), name, AnyObject)
+      const { uid, labels } = claim?.metadata ?? {}
+      // The volume of a removed node that spec.persistence.onScaleIn keeps.
+      if (uid === undefined || labels?.[LABELS.removedPeer] !== undefined) continue
+      await kubernetes.delete(persistentVolumeClaims(namespace), name, { uid })
+      log.info({ claim: name }, 'deleted a volume claim')
+    }
+  }
 }

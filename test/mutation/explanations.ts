@@ -536,7 +536,7 @@ export const EXPLAINED: Readonly<Record<string, readonly Explained[]>> = {
       why: UNDEFINED,
     },
     {
-      line: "return { ...planTarget(cluster), release, hash: shortHash('uninstall', cluster.metadata.uid) }",
+      line: "return { ...run, hash: shortHash('uninstall', metadata.uid) }",
       changes: ['StringLiteral: \'uninstall\' -> ""'],
       why: 'it only keeps this hash apart from those of upgrades',
     },

@@ -1,6 +1,7 @@
 /** The life of a VecCluster without failures: created, changed, deleted. */
 import type { AnyObject } from '../../crds/kubernetes.ts'
 import type { World } from '../world/world.ts'
+import { eventually } from './backup-parts.ts'
 import {
   SMALL,
   clusterManifest,
@@ -17,6 +18,7 @@ import {
   untilNextRun,
   type Scenario,
 } from './scenario.ts'
+import { podsIn } from './volumes.ts'
 
 async function names(world: World, apiVersion: string, kind: string, namespace: string) {
   const objects = await world.list(apiVersion, kind, namespace)
@@ -179,6 +181,25 @@ const deleted: Scenario = {
   },
 }
 
+const deletedWithVolumes: Scenario = {
+  title: 'persistence.onDelete can be set later, restarts no pod, and takes the PVCs along',
+  async run(world, t) {
+    const namespace = await world.namespace('deleted-volumes')
+    const reference = await running(world, namespace, 'a', { replicas: 2 })
+    const pods = await podsIn(world, namespace)
+    const { persistence } = SMALL
+    await world.patch(reference, { spec: { persistence: { ...persistence, onDelete: 'Delete' } } })
+    await untilApplied(world, reference)
+    t.strictSame(await podsIn(world, namespace), pods, 'the same pods, not restarted')
+    const claims = () => names(world, 'v1', 'PersistentVolumeClaim', namespace)
+    t.equal((await claims()).length, 2)
+    await world.delete(reference)
+    await untilGone(world, reference, 600)
+    // Those of pods that are still ending follow them.
+    await eventually(world, 'the claims are gone', async () => (await claims()).length === 0)
+  },
+}
+
 const secretRotated: Scenario = {
   title: 'an upgrade when a used Secret changes',
   async run(world, t) {
@@ -238,6 +259,7 @@ export const clusterLife: Scenario[] = [
   scaled,
   distributed,
   deleted,
+  deletedWithVolumes,
   secretRotated,
   podLost,
 ]

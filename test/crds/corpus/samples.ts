@@ -48,6 +48,7 @@ const cluster = {
     accessModes: ['ReadWriteOncePod'],
     autoGrow: { above: 60, by: '10Gi', max: '1Ti' },
     onScaleIn: 'Keep',
+    onDelete: 'Delete',
   },
   shards: { balance: 'Always', maxTransfers: 4 },
   healing: { replicas: false, lostNodes: 'WhenSafe' },

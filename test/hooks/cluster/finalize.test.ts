@@ -10,7 +10,7 @@ import { createdJob } from '../decisions.ts'
 import { condition } from './decisions.ts'
 
 const rbac = clusterRbac(cluster())
-const { hash: plan } = uninstallRun(cluster())
+const { hash: plan } = uninstallRun({ cluster: cluster() })
 
 /** A cluster that was installed once and is being deleted. */
 function deleting(parts: Partial<Observed> = {}): Observed {
@@ -76,6 +76,25 @@ t.test('the Job of the uninstall has a number above that of every Job there was'
   t.match(name({ jobs: ended(4) }), /-5$/)
   t.match(name({ liveJobs: ended(7) }), /-8$/)
   t.match(name({ progress: progress({ run: 9 }) }), /-10$/)
+})
+
+t.test('only onDelete: Delete gives the uninstall volumes to delete: of all nodes', async (t) => {
+  const deletedVolumes = (onDelete?: 'Retain' | 'Delete', set?: ReturnType<typeof statefulSet>) => {
+    const { persistence } = cluster().spec
+    const spec = { replicas: 2, persistence: { ...persistence, ...(onDelete && { onDelete }) } }
+    const run = uninstallRun({ cluster: cluster({ spec }), ...(set && { statefulSet: set }) })
+    return [run.deletedVolumes, run.hash === plan]
+  }
+  t.strictSame(deletedVolumes(), [undefined, true])
+  t.strictSame(deletedVolumes('Retain'), [undefined, true])
+  const chart = ['qdrant-storage', 'qdrant-snapshots']
+  t.strictSame(deletedVolumes('Delete'), [{ templates: chart, nodes: 2 }, false])
+  const set = statefulSet()
+  set.spec.replicas = 3
+  set.spec.volumeClaimTemplates = [{ metadata: { name: 'data' }, spec: {} }]
+  t.strictSame(deletedVolumes('Delete', set), [{ templates: ['data'], nodes: 3 }, false])
+  set.spec.replicas = 0
+  t.strictSame(deletedVolumes('Delete', set), [{ templates: ['data'], nodes: 2 }, false])
 })
 
 t.test('missing RBAC of the uninstall is created first', async (t) => {

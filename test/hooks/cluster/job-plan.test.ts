@@ -73,10 +73,10 @@ t.test('unknown accepted risks are ignored', async (t) => {
 t.test('every plan names its resource; that of an uninstall needs no more', async (t) => {
   const named = { resource: 'vecclusters', namespace: 'ns', name: 'a', uid: 'uid-a' }
   t.match(planOf({}), named)
-  const { hash, ...plan } = uninstallRun(cluster())
+  const { hash, ...plan } = uninstallRun({ cluster: cluster() })
   t.strictSame(plan, { ...named, release: 'vec-a' })
-  t.not(hash, uninstallRun(cluster({ name: 'b' })).hash)
-  t.equal(hash, uninstallRun(cluster({ generation: 2 })).hash)
+  t.not(hash, uninstallRun({ cluster: cluster({ name: 'b' }) }).hash)
+  t.equal(hash, uninstallRun({ cluster: cluster({ generation: 2 }) }).hash)
 })
 
 t.test('a cluster that was installed without the default affinity never gets it', async (t) => {

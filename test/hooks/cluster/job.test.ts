@@ -29,7 +29,7 @@ function upgradeOf(spec: ClusterOverrides['spec'] = {}): Child {
 
 function uninstall(): Child {
   const rbac = clusterRbac(cluster())
-  return uninstallJob({ ...uninstallRun(cluster()), run: 2 }, rbac, settings)
+  return uninstallJob({ ...uninstallRun({ cluster: cluster() }), run: 2 }, rbac, settings)
 }
 
 /** The names of the Secrets that are mounted, by credential. */

@@ -123,6 +123,7 @@ const rows: Row[] = [
         accessModes: ['ReadWriteOncePod'],
         storageClassName: 'fast',
         onScaleIn: 'Keep',
+        onDelete: 'Delete',
       },
     },
     values: {

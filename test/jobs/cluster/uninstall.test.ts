@@ -30,6 +30,48 @@ t.test('the release is deleted with all its objects, and the volumes stay', asyn
   t.match(await world.progress(), { verb: 'uninstall', state: 'Done', run: 2 })
 })
 
+t.test('volumes that the plan names are deleted after the release, and no other', async (t) => {
+  const world = await jobWorld(t)
+  await world.run('upgrade', world.plan())
+  const claim = (name: string, labels: Record<string, string> = {}) =>
+    world.api.create({
+      ...{ apiVersion: 'v1', kind: 'PersistentVolumeClaim' },
+      metadata: { name, namespace: 'ns', labels },
+    })
+  await claim('qdrant-storage-vec-a-0')
+  await claim('qdrant-snapshots-vec-a-1')
+  // Of a removed node, of a node beyond those of the plan, and of another cluster.
+  await claim('qdrant-storage-vec-a-1', { [LABELS.removedPeer]: '1' })
+  await claim('qdrant-storage-vec-a-2')
+  await claim('qdrant-storage-vec-b-0')
+  const deletedVolumes = { templates: ['qdrant-storage', 'qdrant-snapshots'], nodes: 2 }
+  const plan = { ...uninstallPlan(world, 2), deletedVolumes }
+  const { code, log } = await world.run('uninstall', plan)
+  t.equal(code, EXIT.done, log)
+  t.ok(log.indexOf('deleted a volume claim') > log.indexOf('helm completed'), log)
+  const names = async () => {
+    const { items } = await world.api.list('v1', 'PersistentVolumeClaim', {})
+    return items.map(({ metadata }) => metadata.name).sort()
+  }
+  const left = ['qdrant-storage-vec-a-1', 'qdrant-storage-vec-a-2', 'qdrant-storage-vec-b-0']
+  t.strictSame(await names(), left)
+  t.equal((await world.run('uninstall', { ...plan, run: 3 })).code, EXIT.done, 'repeated')
+  t.strictSame(await names(), left)
+})
+
+t.test('volumes stay as long as helm fails', async (t) => {
+  const world = await jobWorld(t)
+  const name = 'qdrant-storage---nonsense-0'
+  await world.api.create({
+    ...{ apiVersion: 'v1', kind: 'PersistentVolumeClaim' },
+    metadata: { name, namespace: 'ns' },
+  })
+  const deletedVolumes = { templates: ['qdrant-storage'], nodes: 1 }
+  const broken = { ...uninstallPlan(world, 1), release: '--nonsense', deletedVolumes }
+  t.equal((await world.run('uninstall', broken)).code, EXIT.failed)
+  t.ok(await world.object('v1', 'PersistentVolumeClaim', name))
+})
+
 t.test('a release that does not exist is a success', async (t) => {
   const world = await jobWorld(t)
   const { code, log } = await world.run('uninstall', uninstallPlan(world, 1))
