@@ -276,8 +276,8 @@ export const BACKUP_FAILURES: readonly KnownFailure[] = [
     fix: 'check the log of that pod; for `took nothing for ... s`, the speed of the store',
   },
   {
-    patterns: ['did not stay Active until the end of its stream'],
-    cause: 'writes to that replica failed during the stream',
+    patterns: ['did not stay Active until the end of its stream', 'was no longer Active before'],
+    cause: 'writes to that replica failed, four times',
     fix: 'repair the cluster first',
   },
   {
@@ -311,7 +311,7 @@ export const BACKUP_FAILURES: readonly KnownFailure[] = [
     fix: 'check its disk; delete unused snapshots',
   },
   {
-    patterns: ['was discarded: ...'],
+    patterns: ['was discarded: ...', 'was not requested: ...'],
     cause: 'a replica did not stay Active during its snapshot, four times',
     fix: 'repair the cluster first: a restore would recover the incomplete replica',
   },

@@ -33,9 +33,13 @@ export interface Attempt {
   waitForReason: boolean
 }
 
-/** The complete file on the node, and whether it was created for this backup. */
+/**
+ * The complete file on the node, and whether it was created for this backup. `beforeRequest` is awaited
+ * directly before the request: the node may have been busy for minutes.
+ */
 export async function createSnapshot(
   attempt: Attempt,
+  beforeRequest: () => Promise<void>,
   context: RunContext,
 ): Promise<{ snapshot: Snapshot; isOwned: boolean }> {
   const { ref } = attempt
@@ -53,6 +57,7 @@ export async function createSnapshot(
     ...(creations && { creations: { total: creations.total, since: creations.since } }),
   }
   await writePending(attempt, pending, context)
+  await beforeRequest()
   log.info({ ...ref }, `node ${ref.ordinal}: creating the snapshot`)
   const limitMs = snapshotTimeoutMs(bytes)
   const snapshot =

@@ -124,12 +124,16 @@ async function createAndUpload(
 ): Promise<NodeSnapshot> {
   const { ref } = attempt
   const { collection, ordinal } = ref
-  const { snapshot, isOwned } = await createSnapshot(attempt, context)
-  try {
+  const requireUnchanged = async (failure: string) => {
     const change = await findTopologyChange(topology, collection, context)
-    if (change !== undefined) {
-      throw new EngineError(`snapshot ${snapshot.name} of node ${ordinal} was discarded: ${change}`)
-    }
+    if (change !== undefined) throw new EngineError(`${failure}: ${change}`)
+  }
+  // A replica that is missing writes may catch up before its snapshot is complete.
+  const beforeRequest = () =>
+    requireUnchanged(`a snapshot of ${collection} on node ${ordinal} was not requested`)
+  const { snapshot, isOwned } = await createSnapshot(attempt, beforeRequest, context)
+  try {
+    await requireUnchanged(`snapshot ${snapshot.name} of node ${ordinal} was discarded`)
     const uploaded = await upload(snapshotsForPod(context, ordinal), ref, snapshot, context)
     const nodeSnapshot = { ...uploaded, localShards: shardsOnNode(topology, ordinal) }
     await writeCheckpoint(

@@ -10,7 +10,10 @@ import { poll, retry } from '../../retry.ts'
 import { recordUndeletedSnapshot, snapshotsForPod, type RunContext } from '../context.ts'
 import type { Checkpoint, Pending, SnapshotRef } from './checkpoint.ts'
 
+/** A Job that is being stopped has no more time. */
 const CLEANUP_TIMEOUT_MS = 20_000
+/** Telemetry waits while a snapshot is created, up to a minute. */
+const OUTCOME_TIMEOUT_MS = 70_000
 const DELETE_ATTEMPTS = 3
 const DELETE_RETRY_DELAY_MS = 2_000
 const POLL_MS = 5_000
@@ -128,10 +131,16 @@ async function waitForOutcome(
   context: RunContext,
   limitMs: number,
 ): Promise<SnapshotOutcome> {
-  const { time } = context.tools
+  const { time, signal } = context.tools
   return poll({ time, pauseMs: POLL_MS }, async ({ waitedMs }) => {
-    const deadline = AbortSignal.timeout(CLEANUP_TIMEOUT_MS)
-    const outcome = await readSnapshotOutcome(ref, checkpoint, context, deadline)
+    const timeoutMs = signal.aborted ? CLEANUP_TIMEOUT_MS : OUTCOME_TIMEOUT_MS
+    const deadline = AbortSignal.timeout(timeoutMs)
+    const outcome = await readSnapshotOutcome(ref, checkpoint, context, deadline).catch(
+      (error: unknown): never => {
+        if (error !== deadline.reason) throw error
+        throw new EngineError(`node ${ref.ordinal} did not answer in ${timeoutMs / 1000} s`)
+      },
+    )
     return outcome.is !== 'making' || waitedMs >= limitMs ? outcome : undefined
   })
 }

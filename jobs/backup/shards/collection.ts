@@ -34,7 +34,6 @@ import {
   listShards,
   readShardView,
   shardExists,
-  type ShardView,
 } from './scheduler.ts'
 import { streamShard } from './stream-shard.ts'
 
@@ -224,14 +223,9 @@ async function runWorker(round: StreamRound): Promise<void> {
     if (next === undefined) return
     const failure = await streamAssigned(next, round)
     if (failure === undefined) continue
-    await waitBeforeRetry(failure, next.assignment, round)
-    round.scheduler.requeue(next.assignment)
+    await waitBeforeRetry(failure, next, round)
+    round.scheduler.requeue(next)
   }
-}
-
-interface ScheduledShard {
-  assignment: Assignment
-  view: ShardView
 }
 
 /**
@@ -242,7 +236,7 @@ async function nextAssignment({
   collection,
   scheduler,
   context,
-}: StreamRound): Promise<ScheduledShard | undefined> {
+}: StreamRound): Promise<Assignment | undefined> {
   const { retryBudget, tools } = context
   const limit = retryBudget.nextLimitMs()
   for (let waited = 0; ;) {
@@ -253,7 +247,7 @@ async function nextAssignment({
     const [first] = scheduler.pending()
     if (first === undefined) return undefined
     const assignment = scheduler.next(activeReplicas(view))
-    if (assignment !== undefined) return { assignment, view }
+    if (assignment !== undefined) return assignment
     if (!scheduler.isIdle()) {
       await scheduler.waitForRelease()
       tools.signal.throwIfAborted()
@@ -271,7 +265,7 @@ async function nextAssignment({
 
 /** Returns the error if the stream broke off and may succeed at the next attempt. */
 async function streamAssigned(
-  { assignment, view }: ScheduledShard,
+  assignment: Assignment,
   round: StreamRound,
 ): Promise<EngineError | undefined> {
   const { collection, topology, scheduler, completed, context } = round
@@ -280,10 +274,7 @@ async function streamAssigned(
     const found = topology.shards.find((shard) => shard.shardId === shardId)
     const shard = { shardId, ...(found?.shardKey !== undefined && { shardKey: found.shardKey }) }
     const fingerprint = shardFingerprint(shard, topology)
-    const source = {
-      ...{ collection, shard, node, fingerprint, before: view },
-      streams: round.streams,
-    }
+    const source = { collection, shard, node, fingerprint, streams: round.streams }
     const snapshot = await streamShard(source, context)
     completed.set(shardId, snapshot)
     context.progress.shardCompleted(snapshot)

@@ -23,8 +23,6 @@ export interface StreamSource {
   node: number
   /** Identity of the shard: see checkpoint.ts. */
   fingerprint: string
-  /** The view just before the stream started. */
-  before: ShardView
   /** Streams that share the memory of the Job. */
   streams: number
 }
@@ -37,14 +35,19 @@ export async function streamShard(
   source: StreamSource,
   context: RunContext,
 ): Promise<ShardSnapshot> {
-  const { collection, shard, node, fingerprint, before } = source
+  const { collection, shard, node, fingerprint } = source
   const ref = { collection, shardId: shard.shardId }
   // It deletes what the checkpoint names, which may be the work of the pod that replaced this one.
   await context.tools.reporter.verifyOwnership()
   const key = await prepareUpload(ref, context)
-  const uploaded = await upload(source, key, context)
+  const expectedBytes = await context.shardSizes.estimate(collection, shard.shardId, context)
+  // The API server or the store may have been slow since the shard was assigned. A replica that is
+  // missing writes may catch up before the end of its stream.
+  const before = await readShardView(collection, context)
+  requireActive(source, before, 'was no longer Active before its stream')
+  const uploaded = await upload(source, { key, expectedBytes }, context)
   const after = await readShardView(collection, context)
-  requireStillActive(source, after)
+  requireActive(source, after, 'did not stay Active until the end of its stream')
   const [pointsBefore, pointsAfter] = [before, after].map((view) =>
     pointCount(view, node, shard.shardId),
   )
@@ -63,7 +66,7 @@ type UploadedObject = Pick<ShardSnapshot, 'key' | 'sizeBytes' | 'sha256'>
 
 async function upload(
   { collection, shard, node, streams }: StreamSource,
-  key: string,
+  { key, expectedBytes }: { key: string; expectedBytes: number | undefined },
   context: RunContext,
 ): Promise<UploadedObject> {
   const { bucket, tools } = context
@@ -72,7 +75,6 @@ async function upload(
   requireKeyLength(key)
   log.info({ key, node, shard: shardId }, `node ${node}: streaming shard ${shardId}`)
   const startedAt = time.now().getTime()
-  const expectedBytes = await context.shardSizes.estimate(collection, shardId, context)
   const bytes = await snapshotsForPod(context, node).streamShard(collection, shardId, signal)
   const digest = { sha256: '' }
   try {
@@ -101,11 +103,13 @@ async function upload(
  * A failed write makes a replica Dead: it may be missing writes that were acknowledged before the stream
  * began.
  */
-function requireStillActive({ shard: { shardId }, node }: StreamSource, after: ShardView): void {
-  if (activeReplicas(after).get(shardId)?.includes(node) === true) return
-  throw new EngineError(
-    `shard ${shardId} on node ${node} did not stay Active until the end of its stream`,
-  )
+function requireActive(
+  { shard: { shardId }, node }: StreamSource,
+  view: ShardView,
+  failure: string,
+): void {
+  if (activeReplicas(view).get(shardId)?.includes(node) === true) return
+  throw new EngineError(`shard ${shardId} on node ${node} ${failure}`)
 }
 
 interface VerifyOptions {

@@ -189,6 +189,42 @@ t.test(
   },
 )
 
+t.test(
+  'a replica that turned Dead while its node finished another snapshot is not backed up',
+  async (t) => {
+    const fixture = await backupFixture(t, { nodes: 2, replicationFactor: 2 })
+    const { engine, nodes, world } = fixture
+    const shard = shardOf(fixture, 1)
+    const other = Promise.withResolvers<undefined>()
+    const wereDead: boolean[] = []
+    let made = 0
+    setMaking(engine, {
+      until: (node) => {
+        if (node !== 1) return undefined
+        made += 1
+        if (made === 1) return other.promise
+        wereDead.push(shard.reportedStates !== undefined)
+        // It has caught up before its snapshot is complete.
+        delete shard.reportedStates
+        return undefined
+      },
+      failure: (node) => (node === 1 && made === 1 ? 'that of a user' : undefined),
+    })
+    const url = `http://127.0.0.1:${nodes[1]?.port}/collections/docs/snapshots?wait=false`
+    await (await fetch(url, { method: 'POST' })).text()
+    const onLine = (line: string) => {
+      if (/waiting until every replica is Active/.test(line)) delete shard.reportedStates
+      if (!/waiting for other snapshots/.test(line) || made > 1) return
+      shard.reportedStates = { 0: { [engine.peer(1).id]: 'Dead' } }
+      other.resolve(undefined)
+    }
+    const { code, log } = await world.run({}, { onLine })
+    t.equal(code, EXIT.done, log.slice(-2000))
+    t.match(log, /waiting for other snapshots/)
+    t.strictSame(wereDead, [false])
+  },
+)
+
 t.test('snapshots of a round in which a shard moved are not used', async (t) => {
   const fixture = await backupFixture(t, { nodes: 2 })
   const { engine, nodes, world, manifest } = fixture

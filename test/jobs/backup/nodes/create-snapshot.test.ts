@@ -269,6 +269,32 @@ for (const suffix of ['.snapshot', '/collection.json', '/manifest.json']) {
   )
 }
 
+t.test('a node that is silent while its files are cleaned up fails nothing', async (t) => {
+  const scene = await backupFixture(t, { nodes: 1 })
+  writePreviousCheckpoint(scene, {
+    ...{ state: 'Pending', at: AT, existing: [], isAccepted: true },
+    creations: { total: 0, since: SINCE },
+  })
+  const timeout = AbortSignal.timeout.bind(AbortSignal)
+  t.teardown(() => (AbortSignal.timeout = timeout))
+  AbortSignal.timeout = (ms) => timeout(ms / 100)
+  const never = Promise.withResolvers<undefined>()
+  let isCleanUp = false
+  scene.nodes[0]?.misbehave(({ path, query }) => {
+    if (path[0] !== 'telemetry') return undefined
+    const isSilent = isCleanUp
+    // The writes are counted directly before.
+    isCleanUp = 'timeout' in query
+    return isSilent ? { until: never.promise } : undefined
+  })
+  const { code, log } = await scene.world.run()
+  t.equal(code, EXIT.done, log.slice(-2000))
+  t.equal(
+    (await scene.world.progress())?.message,
+    'Backed up 1/1 collections; still on nodes, to be deleted there: perhaps a snapshot of docs on node 0, which did not answer',
+  )
+})
+
 /** Objects that other programs wrote into the bucket. */
 const FORGED: [string, (name: string) => object, string][] = [
   [

@@ -5,6 +5,7 @@ import t from 'tap'
 import { StorageError } from '../../../../crds/contract/errors.ts'
 import { EXIT } from '../../../../crds/contract/job.ts'
 import type { RunContext } from '../../../../jobs/backup/context.ts'
+import { RetryBudget } from '../../../../jobs/retry.ts'
 import { PARTS_EXHAUSTED } from '../../../../jobs/clients/s3/parts.ts'
 import { streamShard, verifiedBytes } from '../../../../jobs/backup/shards/stream-shard.ts'
 import type { Misbehaviour } from '../../../doubles/engine/misbehaviour.ts'
@@ -92,6 +93,36 @@ t.test('when a replica turns Dead during its stream, another replica is streamed
   t.match(log, /shard 1 on node \d did not stay Active until the end of its stream/)
   t.equal(new Set(sources).size, 2, 'from another pod')
   t.equal(fixture.manifest().collections[0]?.snapshots[1]?.nodeIndex, sources[1])
+  await assertComplete(t, fixture)
+})
+
+t.test('a replica that turned Dead before its stream began is not streamed', async (t) => {
+  const fixture = await shardFixture(t, { nodes: 2, replicationFactor: 2, parallelism: 1 })
+  const { engine, s3, world } = fixture
+  const shard = engine.collections.get('docs')?.shards[1]
+  if (shard === undefined) throw new Error('there is no such shard')
+  const dead = { 0: { [engine.peer(1).id]: 'Dead' }, 1: { [engine.peer(0).id]: 'Dead' } }
+  let isFirst = true
+  s3.misbehave(({ operation, key }) => {
+    if (operation !== 'PutObject' || !/shard-1\/checkpoint.json$/.test(key)) return undefined
+    if (isFirst) shard.reportedStates = dead
+    isFirst = false
+    return undefined
+  })
+  const wereDead: boolean[] = []
+  onStream(fixture, (id) => {
+    if (id !== 1) return undefined
+    wereDead.push(shard.reportedStates !== undefined)
+    // It has caught up before the end of its stream.
+    delete shard.reportedStates
+    return undefined
+  })
+  const onLine = (line: string) => {
+    if (/waiting until a replica is Active/.test(line)) delete shard.reportedStates
+  }
+  const { code, log } = await world.run({}, { onLine })
+  t.equal(code, EXIT.done, log.slice(-2000))
+  t.strictSame(wereDead, [false])
   await assertComplete(t, fixture)
 })
 
@@ -275,11 +306,18 @@ t.test(
   },
 )
 
+/** The shard is Active on its node. */
+const PLACEMENT = {
+  ...{ peer_id: 10, remote_shards: [], shard_transfers: [] },
+  local_shards: [{ shard_id: 1, state: 'Active', points_count: 1 }],
+}
+
 /** A shard whose stream fits in no upload of the planned parts. */
 function oversized(expectedBytes: number | undefined) {
   const underestimated: string[] = []
   const error = new StorageError('the object is larger', { reason: PARTS_EXHAUSTED })
   const context = {
+    retryBudget: new RetryBudget(),
     ...{ folder: 'nightly/b/', plan: { uid: 'uid-b', cluster: { replicas: 1 } } },
     bucket: {
       getJson: async () => undefined,
@@ -298,12 +336,11 @@ function oversized(expectedBytes: number | undefined) {
       reporter: { verifyOwnership: async () => undefined },
       ...{ jobUid: 'job-1', podUid: 'pod-1', log: pino({ level: 'silent' }) },
       time: { now: () => new Date(0) },
-      engineForPod: () => ({ open: async () => Readable.from([]) }),
+      engineForPod: () => ({ open: async () => Readable.from([]), call: async () => PLACEMENT }),
     },
   }
   const source = {
-    ...{ collection: 'docs', shard: { shardId: 1 }, node: 0, fingerprint: 'f' },
-    ...{ streams: 1, before: new Map() },
+    ...{ collection: 'docs', shard: { shardId: 1 }, node: 0, fingerprint: 'f', streams: 1 },
   }
   return { end: streamShard(source, context as unknown as RunContext), underestimated }
 }
