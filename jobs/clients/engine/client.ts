@@ -41,8 +41,8 @@ interface EngineOptions {
 
 interface EngineCallOptions {
   body?: object
-  /** Used instead of a body; cannot be sent twice. */
-  stream?: StreamBody
+  /** Used instead of a body. A stream cannot be sent twice; a function creates one for each attempt. */
+  stream?: StreamBody | (() => StreamBody)
   timeoutMs?: number
   signal?: AbortSignal | undefined
 }
@@ -202,8 +202,7 @@ export class Engine {
         rotation?.markAccepted(this.node, current)
       return response
     }
-    // A stream cannot be sent twice.
-    if (rotation !== undefined && options.stream === undefined) {
+    if (rotation !== undefined && isRepeatable(options)) {
       return this.#sendWithRotation(rotation, current, response, (next) =>
         this.#sendWith(next, method, path, options),
       )
@@ -258,9 +257,10 @@ export class Engine {
     { key, ca }: EngineCredentials,
     method: EngineCall['method'],
     path: string,
-    { body, stream, timeoutMs = SHORT_CALL_MS, signal }: EngineCallOptions,
+    { body, stream: source, timeoutMs = SHORT_CALL_MS, signal }: EngineCallOptions,
   ): Promise<HttpResponse> {
     const { transport } = this.#options
+    const stream = typeof source === 'function' ? source() : source
     const headers = {
       ...(key !== undefined && { 'api-key': key }),
       ...(body !== undefined && { 'content-type': 'application/json' }),
@@ -293,6 +293,10 @@ export class Engine {
       `${call} on ${this.node} answered without a valid ${schemaError.path || 'JSON body'}: ${schemaError.message}`,
     )
   }
+}
+
+function isRepeatable({ stream }: EngineCallOptions): boolean {
+  return stream === undefined || typeof stream === 'function'
 }
 
 const Envelope = Type.Object({ result: Type.Unknown() })

@@ -92,8 +92,11 @@ export class EnginePoints {
     const key = shardKey === undefined ? '' : `,"shard_key":${JSON.stringify(shardKey)}`
     const pieces = [Buffer.from('{"points":'), ...points, Buffer.from(`${key}}`)]
     const contentLength = pieces.reduce((sum, { length }) => sum + length, 0)
-    const source = Readable.from(pieces, { objectMode: false })
-    const stream = { contentType: 'application/json', contentLength, source }
+    const stream = () => ({
+      contentType: 'application/json',
+      contentLength,
+      source: Readable.from(pieces, { objectMode: false }),
+    })
     const options = { stream, timeoutMs: LONG_CALL_MS, signal }
     await this.#engine.call(
       'PUT',

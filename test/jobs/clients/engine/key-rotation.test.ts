@@ -3,6 +3,7 @@ import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import { EngineConnections, urlTransport } from '../../../../jobs/clients/engine/transport.ts'
 import { EngineSnapshots } from '../../../../jobs/clients/engine/snapshots.ts'
+import { EnginePoints } from '../../../../jobs/clients/engine/points.ts'
 import { Engine } from '../../../../jobs/clients/engine/client.ts'
 import { KeyRotation } from '../../../../jobs/clients/engine/credentials.ts'
 import { jobLog } from '../../../../jobs/log.ts'
@@ -95,6 +96,17 @@ t.test('a stream and a call for bytes are repeated with the key that is accepted
   rotate(0, 'newer')
   onSleep(() => (mounted.key = 'newer'))
   await snapshots.begin('docs')
+})
+
+t.test('a write of points is repeated with the key that is accepted', async (t) => {
+  const { engineOn, mounted, rotate, slept, onSleep } = await stage(t)
+  const points = new EnginePoints(engineOn(0))
+  await engineOn(0).collections()
+  rotate(0, 'new')
+  onSleep(() => (mounted.key = 'new'))
+  await points.upsert('docs', [Buffer.from('[{"id":7,"vector":[1,0]}]')])
+  t.equal(slept(), 1)
+  t.strictSame([...(await points.retrieve('docs', ['7'], { idsOnly: true })).keys()], ['7'])
 })
 
 t.test('a key that does not come is given up in time, and not waited for again', async (t) => {
