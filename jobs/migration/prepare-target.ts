@@ -185,7 +185,8 @@ export async function addShardKeys(
 ): Promise<void> {
   if (keys.length === 0) return
   const { options, target, tools } = context
-  const existing = await withBackoff(context, () => target.points.shardKeys(name, tools.signal))
+  const readKeys = () => target.points.shardKeys(name, tools.signal)
+  const existing = await withBackoff(context, readKeys)
   const missing = keys.filter(({ key }) => !existing.some((present) => present.key === key))
   if (missing.length > 0 && !options.createMissing) {
     throw new Rejected(
@@ -198,7 +199,15 @@ export async function addShardKeys(
       shards: options.target?.shardNumber ?? shards,
       replicas: options.target?.replicationFactor,
     }
-    await withBackoff(context, () => target.recovery.createShardKey(name, request, tools.signal))
+    await withBackoff(context, async () => {
+      try {
+        await target.recovery.createShardKey(name, request, tools.signal)
+      } catch (error) {
+        // A previous request whose response was lost created it.
+        const mayExist = error instanceof EngineError && [400, 409].includes(error.status ?? 0)
+        if (!mayExist || !(await readKeys()).some((present) => present.key === key)) throw error
+      }
+    })
   }
 }
 

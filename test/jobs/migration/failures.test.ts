@@ -147,6 +147,23 @@ t.test('a collection is created once, also when the answer to its creation is lo
   t.ok((await target.points('docs')) === (await source.points('docs')), 'every byte')
 })
 
+t.test('a shard key is created once, also when the answer to its creation is lost', async (t) => {
+  const { source, target, world } = await startEnginePair(t)
+  await createCollection(source, 'docs', [], { ...SMALL, sharding_method: 'custom' })
+  await source.call('PUT', '/collections/docs/shards', { shard_key: 'a' })
+  await source.call('PUT', '/collections/docs/points', { points: manyPoints(3), shard_key: 'a' })
+  let creations = 0
+  target.node.misbehave(({ method, path }) => {
+    if (method !== 'PUT' || path[2] !== 'shards') return undefined
+    creations += 1
+    return creations === 1 ? { cut: 'after' } : undefined
+  })
+  const { code, log } = await world.run({ time: instantClock() })
+  t.equal(code, EXIT.done, log.slice(-2000))
+  t.equal(creations, 2)
+  t.ok((await target.points('docs', 'a')) === (await source.points('docs', 'a')), 'every byte')
+})
+
 t.test('a point that the target does not take fails its collection with its id', async (t) => {
   const { source, target, world } = await startEnginePair(t)
   await createCollection(source, 'docs', [
