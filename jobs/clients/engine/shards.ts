@@ -218,8 +218,8 @@ export class EngineShards {
   }
 
   /**
-   * Starts a transfer; `placement` reports its progress. The engine chooses the method: since 1.18
-   * a snapshot, so that the target gets a built index.
+   * Starts a transfer; `placement` reports its progress. For most collections the engine chooses the
+   * method: since 1.18 a snapshot, so that the target gets a built index.
    */
   async replicate({ collection, shard, from, to }: ShardTransfer, signal?: AbortSignal) {
     const method = await this.#transferMethod(collection, signal)
@@ -259,15 +259,19 @@ export class EngineShards {
    * An older node would pass a transfer on without a method. A newer node that applies this change
    * once all others are newer, too, stops its consensus: such a node may have been away during an
    * update. The methods are the defaults of the older nodes.
+   *
+   * A transfer by snapshot locks its collection on the source: a shard key that a client creates or
+   * deletes meanwhile ends all reads, writes and changes there (docs/engine-notes.md).
    */
   async #transferMethod(
     collection: string,
     signal: AbortSignal | undefined,
   ): Promise<string | undefined> {
-    const version = await this.#engine.version(signal)
-    if (!isOlder(version, CHOOSES_METHOD)) return undefined
+    const isOld = isOlder(await this.#engine.version(signal), CHOOSES_METHOD)
     const facts = (await this.facts(signal)).get(collection)
-    return facts?.hidesUnindexed === true ? 'snapshot' : 'stream_records'
+    if (facts?.hidesUnindexed === true) return isOld ? 'snapshot' : undefined
+    const hasShardKeys = facts?.params?.['sharding_method'] === 'custom'
+    return isOld || hasShardKeys ? 'stream_records' : undefined
   }
 
   async #update(collection: string, body: object, signal: AbortSignal | undefined): Promise<void> {

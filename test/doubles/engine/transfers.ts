@@ -1,6 +1,6 @@
 /** Transfers of shards: what has ended since the last look is applied first. */
 import type { EngineCluster } from './cluster.ts'
-import type { Shard, Transfer } from './collection.ts'
+import type { Collection, Shard, Transfer } from './collection.ts'
 
 const NEVER = Number.MAX_SAFE_INTEGER
 
@@ -28,6 +28,16 @@ export function startTransfer(
   const fails = outcome === 'fail'
   shard.arriving = [...(shard.arriving ?? []), { ...transfer, until, fails }]
   cluster.changes += 1
+}
+
+/**
+ * A shard key is created or deleted. The source of a transfer by snapshot has locked the collection: the change waits for
+ * the transfer, and the download of the snapshot waits for the change (docs/engine-notes.md).
+ */
+export function lockSnapshots({ shards }: Collection): void {
+  for (const transfer of shards.flatMap(transfersOf)) {
+    if (transfer.state === 'Recovery') transfer.until = NEVER
+  }
 }
 
 export function abortTransfer(cluster: EngineCluster, shard: Shard, transfer: Transfer): void {

@@ -5,6 +5,7 @@ import type { EngineCluster } from '../cluster.ts'
 import type { Collection, Shard, ShardKey } from '../collection.ts'
 import { keep } from '../deferred.ts'
 import { readBody } from '../read.ts'
+import { lockSnapshots } from '../transfers.ts'
 import { found, timeoutOf } from './collections.ts'
 
 export function shardKeyRoutes(
@@ -47,6 +48,7 @@ function create(request: EngineRequest, cluster: EngineCluster, name: string): E
   refuseTooMany(count)
   const copies = Number(body['replication_factor'] ?? params['replication_factor'])
   const peers = (body['placement'] as number[] | undefined) ?? cluster.peers().map(({ id }) => id)
+  lockSnapshots(collection)
   collection.shards.push(...newShards(collection, { key, count, copies, peers }))
   return ok(true)
 }
@@ -58,6 +60,7 @@ function drop(request: EngineRequest, cluster: EngineCluster, name: string): Eng
   if (!holds(collection, key)) {
     refuse(400, `Bad request: Sharding key ${called(key)} does not exist for collection ${name}`)
   }
+  lockSnapshots(collection)
   collection.shards = collection.shards.filter((shard) => shard.key !== key)
   keep(collection, (point) => point.shard_key !== key)
   return ok(true)

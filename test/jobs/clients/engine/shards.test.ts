@@ -10,7 +10,12 @@ import { startEngineNode } from '../../../doubles/engine/node.ts'
 const SILENT = jobLog({}, { write: () => undefined })
 
 /** Replicates the shard of a collection to the second node, and returns what the engine was sent. */
-async function sentTransfer(t: Test, version: string, optimizers: object = {}): Promise<unknown> {
+async function sentTransfer(
+  t: Test,
+  version: string,
+  optimizers: object = {},
+  params: object = {},
+): Promise<unknown> {
   const cluster = new EngineCluster({ name: 'vec-a', version, staleMs: 0 })
   const connections = new EngineConnections()
   t.teardown(() => connections.close())
@@ -24,6 +29,7 @@ async function sentTransfer(t: Test, version: string, optimizers: object = {}): 
   const collection = cluster.find('docs')
   if (collection === undefined) throw new Error('there is no collection')
   Object.assign(collection.config.optimizer_config, optimizers)
+  Object.assign(collection.config.params, params)
   let sent: unknown
   node?.misbehave(({ method, body }) => {
     if (method === 'POST') sent = body
@@ -52,4 +58,13 @@ t.test('an older engine is asked for its default: it would leave the method open
 
 t.test('points that are not indexed would be hidden on the target: a snapshot', async (t) => {
   t.equal(await sentTransfer(t, '1.17.1', { prevent_unoptimized: true }), 'snapshot')
+})
+
+t.test('a snapshot would lock a collection that gets and loses shard keys', async (t) => {
+  const keyed = { sharding_method: 'custom' }
+  t.equal(await sentTransfer(t, '1.18.0', {}, keyed), 'stream_records')
+  t.equal(await sentTransfer(t, '1.19.0', { prevent_unoptimized: false }, keyed), 'stream_records')
+  t.equal(await sentTransfer(t, '1.17.1', {}, keyed), 'stream_records')
+  // Hidden points are worse than a lock that only a change of shard keys makes.
+  t.equal(await sentTransfer(t, '1.18.0', { prevent_unoptimized: true }, keyed), undefined)
 })

@@ -42,6 +42,36 @@ t.test('a new node gets its part of the shards', async (t) => {
   })
 })
 
+t.test('clients may create and delete shard keys while shards move', async (t) => {
+  const world = await shardsWorld(t, { nodes: 3, spread: 2, shards: 6, factor: 1 })
+  const collection = world.engine.find('docs')
+  Object.assign(collection?.config.params ?? {}, { sharding_method: 'custom' })
+  for (const shard of collection?.shards ?? []) shard.key = `key ${shard.id}`
+  const url = `http://127.0.0.1:${world.nodes.get(0)?.port}/collections/docs/shards`
+  const headers = { 'content-type': 'application/json' }
+  const body = JSON.stringify({ shard_key: 'passing' })
+  let changes = 0
+  const { code, log } = await world.run(
+    { balance: true },
+    {
+      async onSleep() {
+        if (collection?.shards.some(({ arriving = [] }) => arriving.length > 0)) {
+          await fetch(url, { method: 'PUT', headers, body })
+          await fetch(`${url}/delete`, { method: 'POST', headers, body })
+          changes += 1
+        }
+        world.finishTransfers()
+      },
+    },
+  )
+  t.equal(code, EXIT.done, log)
+  t.ok(changes > 0)
+  const { shards } = await world.state()
+  t.strictSame(Object.values(shards).flat().toSorted(), [
+    ...['0 Active', '0 Active', '1 Active', '1 Active', '2 Active', '2 Active'],
+  ])
+})
+
 t.test('a balanced cluster is left as it is', async (t) => {
   const world = await shardsWorld(t, { nodes: 3, shards: 3 })
   const before = await world.state()

@@ -1,0 +1,93 @@
+/** Shard keys that come while a shard is copied, on the real engine, where ENGINE_BIN names it. */
+import t from 'tap'
+import { Engine } from '../../../../jobs/clients/engine/client.ts'
+import { EngineShards } from '../../../../jobs/clients/engine/shards.ts'
+import { EngineConnections, urlTransport } from '../../../../jobs/clients/engine/transport.ts'
+import { jobLog } from '../../../../jobs/log.ts'
+import { realSubject } from '../../../contract/engine/real.ts'
+import { ask, onceElected } from '../../../hard/ask.ts'
+
+const bin = process.env['ENGINE_BIN']
+const POINTS = 5000
+const BATCH = 1000
+const SIZE = 64
+const SILENT = jobLog({}, { write: () => undefined })
+
+interface View {
+  peer_id: number
+  local_shards: { shard_id: number; shard_key: string; state: string }[]
+  remote_shards: { shard_id: number; shard_key: string; state: string; peer_id: number }[]
+  shard_transfers: unknown[]
+}
+
+if (bin === undefined) {
+  t.pass('ENGINE_BIN names no engine: no shard to copy', { skip: true })
+} else {
+  t.setTimeout(300_000)
+  t.test(
+    'a shard is copied and read while clients create shard keys',
+    { timeout: 300_000 },
+    async (t) => {
+      const subject = await realSubject(bin, { size: 'three', service: {} }, { nodes: 2 })
+      const connections = new EngineConnections()
+      t.teardown(async () => {
+        await connections.close()
+        await subject.close()
+      })
+      const [first = '', second = ''] = subject.urls
+      const createKey = (url: string, key: string) =>
+        ask(url, 'PUT', '/collections/keyed/shards?timeout=10', { shard_key: key })
+      const vectors = { size: SIZE, distance: 'Dot' }
+      await ask(first, 'PUT', '/collections/keyed?timeout=60', {
+        ...{ vectors, sharding_method: 'custom', shard_number: 1 },
+      })
+      await onceElected(async () => {
+        await createKey(first, 'a')
+      })
+      for (let from = 0; from < POINTS; from += BATCH) {
+        const points = Array.from({ length: BATCH }, (_, index) => ({
+          id: from + index,
+          vector: Array.from({ length: SIZE }, (_value, axis) => (from + index + axis) % 97),
+          payload: { text: 'x'.repeat(200) },
+        }))
+        const body = { points, shard_key: 'a' }
+        await ask(first, 'PUT', '/collections/keyed/points?wait=true', body)
+      }
+      const viewOf = async (url: string) =>
+        (await ask(url, 'GET', '/collections/keyed/cluster')) as View
+      const views = [await viewOf(first), await viewOf(second)]
+      const source = views.findIndex(({ local_shards: local }) =>
+        local.some(({ shard_key: key }) => key === 'a'),
+      )
+      const [from, to] = source === 0 ? [first, second] : [second, first]
+      const [origin, target] = source === 0 ? views : views.toReversed()
+      const shard = origin?.local_shards.find(({ shard_key: key }) => key === 'a')?.shard_id ?? -1
+
+      const transport = urlTransport(from, connections)
+      const engine = new EngineShards(
+        new Engine({ transport, credentials: async () => ({}), log: SILENT }),
+      )
+      await engine.replicate({
+        ...{ collection: 'keyed', shard, from: origin?.peer_id ?? 0, to: target?.peer_id ?? 0 },
+      })
+      let keys = 0
+      let view: View
+      do {
+        keys += 1
+        t.equal(await createKey(to, `passing ${keys}`), true)
+        const body = { ids: [1], shard_key: 'a' }
+        const points = (await ask(from, 'POST', '/collections/keyed/points', body)) as object[]
+        t.equal(points.length, 1, 'the source answers')
+        view = await viewOf(from)
+      } while (view.shard_transfers.length > 0)
+      t.comment(`${keys} shard keys`)
+      const replicas = [...view.local_shards, ...view.remote_shards].filter(
+        ({ shard_key: key }) => key === 'a',
+      )
+      t.strictSame(
+        replicas.map(({ state }) => state),
+        ['Active', 'Active'],
+      )
+    },
+  )
+}
