@@ -58,6 +58,16 @@ export interface TrafficOptions {
   queuedPart?: number
 }
 
+export interface UnservedRead {
+  collection: string
+  key?: string
+  /** Beginning of the first and end of the last attempt, in milliseconds since 1970. */
+  from: number
+  to: number
+  /** With all its attempts. */
+  text: string
+}
+
 /** A write that the engine has put into its queue. */
 interface Queued {
   area: Area
@@ -70,8 +80,8 @@ export class Traffic {
   readonly reads = { good: 0, failed: 0, wrong: 0 }
   /** Operations that also failed when they were repeated once. */
   readonly failedTwice = { reads: 0, writes: 0 }
-  /** Reads that never found the acknowledged point, with all their attempts. */
-  readonly unserved: string[] = []
+  /** Reads that never found the acknowledged point. */
+  readonly unserved: UnservedRead[] = []
   /** Writes that also failed when they were repeated: the answer to the second attempt. */
   readonly repeatedFailures: string[] = []
   readonly writes = { good: 0, failed: 0 }
@@ -248,7 +258,10 @@ export class Traffic {
       if (Date.now() > end) {
         const key = area.key === undefined ? '' : ` under shard key ${area.key}`
         const point = `${area.collection}/${id}${key}`
-        this.unserved.push(`${point}, from ${from.toISOString()}: ${attempts.join('; ')}`)
+        const text = `${point}, from ${from.toISOString()}: ${attempts.join('; ')}`
+        const { collection } = area
+        const times = { from: from.getTime(), to: Date.now() }
+        this.unserved.push({ collection, ...keyed(area), ...times, text })
         return
       }
       await pause(RETRY_MS)

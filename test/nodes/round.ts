@@ -7,9 +7,10 @@ import { Ledger } from '../hard/ledger.ts'
 import { compareAtRest, comparisons, summaryOf } from '../hard/oracle.ts'
 import { ask } from '../hard/ask.ts'
 import { readReplicas, unsettled } from '../hard/replicas.ts'
-import { COLLECTIONS, Traffic } from '../hard/traffic.ts'
+import { COLLECTIONS, Traffic, type UnservedRead } from '../hard/traffic.ts'
 import { ShardJobs, type Ended } from './job.ts'
 import type { Plan, Stage, Strike } from './plan.ts'
+import { isExcused } from './serving.ts'
 import { Strikes } from './strikes.ts'
 import { missingReplicas, replicasByPeer, Watch, type Sample } from './watch.ts'
 import { NodesWorld } from './world.ts'
@@ -39,7 +40,9 @@ export interface Result {
   jobs: number
   processes: number
   reads: Traffic['reads']
-  unserved: readonly string[]
+  unserved: readonly UnservedRead[]
+  /** Those of them that no node could serve. */
+  excused: number
   writes: Traffic['writes']
 }
 
@@ -139,9 +142,10 @@ class Round {
 
   result(): Result {
     const { reads, writes, unserved } = this.#traffic
-    const reading = unserved
+    const unexcused = unserved.filter((read) => !isExcused(read, this.#watch.seen))
+    const reading = unexcused
       .slice(0, MAX_PRINTED)
-      .map((detail) => `a read never succeeded: ${detail}`)
+      .map(({ text }) => `a read never succeeded: ${text}`)
     return {
       findings: [...this.#findings, ...this.#watch.findings, ...reading],
       ...(this.#engineDefect !== undefined && { engineDefect: this.#engineDefect }),
@@ -150,7 +154,7 @@ class Round {
       struck: this.#strikes.struck,
       ...this.#counts,
       hung: this.#watch.hung,
-      ...{ reads, writes, unserved },
+      ...{ reads, writes, unserved, excused: unserved.length - unexcused.length },
     }
   }
 

@@ -4,6 +4,7 @@
  */
 import { ask, pathOf } from '../hard/ask.ts'
 import { viewOf } from '../hard/replicas.ts'
+import { MAX_GAP_MS, type Seen, type SeenReplica } from './serving.ts'
 import type { NodesWorld } from './world.ts'
 
 export interface Sample {
@@ -30,8 +31,8 @@ const MOST_EMPTY = 3
 /** The engine reads from and writes to both alike; the second is that of a shard that gets points of a removed one. */
 const SERVING = ['Active', 'ReshardingScaleDown']
 /**
- * The engine can block its consensus thread for good when a shard key changes during a transfer that is
- * retried (seen with 1.18.3 on a machine under heavy load). A user restarts the pod; so does this suite.
+ * The engine can block its consensus thread for good when a shard key changes during a transfer
+ * (docs/engine-notes.md). A user restarts the pod; so does this suite.
  */
 const HUNG_MS = 60_000
 /**
@@ -43,6 +44,8 @@ const ENGINE_DEFECTS = [/Shard \d+ does not exist/]
 export class Watch {
   readonly samples: Sample[] = []
   readonly findings: string[] = []
+  /** What could answer reads, at each look. */
+  readonly seen: Seen[] = []
   /** Nodes that were killed because they applied no consensus entry any more. */
   hung = 0
   /** Resolves with the error once a known defect of the engine has stopped the consensus of a node. */
@@ -55,6 +58,9 @@ export class Watch {
   readonly #wasActive = new Set<string>()
   /** Since when each node has had the same commit although there are changes that it has not applied. */
   readonly #behind = new Map<number, { commit: number; since: number }>()
+  /** Replicas that serve, when they were read last. */
+  #replicas: SeenReplica[] = []
+  #replicasAt = 0
   #over = false
   readonly #work: Promise<void>
 
@@ -97,15 +103,38 @@ export class Watch {
   }
 
   async #sample(): Promise<void> {
+    const at = Date.now()
     const found = await this.#peers()
     const newest = found.toSorted(
       (one, other) => other.peers.raft_info.commit - one.peers.raft_info.commit,
     )[0]
-    if (newest === undefined) return
+    const commit = newest?.peers.raft_info.commit ?? 0
+    try {
+      // A blocked node does not answer for its collections.
+      const asked = found.find(({ peers }) => !isBehind(peers, commit)) ?? newest
+      if (asked !== undefined) await this.#judgeAll(found, asked.url, commit)
+    } finally {
+      const nodes = found.map(({ peers }) => ({
+        ...{ peer: peers.peer_id, commit: peers.raft_info.commit },
+        isBehind: isBehind(peers, commit),
+      }))
+      const isKnown = Date.now() - this.#replicasAt <= MAX_GAP_MS
+      this.seen.push({ at, nodes, replicas: isKnown ? this.#replicas : [] })
+    }
+  }
+
+  async #judgeAll(
+    found: readonly { ordinal: number; peers: Peers }[],
+    url: string,
+    commit: number,
+  ): Promise<void> {
     const defect = found.map(({ peers }) => engineDefect(peers)).find((text) => text !== undefined)
     if (defect !== undefined) this.#break(defect)
-    this.#killHung(found, newest.peers.raft_info.commit)
-    const active = await activeReplicas(newest.url, SERVING)
+    this.#killHung(found, commit)
+    const replicas = await replicasOf(url, CALL_MS)
+    this.#replicas = replicas.filter(({ state }) => SERVING.includes(state))
+    this.#replicasAt = Date.now()
+    const active = counted(replicas, SERVING)
     const sample = {
       at: Date.now() - this.#started,
       pods: this.#world.ordinals().length,
@@ -119,13 +148,12 @@ export class Watch {
     this.samples.push(sample)
   }
 
-  #killHung(found: { ordinal: number; peers: Peers }[], newest: number): void {
+  #killHung(found: readonly { ordinal: number; peers: Peers }[], newest: number): void {
     const now = Date.now()
     for (const { ordinal, peers } of found) {
-      const { commit, pending_operations: pending } = peers.raft_info
+      const { commit } = peers.raft_info
       const before = this.#behind.get(ordinal)
-      // A blocked leader is not behind any node, but does not apply what is committed.
-      if (commit >= newest && pending === 0) this.#behind.delete(ordinal)
+      if (!isBehind(peers, newest)) this.#behind.delete(ordinal)
       else if (before?.commit !== commit) this.#behind.set(ordinal, { commit, since: now })
       else if (now - before.since > HUNG_MS) {
         this.hung += 1
@@ -191,26 +219,57 @@ function groups(nodes: readonly Peers[]): number {
   return count
 }
 
+/** A blocked leader is not behind any node, but does not apply what is committed. */
+function isBehind({ raft_info: { commit, pending_operations: pending } }: Peers, newest: number) {
+  return commit < newest || pending > 0
+}
+
 export async function activeReplicas(
   url: string,
   states: readonly string[] = ['Active'],
 ): Promise<Record<string, number>> {
+  return counted(await replicasOf(url), states)
+}
+
+/** How many replicas each shard has in one of these states. */
+function counted(
+  replicas: readonly (SeenReplica & { state: string })[],
+  states: readonly string[],
+): Record<string, number> {
   const active: Record<string, number> = {}
+  for (const { collection, shard, key, state } of replicas) {
+    // The engine reuses the highest id once its shard is deleted.
+    const name = `${collection}/${shard}${key === undefined ? '' : ` (${key})`}`
+    active[name] = (active[name] ?? 0) + (states.includes(state) ? 1 : 0)
+  }
+  return active
+}
+
+/** Every replica that this node knows, by the names of their collections. */
+async function replicasOf(
+  url: string,
+  timeoutMs?: number,
+): Promise<(SeenReplica & { state: string })[]> {
   const { collections } = (await ask(url, 'GET', '/collections', undefined, CALL_MS)) as {
     collections: { name: string }[]
   }
+  const all: (SeenReplica & { state: string })[] = []
   for (const { name } of collections.toSorted((one, other) => (one.name < other.name ? -1 : 1))) {
-    const view = await viewOf(url, name)
-    for (const { shard_id: shard, shard_key, state } of [
-      ...(view?.local_shards ?? []),
+    const view = await viewOf(url, name, (...[node, method, path]) =>
+      ask(node, method, path, undefined, timeoutMs),
+    )
+    const own = (view?.local_shards ?? []).map((shard) => ({
+      ...shard,
+      peer_id: view?.peer_id ?? 0,
+    }))
+    for (const { shard_id: shard, shard_key: key, state, peer_id: peer } of [
+      ...own,
       ...(view?.remote_shards ?? []),
     ]) {
-      // The engine reuses the highest id once its shard is deleted.
-      const key = `${name}/${shard}${shard_key === undefined ? '' : ` (${shard_key})`}`
-      active[key] = (active[key] ?? 0) + (states.includes(state) ? 1 : 0)
+      all.push({ collection: name, shard, ...(key !== undefined && { key }), peer, state })
     }
   }
-  return active
+  return all
 }
 
 /** Replicas that a shard should have: two, or one on a single node. */

@@ -105,7 +105,7 @@ export async function runRound(
       },
       readLatencies: { atRest: atRest.reads, during: traffic.latencies },
       writeLatencies: { atRest: atRest.writes, during: traffic.writeLatencies },
-      repeatedFailures: [...traffic.unserved, ...traffic.repeatedFailures],
+      repeatedFailures: [...traffic.unserved.map(({ text }) => text), ...traffic.repeatedFailures],
       ...(watch.stopped !== undefined && { stopped: watch.stopped }),
     }
   } finally {
