@@ -15,6 +15,8 @@ export interface Case {
   env?: Readonly<Record<string, string>>
   /** cluster.resharding_enabled */
   resharding?: boolean
+  /** The double applies writes of clients that do not wait this much later. */
+  applyMs?: number
   /** It removes a node: no other case can be played on the same engine. */
   changesPeers?: boolean
   play(stage: Stage): Promise<void>
@@ -27,10 +29,10 @@ export function sizesOf({ sizes = ['one', 'three'] }: Case): readonly Size[] {
 }
 
 export function settingOf(
-  { service = {}, env = {}, resharding = false }: Case,
+  { service = {}, env = {}, resharding = false, applyMs = 0 }: Case,
   size: Size,
 ): Setting {
-  return { size, service, env, resharding }
+  return { size, service, env, resharding, applyMs }
 }
 
 /** What the case noted. */

@@ -17,6 +17,8 @@ export interface Setting {
   env?: Readonly<Record<string, string>>
   /** cluster.resharding_enabled */
   resharding?: boolean
+  /** Of the double: how much later writes are applied whose clients do not wait. */
+  applyMs?: number
 }
 
 export interface Subject {
@@ -35,10 +37,12 @@ export async function doubleSubject({
   service,
   env = {},
   resharding = false,
+  applyMs = 0,
 }: Setting): Promise<Subject> {
   const enabled = size !== 'alone'
   const cluster = new EngineCluster({ name: 'vec-a', enabled })
   cluster.reshardingEnabled = resharding
+  cluster.applyMs = applyMs
   const ordinals = Array.from({ length: nodesOf(size) }, (_, ordinal) => ordinal)
   for (const ordinal of ordinals) cluster.join(ordinal)
   const nodes = await Promise.all(

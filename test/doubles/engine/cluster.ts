@@ -38,6 +38,12 @@ interface State {
   aliases?: Record<string, string>
 }
 
+interface QueuedUpdate {
+  /** Those that take part in it. */
+  shards: ReadonlySet<Shard>
+  update: () => void
+}
+
 /** What becomes of a transfer: `stall` never ends. */
 export type TransferOutcome = 'complete' | 'fail' | 'stall'
 
@@ -86,7 +92,7 @@ export class EngineCluster {
   /** Ordinals whose consensus thread is dead, with its last words. */
   readonly #stopped = new Map<number, string>()
   /** Updates whose clients do not wait, in the order in which they are applied. */
-  readonly #queue = new Set<() => void>()
+  readonly #queue = new Set<QueuedUpdate>()
 
   #operations = 0
 
@@ -125,16 +131,20 @@ export class EngineCluster {
     return this.#removed.has(ordinal)
   }
 
-  queue(update: () => void): void {
-    this.#queue.add(update)
+  queue(queued: QueuedUpdate): void {
+    this.#queue.add(queued)
     setTimeout(() => {
-      if (this.#queue.delete(update)) update()
+      if (this.#queue.has(queued)) this.applyQueued(queued.shards)
     }, this.applyMs).unref()
   }
 
-  applyQueued(): void {
-    for (const update of this.#queue) update()
-    this.#queue.clear()
+  /** Each shard applies its updates in the order in which it got them. */
+  applyQueued(shards: ReadonlySet<Shard>): void {
+    for (const queued of this.#queue) {
+      if (![...queued.shards].some((shard) => shards.has(shard))) continue
+      this.#queue.delete(queued)
+      queued.update()
+    }
   }
 
   hasShards(peer: number): boolean {

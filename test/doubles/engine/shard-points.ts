@@ -52,9 +52,9 @@ export function replacePoints(collection: Collection, shard: Shard, points: Poin
 }
 
 /** Where a snapshot put it; else the same on every call, and in every collection with as many shards. */
-function shardOf(
+export function shardOf(
   { shards, hasRing }: Collection,
-  { id, shard_key: key, shard }: Point,
+  { id, shard_key: key, shard }: Pick<Point, 'id' | 'shard_key' | 'shard'>,
 ): Shard | undefined {
   const placed = shards.find((one) => one.id === shard && one.key === key)
   if (placed !== undefined) return placed

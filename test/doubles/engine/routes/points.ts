@@ -1,7 +1,7 @@
 /** /collections/{c}/points: as much as counts, pages, copies and tokens need (facts 7). */
 import { ok, refuse, type EngineAnswer, type EngineRequest } from '../answers.ts'
 import type { EngineCluster } from '../cluster.ts'
-import type { Collection, ShardKey } from '../collection.ts'
+import type { Collection, Shard, ShardKey } from '../collection.ts'
 import { integerText } from '../json.ts'
 import {
   checkKey,
@@ -14,7 +14,7 @@ import {
 } from '../points.ts'
 import { isDeferring, keep, write } from '../deferred.ts'
 import { acceptedWrites, countedPoints, deleteCopies, writeCopies } from '../resharding.ts'
-import { countWrite, isPlaced } from '../shard-points.ts'
+import { countWrite, isPlaced, shardOf } from '../shard-points.ts'
 import { checkBatch, checkExact, checkPage, checkTimeout } from '../strict.ts'
 import { found } from './collections.ts'
 
@@ -47,8 +47,6 @@ export function pointRoutes(
       apply(cluster, query, upsert(found(cluster, name), body, status === 'completed'))
       return ok({ operation_id: cluster.nextOperation(), status })
     case 'POST delete':
-      // A deletion by filter reaches every shard, behind what was queued before.
-      if (query['wait'] === 'true' && selection.points === undefined) cluster.applyQueued()
       apply(cluster, query, remove(found(cluster, name), selection))
       return ok({ operation_id: cluster.nextOperation(), status })
     case 'POST ':
@@ -66,13 +64,20 @@ export function pointRoutes(
   }
 }
 
-/** What a checked update changes. */
-type Update = () => void
+interface Update {
+  /** Those that take part in it: each applies it behind what was queued before. */
+  shards: ReadonlySet<Shard>
+  update: () => void
+}
 
 /** An update whose client does not wait is queued: the next read does not show it yet. */
-function apply(cluster: EngineCluster, query: EngineRequest['query'], update: Update): void {
-  if (query['wait'] === 'true' || cluster.applyMs === 0) update()
-  else cluster.queue(update)
+function apply(cluster: EngineCluster, query: EngineRequest['query'], queued: Update): void {
+  if (query['wait'] !== 'true' && cluster.applyMs > 0) {
+    cluster.queue(queued)
+    return
+  }
+  cluster.applyQueued(queued.shards)
+  queued.update()
 }
 
 /** One page of these points of a collection. */
@@ -98,7 +103,7 @@ function page(collection: Collection, selection: Selection): object {
 function upsert(collection: Collection, body: unknown, wait: boolean): Update {
   const written = readPoints(body, collection)
   checkBatch(collection, written.length)
-  return () => {
+  const update = () => {
     // The shard key of a queued write may be gone by now.
     const present = written.filter((point) => isPlaced(collection, point))
     const placed = acceptedWrites(collection, present)
@@ -109,16 +114,31 @@ function upsert(collection: Collection, body: unknown, wait: boolean): Update {
     const words = 'Update operation timed out in 60.00 seconds on 1 out of 1 shards.'
     refuse(408, `Timeout error: ${words}`)
   }
+  return { shards: shardsOf(collection, written), update }
 }
 
-function remove(collection: Collection, { points, filter }: Selection): Update {
+function remove(collection: Collection, selection: Selection): Update {
+  const { points, filter, shard_key: key } = selection
   const isMeant = (point: Point) =>
     points === undefined ? matches(point, filter) : points.some((id) => sameId(id, point.id))
-  return () => {
+  const update = () => {
     countWrite(collection, collection.points.filter(isMeant))
     keep(collection, (point) => !isMeant(point))
     deleteCopies(collection, isMeant)
   }
+  const reached = collection.shards.filter((shard) => key === undefined || shard.key === key)
+  const named = points?.map((id) => ({ id, ...(key !== undefined && { shard_key: key }) }))
+  // Under custom sharding an id without its key may be in any shard.
+  const isNamed = named !== undefined && (key !== undefined || reached.every((one) => !one.key))
+  return { shards: isNamed ? shardsOf(collection, named) : new Set(reached), update }
+}
+
+function shardsOf(
+  collection: Collection,
+  points: readonly Pick<Point, 'id' | 'shard_key'>[],
+): Set<Shard> {
+  const shards = points.map((point) => shardOf(collection, point))
+  return new Set(shards.filter((shard) => shard !== undefined))
 }
 
 function selected(collection: Collection, selection: Selection): Point[] {
