@@ -188,7 +188,7 @@ export class RealNode {
   #onExit: (() => void) | undefined
   /** Until the engine of the present pod has ended. */
   #ended: Promise<number> | undefined
-  /** Since the pod began, or its volume was lost: the next one waits longer. */
+  /** The next start waits longer. */
   #restarts = 0
   #isClosed = false
 
@@ -208,6 +208,11 @@ export class RealNode {
   /** Port of the path from Jobs and service, on 127.0.0.1. */
   get port(): number | undefined {
     return this.#access?.port
+  }
+
+  /** How often its process has ended since the pod began, or since its volume was lost. */
+  get restarts(): number {
+    return this.#restarts
   }
 
   get log(): string {

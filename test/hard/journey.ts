@@ -8,6 +8,7 @@ import { comparisons, compare, textOf, type Replica } from './oracle.ts'
 import type { Phase, Plan } from './plan.ts'
 import { readReplicas, settle } from './replicas.ts'
 import { backup, cluster, migration, restore, SOURCE, TARGET } from './resources.ts'
+import { restartStopped } from './repair.ts'
 import { Strikes } from './strikes.ts'
 import { ALIAS, ALIAS_NAME, COLLECTIONS, KEYED, NAMED, PASSING, PLAIN, Traffic } from './traffic.ts'
 import { BUCKET, NAMESPACE, type HardWorld } from './world.ts'
@@ -27,6 +28,8 @@ export interface Result {
   compared: number
   /** Acknowledged points that the source itself has lost: no data job can bring them back. */
   lostByEngine: number
+  /** Nodes on which the engine had stopped its consensus, with the error in their log. */
+  stopped: string[]
   reads: Traffic['reads']
   writes: Traffic['writes']
 }
@@ -76,6 +79,7 @@ class JourneyRun {
   #compared = 0
   /** Points that the source itself has lost, or of which its replicas differ at rest. */
   readonly #differing = new Set<string>()
+  readonly #stopped: string[] = []
 
   constructor(world: HardWorld, plan: Plan) {
     this.#world = world
@@ -119,6 +123,7 @@ class JourneyRun {
       struck,
       compared: this.#compared,
       lostByEngine: this.#differing.size,
+      stopped: this.#stopped,
       reads,
       writes,
     }
@@ -211,6 +216,7 @@ class JourneyRun {
       await this.#faultsOver(nodes, struckCluster)
       // Shard keys that come and go while a snapshot is taken are a fault too.
       this.#traffic.churn(false)
+      await this.#restartStopped()
       if (phase === 'migration') await this.#prepareMigration(attempt, outcome)
       await this.#deleteAsAdvised(message, struckCluster)
       if (attempt > 1) await this.#waitUntilStable(struckCluster)
@@ -231,6 +237,7 @@ class JourneyRun {
       await this.#strikes.end()
       // Shard keys that come and go while a snapshot is taken are a fault too.
       this.#traffic.churn(false)
+      await this.#restartStopped()
       if (phase === 'migration') await this.#traffic.stop()
       await this.#until(isOver, BOUND_SECONDS)
       message = this.#messageOf(kind, name)
@@ -280,6 +287,13 @@ class JourneyRun {
     say(`${all.length} points differ between replicas of the source`)
     await this.#traffic.rewrite(all)
     return all
+  }
+
+  /** As the condition of the VecCluster advises; no data job completes before that. */
+  async #restartStopped(): Promise<void> {
+    for (const cluster of [SOURCE, TARGET]) {
+      this.#stopped.push(...(await restartStopped(this.#world, cluster)))
+    }
   }
 
   /** What a restore that cannot go on asks the user for. */

@@ -54,7 +54,7 @@ const regressions = values['no-regressions'] || values.seed !== undefined ? [] :
 const plans = given === undefined ? [...regressions.map(({ plan }) => plan), ...drawn] : [given]
 print(`engine: ${bin ?? 'doubles'}; seeds from ${first}; ${regressions.length} regressions first`)
 
-const total = { seeds: 0, failed: 0, compared: 0, lostByEngine: 0 }
+const total = { seeds: 0, failed: 0, compared: 0, lostByEngine: 0, stopped: 0 }
 const struck = new Map<string, number>()
 const ended = new Map<string, number>()
 const failing: Plan[] = []
@@ -96,9 +96,10 @@ async function runOne(plan: Plan, ownOctet: number): Promise<void> {
   print(`  --plan '${JSON.stringify(plan)}'`)
 }
 
-function count({ compared, lostByEngine, struck: hit, outcomes }: Result): void {
+function count({ compared, lostByEngine, stopped, struck: hit, outcomes }: Result): void {
   total.compared += compared
   total.lostByEngine += lostByEngine
+  total.stopped += stopped.length
   for (const [fault, times] of hit) struck.set(fault, (struck.get(fault) ?? 0) + times)
   for (const { phase, ended: how } of outcomes) {
     ended.set(`${phase} ${how}`, (ended.get(`${phase} ${how}`) ?? 0) + 1)
@@ -107,7 +108,7 @@ function count({ compared, lostByEngine, struck: hit, outcomes }: Result): void 
 
 function printResult(plan: Plan, result: Result, took: number): void {
   const { seed, nodes: size, journey, into, strikes } = plan
-  const { findings, outcomes, compared, lostByEngine, reads, writes } = result
+  const { findings, outcomes, compared, lostByEngine, stopped, reads, writes } = result
   const way = journey === 'migration' ? journey : `${journey}, restored ${into}`
   print(
     `seed ${seed}: ${findings.length === 0 ? 'ok' : 'FAILED'}, ${size} nodes, ${way}, ${took} s, ` +
@@ -119,6 +120,7 @@ function printResult(plan: Plan, result: Result, took: number): void {
     `  ${strikes.map(({ fault, during, afterCalls }) => `${fault} (${during} +${afterCalls} calls)`).join('; ')}`,
   )
   for (const outcome of outcomes) print(`  ${lineOf(outcome)}`)
+  for (const node of stopped) print(`  consensus stopped by the engine: ${node}`)
   for (const finding of findings) print(`  ! ${finding}`)
 }
 
@@ -134,7 +136,8 @@ function summary(): void {
   for (const [what, times] of [...ended].toSorted()) print(`${String(times).padStart(6)}  ${what}`)
   print(
     `${total.seeds} seeds in ${Math.round((Date.now() - started) / 60_000)} min, ` +
-      `${total.compared} points compared, ${total.lostByEngine} differences in sources themselves, ${total.failed} failed`,
+      `${total.compared} points compared, ${total.lostByEngine} differences in sources themselves, ` +
+      `${total.stopped} nodes with stopped consensus, ${total.failed} failed`,
   )
   for (const { seed } of failing) print(`failed: --seed ${seed} --seeds 1`)
 }

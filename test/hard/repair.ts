@@ -1,15 +1,20 @@
 /**
  * What an administrator does for a node whose volume is lost: its replicas are dropped where others
- * are Active, the node joins as a new peer, and the replicas are recreated.
+ * are Active, the node joins as a new peer, and the replicas are recreated. A node whose consensus has
+ * stopped is restarted.
  */
+import { readFileSync } from 'node:fs'
 import { ask, pathOf } from './ask.ts'
+import type { RealNode } from './engines.ts'
 import { settle, viewOf } from './replicas.ts'
 import type { HardWorld } from './world.ts'
 
-const WAIT_MS = 120_000
+const WAIT_MS = 240_000
 const SETTLE_MS = 10_000
-/** A start on an empty volume, from the moment the process is killed. */
-const JOIN_MS = 8_000
+/** A start on an empty volume, from the moment the process is killed, on a busy machine. */
+const JOIN_MS = 30_000
+/** The end of the process that ran on the lost volume. */
+const EXPECTED_RESTARTS = 1
 const POLL_MS = 250
 /** What the engine answers when the copy to be dropped is the last one that is Active. */
 const LAST_COPY = /must have at least one active replica/
@@ -29,9 +34,12 @@ export async function repair(world: HardWorld, cluster: string, lost: number): P
   const peer = await peerAt(survivor.url, node.uri)
   // Node 0 would found a cluster of its own.
   node.bootstrap = survivor.uri
-  await until(`${set}-${lost} joins`, async () => {
+  const hasJoined = async () => {
     const present = await peersAt(survivor.url, node.uri)
-    if (present.length > 0 && !present.includes(peer)) return isReady(node.url)
+    return present.length > 0 && !present.includes(peer) && (await isReady(node.url))
+  }
+  await until(`${set}-${lost} joins`, async () => {
+    if (await hasJoined()) return true
     // The engine refuses a peer at this address while the former one has shards; collections that the load
     // has made meanwhile have some there too.
     for (const collection of await collectionsOf(survivor.url)) {
@@ -44,12 +52,43 @@ export async function repair(world: HardWorld, cluster: string, lost: number): P
       })
     }
     node.loseVolume()
-    await pause(JOIN_MS)
+    // What a start that was refused has stored is in the way of the next one.
+    const end = Date.now() + JOIN_MS
+    const mayJoin = () => Date.now() < end && node.restarts <= EXPECTED_RESTARTS
+    while (mayJoin() && !(await hasJoined())) await pause(POLL_MS)
     return false
   })
   for (const collection of await collectionsOf(survivor.url)) {
     await makeCopies(world, cluster, collection)
   }
+}
+
+/**
+ * Restarts the nodes of a cluster that apply no change of metadata any more, as the condition of the operator
+ * advises, and returns why each had stopped, from the log of its engine.
+ */
+export async function restartStopped({ engines }: HardWorld, cluster: string): Promise<string[]> {
+  const set = `vec-${cluster}`
+  const stopped: string[] = []
+  for (const node of engines?.nodes(set) ?? []) {
+    if (!(await hasStopped(node.url))) continue
+    stopped.push(`${set}-${node.ordinal}: ${lastError(node)}`)
+    node.signal('SIGKILL')
+    await until(`${set}-${node.ordinal} applies changes again`, async () => {
+      return (await isReady(node.url)) && !(await hasStopped(node.url))
+    })
+  }
+  return stopped
+}
+
+async function hasStopped(url: string): Promise<boolean> {
+  const text = await textOf(url, '/cluster').catch(() => '')
+  return text.includes('"stopped_with_err"')
+}
+
+function lastError({ log }: RealNode): string {
+  const errors = readFileSync(log, 'utf8').match(/^.*\bERROR\b.*consensus.*$/gim) ?? []
+  return errors.at(-1)?.trim() ?? 'no error in its log'
 }
 
 /** The load deletes a collection or a shard key now and then. */

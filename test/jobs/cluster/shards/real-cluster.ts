@@ -35,7 +35,7 @@ export async function openRealCluster(
     },
   })
   // Calls to several nodes may wait at the same time.
-  let settled = Promise.resolve()
+  let waits = Promise.resolve()
   const settle = async () => {
     await world.settle()
     await onSleep?.()
@@ -43,8 +43,8 @@ export async function openRealCluster(
   const time = {
     ...systemClock,
     async sleep(ms: number, signal?: AbortSignal) {
-      settled = settled.then(settle)
-      await settled
+      waits = waits.then(settle)
+      await waits
       await systemClock.sleep(ms, signal)
     },
   }

@@ -1,4 +1,4 @@
-/** The end of a resharding that is not wanted any more, on the real engine, where ENGINE_BIN names it. */
+/** A resharding that is aborted, on the real engine, where ENGINE_BIN names it. */
 import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import t from 'tap'
