@@ -14,6 +14,7 @@ import { hasReported, restartReason, silenceReason } from '../job-watch.ts'
 import { isUnfinished, nextRunNumber, runNumber } from '../job.ts'
 import { formatHolderName } from '../lease.ts'
 import { claim, type Claim } from '../lease-claim.ts'
+import { resyncAtWindow, windowsError } from '../maintenance-windows.ts'
 import type { Child, Context } from '../protocol.ts'
 import { allObserved, isHelmBinding } from '../rbac.ts'
 import {
@@ -43,7 +44,7 @@ import { shardsInProgress, startShards } from './shards/sync.ts'
 import { referencedSecrets, validateSecrets, validateSpec } from './validation.ts'
 import { stepReason, versionSteps } from './version-steps.ts'
 import { dataVolumeSize } from './volumes.ts'
-import { awaitedByRun, resyncAtWindow, windowsError } from './windows.ts'
+import { awaitedByRun } from './windows.ts'
 
 export function sync(observed: Observed, context: Context): Decision {
   const { jobs, pendingRun } = observed

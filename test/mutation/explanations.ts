@@ -836,23 +836,6 @@ export const EXPLAINED: Readonly<Record<string, readonly Explained[]>> = {
       why: 'undefined is as little a yes',
     },
   ],
-  'hooks/cluster/windows.ts': [
-    {
-      line: 'if (error instanceof Rejected) return []',
-      changes: ['ConditionalExpression: error instanceof Rejected -> true'],
-      why: ONLY_REJECTED,
-    },
-    {
-      line: 'throw new Rejected(message, { cause })',
-      changes: ['ObjectLiteral: { cause } -> {}'],
-      why: 'the cause is only logged',
-    },
-    {
-      line: 'if (error instanceof Rejected) return error.message',
-      changes: ['ConditionalExpression: error instanceof Rejected -> true'],
-      why: ONLY_REJECTED,
-    },
-  ],
   'hooks/collection/engine-cache.ts': [
     {
       line: "return this.#cachedCall('readyz', () => this.engine.readyz(NEVER_ABORTED), signal)",
@@ -1165,6 +1148,23 @@ export const EXPLAINED: Readonly<Record<string, readonly Explained[]>> = {
       line: '...(run !== undefined && { annotations: { [ANNOTATIONS.run]: String(run) } }),',
       changes: ['ConditionalExpression: run !== undefined -> true'],
       why: UNDEFINED,
+    },
+  ],
+  'hooks/maintenance-windows.ts': [
+    {
+      line: 'if (error instanceof Rejected) return []',
+      changes: ['ConditionalExpression: error instanceof Rejected -> true'],
+      why: ONLY_REJECTED,
+    },
+    {
+      line: 'throw new Rejected(message, { cause })',
+      changes: ['ObjectLiteral: { cause } -> {}'],
+      why: 'the cause is only logged',
+    },
+    {
+      line: 'if (error instanceof Rejected) return error.message',
+      changes: ['ConditionalExpression: error instanceof Rejected -> true'],
+      why: ONLY_REJECTED,
     },
   ],
   'hooks/migration/endpoints.ts': [

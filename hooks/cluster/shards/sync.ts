@@ -31,7 +31,7 @@ import { type ShardWork, begunRemoval, drainTarget } from './next-step.ts'
 import { shardsJob, shardsPlan, shardsRbac } from './job.ts'
 import { workReason } from './status.ts'
 import type { Goal } from './summary.ts'
-import { windowState } from '../windows.ts'
+import { windowState } from '../../maintenance-windows.ts'
 
 /** RBAC first, then both Leases, then the Job. Each step is observed before the next. */
 export function startShards(observed: Observed, work: ShardWork, context: Context): Decision {

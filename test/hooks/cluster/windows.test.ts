@@ -6,12 +6,8 @@ import type { ClusterSpec } from '../../../crds/cluster.ts'
 import { desiredRun } from '../../../hooks/cluster/job.ts'
 import type { Observed } from '../../../hooks/cluster/ports.ts'
 import type { PlanOutcome, ShardsSummary } from '../../../hooks/cluster/shards/summary.ts'
-import {
-  awaitedWindow,
-  resyncAtWindow,
-  windowsError,
-  windowState,
-} from '../../../hooks/cluster/windows.ts'
+import { awaitedWindow } from '../../../hooks/cluster/windows.ts'
+import { resyncAtWindow, windowsError, windowState } from '../../../hooks/maintenance-windows.ts'
 import {
   ago,
   applied,
