@@ -1,35 +1,22 @@
 /** VecBackupSchedule: creates backups on a cron schedule and deletes those that the retention policy drops. */
 import { Type, type Static } from '@sinclair/typebox'
 import { BackupPhase, DeletionPolicy, backupContent, type BackupSpec } from './backup.ts'
+import { resources } from './cluster-sections.ts'
 import { MAX_SCHEDULE_NAME, RECENT_BACKUPS } from './contract/limits.ts'
+import { CRON_PATTERN } from './cron.ts'
 import {
   AGE_COLUMN,
   Count,
+  Duration,
   maxCharacters,
   Enum,
+  ObjectName,
+  Quantity,
   Timestamp,
   defineResource,
   rule,
   statusFields,
 } from './schema.ts'
-
-/** One field of a cron expression: values, ranges and steps, separated by commas. */
-function cronField(value: string): string {
-  const item = `([*]|(${value})(-(${value}))?)(/[1-9][0-9]?)?`
-  return `${item}(,${item})*`
-}
-
-const MONTHS = 'jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec'
-const DAYS = 'sun|mon|tue|wed|thu|fri|sat'
-
-/** The shape of a five-field cron expression. A date that never occurs, such as 30 February, is reported in a condition. */
-export const CRON_PATTERN = `^(?i:${[
-  cronField('[0-5]?[0-9]'),
-  cronField('[01]?[0-9]|2[0-3]'),
-  cronField('0?[1-9]|[12][0-9]|3[01]'),
-  cronField(`0?[1-9]|1[0-2]|${MONTHS}`),
-  cronField(`[0-7]|${DAYS}`),
-].join('[ ]+')})$`
 
 function keepCount(description: string) {
   return Type.Optional(Count({ maximum: 100_000, description }))
@@ -43,6 +30,55 @@ const retentionPolicy = Type.Object(
     keepMonthly: keepCount('The newest backup of each of so many months that have one is kept.'),
   },
   { description: 'Which finished backups are kept; default: all. The newest completed one stays.' },
+)
+
+const drill = Type.Object(
+  {
+    schedule: Type.String({
+      minLength: 9,
+      ...maxCharacters(256),
+      description:
+        'When a drill is due: cron expression of five fields, in UTC. It starts in a maintenance window of the VecCluster.',
+      ...rule(
+        `self.matches('${CRON_PATTERN}')`,
+        'spec.drill.schedule must be a cron expression of five fields: minute, hour, day, month, weekday',
+      ),
+    }),
+    replicas: Type.Optional(
+      Count({
+        maximum: 1000,
+        description:
+          'Number of nodes of the temporary cluster, for method Shard only; default: as many as the VecCluster has.',
+      }),
+    ),
+    resources: Type.Optional(
+      Type.Object(resources.properties, {
+        description:
+          'Compute resources of each pod of the temporary cluster; default: those of the VecCluster.',
+      }),
+    ),
+    persistence: Type.Optional(
+      Type.Object(
+        {
+          size: Type.Optional(
+            Quantity({ description: 'Size of each data volume; default: that of the VecCluster.' }),
+          ),
+          storageClassName: Type.Optional(
+            ObjectName({ description: 'Storage class; default: that of the VecCluster.' }),
+          ),
+        },
+        { description: 'Data volumes of the temporary cluster. They are deleted with it.' },
+      ),
+    ),
+    timeout: Duration({
+      default: '6h',
+      description: 'A drill that has not ended after this time has failed.',
+    }),
+  },
+  {
+    description:
+      'Restore drills: the newest completed backup is restored into a temporary VecCluster, which is deleted afterwards. Default: none.',
+  },
 )
 
 const spec = Type.Object(
@@ -60,7 +96,7 @@ const spec = Type.Object(
     suspend: Type.Boolean({
       default: false,
       description:
-        'No backup is created, except the one before spec.hibernate of a VecCluster that names this schedule; retention continues.',
+        'No backup is created, except the one before spec.hibernate of a VecCluster that names this schedule, and no drill runs; retention continues.',
     }),
     concurrencyPolicy: Enum(['Allow', 'Forbid', 'Replace'], {
       default: 'Forbid',
@@ -73,8 +109,15 @@ const spec = Type.Object(
     deletionPolicy: DeletionPolicy(
       'What deleting this schedule, or one of its backups, does to the objects in the bucket; its backups get it, also those that are there. Absent means Delete, but deleting the namespace deletes objects only where Delete is set. Retention deletes objects in any case.',
     ),
+    drill: Type.Optional(drill),
   },
-  { description: 'When backups are made, of what, and which are kept.' },
+  {
+    description: 'When backups are made, of what, and which are kept.',
+    ...rule(
+      "!has(self.drill) || !has(self.drill.replicas) || self.method == 'Shard'",
+      'spec.drill.replicas requires spec.method Shard: a backup by node is restored into as many nodes as it was made of',
+    ),
+  },
 )
 
 const recentBackup = Type.Object({
@@ -84,6 +127,12 @@ const recentBackup = Type.Object({
   status: Type.Optional(BackupPhase('Its phase.')),
   size: Type.Optional(Type.String({ description: 'Its size, human-readable.' })),
 })
+
+const drillRun = {
+  backupName: Type.String({ description: 'The VecBackup that is restored.' }),
+  slot: Timestamp({ description: 'The slot of spec.drill.schedule.' }),
+  startTime: Timestamp({ description: 'When it started.' }),
+}
 
 const status = Type.Object({
   phase: Type.Optional(
@@ -103,6 +152,38 @@ const status = Type.Object({
       description: 'The latest backups, newest first.',
     }),
   ),
+  drill: Type.Optional(
+    Type.Object(
+      {
+        ...drillRun,
+        step: Enum(['CreatingCluster', 'Restoring', 'Deleting'], {
+          description: 'What happens now.',
+        }),
+      },
+      { description: 'The restore drill that is in progress.' },
+    ),
+  ),
+  lastDrill: Type.Optional(
+    Type.Object(
+      {
+        ...drillRun,
+        completionTime: Timestamp({ description: 'When it ended.' }),
+        result: Enum(['Passed', 'Failed'], { description: 'Whether the backup was restored.' }),
+        nodes: Type.Optional(Type.Integer({ description: 'Nodes it was restored into.' })),
+        restoreSeconds: Type.Optional(Type.Integer({ description: 'How long the restore took.' })),
+        collections: Type.Optional(Type.Integer({ description: 'Restored collections.' })),
+        points: Type.Optional(
+          Type.Integer({
+            format: 'int64',
+            description:
+              'Points of all collections; absent if the VecRestore does not list all of them.',
+          }),
+        ),
+        error: Type.Optional(Type.String({ description: 'Why it failed.' })),
+      },
+      { description: 'The latest restore drill that has ended.' },
+    ),
+  ),
   ...statusFields,
 })
 
@@ -119,6 +200,7 @@ export const VecBackupSchedule = defineResource({
     { name: 'Cluster', type: 'string', jsonPath: '.spec.clusterRef.name' },
     { name: 'Phase', type: 'string', jsonPath: '.status.phase' },
     { name: 'Last Backup', type: 'date', jsonPath: '.status.lastBackupTime' },
+    { name: 'Last Drill', type: 'string', jsonPath: '.status.lastDrill.result', priority: 1 },
     AGE_COLUMN,
   ],
   rules: rule(

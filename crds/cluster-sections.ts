@@ -1,6 +1,6 @@
 /** The sections of a VecCluster's spec; cluster.ts combines them and adds the rules between them. */
 import { Type } from '@sinclair/typebox'
-import { CRON_PATTERN } from './backup-schedule.ts'
+import { CRON_PATTERN } from './cron.ts'
 import {
   Duration,
   NumberOrQuantity,

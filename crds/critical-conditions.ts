@@ -35,6 +35,7 @@ export const DANGERS: readonly Danger[] = [
   { type: 'Replicated', status: 'False' },
   { type: 'Capacity', status: 'False' },
   { type: 'HistoryBounded', status: 'False' },
+  { type: 'RestoreTested', status: 'False' },
   {
     ...{ type: 'ShardsPlaced', status: 'False' },
     // Another client works on the shards.

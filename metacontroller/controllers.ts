@@ -84,7 +84,12 @@ const KINDS: readonly Kind[] = [
   {
     plural: 'vecbackupschedules',
     finalize: true,
-    children: [inPlace(API_VERSION, 'vecbackups')],
+    // The objects of a restore drill are created once and deleted.
+    children: [
+      inPlace(API_VERSION, 'vecbackups'),
+      onDelete(API_VERSION, 'vecclusters'),
+      onDelete(API_VERSION, 'vecrestores'),
+    ],
   },
   { plural: 'vecrestores', finalize: true, children: jobAndRbac },
   { plural: 'vecmigrations', finalize: true, children: jobAndRbac },

@@ -50,6 +50,8 @@ export const ANNOTATIONS = {
   waiters: `${API_GROUP}/waiters`,
   /** On a Lease that a VecCluster holds: the number of its helm run. */
   run: `${API_GROUP}/run`,
+  /** On the objects of a restore drill: `<VecBackup> <slot>`. */
+  drill: `${API_GROUP}/drill`,
   /** `manual` on a VecBackup that a user created from a schedule. */
   instantiate: `${API_GROUP}/instantiate`,
 } as const

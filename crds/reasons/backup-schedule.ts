@@ -3,6 +3,8 @@ import { NOTHING_TO_DO, type Reason } from './reason.ts'
 
 const READY = { type: 'Ready', status: 'True' } as const
 const NOT_READY = { type: 'Ready', status: 'False' } as const
+const NOT_TESTED = { type: 'RestoreTested', status: 'Unknown' } as const
+const NOT_RESTORED = { type: 'RestoreTested', status: 'False' } as const
 
 export const BACKUP_SCHEDULE_REASONS: readonly Reason[] = [
   {
@@ -130,11 +132,106 @@ export const BACKUP_SCHEDULE_REASONS: readonly Reason[] = [
     fix: 'See HistoryLarge. The missed slot gets its backup afterwards.',
   },
   {
+    reason: 'DrillStarted',
+    event: 'Normal',
+    messages: ['the restore drill of backup <name> for the slot <time> has started'],
+    cause: 'A slot of spec.drill.schedule was due. status.drill shows the step.',
+    fix: NOTHING_TO_DO,
+  },
+  {
+    reason: 'DrillPending',
+    condition: NOT_TESTED,
+    messages: [
+      'no restore drill has ended yet',
+      'no drill starts while spec.suspend is true',
+      'the drill of <time> waits: cluster <namespace>/<name> not found',
+      'the drill of <time> waits: cluster <namespace>/<name> does not allow namespace <namespace>: add it to the annotation vec-operator.dev/allowed-namespaces of the cluster',
+      'the drill of <time> waits for the maintenance window that begins at <time>',
+      'the drill of <time> waits for a valid maintenance window',
+      'the drill of <time> waits for a completed backup of this schedule',
+    ],
+    cause:
+      'No drill has ended. After the first one the condition has its result, and what the next one waits for at the end of the message.',
+    fix: 'Nothing, or provide what the message names.',
+  },
+  {
+    reason: 'DrillRunning',
+    condition: NOT_TESTED,
+    messages: [
+      'VecCluster <name> is being created for backup <name>',
+      'backup <name> is being restored into VecCluster <name>',
+    ],
+    cause: 'The first drill is in progress.',
+    fix: NOTHING_TO_DO,
+  },
+  {
+    reason: 'DrillPassed',
+    condition: { type: 'RestoreTested', status: 'True' },
+    event: 'Normal',
+    messages: [
+      'backup <name> was restored into a new cluster in <n> s (nodes: <n>, collections: <n>, points: <n>); the points were counted on every replica',
+      'backup <name> was restored into a new cluster in <n> s (nodes: <n>, collections: <n>); the points were counted on every replica',
+    ],
+    cause:
+      'The latest drill has restored this backup. Numbers were compared, not the values of points.',
+    fix: NOTHING_TO_DO,
+  },
+  {
+    reason: 'DrillFailed',
+    condition: NOT_RESTORED,
+    event: 'Warning',
+    messages: [
+      'the restore drill of backup <name> failed: <error of the VecRestore>',
+      'the restore drill of backup <name> failed: the backup has <n> collections, but <n> were restored',
+      'the restore drill of backup <name> failed: not ended within <timeout>: VecCluster <name> is not Ready: <messages of its conditions>',
+      'the restore drill of backup <name> failed: not ended within <timeout>: VecCluster <name> does not exist',
+      'the restore drill of backup <name> failed: not ended within <timeout>: VecRestore <name> is <phase>: <message of its condition Complete>',
+    ],
+    cause:
+      'The backup could not be restored, or the temporary cluster did not become Ready in time, for example without quota or free Kubernetes nodes.',
+    fix: 'An error of the VecRestore: see the table of errors in docs/kinds/restore.md, and check the bucket with `vec-operator backup verify`. A timeout: provide the capacity, or set smaller spec.drill.resources or a longer spec.drill.timeout. The next drill replaces the result.',
+  },
+  {
+    reason: 'DrillCanceled',
+    event: 'Normal',
+    messages: [
+      'the restore drill of backup <name> is canceled: spec.suspend is true',
+      'the restore drill of backup <name> is canceled: spec.drill was removed',
+    ],
+    cause: 'A user has changed the schedule. The objects of the drill are deleted.',
+    fix: NOTHING_TO_DO,
+  },
+  {
+    reason: 'InvalidDrill',
+    condition: NOT_RESTORED,
+    event: 'Warning',
+    messages: [
+      'spec.drill.schedule: <error of the parser>',
+      'spec.drill.replicas is <n>, but backup <name> is by node and fits only as many nodes as it was made of: remove the field, or wait for a backup with spec.method Shard',
+    ],
+    cause: 'The drill cannot run with these fields.',
+    fix: 'Correct the field.',
+  },
+  {
+    reason: 'DrillNameConflict',
+    condition: NOT_RESTORED,
+    event: 'Warning',
+    messages: [
+      'VecCluster <name> already exists and does not belong to this schedule',
+      'VecRestore <name> already exists and does not belong to this schedule',
+    ],
+    cause: 'The temporary objects have fixed names, and another object has one. It is not changed.',
+    fix: 'Rename or delete that object, or create the schedule under another name.',
+  },
+  {
     reason: 'Deleting',
     condition: NOT_READY,
-    messages: ['waiting until backup <name> has <annotation or field> or is deleted'],
+    messages: [
+      'waiting until backup <name> has <annotation or field> or is deleted',
+      'waiting until the objects of restore drill <name> are deleted',
+    ],
     cause:
-      'The schedule is being deleted. Before that, each of its backups must have the policy that decides whether its objects are retained.',
+      'The schedule is being deleted. Before that, a restore drill is ended, and each of its backups must have the policy that decides whether its objects are retained.',
     fix: NOTHING_TO_DO,
   },
 ]

@@ -1,21 +1,26 @@
 /**
  * Deletion of a VecBackupSchedule: the garbage collector deletes its backups too. Each backup must carry the
  * policy that decides whether its objects remain in the bucket, so deletion waits until all of them do.
- * No backups are created during deletion.
+ * No backups are created during deletion, and a restore drill is ended first.
  */
 import { REQUEUE_SOON_SECONDS } from '../../crds/contract/limits.ts'
 import type { VecBackup } from '../../crds/backup.ts'
 import type { BackupScheduleStatus, VecBackupSchedule } from '../../crds/backup-schedule.ts'
+import type { AnyObject } from '../../crds/kubernetes.ts'
+import { VecRestore } from '../../crds/restore.ts'
 import { setConditions } from '../conditions.ts'
-import type { Context, Desired, HookRequest } from '../protocol.ts'
+import { unchanged } from '../job.ts'
+import type { Child, Context, Desired, HookRequest } from '../protocol.ts'
 import { desiredBackup, missingPolicy } from './backups.ts'
-import { childrenOf, type Dependencies } from './observe.ts'
+import { childrenOf, drillChildrenOf, type Dependencies } from './observe.ts'
 
 export interface Deletion {
   schedule: VecBackupSchedule
   children: VecBackup[]
   /** The owned backups, read live: the cache may not contain the newest backup or its annotation. */
   live: VecBackup[]
+  /** VecCluster and VecRestore of a restore drill. */
+  drill?: AnyObject[]
 }
 
 export async function observeDeletion(
@@ -26,25 +31,50 @@ export async function observeDeletion(
   const { namespace, name, uid } = schedule.metadata
   lastSlots.delete(uid)
   const live = await ports.backupsOf({ namespace, name, uid })
-  return { schedule, children: childrenOf(request), live }
+  return { schedule, children: childrenOf(request), live, drill: drillChildrenOf(request) }
 }
 
 export function finalize(
-  { schedule, children, live }: Deletion,
+  { schedule, children, live, drill = [] }: Deletion,
   { now }: Context,
 ): Desired<BackupScheduleStatus> {
-  const unchanged = children.map((backup) => desiredBackup(schedule, backup))
+  const backups = children.map((backup) => desiredBackup(schedule, backup))
+  if (drill.length > 0) {
+    const { metadata } = drill[0] ?? schedule
+    const message = `waiting until the objects of restore drill ${metadata.name} are deleted`
+    return { ...waiting(schedule, backups, message, now), ...withoutDrill(backups, drill) }
+  }
   const [unannotated] = live.flatMap((backup) => {
     const missing = missingPolicy(schedule, backup)
     return missing === undefined ? [] : [{ name: backup.metadata.name, missing }]
   })
   if (unannotated === undefined)
-    return { status: schedule.status ?? {}, children: unchanged, finalized: true }
+    return { status: schedule.status ?? {}, children: backups, finalized: true }
   const message = `waiting until backup ${unannotated.name} has ${unannotated.missing} or is deleted`
+  return waiting(schedule, backups, message, now)
+}
+
+function waiting(
+  schedule: VecBackupSchedule,
+  children: Child[],
+  message: string,
+  now: Date,
+): Desired<BackupScheduleStatus> {
   const ready = { type: 'Ready', status: 'False', reason: 'Deleting', message } as const
   return {
     status: { ...schedule.status, conditions: setConditions(schedule, [ready], now) },
-    children: unchanged,
+    children,
     resyncAfterSeconds: REQUEUE_SOON_SECONDS,
+  }
+}
+
+/** The VecRestore is deleted first: its Job uses the cluster. Also with --cascade=orphan, which would leave both. */
+function withoutDrill(backups: Child[], drill: AnyObject[]) {
+  const restores = drill.filter(({ kind }) => kind === VecRestore.kind)
+  const pruned = restores.length > 0 ? restores : drill
+  const reason = 'the schedule is being deleted'
+  return {
+    children: [...backups, ...drill.filter((object) => !pruned.includes(object)).map(unchanged)],
+    pruned: pruned.map(({ kind, metadata }) => ({ kind, name: metadata.name, reason })),
   }
 }

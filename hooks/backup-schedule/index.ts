@@ -4,6 +4,7 @@ import { VecCluster } from '../../crds/cluster.ts'
 import { relatedByName } from '../request.ts'
 import { kindHooks, type KindHooks, type RelatedRule } from '../protocol.ts'
 import { BACKUP_CHILD_KIND } from './backups.ts'
+import { DRILL_CHILD_KINDS } from './drill-objects.ts'
 import { finalize, observeDeletion } from './finalize.ts'
 import { observe, type BackupSchedulePorts } from './observe.ts'
 import { sync } from './sync.ts'
@@ -12,7 +13,7 @@ export function backupScheduleHooks(ports: BackupSchedulePorts): KindHooks {
   const dependencies = { ports, lastSlots: new Map<string, Date | undefined>() }
   return kindHooks({
     resource: VecBackupSchedule,
-    childKinds: [BACKUP_CHILD_KIND],
+    childKinds: [BACKUP_CHILD_KIND, ...DRILL_CHILD_KINDS],
     customize,
     finalizeReads: ['schedule', 'suspend', 'deletionPolicy'],
     async sync(request, context) {

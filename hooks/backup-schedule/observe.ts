@@ -1,11 +1,15 @@
 /** Reads the state a decision about a VecBackupSchedule is based on, and remembers the last slot of each. */
 import type { VecBackupSchedule } from '../../crds/backup-schedule.ts'
 import type { VecBackup } from '../../crds/backup.ts'
-import type { KubernetesEvent } from '../../crds/kubernetes.ts'
+import type { VecCluster } from '../../crds/cluster.ts'
+import type { AnyObject, KubernetesEvent } from '../../crds/kubernetes.ts'
+import type { VecRestore } from '../../crds/restore.ts'
 import { clusterAccessBlocker } from '../cross-namespace.ts'
 import type { Context, HookRequest } from '../protocol.ts'
 import { objectsOf, relatedClusters } from '../request.ts'
 import { BACKUP_CHILD_KIND, backupName, slotOf } from './backups.ts'
+import type { LiveDrill } from './drill-facts.ts'
+import { DRILL_CHILD_KINDS, drillName } from './drill-objects.ts'
 import { decide, type LiveState, type Observed } from './tick.ts'
 
 export interface Dependencies {
@@ -24,15 +28,23 @@ export async function observe(
   // A status derived from a stale cache would permanently set the last slot back, so read it live once.
   if (!lastSlots.has(uid))
     lastSlots.set(uid, reportedSlot(schedule, await ports.schedule(namespace, name)))
-  const { bytes } = request
-  const [cluster] = relatedClusters(request.related)
-  const isPermitted =
-    cluster !== undefined && clusterAccessBlocker(cluster, namespace, settings) === undefined
+  const drillChildren = drillChildrenOf(request)
+  const bytes = historyBytes(request.bytes, drillChildren)
+  const [related] = relatedClusters(request.related)
+  const blocker = related && clusterAccessBlocker(related, namespace, settings)
+  const cluster = blocker === undefined ? related : undefined
+  const clusterRef = { namespace, ...schedule.spec.clusterRef }
   const inRequest = {
     schedule,
     children: childrenOf(request),
-    ...(isPermitted && { cluster }),
+    ...(cluster !== undefined && { cluster }),
     ...(bytes !== undefined && { bytes }),
+    drill: {
+      children: drillChildren,
+      clusterBlocker:
+        blocker?.message ?? `cluster ${clusterRef.namespace}/${clusterRef.name} not found`,
+      ...(hasDrill(schedule, drillChildren) && { live: await readDrill(schedule, ports) }),
+    },
   }
   const cached = withLastSlot(inRequest, lastSlots)
   const { create, prune, annotate } = decide(cached, now)
@@ -53,6 +65,43 @@ export async function observe(
 
 export function childrenOf({ children }: HookRequest<VecBackupSchedule>): VecBackup[] {
   return objectsOf<VecBackup>(children, BACKUP_CHILD_KIND)
+}
+
+/** The VecClusters and VecRestores of restore drills. */
+export function drillChildrenOf({ children }: HookRequest<VecBackupSchedule>): AnyObject[] {
+  return DRILL_CHILD_KINDS.flatMap((kind) => objectsOf<AnyObject>(children, kind))
+}
+
+/** Without the objects of a drill, which are no history. */
+function historyBytes(bytes: number | undefined, drill: AnyObject[]): number | undefined {
+  if (bytes === undefined || drill.length === 0) return bytes
+  return bytes - Buffer.byteLength(JSON.stringify(drill))
+}
+
+function hasDrill({ spec, status }: VecBackupSchedule, children: AnyObject[]): boolean {
+  const { drill, lastDrill } = status ?? {}
+  const isKnown = drill !== undefined || lastDrill !== undefined
+  return spec.drill !== undefined || isKnown || children.length > 0
+}
+
+/** Also for a schedule without spec.drill: the status of a cached one may be older than the live one. */
+async function readDrill(
+  { metadata }: VecBackupSchedule,
+  ports: BackupSchedulePorts,
+): Promise<LiveDrill> {
+  const { namespace, name, uid } = metadata
+  const [schedule, cluster, restore, backups] = await Promise.all([
+    ports.schedule(namespace, name),
+    ports.cluster(namespace, drillName(name)),
+    ports.restore(namespace, drillName(name)),
+    ports.backupsOf({ namespace, name, uid }),
+  ])
+  return {
+    backups,
+    ...(schedule !== undefined && { schedule }),
+    ...(cluster !== undefined && { cluster }),
+    ...(restore !== undefined && { restore }),
+  }
 }
 
 /**
@@ -94,6 +143,10 @@ export interface BackupSchedulePorts {
   backupsOf(schedule: { namespace: string; name: string; uid: string }): Promise<VecBackup[]>
   /** A VecBackup of any owner; undefined if it does not exist. */
   backup(namespace: string, name: string): Promise<VecBackup | undefined>
+  /** A VecCluster of any owner; undefined if it does not exist. */
+  cluster(namespace: string, name: string): Promise<VecCluster | undefined>
+  /** A VecRestore of any owner; undefined if it does not exist. */
+  restore(namespace: string, name: string): Promise<VecRestore | undefined>
   /** Writes an Event; an Event that exists or cannot be written is not an error. */
   writeEvent(event: KubernetesEvent): Promise<void>
 }

@@ -3,7 +3,7 @@
  * CronJob.
  */
 import { CronExpressionParser, type CronExpression } from 'cron-parser'
-import { CRON_PATTERN } from '../../crds/backup-schedule.ts'
+import { CRON_PATTERN } from '../../crds/cron.ts'
 import { Rejected } from '../../crds/contract/errors.ts'
 
 export interface Slots {

@@ -8,19 +8,23 @@ import { getCondition, setConditions, timestamp, type ConditionUpdate } from '..
 import { newEvent, warningEvent } from '../events.ts'
 import type { PrunedChild } from '../protocol.ts'
 import { backupName, largeHistoryFindings } from './backups.ts'
+import type { DrillDecision } from './drill-answers.ts'
 import { lastCopiesMessage, type LastCopy } from './retention.ts'
 import { existingBackups, isActive, type Decision, type Observed } from './tick.ts'
 
 /** Maximum length of a condition message. */
 const MAX_MESSAGE = 1024
 
+interface StatusDecision {
+  ready: ConditionUpdate
+  nextSlot?: Date
+  lastCopies?: LastCopy[]
+  drill?: Pick<DrillDecision, 'status' | 'condition'>
+}
+
 export function scheduleStatus(
   observed: Observed,
-  {
-    ready,
-    nextSlot,
-    lastCopies = [],
-  }: { ready: ConditionUpdate; nextSlot?: Date; lastCopies?: LastCopy[] },
+  { ready, nextSlot, lastCopies = [], drill }: StatusDecision,
   now: Date,
 ): BackupScheduleStatus {
   const { schedule, lastSlot } = observed
@@ -31,6 +35,7 @@ export function scheduleStatus(
     ready,
     ...lastCopiesFindings(lastCopies),
     ...largeHistoryFindings(observed),
+    ...(drill?.condition === undefined ? [] : [drill.condition]),
   ].map((finding) => ({
     ...finding,
     message: finding.message.slice(0, MAX_MESSAGE),
@@ -43,6 +48,7 @@ export function scheduleStatus(
     ...(nextSlot !== undefined && { nextBackupTime: timestamp(nextSlot) }),
     ...(active !== undefined && { activeBackup: active.metadata.name }),
     recentBackups: backups.slice(0, RECENT_BACKUPS).map(recentBackup),
+    ...drill?.status,
     conditions: setConditions(schedule, findings, now),
   }
 }

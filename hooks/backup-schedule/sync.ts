@@ -4,6 +4,7 @@ import { REQUEUE_SOON_SECONDS, SCHEDULE_TICK_SECONDS } from '../../crds/contract
 import { timestamp } from '../conditions.ts'
 import type { Context, Desired } from '../protocol.ts'
 import { desiredBackup, newBackup } from './backups.ts'
+import { decideDrill } from './drill.ts'
 import { prunedBackup } from './retention.ts'
 import { eventsOf, scheduleStatus } from './status.ts'
 import { decide, type Decision, type Observed } from './tick.ts'
@@ -18,9 +19,10 @@ export function sync(observed: Observed, { now }: Context): Desired<BackupSchedu
   const prunedNames = new Set(prune.map(({ name }) => name))
   const unpruned = children.filter(({ metadata }) => !prunedNames.has(metadata.name))
   const reasons = new Map(annotate.map(({ name, reason }) => [name, reason]))
-  const status = scheduleStatus(observed, decision, now)
+  const drill = decideDrill(observed, now)
+  const pruned = [...prune, ...drill.pruned]
   return {
-    status,
+    status: scheduleStatus(observed, { ...decision, drill }, now),
     children: [
       ...unpruned.map((backup) => {
         const reason = reasons.get(backup.metadata.name)
@@ -28,10 +30,14 @@ export function sync(observed: Observed, { now }: Context): Desired<BackupSchedu
         return prunedBackup(schedule, backup, reason)
       }),
       ...(create === undefined ? [] : [newBackup(schedule, create)]),
+      ...drill.children,
     ],
-    ...(prune.length > 0 && { pruned: prune }),
-    resyncAfterSeconds: secondsUntilResync(observed, decision, now),
-    events: eventsOf(observed, decision, now),
+    ...(pruned.length > 0 && { pruned }),
+    resyncAfterSeconds: Math.min(
+      secondsUntilResync(observed, decision, now),
+      drill.resyncAfterSeconds ?? Infinity,
+    ),
+    events: [...eventsOf(observed, decision, now), ...drill.events],
   }
 }
 

@@ -10,6 +10,7 @@ import { timestamp, type ConditionUpdate } from '../conditions.ts'
 import { hibernationBlocker } from '../hibernation-blocker.ts'
 import type { PrunedChild } from '../protocol.ts'
 import { backupName, historyLimitFinding, slotOf } from './backups.ts'
+import { drilledBackups, type ObservedDrill } from './drill-facts.ts'
 import {
   backupContents,
   findLastCopies,
@@ -218,7 +219,7 @@ function asFinished({ schedule }: Observed, backup: VecBackup): FinishedBackup[]
 
 /**
  * The backups that can be deleted: those in Metacontroller's cache, and only if the cached status already
- * shows their slot, because a backup may be the only record of its slot.
+ * shows their slot, because a backup may be the only record of its slot. A restore drill reads its backup.
  */
 function deletable(observed: Observed, backups: VecBackup[], reason: string): PrunedChild[] {
   const { schedule, children } = observed
@@ -226,8 +227,10 @@ function deletable(observed: Observed, backups: VecBackup[], reason: string): Pr
   const reportedSlot = schedule.status?.lastScheduleTime
   if (reportedSlot === undefined) return []
   const limit = backupName(schedule.metadata.name, new Date(reportedSlot))
+  const drilled = drilledBackups(observed)
   return backups
     .filter(({ metadata }) => cached.has(metadata.uid) && metadata.name <= limit)
+    .filter(({ metadata }) => !drilled.has(metadata.name))
     .map(({ kind, metadata }) => ({ kind, name: metadata.name, reason }))
 }
 
@@ -282,6 +285,8 @@ export interface Observed {
   lastSlot?: Date
   /** Size of the hook request that contains the children. */
   bytes?: number
+  /** What restore drills need. */
+  drill?: ObservedDrill
   /** The live state; read only if a backup may have to be created or deleted. */
   live?: LiveState
 }

@@ -49,6 +49,8 @@ import {
 import { activeHelmJobs } from './restore.ts'
 import type { VecBackup } from '../../crds/backup.ts'
 import { VecBackupSchedule } from '../../crds/backup-schedule.ts'
+import { VecRestore } from '../../crds/restore.ts'
+import { lenientSchema } from '../../hooks/protocol.ts'
 import type { BackupSchedulePorts } from '../../hooks/backup-schedule/observe.ts'
 
 export interface BackupDependencies extends Omit<BucketDependencies, 'configMap'> {
@@ -306,15 +308,20 @@ function objectIdentity({
 
 export function backupSchedulePorts(dependencies: CommonDependencies): BackupSchedulePorts {
   const { kubernetes } = dependencies
-  const { backup, writeEvent } = commonPorts(dependencies)
+  const { backup, cluster, writeEvent } = commonPorts(dependencies)
   return {
     schedule: (namespace, name) =>
       kubernetes.get(backupSchedules(namespace), name, VecBackupSchedule.schema),
     backupsOf: ({ namespace, name, uid }) => listBackups(kubernetes, { namespace, name, uid }),
     backup,
+    cluster,
+    restore: (namespace, name) => kubernetes.get(restores(namespace), name, LenientRestore),
     writeEvent,
   }
 }
+
+/** A drill must not keep a schedule from its backups, whatever a restore of that name looks like. */
+const LenientRestore = lenientSchema(VecRestore.schema) as typeof VecRestore.schema
 
 async function listBackups(
   kubernetes: Kubernetes,

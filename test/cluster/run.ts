@@ -19,6 +19,7 @@ import { backupSchedule } from '../scenarios/backup-schedule.ts'
 import { backupShards } from '../scenarios/backup-shards.ts'
 import { backupWaits } from '../scenarios/backup-waits.ts'
 import { backupScenarios } from '../scenarios/backup.ts'
+import { drillScenarios } from '../scenarios/drill.ts'
 import { clusterFaults } from '../scenarios/cluster-faults.ts'
 import { clusterInput } from '../scenarios/cluster-input.ts'
 import { clusterLife } from '../scenarios/cluster-life.ts'
@@ -116,6 +117,7 @@ if (world !== undefined) {
     ...backupCron,
     ...backupSchedule,
     ...backupRetention,
+    ...drillScenarios,
     ...expandableVolumes,
     ...fullVolumes,
     ...clusterLife,

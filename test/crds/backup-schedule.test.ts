@@ -1,6 +1,6 @@
 import { CronExpressionParser } from 'cron-parser'
 import t from 'tap'
-import { CRON_PATTERN } from '../../crds/backup-schedule.ts'
+import { CRON_PATTERN } from '../../crds/cron.ts'
 import { CRON_EXPRESSIONS } from './corpus/backup.ts'
 
 const impossible = '0 0 30 2 *'

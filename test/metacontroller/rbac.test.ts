@@ -209,6 +209,8 @@ const ofSchedule: Uses<BackupSchedulePorts> = {
   schedule: (ports) => ports.schedule('ns', 'a'),
   backupsOf: (ports) => ports.backupsOf(IDENTITY),
   backup: (ports) => ports.backup('ns', 'a'),
+  cluster: (ports) => ports.cluster('ns', 'a'),
+  restore: (ports) => ports.restore('ns', 'a'),
   writeEvent: (ports) => ports.writeEvent(event),
 }
 

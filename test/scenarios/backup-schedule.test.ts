@@ -3,6 +3,7 @@ import t from 'tap'
 import { startEmbeddedWorld } from '../world/embedded.ts'
 import { backupRetention } from './backup-retention.ts'
 import { backupSchedule } from './backup-schedule.ts'
+import { drillScenarios } from './drill.ts'
 import { runScenarios } from './run.ts'
 
 /** A part of the scenarios, by a pattern over their titles. */
@@ -11,7 +12,7 @@ const chosen = new RegExp(process.env['SCENARIOS'] ?? '')
 const world = await startEmbeddedWorld()
 t.teardown(() => world.close())
 
-const scenarios = [...backupSchedule, ...backupRetention]
+const scenarios = [...backupSchedule, ...backupRetention, ...drillScenarios]
 await runScenarios(
   t,
   world,

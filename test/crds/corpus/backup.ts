@@ -208,6 +208,20 @@ const SCHEDULE_CASES = pairCases('VecBackupSchedule', SMALLEST_SCHEDULE, [
     cron(`schedule may be ${schedule}`, schedule, `${schedule} UTC`),
   ),
   {
+    title: 'drills have a schedule of five fields',
+    accepted: { drill: { schedule: '0 5 * * 0' } },
+    refused: { drill: { schedule: '@weekly' } },
+    field: 'spec.drill.schedule',
+    because: 'spec.drill.schedule must be a cron expression of five fields',
+  },
+  {
+    title: 'drills into another number of nodes need backups by shard',
+    accepted: { method: 'Shard', drill: { schedule: '0 5 * * 0', replicas: 1 } },
+    refused: { drill: { schedule: '0 5 * * 0', replicas: 1 } },
+    field: 'spec',
+    because: 'spec.drill.replicas requires spec.method Shard',
+  },
+  {
     title: 'schedule is required',
     accepted: {},
     refused: { schedule: undefined },

@@ -128,6 +128,12 @@ const accessKey = {
 }
 
 const schedule = {
+  drill: {
+    schedule: '0 4 * * 0',
+    resources: { requests: amounts, limits: amounts },
+    persistence: { size: '5Gi', storageClassName: 'slow' },
+    timeout: '2h',
+  },
   ...backup,
   schedule: '0 3 * * *',
   suspend: true,
@@ -176,7 +182,8 @@ export const SAMPLES: AnyObject[] = [
   object('VecAccessKey', { ...accessKey, collections: [{ name: 'docs', access: 'prw' }] }),
   object('VecBackup', { ...backup, retentionDays: 30 }),
   object('VecBackup', { ...backup, storage: storageWithoutKey }),
-  object('VecBackupSchedule', schedule),
+  // Its number of nodes needs the method of the sample.
+  object('VecBackupSchedule', { ...schedule, drill: { ...schedule.drill, replicas: 1 } }),
   object('VecBackup', { ...backup, storage: withAccount(storageWithoutKey.s3) }),
   object('VecBackupSchedule', { ...schedule, storage: storageWithoutKey }),
   object('VecBackupSchedule', { ...schedule, storage: withAccount(storageWithoutKey.s3) }),

@@ -139,6 +139,8 @@ export class ScheduleModel {
       schedule: (namespace, name) => ports().schedule(namespace, name),
       backupsOf: (owner) => ports().backupsOf(owner),
       backup: (namespace, name) => ports().backup(namespace, name),
+      cluster: async () => undefined,
+      restore: async () => undefined,
       writeEvent: async () => undefined,
     })
   }

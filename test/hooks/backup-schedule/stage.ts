@@ -1,7 +1,9 @@
 /** Schedules and backups for the tests of these hooks, and hooks that read them live. */
 import type { VecBackup } from '../../../crds/backup.ts'
 import type { BackupScheduleSpec, VecBackupSchedule } from '../../../crds/backup-schedule.ts'
+import type { VecCluster } from '../../../crds/cluster.ts'
 import type { KubernetesEvent } from '../../../crds/kubernetes.ts'
+import type { VecRestore } from '../../../crds/restore.ts'
 import { ANNOTATIONS, API_VERSION, LABELS } from '../../../crds/contract/names.ts'
 import { BACKUP_CHILD_KIND, backupName } from '../../../hooks/backup-schedule/backups.ts'
 import { backupScheduleHooks } from '../../../hooks/backup-schedule/index.ts'
@@ -110,17 +112,26 @@ export interface ScheduleFixture {
   schedule: VecBackupSchedule
   /** As Metacontroller shows them. */
   children: VecBackup[]
+  /** The objects of a restore drill in its cache. */
+  drill?: (VecCluster | VecRestore)[]
   /** The cluster of the backups. */
   related?: object[]
   /** What is read live, where it differs. */
-  live?: { schedule?: VecBackupSchedule | undefined; backups?: VecBackup[]; others?: VecBackup[] }
+  live?: {
+    schedule?: VecBackupSchedule | undefined
+    backups?: VecBackup[]
+    others?: VecBackup[]
+    drill?: (VecCluster | VecRestore)[]
+  }
 }
 
 export function fakePorts(
-  { schedule, children, live = {} }: ScheduleFixture,
+  { schedule, children, drill = [], live = {} }: ScheduleFixture,
   events: KubernetesEvent[] = [],
 ) {
   const backups = live.backups ?? children
+  const drillObject = (kind: string, name: string) =>
+    (live.drill ?? drill).find((one) => one.kind === kind && one.metadata.name === name)
   const ports: BackupSchedulePorts = {
     schedule: async () => ('schedule' in live ? live.schedule : schedule),
     backupsOf: async (owner) => {
@@ -130,6 +141,8 @@ export function fakePorts(
     },
     backup: async (_, name) =>
       [...backups, ...(live.others ?? [])].find(({ metadata }) => metadata.name === name),
+    cluster: async (_, name) => drillObject('VecCluster', name) as VecCluster | undefined,
+    restore: async (_, name) => drillObject('VecRestore', name) as VecRestore | undefined,
     writeEvent: async (event) => void events.push(event),
   }
   return ports
@@ -138,6 +151,7 @@ export function fakePorts(
 export function hookRequest({
   schedule,
   children,
+  drill = [],
   related = [],
 }: ScheduleFixture): HookRequest<VecBackupSchedule> {
   const childrenByName = Object.fromEntries(
@@ -145,7 +159,7 @@ export function hookRequest({
   )
   return {
     parent: schedule,
-    children: { [BACKUP_CHILD_KIND]: childrenByName },
+    children: { [BACKUP_CHILD_KIND]: childrenByName, ...groupObjects(drill) },
     related: groupObjects(related),
     finalizing: schedule.metadata.deletionTimestamp !== undefined,
   }

@@ -176,7 +176,11 @@ t.test('the hooks write their Events and read only the cluster of the backups', 
       ...{ namespace: 'ns', names: ['a'] },
     },
   ])
-  t.strictSame(hooks.childKinds, ['VecBackup.vec-operator.dev/v1alpha1'])
+  const kinds = ['VecBackup', 'VecCluster', 'VecRestore']
+  t.strictSame(
+    hooks.childKinds,
+    kinds.map((kind) => `${kind}.vec-operator.dev/v1alpha1`),
+  )
 })
 
 t.test('the cluster is read from the request, if this namespace may use it', async (t) => {

@@ -66,6 +66,7 @@ const FINDINGS: Record<string, Found | string> = {
   VecClusterVolumeLow: condition('Capacity', 'False', 'VolumeLow'),
   VecCollectionReplicasMissing: condition('Replicated', 'False', 'ReplicasMissing'),
   VecScheduleHistoryLarge: condition('HistoryBounded', 'False', 'HistoryLarge'),
+  VecRestoreDrillFailed: condition('RestoreTested', 'False', 'DrillFailed'),
   VecResourceStalled: condition('Stalled', 'True', 'InvalidSpec'),
   VecBackupNotPurged: condition('Purged', 'False', 'PurgeFailed'),
   VecJobSilent: condition('Reconciling', 'True', 'JobSilent'),

@@ -1,0 +1,161 @@
+/** The objects of a restore drill: a temporary VecCluster like that of the backups, and the VecRestore into it. */
+import type { BackupScheduleSpec, VecBackupSchedule } from '../../crds/backup-schedule.ts'
+import type { VecBackup } from '../../crds/backup.ts'
+import { VecCluster } from '../../crds/cluster.ts'
+import { MAX_CLUSTER_NAME } from '../../crds/contract/limits.ts'
+import { ANNOTATIONS, API_VERSION, LABELS, shortHash } from '../../crds/contract/names.ts'
+import type { AnyObject } from '../../crds/kubernetes.ts'
+import { VecRestore } from '../../crds/restore.ts'
+import { parseQuantity } from '../../crds/units.ts'
+import { childKind } from '../answer-validation.ts'
+import type { Child } from '../protocol.ts'
+
+export type DrillSpec = NonNullable<BackupScheduleSpec['drill']>
+
+export const DRILL_CHILD_KINDS = [
+  childKind(API_VERSION, VecCluster.kind),
+  childKind(API_VERSION, VecRestore.kind),
+] as const
+
+const SUFFIX = '-drill'
+
+/** Name of both objects. Names of VecClusters are shorter than those of schedules, and have no dots. */
+export function drillName(schedule: string): string {
+  const name = `${schedule}${SUFFIX}`
+  if (name.length <= MAX_CLUSTER_NAME && !schedule.includes('.')) return name
+  const end = `-${shortHash(schedule)}${SUFFIX}`
+  return schedule.replaceAll('.', '-').slice(0, MAX_CLUSTER_NAME - end.length) + end
+}
+
+/** What identifies a drill; `slot` as in the status. */
+export interface DrillIdentity {
+  backupName: string
+  slot: string
+}
+
+/** The drill that an object was created for; undefined if the annotation is missing or was changed. */
+export function drillOf(object: Pick<AnyObject, 'metadata'>): DrillIdentity | undefined {
+  const [backupName = '', slot = '', ...rest] =
+    object.metadata.annotations?.[ANNOTATIONS.drill]?.split(' ') ?? []
+  const isValid = rest.length === 0 && backupName !== '' && !Number.isNaN(Date.parse(slot))
+  return isValid ? { backupName, slot } : undefined
+}
+
+/** How many nodes the temporary cluster has. A backup by node fits only as many as it was made of. */
+export function drillNodes(
+  { replicas }: DrillSpec,
+  { spec }: VecCluster,
+  backup: VecBackup | undefined,
+): number {
+  if (backup?.spec.method === 'Shard') return replicas ?? spec.replicas
+  return nodesOf(backup) ?? spec.replicas
+}
+
+/** Undefined once the status no longer lists the snapshots. */
+function nodesOf(backup: VecBackup | undefined): number | undefined {
+  const snapshots = (backup?.status?.collections ?? []).flatMap((one) => one.snapshots ?? [])
+  return snapshots.length === 0 ? undefined : Math.max(...snapshots.map(({ node }) => node)) + 1
+}
+
+export function drillCluster(
+  schedule: VecBackupSchedule & { spec: { drill: DrillSpec } },
+  drill: DrillIdentity,
+  source: VecCluster,
+  nodes: number,
+): Child {
+  return {
+    ...child(schedule, drill, VecCluster.kind),
+    spec: clusterSpec(schedule.spec.drill, source, nodes),
+  }
+}
+
+export function drillRestore(schedule: VecBackupSchedule, drill: DrillIdentity): Child {
+  const spec = {
+    backupRef: { name: drill.backupName },
+    targetClusterRef: { name: drillName(schedule.metadata.name) },
+  }
+  return { ...child(schedule, drill, VecRestore.kind), spec }
+}
+
+function child({ metadata }: VecBackupSchedule, drill: DrillIdentity, kind: string): Child {
+  return {
+    apiVersion: API_VERSION,
+    kind,
+    metadata: {
+      name: drillName(metadata.name),
+      labels: { [LABELS.schedule]: metadata.name },
+      annotations: { [ANNOTATIONS.drill]: `${drill.backupName} ${drill.slot}` },
+    },
+  }
+}
+
+/** Fields that are the same in both clusters. */
+const SAME_FIELDS = [
+  ...(['image', 'snapshotPersistence', 'nodeSelector', 'tolerations', 'affinity'] as const),
+  ...(['topologySpreadConstraints', 'priorityClassName', 'imagePullSecrets'] as const),
+  'terminationGracePeriodSeconds',
+] as const
+
+/**
+ * Without TLS, windows, metrics or a budget: nothing but the restore uses the temporary cluster. Its volumes are
+ * deleted with it. Absent fields get their default values.
+ */
+function clusterSpec(
+  { resources, persistence }: DrillSpec,
+  { spec, status }: VecCluster,
+  nodes: number,
+): object {
+  const { storageClassName, volumeAttributesClassName, accessModes } = spec.persistence
+  return {
+    // What runs there, not what is to run there.
+    version: status?.version ?? spec.version,
+    replicas: nodes,
+    ...Object.fromEntries(
+      SAME_FIELDS.flatMap((field) => (spec[field] === undefined ? [] : [[field, spec[field]]])),
+    ),
+    resources: resources ?? spec.resources,
+    persistence: {
+      size: largest(spec.persistence.size, status?.volumeSize),
+      accessModes,
+      ...(storageClassName !== undefined && { storageClassName }),
+      ...(volumeAttributesClassName !== undefined && { volumeAttributesClassName }),
+      ...persistence,
+      onDelete: 'Delete',
+    },
+    cluster: {
+      enabled: spec.cluster.enabled || nodes > 1,
+      p2p: { port: spec.cluster.p2p.port },
+    },
+    apiKey: { autoGenerate: true },
+    podDisruptionBudget: { enabled: false },
+    config: without(spec.config, ''),
+  }
+}
+
+function largest(size: string, grown: string | undefined): string {
+  return grown !== undefined && parseQuantity(grown) > parseQuantity(size) ? grown : size
+}
+
+/** Entries that must agree with fields of the spec that the temporary cluster does not have. */
+const ACCESS_ENTRIES: Record<string, readonly string[]> = {
+  '': ['tls'],
+  service: ['enable_tls', 'jwt_rbac'],
+  cluster: ['resharding_enabled'],
+  'cluster.p2p': ['enable_tls'],
+}
+
+function without(config: Record<string, unknown>, path: string): Record<string, unknown> {
+  const dropped = ACCESS_ENTRIES[path] ?? []
+  return Object.fromEntries(
+    Object.entries(config)
+      .filter(([key]) => !dropped.includes(key))
+      .map(([key, value]) => {
+        const inner = path === '' ? key : `${path}.${key}`
+        return [key, isMap(value) ? without(value, inner) : value]
+      }),
+  )
+}
+
+function isMap(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

@@ -1,0 +1,110 @@
+/** How a restore drill has ended: what its VecRestore counted, or why it did not. */
+import type { BackupScheduleStatus } from '../../crds/backup-schedule.ts'
+import type { VecBackup } from '../../crds/backup.ts'
+import type { VecCluster } from '../../crds/cluster.ts'
+import type { VecRestore } from '../../crds/restore.ts'
+import { parseDuration } from '../../crds/units.ts'
+import { getCondition, secondsSince, timestamp } from '../conditions.ts'
+
+export type LastDrill = NonNullable<BackupScheduleStatus['lastDrill']>
+
+interface DrillObjects {
+  run: { backupName: string; slot: string; startTime: string }
+  /** Name of the objects. */
+  name: string
+  timeout: string
+  cluster: VecCluster | undefined
+  restore: VecRestore | undefined
+  backup: VecBackup | undefined
+}
+
+/** Maximum length of an error in the status; the VecRestore and its log are deleted with the drill. */
+const MAX_ERROR = 900
+
+/** Undefined while the drill is in progress. */
+export function drillOutcome(objects: DrillObjects, now: Date): LastDrill | undefined {
+  const { run, name, timeout, cluster, restore } = objects
+  const { phase, completionTime, error } = restore?.status ?? {}
+  const end = { ...run, ...(cluster && { nodes: cluster.spec.replicas }) }
+  const failed = (reason: string): LastDrill => ({
+    ...end,
+    completionTime: completionTime ?? timestamp(now),
+    result: 'Failed',
+    error: reason.slice(0, MAX_ERROR),
+  })
+  if (restore !== undefined && phase === 'Completed')
+    return completed(objects, restore, end, failed)
+  if (restore !== undefined && phase === 'Failed') {
+    return failed(
+      error ?? getCondition(restore, 'Complete')?.message ?? `VecRestore ${name} failed`,
+    )
+  }
+  if (secondsSince(run.startTime, now) < parseDuration(timeout)) return undefined
+  return failed(`not ended within ${timeout}: ${pendingCause(objects)}`)
+}
+
+/** The restore has compared the points of every replica with the backup; here its collections are. */
+function completed(
+  { backup }: DrillObjects,
+  { status = {} }: VecRestore,
+  end: DrillObjects['run'] & { nodes?: number },
+  failed: (reason: string) => LastDrill,
+): LastDrill {
+  const { startTime, completionTime = '', restoredCollections = [], unlistedCollections } = status
+  const collections =
+    restoredCollections.filter((one) => one.status === 'Completed').length +
+    (unlistedCollections?.completed ?? 0)
+  const expected = backup === undefined ? collections : completedCollections(backup)
+  if (collections !== expected) {
+    return failed(`the backup has ${expected} collections, but ${collections} were restored`)
+  }
+  const points = restoredCollections.map(({ pointsCount }) => pointsCount)
+  const isCounted = unlistedCollections === undefined && !points.includes(undefined)
+  return {
+    ...end,
+    completionTime,
+    result: 'Passed',
+    restoreSeconds: startTime === undefined ? 0 : secondsSince(startTime, new Date(completionTime)),
+    collections,
+    ...(isCounted && { points: points.reduce<number>((sum, count) => sum + (count ?? 0), 0) }),
+  }
+}
+
+function completedCollections({ status }: VecBackup): number {
+  const listed = (status?.collections ?? []).filter((one) => one.status === 'Completed')
+  return listed.length + (status?.unlistedCollections?.completed ?? 0)
+}
+
+/** What was counted, and nothing else: values were not compared. */
+export function passedMessage(result: LastDrill): string {
+  const { backupName, restoreSeconds = 0, nodes = 0, collections = 0, points } = result
+  const counted =
+    points === undefined
+      ? `collections: ${collections}`
+      : `collections: ${collections}, points: ${points}`
+  return `backup ${backupName} was restored into a new cluster in ${restoreSeconds} s (nodes: ${nodes}, ${counted}); the points were counted on every replica`
+}
+
+/** The phase Running with the condition Ready, both for its spec. */
+export function isReadyForRestore({ metadata, status }: VecCluster): boolean {
+  const ready = status?.conditions?.find(({ type }) => type === 'Ready')
+  return (
+    metadata.deletionTimestamp === undefined &&
+    status?.phase === 'Running' &&
+    ready?.status === 'True' &&
+    ready.observedGeneration === metadata.generation
+  )
+}
+
+function pendingCause({ name, cluster, restore }: DrillObjects): string {
+  if (restore !== undefined) {
+    const message = getCondition(restore, 'Complete')?.message ?? 'it has not started'
+    return `VecRestore ${name} is ${restore.status?.phase ?? 'Pending'}: ${message}`
+  }
+  if (cluster === undefined) return `VecCluster ${name} does not exist`
+  const unmet = ['Applied', 'Ready', 'Consensus'].flatMap((type) => {
+    const condition = getCondition(cluster, type)
+    return condition?.status === 'False' ? [condition.message] : []
+  })
+  return `VecCluster ${name} is not Ready: ${unmet.join('; ') || 'it has not been installed'}`
+}
