@@ -20,7 +20,10 @@ export class EngineError extends Error {
 
   constructor(
     message: string,
-    options: ErrorOptions & { status?: number; retryAfterSeconds?: number | undefined } = {},
+    options: ErrorOptions & {
+      status?: number | undefined
+      retryAfterSeconds?: number | undefined
+    } = {},
   ) {
     super(message, options)
     this.status = options.status

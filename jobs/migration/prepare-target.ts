@@ -292,9 +292,5 @@ export async function restoreAfterFailure(
 function withRestoreHint(error: unknown, name: string, threshold: number): unknown {
   if (!(error instanceof EngineError)) return error
   const hint = `indexing_threshold of ${name} is still 0 on the target: set it to ${threshold}`
-  const { status } = error
-  return new EngineError(`${error.message}; ${hint}`, {
-    cause: error,
-    ...(status !== undefined && { status }),
-  })
+  return new EngineError(`${error.message}; ${hint}`, { cause: error, status: error.status })
 }

@@ -247,8 +247,7 @@ export class EngineRecovery {
       await this.#engine.call('PUT', path, BooleanResult, { body, timeoutMs, signal })
     } catch (error) {
       if (!(error instanceof EngineError)) throw error
-      const message = stripQuery(error.message)
-      throw new EngineError(message, error.status === undefined ? {} : { status: error.status })
+      throw new EngineError(stripQuery(error.message), { status: error.status })
     }
   }
 

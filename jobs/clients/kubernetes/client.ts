@@ -228,7 +228,8 @@ export class Kubernetes {
     const options = {
       kind: 'DeleteOptions',
       apiVersion: 'v1',
-      ...(propagation !== undefined && { propagationPolicy: propagation }),
+      // JSON leaves out what is undefined.
+      propagationPolicy: propagation,
       ...(uid !== undefined && { preconditions: { uid } }),
     }
     const response = await this.call('DELETE', path, { body: options })

@@ -57,7 +57,7 @@ exit 1`,
   await t.rejects(helm.upgrade(REQUEST), {
     code: 'HelmError',
     message:
-      'UPGRADE FAILED: template: x: error calling tpl: cannot parse template "…": bad character',
+      /^UPGRADE FAILED: template: x: error calling tpl: cannot parse template "…": bad character$/,
   })
 })
 

@@ -1,7 +1,8 @@
 /** Response bodies in separate memory: complete, limited in size, and released. */
 import { Readable } from 'node:stream'
+import { text } from 'node:stream/consumers'
 import t from 'tap'
-import { freeBuffer, readBody } from '../../../../jobs/clients/http/body.ts'
+import { fileFormBody, freeBuffer, readBody } from '../../../../jobs/clients/http/body.ts'
 
 const MIB = 1024 * 1024
 
@@ -11,6 +12,24 @@ function bodyOf(...chunks: string[]): Readable {
     { objectMode: false },
   )
 }
+
+t.test('a file is sent as one field of a form, which ends when the sender lets it', async (t) => {
+  const steps: string[] = []
+  const { source, contentType, contentLength } = fileFormBody({
+    ...{ field: 'snapshot', file: 'a.snapshot', source: bodyOf('one', 'two'), size: 6 },
+    beforeEnd: async () => void steps.push('sent'),
+  })
+  const [, boundary = ''] = /^multipart\/form-data; boundary=(\S+)$/.exec(contentType) ?? []
+  const body = await text(source)
+  t.equal(
+    body,
+    `--${boundary}\r\nContent-Disposition: form-data; name="snapshot"; filename="a.snapshot"\r\n` +
+      `Content-Type: application/octet-stream\r\n\r\nonetwo\r\n--${boundary}--\r\n`,
+  )
+  t.equal(contentLength, body.length)
+  t.strictSame(steps, ['sent'])
+  t.not(boundary, '')
+})
 
 for (const length of [6, undefined]) {
   const how = length === undefined ? 'not announced' : 'announced'

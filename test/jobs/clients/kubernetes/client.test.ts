@@ -203,6 +203,13 @@ t.test('without a mounted service account KUBECONFIG is used', async (t) => {
   t.equal(server, 'https://from.environment:6443')
 })
 
+t.test('an empty KUBECONFIG counts as none: the file in the home directory is used', async (t) => {
+  const config = JSON.stringify(kubeconfig('https://from.home:6443', 'x'))
+  const folder = t.testdir({ '.kube': { config } })
+  restored(t, { KUBECONFIG: '', HOME: folder })
+  t.equal((await serviceAccess(undefined, folder)).server, 'https://from.home:6443')
+})
+
 t.test('of several files in KUBECONFIG the first that defines a name is used', async (t) => {
   const { contexts } = kubeconfig('', '')
   const second = kubeconfig('https://second.example:6443', 'x')
