@@ -42,6 +42,8 @@ export class ConnectionLimiter {
   readonly #maxUnauthenticated: number
   /** Connections with a request that is not answered yet. */
   readonly #answering = new WeakSet<Socket>()
+  /** No connection is accepted any more. */
+  isClosing = false
 
   constructor(maxUnauthenticated = MAX_UNAUTHENTICATED) {
     this.#maxUnauthenticated = maxUnauthenticated
@@ -52,6 +54,10 @@ export class ConnectionLimiter {
     server.maxConnections = MAX_CONNECTIONS
     // Below TLS, so that an unfinished handshake counts as well.
     server.on('connection', (socket: Socket) => {
+      if (this.isClosing) {
+        socket.destroy()
+        return
+      }
       const address = clientAddress(socket)
       this.#unauthenticated.set(address, socket)
       socket.once('close', () => {
@@ -78,6 +84,15 @@ export class ConnectionLimiter {
   /** The client of this connection has presented the token. */
   markAuthenticated(socket: Pick<Socket, 'remoteAddress' | 'remotePort'>): void {
     this.#unauthenticated.delete(clientAddress(socket))
+  }
+
+  /**
+   * Closes the connections without a valid token: a server that closes waits for its connections, and Node enforces none of
+   * its timeouts meanwhile.
+   */
+  close(): void {
+    this.isClosing = true
+    for (const socket of this.#unauthenticated.values()) socket.destroy()
   }
 
   #closeOldest(): void {

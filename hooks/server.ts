@@ -112,6 +112,11 @@ export function buildServer(options: ServerOptions): FastifyInstance {
     }),
   }) as unknown as FastifyInstance
   connectionLimiter.attach(server.server)
+  server.addHook('preClose', async () => connectionLimiter.close())
+  server.addHook('onSend', async (_, reply) => {
+    // Node closes the connections that are idle, and waits for one that its answer makes idle later.
+    if (connectionLimiter.isClosing) reply.header('connection', 'close')
+  })
   // Authenticate before parsing the body, on every route and for unknown routes too.
   server.addHook('onRequest', async (request, reply) => {
     if (connectionLimiter.refusePipelining(request.raw, reply.raw)) return reply.hijack()

@@ -2,6 +2,7 @@
 import { once } from 'node:events'
 import { Agent, request, type IncomingMessage } from 'node:http'
 import { connect, type AddressInfo, type Socket } from 'node:net'
+import type { FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
 import { pino } from 'pino'
 import { ConnectionLimiter } from '../../hooks/authentication.ts'
@@ -10,7 +11,7 @@ import { NOW, settings } from '../builders.ts'
 
 const TOKEN = 'secret'
 
-async function served(t: Test) {
+async function served(t: Test, extend: (server: FastifyInstance) => unknown = () => undefined) {
   const built = buildServer({
     hooks: [],
     tokens: () => [TOKEN],
@@ -19,6 +20,7 @@ async function served(t: Test) {
     settings,
     metrics: { observe: () => undefined, text: async () => '', contentType: 'text/plain' },
   })
+  extend(built)
   await built.listen({ port: 0, host: '127.0.0.1' })
   t.teardown(() => built.close())
   return { built, port: (built.server.address() as AddressInfo).port }
@@ -97,3 +99,35 @@ t.test('a body without the token is not read to its end', async (t) => {
   t.match(answer.toString(), /^HTTP\/1.1 401 [^]*connection: close/i)
   await once(socket, 'close')
 })
+
+t.test(
+  'a server that closes answers calls with the token, and waits for no other client',
+  async (t) => {
+    const called = Promise.withResolvers<undefined>()
+    const released = Promise.withResolvers<undefined>()
+    const { built, port } = await served(t, (server) =>
+      server.get('/slow', async () => {
+        called.resolve(undefined)
+        return released.promise.then(() => 'done')
+      }),
+    )
+    const silent = await opened(t, port)
+    const incomplete = await opened(t, port)
+    incomplete.write('GET /healthz HTTP/1.1\r\nhost: a\r\nx: ')
+    const ended = Promise.all([once(silent, 'close'), once(incomplete, 'close')])
+    const agent = new Agent({ keepAlive: true })
+    t.teardown(() => agent.destroy())
+    const headers = { authorization: `Bearer ${TOKEN}` }
+    const sent = request({ host: '127.0.0.1', port, path: '/slow', headers, agent })
+    sent.end()
+    const answer = once(sent, 'response') as Promise<[IncomingMessage]>
+    await called.promise
+    const closed = built.close()
+    await ended
+    released.resolve(undefined)
+    const [response] = await answer
+    response.resume()
+    t.strictSame([response.statusCode, response.headers.connection], [200, 'close'])
+    await closed
+  },
+)
