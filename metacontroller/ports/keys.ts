@@ -3,7 +3,7 @@ import { Type } from '@sinclair/typebox'
 import { VecAccessKey } from '../../crds/access-key.ts'
 import { KEYS_SECRET_TYPE, keyEntry } from '../../crds/contract/api-keys.ts'
 import type { Connection } from '../../crds/contract/connection.ts'
-import { EngineError, keyRejection } from '../../crds/contract/errors.ts'
+import { EngineError, keyRejection, UnreadableNamespace } from '../../crds/contract/errors.ts'
 import { keysSecretName } from '../../crds/contract/names.ts'
 import { AnyObject, Secret } from '../../crds/kubernetes.ts'
 import type { KeyPorts } from '../../hooks/cluster/keys/observe.ts'
@@ -12,7 +12,7 @@ import { Engine } from '../../jobs/clients/engine/client.ts'
 import { secretEngineCredentials } from '../../jobs/clients/engine/credentials.ts'
 import { accessKeys, inNamespaces, secrets } from '../../jobs/clients/kubernetes/api-resources.ts'
 import type { Kubernetes } from '../../jobs/clients/kubernetes/client.ts'
-import { createOrReplace, listOrEmpty } from './common.ts'
+import { createOrReplace, listOrEmpty, listReadable } from './common.ts'
 import { engineTransport, type EngineDependencies } from './engine-client.ts'
 
 export interface KeyDependencies {
@@ -48,9 +48,15 @@ export function keyPorts({
   return {
     secret,
     liveSecret,
-    async tokensSignedWith(cluster, fingerprint) {
-      const found = await listOrEmpty(kubernetes, inNamespaces(accessKeys, namespaces), SignedToken)
+    async tokensSignedWith(cluster, fingerprint, isAllowed) {
+      const { found, unreadable } = await listReadable(
+        inNamespaces(accessKeys, namespaces),
+        (resource) => listOrEmpty(kubernetes, [resource], SignedToken),
+      )
+      const unknown = unreadable.find(isAllowed)
+      if (unknown !== undefined) throw new UnreadableNamespace(unknown)
       return found
+        .filter(({ metadata }) => isAllowed(metadata.namespace ?? ''))
         .filter(({ metadata, spec, status }) => {
           const { name, namespace = metadata.namespace } = spec.clusterRef
           const isOfCluster = name === cluster.name && namespace === cluster.namespace

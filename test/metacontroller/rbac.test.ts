@@ -111,7 +111,7 @@ const ofCluster: Uses<ClusterPorts> = {
   isNamespaceTerminating: (ports) => ports.isNamespaceTerminating('ns'),
   liveSecret: (ports) => ports.liveSecret('ns', 'a'),
   nodeKeys: () => 'asks the engine',
-  tokensSignedWith: (ports) => ports.tokensSignedWith(NAME, 'f'),
+  tokensSignedWith: (ports) => ports.tokensSignedWith(NAME, 'f', () => true),
   keepKeys: async (ports) => {
     await ports.keepKeys(NAME, [])
   },

@@ -14,6 +14,7 @@ import { secretValue, type Secret } from '../../../crds/kubernetes.ts'
 import type { NamespacedName } from '../../../crds/schema.ts'
 import { getCondition, secondsSince, timestamp } from '../../conditions.ts'
 import type { BackgroundTasks, TaskResult } from '../../background-task.ts'
+import { namespaceCheck } from '../../cross-namespace.ts'
 import type { Context } from '../../protocol.ts'
 import type { Observed } from '../ports.ts'
 import { parseDuration } from '../../../crds/units.ts'
@@ -41,8 +42,15 @@ export interface KeyPorts {
     keys: ReadonlyMap<string, string>,
     signal: AbortSignal,
   ): Promise<NodeKeys[]>
-  /** VecAccessKeys whose current token was signed with this key, as `<namespace>/<name>`. */
-  tokensSignedWith(cluster: NamespacedName, fingerprint: string): Promise<string[]>
+  /**
+   * VecAccessKeys of the allowed namespaces whose current token was signed with this key, as `<namespace>/<name>`.
+   * Throws if one of them cannot be read.
+   */
+  tokensSignedWith(
+    cluster: NamespacedName,
+    fingerprint: string,
+    isAllowed: (namespace: string) => boolean,
+  ): Promise<string[]>
   /** Removes all other keys from the Secret of the operator; a conflict is not an error. */
   keepKeys(cluster: NamespacedName, fingerprints: readonly string[]): Promise<void>
 }
@@ -56,7 +64,7 @@ interface KeyDependencies {
 export async function observeKeys(
   observed: Observed,
   { ports, nodeKeys }: KeyDependencies,
-  { now }: Context,
+  { now, settings }: Context,
 ): Promise<Pick<Observed, 'keys' | 'keysResyncSeconds' | 'isKeyReplaced'>> {
   const { metadata, spec, status } = observed.cluster
   if (spec.apiKey?.rotation === undefined) {
@@ -69,7 +77,11 @@ export async function observeKeys(
   const read = await readKeys(observed, ports.liveSecret.bind(ports))
   const keys: ObservedKeys = { overlapSeconds, ...read }
   const expired = expiredKey(status?.keyRotation, overlapSeconds, now)
-  if (expired !== undefined) keys.formerTokens = await tokensSignedWith(metadata, expired, ports)
+  if (expired !== undefined) {
+    const list = () =>
+      ports.tokensSignedWith(metadata, expired, namespaceCheck(observed.cluster, settings))
+    keys.formerTokens = await unknownIfForbidden(list)
+  }
   const { value, requeueAfterSeconds } = await askNodes(observed, read, { ports, nodeKeys }, now)
   if (value !== undefined) keys.answers = value
   return {
@@ -98,13 +110,9 @@ async function isKeyReplaced(observed: Observed, ports: KeyPorts, now: Date): Pr
 }
 
 /** Without permission to list them, the former key is kept. */
-async function tokensSignedWith(
-  cluster: NamespacedName,
-  fingerprint: string,
-  ports: KeyPorts,
-): Promise<FormerTokens> {
+async function unknownIfForbidden(list: () => Promise<string[]>): Promise<FormerTokens> {
   try {
-    return await ports.tokensSignedWith(cluster, fingerprint)
+    return await list()
   } catch (error) {
     if (error instanceof KubernetesError) return 'unknown'
     throw error

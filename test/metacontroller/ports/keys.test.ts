@@ -166,7 +166,8 @@ t.test('tokens are found by the key that has signed them, in all namespaces', as
   const secret = async () => undefined
   const portsFor = (namespaces: string[]) => keyPorts({ kubernetes, secret, namespaces })
   const of = { namespace: 'ns', name: 'a' }
-  t.strictSame(await portsFor([]).tokensSignedWith(of, a), [], 'the CRD is not installed')
+  const all = () => true
+  t.strictSame(await portsFor([]).tokensSignedWith(of, a, all), [], 'the CRD is not installed')
   await installCrds(api)
   const elsewhere = { name: 'a', namespace: 'ns' }
   for (const token of [
@@ -191,10 +192,12 @@ t.test('tokens are found by the key that has signed them, in all namespaces', as
     namespace: 'ns',
     name: 'deleted',
   })
-  const all = ['ns/signed', 'ns/z', 'other/from-elsewhere']
-  t.strictSame(await portsFor([]).tokensSignedWith(of, a), all)
-  t.strictSame(await portsFor(['ns']).tokensSignedWith(of, a), ['ns/signed', 'ns/z'])
-  t.strictSame(await portsFor([]).tokensSignedWith(of, 'unknown'), [])
+  const own = ['ns/signed', 'ns/z']
+  t.strictSame(await portsFor([]).tokensSignedWith(of, a, all), [...own, 'other/from-elsewhere'])
+  t.strictSame(await portsFor(['ns']).tokensSignedWith(of, a, all), own)
+  t.strictSame(await portsFor([]).tokensSignedWith(of, 'unknown', all), [])
+  const isOwn = (namespace: string) => namespace === 'ns'
+  t.strictSame(await portsFor([]).tokensSignedWith(of, a, isOwn), own, 'others may not have one')
 })
 
 function keysSecret(type = KEYS_SECRET_TYPE) {

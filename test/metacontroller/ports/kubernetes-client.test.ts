@@ -85,7 +85,7 @@ async function whatOthersAsk({ ports, kubernetes }: Stage): Promise<unknown[]> {
     ports.cluster.unfinishedHelmJobs(),
     ports.restore.conflictingWork(HERE, allAllowed),
     ports.backup.restoresReading({ ...HERE, storage }),
-    ports.cluster.tokensSignedWith(HERE, 'fingerprint'),
+    ports.cluster.tokensSignedWith(HERE, 'fingerprint', allAllowed.isAllowed),
     claimsIn(ports),
     listClusters(kubernetes, ['ns', 'other']),
   ])
@@ -124,7 +124,7 @@ t.test('a namespace that refuses every list is never empty: what needs it waits'
     t.strictSame(await ports.backup.restoresReading({ ...HERE, storage }), [
       { namespace: 'other', name: '', uid: '', by: 'unknown' },
     ])
-    await t.rejects(ports.cluster.tokensSignedWith(HERE, 'fingerprint'), {
+    await t.rejects(ports.cluster.tokensSignedWith(HERE, 'fingerprint', allAllowed.isAllowed), {
       message: 'namespace other cannot be read',
     })
     // The number of helm runs is only limited, and a start mark is set later.
@@ -136,6 +136,11 @@ t.test('a namespace that refuses every list is never empty: what needs it waits'
     await ports.restore.conflictingWork(HERE, onlyHere),
     [],
     'it may not use the cluster',
+  )
+  t.strictSame(
+    await ports.cluster.tokensSignedWith(HERE, 'fingerprint', onlyHere.isAllowed),
+    [],
+    'tokens of it do not count',
   )
   const said = lines.filter((line) => line.includes('namespace cannot be read'))
   t.match(said.join(''), /"namespace":"other".*operator\.namespaces/)

@@ -61,8 +61,8 @@ function passesWith(
       calls.liveReads += 1
       return reader(live)(...of)
     },
-    async tokensSignedWith(...of) {
-      calls.tokens.push(of)
+    async tokensSignedWith(of, fingerprint, isAllowed) {
+      calls.tokens.push([of, fingerprint, ['ns', 'allowed', 'other'].filter(isAllowed)])
       return ['ns/reader']
     },
     ...overrides,
@@ -362,13 +362,16 @@ t.test('tokens of the former key are looked for once the overlap is over', async
   const { pass, calls } = passesWith({ cached: TWO_KEYS })
   const tokensAfter = async (seconds: number) => {
     const status = { ...STATUS, overlapTime: ago(seconds) }
-    return (await pass(oneNode({ status }))).keys?.formerTokens
+    const seen = oneNode({ status })
+    const annotations = { 'vec-operator.dev/allowed-namespaces': 'allowed' }
+    const cluster = { ...seen.cluster, metadata: { ...seen.cluster.metadata, annotations } }
+    return (await pass({ ...seen, cluster })).keys?.formerTokens
   }
   t.equal(await tokensAfter(OVERLAP_SECONDS - 1), undefined)
   t.equal((await pass(oneNode({ status: STATUS }))).keys?.formerTokens, undefined)
   t.strictSame(calls.tokens, [])
   t.strictSame(await tokensAfter(OVERLAP_SECONDS), ['ns/reader'])
-  matchWhole(t, calls.tokens, [[{ namespace: 'ns', name: 'a' }, b]])
+  matchWhole(t, calls.tokens, [[{ namespace: 'ns', name: 'a' }, b, ['ns', 'allowed']]])
 })
 
 t.test('tokens that cannot be listed are unknown, and a defect is not hidden', async (t) => {
