@@ -9,13 +9,12 @@ import { buildServer, type ServerOptions } from '../hooks/server.ts'
 import { AddressGuard } from '../jobs/clients/http/address-guard.ts'
 import { EngineConnections } from '../jobs/clients/engine/transport.ts'
 import { serviceAccess } from '../jobs/clients/kubernetes/access.ts'
-import { Kubernetes } from '../jobs/clients/kubernetes/client.ts'
 import { jobLog } from '../jobs/log.ts'
 import { PLURALS } from './controllers.ts'
 import { watchCrdVersions } from './crd-version.ts'
 import { liveStatusReader } from './ports/common.ts'
 import { engineLookup, serviceReader } from './ports/engine-client.ts'
-import { loadHookCredentials } from './identity/hook-credentials.ts'
+import { loadHookCredentials, type HookCredentials } from './identity/hook-credentials.ts'
 import { serviceMetrics } from './metrics/index.ts'
 import { startReplica, type LeaderOptions } from './leader/replica.ts'
 import { parseOptions, USAGE, type Options } from './options.ts'
@@ -48,12 +47,16 @@ const ENGINE_RESPONSE_LIMITS = { maxBytes: 2 * 1024 * 1024, budgetBytes: 8 * 102
 const SHUTDOWN_TIMEOUT_MS = 20_000
 
 export async function startService(options: ServiceOptions): Promise<Service> {
+  return serveHooks(options, await connect(options))
+}
+
+async function serveHooks(options: ServiceOptions, foundation: Foundation): Promise<Service> {
   const { log, settings } = options
   const { namespaces } = settings
-  const foundation = await connect(options)
-  const { now, timers, kubernetes, metrics, credentials } = foundation
+  const { now, timers, kubernetes, metrics } = foundation
+  const credentials = await loadCredentials(options, foundation)
   const startedAt = now()
-  metrics.setLeader(true)
+  metrics.lead()
   const guard = new AddressGuard({ allowHttp: true, denied: [] })
   const connections = new EngineConnections({
     ...ENGINE_RESPONSE_LIMITS,
@@ -74,7 +77,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     log,
   })
   const server = buildServer({
-    ...serverOptions(options, foundation),
+    ...serverOptions(options, foundation, credentials),
     hooks: kindHooks,
     outdatedCrd: (plural) => crdVersions.outdatedReason(plural),
     liveStatus: liveStatusReader(kubernetes),
@@ -102,15 +105,24 @@ export async function startService(options: ServiceOptions): Promise<Service> {
 }
 
 /** Answers probes, and no hooks: another replica is the leader. */
-export async function startStandby(options: ServiceOptions): Promise<Service> {
-  const server = buildServer({ ...serverOptions(options, await connect(options)), hooks: [] })
+async function serveProbes(options: ServiceOptions, foundation: Foundation): Promise<Service> {
+  const credentials = await loadCredentials(options, foundation)
+  const server = buildServer({ ...serverOptions(options, foundation, credentials), hooks: [] })
   const url = await server.listen({ port: options.port, host: options.host })
+  const stopWatching = credentials.watchCertificate(server.server as unknown as Server)
   options.log.info({ url }, 'waiting for leadership')
-  return { url, close: () => server.close() }
+  return {
+    url,
+    async close() {
+      stopWatching()
+      await server.close()
+    },
+  }
 }
 
 type Foundation = Awaited<ReturnType<typeof connect>>
 
+/** What a process has once, whether it leads or waits: its clock, its metrics and its client. */
 async function connect(options: ServiceOptions) {
   const { log, settings, now = () => new Date() } = options
   const timers = options.setTimeout ? { setTimeout: options.setTimeout } : systemTimers
@@ -119,14 +131,21 @@ async function connect(options: ServiceOptions) {
     onCall: (call) => metrics.recordCall('kubernetes', call),
     now,
   })
-  const dependencies = { kubernetes, plurals: PLURALS, now, timers, log }
-  const credentials = await loadHookCredentials(options, dependencies)
-  return { now, timers, metrics, kubernetes, credentials }
+  return { now, timers, metrics, kubernetes }
+}
+
+function loadCredentials(
+  options: ServiceOptions,
+  { kubernetes, now, timers }: Foundation,
+): Promise<HookCredentials> {
+  const { log } = options
+  return loadHookCredentials(options, { kubernetes, plurals: PLURALS, now, timers, log })
 }
 
 function serverOptions(
   { log, settings }: ServiceOptions,
-  { now, metrics, credentials }: Foundation,
+  { now, metrics }: Foundation,
+  credentials: HookCredentials,
 ): Omit<ServerOptions, 'hooks'> {
   return {
     ...{ log, now, settings, metrics },
@@ -141,14 +160,13 @@ export async function startElected(
   options: ServiceOptions & { leader: LeaderOptions },
   onLost: (reason: string) => void,
 ): ReturnType<typeof startReplica> {
-  const { log, leader, now = () => new Date() } = options
+  const { log, leader } = options
+  const foundation = await connect(options)
+  const { kubernetes, now, timers } = foundation
   return startReplica({
-    ...leader,
-    kubernetes: new Kubernetes(await serviceAccess(options.kubeconfig), log),
-    ...{ now, log, onLost },
-    timers: options.setTimeout ? { setTimeout: options.setTimeout } : systemTimers,
-    startStandby: () => startStandby(options),
-    startLeader: () => startService(options),
+    ...{ ...leader, kubernetes, now, timers, log, onLost },
+    startStandby: () => serveProbes(options, foundation),
+    startLeader: () => serveHooks(options, foundation),
   })
 }
 

@@ -21,8 +21,10 @@ export interface HookCredentials {
   /** Keys that sign Jobs. */
   jobKeys(): string[]
   tls?: { cert: string; key: string }
-  /** Keeps all credentials up to date; the returned function stops it. */
+  /** Keeps all credentials up to date, also those of Metacontroller; the returned function stops it. */
   watch(server: Pick<Server, 'setSecureContext'>): () => void
+  /** Only renews the certificate of the server: nothing else calls a replica that waits. */
+  watchCertificate(server: Pick<Server, 'setSecureContext'>): () => void
 }
 
 export async function loadHookCredentials(
@@ -34,19 +36,20 @@ export async function loadHookCredentials(
     identity === undefined ? undefined : await loadIdentity(options, identity, dependencies)
   const tokens = tokenSource(options, hookIdentity, dependencies)
   const tls = files === undefined ? hookIdentity?.certificate : readCertificate(files)
+  const watchFiles = (server: Pick<Server, 'setSecureContext'>) =>
+    files && watchCertificate(server, files, dependencies.timers)
   return {
     tokens,
     jobKeys: () => hookIdentity?.jobKeys() ?? tokens(),
     ...(tls !== undefined && { tls }),
     watch: (server) => {
-      const stops = [
-        ...(files === undefined ? [] : [watchCertificate(server, files, dependencies.timers)]),
-        ...(hookIdentity === undefined ? [] : [hookIdentity.watch(server)]),
-      ]
+      const stops = [watchFiles(server), hookIdentity?.watch(server)]
       return () => {
-        for (const stop of stops) stop()
+        for (const stop of stops) stop?.()
       }
     },
+    watchCertificate: (server) =>
+      watchFiles(server) ?? hookIdentity?.watchCertificate(server) ?? (() => undefined),
   }
 }
 

@@ -134,6 +134,19 @@ export class HookIdentity {
     }
   }
 
+  /** Renews the certificate with the authority that was loaded; the returned function stops it. */
+  watchCertificate(server: Pick<Server, 'setSecureContext'>): () => void {
+    const { timers } = this.#dependencies
+    const check = () => {
+      this.#renew(server)
+      cancel = timers.setTimeout(check, CHECK_INTERVAL_MS)
+    }
+    let cancel = timers.setTimeout(check, CHECK_INTERVAL_MS)
+    return () => {
+      cancel()
+    }
+  }
+
   async #connect(): Promise<void> {
     const { secret, hosts, ownToken } = this.#options
     const { kubernetes, plurals, log } = this.#dependencies

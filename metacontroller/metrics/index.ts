@@ -22,8 +22,8 @@ export interface ClientCall {
 
 export interface ServiceMetrics extends HookMetrics {
   recordCall(target: ClientTarget, call: ClientCall): void
-  /** Whether this replica answers hooks. */
-  setLeader(isLeader: boolean): void
+  /** This replica answers hooks from now on; what Jobs reported before, another one has counted. */
+  lead(): void
 }
 
 /** From 1 % of the usual duration of a hook to the hook timeout of Metacontroller. */
@@ -47,8 +47,9 @@ export function serviceMetrics(version: string, now: () => Date): ServiceMetrics
     registers: [registry],
   })
   return {
-    setLeader: (isLeader) => {
-      leader.set(isLeader ? 1 : 0)
+    lead() {
+      leader.set(1)
+      jobResults.countFrom(now())
     },
     contentType: registry.contentType,
     ...hookCounters(registry),

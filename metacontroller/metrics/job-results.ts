@@ -41,12 +41,17 @@ interface RecordedResults {
 
 export class JobResults {
   readonly #counters: JobCounters
-  readonly #startedAt: number
+  #startedAt: number
   readonly #recorded = new Map<string, RecordedResults>()
 
   constructor(registry: Registry, startedAt: Date) {
     this.#counters = jobCounters(registry)
     this.#startedAt = startedAt.getTime()
+  }
+
+  /** Results from before this time are not counted. */
+  countFrom(time: Date): void {
+    this.#startedAt = time.getTime()
   }
 
   /** Counts what is new on a resource in a hook request. */

@@ -5,6 +5,7 @@ import t, { type Test } from 'tap'
 import { pino } from 'pino'
 import { Agent, request } from 'undici'
 import { newAuthority, newCertificate } from '../../../metacontroller/identity/certificates.ts'
+import { loadHookCredentials } from '../../../metacontroller/identity/hook-credentials.ts'
 import { connectControllers } from '../../../metacontroller/identity/identity.ts'
 import {
   readAuthority,
@@ -289,6 +290,36 @@ t.test(
     t.equal((await data())['ca.crt'], ca)
   },
 )
+
+t.test('a replica that waits renews only its certificate, with the authority it has', async (t) => {
+  const { clock, kubernetes, start, data, webhooks } = await service(t)
+  await (await start()).close()
+  const [before, connected] = [await data(), await webhooks()]
+  const identity = { secret: NAME, hosts: ['localhost'], rotation: '', ownTls: true }
+  const log = pino({ level: 'silent' })
+  let passed = 0
+  const now = () => new Date(Date.now() + passed)
+  const credentials = await loadHookCredentials(
+    { identity },
+    { kubernetes, plurals: PLURALS, now, timers: clock, log },
+  )
+  const served: string[] = []
+  const stop = credentials.watchCertificate({
+    setSecureContext: ({ cert }) => void served.push(String(cert)),
+  })
+  clock.advance(60_000)
+  t.strictSame(served, [])
+  passed = 11 * DAY
+  clock.advance(60_000)
+  t.equal(served.length, 1)
+  const authority = new X509Certificate(before['ca.crt'] ?? '')
+  t.ok(new X509Certificate(served[0] ?? '').verify(authority.publicKey))
+  stop()
+  passed = 30 * DAY
+  clock.advance(60_000)
+  t.equal(served.length, 1)
+  t.strictSame([await data(), await webhooks()], [before, connected])
+})
 
 t.test('a CompositeController that calls another service is not changed', async (t) => {
   const { webhooks, kubernetes } = await service(t, 'elsewhere.example')

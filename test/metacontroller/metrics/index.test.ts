@@ -366,6 +366,27 @@ t.test('what Jobs report is counted once: bytes moved, and how a run ended', asy
   ])
 })
 
+t.test('a replica counts what Jobs report since it answers hooks', async (t) => {
+  let now = ago(0)
+  const service = serviceMetrics('0.1.0', () => new Date(now))
+  const leader = async () => /^vec_operator_leader (.*)$/m.exec(await service.text())?.[1]
+  t.equal(await leader(), '0')
+  now = ago(-5 * MINUTE)
+  service.lead()
+  t.equal(await leader(), '1')
+  const see = (annotations: Record<string, string>) =>
+    service.recordDecision?.(requestOf({ kind: 'VecBackup', annotations }), {
+      status: {},
+      children: [],
+    })
+  see(report('Done', -MINUTE, moved(300)))
+  t.strictSame(await samples(service, 'vec_operator_job_runs_total'), [], 'by another replica')
+  see(report('Done', -6 * MINUTE, { ...moved(200), job: 'j2' }))
+  t.strictSame(await samples(service, 'vec_operator_job_runs_total'), [
+    'vec_operator_job_runs_total{kind="VecBackup",verb="run",outcome="Done"} 1',
+  ])
+})
+
 t.test(
   'each Job on shards counts its bytes from 0, also if its first reports were missed',
   async (t) => {
