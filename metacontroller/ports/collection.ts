@@ -6,12 +6,8 @@ import { Type } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { VecCollection } from '../../crds/collection.ts'
 import { ObjectMeta } from '../../crds/schema.ts'
-import {
-  clusterNameOf,
-  toClaim,
-  type Claim,
-  type ClaimList,
-} from '../../crds/collection-ownership.ts'
+import { toClaim, type Claim, type ClaimList } from '../../crds/collection-ownership.ts'
+import { isOfCluster } from '../../crds/shard-numbers.ts'
 import type { CollectionEngine, CollectionPorts } from '../../hooks/collection/ports.ts'
 import { currentHolder } from '../../hooks/lease.ts'
 import { lenientFields, lenientSchema } from '../../hooks/protocol.ts'
@@ -57,13 +53,9 @@ export function collectionPorts(dependencies: CollectionDependencies): Collectio
         connection,
         inFlightWrites,
       ),
-    collectionsOf: async ({ namespace, name }, requester) => {
+    collectionsOf: async (cluster, requester) => {
       const { claims, unreadable } = await claimCache.including(requester)
-      const ofCluster = claims.filter((collection) => {
-        const cluster = clusterNameOf(collection)
-        return cluster.namespace === namespace && cluster.name === name
-      })
-      return { claims: ofCluster, unreadable }
+      return { claims: claims.filter((claim) => isOfCluster(claim, cluster)), unreadable }
     },
     cluster: ({ namespace, name }) => kubernetes.get(clusters(namespace), name, LenientCluster),
     // Count the write as in progress from the check of the Lease on: a restore may take the Lease
@@ -84,12 +76,14 @@ export function collectionPorts(dependencies: CollectionDependencies): Collectio
 async function listClaims(kubernetes: Kubernetes, namespaces: string[]): Promise<ClaimList> {
   const { found: claims, unreadable } = await listReadable(
     inNamespaces(collections, namespaces),
-    (resource) =>
-      kubernetes.collect(resource, {}, (object: unknown) =>
-        isClaim.Check(object) ? toClaim(object as Claim) : undefined,
-      ),
+    (resource) => kubernetes.collect(resource, {}, readClaim),
   )
   return { claims, unreadable }
+}
+
+/** Undefined if the VecCollection names no cluster. */
+export function readClaim(object: unknown): Claim | undefined {
+  return isClaim.Check(object) ? toClaim(object as Claim) : undefined
 }
 
 /**

@@ -23,6 +23,7 @@ import { withUpdate } from '../../jobs/cluster/shards/stateful-set.ts'
 import type { ClusterView } from '../../jobs/cluster/shards/view.ts'
 import type { Kubernetes } from '../../jobs/clients/kubernetes/client.ts'
 import { backups, collections, inNamespaces } from '../../jobs/clients/kubernetes/api-resources.ts'
+import { readClaim } from './collection.ts'
 import { listOrEmpty, listReadable } from './common.ts'
 import { engineClient, type EngineDependencies } from './engine-client.ts'
 import { ttlCache } from './ttl-cache.ts'
@@ -173,15 +174,19 @@ export async function readShardNumbers(
   const { found, unreadable } = await listReadable(
     inNamespaces(collections, namespaces),
     (resource) =>
-      kubernetes.collect(resource, {}, (object: unknown) =>
-        isCollection.Check(object) ? object : undefined,
-      ),
+      kubernetes.collect(resource, {}, (object: unknown) => {
+        const claim = readClaim(object)
+        return claim && { claim, ...(isCollection.Check(object) && { collection: object }) }
+      }),
   )
   if (unreadable.some(mayReshard)) return undefined
-  const all = found.filter((collection) => {
-    return isOfCluster(collection, connection) && mayReshard(collection.metadata.namespace)
-  })
-  return shardNumbersOf(all)
+  const ofCluster = found.filter(
+    ({ claim }) => isOfCluster(claim, connection) && mayReshard(claim.metadata.namespace),
+  )
+  return shardNumbersOf(
+    ofCluster.flatMap(({ collection }) => collection ?? []),
+    ofCluster.map(({ claim }) => claim),
+  )
 }
 
 /** What limits the plan: the next Job has the rest. */

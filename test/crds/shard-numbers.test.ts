@@ -8,7 +8,12 @@ import { isOfCluster, shardNumbersOf } from '../../crds/shard-numbers.ts'
 t.test(
   'the number of shards is that of the VecCollection that manages the collection',
   async (t) => {
-    const named = (name: string, spec: Partial<VecCollection['spec']>, phase = 'Ready') =>
+    const named = (
+      name: string,
+      spec: Partial<VecCollection['spec']>,
+      phase = 'Ready',
+      health = 'green',
+    ) =>
       Value.Parse(['Default', 'Assert'], VecCollection.schema, {
         ...{ apiVersion: API_VERSION, kind: 'VecCollection' },
         metadata: {
@@ -19,7 +24,7 @@ t.test(
           ...{ clusterRef: { name: 'a' }, vectors: [{ size: 4, distance: 'Dot' }], shardNumber: 3 },
           ...spec,
         },
-        status: { phase },
+        status: { phase, ...(health !== '' && { health }) },
       }) as VecCollection
     const sourceOf = (name: string) => ({ namespace: 'ns', name })
     t.strictSame(
@@ -29,6 +34,8 @@ t.test(
         named('books', { collectionName: 'Books' }, 'Failed'),
         named('keys', { shardingMethod: 'custom' }),
         named('other', {}, 'Degraded'),
+        // It may turn out to be meant for another collection.
+        named('unseen', {}, 'Pending', ''),
       ]),
       [
         { collection: 'Books', shards: 3, source: sourceOf('books') },

@@ -8,6 +8,7 @@ import { crdName, customResourceDefinition } from '../../../crds/crd.ts'
 import type { ClaimList } from '../../../crds/collection-ownership.ts'
 import { EngineConnections } from '../../../jobs/clients/engine/transport.ts'
 import { collectionPorts, InFlightWrites } from '../../../metacontroller/ports/collection.ts'
+import { readShardNumbers } from '../../../metacontroller/ports/shards.ts'
 import { settings } from '../../builders.ts'
 import { EngineCluster } from '../../doubles/engine/cluster.ts'
 import { startEngineNode } from '../../doubles/engine/node.ts'
@@ -122,7 +123,7 @@ t.test('claims come from every namespace served, and are those of one cluster', 
 })
 
 t.test('a claim that an older CRD admitted counts, whatever else its spec holds', async (t) => {
-  const { ports: port, make, api } = await ports(t)
+  const { ports: port, make, api, kubernetes, clock } = await ports(t)
   const crd = { apiVersion: 'apiextensions.k8s.io/v1', kind: 'CustomResourceDefinition' }
   const { spec } = customResourceDefinition(VecCollection, VERSION) as unknown as {
     spec: { versions: { schema: { openAPIV3Schema: typeof VecCollection.schema } }[] }
@@ -141,13 +142,26 @@ t.test('a claim that an older CRD admitted counts, whatever else its spec holds'
       ...{ vectors: [{ size: 4, distance: 'Dot' }], shardingMethod: 'ranges' },
     },
   })
+  clock.advance(1000)
   const caller = await make('docs')
   const found = await port.collectionsOf(CLUSTER, caller)
   t.strictSame(names(found), ['ns/docs', 'ns/older'])
   t.strictSame(found.claims.find(({ metadata }) => metadata.name === 'older')?.spec, {
     ...{ clusterRef: { name: 'a' }, collectionName: 'docs', aliases: ['live'] },
   })
+  const changed = await api.patch(refTo(caller), { spec: { shardNumber: 5 } })
+  await api.replaceStatus({ ...changed, status: { phase: 'Ready', health: 'green' } })
+  const query = { connection: CLUSTER, mayReshard: () => true }
+  t.strictSame(await readShardNumbers({ kubernetes }, query), [], 'the younger one has no say')
+  await api.delete({ ...refTo(caller), name: 'older' })
+  t.strictSame(await readShardNumbers({ kubernetes }, query), [
+    { collection: 'docs', shards: 5, source: { namespace: 'ns', name: 'docs' } },
+  ])
 })
+
+function refTo({ metadata: { namespace, name } }: VecCollection) {
+  return { apiVersion: API_VERSION, kind: 'VecCollection', namespace, name }
+}
 
 t.test('a failed list is not empty, and is read again', async (t) => {
   const { ports: port, make, server } = await ports(t)
