@@ -70,6 +70,7 @@ export class Election {
           return undefined
         },
       )
+      if (signal.aborted && attempt === 'held') await this.release()
       signal.throwIfAborted()
       if (attempt === 'held') {
         log.info({ lease, identity }, 'this replica is the leader')

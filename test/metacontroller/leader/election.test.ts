@@ -28,11 +28,13 @@ async function ground(t: Test) {
   let callsUnderWay = 0
   /** A replica, whose calls a test can break. */
   const replica = (identity: string, wallClockAheadMs = 0) => {
-    const state = { isLeader: false, lost: '', isCut: false }
+    const beforeWrite = (): void => undefined
+    const state = { isLeader: false, lost: '', isCut: false, beforeWrite }
     const client = Object.create(kubernetes) as Embedded['kubernetes']
     client.call = async (...call) => {
       if (state.isCut) throw new Error('no route to the API server')
       callsUnderWay += 1
+      if (call[0] !== 'GET') state.beforeWrite()
       try {
         return await kubernetes.call(...call)
       } finally {
@@ -127,7 +129,7 @@ t.test('a short failure of the API server does not end leadership', async (t) =>
   await pass(RENEW_DEADLINE_MS - 2 * RETRY_MS)
   first.state.isCut = false
   await pass(3 * LEASE_SECONDS * 1000)
-  t.strictSame(first.state, { isLeader: true, lost: '', isCut: false })
+  t.strictSame([first.state.isLeader, first.state.lost], [true, ''])
 })
 
 t.test(
@@ -192,4 +194,20 @@ t.test('a replica that ends while it waits does not take the Lease', async (t) =
   await first.election.release()
   await pass(2 * RETRY_MS)
   t.equal((await lease()).spec.holderIdentity, '')
+})
+
+t.test('a replica that ends while it takes the Lease does not keep it', async (t) => {
+  const { replica, lease, pass } = await ground(t)
+  const first = replica('a')
+  await first.acquired
+  const second = replica('b')
+  await pass(RETRY_MS)
+  second.state.beforeWrite = () => second.stopping.abort()
+  first.stop()
+  await first.election.release()
+  await pass(2 * RETRY_MS)
+  await second.acquired
+  t.strictSame([second.state.isLeader, second.stopping.signal.aborted], [false, true])
+  t.equal((await lease()).spec.holderIdentity, '')
+  t.equal((await lease()).spec.leaseTransitions, 1, 'it was taken')
 })

@@ -171,7 +171,7 @@ t.test('a replica that waits serves a renewed certificate, too', async (t) => {
       const socket = connectTls({ host: '127.0.0.1', port: second.port, ca }, () => {
         resolve('trusted')
         socket.destroy()
-      }).on('error', (error) => resolve(error.message))
+      }).on('error', ({ message }: Error) => resolve(message))
     })
   t.equal(await answer(EXPIRED.cert), 'certificate has expired')
   writeFileSync(tls.certFile, TWO.cert)
