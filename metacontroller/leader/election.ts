@@ -64,12 +64,10 @@ export class Election {
   async acquire(signal: AbortSignal): Promise<void> {
     const { timers, log, lease, identity } = this.#options
     for (;;) {
-      const attempt = await this.#attempt(({ spec }) => this.#isExpired(spec)).catch(
-        (error: unknown) => {
-          log.warn({ err: error, lease }, 'taking the Lease of the leader failed; retrying')
-          return undefined
-        },
-      )
+      const attempt = await this.#attempt((spec) => this.#isFree(spec)).catch((error: unknown) => {
+        log.warn({ err: error, lease }, 'taking the Lease of the leader failed; retrying')
+        return undefined
+      })
       if (signal.aborted && attempt === 'held') await this.release()
       signal.throwIfAborted()
       if (attempt === 'held') {
@@ -105,7 +103,8 @@ export class Election {
       lose(`the Lease was not renewed for ${RENEW_DEADLINE_MS / 1000} s`)
     }
     const renew = async () => {
-      const attempt = await this.#attempt(() => false)
+      // A Lease that was deleted is created again.
+      const attempt = await this.#attempt((spec) => holderOf(spec) === '')
       if (!isHolding) return
       if (attempt === 'taken') {
         lose('another replica holds the Lease')
@@ -137,14 +136,14 @@ export class Election {
     await this.#write({ ...found, spec })
   }
 
-  /** Takes or renews the Lease; that of another replica only if `isFree` says so. */
-  async #attempt(isFree: (lease: LeaderLease) => boolean): Promise<Attempt> {
+  /** Takes or renews the Lease; one that this replica does not hold only if `isFree` says so. */
+  async #attempt(isFree: (spec: LeaderLease['spec']) => boolean): Promise<Attempt> {
     const { lease, identity, owner, now, elapsed } = this.#options
     const sentAt = elapsed()
     const found = await this.#read()
-    const { holderIdentity: holder = '', acquireTime, leaseTransitions = 0 } = found?.spec ?? {}
-    const isOurs = holder === identity
-    if (found !== undefined && holder !== '' && !isOurs && !isFree(found)) return 'taken'
+    const { acquireTime, leaseTransitions = 0 } = found?.spec ?? {}
+    const isOurs = holderOf(found?.spec) === identity
+    if (!isOurs && !isFree(found?.spec)) return 'taken'
     // The API accepts microseconds only.
     const time = now().toISOString().replace('Z', '000Z')
     const metadata = found?.metadata ?? {
@@ -168,12 +167,18 @@ export class Election {
     return 'held'
   }
 
-  /** Whether nothing has renewed it while this replica looked. */
-  #isExpired(spec: LeaderLease['spec']): boolean {
+  /**
+   * Whether it has no holder, or nothing has renewed it while this replica looked. The holder of one that was deleted may not
+   * have noticed it.
+   */
+  #isFree(spec: LeaderLease['spec']): boolean {
     const at = this.#options.elapsed()
-    const text = JSON.stringify(spec)
-    if (text !== this.#seen.spec) this.#seen = { spec: text, at }
-    return at - this.#seen.at >= LEASE_SECONDS * 1000
+    const isExpired = at - this.#seen.at >= LEASE_SECONDS * 1000
+    if (spec === undefined) return this.#seen.spec === '' || isExpired
+    const text = holderOf(spec) === '' ? '' : JSON.stringify(spec)
+    if (text === this.#seen.spec) return text === '' || isExpired
+    this.#seen = { spec: text, at }
+    return text === ''
   }
 
   #read(): Promise<LeaderLease | undefined> {
@@ -185,4 +190,9 @@ export class Election {
     const { kubernetes, lease } = this.#options
     return createOrReplace(kubernetes, leases(lease.namespace), object)
   }
+}
+
+/** Empty if it was released. */
+function holderOf(spec: LeaderLease['spec']): string {
+  return spec?.holderIdentity ?? ''
 }

@@ -211,3 +211,23 @@ t.test('a replica that ends while it takes the Lease does not keep it', async (t
   t.equal((await lease()).spec.holderIdentity, '')
   t.equal((await lease()).spec.leaseTransitions, 1, 'it was taken')
 })
+
+t.test(
+  'a Lease that is deleted is not taken from a leader that may not have noticed',
+  async (t) => {
+    const { replica, lease, api, pass } = await ground(t)
+    const first = replica('a')
+    await first.acquired
+    const second = replica('b')
+    await pass(RETRY_MS)
+    first.state.isCut = true
+    await api.delete(REFERENCE)
+    for (let passed = 0; passed < RENEW_DEADLINE_MS; passed += 500) {
+      await pass(500)
+      t.notOk(first.state.isLeader && second.state.isLeader)
+    }
+    t.strictSame([first.state.isLeader, second.state.isLeader], [false, false])
+    await pass(LEASE_SECONDS * 1000)
+    t.equal((await lease()).spec.holderIdentity, 'b')
+  },
+)
