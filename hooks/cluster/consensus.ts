@@ -25,6 +25,34 @@ import type { ConfigMap } from '../../crds/kubernetes.ts'
 
 const MAX_MESSAGE = 1000
 
+/**
+ * For how long a consensus thread may do nothing. Members of a cluster exchange messages several times a
+ * second; the longest known wait while a change is applied is a minute.
+ */
+const SILENT_MS = 180_000
+
+/**
+ * Marks nodes whose consensus thread does nothing any more as stopped. The engine reports a thread that has
+ * panicked, or waits for a lock for ever, as working. The clocks of nodes are not compared: the time that a
+ * node reports must change from one query to the next. A node without peers may have nothing to do.
+ */
+export function withSilentThreads(
+  pods: PodConsensus[],
+  previous: PodConsensus[] = [],
+  now: Date,
+): PodConsensus[] {
+  return pods.map((pod) => {
+    const { ordinal, peerId, lastUpdate, peers = [] } = pod
+    if (lastUpdate === undefined || peers.length < 2) return pod
+    const before = previous.find((other) => other.ordinal === ordinal)
+    const isUnchanged = before?.peerId === peerId && before?.lastUpdate === lastUpdate
+    const unchangedSince = (isUnchanged ? before.unchangedSince : undefined) ?? now
+    if (now.getTime() - unchangedSince.getTime() < SILENT_MS) return { ...pod, unchangedSince }
+    const error = `its consensus thread has done nothing since ${lastUpdate}, although the engine reports that it works`
+    return { ...pod, unchangedSince, state: 'stopped', error }
+  })
+}
+
 /** The result of the latest query; what is known without one if the pods were not queried. */
 export function consensusCondition(observed: Observed): ConditionUpdate | undefined {
   const { cluster, consensus, consensusFailure: failure } = observed

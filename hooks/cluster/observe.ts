@@ -17,6 +17,7 @@ import { readLease } from '../lease.ts'
 import type { Context, HookRequest } from '../protocol.ts'
 import { objectsOf, observedJobs, refreshProgress } from '../request.ts'
 import { reportsEndOf, isWaitingForSlot, type HelmConcurrency } from './helm-result.ts'
+import { withSilentThreads } from './consensus.ts'
 import { findPendingRun, recreationRun } from './job.ts'
 import { isHibernated } from './hibernate.ts'
 import { observeKeys } from './keys/observe.ts'
@@ -65,8 +66,9 @@ export async function observe(
     // Ask the existing pods, which may be fewer or more than the spec asks for.
     const replicas = statefulSet?.spec.replicas ?? 1
     const connection = { ...clusterConnection(cluster), replicas }
-    const answer = await consensus.run(uid, context.now, (signal) =>
-      ports.consensus(connection, signal),
+    const previous = consensus.latest(uid)
+    const answer = await consensus.run(uid, context.now, async (signal) =>
+      withSilentThreads(await ports.consensus(connection, signal), previous, context.now),
     )
     if (answer.value !== undefined) observed.consensus = answer.value
     if (answer.failure !== undefined) observed.consensusFailure = answer.failure

@@ -79,6 +79,10 @@ export interface PodConsensus {
   peerId?: number
   peers?: Peer[]
   hasLeader?: boolean
+  /** When a `working` node's consensus thread last did something, by the clock of the node. */
+  lastUpdate?: string
+  /** Since when `lastUpdate` has been the same, by the clock of the service. */
+  unchangedSince?: Date
 }
 
 export interface Peer {

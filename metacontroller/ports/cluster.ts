@@ -282,14 +282,21 @@ export function toPodConsensus(
   connection: Pick<Connection, 'name'>,
 ): Omit<PodConsensus, 'ordinal'> {
   if (clusterStatus.status === 'disabled') return { state: 'working' }
-  const { consensus_thread_status: status, err } = clusterStatus.consensus_thread_status
+  const {
+    consensus_thread_status: status,
+    err,
+    last_update: lastUpdate,
+  } = clusterStatus.consensus_thread_status
   if (status === 'working') {
     const peers = Object.entries(clusterStatus.peers).map(([id, { uri }]) => {
       const ordinal = ordinalFromUri(uri, connection)
       return { id: Number(id), ...(ordinal !== undefined && { ordinal }) }
     })
     const hasLeader = (clusterStatus.raft_info.leader ?? 0) !== 0
-    return { state: 'working', peerId: clusterStatus.peer_id, peers, hasLeader }
+    return {
+      ...{ state: 'working', peerId: clusterStatus.peer_id, peers, hasLeader },
+      ...(lastUpdate !== undefined && { lastUpdate }),
+    }
   }
   if (!status.startsWith('stopped')) return { state: 'unknown' }
   return { state: 'stopped', ...(err !== undefined && { error: err }) }

@@ -13,6 +13,8 @@ const WAIT_MS = 240_000
 const SETTLE_MS = 10_000
 /** A start on an empty volume, from the moment the process is killed, on a busy machine. */
 const JOIN_MS = 30_000
+/** A running thread sets its time several times a second. */
+const SILENT_MS = 60_000
 /** The end of the process that ran on the lost volume. */
 const EXPECTED_RESTARTS = 1
 const POLL_MS = 250
@@ -83,11 +85,14 @@ export async function restartStopped({ engines }: HardWorld, cluster: string): P
 
 async function hasStopped(url: string): Promise<boolean> {
   const text = await textOf(url, '/cluster').catch(() => '')
-  return text.includes('"stopped_with_err"')
+  const lastUpdate = /"last_update":"([^"]+)"/.exec(text)?.[1]
+  // A thread that has panicked, or waits for a lock, is reported as working.
+  const isSilent = lastUpdate !== undefined && Date.now() - Date.parse(lastUpdate) > SILENT_MS
+  return isSilent || text.includes('"stopped_with_err"')
 }
 
 function lastError({ log }: RealNode): string {
-  const errors = readFileSync(log, 'utf8').match(/^.*\bERROR\b.*consensus.*$/gim) ?? []
+  const errors = readFileSync(log, 'utf8').match(/^.*\bERROR\b.*(?:consensus|Panic).*$/gim) ?? []
   return errors.at(-1)?.trim() ?? 'no error in its log'
 }
 

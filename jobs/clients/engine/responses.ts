@@ -13,6 +13,8 @@ export const VersionInfo = Type.Object({ title: Type.String(), version: Type.Str
 
 const ConsensusThread = Type.Object({
   consensus_thread_status: Type.String(),
+  /** When a working thread last did something, by the clock of the node. */
+  last_update: Type.Optional(Type.String()),
   err: Type.Optional(Type.String()),
 })
 

@@ -1,7 +1,7 @@
 /** The condition Consensus, from what each pod knows of the others. */
 import t from 'tap'
 import { KubernetesError } from '../../../crds/contract/errors.ts'
-import { consensusCondition } from '../../../hooks/cluster/consensus.ts'
+import { consensusCondition, withSilentThreads } from '../../../hooks/cluster/consensus.ts'
 import type { PodConsensus } from '../../../hooks/cluster/ports.ts'
 import { observed } from '../../builders.ts'
 
@@ -105,4 +105,23 @@ t.test('pods that could not be asked are Unknown; a loss that was seen stays', a
   t.strictSame(said(pod(0, [0, 1]), pod(1, [0, 1])), unknown, 'what they said is too old')
   t.strictSame(said(), unknown)
   t.equal(said(pod(0, [0]), pod(1, [1]))?.reason, 'SplitBrain')
+})
+
+t.test('only a member of a cluster whose time does not change counts as silent', async (t) => {
+  const at = (minutes: number) => new Date(Date.UTC(2026, 0, 1, 0, minutes))
+  const silent = { ...pod(0, [0, 1]), lastUpdate: 'then', unchangedSince: at(0) }
+  const statesOf = (pods: PodConsensus[], previous: PodConsensus[], minutes: number) =>
+    withSilentThreads(pods, previous, at(minutes)).map(({ state }) => state)
+  const { unchangedSince: _, ...reported } = silent
+  t.strictSame(statesOf([reported], [silent], 2), ['working'])
+  t.strictSame(statesOf([reported], [silent], 3), ['stopped'])
+  t.strictSame(statesOf([reported], [{ ...silent, state: 'stopped' }], 4), ['stopped'])
+  t.strictSame(statesOf([{ ...reported, lastUpdate: 'now' }], [silent], 3), ['working'])
+  t.strictSame(statesOf([{ ...reported, peerId: 99 }], [silent], 3), ['working'], 'another node')
+  t.strictSame(statesOf([reported], [{ ...silent, ordinal: 1 }], 3), ['working'])
+  t.strictSame(statesOf([reported], [], 3), ['working'], 'the first query')
+  t.strictSame(statesOf([reported], [silent], -60), ['working'], 'a clock that was set back')
+  const alone = { ...reported, peers: [{ id: 10, ordinal: 0 }] }
+  t.strictSame(statesOf([alone], [{ ...alone, unchangedSince: at(0) }], 3), ['working'])
+  t.strictSame(statesOf([pod(0, [0, 1])], [pod(0, [0, 1])], 3), ['working'], 'no time is reported')
 })

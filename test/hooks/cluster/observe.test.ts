@@ -22,6 +22,7 @@ import {
   type ClusterOverrides,
   type JobOverrides,
 } from '../../builders.ts'
+import { consensusCondition } from '../../../hooks/cluster/consensus.ts'
 import { hookRequest } from '../request.ts'
 import { fakePorts } from './ports.ts'
 
@@ -96,6 +97,47 @@ t.test('the existing pods are asked for consensus, whatever spec.replicas is', a
   t.strictSame(found.consensus, consensus)
   t.equal(found.consensusResyncSeconds, undefined)
 })
+
+t.test(
+  'a thread that does nothing for three minutes has stopped, whatever it reports',
+  async (t) => {
+    const peers = [0, 1].map((ordinal) => ({ id: 10 + ordinal, ordinal }))
+    const updates = ['2026-01-01T00:00:00Z', '2026-01-01T00:00:00Z']
+    const reach = dependenciesOf({
+      consensus: async () =>
+        updates.map((lastUpdate, ordinal) => ({
+          ...{
+            ordinal,
+            state: 'working',
+            peerId: 10 + ordinal,
+            peers,
+            hasLeader: true,
+            lastUpdate,
+          },
+        })),
+    })
+    const request = hookRequest(appliedCluster({ spec: { replicas: 2 } }), [], [statefulSet(2)])
+    const conditionAfter = async (seconds: number) => {
+      const now = new Date(context.now.getTime() + seconds * 1000)
+      const { status, reason, message } =
+        consensusCondition(await observe(request, reach, { ...context, now })) ?? {}
+      return [status, reason, message]
+    }
+    const works = ['True', 'ConsensusWorking', 'consensus works on 2 nodes']
+    t.strictSame(await conditionAfter(0), works)
+    updates[0] = '2026-01-01T00:01:00Z'
+    t.strictSame(await conditionAfter(60), works)
+    t.strictSame(await conditionAfter(179), works)
+    t.strictSame(await conditionAfter(200), [
+      'False',
+      'ConsensusStopped',
+      'vec-a-1: its consensus thread has done nothing since 2026-01-01T00:00:00Z, although the engine reports that it works',
+    ])
+    updates[1] = '2026-01-01T00:05:00Z'
+    updates[0] = '2026-01-01T00:05:01Z'
+    t.strictSame(await conditionAfter(300), works)
+  },
+)
 
 const NOT_QUERIED: [why: string, parent: ReturnType<typeof cluster>, pods: object[]][] = [
   [

@@ -319,6 +319,11 @@ t.test(
   async (t) => {
     t.strictSame(toPodConsensus({ status: 'disabled' }, { name: 'a' }), { state: 'working' })
     const view = { status: 'enabled' as const, peer_id: 1, peers: {}, raft_info: {} }
+    const working = { consensus_thread_status: 'working', last_update: '2026-01-01T00:00:00Z' }
+    t.strictSame(toPodConsensus({ ...view, consensus_thread_status: working }, { name: 'a' }), {
+      ...{ state: 'working', peerId: 1, peers: [], hasLeader: false },
+      lastUpdate: '2026-01-01T00:00:00Z',
+    })
     const thread = { consensus_thread_status: 'dreaming' }
     t.strictSame(toPodConsensus({ ...view, consensus_thread_status: thread }, { name: 'a' }), {
       state: 'unknown',
