@@ -91,6 +91,8 @@ export class EngineCluster {
   #volumes = 0
   /** Ordinals whose consensus thread is dead, with its last words. */
   readonly #stopped = new Map<number, string>()
+  /** When the consensus thread of a node panicked. */
+  readonly #panicked = new Map<number, string>()
   /** Updates whose clients do not wait, in the order in which they are applied. */
   readonly #queue = new Set<QueuedUpdate>()
 
@@ -183,9 +185,20 @@ export class EngineCluster {
     this.#stopped.set(ordinal, error)
   }
 
+  /** The thread panics: the node reports that it works, and the time of its last work, which no longer changes. */
+  panicConsensus(ordinal: number): void {
+    this.#stopped.set(ordinal, 'panicked')
+    this.#panicked.set(ordinal, new Date().toISOString())
+  }
+
+  panicTime(ordinal: number): string | undefined {
+    return this.#panicked.get(ordinal)
+  }
+
   /** As after a restart of the pod. */
   resumeConsensus(ordinal: number): void {
     this.#stopped.delete(ordinal)
+    this.#panicked.delete(ordinal)
   }
 
   consensusError(ordinal: number): string | undefined {

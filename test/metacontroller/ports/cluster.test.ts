@@ -5,7 +5,10 @@ import { pino } from 'pino'
 import t from 'tap'
 import type { Test } from 'tap'
 import { ANNOTATIONS, API_VERSION, LABELS } from '../../../crds/contract/names.ts'
+import { withSilentThreads } from '../../../hooks/cluster/consensus.ts'
+import type { PodConsensus } from '../../../hooks/cluster/ports.ts'
 import { signJob } from '../../../hooks/job.ts'
+import type { ClusterStatus } from '../../../jobs/clients/engine/responses.ts'
 import { EngineConnections } from '../../../jobs/clients/engine/transport.ts'
 import {
   cachedSecretReader,
@@ -16,6 +19,8 @@ import {
   toPodConsensus,
 } from '../../../metacontroller/ports/cluster.ts'
 import { clusterSpec, settings } from '../../builders.ts'
+import { EngineCluster } from '../../doubles/engine/cluster.ts'
+import { startEngineNode } from '../../doubles/engine/node.ts'
 import { shardPorts } from '../../../metacontroller/ports/shards.ts'
 import { embeddedApi, installCrds } from '../embedded.ts'
 
@@ -291,6 +296,7 @@ t.test('each pod is asked for its consensus with the key the pods run', async (t
       peerId: 1,
       peers: [{ id: 1, ordinal: 0 }, { id: 2 }],
       hasLeader: true,
+      lastUpdate: 'now',
     },
     { ordinal: 1, state: 'stopped', error: 'it hurt' },
     { ordinal: 2, state: 'unknown' },
@@ -337,6 +343,37 @@ t.test(
     )
   },
 )
+
+t.test('a thread that has panicked is reported as working, and noticed by its time', async (t) => {
+  const engine = new EngineCluster({ name: 'vec-a', staleMs: 0 })
+  const nodes = await Promise.all(
+    [0, 1].map((ordinal) => startEngineNode({ ordinal, cluster: engine })),
+  )
+  t.teardown(() => Promise.all(nodes.map((node) => node.close())))
+  const url = (ordinal: number) => `http://127.0.0.1:${nodes[ordinal]?.port}`
+  const query = () =>
+    Promise.all(
+      [0, 1].map(async (ordinal) => {
+        const { result } = (await (await fetch(`${url(ordinal)}/cluster`)).json()) as {
+          result: ClusterStatus
+        }
+        return { ordinal, ...toPodConsensus(result, { name: 'a' }) }
+      }),
+    )
+  const at = (seconds: number) => new Date(Date.UTC(2026, 0, 1, 0, 0, seconds))
+  engine.panicConsensus(1)
+  const first = withSilentThreads(await query(), [], at(0))
+  const later = withSilentThreads(await query(), first, at(180))
+  const states = (pods: PodConsensus[]) => pods.map(({ state }) => state)
+  t.strictSame(states(first), ['working', 'working'])
+  t.strictSame(states(later), ['working', 'stopped'])
+  const body = JSON.stringify({ vectors: { size: 1, distance: 'Dot' } })
+  const headers = { 'content-type': 'application/json' }
+  const { status } = await fetch(`${url(1)}/collections/c`, { method: 'PUT', headers, body })
+  t.equal(status, 500, 'the node applies no change')
+  engine.resumeConsensus(1)
+  t.strictSame(states(withSilentThreads(await query(), later, at(200))), ['working', 'working'])
+})
 
 const REFERENCE = {
   secret: { apiVersion: 'v1', kind: 'Secret', namespace: 'ns', name: 'key' },

@@ -28,8 +28,22 @@ function isUnsettled({ unsettledUntil = 0 }: Collection): boolean {
   return unsettledUntil > Date.now()
 }
 
-function view(cluster: EngineCluster, ordinal: number): object {
+/** Its microseconds differ from one answer to the next, as those of a thread that runs. */
+let answers = 0
+
+function threadStatus(cluster: EngineCluster, ordinal: number): object {
+  if (cluster.isRemoved(ordinal)) return { consensus_thread_status: 'stopped' }
   const error = cluster.consensusError(ordinal)
+  const panicTime = cluster.panicTime(ordinal)
+  if (error !== undefined && panicTime === undefined) {
+    return { consensus_thread_status: 'stopped_with_err', err: error }
+  }
+  answers = (answers + 1) % 1000
+  const time = new Date().toISOString().replace('Z', `${String(answers).padStart(3, '0')}Z`)
+  return { consensus_thread_status: 'working', last_update: panicTime ?? time }
+}
+
+function view(cluster: EngineCluster, ordinal: number): object {
   const [leader] = cluster.peers()
   const self = cluster.peer(ordinal)
   const { id } = self
@@ -51,11 +65,7 @@ function view(cluster: EngineCluster, ordinal: number): object {
       role: leader?.id === id ? 'Leader' : 'Follower',
       is_voter: !isRemoved,
     },
-    consensus_thread_status: isRemoved
-      ? { consensus_thread_status: 'stopped' }
-      : error === undefined
-        ? { consensus_thread_status: 'working', last_update: new Date().toISOString() }
-        : { consensus_thread_status: 'stopped_with_err', err: error },
+    consensus_thread_status: threadStatus(cluster, ordinal),
     message_send_failures: {},
   }
 }
