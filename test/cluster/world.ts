@@ -338,10 +338,14 @@ function readyIs(object: AnyObject | undefined, replicas: number): boolean {
   return (status.readyReplicas ?? 0) === replicas && (status.replicas ?? 0) === replicas
 }
 
-/** The log of a container that has not started, or of a pod that was deleted since it was listed. */
+/**
+ * The log of a container that has not started, or that the kubelet calls terminated without having started it, or
+ * of a pod that was deleted since it was listed.
+ */
 function nothingThere(error: unknown): string {
   if (!(error instanceof ApiError)) throw error
-  if (error.status === 404 || error.message.includes('is waiting to start')) return ''
+  const hasNoLog = / is waiting to start|^container "[^"]+" in pod "[^"]+" is terminated$/
+  if (error.status === 404 || hasNoLog.test(error.message)) return ''
   throw error
 }
 
