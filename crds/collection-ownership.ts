@@ -76,6 +76,12 @@ export function clusterNameOf({ metadata, spec }: Claim): NamespacedName {
   return { namespace: spec.clusterRef.namespace ?? metadata.namespace, name: spec.clusterRef.name }
 }
 
+/** Whether a claim is about a collection of this VecCluster. */
+export function isOfCluster(claim: Claim, { namespace, name }: NamespacedName): boolean {
+  const cluster = clusterNameOf(claim)
+  return cluster.namespace === namespace && cluster.name === name
+}
+
 function otherClaims(collection: Claim, others: Claim[]): Claim[] {
   return others
     .filter((b) => b.metadata.uid !== collection.metadata.uid)

@@ -1,4 +1,5 @@
 /** Cron expressions in specs: their shape, which the API server checks. */
+
 /** One field of a cron expression: values, ranges and steps, separated by commas. */
 function cronField(value: string): string {
   const item = `([*]|(${value})(-(${value}))?)(/[1-9][0-9]?)?`

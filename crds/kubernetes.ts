@@ -32,6 +32,14 @@ export const AnyObject = Type.Object({
 })
 export type AnyObject = Static<typeof AnyObject>
 
+/** Whether the controller of this object has this uid. */
+export function isControlledBy(
+  { metadata: { ownerReferences = [] } }: Pick<AnyObject, 'metadata'>,
+  uid: string,
+): boolean {
+  return ownerReferences.some((owner) => owner.controller === true && owner.uid === uid)
+}
+
 const JobCondition = Type.Object({
   type: Type.String(),
   status: Type.String(),

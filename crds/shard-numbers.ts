@@ -2,7 +2,6 @@
 import type { VecCollection } from './collection.ts'
 import {
   type Claim,
-  clusterNameOf,
   collectionNameOf,
   findOwner,
   hasAdopted,
@@ -17,11 +16,6 @@ export interface ShardNumber {
   shards: number
   /** The VecCollection. */
   source: NamespacedName
-}
-
-export function isOfCluster(claim: Claim, { namespace, name }: NamespacedName): boolean {
-  const cluster = clusterNameOf(claim)
-  return cluster.namespace === namespace && cluster.name === name
 }
 
 /**

@@ -121,7 +121,7 @@ export type UpgradePlan = Static<typeof UpgradePlan>
 export const UninstallPlan = Type.Object({
   ...planFields,
   release: Type.String(),
-  /** Volumes that are deleted after the release: of these claim templates, of so many nodes. Absent: they stay. */
+  /** Volumes that are deleted after the release, by claim template and number of nodes. Absent: all are retained. */
   deletedVolumes: Type.Optional(
     Type.Object({
       templates: Type.Array(Type.String()),

@@ -169,8 +169,8 @@ export const BACKUP_SCHEDULE_REASONS: readonly Reason[] = [
     condition: { type: 'RestoreTested', status: 'True' },
     event: 'Normal',
     messages: [
-      'backup <name> was restored into a new cluster in <n> s (nodes: <n>, collections: <n>, points: <n>); the points were counted on every replica',
-      'backup <name> was restored into a new cluster in <n> s (nodes: <n>, collections: <n>); the points were counted on every replica',
+      'backup <name> was restored into a new cluster in <n> s, and its VecRestore was Completed (nodes: <n>, collections: <n>, points: <n>)',
+      'backup <name> was restored into a new cluster in <n> s, and its VecRestore was Completed (nodes: <n>, collections: <n>)',
     ],
     cause:
       'The latest drill has restored this backup. Numbers were compared, not the values of points.',

@@ -2,12 +2,12 @@
 import type { BackupScheduleStatus, VecBackupSchedule } from '../../crds/backup-schedule.ts'
 import type { VecBackup } from '../../crds/backup.ts'
 import type { VecCluster } from '../../crds/cluster.ts'
-import type { AnyObject } from '../../crds/kubernetes.ts'
+import { isControlledBy, type AnyObject } from '../../crds/kubernetes.ts'
 import type { VecRestore } from '../../crds/restore.ts'
 import { timestamp } from '../conditions.ts'
 import { unchanged } from '../job.ts'
 import type { Child } from '../protocol.ts'
-import { drillName, drillOf, type DrillIdentity, type DrillSpec } from './drill-objects.ts'
+import { drillName, drillOf, type DrillIdentity } from './drill-objects.ts'
 
 export interface ObservedDrill {
   /** VecClusters and VecRestores of the schedule in Metacontroller's cache. */
@@ -35,8 +35,6 @@ export interface DrillInputs {
 }
 
 export type DrillStatus = Pick<BackupScheduleStatus, 'drill' | 'lastDrill'>
-
-export type WithDrill = VecBackupSchedule & { spec: { drill: DrillSpec } }
 
 /** The live state, without what belongs to others. */
 export interface Facts {
@@ -120,8 +118,4 @@ export function runOf(
   const created = cluster?.metadata.creationTimestamp ?? restore?.metadata.creationTimestamp
   const startTime = status.drill?.slot === slot ? status.drill.startTime : created
   return { backupName, slot, startTime: startTime ?? timestamp(now) }
-}
-
-function isControlledBy({ metadata: { ownerReferences = [] } }: AnyObject, uid: string): boolean {
-  return ownerReferences.some((owner) => owner.controller === true && owner.uid === uid)
 }

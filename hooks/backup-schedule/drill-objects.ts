@@ -8,9 +8,12 @@ import type { AnyObject } from '../../crds/kubernetes.ts'
 import { VecRestore } from '../../crds/restore.ts'
 import { parseQuantity } from '../../crds/units.ts'
 import { childKind } from '../answer-validation.ts'
-import type { Child } from '../protocol.ts'
+import { unchanged } from '../job.ts'
+import type { Child, PrunedChild } from '../protocol.ts'
 
 export type DrillSpec = NonNullable<BackupScheduleSpec['drill']>
+
+export type WithDrill = VecBackupSchedule & { spec: { drill: DrillSpec } }
 
 export const DRILL_CHILD_KINDS = [
   childKind(API_VERSION, VecCluster.kind),
@@ -58,7 +61,7 @@ function nodesOf(backup: VecBackup | undefined): number | undefined {
 }
 
 export function drillCluster(
-  schedule: VecBackupSchedule & { spec: { drill: DrillSpec } },
+  schedule: WithDrill,
   drill: DrillIdentity,
   source: VecCluster,
   nodes: number,
@@ -75,6 +78,24 @@ export function drillRestore(schedule: VecBackupSchedule, drill: DrillIdentity):
     targetClusterRef: { name: drillName(schedule.metadata.name) },
   }
   return { ...child(schedule, drill, VecRestore.kind), spec }
+}
+
+/**
+ * The objects of a drill that is deleted. The VecRestore is deleted first: its Job uses the cluster. A live one may be
+ * missing in the cache.
+ */
+export function withoutDrill(
+  objects: AnyObject[],
+  reason: string,
+  hasLiveRestore = false,
+): { children: Child[]; pruned: PrunedChild[] } {
+  const isRestore = ({ kind }: AnyObject) => kind === VecRestore.kind
+  const hasRestore = hasLiveRestore || objects.some(isRestore)
+  const pruned = objects.filter((object) => isRestore(object) || !hasRestore)
+  return {
+    children: objects.filter((object) => !pruned.includes(object)).map(unchanged),
+    pruned: pruned.map(({ kind, metadata }) => ({ kind, name: metadata.name, reason })),
+  }
 }
 
 function child({ metadata }: VecBackupSchedule, drill: DrillIdentity, kind: string): Child {

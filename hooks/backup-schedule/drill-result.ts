@@ -43,7 +43,7 @@ export function drillOutcome(objects: DrillObjects, now: Date): LastDrill | unde
   return failed(`not ended within ${timeout}: ${pendingCause(objects)}`)
 }
 
-/** The restore has compared the points of every replica with the backup; here its collections are. */
+/** The restore has counted the points (docs/kinds/restore.md, "What counts prove"); here its collections are. */
 function completed(
   { backup }: DrillObjects,
   { status = {} }: VecRestore,
@@ -75,19 +75,20 @@ function completedCollections({ status }: VecBackup): number {
   return listed.length + (status?.unlistedCollections?.completed ?? 0)
 }
 
-/** What was counted, and nothing else: values were not compared. */
+/** What was checked, and nothing else: which points a VecRestore counts depends on their number. */
 export function passedMessage(result: LastDrill): string {
   const { backupName, restoreSeconds = 0, nodes = 0, collections = 0, points } = result
   const counted =
     points === undefined
       ? `collections: ${collections}`
       : `collections: ${collections}, points: ${points}`
-  return `backup ${backupName} was restored into a new cluster in ${restoreSeconds} s (nodes: ${nodes}, ${counted}); the points were counted on every replica`
+  return `backup ${backupName} was restored into a new cluster in ${restoreSeconds} s, and its VecRestore was Completed (nodes: ${nodes}, ${counted})`
 }
 
 /** The phase Running with the condition Ready, both for its spec. */
-export function isReadyForRestore({ metadata, status }: VecCluster): boolean {
-  const ready = status?.conditions?.find(({ type }) => type === 'Ready')
+export function isReadyForRestore(cluster: VecCluster): boolean {
+  const { metadata, status } = cluster
+  const ready = getCondition(cluster, 'Ready')
   return (
     metadata.deletionTimestamp === undefined &&
     status?.phase === 'Running' &&

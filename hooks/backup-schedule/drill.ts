@@ -10,7 +10,6 @@ import type { VecBackupSchedule } from '../../crds/backup-schedule.ts'
 import type { VecBackup } from '../../crds/backup.ts'
 import { Rejected } from '../../crds/contract/errors.ts'
 import { REQUEUE_SOON_SECONDS, RETRY_SECONDS } from '../../crds/contract/limits.ts'
-import type { AnyObject } from '../../crds/kubernetes.ts'
 import { VecRestore } from '../../crds/restore.ts'
 import { timestamp } from '../conditions.ts'
 import { unchanged } from '../job.ts'
@@ -34,14 +33,15 @@ import {
   runOf,
   type DrillInputs,
   type Facts,
-  type WithDrill,
 } from './drill-facts.ts'
 import {
   drillCluster,
   drillName,
   drillNodes,
   drillRestore,
+  withoutDrill,
   type DrillIdentity,
+  type WithDrill,
 } from './drill-objects.ts'
 import { drillOutcome, isReadyForRestore, type LastDrill } from './drill-result.ts'
 import { dueSlot, parseCron } from './slots.ts'
@@ -103,17 +103,14 @@ function endReason(
   return schedule.spec.suspend ? { reason: 'spec.suspend is true', isCanceled: true } : undefined
 }
 
-/** The VecRestore first: its Job uses the cluster. */
 function removeObjects(facts: Facts, identity: DrillIdentity | undefined, end: End): DrillDecision {
   const { schedule, cached, others, cluster, restore, status, now } = facts
-  const isRestore = ({ kind }: AnyObject) => kind === VecRestore.kind
-  const waits = restore !== undefined || cached.some(isRestore)
-  const pruned = cached.filter((object) => isRestore(object) || !waits)
   const { lastDrill } = status
+  const { children, pruned } = withoutDrill(cached, end.reason, restore !== undefined)
   return {
     ...idle(facts),
-    children: [...others, ...cached.filter((object) => !pruned.includes(object)).map(unchanged)],
-    pruned: pruned.map(({ kind, metadata }) => ({ kind, name: metadata.name, reason: end.reason })),
+    children: [...others, ...children],
+    pruned,
     status: {
       ...(identity && {
         drill: { ...runOf(facts, identity), step: 'Deleting' as const },

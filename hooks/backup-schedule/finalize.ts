@@ -7,11 +7,10 @@ import { REQUEUE_SOON_SECONDS } from '../../crds/contract/limits.ts'
 import type { VecBackup } from '../../crds/backup.ts'
 import type { BackupScheduleStatus, VecBackupSchedule } from '../../crds/backup-schedule.ts'
 import type { AnyObject } from '../../crds/kubernetes.ts'
-import { VecRestore } from '../../crds/restore.ts'
 import { setConditions } from '../conditions.ts'
-import { unchanged } from '../job.ts'
 import type { Child, Context, Desired, HookRequest } from '../protocol.ts'
 import { desiredBackup, missingPolicy } from './backups.ts'
+import { withoutDrill } from './drill-objects.ts'
 import { childrenOf, drillChildrenOf, type Dependencies } from './observe.ts'
 
 export interface Deletion {
@@ -42,7 +41,9 @@ export function finalize(
   if (drill.length > 0) {
     const { metadata } = drill[0] ?? schedule
     const message = `waiting until the objects of restore drill ${metadata.name} are deleted`
-    return { ...waiting(schedule, backups, message, now), ...withoutDrill(backups, drill) }
+    // Also with --cascade=orphan, which would leave both.
+    const { children: left, pruned } = withoutDrill(drill, 'the schedule is being deleted')
+    return { ...waiting(schedule, [...backups, ...left], message, now), pruned }
   }
   const [unannotated] = live.flatMap((backup) => {
     const missing = missingPolicy(schedule, backup)
@@ -65,16 +66,5 @@ function waiting(
     status: { ...schedule.status, conditions: setConditions(schedule, [ready], now) },
     children,
     resyncAfterSeconds: REQUEUE_SOON_SECONDS,
-  }
-}
-
-/** The VecRestore is deleted first: its Job uses the cluster. Also with --cascade=orphan, which would leave both. */
-function withoutDrill(backups: Child[], drill: AnyObject[]) {
-  const restores = drill.filter(({ kind }) => kind === VecRestore.kind)
-  const pruned = restores.length > 0 ? restores : drill
-  const reason = 'the schedule is being deleted'
-  return {
-    children: [...backups, ...drill.filter((object) => !pruned.includes(object)).map(unchanged)],
-    pruned: pruned.map(({ kind, metadata }) => ({ kind, name: metadata.name, reason })),
   }
 }

@@ -50,10 +50,8 @@ export async function observe(
   const { create, prune, annotate } = decide(cached, now)
   if (create === undefined && prune.length + annotate.length === 0) return cached
 
-  const [current, backups] = await Promise.all([
-    ports.schedule(namespace, name),
-    ports.backupsOf({ namespace, name, uid }),
-  ])
+  const { schedule: current, backups } =
+    inRequest.drill.live ?? (await readSchedule(schedule, ports))
   const live: LiveState = { backups, ...(current !== undefined && { schedule: current }) }
   const observed = withLastSlot({ ...cached, live }, lastSlots)
   const dueSlot = decide(observed, now).create
@@ -84,21 +82,31 @@ function hasDrill({ spec, status }: VecBackupSchedule, children: AnyObject[]): b
   return spec.drill !== undefined || isKnown || children.length > 0
 }
 
+/** The schedule and its backups, read live. */
+async function readSchedule(
+  { metadata: { namespace, name, uid } }: Pick<VecBackupSchedule, 'metadata'>,
+  ports: BackupSchedulePorts,
+): Promise<Pick<LiveDrill, 'schedule' | 'backups'>> {
+  const [schedule, backups] = await Promise.all([
+    ports.schedule(namespace, name),
+    ports.backupsOf({ namespace, name, uid }),
+  ])
+  return { backups, ...(schedule !== undefined && { schedule }) }
+}
+
 /** Also for a schedule without spec.drill: the status of a cached one may be older than the live one. */
 async function readDrill(
   { metadata }: VecBackupSchedule,
   ports: BackupSchedulePorts,
 ): Promise<LiveDrill> {
-  const { namespace, name, uid } = metadata
-  const [schedule, cluster, restore, backups] = await Promise.all([
-    ports.schedule(namespace, name),
+  const { namespace, name } = metadata
+  const [own, cluster, restore] = await Promise.all([
+    readSchedule({ metadata }, ports),
     ports.cluster(namespace, drillName(name)),
     ports.restore(namespace, drillName(name)),
-    ports.backupsOf({ namespace, name, uid }),
   ])
   return {
-    backups,
-    ...(schedule !== undefined && { schedule }),
+    ...own,
     ...(cluster !== undefined && { cluster }),
     ...(restore !== undefined && { restore }),
   }

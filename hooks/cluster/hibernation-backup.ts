@@ -10,6 +10,7 @@ import type { VecBackup } from '../../crds/backup.ts'
 import type { VecBackupSchedule } from '../../crds/backup-schedule.ts'
 import { formatAcceptHint } from '../../crds/contract/job.ts'
 import { HIBERNATION_BACKUP_SECONDS } from '../../crds/contract/limits.ts'
+import { isControlledBy } from '../../crds/kubernetes.ts'
 import type { ConditionReason } from '../../crds/schema.ts'
 import { backupName } from '../backup-schedule/backups.ts'
 import { getCondition, secondsSince, timestamp } from '../conditions.ts'
@@ -100,7 +101,7 @@ export function hibernationBackupStatus({
     request.completionTime === undefined &&
     schedule !== undefined &&
     backup?.status?.phase === 'Completed' &&
-    isOwned(backup, schedule)
+    isControlledBy(backup, schedule.metadata.uid)
   const { completionTime } = backup?.status ?? {}
   return {
     hibernationBackup: {
@@ -179,7 +180,7 @@ const MAX_MESSAGE = 1000
 function notCompleted(backup: VecBackup, schedule: VecBackupSchedule): ConditionReason | undefined {
   const { metadata, status = {} } = backup
   const label = `VecBackup ${metadata.name}`
-  if (!isOwned(backup, schedule)) {
+  if (!isControlledBy(backup, schedule.metadata.uid)) {
     const message = `${label} does not belong to VecBackupSchedule ${schedule.metadata.name}: set spec.hibernate to false and to true again, or ${HINT}`
     return { reason: 'BackupScheduleInvalid', message }
   }
@@ -199,9 +200,3 @@ function notCompleted(backup: VecBackup, schedule: VecBackupSchedule): Condition
 }
 
 const MAX_CAUSE = 500
-
-function isOwned({ metadata }: VecBackup, schedule: VecBackupSchedule): boolean {
-  return (metadata.ownerReferences ?? []).some(
-    ({ controller, uid }) => controller === true && uid === schedule.metadata.uid,
-  )
-}

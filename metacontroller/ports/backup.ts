@@ -8,7 +8,13 @@ import { backupFolder } from '../../crds/contract/backup-keys.ts'
 import { KubernetesError, StorageError } from '../../crds/contract/errors.ts'
 import type { Progress } from '../../crds/contract/job.ts'
 import { ANNOTATIONS, trimTrailing, LABELS } from '../../crds/contract/names.ts'
-import { AnyObject, secretValue, type ConfigMap, type Secret } from '../../crds/kubernetes.ts'
+import {
+  AnyObject,
+  isControlledBy,
+  secretValue,
+  type ConfigMap,
+  type Secret,
+} from '../../crds/kubernetes.ts'
 import { caError, caRefOf, caValue, type S3Target } from '../../crds/storage.ts'
 import type { NamespacedName } from '../../crds/schema.ts'
 import type { SchedulePolicy } from '../../hooks/backup/deletion-policy.ts'
@@ -320,7 +326,7 @@ export function backupSchedulePorts(dependencies: CommonDependencies): BackupSch
   }
 }
 
-/** A drill must not keep a schedule from its backups, whatever a restore of that name looks like. */
+/** A VecRestore that this release cannot read must not prevent the backups of a schedule. */
 const LenientRestore = lenientSchema(VecRestore.schema) as typeof VecRestore.schema
 
 async function listBackups(
@@ -332,7 +338,5 @@ async function listBackups(
   })
   // Users can set the label, and backups of a deleted schedule of the same name have it too. Check
   // the owner reference.
-  return labeled.filter(({ metadata: { ownerReferences = [] } }) =>
-    ownerReferences.some((owner) => owner.controller === true && owner.uid === uid),
-  )
+  return labeled.filter((backup) => isControlledBy(backup, uid))
 }

@@ -6,8 +6,12 @@ import { Type } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { VecCollection } from '../../crds/collection.ts'
 import { ObjectMeta } from '../../crds/schema.ts'
-import { toClaim, type Claim, type ClaimList } from '../../crds/collection-ownership.ts'
-import { isOfCluster } from '../../crds/shard-numbers.ts'
+import {
+  isOfCluster,
+  toClaim,
+  type Claim,
+  type ClaimList,
+} from '../../crds/collection-ownership.ts'
 import type { CollectionEngine, CollectionPorts } from '../../hooks/collection/ports.ts'
 import { currentHolder } from '../../hooks/lease.ts'
 import { lenientFields, lenientSchema } from '../../hooks/protocol.ts'

@@ -3,7 +3,8 @@ import { Value } from '@sinclair/typebox/value'
 import t from 'tap'
 import { VecCollection } from '../../crds/collection.ts'
 import { API_VERSION } from '../../crds/contract/names.ts'
-import { isOfCluster, shardNumbersOf } from '../../crds/shard-numbers.ts'
+import { isOfCluster } from '../../crds/collection-ownership.ts'
+import { shardNumbersOf } from '../../crds/shard-numbers.ts'
 
 t.test(
   'the number of shards is that of the VecCollection that manages the collection',
