@@ -115,7 +115,8 @@ const passes: Scenario = {
 }
 
 const fails: Scenario = {
-  title: 'a restore drill of a backup with an object of other bytes fails, and names what is wrong',
+  title:
+    'a restore drill of a backup with an object of other bytes fails with the error of its restore',
   async run(world, t) {
     const { bucket, reference: schedule, start } = await backedUp(world, 'drill-fails')
     const keys = await bucket.keys()
@@ -136,7 +137,7 @@ const fails: Scenario = {
 
 const survives: Scenario = {
   title:
-    'a restore drill goes on after a restart of the service, with the same objects, and is not repeated',
+    'a restore drill continues after a restart of the service, with the same objects, and is not repeated',
   disturbs: true,
   async run(world, t, stage) {
     const { namespace, reference: schedule, backup, start } = await backedUp(world, 'drill-restart')
