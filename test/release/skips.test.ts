@@ -1,6 +1,6 @@
 /** `.ci/new-skips`: a test that is skipped must be listed, with the number of tests that say the same. */
 import { spawnSync } from 'node:child_process'
-import { cpSync, readFileSync, writeFileSync } from 'node:fs'
+import { cpSync, globSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 
@@ -43,4 +43,17 @@ t.test('the list has each title once', async (t) => {
     .split('\n')
     .map((line) => line.replace(/^\d+ x /, ''))
   t.equal(new Set(titles).size, titles.length)
+})
+
+t.test('what test files say that skip themselves without a real part is listed', async (t) => {
+  const root = join(CI, '..')
+  const said = globSync('test/**/*.test.ts', { cwd: root }).flatMap((file) => {
+    const code = readFileSync(join(root, file), 'utf8')
+    return [...code.matchAll(/\.pass\('([^']+)', \{ skip: true \}\)/g)].map(([, title]) => title)
+  })
+  t.ok(said.length > 20, `${said.length} found`)
+  const log = join(t.testdir(), 'log')
+  writeFileSync(log, said.map((title) => `ok 1 - ${title} # SKIP\n`).join(''))
+  const { stdout } = spawnSync(join(CI, 'new-skips'), [log], { encoding: 'utf8' })
+  t.equal(stdout, '')
 })

@@ -15,6 +15,7 @@ import {
   untilEnded,
 } from './backup-parts.ts'
 import { conditionIn, eventsAbout, running, untilGone, type Scenario } from './scenario.ts'
+import { CLOSED_SECONDS, windowAfter } from './windows.ts'
 
 const NAME = 's-drill'
 const MINUTE_MS = 60_000
@@ -30,7 +31,7 @@ function soon(world: World): string {
 async function backedUp(world: World, purpose: string) {
   const namespace = await world.namespace(purpose)
   const bucket = await world.bucket(namespace)
-  await running(world, namespace, 'a', { replicas: 2, cluster: { enabled: true } })
+  const cluster = await running(world, namespace, 'a', { replicas: 2, cluster: { enabled: true } })
   const { upsert } = await fill(world, namespace, 'docs', { shard_number: 2 })
   await upsert({ points: points(20) })
   const { reference, of } = backupResource('VecBackupSchedule', { namespace, name: 's' }, bucket)
@@ -45,7 +46,7 @@ async function backedUp(world: World, purpose: string) {
   await untilEnded(world, { ...reference, kind: 'VecBackup', name })
   const drill = { schedule, replicas: 1 }
   const start = () => world.patch(reference, { spec: { drill } })
-  return { namespace, bucket, reference, backup: name, start }
+  return { namespace, bucket, cluster, reference, backup: name, start }
 }
 
 function reference({ namespace }: Reference, kind: string): Reference {
@@ -115,8 +116,7 @@ const passes: Scenario = {
 }
 
 const fails: Scenario = {
-  title:
-    'a restore drill of a backup with an object of other bytes fails with the error of its restore',
+  title: 'a restore drill of a backup with an object of other bytes fails and names the object',
   async run(world, t) {
     const { bucket, reference: schedule, start } = await backedUp(world, 'drill-fails')
     const keys = await bucket.keys()
@@ -127,7 +127,9 @@ const fails: Scenario = {
     await bucket.put(damaged, 'x'.repeat(size))
     await start()
     const object = await untilDrilled(world, schedule)
-    t.match(scheduleStatus(object).lastDrill, { result: 'Failed', error: /docs|snapshot/ })
+    const { result, error = '' } = scheduleStatus(object).lastDrill ?? {}
+    t.equal(result, 'Failed')
+    t.equal(error, `${damaged} is not the object that was backed up: its bytes differ`)
     t.match(conditionIn(object, 'RestoreTested'), { status: 'False', reason: 'DrillFailed' })
     await untilCleared(world, schedule)
     t.match(await eventsAbout(world, schedule), { DrillFailed: String })
@@ -161,6 +163,41 @@ const survives: Scenario = {
   },
 }
 
+const waitsForWindow: Scenario = {
+  title:
+    'a restore drill waits for the maintenance window of its cluster, says when it begins, and runs in it',
+  waits: true,
+  async run(world, t) {
+    const drilled = await backedUp(world, 'drill-window')
+    const { namespace, cluster, reference: schedule, backup, start } = drilled
+    const { begin, spec } = windowAfter(world, CLOSED_SECONDS)
+    await world.patch(cluster, { spec })
+    await start()
+    const awaited = `waits for the maintenance window that begins at ${begin.toISOString().slice(0, 19)}Z`
+    const isAwaiting = (object: AnyObject | undefined) => {
+      const { reason, message } = conditionIn(object, 'RestoreTested') ?? {}
+      return reason === 'DrillPending' && (message ?? '').endsWith(awaited)
+    }
+    await world.waitFor(schedule, awaited, isAwaiting, CLOSED_SECONDS)
+    await eventually(world, 'less than a minute is left', () => {
+      return begin.getTime() - world.now().getTime() < MINUTE_MS
+    })
+    const clusters = await world.list(API_VERSION, 'VecCluster', namespace)
+    t.strictSame(
+      clusters.map(({ metadata }) => metadata.name),
+      ['a'],
+      'the temporary cluster was not created',
+    )
+    t.ok(world.now() < begin, 'all of this before the window')
+
+    const { lastDrill } = scheduleStatus(await untilDrilled(world, schedule))
+    t.match(lastDrill, { backupName: backup, result: 'Passed', points: 20 })
+    t.ok(new Date(lastDrill?.startTime ?? 0) >= begin, 'it started in the window')
+    await untilCleared(world, schedule)
+    await deleted(world, schedule)
+  },
+}
+
 const canceled: Scenario = {
   title:
     'a schedule that is deleted during its restore drill takes the temporary cluster and its volumes along',
@@ -179,4 +216,10 @@ const canceled: Scenario = {
   },
 }
 
-export const drillScenarios: readonly Scenario[] = [survives, passes, fails, canceled]
+export const drillScenarios: readonly Scenario[] = [
+  waitsForWindow,
+  survives,
+  passes,
+  fails,
+  canceled,
+]

@@ -14,11 +14,11 @@ import {
 } from './scenario.ts'
 
 /** Long enough for what must be seen before the window begins. */
-const CLOSED_SECONDS = 300
+export const CLOSED_SECONDS = 300
 const MINUTE_MS = 60_000
 
 /** A window of one hour a day that begins at a full minute, after at least so many seconds. */
-function windowAfter(world: World, seconds: number) {
+export function windowAfter(world: World, seconds: number) {
   const earliest = world.now().getTime() + seconds * 1000
   const begin = new Date(Math.ceil(earliest / MINUTE_MS) * MINUTE_MS)
   const schedule = `${begin.getUTCMinutes()} ${begin.getUTCHours()} * * *`
