@@ -6,8 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import fastify, { type FastifyError } from 'fastify'
 import t, { type Test } from 'tap'
 import { MAX_REQUEST_BYTES } from '../../crds/contract/limits.ts'
-import { limitBodies, MAX_REQUEST_VALUES } from '../../hooks/request-bodies.ts'
-import { scanRequest } from '../../hooks/request-text.ts'
+import { limitBodies, MAX_REQUEST_VALUES, scanRequest } from '../../hooks/request-bodies.ts'
 
 /** Of two bodies of this size, only one has a place. */
 const MOST = Math.ceil(MAX_REQUEST_BYTES * 0.6)

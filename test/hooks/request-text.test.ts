@@ -1,5 +1,5 @@
 import t from 'tap'
-import { scanRequest } from '../../hooks/request-text.ts'
+import { scanRequest } from '../../hooks/request-bodies.ts'
 
 /** As it is parsed. */
 const scanned = (object: unknown) => {
