@@ -256,7 +256,7 @@ async function jobCredentials(
   { env, log, time }: Pick<Environment, 'env' | 'log' | 'time'>,
 ): Promise<CredentialsReader> {
   const { credentialsSecretRef, serviceAccountName = '' } = target
-  const { mountedBucketCa, withCa } = await import('./clients/s3/certificate-authority.ts')
+  const { mountedBucketCa, withCa } = await import('./clients/s3/credentials.ts')
   const readCa = mountedBucketCa(target, env)
   if (credentialsSecretRef !== undefined) {
     const { mountedBucketCredentials } = await import('./clients/s3/credentials.ts')

@@ -155,7 +155,7 @@ export async function openBucketClient(
   const [{ Bucket }, { parseCredentials: credentialsFrom }, { withCa }] = await Promise.all([
     import('../clients/s3/bucket.ts'),
     import('../clients/s3/credentials.ts'),
-    import('../clients/s3/certificate-authority.ts'),
+    import('../clients/s3/credentials.ts'),
   ])
   const value = (key: string) => (secret === undefined ? env[key] : secretValue(secret, key))
   const reference = target.credentialsSecretRef ?? ENVIRONMENT_CREDENTIALS

@@ -9,8 +9,12 @@ import type { Logger } from 'pino'
 import { StorageError } from '../../../crds/contract/errors.ts'
 import type { Clock } from '../../clock.ts'
 import { errorMessage } from '../http/request.ts'
-import { trustOptions, type CaReader } from './certificate-authority.ts'
-import type { BucketCredentials, CredentialsReader } from './credentials.ts'
+import {
+  trustOptions,
+  type CaReader,
+  type BucketCredentials,
+  type CredentialsReader,
+} from './credentials.ts'
 import { certificateHint, certificateReason, IDENTITY_REFUSED, simplifyMessage } from './errors.ts'
 
 export interface IdentityOptions {
