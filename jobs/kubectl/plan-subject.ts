@@ -10,8 +10,7 @@ import { collections } from '../clients/kubernetes/api-resources.ts'
 import type { Kubernetes } from '../clients/kubernetes/client.ts'
 import type { DesiredNumber } from '../cluster/shards/view.ts'
 import { CliError, EXIT_CODES } from './command.ts'
-import { parseKind } from './resource.ts'
-import { readCluster, readClusterOf, readCollection } from './subject.ts'
+import { parseKind, readCluster, readClusterOf, readCollection } from './resource.ts'
 
 export interface Subject {
   cluster: VecCluster

@@ -1,13 +1,19 @@
-/** Reads and summarizes a resource of any of the seven kinds, in any state. */
+/**
+ * Reads and summarizes a resource of any of the seven kinds, in any state. Also reads the VecCluster or VecCollection that
+ * a command is about; these throw `CliError` if it does not exist.
+ */
 import { Type, type Static } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { AnyObject } from '../../crds/kubernetes.ts'
 import { API_VERSION } from '../../crds/contract/names.ts'
 import { RESOURCES, type Resource } from '../../crds/crd.ts'
-import { Condition } from '../../crds/schema.ts'
+import { Condition, type NamespacedName } from '../../crds/schema.ts'
 import { KubernetesError } from '../../crds/contract/errors.ts'
 import type { Kubernetes } from '../clients/kubernetes/client.ts'
 import { CliError, EXIT_CODES } from './command.ts'
+import { VecCluster } from '../../crds/cluster.ts'
+import { VecCollection } from '../../crds/collection.ts'
+import { clusters, collections } from '../clients/kubernetes/api-resources.ts'
 
 const ClusterRef = Type.Object({ name: Type.String(), namespace: Type.Optional(Type.String()) })
 
@@ -198,4 +204,31 @@ function scalarFields(fields: Record<string, unknown>): [name: string, word: str
   return Object.entries(fields).flatMap(([name, value]) =>
     typeof value === 'string' || typeof value === 'number' ? [[name, String(value)]] : [],
   )
+}
+
+export async function readCluster(
+  kubernetes: Kubernetes,
+  { namespace, name }: NamespacedName,
+): Promise<VecCluster> {
+  const cluster = await kubernetes.get(clusters(namespace), name, VecCluster.schema)
+  if (cluster === undefined) throw new CliError(`VecCluster ${namespace}/${name} not found`)
+  return cluster
+}
+
+export async function readCollection(
+  kubernetes: Kubernetes,
+  { namespace, name }: NamespacedName,
+): Promise<VecCollection> {
+  const collection = await kubernetes.get(collections(namespace), name, VecCollection.schema)
+  if (collection === undefined) throw new CliError(`VecCollection ${namespace}/${name} not found`)
+  return collection
+}
+
+/** The VecCluster of a VecCollection. */
+export async function readClusterOf(
+  kubernetes: Kubernetes,
+  { metadata, spec: { clusterRef } }: VecCollection,
+): Promise<VecCluster> {
+  const { namespace = metadata.namespace, name } = clusterRef
+  return readCluster(kubernetes, { namespace, name })
 }

@@ -11,8 +11,7 @@ import {
   type Invocation,
 } from '../command.ts'
 import { formatOutput, oneLine, outputFlags } from '../output.ts'
-import { parseReference } from '../resource.ts'
-import { readCluster, readClusterOf, readCollection } from '../subject.ts'
+import { parseReference, readCluster, readClusterOf, readCollection } from '../resource.ts'
 import {
   backups,
   cores,
