@@ -1,7 +1,7 @@
 /** Which key signs tokens: nodes refuse those of a key that no helm run has published. */
 import t from 'tap'
 import { keyFingerprint } from '../../../crds/contract/api-keys.ts'
-import { readSigningKey } from '../../../hooks/access-key/signing-key.ts'
+import { readSigningKey } from '../../../hooks/access-key/observe.ts'
 import { sync } from '../../../hooks/access-key/sync.ts'
 import { cluster, context, secret } from '../../builders.ts'
 import { matchWhole } from '../../match-whole.ts'
