@@ -106,17 +106,19 @@ export async function realSubject(
       grpcUrls.push(`http://${host}:${grpc}`)
       await waitFor(`node ${ordinal}`, () => isReady(url), { process: record })
     }
-    const restart = async (ordinal: number) => {
+    const whileDown = async (ordinal: number, meanwhile: () => Promise<void>) => {
       const record = records[ordinal]
       if (record === undefined) throw new Error(`there is no node ${ordinal}`)
       process.kill(record.pid, 'SIGKILL')
       await stopProcess(record)
+      await meanwhile()
       records[ordinal] = startProcess(record, folder)
       await waitFor(`node ${ordinal}`, () => isReady(urls[ordinal] ?? ''), {
         process: records[ordinal],
       })
     }
-    return { urls, grpcUrls, pids: records.map(({ pid }) => pid), restart, close }
+    const restart = (ordinal: number) => whileDown(ordinal, async () => undefined)
+    return { urls, grpcUrls, pids: records.map(({ pid }) => pid), whileDown, restart, close }
   } catch (error) {
     await close()
     throw error

@@ -127,12 +127,21 @@ export class Stage {
     return { status: response.status, type: 'application/json', body: await response.json() }
   }
 
+  whileDown(node: number, meanwhile: () => Promise<void>): Promise<void> {
+    return this.#subject.whileDown(node, meanwhile)
+  }
+
   note(what: string, value: unknown): void {
     this.notes.push({ [what]: this.normal(value) })
   }
 
   normal(value: unknown): unknown {
     return normal(value, this.#peers)
+  }
+
+  /** As learnt: the node may be down by now. */
+  peerOf(node: number): number | undefined {
+    return [...this.#peers].find(([, name]) => name === `<peer ${node}>`)?.[0]
   }
 
   /** Each peer by the ordinal of its node. */

@@ -24,6 +24,8 @@ export interface Setting {
 export interface Subject {
   /** Where each node answers, by ordinal. */
   urls: string[]
+  /** Kills a node, and starts it again on what it has stored afterwards; resolves once it is ready. */
+  whileDown(ordinal: number, meanwhile: () => Promise<void>): Promise<void>
   close(): Promise<void>
 }
 
@@ -55,6 +57,11 @@ export async function doubleSubject({
   )
   return {
     urls: nodes.map(({ port }) => `http://127.0.0.1:${port}`),
+    whileDown: async (ordinal, meanwhile) => {
+      cluster.away.add(ordinal)
+      await meanwhile()
+      cluster.away.delete(ordinal)
+    },
     close: async () => {
       await Promise.all(nodes.map((node) => node.close()))
     },

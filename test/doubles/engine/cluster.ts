@@ -82,6 +82,8 @@ export class EngineCluster {
   readonly lag = new Map<number, number>()
   /** Peers that a node does not list, by its ordinal. */
   readonly unlisted = new Map<number, number[]>()
+  /** Ordinals of nodes that are down: their replicas miss what is written, and are called Dead if others have it. */
+  readonly away = new Set<number>()
   /** Changes of replicas and peers that were agreed on. */
   changes = 0
   readonly now: () => Date

@@ -3,11 +3,12 @@
  * nothing by itself. While it is in progress, and as long as points of other shards are left, each replica
  * has points of its own.
  */
+import { isDeepStrictEqual } from 'node:util'
 import { refuse } from './answers.ts'
 import type { EngineCluster } from './cluster.ts'
 import type { Collection, Resharding, Shard, ShardKey, Transfer } from './collection.ts'
 import { sameId, type Point } from './points.ts'
-import { ownerOf, pointsIn } from './shard-points.ts'
+import { ownerOf, pointsIn, shardOf } from './shard-points.ts'
 import { abortTransfer, transfersOf } from './transfers.ts'
 
 const STAGES = ['migrating', 'read', 'write'] as const
@@ -221,6 +222,53 @@ export function killReplica(
   }
 }
 
+/**
+ * What becomes of these shards after a write while nodes are down; a shard of which a replica stays in service. The
+ * engine names the state of a replica when it calls it Dead. The first call ends a resharding, which makes other
+ * replicas that got points Active again: calls that name their former state are without effect.
+ */
+export function killMissing(
+  cluster: EngineCluster,
+  collection: Collection,
+  shards: ReadonlySet<Shard>,
+): number | undefined {
+  const away = awayPeers(cluster)
+  const missed = [...shards].flatMap((shard) => {
+    const peers = shard.peers.filter((peer) => away.has(peer))
+    if (peers.length === shard.peers.length) return []
+    return peers.map((peer) => ({ shard: shard.id, peer, state: stateOf(shard, peer) }))
+  })
+  for (const { shard: id, peer, state } of missed) {
+    const shard = collection.shards.find((one) => one.id === id)
+    if (state === 'Dead' || shard === undefined || stateOf(shard, peer) !== state) continue
+    killReplica(cluster, collection, { shard: id, peer })
+  }
+  return missed.find(({ state }) => state === 'ReshardingScaleDown')?.shard
+}
+
+function stateOf({ states }: Shard, peer: number): string {
+  return states?.[peer] ?? 'Active'
+}
+
+function awayPeers(cluster: EngineCluster): Set<number> {
+  const away = cluster.peers().filter(({ ordinal }) => cluster.away.has(ordinal))
+  return new Set(away.map(({ id }) => id))
+}
+
+/** Shards that take part in the write of these points: by both hash rings. */
+export function shardsOf(
+  collection: Collection,
+  points: readonly Pick<Point, 'id' | 'shard_key'>[],
+): Set<Shard> {
+  const owners = points.flatMap((point) => {
+    if (collection.resharding === undefined) return [shardOf(collection, point)]
+    const { old, next } = rings(collection, point.shard_key)
+    const ids = [ownerOf(point, old), ownerOf(point, next)]
+    return collection.shards.filter(({ id }) => ids.includes(id))
+  })
+  return new Set(owners.filter((shard) => shard !== undefined))
+}
+
 /** A task that is complete is not started again before the next commit of the read ring. */
 export function cleanShard(collection: Collection, shard: Shard, peer: number): void {
   const key = keyOf(shard.id, peer)
@@ -260,15 +308,21 @@ export function acceptedWrites(collection: Collection, written: readonly Point[]
 }
 
 /** Writes go to both rings; what a former shard has lost by a commit is not created there again. */
-export function writeCopies(collection: Collection, written: readonly Point[]): void {
+export function writeCopies(
+  cluster: EngineCluster,
+  collection: Collection,
+  written: readonly Point[],
+): void {
   const { copies, shards, resharding } = collection
   if (copies === undefined) return
+  const away = awayPeers(cluster)
   for (const point of written) {
     const { old, next } = rings(collection, point.shard_key)
     for (const shard of shards) {
       const isSender = ownerOf(point, old) === shard.id && ownerOf(point, next) !== shard.id
       if (ownerOf(point, old) !== shard.id && ownerOf(point, next) !== shard.id) continue
       for (const peer of shard.peers) {
+        if (away.has(peer)) continue
         const key = keyOf(shard.id, peer)
         const present = copies[key] ?? []
         const others = present.filter(({ id }) => !sameId(id, point.id))
@@ -307,18 +361,24 @@ function showPoints(collection: Collection): void {
   })
 }
 
-/** Without points of other shards, each replica has those of its shard again. */
+/** Without points of other shards and missed writes, each replica has the points of its shard again. */
 function settle(collection: Collection): void {
   const { copies, shards } = collection
   if (collection.resharding !== undefined || copies === undefined) return
-  const isClean = shards.every((shard) =>
-    shard.peers.every((peer) => {
-      const held = copies[keyOf(shard.id, peer)] ?? []
-      const { next } = rings(collection, shard.key)
-      return held.every((point) => ownerOf(point, next) === shard.id)
-    }),
-  )
+  const isClean = shards.every((shard) => {
+    const { next } = rings(collection, shard.key)
+    const all = shard.peers.map((peer) => copies[keyOf(shard.id, peer)] ?? [])
+    return all.every(
+      (held) =>
+        held.every((point) => ownerOf(point, next) === shard.id) &&
+        isDeepStrictEqual(byId(held), byId(all[0] ?? [])),
+    )
+  })
   if (isClean) delete collection.copies
+}
+
+function byId(points: readonly Point[]): Map<string, Point> {
+  return new Map(points.map((point) => [String(point.id), point]))
 }
 
 function forgetCopies({ copies }: Collection, shard: number): void {

@@ -1,4 +1,5 @@
 /** Changing the number of shards, driven from outside. The hash ring is the engine's own, so counts are compared as sums. */
+import { setTimeout as delay } from 'node:timers/promises'
 import type { Case } from '../case.ts'
 import type { Stage } from '../stage.ts'
 import { created, VECTORS } from './making.ts'
@@ -104,6 +105,76 @@ async function begin(
   const { peer_id: peer } = await view(stage)
   await change(stage, { start_resharding: { direction, uuid: UUID, peer_id: peer } })
   return peer
+}
+
+type Placement = View['result'] & { remote_shards: (Replica & { peer_id: number })[] }
+
+/** As node 0 sees it. */
+async function placement(stage: Stage): Promise<Placement> {
+  const { body } = await stage.ask('GET', '/collections/docs/cluster')
+  return (body as { result: Placement }).result
+}
+
+/** State of each replica of a node, by shard. */
+async function statesOn(stage: Stage, node: number): Promise<Map<number, string>> {
+  const peer = stage.peerOf(node)
+  const { remote_shards: remote } = await placement(stage)
+  const own = remote.filter(({ peer_id }) => peer_id === peer)
+  const states = own.map(({ shard_id, state }): [number, string] => [shard_id, state])
+  return new Map(states.sort(([one], [other]) => one - other))
+}
+
+/** The engine shows an aborted resharding, and Active replicas, for a moment before it calls one Dead. */
+async function replicasOn(stage: Stage, node: number, expected: string[]): Promise<void> {
+  const texts = async () =>
+    [...(await statesOn(stage, node))].map(([shard, state]) => `${shard} ${state}`)
+  const isReached = async () => JSON.stringify(await texts()) === JSON.stringify(expected)
+  for (let attempt = 0; attempt < 100 && !(await isReached()); attempt += 1) {
+    await stage.ask('GET', '/cluster')
+    await delay(100)
+  }
+  stage.note('replicas of the node', await texts())
+}
+
+/** Each node has each shard, and those that remain have the points of the last one. */
+async function receiving(stage: Stage, { shards }: { shards: number }): Promise<void> {
+  const replicas = { shard_number: shards, replication_factor: stage.nodes }
+  await created(stage, 'docs', { ...VECTORS, ...replicas })
+  await write(stage)
+  await stage.ask('POST', CLUSTER, {
+    body: { start_resharding: { direction: 'down', uuid: UUID } },
+  })
+  const last = shards - 1
+  const from = stage.peerOf(0)
+  for (let shard = 0; shard < last; shard += 1) {
+    for (let node = 0; node < stage.nodes; node += 1) {
+      const to = stage.peerOf(node)
+      const transfer = { shard_id: last, to_shard_id: shard, from_peer_id: from, to_peer_id: to }
+      await stage.ask('POST', CLUSTER, {
+        body: { replicate_shard: { ...transfer, method: 'resharding_stream_records' } },
+      })
+      await stage.awaited('/collections/docs/cluster', (body) => {
+        return (body as View).result.shard_transfers.length === 0
+      })
+    }
+  }
+  stage.note('before', [...(await statesOn(stage, stage.nodes - 1)).values()])
+}
+
+/** Points of every shard. The status and the words of the answer, without the error of the node. */
+async function overwrite(stage: Stage): Promise<object> {
+  const points = Array.from({ length: POINTS }, (_, id) => ({ id, vector: [4, 3, 2, id] }))
+  const path = '/collections/docs/points?wait=true'
+  const { status, body } = await stage.ask('PUT', path, { body: { points } })
+  const { error } = (body as { status: { error?: string } }).status
+  const words = error
+    ?.replace(
+      /\d out of \d shards failed to apply operation\. First error captured: Service internal error: /,
+      '',
+    )
+    .replace(/shard \d+/, 'shard <n>')
+    .replace(/ Failed peer: .*/s, '')
+  return { status, ...(words !== undefined && { error: words }) }
 }
 
 const SIZES = ['one'] as const
@@ -226,6 +297,40 @@ export const RESHARDING: Case[] = [
       stage.note('none once it is finished', (await count(stage, 'b')) - found - later)
       await stage.ask('POST', '/collections/docs/shards/1/cleanup?wait=true&timeout=20')
       stage.note('points of the key with the new shard', await count(stage, 'a'))
+    },
+  },
+  {
+    title: 'a replica that gets points of a removed shard and misses a write is Dead',
+    sizes: ['three'],
+    resharding: true,
+    async play(stage) {
+      await receiving(stage, { shards: 2 })
+      const victim = stage.nodes - 1
+      await stage.whileDown(victim, async () => {
+        stage.note('written', await overwrite(stage))
+        await replicasOn(stage, victim, ['0 Dead', '1 Dead'])
+        stage.note('reshardings', (await placement(stage)).resharding_operations?.length ?? 0)
+        stage.note('count', await count(stage))
+      })
+    },
+  },
+  {
+    title:
+      'of two replicas on one node that get points of a removed shard and miss a write, one stays Active until the write is repeated',
+    sizes: ['three'],
+    resharding: true,
+    async play(stage) {
+      await receiving(stage, { shards: 3 })
+      const victim = stage.nodes - 1
+      await stage.whileDown(victim, async () => {
+        stage.note('written', await overwrite(stage))
+        // Which one depends on the order of two proposals.
+        const states = [...(await statesOn(stage, victim)).values()].slice(0, 2)
+        stage.note('the replicas that got points', states.sort())
+        stage.note('reshardings', (await placement(stage)).resharding_operations?.length ?? 0)
+        stage.note('written again', await overwrite(stage))
+        await replicasOn(stage, victim, ['0 Dead', '1 Dead', '2 Dead'])
+      })
     },
   },
 ]

@@ -13,8 +13,15 @@ import {
   type Point,
 } from '../points.ts'
 import { isDeferring, keep, write } from '../deferred.ts'
-import { acceptedWrites, countedPoints, deleteCopies, writeCopies } from '../resharding.ts'
-import { countWrite, isPlaced, shardOf } from '../shard-points.ts'
+import {
+  acceptedWrites,
+  countedPoints,
+  deleteCopies,
+  killMissing,
+  shardsOf,
+  writeCopies,
+} from '../resharding.ts'
+import { countWrite, isPlaced } from '../shard-points.ts'
 import { checkBatch, checkExact, checkPage, checkTimeout } from '../strict.ts'
 import { found } from './collections.ts'
 
@@ -44,7 +51,11 @@ export function pointRoutes(
   const status = query['wait'] === 'true' ? 'completed' : 'acknowledged'
   switch (`${method} ${verb ?? ''}`) {
     case 'PUT ':
-      apply(cluster, query, upsert(found(cluster, name), body, status === 'completed'))
+      apply(
+        cluster,
+        query,
+        upsert(cluster, found(cluster, name), { body, wait: status === 'completed' }),
+      )
       return ok({ operation_id: cluster.nextOperation(), status })
     case 'POST delete':
       apply(cluster, query, remove(found(cluster, name), selection))
@@ -100,21 +111,32 @@ function page(collection: Collection, selection: Selection): object {
 }
 
 /** A call that waits for deferred points waits for their index: longer than the engine's own limit. */
-function upsert(collection: Collection, body: unknown, wait: boolean): Update {
+function upsert(
+  cluster: EngineCluster,
+  collection: Collection,
+  { body, wait }: { body: unknown; wait: boolean },
+): Update {
   const written = readPoints(body, collection)
   checkBatch(collection, written.length)
+  const shards = shardsOf(collection, written)
   const update = () => {
     // The shard key of a queued write may be gone by now.
     const present = written.filter((point) => isPlaced(collection, point))
     const placed = acceptedWrites(collection, present)
     countWrite(collection, placed)
     write(collection, placed)
-    writeCopies(collection, placed)
+    writeCopies(cluster, collection, placed)
+    const inService = killMissing(cluster, collection, shards)
+    if (wait && inService !== undefined) {
+      const words = `Some replica of shard ${inService} failed to apply operation and deactivation timed out after 30s.`
+      const advice = 'Consistency of this update is not guaranteed. Please retry.'
+      refuse(500, `Service internal error: ${words} ${advice}`)
+    }
     if (!wait || !isDeferring(collection) || (collection.deferred ?? []).length === 0) return
     const words = 'Update operation timed out in 60.00 seconds on 1 out of 1 shards.'
     refuse(408, `Timeout error: ${words}`)
   }
-  return { shards: shardsOf(collection, written), update }
+  return { shards, update }
 }
 
 function remove(collection: Collection, selection: Selection): Update {
@@ -131,14 +153,6 @@ function remove(collection: Collection, selection: Selection): Update {
   // Under custom sharding an id without its key may be in any shard.
   const isNamed = named !== undefined && (key !== undefined || reached.every((one) => !one.key))
   return { shards: isNamed ? shardsOf(collection, named) : new Set(reached), update }
-}
-
-function shardsOf(
-  collection: Collection,
-  points: readonly Pick<Point, 'id' | 'shard_key'>[],
-): Set<Shard> {
-  const shards = points.map((point) => shardOf(collection, point))
-  return new Set(shards.filter((shard) => shard !== undefined))
 }
 
 function selected(collection: Collection, selection: Selection): Point[] {
