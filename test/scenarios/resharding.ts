@@ -118,11 +118,10 @@ const resharded: Scenario = {
   },
 }
 
-const restored: Scenario = {
-  title:
-    'a backup from before another number of shards is restored under another name and refused over the collection, one from after is restored over it',
+const restored = (method: 'Node' | 'Shard'): Scenario => ({
+  title: `a backup by ${method.toLowerCase()} from before another number of shards is restored under another name and refused over the collection, one from after is restored over it`,
   async run(world, t) {
-    const namespace = await world.namespace('resharded-backup')
+    const namespace = await world.namespace(`resharded-by-${method.toLowerCase()}`)
     const bucket = await world.bucket(namespace)
     await running(world, namespace, 'a', {
       ...{ replicas: NODES, resharding: true },
@@ -137,7 +136,7 @@ const restored: Scenario = {
       engine.call('PUT', '/collections/docs/points?wait=true', { points: some })
     const backUp = async (name: string) => {
       const backup = backupResource('VecBackup', { namespace, name }, bucket)
-      await world.apply(backup.of({ method: 'Shard' }))
+      await world.apply(backup.of({ method }))
       await untilEnded(world, backup.reference)
     }
     const restoreOf = async (name: string, backup: string, spec: object = {}) => {
@@ -193,6 +192,10 @@ const restored: Scenario = {
     await back.untilCompleted(world)
     t.strictSame(await idsIn('docs'), first, 'with the number of the backup, over the collection')
   },
-}
+})
 
-export const reshardingScenarios: readonly Scenario[] = [resharded, restored]
+export const reshardingScenarios: readonly Scenario[] = [
+  resharded,
+  restored('Shard'),
+  restored('Node'),
+]
