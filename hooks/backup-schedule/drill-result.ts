@@ -1,10 +1,15 @@
-/** How a restore drill has ended: what its VecRestore counted, or why it did not. */
-import type { BackupScheduleStatus } from '../../crds/backup-schedule.ts'
+/** How a restore drill has ended, and how the schedule reports it: the condition RestoreTested, and Events. */
+import type { BackupScheduleStatus, VecBackupSchedule } from '../../crds/backup-schedule.ts'
 import type { VecBackup } from '../../crds/backup.ts'
 import type { VecCluster } from '../../crds/cluster.ts'
 import type { VecRestore } from '../../crds/restore.ts'
 import { parseDuration } from '../../crds/units.ts'
-import { getCondition, secondsSince, timestamp } from '../conditions.ts'
+import { getCondition, secondsSince, timestamp, type ConditionUpdate } from '../conditions.ts'
+import type { AnyObject, KubernetesEvent } from '../../crds/kubernetes.ts'
+import { newEvent, warningEvent } from '../events.ts'
+import type { Child, PrunedChild } from '../protocol.ts'
+import type { DrillStatus, Facts } from './drill-facts.ts'
+import type { DrillIdentity } from './drill-objects.ts'
 
 export type LastDrill = NonNullable<BackupScheduleStatus['lastDrill']>
 
@@ -76,7 +81,7 @@ function completedCollections({ status }: VecBackup): number {
 }
 
 /** What was checked, and nothing else: which points a VecRestore counts depends on their number. */
-export function passedMessage(result: LastDrill): string {
+function passedMessage(result: LastDrill): string {
   const { backupName, restoreSeconds = 0, nodes = 0, collections = 0, points } = result
   const counted =
     points === undefined
@@ -108,4 +113,84 @@ function pendingCause({ name, cluster, restore }: DrillObjects): string {
     return condition?.status === 'False' ? [condition.message] : []
   })
   return `VecCluster ${name} is not Ready: ${unmet.join('; ') || 'it has not been installed'}`
+}
+
+const TYPE = 'RestoreTested'
+
+export interface DrillDecision {
+  children: Child[]
+  pruned: PrunedChild[]
+  status: DrillStatus
+  condition?: ConditionUpdate
+  events: KubernetesEvent[]
+  resyncAfterSeconds?: number
+}
+
+export function idle(facts: Facts): DrillDecision {
+  const { schedule, others, status } = facts
+  const { lastDrill } = status
+  const condition =
+    schedule.spec.drill === undefined
+      ? undefined
+      : (resultCondition(lastDrill) ?? unknown('DrillPending', 'no restore drill has ended yet'))
+  return {
+    children: others,
+    pruned: [],
+    status: lastDrill === undefined ? {} : { lastDrill },
+    ...(condition && { condition }),
+    events: [],
+  }
+}
+
+/** The condition keeps the last result: a wait is no reason to forget a failure. */
+export function waiting(facts: Facts, message: string): DrillDecision {
+  const result = resultCondition(facts.status.lastDrill)
+  const condition =
+    result === undefined
+      ? unknown('DrillPending', message)
+      : { ...result, message: `${result.message}; ${message}` }
+  return { ...idle(facts), condition }
+}
+
+export function refused(facts: Facts, reason: string, message: string): DrillDecision {
+  const { schedule, now } = facts
+  const condition: ConditionUpdate = { type: TYPE, status: 'False', reason, message }
+  const isNew = getCondition(schedule, TYPE)?.message !== message
+  return {
+    ...idle(facts),
+    condition,
+    events: isNew ? [warningEvent(schedule, condition, now)] : [],
+  }
+}
+
+export function nameConflict(facts: Facts, { kind, metadata }: AnyObject): DrillDecision {
+  const message = `${kind} ${metadata.name} already exists and does not belong to this schedule`
+  return refused(facts, 'DrillNameConflict', message)
+}
+
+export function resultCondition(result: LastDrill): ConditionUpdate
+export function resultCondition(result: LastDrill | undefined): ConditionUpdate | undefined
+export function resultCondition(result: LastDrill | undefined): ConditionUpdate | undefined {
+  if (result === undefined) return undefined
+  const { backupName, error = 'unknown' } = result
+  if (result.result === 'Passed') {
+    return { type: TYPE, status: 'True', reason: 'DrillPassed', message: passedMessage(result) }
+  }
+  const message = `the restore drill of backup ${backupName} failed: ${error}`
+  return { type: TYPE, status: 'False', reason: 'DrillFailed', message }
+}
+
+export function unknown(reason: string, message: string): ConditionUpdate {
+  return { type: TYPE, status: 'Unknown', reason, message }
+}
+
+/** Once for each slot. */
+export function event(
+  schedule: VecBackupSchedule,
+  { slot }: DrillIdentity,
+  now: Date,
+  { reason, message }: { reason: string; message: string },
+): KubernetesEvent {
+  const type = reason === 'DrillFailed' ? 'Warning' : 'Normal'
+  return newEvent(schedule, { type, reason, message, transition: slot }, now)
 }

@@ -24,7 +24,10 @@ import {
   unknown,
   waiting,
   type DrillDecision,
-} from './drill-answers.ts'
+  drillOutcome,
+  isReadyForRestore,
+  type LastDrill,
+} from './drill-result.ts'
 import {
   factsOf,
   foreignObject,
@@ -43,7 +46,6 @@ import {
   type DrillIdentity,
   type WithDrill,
 } from './drill-objects.ts'
-import { drillOutcome, isReadyForRestore, type LastDrill } from './drill-result.ts'
 import { dueSlot, parseCron } from './slots.ts'
 
 export function decideDrill(inputs: DrillInputs, now: Date): DrillDecision {

@@ -8,7 +8,7 @@ import { getCondition, setConditions, timestamp, type ConditionUpdate } from '..
 import { newEvent, warningEvent } from '../events.ts'
 import type { PrunedChild } from '../protocol.ts'
 import { backupName, largeHistoryFindings } from './backups.ts'
-import type { DrillDecision } from './drill-answers.ts'
+import type { DrillDecision } from './drill-result.ts'
 import { lastCopiesMessage, type LastCopy } from './retention.ts'
 import { existingBackups, isActive, type Decision, type Observed } from './tick.ts'
 
