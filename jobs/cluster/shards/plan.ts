@@ -20,8 +20,7 @@ import {
   retainedReplicas,
   leavingPeers,
 } from './queries.ts'
-import { replaceLostNodes } from './lost-nodes.ts'
-import { repairReplicas } from './repair.ts'
+import { replaceLostNodes, repairReplicas } from './repair.ts'
 import { continueResharding, startResharding } from './resharding.ts'
 import { dropOf, planned, transferInProgress, type Plan } from './step.ts'
 import { updateFailedNode, updateNodes } from './update.ts'
