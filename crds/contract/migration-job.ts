@@ -62,6 +62,8 @@ export const MigrationCheckpoint = Type.Object({
   collection: Type.String(),
   /** True from just before this migration creates the collection: it contains no other points. */
   isOurs: Type.Boolean(),
+  /** Set once that collection exists: points in it are those of this migration. */
+  isCreated: Type.Optional(Type.Boolean()),
   /** Approximate number of points in the target collection before the first batch; 0 only if it was empty. */
   before: PointCount,
   /** Value of the target collection to restore after the copy; it is 0 during the copy. */

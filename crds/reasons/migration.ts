@@ -134,6 +134,11 @@ export const MIGRATION_FAILURES: readonly KnownFailure[] = [
     fix: 'use `collectionMapping`',
   },
   {
+    patterns: ['... was created on the target by another client ...'],
+    cause: 'it is not empty, or has other parameters than this migration gives it',
+    fix: 'delete it, or use `collectionMapping`',
+  },
+  {
     patterns: ['n missing on the target', 'n different on the target'],
     cause: 'clients wrote points faster than the migration could copy them again',
     fix: 'stop writing, and create another VecMigration',

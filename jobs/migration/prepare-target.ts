@@ -7,7 +7,11 @@
 import { EngineError, Rejected } from '../../crds/contract/errors.ts'
 import type { ShardKey } from '../../crds/contract/manifest.ts'
 import type { MigrationCheckpoint } from '../../crds/contract/migration-job.ts'
-import type { CollectionConfig, CollectionInfo } from '../../crds/engine/collections.ts'
+import type {
+  CollectionBody,
+  CollectionConfig,
+  CollectionInfo,
+} from '../../crds/engine/collections.ts'
 import type { PlainObject } from '../../crds/engine/plain-object.ts'
 import { errorMessage } from '../clients/http/request.ts'
 import { fanOutBody, recreateBody, recreateIndex } from '../recreate-collection.ts'
@@ -44,11 +48,18 @@ export async function prepareTarget(
       live === undefined
         ? createdPosition(initial, sourceCollection, context)
         : (previousPosition ?? initial)
+    if (live !== undefined && !isCreated(position)) {
+      const { config } = sourceCollection.info
+      await requireOwnTarget(name, { live, body: targetBody(config, context) }, context)
+    }
     progress.setPosition(position)
     // A pod that replaces this one must know what to restore before the setting is changed.
     await progress.checkpoint()
     await ensureTarget(name, { sourceCollection, live, position }, context)
-    return position
+    const created = { ...position, isCreated: true }
+    progress.setPosition(created)
+    await progress.checkpoint()
+    return created
   }
   await addShardKeys(name, sourceCollection, context)
   if (previousPosition !== undefined) return previousPosition
@@ -71,6 +82,12 @@ function createdPosition(
   return { ...initial, ...(indexingThreshold !== undefined && { indexingThreshold }) }
 }
 
+/** Whether an earlier pod created the collection: its points are those of this migration. */
+function isCreated(position: MigrationCheckpoint): boolean {
+  const { isCreated: recorded = false, lanes, offset, copied } = position
+  return recorded || copied > 0 || lanes !== undefined || offset !== undefined
+}
+
 /** 0 only if the target is empty; otherwise an approximate number. */
 async function countPointsBefore(
   live: CollectionInfo,
@@ -81,6 +98,40 @@ async function countPointsBefore(
   const request = { limit: 1, idsOnly: true } as const
   const first = await withBackoff(context, () => target.points.scroll(name, request, tools.signal))
   return first.count === 0 ? 0 : Math.max(1, live.points_count ?? 1)
+}
+
+/**
+ * Throws unless the collection is empty and has the parameters of the request that creates it: another
+ * client may have created it between the last reading and that request, and its points are nowhere else.
+ */
+async function requireOwnTarget(
+  name: string,
+  { live, body }: { live: CollectionInfo; body: PlainObject },
+  context: RunContext,
+): Promise<void> {
+  const { params } = live.config
+  const differs =
+    CREATION_PARAMS.some((field) => body[field] !== undefined && body[field] !== params[field]) ||
+    incompatibilities(body, params).length > 0 ||
+    incompatibilities(params, body).length > 0
+  const isEmpty =
+    (live.points_count ?? 0) === 0 && (await countPointsBefore(live, name, context)) === 0
+  if (isEmpty && !differs) return
+  forgetThreshold(context)
+  throw new Rejected(
+    `collection ${name} was created on the target by another client while this migration was about to create it: delete it or use collectionMapping, and create another VecMigration`,
+  )
+}
+
+/** Parameters with one value; vectors and the sharding method are compared separately. */
+const CREATION_PARAMS = ['shard_number', 'replication_factor', 'write_consistency_factor']
+
+/** The setting of a collection that this migration did not create is not changed. */
+function forgetThreshold({ progress }: RunContext): void {
+  const { position } = progress
+  if (position === undefined) return
+  const { indexingThreshold: _, ...rest } = position
+  progress.setPosition(rest)
 }
 
 async function readTarget(name: string, context: RunContext): Promise<CollectionInfo | undefined> {
@@ -148,21 +199,8 @@ async function createTarget(
   config: CollectionConfig,
   context: RunContext,
 ): Promise<void> {
-  const { options, target, tools } = context
-  const { params } = config
-  // With custom sharding this is the number of shards per key.
-  const sourceShardNumber = shardingMethod(params) === 'custom' ? params['shard_number'] : undefined
-  const {
-    shardNumber = sourceShardNumber,
-    replicationFactor,
-    writeConsistencyFactor,
-  } = options.target ?? {}
-  const overrides: PlainObject = {
-    shard_number: shardNumber,
-    replication_factor: replicationFactor,
-    write_consistency_factor: writeConsistencyFactor,
-  }
-  const body = recreateBody(config, overrides)
+  const { target, tools } = context
+  const body = targetBody(config, context)
   tools.log.info(
     { collection: name },
     `creating collection ${name} with the configuration of the source`,
@@ -171,9 +209,30 @@ async function createTarget(
     try {
       await target.collections.createCollection(name, body, tools.signal)
     } catch (error) {
-      // A previous request whose response was lost created it.
+      // A previous request whose response was lost created it, or another client.
       if (!(error instanceof EngineError) || error.status !== 409) throw error
+      const live = await target.collections.collectionInfo(name, tools.signal)
+      // It was deleted again: the next attempt creates it.
+      if (live === undefined) throw new EngineError(error.message, { cause: error })
+      await requireOwnTarget(name, { live, body }, context)
     }
+  })
+}
+
+/** Body of the request that creates the collection, with the shards and replicas of the spec. */
+function targetBody(config: CollectionConfig, { options }: RunContext): CollectionBody {
+  const { params } = config
+  // With custom sharding this is the number of shards per key.
+  const sourceShardNumber = shardingMethod(params) === 'custom' ? params['shard_number'] : undefined
+  const {
+    shardNumber = sourceShardNumber,
+    replicationFactor,
+    writeConsistencyFactor,
+  } = options.target ?? {}
+  return recreateBody(config, {
+    shard_number: shardNumber,
+    replication_factor: replicationFactor,
+    write_consistency_factor: writeConsistencyFactor,
   })
 }
 
@@ -245,7 +304,9 @@ export async function restorePreviousSettings(context: RunContext): Promise<void
     const live = await withBackoff(context, () =>
       target.collections.collectionInfo(name, tools.signal),
     )
-    if (live !== undefined) await restoreIndexingThreshold(name, indexingThreshold, context)
+    // Another value is not one that this migration set: the collection may be that of another client.
+    if (live?.config.optimizer_config['indexing_threshold'] === 0)
+      await restoreIndexingThreshold(name, indexingThreshold, context)
   } catch (error) {
     throw withRestoreHint(error, name, indexingThreshold)
   }
