@@ -124,15 +124,8 @@ export class LostTarget {
   ): Promise<{ ordinal: number; isDone: boolean }> {
     const view = await this.#view()
     const shard = shardIn(view, name, id)
-    const [holder] = activeHolders(view, shard)
-    if (holder !== undefined) {
-      const ordinal = members(view).find((peer) => peer.id === holder)?.ordinal
-      const isDone =
-        checkpoint.shardsDone.includes(id) ||
-        (checkpoint.running !== 'unknown' &&
-          checkpoint.running.some((recovery) => recovery.shard === id && recovery.node === ordinal))
-      if (isDone && ordinal !== undefined) return { ordinal, isDone }
-    }
+    const restored = restoredNode(view, shard, checkpoint)
+    if (restored !== undefined) return { ordinal: restored, isDone: true }
     requireNoActiveReplica(view, name, shard)
     if (hasTransfer(view, { ...shard, collection: name })) {
       throw new Rejected(`shard ${id} of ${name} is being transferred`)
@@ -196,6 +189,26 @@ export class LostTarget {
 }
 
 type Member = PeerView & { ordinal: number }
+
+/**
+ * The node to which an earlier attempt has given the shard. By now the operator may have created replicas on
+ * other nodes as well.
+ */
+export function restoredNode(
+  view: ClusterView,
+  shard: ShardView,
+  { shardsDone, running }: Pick<Checkpoint, 'shardsDone' | 'running'>,
+): number | undefined {
+  const holders = activeHolders(view, shard)
+  const isBegun = (ordinal: number) =>
+    running !== 'unknown' &&
+    running.some((recovery) => recovery.shard === shard.id && recovery.node === ordinal)
+  const holding = members(view).filter(({ id }) => holders.includes(id))
+  const found =
+    holding.find(({ ordinal }) => isBegun(ordinal)) ??
+    (shardsDone.includes(shard.id) ? holding[0] : undefined)
+  return found?.ordinal
+}
 
 function members(view: ClusterView): Member[] {
   return view.peers.filter((peer): peer is Member => peer.isMember && peer.ordinal !== undefined)
