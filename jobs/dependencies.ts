@@ -17,6 +17,8 @@ import type { Clock } from './clock.ts'
 export interface EngineAddress {
   /** The client Service of a cluster, or an address. */
   address: Connection | string
+  /** One pod of the cluster instead of its client Service. */
+  ordinal?: number | undefined
   key?: MountedKey | undefined
   /** Certificate authority; without one, those that the system trusts. */
   ca?: MountedKey | undefined

@@ -293,10 +293,10 @@ function engineFactories(
         ...{ transport: transportFor(connection, ordinal), credentials: clusterCredentials, log },
         rotation: clusterRotation,
       }),
-    engineForAddress: ({ address, ...mountedKeys }) => {
+    engineForAddress: ({ address, ordinal, ...mountedKeys }) => {
       const credentials = mountedEngineCredentials(env, mountedKeys)
       return new Engine({
-        transport: transportFor(address),
+        transport: transportFor(address, ordinal),
         credentials,
         log,
         rotation: keyRotation(credentials),

@@ -114,6 +114,11 @@ export const MIGRATION_FAILURES: readonly KnownFailure[] = [
     fix: 'check network policies; set `caSecretRef`',
   },
   {
+    patterns: ['the nodes do not ...'],
+    cause: 'the nodes of the source do not form one cluster',
+    fix: 'see the condition `Consensus` of that VecCluster',
+  },
+  {
     patterns: ['does not fit: dimension error: ...'],
     cause: 'the target collection has another vector size',
     fix: 'use `collectionMapping`, or delete the collection',

@@ -1,5 +1,6 @@
 /** Options, engine connections and context that all parts of `migration run` share. */
 import { Type, type Static } from '@sinclair/typebox'
+import type { Connection } from '../../crds/contract/connection.ts'
 import { MigrationPlan } from '../../crds/contract/migration-job.ts'
 import type { MigrationSpec } from '../../crds/migration.ts'
 import { EngineCollections } from '../clients/engine/collections.ts'
@@ -32,6 +33,8 @@ export interface Endpoint {
   /** Names the side in messages. */
   role: 'source' | 'target'
   engine: Engine
+  /** The engine of each pod of a managed source; else only `engine`. */
+  nodes: Engine[]
   collections: EngineCollections
   points: EnginePoints
   /** Creates shard keys. */
@@ -58,17 +61,29 @@ export function connectEndpoints(
   tools: Dependencies,
 ): Pick<RunContext, 'source' | 'target'> {
   const { source } = plan
+  const clusterEngine = (address: Connection, ordinal?: number) =>
+    tools.engineForAddress({
+      ...{ address, key: SOURCE_KEY, ca: SOURCE_CA },
+      ...(ordinal !== undefined && { ordinal }),
+    })
   const sourceEngine =
     'cluster' in source
-      ? tools.engineForAddress({ address: source.cluster, key: SOURCE_KEY, ca: SOURCE_CA })
+      ? clusterEngine(source.cluster)
       : tools.engineForAddress({
           address: source.url,
           key: source.apiKey === undefined ? undefined : { ...SOURCE_KEY, file: source.apiKey },
           ca: source.ca === undefined ? undefined : { ...SOURCE_CA, file: source.ca },
         })
+  const sourceNodes =
+    'cluster' in source
+      ? Array.from({ length: source.cluster.replicas }, (_, ordinal) =>
+          clusterEngine(source.cluster, ordinal),
+        )
+      : [sourceEngine]
+  const targetEngine = tools.engineForPod(plan.target)
   return {
-    source: newEndpoint('source', sourceEngine),
-    target: newEndpoint('target', tools.engineForPod(plan.target)),
+    source: newEndpoint('source', sourceEngine, sourceNodes),
+    target: newEndpoint('target', targetEngine, [targetEngine]),
   }
 }
 
@@ -76,10 +91,11 @@ export function connectEndpoints(
 const SOURCE_KEY = { credential: 'source-engine', file: 'api-key' }
 const SOURCE_CA = { credential: 'source-tls', file: 'ca.crt' }
 
-function newEndpoint(role: Endpoint['role'], engine: Engine): Endpoint {
+function newEndpoint(role: Endpoint['role'], engine: Engine, nodes: Engine[]): Endpoint {
   return {
     role,
     engine,
+    nodes,
     collections: new EngineCollections(engine),
     points: new EnginePoints(engine),
     recovery: new EngineRecovery(engine),

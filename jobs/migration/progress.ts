@@ -139,8 +139,8 @@ export class Progress {
     this.#progress.update(name, { status: 'Failed', error: this.#progress.recordError(error) })
   }
 
-  /** Sets the source that must list its collections before any progress can be reported. */
-  setUnreachedSource(source: string): void {
+  /** Sets the source that must list its collections before anything else can be reported. */
+  setUnreachedSource(source: string | undefined): void {
     this.#unreachedSource = source
   }
 

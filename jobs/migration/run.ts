@@ -29,6 +29,7 @@ import {
 } from './context.ts'
 import { CopiedIds } from './copied-ids.ts'
 import { copyPoints } from './copy.ts'
+import { formatSource } from './list-collections.ts'
 import { copyScopes } from './partitions.ts'
 import {
   prepareTarget,
@@ -185,13 +186,6 @@ async function failDeletedCollections(context: RunContext): Promise<void> {
 }
 
 const TOO_LATE = 'it was created on the source while others that were created meanwhile were copied'
-
-/** The name of a cluster, or the address of another engine. */
-function formatSource({ plan, source }: RunContext): string {
-  if (!('cluster' in plan.source)) return source.engine.node
-  const { namespace, name } = plan.source.cluster
-  return `cluster ${namespace}/${name}`
-}
 
 function isTerminal({ status }: MigratedCollection): boolean {
   return status === 'Completed' || status === 'Failed'

@@ -6,6 +6,7 @@ import { MAX_MIGRATED_COLLECTIONS } from '../../crds/contract/limits.ts'
 import type { MigratedCollection } from '../../crds/contract/migration-job.ts'
 import { withBackoff } from './backoff.ts'
 import { resolveTargetName, type RunContext } from './context.ts'
+import { formatSource, listSourceCollections } from './list-collections.ts'
 
 /**
  * All collections of the source, or those that the spec names, each with its point count at the
@@ -16,8 +17,8 @@ export async function selectCollections(
   context: RunContext,
   previous: ReadonlyMap<string, MigratedCollection>,
 ): Promise<MigratedCollection[]> {
-  const { options, source, tools } = context
-  const available = await withBackoff(context, () => source.engine.collections(tools.signal))
+  const { options } = context
+  const available = await listSourceCollections(context)
   const candidates = [...available, ...previous.keys()]
   const selected = [...new Set(options.collections ?? candidates.toSorted())]
   const missing = selected.filter((name) => !candidates.includes(name))
@@ -34,9 +35,14 @@ export async function selectCollections(
  * collections.
  */
 export async function findNewCollections(context: RunContext): Promise<MigratedCollection[]> {
-  const { options, source, progress, tools } = context
+  const { options, plan, progress } = context
+  const isManaged = 'cluster' in plan.source
+  if (options.collections !== undefined && !isManaged) return []
+  // Nodes that no longer form one cluster may have answered with less than there is.
+  progress.setUnreachedSource(formatSource(context))
+  const available = await listSourceCollections(context)
+  progress.setUnreachedSource(undefined)
   if (options.collections !== undefined) return []
-  const available = await withBackoff(context, () => source.engine.collections(tools.signal))
   const added = available.filter((name) => !progress.has(name)).toSorted()
   if (added.length === 0) return []
   const { total } = progress.toResult()

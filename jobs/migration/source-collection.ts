@@ -11,6 +11,7 @@ import type { ShardKeyInfo } from '../clients/engine/points.ts'
 import { poll } from '../retry.ts'
 import { withBackoff } from './backoff.ts'
 import { resolveTargetName, type Endpoint, type RunContext } from './context.ts'
+import { mayExist } from './list-collections.ts'
 
 export interface SourceCollection {
   name: string
@@ -85,8 +86,7 @@ export async function rejectIfDeleted(
 ): Promise<void> {
   if (!(error instanceof EngineError) || ![400, 404].includes(error.status ?? 0)) return
   const { signal } = context.tools
-  const names = await withBackoff(context, () => endpoint.engine.collections(signal))
-  if (!names.includes(name)) throw collectionDeleted(name, endpoint)
+  if (!(await mayExist(name, endpoint, context))) throw collectionDeleted(name, endpoint)
   if (keys.length === 0) return
   // Another 400 has a cause of its own, whatever happened to the shard keys meanwhile.
   if (error.status === 400 && !/shard key/i.test(error.message)) return

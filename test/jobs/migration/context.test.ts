@@ -20,17 +20,23 @@ function connectionsTo(source: unknown) {
 
 const TARGET = { name: 'b', namespace: 'ns' }
 
-t.test('a VecCluster is read with the key and the CA of its own Secrets', async (t) => {
-  const cluster = { name: 'a', namespace: 'far' }
-  t.strictSame(connectionsTo({ cluster }), [
-    {
+t.test(
+  'a VecCluster and each of its pods are read with the key and the CA of its own Secrets',
+  async (t) => {
+    const cluster = { name: 'a', namespace: 'far', replicas: 2 }
+    const engine = {
       address: cluster,
       key: { credential: 'source-engine', file: 'api-key' },
       ca: { credential: 'source-tls', file: 'ca.crt' },
-    },
-    TARGET,
-  ])
-})
+    }
+    t.strictSame(connectionsTo({ cluster }), [
+      engine,
+      { ...engine, ordinal: 0 },
+      { ...engine, ordinal: 1 },
+      TARGET,
+    ])
+  },
+)
 
 t.test('another engine is read with the keys that the spec names, or without', async (t) => {
   const url = 'https://engine.example.com:6333'

@@ -1,0 +1,86 @@
+/** `migration run` from a managed cluster: all of its nodes must list the same collections. */
+import t, { type Test } from 'tap'
+import { EXIT } from '../../../crds/contract/job.ts'
+import type { EngineRequest } from '../../doubles/engine/answers.ts'
+import type { Misbehaviour } from '../../doubles/engine/misbehaviour.ts'
+import { startEngine } from '../engine-and-bucket.ts'
+import { instantClock } from '../job-world.ts'
+import { createCollection, engineCalls, isUpsert, manyPoints } from './engine-pair.ts'
+import { migrationWorld } from './migration-world.ts'
+
+const NO_COLLECTIONS: Misbehaviour = {
+  status: 200,
+  body: '{"result":{"collections":[]},"status":"ok","time":0}',
+  headers: { 'content-type': 'application/json' },
+}
+const DIFFERENCE = 'the nodes do not list the same collections: node 1 does not list docs'
+
+/** A cluster of two nodes, in which `docs` is copied to `copy`. */
+async function twoNodes(t: Test) {
+  const { engine, nodes, urls, ports } = await startEngine(t, 2)
+  const calls = engineCalls(urls[0] ?? '')
+  await createCollection(calls, 'docs', manyPoints(20))
+  const cluster = { namespace: 'ns', name: 'a', replicas: 2, tls: false }
+  const world = await migrationWorld(t, {
+    source: '',
+    ports,
+    spec: {
+      source: { clusterRef: { name: 'a' } },
+      collections: ['docs'],
+      collectionMapping: { docs: 'copy' },
+    },
+    plan: { source: { cluster } },
+  })
+  return { engine, nodes, world }
+}
+
+function isList({ method, path }: EngineRequest): boolean {
+  return method === 'GET' && path.join('/') === 'collections'
+}
+
+t.test('a node that does not list a collection of the others is waited for', async (t) => {
+  const { engine, nodes, world } = await twoNodes(t)
+  let lists = 0
+  nodes[1]?.misbehave((request) =>
+    isList(request) && (lists += 1) < 3 ? NO_COLLECTIONS : undefined,
+  )
+  const { code, log } = await world.run({ time: instantClock() })
+  t.equal(code, EXIT.done, log.slice(-2000))
+  t.ok(log.includes(DIFFERENCE), log)
+  t.equal(engine.find('copy')?.points.length, 20)
+})
+
+t.test('nodes that never list the same collections fail the migration, by name', async (t) => {
+  const { engine, nodes, world } = await twoNodes(t)
+  nodes[1]?.misbehave((request) => (isList(request) ? NO_COLLECTIONS : undefined))
+  const waiting = new Set<string>()
+  const time = instantClock(async () => {
+    const { message = '' } = (await world.progress()) ?? {}
+    if (message.startsWith('waiting')) waiting.add(message)
+  })
+  const { code, log } = await world.run({ time })
+  t.equal(code, EXIT.failed, log.slice(-2000))
+  t.equal((await world.result()).error, `source cluster ns/a: ${DIFFERENCE}`)
+  t.strictSame([...waiting], [`waiting for the source cluster ns/a: ${DIFFERENCE}`])
+  t.equal(engine.find('copy'), undefined)
+})
+
+t.test(
+  'nodes that no longer list the same collections at the end fail the migration',
+  async (t) => {
+    const { nodes, world } = await twoNodes(t)
+    let hasWritten = false
+    for (const [ordinal, node] of nodes.entries()) {
+      node.misbehave((request) => {
+        hasWritten ||= isUpsert(request)
+        return hasWritten && ordinal === 1 && isList(request) ? NO_COLLECTIONS : undefined
+      })
+    }
+    const { code, log } = await world.run({ time: instantClock() })
+    t.equal(code, EXIT.failed, log.slice(-2000))
+    t.equal(
+      (await world.result()).error,
+      `source cluster ns/a: ${DIFFERENCE.replace('docs', 'copy, docs')}`,
+    )
+  },
+)
