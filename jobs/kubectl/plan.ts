@@ -11,17 +11,13 @@ import { AnyObject, StatefulSet, mayBeUpdating } from '../../crds/kubernetes.ts'
 import { formatBytes, parseQuantity } from '../../crds/units.ts'
 import { persistentVolumeClaims, statefulSets } from '../clients/kubernetes/api-resources.ts'
 import type { Kubernetes } from '../clients/kubernetes/client.ts'
-import {
-  describeResharding,
-  unavailableNote,
-  isReshardingStep,
-  type Step,
-} from '../cluster/shards/step.ts'
+import { describeResharding, unavailableNote } from '../cluster/shards/describe.ts'
 import { newObservationMemory, observeShards } from '../cluster/shards/observe.ts'
 import { peerName } from '../cluster/shards/queries.ts'
 import { reshardingOwner } from '../cluster/shards/resharding-steps.ts'
 import { readPods, withUpdate } from '../cluster/shards/stateful-set.ts'
 import { planAll, viewAfter, type WholePlan } from '../cluster/shards/simulate.ts'
+import { isReshardingStep, type Step } from '../cluster/shards/step.ts'
 import type { ClusterView, DesiredNumber, DesiredShards, PeerView } from '../cluster/shards/view.ts'
 import {
   CliError,

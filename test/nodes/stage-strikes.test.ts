@@ -1,6 +1,7 @@
 /** The kinds of steps that kills are aimed at, by what the Job logs. */
 import t from 'tap'
-import { describeResharding, type ReshardingStep } from '../../jobs/cluster/shards/step.ts'
+import { describeResharding } from '../../jobs/cluster/shards/describe.ts'
+import type { ReshardingStep } from '../../jobs/cluster/shards/step.ts'
 import type { ClusterView } from '../../jobs/cluster/shards/view.ts'
 import { Dice } from '../faults/machine/dice.ts'
 import { kindOf, pairs } from './stage-strikes.ts'

@@ -9,7 +9,7 @@ import { EngineResharding } from '../../clients/engine/resharding.ts'
 import { EngineShards, type ShardTransfer } from '../../clients/engine/shards.ts'
 import type { Dependencies } from '../../dependencies.ts'
 import { isKubernetesError } from '../../reporter.ts'
-import { describeStep, describeTransfer, type ReshardingStep, type Step } from './step.ts'
+import { describeStep, describeTransfer } from './describe.ts'
 import type { ObservationMemory } from './observe.ts'
 import type { FinalReport, ShardsProgress } from './progress.ts'
 import { activeElsewhere, activeHolders, findShard, peerName } from './queries.ts'
@@ -21,6 +21,7 @@ import {
   restartFailedPod,
   scaleDown,
 } from './stateful-set.ts'
+import type { ReshardingStep, Step } from './step.ts'
 import type { Transfers } from './transfers.ts'
 import type { ClusterView } from './view.ts'
 
