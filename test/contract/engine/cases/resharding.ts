@@ -128,12 +128,21 @@ async function statesOn(stage: Stage, node: number): Promise<Map<number, string>
 async function replicasOn(stage: Stage, node: number, expected: string[]): Promise<void> {
   const texts = async () =>
     [...(await statesOn(stage, node))].map(([shard, state]) => `${shard} ${state}`)
-  const isReached = async () => JSON.stringify(await texts()) === JSON.stringify(expected)
+  stage.note('replicas of the node', await untilEqual(stage, texts, expected))
+}
+
+/** What is read once it is as expected, or after some time. */
+async function untilEqual(
+  stage: Stage,
+  read: () => Promise<string[]>,
+  expected: string[],
+): Promise<string[]> {
+  const isReached = async () => JSON.stringify(await read()) === JSON.stringify(expected)
   for (let attempt = 0; attempt < 100 && !(await isReached()); attempt += 1) {
     await stage.ask('GET', '/cluster')
     await delay(100)
   }
-  stage.note('replicas of the node', await texts())
+  return read()
 }
 
 /** Each node has each shard, and those that remain have the points of the last one. */
@@ -325,8 +334,9 @@ export const RESHARDING: Case[] = [
       await stage.whileDown(victim, async () => {
         stage.note('written', await overwrite(stage))
         // Which one depends on the order of two proposals.
-        const states = [...(await statesOn(stage, victim)).values()].slice(0, 2)
-        stage.note('the replicas that got points', states.sort())
+        const states = async () => [...(await statesOn(stage, victim)).values()].slice(0, 2).sort()
+        const ended = await untilEqual(stage, states, ['Active', 'Dead'])
+        stage.note('the replicas that got points', ended)
         stage.note('reshardings', (await placement(stage)).resharding_operations?.length ?? 0)
         stage.note('written again', await overwrite(stage))
         await replicasOn(stage, victim, ['0 Dead', '1 Dead', '2 Dead'])
