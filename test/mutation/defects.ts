@@ -128,8 +128,8 @@ export const DEFECTS: readonly Defect[] = [
   {
     title: 'a copy that stopped being Active while its snapshot was made counts',
     file: 'jobs/backup/nodes/node-snapshot.ts',
-    original: 'if (change !== undefined) {',
-    replacement: 'if (change === null) {',
+    original: 'await requireUnchanged(`snapshot ',
+    replacement: 'void (`snapshot ',
     test: 'test/jobs/backup/topology.test.ts',
   },
   {
