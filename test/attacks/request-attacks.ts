@@ -20,16 +20,29 @@ const NAME = 'ns/nightly-20260228-030000'
 /** Parsed, they take twenty times as much as their text. */
 const EMPTY_LISTS = `[${'[],'.repeat(3_000_000)}[]]`
 
-/** A request that is not answered in time is sent again later; what counts is that the service survives it. */
+/**
+ * Its body did not arrive in time, or it waited too long for memory. Such a request is sent again later; what
+ * counts is that the service survives it and answers healthy ones.
+ */
+const REJECTED = [408, 503]
+
 const filled = (title: string, metadata: object): Attack =>
-  sent(`${title}, five at once`, () => filledRequest(metadata), [200, 503])
+  sent(`${title}, five at once`, () => filledRequest(metadata), [200, ...REJECTED])
 
 export const REQUEST_ATTACKS: readonly Attack[] = [
   // One character that is not ASCII makes a text twice as large in memory.
   filled('requests full of large backups', { annotations: { note: `€${'x'.repeat(32 * 1024)}` } }),
   filled('requests full of small backups', { managedFields: [{ manager: 'm' }] }),
-  sent('requests full of empty lists, five at once', () => `{"parent":${EMPTY_LISTS}}`, [413, 503]),
-  sent('small requests full of empty objects, a hundred at once', smallRequest, [200, 503], 100),
+  sent('requests full of empty lists, five at once', () => `{"parent":${EMPTY_LISTS}}`, [
+    413,
+    ...REJECTED,
+  ]),
+  sent(
+    'small requests full of empty objects, a hundred at once',
+    smallRequest,
+    [200, ...REJECTED],
+    100,
+  ),
   unansweredProbes(),
 ]
 
@@ -48,7 +61,7 @@ function unansweredProbes(): Attack {
       for (const socket of sockets) socket.pause().write(page.repeat(100) + probe.repeat(1000))
       const body = filledRequest({ annotations: { note: 'x'.repeat(32 * 1024) } })
       const { status, text } = await post(`${url}/vecbackupschedules/sync`, body, TOKEN)
-      const isAnswered = status === 200 || status === 503
+      const isAnswered = [200, ...REJECTED].includes(status)
       const problems = isAnswered ? [] : [`answered with ${status}: ${text.slice(0, 200)}`]
       return { problems, end: async () => sockets.forEach((socket) => socket.destroy()) }
     },
