@@ -16,7 +16,12 @@ interface Step {
 
 export interface Answered {
   panel: Panel
-  series: Series[]
+  series: LabeledSeries[]
+}
+
+export interface LabeledSeries extends Series {
+  /** As the target of the panel says. */
+  legend: string
 }
 
 /** Of one unit of Grafana's grid, in pixels. */
@@ -24,6 +29,7 @@ const UNIT = { width: 50, height: 34 }
 const GAP = 8
 const TITLE = 24
 const LEGEND_LINE = 15
+const NO_DATA = `<text x="8" y="${TITLE + 18}" fill="#6c757d">No data</text>\n`
 const COLORS = [
   '#1f60c4',
   '#37872d',
@@ -71,11 +77,11 @@ ${inside}</g>`
 }
 
 /** Of one number; a legend alone is the text, as for the release. */
-function stat({ fieldConfig, targets }: Panel, series: Series[], { width, height }: Box): string {
+function stat({ fieldConfig }: Panel, series: LabeledSeries[], { width, height }: Box): string {
   const { unit, noValue = 'no value', thresholds } = fieldConfig.defaults
   const [found] = series
   const value = found?.values.at(-1)?.[1]
-  const named = legendOf(targets[0]?.legendFormat ?? '', found?.labels ?? {})
+  const named = found?.legend ?? ''
   const text = value === undefined ? noValue : named === '' ? valueOf(value, unit) : named
   const steps = thresholds?.steps ?? []
   const step = steps.findLast((one) => one.value === null || (value ?? 0) >= one.value)
@@ -95,19 +101,18 @@ function table({ fieldConfig }: Panel, series: Series[]): string {
     const value = valueOf(values.at(-1)?.[1] ?? NaN, fieldConfig.defaults.unit)
     return `<text x="8" y="${TITLE + 18 + row * 18}">${escaped(words.join('  '))}  <tspan font-weight="600">${escaped(value)}</tspan></text>`
   })
-  return rows.length === 0
-    ? `<text x="8" y="${TITLE + 18}" fill="#6c757d">No data</text>\n`
-    : `${rows.join('\n')}\n`
+  return rows.length === 0 ? NO_DATA : `${rows.join('\n')}\n`
 }
 
 function lines(
-  { fieldConfig, targets }: Panel,
-  series: Series[],
+  { fieldConfig }: Panel,
+  series: LabeledSeries[],
   { width, height }: Box,
   { from, to }: { from: number; to: number },
 ): string {
   const { unit } = fieldConfig.defaults
   const drawn = series.filter(({ values }) => values.some(([, value]) => Number.isFinite(value)))
+  if (drawn.length === 0) return NO_DATA
   const columns = Math.max(1, Math.floor((width - 16) / 180))
   const legend = Math.ceil(drawn.length / columns) * LEGEND_LINE
   const plot = { left: 64, top: TITLE + 8, right: width - 10, bottom: height - legend - 24 }
@@ -127,12 +132,11 @@ function lines(
     const time = new Date(at * 1000).toISOString().slice(11, 16)
     return `<text x="${x(at).toFixed(1)}" y="${plot.bottom + 14}" text-anchor="${part === 1 ? 'end' : 'middle'}" font-size="10" fill="#6c757d">${time}</text>`
   })
-  const curves = drawn.map(({ labels, values }, index) => {
+  const curves = drawn.map(({ legend: name, values }, index) => {
     const color = COLORS[index % COLORS.length] ?? ''
     const column = index % columns
     const row = Math.floor(index / columns)
     const [left, top] = [8 + column * 180, height - legend + row * LEGEND_LINE + 4]
-    const name = legendOf(targets[0]?.legendFormat ?? '', labels)
     return `<path d="${pathOf(values, x, y)}" fill="none" stroke="${color}" stroke-width="1.5"/><rect x="${left}" y="${top - 4}" width="10" height="3" fill="${color}"/><text x="${left + 14}" y="${top}" font-size="10">${escaped(name)}</text>`
   })
   return `${[...scale, ...hours, ...curves].join('\n')}\n`
@@ -156,7 +160,8 @@ function pathOf(
   return steps.join('')
 }
 
-function legendOf(format: string, labels: Record<string, string>): string {
+/** The legend of one series. */
+export function legendOf(format: string, labels: Record<string, string>): string {
   return format.replaceAll(/\{\{\s*(\w+)\s*\}\}/g, (_, label: string) => labels[label] ?? '')
 }
 

@@ -10,7 +10,6 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
-import type { Sample } from './story.ts'
 
 export interface Series {
   labels: Record<string, string>
@@ -26,9 +25,18 @@ export interface Prometheus {
   close(): Promise<void>
 }
 
+/** The text of /metrics at a moment. */
+export interface Sample {
+  /** Seconds since 1970. */
+  at: number
+  text: string
+  /** What Prometheus adds to each series of this scrape. */
+  target: string
+}
+
 const STEP_SECONDS = 30
-/** What Prometheus adds to each series of a scrape. */
-const TARGET = 'job="vec-operator",instance="vec-operator:8080"'
+/** Blocks have no marks for a target that did not answer: a value is forgotten after two scrapes. */
+const LOOKBACK = '65s'
 
 /** `program`: path of prometheus; promtool is next to it. */
 export async function startPrometheus(program: string, samples: Sample[]): Promise<Prometheus> {
@@ -44,6 +52,7 @@ export async function startPrometheus(program: string, samples: Sample[]): Promi
     `--storage.tsdb.path=${data}`,
     `--config.file=${join(folder, 'config')}`,
     `--web.listen-address=127.0.0.1:${port}`,
+    `--query.lookback-delta=${LOOKBACK}`,
   ])
   const url = `http://127.0.0.1:${port}`
   await ready(url)
@@ -71,11 +80,11 @@ export async function startPrometheus(program: string, samples: Sample[]): Promi
 /** Series by series, each in the order of time; without types, which no query needs. */
 function openMetrics(samples: Sample[]): string {
   const series = new Map<string, string[]>()
-  for (const { at, text } of samples) {
+  for (const { at, text, target } of samples) {
     for (const line of text.split('\n').filter((one) => one !== '' && !one.startsWith('#'))) {
       const [, name = '', labels = '', value = ''] =
         /^([a-zA-Z0-9_:]+)(?:\{(.*)\})? (\S+)$/.exec(line) ?? []
-      const key = `${name}{${labels === '' ? TARGET : `${labels},${TARGET}`}}`
+      const key = `${name}{${labels === '' ? target : `${labels},${target}`}}`
       const lines = series.get(key) ?? []
       series.set(key, lines)
       lines.push(`${key} ${value.replace('Nan', 'NaN')} ${at.toFixed(3)}`)

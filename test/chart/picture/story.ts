@@ -3,17 +3,12 @@ import { resource, untilPhase } from '../../scenarios/inside.ts'
 import { backupResource, fill, points } from '../../scenarios/backup-parts.ts'
 import { running } from '../../scenarios/scenario.ts'
 import { startEmbeddedWorld, type EmbeddedWorld } from '../../world/embedded.ts'
-
-/** The text of /metrics at a moment of the world. */
-export interface Sample {
-  /** Seconds since 1970. */
-  at: number
-  text: string
-}
+import type { Sample } from './prometheus.ts'
 
 const EVERY_SECONDS = 30
 const POINTS = 4_000
 const MINUTE = 60
+const TARGET = 'job="vec-operator",instance="vec-operator:8080"'
 
 /** A quiet hour with backups, a cluster that loses its pod, points that are copied meanwhile. */
 export async function liveTwoHours(): Promise<Sample[]> {
@@ -79,6 +74,7 @@ async function watched(world: EmbeddedWorld, samples: Sample[], seconds: number)
   for (let passed = 0; passed < seconds; passed += EVERY_SECONDS) {
     await world.advance(EVERY_SECONDS)
     const answer = await fetch(`${url}/metrics`)
-    samples.push({ at: world.clock.now().getTime() / 1000, text: await answer.text() })
+    const text = await answer.text()
+    samples.push({ at: world.clock.now().getTime() / 1000, text, target: TARGET })
   }
 }
