@@ -45,12 +45,32 @@ function annotationsSection(): string {
         [
           `\`${ANNOTATIONS.acceptRisk}\``,
           'VecCluster, VecCollection',
-          'Risks that are accepted, separated by commas: shard-loss, version-skip, downgrade, no-backup. On a VecCollection: empty-collection.',
+          'Risks that are accepted, separated by commas: shard-loss, fewer-replicas, last-copy, version-skip, downgrade, no-backup. On a VecCollection: empty-collection.',
         ],
         [
           `\`${ANNOTATIONS.allowedNamespaces}\``,
           'VecCluster, VecBackup',
           'Namespaces whose resources may use its credentials, separated by commas. Default: its own namespace; with the chart value `crossNamespace: open`, `*` on a VecCluster.',
+        ],
+        [
+          `\`${ANNOTATIONS.restart}\``,
+          'VecCluster',
+          'Another value restarts the nodes one by one, with the checks of an update.',
+        ],
+        [
+          `\`${ANNOTATIONS.replace}\``,
+          'VecCluster',
+          'Ordinals of nodes whose data is lost, separated by commas: they are replaced.',
+        ],
+        [
+          `\`${ANNOTATIONS.maintenance}\``,
+          'VecCluster',
+          '`now`: spec.maintenanceWindows do not count while the annotation is there.',
+        ],
+        [
+          `\`${ANNOTATIONS.dataJobs}\``,
+          'ServiceAccount',
+          '`allow`: Jobs of backups and restores in its namespace may run under it.',
         ],
         [
           `\`${ANNOTATIONS.retainObjects}\``,

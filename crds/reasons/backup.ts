@@ -263,7 +263,7 @@ export const BACKUP_FAILURES: readonly KnownFailure[] = [
   {
     patterns: ['no space left', 'enable snapshotPersistence or grow the data volume'],
     cause: 'the snapshot does not fit on the node',
-    fix: 'enable `snapshotPersistence` or use a larger data volume',
+    fix: 'use `method: Shard`, or raise `persistence.size`',
   },
   {
     patterns: ['has the SHA-256 ..., but the engine reported ...'],
