@@ -1,5 +1,5 @@
 /** The dashboard as one drawing: its own panels at their own places, with what their queries gave. */
-import type { Series } from './prometheus.ts'
+import { STEP_SECONDS, type Series } from './prometheus.ts'
 
 export interface Panel {
   title: string
@@ -29,6 +29,7 @@ const UNIT = { width: 50, height: 34 }
 const GAP = 8
 const TITLE = 24
 const LEGEND_LINE = 15
+const LETTER_WIDTH = 6
 const NO_DATA = `<text x="8" y="${TITLE + 18}" fill="#6c757d">No data</text>\n`
 const COLORS = [
   '#1f60c4',
@@ -113,7 +114,9 @@ function lines(
   const { unit } = fieldConfig.defaults
   const drawn = series.filter(({ values }) => values.some(([, value]) => Number.isFinite(value)))
   if (drawn.length === 0) return NO_DATA
-  const columns = Math.max(1, Math.floor((width - 16) / 180))
+  const longest = Math.max(...drawn.map(({ legend }) => legend.length))
+  const columnWidth = Math.max(180, longest * LETTER_WIDTH + 24)
+  const columns = Math.max(1, Math.floor((width - 16) / columnWidth))
   const legend = Math.ceil(drawn.length / columns) * LEGEND_LINE
   const plot = { left: 64, top: TITLE + 8, right: width - 10, bottom: height - legend - 24 }
   const most =
@@ -136,7 +139,7 @@ function lines(
     const color = COLORS[index % COLORS.length] ?? ''
     const column = index % columns
     const row = Math.floor(index / columns)
-    const [left, top] = [8 + column * 180, height - legend + row * LEGEND_LINE + 4]
+    const [left, top] = [8 + column * columnWidth, height - legend + row * LEGEND_LINE + 4]
     return `<path d="${pathOf(values, x, y)}" fill="none" stroke="${color}" stroke-width="1.5"/><rect x="${left}" y="${top - 4}" width="10" height="3" fill="${color}"/><text x="${left + 14}" y="${top}" font-size="10">${escaped(name)}</text>`
   })
   return `${[...scale, ...hours, ...curves].join('\n')}\n`
@@ -149,8 +152,11 @@ function pathOf(
   y: (value: number) => number,
 ): string {
   let pen = 'M'
+  let before = values[0]?.[0] ?? 0
   const steps: string[] = []
   for (const [at, value] of values) {
+    if (at - before > STEP_SECONDS) pen = 'M'
+    before = at
     if (!Number.isFinite(value)) pen = 'M'
     else {
       steps.push(`${pen}${x(at).toFixed(1)} ${y(value).toFixed(1)}`)

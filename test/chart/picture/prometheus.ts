@@ -34,7 +34,7 @@ export interface Sample {
   target: string
 }
 
-const STEP_SECONDS = 30
+export const STEP_SECONDS = 30
 /** Blocks have no marks for a target that did not answer: a value is forgotten after two scrapes. */
 const LOOKBACK = '65s'
 
