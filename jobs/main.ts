@@ -256,10 +256,10 @@ async function jobCredentials(
   { env, log, time }: Pick<Environment, 'env' | 'log' | 'time'>,
 ): Promise<CredentialsReader> {
   const { credentialsSecretRef, serviceAccountName = '' } = target
-  const { mountedBucketCa, withCa } = await import('./clients/s3/credentials.ts')
+  const { mountedBucketCa, mountedBucketCredentials, withCa } =
+    await import('./clients/s3/credentials.ts')
   const readCa = mountedBucketCa(target, env)
   if (credentialsSecretRef !== undefined) {
-    const { mountedBucketCredentials } = await import('./clients/s3/credentials.ts')
     return withCa(mountedBucketCredentials(credentialsSecretRef, env), readCa)
   }
   const { identityCredentials } = await import('./clients/s3/identity.ts')

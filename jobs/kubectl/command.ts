@@ -152,9 +152,8 @@ export async function openBucketClient(
 ): Promise<Bucket> {
   if (secret === undefined) requireCredentials(env)
   // Only commands that use a bucket load the SDK.
-  const [{ Bucket }, { parseCredentials: credentialsFrom }, { withCa }] = await Promise.all([
+  const [{ Bucket }, { parseCredentials: credentialsFrom, withCa }] = await Promise.all([
     import('../clients/s3/bucket.ts'),
-    import('../clients/s3/credentials.ts'),
     import('../clients/s3/credentials.ts'),
   ])
   const value = (key: string) => (secret === undefined ? env[key] : secretValue(secret, key))
