@@ -115,8 +115,8 @@ export const MIGRATION_FAILURES: readonly KnownFailure[] = [
   },
   {
     patterns: ['the nodes do not ...'],
-    cause: 'the nodes of the source do not form one cluster',
-    fix: 'see the condition `Consensus` of that VecCluster',
+    cause: 'the nodes of the source do not form one cluster, or one has not caught up',
+    fix: 'see the condition `Consensus` of that VecCluster; for one with a lost node, name its address in `source.endpoint`',
   },
   {
     patterns: ['does not fit: dimension error: ...'],
@@ -185,7 +185,7 @@ export const MIGRATION_FAILURES: readonly KnownFailure[] = [
   },
   {
     patterns: ['collection ... was deleted at the ...', 'shard key ... was deleted at the ...'],
-    cause: 'a client deleted it, also after it was copied; the other collections are copied',
+    cause: 'a client deleted or emptied it, also after it was copied; the others are copied',
     fix: 'create another VecMigration',
   },
   {

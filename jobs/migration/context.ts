@@ -33,7 +33,7 @@ export interface Endpoint {
   /** Names the side in messages. */
   role: 'source' | 'target'
   engine: Engine
-  /** The engine of each pod of a managed source; else only `engine`. */
+  /** The engine of each pod of a managed cluster; else only `engine`. */
   nodes: Engine[]
   collections: EngineCollections
   points: EnginePoints
@@ -80,10 +80,14 @@ export function connectEndpoints(
           clusterEngine(source.cluster, ordinal),
         )
       : [sourceEngine]
-  const targetEngine = tools.engineForPod(plan.target)
+  const targetNodes = Array.from({ length: plan.target.replicas }, (_, ordinal) => ordinal)
   return {
     source: newEndpoint('source', sourceEngine, sourceNodes),
-    target: newEndpoint('target', targetEngine, [targetEngine]),
+    target: newEndpoint(
+      'target',
+      tools.engineForPod(plan.target),
+      targetNodes.map((ordinal) => tools.engineForPod(plan.target, ordinal)),
+    ),
   }
 }
 

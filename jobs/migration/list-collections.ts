@@ -1,8 +1,10 @@
 /**
- * The collections of the source. A node of a managed cluster that lost its volume, or that has not caught up,
- * answers with another list than the others: every node is asked, and all must agree.
+ * The collections of the source, and their shard keys. A node of a managed cluster that lost its volume, or that has not
+ * caught up, answers with less than the others: every node is asked, and all must agree.
  */
 import { EngineError } from '../../crds/contract/errors.ts'
+import { formatNames } from '../../crds/units.ts'
+import { EnginePoints, type ShardKeyInfo } from '../clients/engine/points.ts'
 import { readConsistentState } from '../cluster-consistency.ts'
 import { isTransient } from '../retry.ts'
 import { withBackoff } from './backoff.ts'
@@ -21,9 +23,41 @@ export async function listSourceCollections(context: RunContext): Promise<string
     engineForPod: (ordinal: number) => source.nodes[ordinal] ?? source.engine,
     signal,
   }
+  const { collections } = await untilNodesAgree(context, () => readConsistentState(options))
+  return collections
+}
+
+/** Waits, within limits, until all nodes of a managed source know the same shard keys. */
+export async function readSourceShardKeys(
+  name: string,
+  context: RunContext,
+): Promise<ShardKeyInfo[]> {
+  const { plan, source, progress, tools } = context
+  const { signal } = tools
+  if (!('cluster' in plan.source)) {
+    return withBackoff(context, () => source.points.shardKeys(name, signal))
+  }
+  const nodes = source.nodes.map((node) => new EnginePoints(node))
+  progress.setUnreachedSource(formatSource(context))
   try {
-    const { collections } = await withBackoff(context, () => readConsistentState(options))
-    return collections
+    return await untilNodesAgree(context, async () =>
+      requireSameShardKeys(
+        name,
+        await Promise.all(nodes.map((node) => node.shardKeys(name, signal))),
+      ),
+    )
+  } finally {
+    progress.setUnreachedSource(undefined)
+  }
+}
+
+/** Errors name the source. */
+async function untilNodesAgree<Result>(
+  context: RunContext,
+  read: () => Promise<Result>,
+): Promise<Result> {
+  try {
+    return await withBackoff(context, read)
   } catch (error) {
     if (!(error instanceof EngineError)) throw error
     const message = `source ${formatSource(context)}: ${error.message}`
@@ -31,12 +65,38 @@ export async function listSourceCollections(context: RunContext): Promise<string
   }
 }
 
+const MAX_LISTED = 5
+
+function requireSameShardKeys(name: string, views: ShardKeyInfo[][]): ShardKeyInfo[] {
+  const union = new Set(views.flatMap((keys) => keys.map(({ key }) => key)))
+  for (const [node, keys] of views.entries()) {
+    const missing = [...union].filter((key) => !keys.some((entry) => entry.key === key))
+    if (missing.length === 0) continue
+    const formatted = formatNames(
+      missing.map((key) => JSON.stringify(key)),
+      MAX_LISTED,
+    )
+    throw new EngineError(
+      `the nodes do not know the same shard keys of ${name}: node ${node} does not know ${formatted}`,
+    )
+  }
+  return views[0] ?? []
+}
+
 /** Whether a node that answers lists the collection; also if none answers. */
 export async function mayExist(
   name: string,
+  endpoint: Endpoint,
+  context: RunContext,
+): Promise<boolean> {
+  return (await listedByAnyNode(endpoint, context))?.has(name) ?? true
+}
+
+/** Names that at least one node lists: one that has not caught up may not list all. Undefined if none answers. */
+export async function listedByAnyNode(
   { nodes }: Endpoint,
   { tools }: RunContext,
-): Promise<boolean> {
+): Promise<Set<string> | undefined> {
   const lists: string[][] = []
   for (const node of nodes) {
     try {
@@ -46,7 +106,7 @@ export async function mayExist(
       if (!isTransient(error)) throw error
     }
   }
-  return lists.length === 0 || lists.some((names) => names.includes(name))
+  return lists.length === 0 ? undefined : new Set(lists.flat())
 }
 
 /** The name of a cluster, or the address of another engine. */

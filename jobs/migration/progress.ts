@@ -106,9 +106,8 @@ export class Progress {
     return [...this.#progress.collections.keys()]
   }
 
-  completedNames(): string[] {
-    const all = [...this.#progress.collections.values()]
-    return all.filter(({ status }) => status === 'Completed').map(({ name }) => name)
+  completedCollections(): MigratedCollection[] {
+    return [...this.#progress.collections.values()].filter(({ status }) => status === 'Completed')
   }
 
   /**

@@ -20,7 +20,6 @@ import {
   RetryBudget,
   retryTransient,
 } from '../retry.ts'
-import { withBackoff } from './backoff.ts'
 import {
   connectEndpoints,
   MigrationOptions,
@@ -29,6 +28,7 @@ import {
 } from './context.ts'
 import { CopiedIds } from './copied-ids.ts'
 import { copyPoints } from './copy.ts'
+import { failDeletedCollections } from './deleted-collections.ts'
 import { formatSource } from './list-collections.ts'
 import { copyScopes } from './partitions.ts'
 import {
@@ -44,7 +44,6 @@ import {
   selectCollections,
 } from './select-collections.ts'
 import {
-  collectionDeleted,
   readPageLimits,
   readSourceCollection,
   rejectIfDeleted,
@@ -168,20 +167,6 @@ async function migrateNewCollections(context: RunContext): Promise<void> {
       else progress.failed(collection.name, `${collection.name}: ${TOO_LATE}`)
     }
     if (listing === MAX_LISTINGS) return
-  }
-}
-
-/**
- * A collection that was completed earlier, perhaps by another pod, may have been deleted from the
- * target since, for example with its cluster.
- */
-async function failDeletedCollections(context: RunContext): Promise<void> {
-  const { target, progress, options, tools } = context
-  const existing = await withBackoff(context, () => target.engine.collections(tools.signal))
-  for (const name of progress.completedNames()) {
-    const targetName = resolveTargetName(name, options)
-    if (existing.includes(targetName)) continue
-    progress.failed(name, `${name}: ${collectionDeleted(targetName, target).message}`)
   }
 }
 

@@ -11,7 +11,7 @@ import type { ShardKeyInfo } from '../clients/engine/points.ts'
 import { poll } from '../retry.ts'
 import { withBackoff } from './backoff.ts'
 import { resolveTargetName, type Endpoint, type RunContext } from './context.ts'
-import { mayExist } from './list-collections.ts'
+import { mayExist, readSourceShardKeys } from './list-collections.ts'
 
 export interface SourceCollection {
   name: string
@@ -30,7 +30,7 @@ export async function readSourceCollection(
   )
   if (info === undefined) throw collectionDeleted(name, source)
   if (shardingMethod(info.config.params) !== 'custom') return { name, info, keys: [] }
-  const keys = await withBackoff(context, () => source.points.shardKeys(name, tools.signal))
+  const keys = await readSourceShardKeys(name, context)
   for (const { key } of keys) rejectUnsafeShardKey(key)
   return { name, info, keys: keys.toSorted((left, right) => compareShardKeys(left.key, right.key)) }
 }

@@ -278,6 +278,36 @@ t.test(
   },
 )
 
+t.test(
+  'a copied collection that was deleted and created again on the target is not Completed',
+  async (t) => {
+    const { source, target, world } = await startEnginePair(t)
+    for (const name of ['cleared', 'docs', 'other']) {
+      await createCollection(source, name, manyPoints(5))
+    }
+    await createCollection(source, 'empty', [])
+    const empty = async (side: typeof source, name: string) => {
+      side.engine.removeCollection(name)
+      await createCollection(side, name, [])
+    }
+    const recreate = async () => {
+      await empty(target, 'docs')
+      // Both sides are equal.
+      await empty(source, 'cleared')
+      await empty(target, 'cleared')
+    }
+    target.node.misbehave((request) =>
+      isUpsert(request) && request.path.includes('other') ? { until: recreate() } : undefined,
+    )
+    t.equal((await world.run({ time: instantClock() })).code, EXIT.failed)
+    t.match(await world.result(), {
+      ...{ completed: 3, failed: 1 },
+      error:
+        'docs: collection docs was deleted at the target during the migration, or emptied: it has no points any more',
+    })
+  },
+)
+
 t.test('a source that stays away fails its collections within bounds', async (t) => {
   const { source, world } = await startEnginePair(t)
   for (const name of ['a', 'b', 'c']) await createCollection(source, name, manyPoints(3))

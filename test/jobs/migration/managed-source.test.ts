@@ -5,7 +5,7 @@ import type { EngineRequest } from '../../doubles/engine/answers.ts'
 import type { Misbehaviour } from '../../doubles/engine/misbehaviour.ts'
 import { startEngine } from '../engine-and-bucket.ts'
 import { instantClock } from '../job-world.ts'
-import { createCollection, engineCalls, isUpsert, manyPoints } from './engine-pair.ts'
+import { createCollection, engineCalls, isUpsert, manyPoints, SMALL } from './engine-pair.ts'
 import { migrationWorld } from './migration-world.ts'
 
 const NO_COLLECTIONS: Misbehaviour = {
@@ -84,3 +84,62 @@ t.test(
     )
   },
 )
+
+/** What node 0, which answers for the client Service, knows of a collection with the shard keys `a` and `b`. */
+const ONLY_KEY_A: Misbehaviour = {
+  status: 200,
+  body: JSON.stringify({
+    result: {
+      ...{ peer_id: 1, shard_count: 1, remote_shards: [], shard_transfers: [] },
+      local_shards: [{ shard_id: 1, shard_key: 'a', state: 'Active', points_count: 1 }],
+    },
+    ...{ status: 'ok', time: 0 },
+  }),
+  headers: { 'content-type': 'application/json' },
+}
+const KEY_DIFFERENCE = 'the nodes do not know the same shard keys of docs: node 0 does not know "b"'
+
+async function twoKeys(t: Test) {
+  const { engine, nodes, urls, ports } = await startEngine(t, 2)
+  const { call } = engineCalls(urls[0] ?? '')
+  await call('PUT', '/collections/docs', { ...SMALL, sharding_method: 'custom' })
+  for (const shard_key of ['a', 'b']) {
+    await call('PUT', '/collections/docs/shards', { shard_key })
+    const points = manyPoints(1)
+    await call('PUT', '/collections/docs/points?wait=true', { shard_key, points })
+  }
+  const world = await migrationWorld(t, {
+    ...{ source: '', ports },
+    spec: {
+      source: { clusterRef: { name: 'a' } },
+      collections: ['docs'],
+      collectionMapping: { docs: 'copy' },
+    },
+    plan: { source: { cluster: { namespace: 'ns', name: 'a', replicas: 2, tls: false } } },
+  })
+  return { engine, nodes, world }
+}
+
+function isPlacement({ method, path }: EngineRequest): boolean {
+  return method === 'GET' && path.join('/') === 'collections/docs/cluster'
+}
+
+t.test('a node that does not know a shard key of the others is waited for', async (t) => {
+  const { engine, nodes, world } = await twoKeys(t)
+  let readings = 0
+  nodes[0]?.misbehave((request) =>
+    isPlacement(request) && (readings += 1) < 3 ? ONLY_KEY_A : undefined,
+  )
+  const { code, log } = await world.run({ time: instantClock() })
+  t.equal(code, EXIT.done, log.slice(-2000))
+  t.ok(log.includes(KEY_DIFFERENCE), log)
+  t.equal(engine.find('copy')?.points.length, 2)
+})
+
+t.test('nodes that never know the same shard keys fail the collection, by name', async (t) => {
+  const { nodes, world } = await twoKeys(t)
+  nodes[0]?.misbehave((request) => (isPlacement(request) ? ONLY_KEY_A : undefined))
+  const { code, log } = await world.run({ time: instantClock() })
+  t.equal(code, EXIT.failed, log.slice(-2000))
+  t.equal((await world.result()).error, `docs: source cluster ns/a: ${KEY_DIFFERENCE}`)
+})
