@@ -143,7 +143,10 @@ export const RESTORE_FAILURES: readonly KnownFailure[] = [
     fix: 'restore again while no client changes the collection',
   },
   {
-    patterns: ['collection ... was deleted during the restore'],
+    patterns: [
+      'collection ... was deleted during the restore',
+      'collection ... was deleted and created again ...',
+    ],
     cause:
       'another client deleted it, also after its points were restored, or the cluster was recreated',
     fix: 'restore it again',

@@ -2,11 +2,12 @@
  * Whether a collection is still the one that this restore works on. Other clients may delete it and create their
  * own under its name while the pod is being replaced: nothing of that one may be deleted or overwritten.
  */
-import { Rejected } from '../../crds/contract/errors.ts'
+import { EngineError, Rejected } from '../../crds/contract/errors.ts'
+import type { RestoreItem } from '../manifest-check.ts'
 import { retryTransient } from '../retry.ts'
 import { findCollection } from './collection-checks.ts'
 import type { Checkpoint } from './checkpoint.ts'
-import { snapshotsOn, type EngineAccess, type RunContext } from './context.ts'
+import { engineOn, snapshotsOn, type EngineAccess, type RunContext } from './context.ts'
 
 /** Records which collection it is, after it was created or found. */
 export async function recordIdentity(name: string, context: RunContext): Promise<void> {
@@ -60,6 +61,43 @@ export async function isReplaced(
 ): Promise<boolean> {
   const { uuid } = await snapshotsOn(access, 0).identity(name, signal)
   return uuid !== undefined && uuid !== expected
+}
+
+/**
+ * A collection that was completed earlier may have been deleted since, for example with its cluster, or deleted and
+ * created again by another client. Of one that another pod completed only the name is known.
+ */
+export async function failLostCollections(
+  items: readonly RestoreItem[],
+  context: RunContext,
+): Promise<void> {
+  const { progress, tools } = context
+  const restored = items.filter(({ name }) => progress.isInPlace(name))
+  if (restored.length === 0) return
+  const existing = await retryTransient(context, () =>
+    engineOn(context, 0).collections(tools.signal),
+  )
+  const uuids = await readUuids(context)
+  for (const { name } of restored) {
+    const [uuid, expected] = [uuids.get(name), progress.restoredUuid(name)]
+    const isOther = uuid !== undefined && expected !== undefined && uuid !== expected
+    if (!existing.includes(name)) {
+      progress.lost(name, `collection ${name} was deleted during the restore`)
+    } else if (isOther) progress.lost(name, recreated(name).message)
+  }
+}
+
+/** By name; empty if the node does not report them. */
+async function readUuids(context: RunContext): Promise<Map<string, string>> {
+  const { signal, log } = context.tools
+  try {
+    return await retryTransient(context, () => snapshotsOn(context, 0).uuids(signal))
+  } catch (error) {
+    signal.throwIfAborted()
+    if (!(error instanceof EngineError)) throw error
+    log.warn({ reason: error.message }, 'identities of the restored collections not compared')
+    return new Map()
+  }
 }
 
 /** Undefined if there is no such collection, or if the engine does not report it. */

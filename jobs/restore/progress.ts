@@ -45,6 +45,8 @@ export class Progress {
   readonly #notes: string[]
   /** Collections that did not exist at the target when this or an earlier pod checked them. */
   readonly #absent = new Set<string>()
+  /** Of the collections that this pod has restored, if the engine reports them. */
+  readonly #uuids = new Map<string, string>()
   #phase: RestoreResult['phase'] = 'Downloading'
   #current: CurrentCollection | undefined
   /**
@@ -256,6 +258,18 @@ export class Progress {
     this.#progress.update(name, { isInPlace: true, ...this.#restoredFields(name, points) })
   }
 
+  /** Its points were restored and are gone: no alias may point to the collection of that name. */
+  lost(name: string, error: string): void {
+    const { isInPlace: _, ...reported } = this.#progress.collections.get(name) ?? { name }
+    this.#progress.collections.set(name, { status: 'Failed', ...reported })
+    this.failed(name, error)
+  }
+
+  /** uuid of a collection that this pod has restored. */
+  restoredUuid(name: string): string | undefined {
+    return this.#uuids.get(name)
+  }
+
   #restoredFields(name: string, points: number | undefined) {
     return {
       bytes: this.#snapshotBytes.get(name) ?? 0,
@@ -369,6 +383,8 @@ export class Progress {
   }
 
   #endCollection(): void {
+    const { collection, uuid } = this.#current ?? {}
+    if (collection !== undefined && uuid !== undefined) this.#uuids.set(collection, uuid)
     this.#current = undefined
     this.#collectionProgress.startCollection(0)
   }

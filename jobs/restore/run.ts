@@ -16,8 +16,8 @@ import { isReportable, reportReason, RetryBudget, retryTransient, withHint } fro
 import { restoreAliases } from './aliases.ts'
 import { isPartlyRestored, isStarted, type Checkpoint } from './checkpoint.ts'
 import { checkCollection, readShardView } from './collection-checks.ts'
-import { requireOwnCollection } from './collection-identity.ts'
-import { attemptCollection, engineOn, targetTopology, type RunContext } from './context.ts'
+import { failLostCollections, requireOwnCollection } from './collection-identity.ts'
+import { attemptCollection, targetTopology, type RunContext } from './context.ts'
 import { detectDeliveryModes } from './deliver-snapshot.ts'
 import { restoreLostShards } from './lost-shards.ts'
 import { manifestFolder, readManifest, selectItems, unverifiableNotes } from './manifest.ts'
@@ -110,23 +110,8 @@ async function restoreAll(spec: RestoreSpec, context: RunContext): Promise<void>
   rejectOverCapacity(await nodeLoads(restorable, context.placements, context))
   for (const item of restorable) await restoreCollection(item, context)
   await restoreFactors(context)
-  await failDeletedCollections(items, context)
+  await failLostCollections(items, context)
   await restoreAliases(manifest, items, context)
-}
-
-/**
- * A collection that was completed earlier, perhaps by another pod, may have been deleted since, for
- * example with its cluster.
- */
-async function failDeletedCollections(items: RestoreItem[], context: RunContext): Promise<void> {
-  const { progress, tools } = context
-  const existing = await retryTransient(context, () =>
-    engineOn(context, 0).collections(tools.signal),
-  )
-  for (const { name } of items) {
-    if (existing.includes(name) || progress.checkpoint(name) !== 'Completed') continue
-    progress.failed(name, `collection ${name} was deleted during the restore`)
-  }
 }
 
 /**

@@ -114,13 +114,17 @@ export class EngineSnapshots {
   }
 
   async identity(collection: string, signal?: AbortSignal): Promise<CollectionIdentity> {
-    // Lower levels list no shards and therefore no sizes.
-    const path = '/telemetry?details_level=3'
-    const telemetry = await this.#engine.call('GET', path, SnapshotTelemetry, {
-      timeoutMs: TELEMETRY_MS,
-      signal,
-    })
-    return parseIdentity(telemetry, collection)
+    return parseIdentity(await this.#telemetry(signal), collection)
+  }
+
+  /** uuid of each collection for which the engine reports one, by name. */
+  async uuids(signal?: AbortSignal): Promise<Map<string, string>> {
+    const { collections } = await this.#telemetry(signal)
+    return new Map(
+      (collections.collections ?? []).flatMap(({ id, config }): [string, string][] =>
+        config?.uuid == null ? [] : [[id, config.uuid]],
+      ),
+    )
   }
 
   download(collection: string, { name, size }: Snapshot, signal?: AbortSignal): Promise<Readable> {
@@ -145,6 +149,14 @@ export class EngineSnapshots {
   async delete(collection: string, name: string, signal?: AbortSignal): Promise<void> {
     const path = `${collectionPath(collection)}/snapshots/${encodeSegment(name)}?wait=true`
     await this.#engine.call('DELETE', path, Type.Unknown(), { signal })
+  }
+
+  #telemetry(signal: AbortSignal | undefined): Promise<SnapshotTelemetry> {
+    // Lower levels list no shards and therefore no sizes.
+    return this.#engine.call('GET', '/telemetry?details_level=3', SnapshotTelemetry, {
+      timeoutMs: TELEMETRY_MS,
+      signal,
+    })
   }
 }
 

@@ -199,6 +199,39 @@ t.test('a collection that is recreated before the last check is not Completed', 
   t.strictSame([...engine.aliases], [], 'no alias points to the collection of another client')
 })
 
+t.test('one that is recreated while later ones are restored is not Completed', async (t) => {
+  const { world, engine, deleteCollections, nodes } = await restoreFixture(t, {
+    collections: ['a', 'b'],
+    prepare: async ({ aliases }) => {
+      for (const name of ['a', 'b']) aliases.set(`${name} live`, name)
+    },
+  })
+  deleteCollections('a', 'b')
+  let isRecreated = false
+  for (const node of nodes) {
+    node.misbehave((request) => {
+      if (isRecreated || request.path[1] !== 'b' || !isRecovery(request)) return undefined
+      isRecreated = true
+      engine.removeCollection('a')
+      engine.createCollection('a', 3, 2)
+      return undefined
+    })
+  }
+  const restore = await world.restore()
+  t.equal((await run(restore)).code, EXIT.failed)
+  t.ok(isRecreated)
+  const error = ERROR.replace('docs', 'a')
+  matchWhole(t, await restore.result(), {
+    error,
+    collections: [
+      { name: 'a', status: 'Failed', error },
+      { name: 'b', status: 'Completed' },
+    ],
+  })
+  t.ok(engine.collections.has('a'))
+  t.strictSame(Object.fromEntries(engine.aliases), { 'b live': 'b' })
+})
+
 t.test('a collection that is deleted at its end takes no alias of the others', async (t) => {
   const { world, engine, deleteCollections, nodes } = await restoreFixture(t, {
     collections: ['a', 'b', 'c'],
