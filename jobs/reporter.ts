@@ -87,6 +87,7 @@ const MAX_ANNOTATION_BYTES = 128 * 1024
 const AnnotatedObject = Type.Object({
   metadata: Type.Object({
     uid: Type.String(),
+    deletionTimestamp: Type.Optional(Type.String()),
     annotations: Type.Optional(Type.Record(Type.String(), Type.String())),
   }),
 })
@@ -168,6 +169,22 @@ export class Reporter {
   async verifyRecentOwnership(): Promise<void> {
     const age = this.#options.time.now().getTime() - this.#confirmedAt
     if (age >= HEARTBEAT_MS) await this.verifyOwnership()
+  }
+
+  /**
+   * Whether the resource is gone or is being deleted, so that no other pod continues; false if the
+   * API does not answer.
+   */
+  async isDeleted(): Promise<boolean> {
+    const { kubernetes, target } = this.#options
+    try {
+      const live = await kubernetes.get(this.#apiResource(), target.name, AnnotatedObject)
+      const isGone = live?.metadata.uid !== target.uid
+      return isGone || live.metadata.deletionTimestamp !== undefined
+    } catch (error) {
+      if (!isKubernetesError(error)) throw error
+      return false
+    }
   }
 
   /** The final report, with additional annotations that are written at the same time. */

@@ -82,12 +82,21 @@ interface RecordOptions {
   waitForNext?: (signal: AbortSignal) => Promise<void>
 }
 
+/** The record of a restore that is running. */
+export interface ReaderRecord {
+  /**
+   * Ends the renewals. The record is deleted only if the restore has ended: otherwise another pod
+   * continues it, and a purge must not start in between. What is left expires.
+   */
+  stop(outcome: { hasEnded: boolean }): Promise<void>
+}
+
 /**
  * Records, before the manifest is read, that a restore reads this folder, and renews the record
  * until `stop`. Read-only credentials are enough for a restore: it then continues without the
  * record.
  */
-export async function recordReader(options: RecordOptions): Promise<{ stop(): Promise<void> }> {
+export async function recordReader(options: RecordOptions): Promise<ReaderRecord> {
   const stopController = new AbortController()
   const signal = AbortSignal.any([options.signal, stopController.signal])
   await writeRecord(options)
@@ -95,10 +104,10 @@ export async function recordReader(options: RecordOptions): Promise<{ stop(): Pr
   // Its error is thrown by `stop`.
   renewals.catch(() => undefined)
   return {
-    async stop() {
+    async stop({ hasEnded }) {
       stopController.abort()
       await renewals
-      await deleteRecord(options)
+      if (hasEnded) await deleteRecord(options)
     },
   }
 }
@@ -141,7 +150,7 @@ async function writeRecord({
   }
 }
 
-/** Without the signal: a pod that is stopped also deletes its record. */
+/** Without the signal: the pod of a restore that is being deleted is stopped. */
 async function deleteRecord({ bucket, folder, restore, log }: RecordOptions): Promise<void> {
   try {
     await bucket.delete([readerKey(folder, restore.uid)], AbortSignal.timeout(DELETE_TIMEOUT_MS))

@@ -43,13 +43,15 @@ export async function run(plan: RestorePlan, tools: Dependencies): Promise<RunRe
   const [bucket, spec] = await Promise.all([tools.openBucket(plan.source), readSpec(plan, tools)])
   // Before the manifest is read, so that a purge that starts afterwards finds the record.
   const reader = await recordReader(readerOptions(plan, tools, bucket))
+  let isReported = false
   try {
     const report = await attempt({ plan, spec, tools, bucket })
     tools.log.info({ state: report.state, error: report.restore?.error }, report.message ?? '')
     await tools.reporter.finish(report)
+    isReported = true
     return report.state
   } finally {
-    await reader.stop()
+    await reader.stop({ hasEnded: isReported || (await tools.reporter.isDeleted()) })
     bucket.close()
   }
 }

@@ -73,11 +73,19 @@ t.test(
     t.strictSame(active, { namespace: 'far', name: 'drill', until: '2030-01-01T00:35:00.000Z' })
     t.equal(await findActiveReader(bucket, 'p/a/', new Date('2030-01-01T00:35:00Z')), undefined)
     t.equal(await findActiveReader(bucket, 'p/a-b/', clock.now), undefined)
-    await reading.stop()
+    await reading.stop({ hasEnded: true })
     t.strictSame(store.keys(), [])
     t.strictSame(lines, [])
   },
 )
+
+t.test('the record of a pod that another one continues stays, and is not renewed', async (t) => {
+  const { s3, store, record } = await stage(t)
+  const reading = await record()
+  await reading.stop({ hasEnded: false })
+  t.strictSame(store.keys(), [KEY])
+  t.equal(s3.calls.filter(({ operation }) => operation === 'PutObject').length, 1)
+})
 
 t.test('without a clock of a test the record is renewed after minutes, not at once', async (t) => {
   const { s3, bucket, recordWith } = await stage(t)
@@ -89,7 +97,7 @@ t.test('without a clock of a test the record is renewed after minutes, not at on
     writes.filter(({ key }) => !key.startsWith('other/')).map(({ key }) => key),
     [KEY],
   )
-  await reading.stop()
+  await reading.stop({ hasEnded: true })
 })
 
 t.test('an error of a renewal that is not of the store is thrown at the end', async (t) => {
@@ -97,7 +105,7 @@ t.test('an error of a renewal that is not of the store is thrown at the end', as
   const error = new TypeError('not of the store')
   const reading = await recordWith({ waitForNext: async () => Promise.reject(error) })
   await new Promise((resolve) => setImmediate(resolve))
-  await t.rejects(reading.stop(), error)
+  await t.rejects(reading.stop({ hasEnded: true }), error)
   t.strictSame(store.keys(), [KEY], 'it expires')
 })
 
@@ -107,7 +115,7 @@ t.test('read-only credentials are enough, and the log says what is missing', asy
     operation === 'GetObject' ? undefined : { status: 403, code: 'AccessDenied' },
   )
   const reading = await record()
-  await reading.stop()
+  await reading.stop({ hasEnded: true })
   t.strictSame(store.keys(), [])
   matchWhole(t, lines, [
     {

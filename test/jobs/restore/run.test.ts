@@ -1,6 +1,7 @@
 /** `restore run` against doubles: restored data, reports, and failures. */
 import t from 'tap'
 import { EXIT } from '../../../crds/contract/job.ts'
+import { ANNOTATIONS, API_VERSION } from '../../../crds/contract/names.ts'
 import { matchWhole } from '../../match-whole.ts'
 import { ask, placement } from './collection-state.ts'
 import {
@@ -11,6 +12,8 @@ import {
   restoreFixture,
   type RestoreFixture,
 } from './restore-fixture.ts'
+
+const RESTORE = { apiVersion: API_VERSION, kind: 'VecRestore', namespace: 'ns', name: 'r1' }
 
 t.test('aliases, payload indexes, shard keys and replica placement are restored', async (t) => {
   const { urls, world, deleteCollections, assertRestored } = await restoreFixture(t, {
@@ -87,6 +90,60 @@ t.test(
     t.match(s3.calls.at(-1), { operation: 'DeleteObjects' })
   },
 )
+
+interface Pod {
+  progress: () => Promise<object | undefined>
+  terminate: () => void
+}
+
+/** What happens to the pod of a restore during its first recovery, and whether its record stays in the bucket. */
+const ENDS: [string, (fixture: RestoreFixture, pod: Pod) => unknown, boolean][] = [
+  ['whose pod is stopped keeps its record for the next pod', (_, pod) => pod.terminate(), true],
+  [
+    'whose pod was replaced keeps the record of the next pod',
+    async ({ world }, { progress }) => {
+      const replaced = JSON.stringify({ ...(await progress()), runner: 'pod-2' })
+      const annotations = { [ANNOTATIONS.progress]: replaced }
+      await world.api.patch(RESTORE, { metadata: { annotations } })
+    },
+    true,
+  ],
+  [
+    'that is being deleted leaves no record',
+    async ({ world }, pod) => {
+      await world.api.patch(RESTORE, { metadata: { finalizers: ['example.com/hold'] } })
+      await world.api.delete(RESTORE)
+      pod.terminate()
+    },
+    false,
+  ],
+]
+
+for (const [what, end, isRetained] of ENDS) {
+  t.test(`a restore ${what}`, async (t) => {
+    const fixture = await restoreFixture(t)
+    const { world, deleteCollections, store, nodes } = fixture
+    deleteCollections('docs')
+    const restore = await world.restore()
+    const controller = new AbortController()
+    const pod = { progress: restore.progress, terminate: () => controller.abort() }
+    for (const node of nodes) {
+      node.misbehave((request) =>
+        isRecovery(request) ? { until: Promise.resolve(end(fixture, pod)) } : undefined,
+      )
+    }
+    t.equal((await run(restore, { signal: controller.signal })).code, EXIT.crash)
+    const records = () =>
+      store()
+        .keys()
+        .filter((key) => key.startsWith('nightly/b/readers/'))
+    t.equal(records().length, isRetained ? 1 : 0)
+    if (!isRetained) return
+    for (const node of nodes) node.misbehave()
+    await runToDone(t, restore, { pod: 'pod-2' })
+    t.strictSame(records(), [])
+  })
+}
 
 t.test('a restore reports its progress: collection, nodes, bytes, points', async (t) => {
   const { world, deleteCollections } = await restoreFixture(t, {
