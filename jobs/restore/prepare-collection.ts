@@ -35,6 +35,8 @@ export async function prepareCollection(
     // A deletion waits for a running recovery, and every other change of the cluster waits for the
     // deletion.
     await waitForIdle(item, context)
+    // That may take hours: the pod that replaced this one may have restored the collection.
+    await context.tools.reporter.verifyOwnership()
     await retryTransient(context, () =>
       collectionsOn(context, 0).deleteCollection(name, context.tools.signal),
     )
