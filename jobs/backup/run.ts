@@ -91,11 +91,12 @@ async function attempt(
       context,
     )
     await requireObjects(completed, context)
-    await tools.reporter.verifyOwnership()
     const aliasesAfter = await readAliases(context)
     // Verified before and after: a store that ignores If-None-Match may have accepted another
     // owner.
     await claim.verify()
+    // Last: a node or a store that did not answer may have been waited for.
+    await tools.reporter.verifyOwnership()
     const version = newestVersion(engineVersion, completed)
     await writeManifest(
       owner,

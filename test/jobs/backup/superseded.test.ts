@@ -62,6 +62,28 @@ t.test('by node, a pod that was replaced does not discard the round of the other
   t.equal(code, EXIT.done, log)
 })
 
+t.test('a pod that was replaced while it reads the aliases writes no manifest', async (t) => {
+  const { nodes, s3, world } = await backupFixture(t)
+  const reached = Promise.withResolvers<undefined>()
+  const released = Promise.withResolvers<undefined>()
+  let readings = 0
+  nodes[0]?.misbehave(({ path }) => {
+    // At the beginning and at the end.
+    if (path.join('/') !== 'aliases' || (readings += 1) !== 2) return undefined
+    reached.resolve(undefined)
+    return { until: released.promise }
+  })
+  const first = world.run({}, { pod: 'pod-1' })
+  await reached.promise
+  t.equal((await world.run({}, { pod: 'pod-2' })).code, EXIT.done)
+  released.resolve(undefined)
+  t.equal((await first).code, EXIT.crash)
+  const written = s3.calls.filter(
+    ({ operation, key }) => operation === 'PutObject' && key.endsWith('manifest.json'),
+  )
+  t.equal(written.length, 1)
+})
+
 for (const method of ['Node', 'Shard'] as const) {
   t.test(`by ${method}, no manifest is written if an object is gone by then`, async (t) => {
     const { s3, store, world, keys } = await backupFixture(t, { method })
