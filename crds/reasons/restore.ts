@@ -285,5 +285,10 @@ export const RESTORE_FAILURES: readonly KnownFailure[] = [
     cause: 'a node may still run a recovery whose client has disconnected',
     fix: 'restart the pod, which ends the recovery, and restore again',
   },
+  {
+    patterns: ['replication_factor of ... may still be 1 at the target: set it to n'],
+    cause: 'pods of the Job crashed, and none was left to restore the setting',
+    fix: 'set it to n with a PATCH of the collection',
+  },
   JOB_CRASHED,
 ]

@@ -57,9 +57,19 @@ export function finishedStatus(inputs: StatusInputs, outcome: Outcome): RestoreS
     ...(isComplete && {
       progress: { collectionsTotal: total, collectionsCompleted: completed, percentage: 100 },
     }),
-    ...completionFields(outcome),
+    ...completionFields(withLeftoverHint(outcome, report)),
     conditions: setConditions(restore, [update], outcomeTime(outcome)),
   }
+}
+
+/** No pod was left to restore the replication factor that one had lowered: the status says what to do. */
+function withLeftoverHint(outcome: Outcome, report: Progress | undefined): Outcome {
+  const { current } = report?.restore ?? {}
+  // The pod that wrote a final report has restored it, or has noted that it could not.
+  if (report?.state !== 'Started' || current?.factor === undefined) return outcome
+  const { collection, factor } = current
+  const hint = `replication_factor of ${collection} may still be 1 at the target: set it to ${factor}`
+  return { ...outcome, error: [outcome.error, hint].join('; ') }
 }
 
 function activePhase({ restore, progress }: StatusInputs): NonNullable<RestoreStatus['phase']> {

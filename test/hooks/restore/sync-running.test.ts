@@ -140,3 +140,24 @@ t.test('collections that the report has no space for are counted in the status',
   const later = ready({ jobs: [restoreJob()], restore: restore({ status }) })
   t.strictSame(sync(later, context).status.unlistedCollections, { completed: 7, failed: 2 })
 })
+
+t.test('a crashed restore names the collection whose replication factor was lowered', async (t) => {
+  const current = {
+    ...{ collection: 'docs', number: 1, nodesDone: 1, nodes: 3, isOurs: false, factor: 2 },
+    step: 'node 2: takes 1 KiB',
+  }
+  const errorAfter = (last: Parameters<typeof report>[0]) =>
+    sync(
+      ready({
+        jobs: [restoreJob({ ended: ['Failed', 60] })],
+        progress: report({ restore: result({ current }), ...last }),
+      }),
+      context,
+    ).status.error ?? ''
+  t.match(
+    errorAfter({ state: 'Started' }),
+    /^Job crashed \d+ times; replication_factor of docs may still be 1 at the target: set it to 2$/,
+  )
+  // The pod that wrote it had restored the factor.
+  t.equal(errorAfter({ state: 'Failed', message: 'no such backup' }), 'no such backup')
+})
