@@ -6,6 +6,7 @@ import {
   NOTHING_TO_DO,
   type Reason,
   type KnownFailure,
+  STOPPING_JOB,
 } from './reason.ts'
 
 const NOT_PURGED = { type: 'Purged', status: 'False' } as const
@@ -77,9 +78,9 @@ export const BACKUP_REASONS: readonly Reason[] = [
   {
     reason: 'StoppingJob',
     condition: NOT_PURGED,
-    messages: ['waiting for the Job to stop'],
+    messages: [STOPPING_JOB.message],
     cause: 'The backup is being deleted while its Job is running.',
-    fix: NOTHING_TO_DO,
+    fix: STOPPING_JOB.fix,
   },
   {
     reason: 'WaitingForRestore',

@@ -65,6 +65,12 @@ function toRegExpSource(pattern: string): string {
 
 export const NOT_COMPLETE = { type: 'Complete', status: 'False' } as const
 
+/** What a resource that is being deleted waits for. */
+export const STOPPING_JOB = {
+  message: 'waiting for Job <name> to stop',
+  fix: 'Nothing. If the node of its pod does not answer, the Job stops once the node is back or is removed from the Kubernetes cluster.',
+} as const
+
 interface DataJobTerms {
   kind: string
   /** The kind in lower case, as in messages: `backup`. */
@@ -90,6 +96,16 @@ function copiedResource(kind: string): Reason {
   }
 }
 
+function stoppingJob(noun: string): Reason {
+  return {
+    reason: 'StoppingJob',
+    condition: NOT_COMPLETE,
+    messages: [STOPPING_JOB.message],
+    cause: `The ${noun} is being deleted while its Job is running.`,
+    fix: STOPPING_JOB.fix,
+  }
+}
+
 const invalidEndpoint: Reason = {
   reason: 'EndpointNotUsable',
   messages: ['<field> is not a valid address: "<address>"'],
@@ -102,6 +118,8 @@ export function dataJobReasons({ kind, noun, clusterField }: DataJobTerms): Reas
   const hasBucket = kind !== 'VecMigration'
   return [
     invalidEndpoint,
+    // That of a VecBackup is a reason of its condition Purged.
+    ...(kind === 'VecBackup' ? [] : [stoppingJob(noun)]),
     {
       reason: 'ClusterBusy',
       condition: NOT_COMPLETE,

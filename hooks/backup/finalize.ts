@@ -148,14 +148,10 @@ export function finalize(deletion: Deletion, context: Context): Decision {
   const unfinishedJobs = deletion.liveJobs.filter(
     (job) => isUnfinished(job) && (deletion.deletionAction !== 'delete' || !isPurgeJob(job)),
   )
-  if (unfinishedJobs.length > 0) {
-    const decision = notPurged(
-      deletion,
-      'StoppingJob',
-      'waiting for the Job to stop',
-      REQUEUE_SOON_SECONDS,
-      now,
-    )
+  const [unfinishedJob] = unfinishedJobs
+  if (unfinishedJob !== undefined) {
+    const message = `waiting for Job ${unfinishedJob.metadata.name} to stop`
+    const decision = notPurged(deletion, 'StoppingJob', message, REQUEUE_SOON_SECONDS, now)
     return { ...decision, deleteJobs: jobsToDelete(unfinishedJobs) }
   }
   // A Job reports before it writes: without a report the bucket has no objects of it.

@@ -4,14 +4,22 @@
  */
 import { REQUEUE_SOON_SECONDS } from '../../crds/contract/limits.ts'
 import type { Job } from '../../crds/kubernetes.ts'
+import type { Condition } from '../../crds/schema.ts'
+import { setConditions } from '../conditions.ts'
 import type { DataJobDecision } from './decision.ts'
 import { isUnfinished, unchanged, jobsToDelete } from '../job.ts'
 import { observedJobs, type ObservedJobs } from '../request.ts'
-import type { HookRequest } from '../protocol.ts'
+import type { Context, HookRequest } from '../protocol.ts'
 import type { DataJobPorts } from './observe.ts'
+import { isFinished, unfinishedCondition } from './status.ts'
 
 interface Parent<Status> {
-  metadata: { namespace: string; uid: string; annotations?: Record<string, string> }
+  metadata: {
+    namespace: string
+    uid: string
+    generation: number
+    annotations?: Record<string, string>
+  }
   status?: Status
 }
 
@@ -31,16 +39,33 @@ export async function observeDeletion<Status>(
   return { parent, children, liveJobs: await ports.jobsOf(namespace, uid) }
 }
 
-export function finalize<Status extends object>({
-  parent,
-  children,
-  liveJobs,
-}: Deletion<Status>): DataJobDecision<Partial<Status>> {
-  const decision = { status: parent.status ?? {}, children: children.map(unchanged) }
-  if (!liveJobs.some(isUnfinished)) return { ...decision, finalized: true }
+export function finalize<Status extends { phase?: string; conditions?: Condition[] }>(
+  { parent, children, liveJobs }: Deletion<Status>,
+  { now }: Pick<Context, 'now'>,
+): DataJobDecision<Partial<Status>> {
+  const { status = {} } = parent
+  const decision = { status, children: children.map(unchanged) }
+  const unfinished = liveJobs.find(isUnfinished)
+  if (unfinished === undefined) return { ...decision, finalized: true }
+  // A Job that has reported an outcome is only about to exit.
+  const stopping = isFinished(parent) ? status : stoppingStatus(parent, unfinished, now)
   return {
     ...decision,
+    status: stopping,
     resyncAfterSeconds: REQUEUE_SOON_SECONDS,
     deleteJobs: jobsToDelete(liveJobs),
   }
+}
+
+/** The pod of a node that does not answer stops only when the node is back. */
+function stoppingStatus<Status extends { conditions?: Condition[] }>(
+  parent: Parent<Status>,
+  { metadata: { name } }: Job,
+  now: Date,
+): Partial<Status> {
+  const message = `waiting for Job ${name} to stop`
+  const stopping = unfinishedCondition({ reason: 'StoppingJob', message })
+  const others = parent.status?.conditions?.filter(({ type }) => type !== stopping.type) ?? []
+  const conditions = [...others, ...setConditions(parent, [stopping], now)]
+  return { ...parent.status, conditions } as Partial<Status>
 }

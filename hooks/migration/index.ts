@@ -23,8 +23,8 @@ export function migrationHooks(ports: MigrationPorts): KindHooks {
     async sync(request, context) {
       return applyDecision(sync(await observe(request, ports, context), context), ports)
     },
-    async finalize(request) {
-      return applyDecision(finalize(await observeDeletion(request, ports)), ports)
+    async finalize(request, context) {
+      return applyDecision(finalize(await observeDeletion(request, ports), context), ports)
     },
   })
 }

@@ -24,8 +24,8 @@ export function restoreHooks(ports: RestorePorts): KindHooks {
     async sync(request, context) {
       return applyDecision(sync(await observe(request, ports, context), context), ports)
     },
-    async finalize(request) {
-      const decision = finalize(await observeDeletion(request, ports))
+    async finalize(request, context) {
+      const decision = finalize(await observeDeletion(request, ports), context)
       const { parent } = request
       if (decision.finalized === true) {
         await release(restoreTarget(parent), ['write', 'backup'], leaseHolder(parent), ports)

@@ -35,7 +35,10 @@ t.test('deletion while running stops the Job first, with its pods, then purges',
   const first = await callHook('finalize', asked, running)
   t.strictSame(first.written, [`stop ${dataJob().metadata.name}`])
   matchWhole(t, first.desired.status.conditions, [
-    { type: 'Purged', reason: 'StoppingJob', message: 'waiting for the Job to stop' },
+    {
+      ...{ type: 'Purged', reason: 'StoppingJob' },
+      message: `waiting for Job ${dataJob().metadata.name} to stop`,
+    },
   ])
   t.strictSame(calls, [])
   t.equal(first.desired.finalized, undefined)
