@@ -272,7 +272,7 @@ export const RESTORE_FAILURES: readonly KnownFailure[] = [
     fix: 'use a larger volume; the data is restored',
   },
   {
-    patterns: ['Collection did not turn green in time'],
+    patterns: ['collection ... did not turn green in time'],
     cause: 'indexing took more than an hour; the data is restored',
     fix: 'wait, or set `waitForIndexing: false`',
   },

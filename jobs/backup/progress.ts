@@ -96,10 +96,12 @@ export class BackupProgress {
   failed(name: string, error: string): void {
     // It no longer counts toward the total of the backup.
     this.#points.delete(name)
+    // The first error is shown without the list of collections.
+    const named = error.includes(name) ? error : `collection ${name}: ${error}`
     this.#progress.collections.set(name, {
       name,
       status: 'Failed',
-      error: this.#progress.recordError(error),
+      error: this.#progress.recordError(named),
     })
   }
 

@@ -432,7 +432,8 @@ t.test('a node with another collection of the same name is not backed up', async
   )
   t.equal((await fixture.world.run()).code, EXIT.failed)
   t.match(await fixture.result(), {
-    error: /^the nodes do not hold the same collection: its uuid is on node 0 .*, on node 1 old /,
+    error:
+      /^collection docs: the nodes do not hold the same collection: its uuid is on node 0 .*, on node 1 old /,
   })
 })
 

@@ -65,7 +65,7 @@ t.test('a stream that always breaks fails that collection and leaves no open upl
   t.match(await fixture.result(), {
     completed: 1,
     failed: 1,
-    error: /^stream of shard 1 of node 1 ended early/,
+    error: /^collection docs: stream of shard 1 of node 1 ended early/,
   })
   t.strictSame(
     fixture.manifest().collections.map(({ name }) => name),
