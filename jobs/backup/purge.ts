@@ -7,7 +7,7 @@
  * has its owner.
  */
 import type { PurgePlan } from '../../crds/contract/job.ts'
-import { StorageError } from '../../crds/contract/errors.ts'
+import { Rejected, StorageError } from '../../crds/contract/errors.ts'
 import type { Bucket, StoredObject } from '../clients/s3/bucket.ts'
 import type { Dependencies, RunResult } from '../dependencies.ts'
 import type { Report } from '../reporter.ts'
@@ -314,7 +314,8 @@ async function purgeAll(
       await reporter.progress(left)
     }
   } catch (error) {
-    if (!(error instanceof StorageError)) throw error
+    // Rejected: owner.json does not name the backup that the objects belong to.
+    if (!(error instanceof StorageError || error instanceof Rejected)) throw error
     return { state: 'Failed', reason: 'PurgeFailed', message: error.message }
   }
 }

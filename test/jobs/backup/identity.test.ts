@@ -156,6 +156,18 @@ t.test('a purge reports why the store refuses it, and deletes nothing', async (t
   t.strictSame(keys(), before)
 })
 
+t.test('a purge reports an owner.json that names no backup, and deletes nothing', async (t) => {
+  const { run, variables, store, keys, world } = await stage(t)
+  const env = { ...NODE_ROLE_OFF, ...variables['web identity'] }
+  t.equal((await run('run', env)).code, EXIT.done)
+  store().put('nightly/b/owner.json', Buffer.from('{}'))
+  const before = keys()
+  t.equal((await run('purge', env)).code, EXIT.failed)
+  const message = 's3://backups/nightly/b/owner.json is not an owner.json of a backup'
+  t.match(await world.progress(), { verb: 'purge', state: 'Failed', message })
+  t.strictSame(keys(), before)
+})
+
 t.test(
   'an authority of the bucket is trusted for the store and for the token service',
   async (t) => {
