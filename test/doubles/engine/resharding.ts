@@ -235,8 +235,10 @@ export function killMissing(
   const away = awayPeers(cluster)
   const missed = [...shards].flatMap((shard) => {
     const peers = shard.peers.filter((peer) => away.has(peer))
-    if (peers.length === shard.peers.length) return []
-    return peers.map((peer) => ({ shard: shard.id, peer, state: stateOf(shard, peer) }))
+    const replicas = peers.map((peer) => ({ shard: shard.id, peer, state: stateOf(shard, peer) }))
+    if (peers.length < shard.peers.length) return replicas
+    // The last replica that is read is never called Dead; that of an added shard is not read yet.
+    return replicas.filter(({ state }) => state === 'Resharding')
   })
   for (const { shard: id, peer, state } of missed) {
     const shard = collection.shards.find((one) => one.id === id)
@@ -335,10 +337,22 @@ export function writeCopies(
   }
 }
 
-export function deleteCopies({ copies }: Collection, isDeleted: (point: Point) => boolean): void {
+export function deleteCopies(
+  cluster: EngineCluster,
+  { copies }: Collection,
+  isDeleted: (point: Point) => boolean,
+): void {
+  const away = awayPeers(cluster)
   for (const [key, points] of Object.entries(copies ?? {})) {
-    if (copies !== undefined) copies[key] = points.filter((point) => !isDeleted(point))
+    if (copies === undefined || away.has(Number(key.split('/')[1]))) continue
+    copies[key] = points.filter((point) => !isDeleted(point))
   }
+}
+
+/** A shard none of whose replicas takes part in a write: the write fails, also for a client that does not wait. */
+export function unreachable(cluster: EngineCluster, shards: ReadonlySet<Shard>): Shard | undefined {
+  const away = awayPeers(cluster)
+  return [...shards].find(({ peers }) => peers.length > 0 && peers.every((peer) => away.has(peer)))
 }
 
 function contents(collection: Collection): Record<string, Point[]> {
@@ -353,10 +367,12 @@ function contents(collection: Collection): Record<string, Point[]> {
 function showPoints(collection: Collection): void {
   const { copies, shards, resharding } = collection
   if (copies === undefined) return
-  collection.points = shards.flatMap(({ id, peers, key }) => {
+  collection.points = shards.flatMap((shard) => {
+    const { id, peers, key } = shard
     const { old, next } = rings(collection, key)
     const ring = resharding === undefined || resharding.stage !== 'migrating' ? next : old
-    const held = ring.includes(id) ? (copies[keyOf(id, peers[0] ?? 0)] ?? []) : []
+    const peer = peers.find((one) => stateOf(shard, one) !== 'Dead') ?? 0
+    const held = ring.includes(id) ? (copies[keyOf(id, peer)] ?? []) : []
     return held.filter((point) => ownerOf(point, ring) === id)
   })
 }

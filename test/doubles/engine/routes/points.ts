@@ -19,6 +19,7 @@ import {
   deleteCopies,
   killMissing,
   shardsOf,
+  unreachable,
   writeCopies,
 } from '../resharding.ts'
 import { countWrite, isPlaced } from '../shard-points.ts'
@@ -58,7 +59,11 @@ export function pointRoutes(
       )
       return ok({ operation_id: cluster.nextOperation(), status })
     case 'POST delete':
-      apply(cluster, query, remove(found(cluster, name), selection))
+      apply(
+        cluster,
+        query,
+        remove(cluster, found(cluster, name), { selection, wait: status === 'completed' }),
+      )
       return ok({ operation_id: cluster.nextOperation(), status })
     case 'POST ':
       return ok(retrieved(found(cluster, name), selection))
@@ -126,12 +131,7 @@ function upsert(
     countWrite(collection, placed)
     write(collection, placed)
     writeCopies(cluster, collection, placed)
-    const inService = killMissing(cluster, collection, shards)
-    if (wait && inService !== undefined) {
-      const words = `Some replica of shard ${inService} failed to apply operation and deactivation timed out after 30s.`
-      const advice = 'Consistency of this update is not guaranteed. Please retry.'
-      refuse(500, `Service internal error: ${words} ${advice}`)
-    }
+    checkReplicas(cluster, collection, { shards, wait })
     if (!wait || !isDeferring(collection) || (collection.deferred ?? []).length === 0) return
     const words = 'Update operation timed out in 60.00 seconds on 1 out of 1 shards.'
     refuse(408, `Timeout error: ${words}`)
@@ -139,20 +139,43 @@ function upsert(
   return { shards, update }
 }
 
-function remove(collection: Collection, selection: Selection): Update {
+function remove(
+  cluster: EngineCluster,
+  collection: Collection,
+  { selection, wait }: { selection: Selection; wait: boolean },
+): Update {
   const { points, filter, shard_key: key } = selection
   const isMeant = (point: Point) =>
     points === undefined ? matches(point, filter) : points.some((id) => sameId(id, point.id))
-  const update = () => {
-    countWrite(collection, collection.points.filter(isMeant))
-    keep(collection, (point) => !isMeant(point))
-    deleteCopies(collection, isMeant)
-  }
   const reached = collection.shards.filter((shard) => key === undefined || shard.key === key)
   const named = points?.map((id) => ({ id, ...(key !== undefined && { shard_key: key }) }))
   // Under custom sharding an id without its key may be in any shard.
   const isNamed = named !== undefined && (key !== undefined || reached.every((one) => !one.key))
-  return { shards: isNamed ? shardsOf(collection, named) : new Set(reached), update }
+  const shards = isNamed ? shardsOf(collection, named) : new Set(reached)
+  const update = () => {
+    countWrite(collection, collection.points.filter(isMeant))
+    keep(collection, (point) => !isMeant(point))
+    deleteCopies(cluster, collection, isMeant)
+    checkReplicas(cluster, collection, { shards, wait })
+  }
+  return { shards, update }
+}
+
+/** Replicas of nodes that are down miss the update. */
+function checkReplicas(
+  cluster: EngineCluster,
+  collection: Collection,
+  { shards, wait }: Pick<Update, 'shards'> & { wait: boolean },
+): void {
+  const failing = unreachable(cluster, shards)
+  const inService = killMissing(cluster, collection, shards)
+  if (failing !== undefined) {
+    refuse(500, `Service internal error: no replica of shard ${failing.id} is reachable`)
+  }
+  if (!wait || inService === undefined) return
+  const words = `Some replica of shard ${inService} failed to apply operation and deactivation timed out after 30s.`
+  const advice = 'Consistency of this update is not guaranteed. Please retry.'
+  refuse(500, `Service internal error: ${words} ${advice}`)
 }
 
 function selected(collection: Collection, selection: Selection): Point[] {
