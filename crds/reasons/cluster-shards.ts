@@ -149,8 +149,8 @@ export const SHARDS_PLACED_REASONS: readonly Reason[] = [
       '<collection>: removing shard <n> has ended, because the collection was deleted',
     ],
     cause:
-      'spec.shardNumber was set back, a node or a transfer failed before reads used the new number of shards, or the collection was deleted. No point is lost.',
-    fix: 'Nothing; while spec.shardNumber asks for it, it is started again.',
+      'spec.shardNumber was set back, a node or a transfer failed before reads used the new number of shards, or the collection was deleted. No point is lost; but if a node failed while a shard was removed, a write with wait=false may be missing on one replica.',
+    fix: 'If a node failed, repeat writes with wait=false of that time. While spec.shardNumber asks for another number, it is started again.',
   },
   {
     reason: 'LostNode',
@@ -228,12 +228,13 @@ export const SHARDS_PLACED_REASONS: readonly Reason[] = [
     messages: [
       '<step> failed <n> times: <error>',
       '<collection> is not resharded, because <n> points were copied instead of <n>',
+      '<collection>: another client has committed the resharding, but <n> points were copied instead of <n>: copy the others with replicate_shard',
       '<shard> on <node> has <n> points of shard <n> after it was cleaned: restart this node',
       '<shard> on <node> has <n> points, of which <n> belong to it',
     ],
     cause:
-      'A step of the change of the number of shards did not have the effect that it should have. Before reads use the new shards it is aborted, and nothing has changed.',
-    fix: 'Read the logs of the node and of the Job. The work is tried again after five minutes.',
+      'A step of the change of the number of shards did not have the effect that it should have. Before reads use the new shards it is aborted, and nothing has changed. If another client has called commit_read_hash_ring before all points were copied, the engine refuses that, reads do not find the others, and the former shards keep them.',
+    fix: 'Read the logs of the node and of the Job. The work is tried again after five minutes. If another client has committed it, copy the points with replicate_shard, to_shard_id and the method resharding_stream_records from each former shard to the new one, and call finish_migrating_points; the next Job completes it.',
   },
   {
     reason: 'ForeignResharding',

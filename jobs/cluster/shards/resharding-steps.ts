@@ -160,10 +160,8 @@ export class ReshardingSteps {
       case 'checkReplica':
         return this.#check(view, step)
       case 'abortResharding':
-        if (!(await engine().abort(collection, signal)) && this.#record !== undefined) {
-          await this.#save({ ...this.#record, stage: 'commit', done: [] })
-        }
-        return 'done'
+        if (await engine().abort(collection, signal)) return 'done'
+        return this.#completeCommitted(view)
     }
   }
 
@@ -177,13 +175,32 @@ export class ReshardingSteps {
       const difference = await this.#missingPoints(view, record)
       if (difference !== undefined) {
         log.error({ collection: step.collection, difference }, 'numbers of points differ: aborting')
-        await new EngineResharding(this.#member(view)).abort(step.collection, signal)
+        const engine = new EngineResharding(this.#member(view))
+        if (!(await engine.abort(step.collection, signal))) return this.#completeCommitted(view)
         return { failure: `${step.collection} is not resharded, because ${difference}` }
       }
       await this.#save({ ...record, stage: 'commit', done: [] })
     }
     await new EngineResharding(this.#member(view)).commitRead(step.collection, signal)
     await this.#save(recordAfterStep(this.#required(), step))
+    return 'done'
+  }
+
+  /**
+   * Reads use the new shards already. If another client has committed that, points may be missing there, and the former
+   * shards must keep them.
+   */
+  async #completeCommitted(view: ClusterView): Promise<Outcome> {
+    const record = this.#record
+    if (record === undefined) return 'done'
+    const { collection, stage } = record
+    const difference =
+      stage === 'migrate' ? await this.#missingPoints(view, record, true) : undefined
+    if (difference !== undefined) {
+      const text = `${collection}: another client has committed the resharding, but ${difference}`
+      return { failure: `${text}: copy the others with replicate_shard` }
+    }
+    await this.#save({ ...record, stage: 'commit', done: [] })
     return 'done'
   }
 
@@ -256,7 +273,11 @@ export class ReshardingSteps {
    * Why the new shards do not have what they should have; undefined if they do. Before reads use them, this
    * is the last moment at which nothing is lost.
    */
-  async #missingPoints(view: ClusterView, record: ReshardingRecord): Promise<string | undefined> {
+  async #missingPoints(
+    view: ClusterView,
+    record: ReshardingRecord,
+    isCommitted = false,
+  ): Promise<string | undefined> {
     const { time, signal } = this.#tools.dependencies
     const { shards } = collectionOf(view, record.collection)
     /** Differences that were found although nothing was written meanwhile. */
@@ -266,7 +287,8 @@ export class ReshardingSteps {
       const found = await this.#foundPoints(view, record, shards)
       const after = await this.#expectedPoints(view, record, shards)
       const [least, most] = [Math.min(before, after), Math.max(before, after)]
-      if (found >= least && found <= most) return undefined
+      // Once reads use the new shards, the former ones do not get new points any more.
+      if (found >= least && (isCommitted || found <= most)) return undefined
       if (before === after) differences += 1
       if (attempt < MAX_COUNTS) {
         await time.sleep(COUNT_PAUSE_MS, signal)

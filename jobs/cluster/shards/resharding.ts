@@ -73,8 +73,9 @@ export function currentResharding(
   const collection = view.collections.find(({ name }) => name === current?.collection)
   if (current === undefined || collection === undefined) return undefined
   if (current.stage === 'check') return uncheckedReplica(collection, current) && current
-  // The engine has aborted what was not committed.
-  return current.stage === 'commit' ? { ...current, stage: 'check', done: [] } : undefined
+  // The engine has aborted what was not committed. It may be recorded as such already, just before the engine was asked.
+  if (current.stage !== 'commit' || endOf(view, current) === 'aborted') return undefined
+  return { ...current, stage: 'check', done: [] }
 }
 
 /** How many are reported. */

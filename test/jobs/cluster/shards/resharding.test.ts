@@ -297,6 +297,7 @@ t.test('what the engine has aborted is forgotten and started again', async (t) =
   const view = viewOf({ shards: TWO })
   t.equal(currentResharding(view, desired(3, {})), undefined)
   t.equal(currentResharding(view, desired(3, { stage: 'unknown' })), undefined)
+  t.equal(currentResharding(view, desired(3, { stage: 'commit' })), undefined, 'by a user')
   t.match(stepOf(view, desired(3, {})), { do: 'startResharding' })
   const gone = { ...view, collections: [] }
   t.equal(currentResharding(gone, desired(3, { stage: 'check' })), undefined)
