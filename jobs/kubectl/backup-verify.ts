@@ -3,7 +3,6 @@
  * manifest, reads every object of it completely and compares its size and SHA-256.
  */
 import { createHash } from 'node:crypto'
-import { readFile } from 'node:fs/promises'
 import type { Logger } from 'pino'
 import { Rejected, StorageError } from '../../crds/contract/errors.ts'
 import { manifestKey, ownerKey } from '../../crds/contract/backup-keys.ts'
@@ -21,16 +20,17 @@ import { readOwner, type Owner } from '../backup/owner.ts'
 import { errorMessage } from '../clients/http/request.ts'
 import type { Bucket } from '../clients/s3/bucket.ts'
 import { collectionFromSnapshots } from '../restore/snapshot-metadata.ts'
+import { jobLog } from '../log.ts'
+import { BUCKET_FLAGS, CREDENTIALS_HELP, openNamedBucket, parseS3Path } from './bucket-flags.ts'
 import {
   CliError,
-  ENVIRONMENT_CREDENTIALS,
   EXIT_CODES,
   booleanFlag,
-  requireCredentials,
   stringFlag,
   type Invocation,
   type CliCommand,
 } from './command.ts'
+import { formatOutput, outputFlags, outputFormat } from './output.ts'
 
 export const backupVerify: CliCommand = {
   name: 'backup verify',
@@ -39,18 +39,11 @@ export const backupVerify: CliCommand = {
   summary: 'verify a backup in its bucket: read every object completely',
   details: [
     'Fails unless every collection of the spec is complete in the bucket, even if the backup itself failed; --collections limits the check.',
-    'Credentials come from the environment: CLOUD_ACCESS_KEY_ID and CLOUD_SECRET_ACCESS_KEY, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; for temporary ones also CLOUD_SESSION_TOKEN or AWS_SESSION_TOKEN. Each object is logged on one line; LOG_FORMAT is text or json.',
+    `${CREDENTIALS_HELP} Each object is logged on one line; LOG_FORMAT is text or json.`,
+    'With --output, standard output has only the result, and the log is on standard error. The exit code is the same.',
   ],
   flags: {
-    endpoint: { type: 'string', value: 'URL', description: 'endpoint of an S3-compatible store' },
-    region: {
-      type: 'string',
-      value: 'REGION',
-      default: 'us-east-1',
-      description: 'region of the bucket; default: us-east-1',
-    },
-    'path-style': { type: 'boolean', description: 'put the bucket into the path of the URL' },
-    ca: { type: 'string', value: 'FILE', description: 'certificate authority of the store, PEM' },
+    ...BUCKET_FLAGS,
     'sizes-only': {
       type: 'boolean',
       description: 'compare sizes only, without reading the objects',
@@ -60,6 +53,7 @@ export const backupVerify: CliCommand = {
       value: 'NAMES',
       description: 'collections to check, separated by commas',
     },
+    ...outputFlags(),
   },
   run: verify,
 }
@@ -68,26 +62,68 @@ const READ_ATTEMPTS = 3
 /** Maximum number of names in a message. */
 const MAX_LISTED = 10
 
+/** What was found; printed with `--output`. */
+interface VerifyResult extends Partial<ReturnType<typeof describe>> {
+  /** `s3://<bucket>/<prefix>/<name>` */
+  location: string
+  /** Whether every object of every collection is as recorded; if not, `problems` says why. */
+  complete: boolean
+  /** `size`: of at least one object, only the size was compared. */
+  compared: 'sha256' | 'size'
+  problems: string[]
+  objects: VerifiedObject[]
+  /** Bytes of all objects without a problem. */
+  bytes?: number
+}
+
+interface VerifiedObject {
+  collection: string
+  node: number
+  /** Absent in a backup by node. */
+  shard?: number
+  key: string
+  /** Absent if there is a problem. */
+  bytes?: number
+  problem?: string
+}
+
 async function verify(call: Invocation): Promise<number> {
   const [target = ''] = call.operands
+  const { name, folder } = parseTarget(target)
+  const { signal } = call
+  const options: VerifyOptions = {
+    log: logOf(call),
+    signal,
+    sizesOnly: booleanFlag(call, 'sizes-only'),
+    selected: selectedNames(call),
+  }
+  const result: VerifyResult = {
+    location: target,
+    complete: false,
+    compared: options.sizesOnly ? 'size' : 'sha256',
+    problems: [],
+    objects: [],
+  }
   try {
-    const { bucket, folder } = await openBucket(target, call)
+    const bucket = await openNamedBucket(name, { ...call, log: options.log })
     try {
-      const { log, signal } = call
-      return await verifyFolder(bucket, folder, {
-        log,
-        signal,
-        sizesOnly: booleanFlag(call, 'sizes-only'),
-        selected: selectedNames(call),
-      })
+      await verifyFolder(bucket, folder, { ...options, result })
     } finally {
       bucket.close()
     }
   } catch (error) {
     if (!(error instanceof Rejected || error instanceof StorageError)) throw error
-    call.log.error({ backup: target }, error.message)
-    return EXIT_CODES.failure
+    options.log.error({ backup: target }, error.message)
+    result.problems.push(error.message)
   }
+  if (outputFormat(call) !== undefined) call.print(formatOutput(call, result, () => ''))
+  return result.complete ? EXIT_CODES.success : EXIT_CODES.failure
+}
+
+/** On standard error where standard output has only the result. */
+function logOf({ flags, env, log, complain }: Invocation): Logger {
+  if (outputFormat({ flags }) === undefined) return log
+  return jobLog({ LOG_FORMAT: 'text', ...env }, { write: complain })
 }
 
 interface VerifyOptions {
@@ -98,18 +134,19 @@ interface VerifyOptions {
   selected: ReadonlySet<string> | undefined
 }
 
-/** Logs a line for each object and a summary; returns the exit code. */
+/** Logs a line for each object and a summary, and completes `result`. */
 async function verifyFolder(
   bucket: Bucket,
   folder: string,
-  options: VerifyOptions,
-): Promise<number> {
+  { result, ...options }: VerifyOptions & { result: VerifyResult },
+): Promise<void> {
   const { manifest, missing } = await readManifest(bucket, folder, options)
-  const problems = missing.map(
-    (name) =>
-      `collection ${name} is not in this backup: it failed, or was deleted during the backup`,
-  )
-  for (const problem of problems) options.log.error(problem)
+  const { problems, objects } = result
+  for (const name of missing) {
+    const problem = `collection ${name} is not in this backup: it failed, or was deleted during the backup`
+    problems.push(problem)
+    options.log.error(problem)
+  }
   let bytes = 0
   for (const collection of manifest.collections) {
     for (const snapshot of collection.snapshots) {
@@ -117,26 +154,50 @@ async function verifyFolder(
       const problem = await verifyObject(bucket, folder, snapshot, options)
       const shard = 'shardId' in snapshot ? { shard: snapshot.shardId } : {}
       const fields = { collection: collection.name, node: snapshot.nodeIndex, ...shard }
+      const { key, sizeBytes } = snapshot
       if (problem === undefined) {
-        bytes += snapshot.sizeBytes
-        options.log.info({ ...fields, bytes: snapshot.sizeBytes }, `ok ${snapshot.key}`)
+        bytes += sizeBytes
+        objects.push({ ...fields, key, bytes: sizeBytes })
+        options.log.info({ ...fields, bytes: sizeBytes }, `ok ${key}`)
       } else {
         problems.push(problem)
+        objects.push({ ...fields, key, problem })
         options.log.error({ ...fields }, problem)
       }
     }
   }
-  return logResult(manifest, problems, bytes, options)
+  const withoutChecksum = allSnapshots(manifest).filter(({ sha256 }) => sha256 === undefined).length
+  Object.assign(result, describe(manifest), {
+    complete: problems.length === 0,
+    bytes,
+    ...(withoutChecksum > 0 && { compared: 'size' as const }),
+  })
+  logResult(manifest, { bytes, withoutChecksum, problems: problems.length }, options)
 }
 
 function logResult(
   manifest: SourceManifest,
-  problems: string[],
-  bytes: number,
-  options: VerifyOptions,
-): number {
-  const objects = manifest.collections.reduce((sum, { snapshots }) => sum + snapshots.length, 0)
-  const fields = {
+  found: { bytes: number; withoutChecksum: number; problems: number },
+  { log, sizesOnly }: VerifyOptions,
+): void {
+  const fields = describe(manifest)
+  const { bytes, withoutChecksum, problems } = found
+  if (problems > 0) {
+    const count = problems === 1 ? '1 problem' : `${problems} problems`
+    log.error(fields, `this backup is incomplete: ${count}`)
+    return
+  }
+  if (withoutChecksum > 0 && !sizesOnly) {
+    const limitation = 'only sizes and the headers of their archives were compared'
+    log.warn(fields, `${withoutChecksum} objects have no checksum in the manifest: ${limitation}`)
+  }
+  const outcome = sizesOnly || withoutChecksum > 0 ? 'have the right size' : 'are complete'
+  const { length } = allSnapshots(manifest)
+  log.info(fields, `all ${length} objects ${outcome}: ${formatBytes(bytes)}`)
+}
+
+function describe(manifest: SourceManifest) {
+  return {
     backup: manifest.backupName,
     cluster: `${manifest.cluster.namespace}/${manifest.cluster.name}`,
     createdAt: manifest.createdAt,
@@ -145,22 +206,6 @@ function logResult(
     collections: manifest.collections.length,
     points: manifest.collections.reduce((sum, { pointsCount = 0 }) => sum + pointsCount, 0),
   }
-  if (problems.length > 0) {
-    const count = problems.length === 1 ? '1 problem' : `${problems.length} problems`
-    options.log.error(fields, `this backup is incomplete: ${count}`)
-    return EXIT_CODES.failure
-  }
-  const withoutChecksum = allSnapshots(manifest).filter(({ sha256 }) => sha256 === undefined).length
-  if (withoutChecksum > 0 && !options.sizesOnly) {
-    const limitation = 'only sizes and the headers of their archives were compared'
-    options.log.warn(
-      fields,
-      `${withoutChecksum} objects have no checksum in the manifest: ${limitation}`,
-    )
-  }
-  const outcome = options.sizesOnly || withoutChecksum > 0 ? 'have the right size' : 'are complete'
-  options.log.info(fields, `all ${objects} objects ${outcome}: ${formatBytes(bytes)}`)
-  return EXIT_CODES.success
 }
 
 function allSnapshots({ collections }: SourceManifest): SourceSnapshot[] {
@@ -331,31 +376,10 @@ function selectedNames(call: Invocation): ReadonlySet<string> | undefined {
   throw new CliError('--collections names no collection', EXIT_CODES.usage)
 }
 
-async function openBucket(target: string, call: Invocation) {
-  const { env, log, time } = call
-  const [, name = '', path = ''] = /^s3:\/\/([^/]+)\/(.+)$/.exec(target) ?? []
-  const parts = path.split('/').filter((part) => part !== '')
-  if (name === '' || parts.length === 0) {
+function parseTarget(target: string): { name: string; folder: string } {
+  const path = parseS3Path(target)
+  if (path === undefined || path.parts.length === 0) {
     throw new CliError(`${target} is not of the form ${backupVerify.operands}`, EXIT_CODES.usage)
   }
-  requireCredentials(env)
-  const [endpoint, file] = [stringFlag(call, 'endpoint'), stringFlag(call, 'ca')]
-  const ca = file === undefined ? undefined : await readFile(file, 'utf8')
-  const [{ Bucket: BucketClient }, { parseCredentials: credentialsFrom }] = await Promise.all([
-    import('../clients/s3/bucket.ts'),
-    import('../clients/s3/credentials.ts'),
-  ])
-  const bucket = new BucketClient({
-    target: {
-      bucket: name,
-      region: stringFlag(call, 'region') ?? 'us-east-1',
-      forcePathStyle: booleanFlag(call, 'path-style'),
-      ...(endpoint !== undefined && { endpoint }),
-    },
-    credentials: () =>
-      credentialsFrom(ENVIRONMENT_CREDENTIALS, (key) => (key === 'ca.crt' ? ca : env[key])),
-    time,
-    log,
-  })
-  return { bucket, folder: `${parts.join('/')}/` }
+  return { name: path.bucket, folder: `${path.parts.join('/')}/` }
 }

@@ -105,8 +105,8 @@ function newInvocation(
   const { values, positionals } = parseFlags(command, args)
   const { min, max } = command.operandCount
   if (positionals.length < min || positionals.length > max) throw usageError(command)
-  const { env, log, time, signal, print } = environment
-  const call = { operands: positionals, flags: values, env, log, time, signal, print }
+  const { env, log, time, signal, print, complain } = environment
+  const call = { operands: positionals, flags: values, env, log, time, signal, print, complain }
   return { ...call, connect: () => connectCluster(call) }
 }
 

@@ -53,6 +53,8 @@ export interface Invocation {
   env: NodeJS.ProcessEnv
   /** Writes the result to standard output. */
   print: (text: string) => unknown
+  /** Writes to standard error. */
+  complain: (text: string) => unknown
   log: Logger
   time: Clock
   signal: AbortSignal

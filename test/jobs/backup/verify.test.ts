@@ -1,8 +1,12 @@
 /** `backup verify` finds defects of a backup from the bucket alone. */
 import t from 'tap'
+import { parse } from 'yaml'
 import { EXIT } from '../../../crds/contract/job.ts'
 import type { NodeManifest } from '../../../crds/contract/manifest.ts'
 import { EXIT_CODES } from '../../../jobs/kubectl/command.ts'
+import { matchWhole } from '../../match-whole.ts'
+import { runCommand } from '../kubectl/cli-user.ts'
+import { KEYS } from './backup-world.ts'
 import { backupFixture, type BackupFixture } from './fixture.ts'
 
 const TARGET = 's3://backups/nightly/b'
@@ -146,6 +150,77 @@ for (const [target, ...flags] of [['backups/nightly/b'], ['s3://backups'], [TARG
     t.equal(code, EXIT_CODES.usage)
     t.match(log, /s3:\/\/<bucket>\/<prefix>\/<name>/)
   })
+}
+
+t.test('--output json prints only the result, and each object in it', async (t) => {
+  const scene = await backupFixture(t, { nodes: 1 })
+  await scene.world.run()
+  const [key = ''] = scene.keys().filter((name) => name.endsWith('.snapshot'))
+  const { code, out, err } = await verifyWith(scene, '--output', 'json')
+  t.equal(code, EXIT_CODES.success, err)
+  const { createdAt } = scene.manifest()
+  const bytes = scene.store().objects.get(key)?.body.length
+  t.strictSame(JSON.parse(out), {
+    location: TARGET,
+    complete: true,
+    compared: 'sha256',
+    problems: [],
+    objects: [{ collection: 'docs', node: 0, key, bytes }],
+    backup: 'b',
+    cluster: 'ns/a',
+    createdAt,
+    engineVersion: '1.18.3',
+    nodes: 1,
+    collections: 1,
+    points: 0,
+    bytes,
+  })
+  t.match(err, /ok nightly\/b\/docs/, 'the log is on standard error')
+})
+
+t.test('the result says when only sizes were compared', async (t) => {
+  const scene = await backupFixture(t, { nodes: 1 })
+  await scene.world.run()
+  const { code, out } = await verifyWith(scene, '--output', 'yaml', '--sizes-only')
+  t.equal(code, EXIT_CODES.success)
+  matchWhole(t, parse(out), { complete: true, compared: 'size' })
+})
+
+t.test('the result of an incomplete backup names what is wrong, and exits with 1', async (t) => {
+  const scene = await backupFixture(t)
+  await scene.world.run()
+  const [first = '', second = ''] = scene.keys().filter((name) => name.endsWith('.snapshot'))
+  scene.store().objects.delete(first)
+  const missing = `${first} is missing`
+  const { code, out } = await verifyWith(scene, '--output', 'json')
+  t.equal(code, EXIT_CODES.failure)
+  matchWhole(t, JSON.parse(out), {
+    complete: false,
+    problems: [missing],
+    objects: [
+      { collection: 'docs', node: 0, key: first, problem: missing },
+      { collection: 'docs', node: 1, key: second, problem: undefined },
+    ],
+  })
+
+  scene.store().objects.delete(MANIFEST)
+  const unreadable = await verifyWith(scene, '--output', 'json')
+  t.equal(unreadable.code, EXIT_CODES.failure)
+  t.strictSame(JSON.parse(unreadable.out), {
+    location: TARGET,
+    complete: false,
+    compared: 'sha256',
+    problems: [
+      `s3://backups/${MANIFEST} not found: the backup did not finish, or the path is wrong`,
+    ],
+    objects: [],
+  })
+})
+
+/** Standard output and standard error apart. */
+function verifyWith({ s3 }: BackupFixture, ...flags: string[]) {
+  const store = ['--endpoint', s3.url, '--path-style']
+  return runCommand(['backup', 'verify', TARGET, ...store, ...flags], KEYS)
 }
 
 function rewrite(
