@@ -2,11 +2,11 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { realMetrics, recordedMetrics } from './engine-metrics.ts'
+import { realMetrics, recordedLabels, recordedMetrics } from './engine-metrics.ts'
 import { CHART } from './helm.ts'
 
 const dashboard = JSON.parse(readFileSync(join(CHART, 'files/engine-dashboard.json'), 'utf8')) as {
-  panels: { title: string; targets: { expr: string }[] }[]
+  panels: { title: string; targets: { expr: string; legendFormat?: string }[] }[]
 }
 
 function metricsIn(expression: string): string[] {
@@ -29,6 +29,31 @@ t.test('every metric in a panel is one of each recorded engine, or of the kubele
   }
 })
 
+/** Labels that a scrape by Kubernetes adds to every series. */
+const OF_THE_SCRAPE = ['namespace', 'pod', 'persistentvolumeclaim']
+
+t.test('every label that a panel groups by or shows is one of its metrics', async (t) => {
+  const recorded = Object.entries(recordedLabels())
+  t.not(recorded.length, 0)
+  for (const { title, targets } of dashboard.panels) {
+    for (const { expr, legendFormat = '' } of targets) {
+      const grouped = [...expr.matchAll(/by \(([^)]*)\)/g)].flatMap(([, list = '']) => {
+        return list.split(',').map((label) => label.trim())
+      })
+      const shown = [...legendFormat.matchAll(/\{\{\s*(\w+)\s*\}\}/g)].map(
+        ([, label = '']) => label,
+      )
+      for (const label of new Set([...grouped, ...shown])) {
+        if (OF_THE_SCRAPE.includes(label)) continue
+        for (const name of metricsIn(expr)) {
+          for (const [version, known] of recorded)
+            t.ok(known[name]?.includes(label), `${title}: ${label} of ${name} in ${version}`)
+        }
+      }
+    }
+  }
+})
+
 t.test('a name that no engine has is noticed', async (t) => {
   const known = Object.values(recordedMetrics()).flat()
   const [name = ''] = metricsIn('max by (id) (collection_made_up{namespace="$namespace"})')
@@ -41,9 +66,11 @@ if (engineBin === undefined) {
   t.pass('ENGINE_BIN names no engine: what it measures is as recorded', { skip: true })
 } else {
   t.test('the real engine measures what was recorded of its version', async (t) => {
-    const { version, names } = await realMetrics(engineBin)
+    const { version, labels } = await realMetrics(engineBin)
     const recorded = recordedMetrics()[version]
     t.ok(recorded, `engine ${version} was recorded: node test/chart/engine-metrics.ts`)
-    t.strictSame(names, recorded)
+    t.strictSame(Object.keys(labels), recorded)
+    const known = recordedLabels()[version]
+    if (known !== undefined) t.strictSame(labels, known)
   })
 }

@@ -1,6 +1,6 @@
 /**
  * The metrics of a real engine: `node test/chart/engine-metrics.ts <program>...` records their names in
- * recorded/engine-metrics.json, by version. The engine shows some only once there is something to count.
+ * recorded/engine-metrics.json and their labels in recorded/engine-labels.json, by version. The engine shows some only once there is something to count.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:http2'
@@ -8,6 +8,10 @@ import { join } from 'node:path'
 import { realSubject } from '../contract/engine/real.ts'
 
 const RECORDED = join(import.meta.dirname, 'recorded/engine-metrics.json')
+const RECORDED_LABELS = join(import.meta.dirname, 'recorded/engine-labels.json')
+
+/** Names of the labels of each time series by its name. */
+export type MetricLabels = Record<string, string[]>
 
 /** Names of time series by version of the engine. */
 export type EngineMetrics = Record<string, string[]>
@@ -16,8 +20,13 @@ export function recordedMetrics(): EngineMetrics {
   return JSON.parse(readFileSync(RECORDED, 'utf8')) as EngineMetrics
 }
 
+/** By version of the engine; not of every version whose names are recorded. */
+export function recordedLabels(): Record<string, MetricLabels> {
+  return JSON.parse(readFileSync(RECORDED_LABELS, 'utf8')) as Record<string, MetricLabels>
+}
+
 /** What two nodes with a collection show after a write, a read by REST and one by gRPC. */
-export async function realMetrics(bin: string): Promise<{ version: string; names: string[] }> {
+export async function realMetrics(bin: string): Promise<{ version: string; labels: MetricLabels }> {
   const engine = await realSubject(bin, { size: 'three', service: {} }, { nodes: 2 })
   try {
     const [url = ''] = engine.urls
@@ -33,11 +42,21 @@ export async function realMetrics(bin: string): Promise<{ version: string; names
     await countByGrpc(engine.grpcUrls[0] ?? '')
     const { version } = (await (await fetch(url)).json()) as { version: string }
     const text = await (await fetch(`${url}/metrics`)).text()
-    const names = [...text.matchAll(/^([a-z_]+)(?:\{| )/gm)].map(([, name = '']) => name)
-    return { version, names: [...new Set(names)].toSorted() }
+    return { version, labels: labelsIn(text) }
   } finally {
     await engine.close()
   }
+}
+
+function labelsIn(text: string): MetricLabels {
+  const all = new Map<string, Set<string>>()
+  for (const [, name = '', pairs = ''] of text.matchAll(/^([a-z_]+)(?:\{(.*)\})? /gm)) {
+    const labels = all.get(name) ?? new Set<string>()
+    for (const [, label = ''] of pairs.matchAll(/(\w+)="[^"]*"/g)) labels.add(label)
+    all.set(name, labels)
+  }
+  const sorted = [...all].toSorted(([a], [b]) => (a < b ? -1 : 1))
+  return Object.fromEntries(sorted.map(([name, labels]) => [name, [...labels].toSorted()]))
 }
 
 /** The engine counts calls on points only. The message has the name of the collection as field 1. */
@@ -62,10 +81,15 @@ async function countByGrpc(url: string): Promise<void> {
 }
 
 if (import.meta.main) {
-  const all = new Map<string, string[]>()
+  const [names, labels] = [recordedMetrics(), recordedLabels()]
   for (const bin of process.argv.slice(2)) {
-    const { version, names } = await realMetrics(bin)
-    all.set(version, names)
+    const found = await realMetrics(bin)
+    names[found.version] = Object.keys(found.labels)
+    labels[found.version] = found.labels
   }
-  writeFileSync(RECORDED, `${JSON.stringify(Object.fromEntries(all), undefined, 2)}\n`)
+  for (const [file, content] of [
+    [RECORDED, names],
+    [RECORDED_LABELS, labels],
+  ] as const)
+    writeFileSync(file, `${JSON.stringify(content, undefined, 2)}\n`)
 }
