@@ -40,10 +40,10 @@ t.test('every label that a panel groups by or shows is one of its metrics', asyn
       const grouped = [...expr.matchAll(/by \(([^)]*)\)/g)].flatMap(([, list = '']) => {
         return list.split(',').map((label) => label.trim())
       })
-      const shown = [...legendFormat.matchAll(/\{\{\s*(\w+)\s*\}\}/g)].map(
+      const inLegend = [...legendFormat.matchAll(/\{\{\s*(\w+)\s*\}\}/g)].map(
         ([, label = '']) => label,
       )
-      for (const label of new Set([...grouped, ...shown])) {
+      for (const label of new Set([...grouped, ...inLegend])) {
         if (OF_THE_SCRAPE.includes(label)) continue
         for (const name of metricsIn(expr)) {
           for (const [version, known] of recorded)
