@@ -164,9 +164,9 @@ export const status = Type.Object({
                 description: 'Whether a shard was added or removed.',
               }),
               shard: Type.Integer({ description: 'The shard that was added or removed.' }),
-              stage: Enum(['migrate', 'commit', 'completed', 'aborted', 'gone'], {
+              stage: Enum(['migrate', 'commit', 'completed', 'incomplete', 'aborted', 'gone'], {
                 description:
-                  'The stage that it has reached, or how it has ended; gone if its collection was deleted meanwhile.',
+                  'The stage that it has reached, or how it has ended; gone if its collection was deleted meanwhile, incomplete if another client ended it before all points were known to be copied.',
               }),
             }),
             { description: 'The latest changes of a number of shards. Each stage was an Event.' },

@@ -91,11 +91,15 @@ export const ReshardingOutcome = Type.Object({
   collection: Type.String({ maxLength: 255 }),
   direction: Type.Union([Type.Literal('up'), Type.Literal('down')]),
   shard: Count(),
-  /** In `gone` the collection was deleted meanwhile. */
+  /**
+   * In `gone` the collection was deleted meanwhile. In `incomplete` another client has ended it, maybe before all points
+   * were copied.
+   */
   stage: Type.Union([
     Type.Literal('migrate'),
     Type.Literal('commit'),
     Type.Literal('completed'),
+    Type.Literal('incomplete'),
     Type.Literal('aborted'),
     Type.Literal('gone'),
   ]),

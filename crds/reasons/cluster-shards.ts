@@ -140,6 +140,17 @@ export const SHARDS_PLACED_REASONS: readonly Reason[] = [
     fix: NOTHING_TO_DO,
   },
   {
+    reason: 'ReshardingIncomplete',
+    event: 'Warning',
+    messages: [
+      '<collection>: another client has ended adding shard <n> before all points were copied: points may be missing',
+      '<collection>: another client has ended removing shard <n> before all points were copied: points may be missing',
+    ],
+    cause:
+      'commit_read_hash_ring, commit_write_hash_ring and finish_resharding were called by hand while the operator copied points. The former shards still have the points that were not copied to an added shard, and reads do not find them; the points of a removed shard that were not copied are lost.',
+    fix: 'Compare the collection with its source, and write the missing points again or restore it from a backup that was made before.',
+  },
+  {
     reason: 'ReshardingAborted',
     event: 'Normal',
     messages: [
@@ -149,8 +160,8 @@ export const SHARDS_PLACED_REASONS: readonly Reason[] = [
       '<collection>: removing shard <n> has ended, because the collection was deleted',
     ],
     cause:
-      'spec.shardNumber was set back, a node or a transfer failed before reads used the new number of shards, or the collection was deleted. No point is lost; but if a node failed while a shard was removed, a write with wait=false may be missing on one replica.',
-    fix: 'If a node failed, repeat writes with wait=false of that time. While spec.shardNumber asks for another number, it is started again.',
+      'spec.shardNumber was set back, a node or a transfer failed before reads used the new number of shards, or the collection was deleted. No point is lost.',
+    fix: 'While spec.shardNumber asks for another number, it is started again.',
   },
   {
     reason: 'LostNode',

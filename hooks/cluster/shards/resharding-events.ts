@@ -39,13 +39,17 @@ function stagesUntil(stage: Stage): readonly Stage[] {
       return ['migrate', 'commit']
     case 'completed':
       return ['migrate', 'commit', 'completed']
+    case 'incomplete':
     case 'aborted':
     case 'gone':
       return ['migrate', stage]
   }
 }
 
-function eventOf({ collection, direction, shard }: Resharding, stage: Stage): ConditionReason {
+function eventOf(
+  { collection, direction, shard }: Resharding,
+  stage: Stage,
+): ConditionReason & { type?: 'Warning' } {
   const isAdded = direction === 'up'
   const former = isAdded ? shard : shard + 1
   const change = isAdded ? `adding shard ${shard}` : `removing shard ${shard}`
@@ -62,6 +66,12 @@ function eventOf({ collection, direction, shard }: Resharding, stage: Stage): Co
       }
     case 'completed':
       return { reason: 'ReshardingCompleted', message: `${collection}: ${change} is complete` }
+    case 'incomplete':
+      return {
+        type: 'Warning',
+        reason: 'ReshardingIncomplete',
+        message: `${collection}: another client has ended ${change} before all points were copied: points may be missing`,
+      }
     case 'aborted':
       return {
         reason: 'ReshardingAborted',

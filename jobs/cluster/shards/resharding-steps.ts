@@ -19,6 +19,7 @@ import {
   currentResharding,
   endOf,
   recordAfterStep,
+  stillCopied,
   streamedKey,
   withProgress,
 } from './resharding.ts'
@@ -109,7 +110,11 @@ export class ReshardingSteps {
 
   /** Called with each observation: what the engine has done since the last one. */
   observe(view: ClusterView, streamed: readonly ShardTransfer[]): void {
-    if (view.unsettled !== undefined || view.broken !== undefined) return
+    if (view.broken !== undefined) return
+    if (this.#record !== undefined) {
+      this.#record = { ...this.#record, done: stillCopied(view, this.#record) }
+    }
+    if (view.unsettled !== undefined) return
     const record = this.#record
     if (record?.stage === 'migrate') {
       for (const transfer of streamed) {
@@ -146,7 +151,10 @@ export class ReshardingSteps {
         return 'done'
       }
       case 'finishMigration':
-        await engine().finishMigration(collection, step.shard, step.peer, signal)
+        // Not by another node: the engine does not call a replica Dead whose state changes after its node has failed.
+        await new EngineResharding(this.#holder(view, step.peer)).finishMigration(
+          ...([collection, step.shard, step.peer, signal] as const),
+        )
         return 'done'
       case 'commitRead':
         return this.#commitRead(view, step)

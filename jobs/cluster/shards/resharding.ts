@@ -74,7 +74,10 @@ export function currentResharding(
   if (current === undefined || collection === undefined) return undefined
   if (current.stage === 'check') return uncheckedReplica(collection, current) && current
   // The engine has aborted what was not committed. It may be recorded as such already, just before the engine was asked.
-  if (current.stage !== 'commit' || endOf(view, current) === 'aborted') return undefined
+  if (endOf(view, current) === 'aborted') return undefined
+  // What another client has ended is checked, too. Cleaning is part of that, and must not delete what was not copied.
+  const isCopied = current.stage === 'migrate' && isAllCopied(collection, current)
+  if (current.stage !== 'commit' && !isCopied) return undefined
   return { ...current, stage: 'check', done: [] }
 }
 
@@ -93,19 +96,37 @@ export function withProgress(
   return [...others, { ...outcome, stage: reached }].slice(-MAX_OUTCOMES)
 }
 
-/** How it has ended: no node reports it any more, and nothing is left to be checked. */
+/**
+ * How it has ended: no node reports it any more, and nothing is left to be checked. `incomplete`: another client has
+ * committed it before all points were copied, as far as the record shows.
+ */
 export function endOf(
   { collections }: Pick<ClusterView, 'collections'>,
   {
     collection: name,
     direction,
     shard,
-  }: Pick<ReshardingRecord, 'collection' | 'direction' | 'shard'>,
-): 'completed' | 'aborted' | 'gone' {
+    stage,
+  }: Pick<ReshardingRecord, 'collection' | 'direction' | 'shard' | 'stage'>,
+): 'completed' | 'incomplete' | 'aborted' | 'gone' {
   const collection = collections.find((one) => one.name === name)
   if (collection === undefined) return 'gone'
   const exists = collection.shards.some(({ id }) => id === shard)
-  return exists === (direction === 'up') ? 'completed' : 'aborted'
+  if (exists !== (direction === 'up')) return 'aborted'
+  return stage === 'commit' || stage === 'check' ? 'completed' : 'incomplete'
+}
+
+function isAllCopied(
+  { shards }: CollectionView,
+  { direction, shard: changed, peer, done }: ReshardingRecord,
+): boolean {
+  const others = shards.filter(({ id }) => id !== changed)
+  const copies = others.flatMap(({ id: shard, replicas }) =>
+    direction === 'up'
+      ? [replicaKey({ shard, peer })]
+      : replicas.map((replica) => replicaKey({ shard, peer: replica.peer })),
+  )
+  return copies.every((copy) => done.includes(copy))
 }
 
 /** `Transferring records (5/9)` in the engine's description of a transfer. */
@@ -231,7 +252,10 @@ function migrateUp(situation: Situation): Plan {
   return planned(PURPOSE, { do: 'commitRead', collection: collection.name })
 }
 
-/** Every replica that remains gets its part of the points of the shard that is removed. */
+/**
+ * Every replica that remains gets its part of the points of the shard that is removed, and is called Active before the
+ * next one begins: of several replicas on a node that get points and miss a write, the engine calls only one Dead.
+ */
 function migrateDown(situation: Situation): Plan {
   const { collection, record } = situation
   const source = shardOf(situation, record.shard)
@@ -239,17 +263,47 @@ function migrateDown(situation: Situation): Plan {
   const blocker = replicaBlocker(situation)
   if (blocker !== undefined) return blocker
   const targets = collection.shards.filter(({ id }) => id !== record.shard)
-  for (const target of targets) {
-    for (const replica of target.replicas) {
-      if (record.done.includes(replicaKey({ shard: target.id, peer: replica.peer }))) continue
-      return stream(situation, { from: source, to: withCollection(situation, target), replica })
-    }
+  const replicas = targets.flatMap((target) =>
+    target.replicas.map((replica) => {
+      const isCopied = record.done.includes(replicaKey({ shard: target.id, peer: replica.peer }))
+      return { target, replica, isCopied }
+    }),
+  )
+  const complete = replicas.find(({ replica, isCopied }) => isCopied && isReceiving(replica))
+  if (complete !== undefined) {
+    return planned(PURPOSE, activation(collection, complete.target, complete.replica.peer))
   }
-  for (const target of targets) {
-    const replica = target.replicas.find(({ state }) => state === 'Resharding')
-    if (replica !== undefined) return planned(PURPOSE, activation(collection, target, replica.peer))
+  const next = replicas.find(({ isCopied }) => !isCopied)
+  if (next !== undefined) {
+    const to = withCollection(situation, next.target)
+    return stream(situation, { from: source, to, replica: next.replica })
   }
   return planned(PURPOSE, { do: 'commitRead', collection: collection.name })
+}
+
+/**
+ * What was copied to the replicas of these shards while one is removed. A replica that was repaired meanwhile, or
+ * created again, may be the copy of one without the points.
+ */
+export function stillCopied(
+  { collections, unsettled }: Pick<ClusterView, 'collections' | 'unsettled'>,
+  { collection: name, direction, stage, done }: ReshardingRecord,
+): string[] {
+  const { shards } = collections.find((one) => one.name === name) ?? {}
+  if (direction === 'up' || stage !== 'migrate' || shards === undefined) return done
+  const replicas = shards.flatMap(({ id: shard, replicas }) =>
+    replicas.map((replica) => [replicaKey({ shard, peer: replica.peer }), replica] as const),
+  )
+  const present = new Map(replicas)
+  return done.filter((entry) => {
+    const replica = present.get(entry)
+    if (replica === undefined) return unsettled !== undefined
+    return replica.state === 'Active' || isReceiving(replica)
+  })
+}
+
+function isReceiving({ state }: ReplicaView): boolean {
+  return state === 'Resharding'
 }
 
 /** Steps that repeat nothing but what may be repeated: the record may be older than the engine's stage. */

@@ -146,7 +146,10 @@ async function untilEqual(
 }
 
 /** Each node has each shard, and those that remain have the points of the last one. */
-async function receiving(stage: Stage, { shards }: { shards: number }): Promise<void> {
+async function receiving(
+  stage: Stage,
+  { shards, oneByOne = false }: { shards: number; oneByOne?: boolean },
+): Promise<void> {
   const replicas = { shard_number: shards, replication_factor: stage.nodes }
   await created(stage, 'docs', { ...VECTORS, ...replicas })
   await write(stage)
@@ -164,6 +167,11 @@ async function receiving(stage: Stage, { shards }: { shards: number }): Promise<
       })
       await stage.awaited('/collections/docs/cluster', (body) => {
         return (body as View).result.shard_transfers.length === 0
+      })
+      const isLast = shard === last - 1 && node === stage.nodes - 1
+      if (!oneByOne || isLast) continue
+      await stage.ask('POST', CLUSTER, {
+        body: { finish_migrating_points: { shard_id: shard, peer_id: to } },
       })
     }
   }
@@ -340,6 +348,22 @@ export const RESHARDING: Case[] = [
         stage.note('reshardings', (await placement(stage)).resharding_operations?.length ?? 0)
         stage.note('written again', await overwrite(stage))
         await replicasOn(stage, victim, ['0 Dead', '1 Dead', '2 Dead'])
+      })
+    },
+  },
+  {
+    title:
+      'of two replicas on one node, both are Dead after a missed write if one was called Active before the other got points of a removed shard',
+    sizes: ['three'],
+    resharding: true,
+    async play(stage) {
+      await receiving(stage, { shards: 3, oneByOne: true })
+      const victim = stage.nodes - 1
+      await stage.whileDown(victim, async () => {
+        stage.note('written', await overwrite(stage))
+        await replicasOn(stage, victim, ['0 Dead', '1 Dead', '2 Dead'])
+        stage.note('reshardings', (await placement(stage)).resharding_operations?.length ?? 0)
+        stage.note('count', await count(stage))
       })
     },
   },

@@ -262,6 +262,47 @@ t.test(
   },
 )
 
+for (const [from, to] of DIRECTIONS) {
+  t.test(
+    `${from} -> ${to}: one that a user ends by hand while points are copied is incomplete, and nothing is deleted`,
+    async (t) => {
+      const world = await shardsWorld(t, { nodes: 2, shards: from, factor: 1 })
+      const points = fill(world)
+      const change = (body: object) => ask(world, 'POST /collections/docs/cluster', body)
+      const collection = () => world.engine.find('docs')
+      const own = (shard: number) => {
+        const [peer] = world.shard(shard).peers
+        return collection()?.copies?.[`${shard}/${String(peer)}`] ?? []
+      }
+      let isEnded = false
+      let copied: readonly { id: unknown }[] = []
+      const { code, log } = await world.run(numbers(to), {
+        async onSleep() {
+          world.finishTransfers()
+          if (isEnded) return
+          isEnded = true
+          // Those of shard 0, or those that it gets, are copied, and no others.
+          for (const call of ['commit_read_hash_ring', 'commit_write_hash_ring']) {
+            t.equal((await change({ [call]: {} })).status, 200)
+          }
+          copied =
+            from < to ? Object.values(collection()?.copies ?? {}).flat() : [...own(0), ...own(1)]
+          t.equal((await change({ finish_resharding: {} })).status, 200)
+        },
+      })
+      t.ok(isEnded)
+      t.equal(code, EXIT.done, log.slice(-2000))
+      t.strictSame(await outcomesOf(world), [`docs ${changeOf(from, to)} incomplete`])
+      const { copies, points: read = [] } = collection() ?? {}
+      const replicas = copies === undefined ? read : Object.values(copies).flat()
+      const held = new Set(replicas.map(({ id }) => id))
+      t.strictSame(held, new Set(copied.map(({ id }) => id)))
+      if (from < to) t.equal(held.size, points.length)
+      else t.ok(held.size < points.length, 'the engine has deleted the others with the shard')
+    },
+  )
+}
+
 const plannedNodes = (nodes: number, run: number): Partial<ShardsPlan> => ({
   ...{ run, hash: `hash-${run}`, nodes },
 })

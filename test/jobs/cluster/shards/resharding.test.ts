@@ -2,7 +2,11 @@
 import t from 'tap'
 import type { ReshardingRecord } from '../../../../crds/contract/shards-job.ts'
 import { planShards } from '../../../../jobs/cluster/shards/plan.ts'
-import { copiedPoints, currentResharding } from '../../../../jobs/cluster/shards/resharding.ts'
+import {
+  copiedPoints,
+  currentResharding,
+  stillCopied,
+} from '../../../../jobs/cluster/shards/resharding.ts'
 import { planAll } from '../../../../jobs/cluster/shards/simulate.ts'
 import type {
   ClusterView,
@@ -90,8 +94,13 @@ t.test('each number of shards is reached, in the order that loses no point', asy
       const once = stages.filter((step, index) => step !== stages[index - 1])
       t.strictSame(
         once,
-        Array.from({ length: changes }, () => [
-          ...['startResharding', 'streamPoints', 'finishMigration', 'commitRead'],
+        Array.from({ length: changes }, (_, change) => [
+          'startResharding',
+          // The replicas that get points of a removed shard are called Active one by one.
+          ...Array.from({ length: to > from ? 1 : (from - 1 - change) * factor }, () => [
+            ...['streamPoints', 'finishMigration'],
+          ]).flat(),
+          'commitRead',
           ...(to > from ? ['cleanReplica'] : []),
           ...['commitWrite', 'finishResharding', 'checkReplica'],
         ]).flat(),
@@ -206,6 +215,30 @@ t.test(
     t.strictSame(copied(running, ['0/1', '0/2']), { copied: 250, total: 400 })
     const unknown = { ...removing, transfers: [{ ...transfer, comment: 'proxifying (0.01s)' }] }
     t.strictSame(copied(unknown, ['0/1', '0/2', '1/2', '1/3']), { copied: 400, total: 400 })
+  },
+)
+
+t.test(
+  'while a shard is removed, a replica that was repaired or moved gets its points again',
+  async (t) => {
+    const down = { ...up, direction: 'down' as const }
+    const record: ReshardingRecord = {
+      ...{ ...RECORD, direction: 'down', done: ['0/1', '0/2', '1/1', '1/3'] },
+    }
+    const view = viewOf({
+      factor: 2,
+      resharding: down,
+      shards: [
+        { id: 0, bytes: 300, replicas: [...active(1), { peer: 2, state: 'Resharding' }] },
+        { id: 1, bytes: 300, replicas: [...active(2), { peer: 3, state: 'Dead' }] },
+        added('Active'),
+      ],
+    })
+    t.strictSame(stillCopied(view, record), ['0/1', '0/2'])
+    // A node that has not applied the same changes may not list a replica.
+    t.strictSame(stillCopied({ ...view, unsettled: 'changing' }, record), ['0/1', '0/2', '1/1'])
+    t.strictSame(stillCopied(view, { ...record, stage: 'commit' }), record.done)
+    t.strictSame(stillCopied(view, { ...record, direction: 'up' }), record.done)
   },
 )
 
