@@ -4,7 +4,7 @@
  * (docs/engine-notes.md, "Recovery of a collection"). Also drops replicas that only some nodes
  * report.
  */
-import { EngineError } from '../../crds/contract/errors.ts'
+import { EngineError, Rejected } from '../../crds/contract/errors.ts'
 import { isTransient, poll } from '../retry.ts'
 import { ordinals, recoveryOn, type EngineAccess, type RunContext } from './context.ts'
 import {
@@ -34,6 +34,9 @@ const STABLE_MS = 30_000
 /** How long the state may stay the same, including the progress of transfers. */
 const UNCHANGED_MS = 900_000
 
+/** How long the nodes must report that there is no such collection: one that was just created is not on each at once. */
+const DELETED_MS = 30_000
+
 /** After this many repairs, the disagreement is permanent. */
 const MAX_REPAIRS = 3
 
@@ -52,7 +55,7 @@ export class PermanentDisagreement extends EngineError {
 
 /**
  * Waits until all nodes agree, nothing moves, and `findMissing` returns undefined. Repairs a
- * disagreement that lasts.
+ * disagreement that lasts. Throws `Rejected` if another client has deleted the collection.
  */
 export async function waitForShards(
   collection: string,
@@ -63,6 +66,7 @@ export async function waitForShards(
   const { time, signal, log } = tools
   const timer = new StabilityTimer(() => time.now().getTime())
   let repairs = 0
+  let deletedSince: number | undefined
   const pauseMs = [...FIRST_PAUSES_MS, PAUSE_MS]
   const afterPause = () => progress.reported()
   return poll({ time, signal, pauseMs, afterPause }, async ({ pauses }) => {
@@ -72,6 +76,11 @@ export async function waitForShards(
       typeof view === 'string' ? undefined : findMissing(replicasOnFirstNode(view))
     if (typeof view !== 'string' && instability === undefined && missingReason === undefined)
       return view
+    const isDeleted = typeof view === 'string' && (await isDeletedOnMost(collection, context))
+    deletedSince = isDeleted ? (deletedSince ?? time.now().getTime()) : undefined
+    if (deletedSince !== undefined && time.now().getTime() - deletedSince >= DELETED_MS) {
+      throw new Rejected(`collection ${collection} was deleted during the restore`)
+    }
     timer.observe(view, instability)
     const reason = instability ?? missingReason ?? ''
     // Stable but incomplete, or unstable without any progress for too long: nothing will change.
@@ -108,6 +117,25 @@ export async function tryReadShardView(
     if (!isTransient(error)) throw error
     return error.message
   }
+}
+
+/** Whether no node has the collection, of those that answer, which are more than half. */
+async function isDeletedOnMost(collection: string, context: EngineAccess): Promise<boolean> {
+  const { signal } = context.tools
+  const nodes = ordinals(context)
+  const has = await Promise.all(
+    nodes.map(async (node) => {
+      try {
+        await recoveryOn(context, node).collectionCluster(collection, signal)
+        return true
+      } catch (error) {
+        if (!(error instanceof EngineError)) throw error
+        return error.status === 404 ? false : undefined
+      }
+    }),
+  )
+  const without = has.filter((answer) => answer === false).length
+  return !has.includes(true) && without > nodes.length / 2
 }
 
 /**

@@ -60,19 +60,23 @@ export async function askUntilAnswered(
 }
 
 /**
- * Repeats a change that the engine has not proposed, because its nodes were electing a leader: on a busy
- * machine that can happen in a cluster that has just been ready.
+ * Repeats a change that the engine has not proposed, because its nodes were electing a leader, or not committed in time:
+ * on a busy machine that can happen in a cluster that has just been ready.
  */
-export async function onceElected(change: () => Promise<void>): Promise<void> {
+export async function onceElected(change: () => Promise<unknown>): Promise<void> {
   const end = Date.now() + RESTART_TIMEOUT_MS
+  let mayBeDone = false
   for (;;) {
     try {
       await change()
       return
     } catch (error) {
-      const isElecting =
-        error instanceof EngineError && error.message.includes('leader is not established')
-      if (!isElecting || Date.now() > end) throw error
+      if (!(error instanceof EngineError)) throw error
+      if (mayBeDone && error.message.includes('already exists')) return
+      const isLate = error.message.includes('Waiting for consensus operation commit failed')
+      const isElecting = error.message.includes('leader is not established')
+      if (!(isLate || isElecting) || Date.now() > end) throw error
+      mayBeDone ||= isLate
     }
     await new Promise((resolve) => setTimeout(resolve, POLL_MS))
   }

@@ -215,6 +215,30 @@ export const REGRESSIONS: readonly Regression[] = [
       ],
     },
   },
+  {
+    title:
+      'a collection that is deleted while its shards are restored, because its last replica is lost: the restore waited for it for most of an hour',
+    plan: {
+      seed: 444539375,
+      nodes: 3,
+      targetNodes: 3,
+      journey: 'backup by node',
+      into: 'other cluster',
+      points: 605,
+      afterwardsMs: 6000,
+      strikes: [
+        {
+          fault: 'volume lost',
+          during: 'restore',
+          afterCalls: 117,
+          afterMs: 402,
+          seconds: 6,
+          node: 2,
+          other: 1,
+        },
+      ],
+    },
+  },
   ...(['backup by node', 'backup by shard'] as const).map((journey) => ({
     title: `${journey}: a store that refuses some deletions deletes them later`,
     plan: {

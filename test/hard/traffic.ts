@@ -75,6 +75,11 @@ interface Queued {
   confirm: () => void
 }
 
+type Attempt = (change: () => Promise<unknown>) => Promise<unknown>
+
+/** A change during faults may fail. */
+const once: Attempt = (change) => change()
+
 export class Traffic {
   /** Reads that found the acknowledged point, that failed, and that found another value. */
   readonly reads = { good: 0, failed: 0, wrong: 0 }
@@ -108,10 +113,10 @@ export class Traffic {
 
   /** Creates the collections and writes the first points. */
   async fill(points: number): Promise<void> {
-    await onceElected(() => this.#createPlain(PLAIN))
+    await this.#createPlain(PLAIN, onceElected)
     await onceElected(() => this.#createKeyed())
-    for (const key of FIRST_KEYS) await onceElected(() => this.#createKey(key))
-    await onceElected(() => this.#createPlain(PASSING))
+    for (const key of FIRST_KEYS) await this.#createKey(key, onceElected)
+    await this.#createPlain(PASSING, onceElected)
     while ([...this.#areas].some(({ live }) => live.size < points / this.#areas.length)) {
       for (const area of this.#areas) await this.#upsert(area, this.#newIds(BATCH))
       if (this.writes.failed > 50) throw new Error('the first points could not be written')
@@ -322,10 +327,10 @@ export class Traffic {
     for (const write of writes) write.acknowledge()
   }
 
-  async #createPlain(collection: string): Promise<void> {
+  async #createPlain(collection: string, attempt: Attempt = once): Promise<void> {
     const { shards, replicas } = this.#options
     const body = { ...VECTORS, shard_number: shards, replication_factor: replicas }
-    await ask(this.#url(), 'PUT', `${pathOf(collection)}?timeout=10`, body)
+    await attempt(() => ask(this.#url(), 'PUT', `${pathOf(collection)}?timeout=10`, body))
     this.#areas.push({ collection, live: new Map() })
   }
 
@@ -338,8 +343,9 @@ export class Traffic {
     })
   }
 
-  async #createKey(key: string): Promise<void> {
-    await ask(this.#url(), 'PUT', `${pathOf(KEYED)}/shards?timeout=10`, { shard_key: key })
+  async #createKey(key: string, attempt: Attempt = once): Promise<void> {
+    const path = `${pathOf(KEYED)}/shards?timeout=10`
+    await attempt(() => ask(this.#url(), 'PUT', path, { shard_key: key }))
     this.#areas.push({ collection: KEYED, key, live: new Map() })
   }
 

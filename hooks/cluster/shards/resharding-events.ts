@@ -70,7 +70,7 @@ function eventOf(
       return {
         type: 'Warning',
         reason: 'ReshardingIncomplete',
-        message: `${collection}: another client has ended ${change} before all points were copied: points may be missing`,
+        message: `${collection}: ${change} was ended by another client before all points were copied: points may be missing`,
       }
     case 'aborted':
       return {

@@ -21,6 +21,8 @@ const LOADING: Views = [{ 0: { 0: 'Active', 1: 'Partial' } }, { 0: { 0: 'Active'
 interface Nodes {
   /** What the nodes report, by the seconds that have passed; a text is an error of all nodes. */
   views: (seconds: number) => Views | string
+  /** The status of the answers of each node instead; 0 is none. */
+  statuses?: (seconds: number) => number[] | undefined
   /** Points of each shard on the node that holds it. */
   points?: number
   /** When the replica is dropped. */
@@ -28,11 +30,16 @@ interface Nodes {
 }
 
 /** A run on two nodes, peers 10 and 11, with a clock that only its pauses advance. */
-function runOn({ views, points = 0, onDrop }: Nodes) {
+function runOn({ views, statuses = () => undefined, points = 0, onDrop }: Nodes) {
   let now = 0
   const dropped: object[] = []
   const notes: string[] = []
   const placementOf = (node: number) => {
+    const status = statuses(now / 1000)?.[node]
+    if (status === 0) throw new EngineError('no connection')
+    if (status !== undefined && status !== 200) {
+      throw new EngineError(`answered ${status}`, { status })
+    }
     const current = views(now / 1000)
     if (typeof current === 'string') throw new EngineError(current)
     const shards = Object.entries(current[node] ?? {}).flatMap(([shard, states]) =>
@@ -203,3 +210,36 @@ t.test('the share of a node grows with the number of its shards', async (t) => {
 t.test('nodes that disagree for good end the restore', async (t) => {
   await t.rejects(isRecovered({ views: () => DISPUTED }, {}), { message: /delete the collection/ })
 })
+
+t.test('a collection that another client has deleted is not waited for', async (t) => {
+  const { context, seconds } = runOn({
+    views: () => AGREED,
+    statuses: (at) => (at < 20 ? [200, 404] : [404, 404]),
+  })
+  await t.rejects(waitForShards('docs', context), {
+    ...{ code: 'Rejected', message: 'collection docs was deleted during the restore' },
+  })
+  t.ok(seconds() >= 50 && seconds() < 60, 'half a minute after no node has it')
+})
+
+t.test(
+  'a collection that some nodes do not have yet, or do not answer for, is not called deleted',
+  async (t) => {
+    const late = runOn({
+      views: () => AGREED,
+      statuses: (at) => (at < 100 ? [200, 404] : undefined),
+    })
+    t.ok(await waitForShards('docs', late.context))
+    const returning = runOn({
+      views: () => AGREED,
+      statuses: (at) =>
+        at < 25 || (at > 30 && at < 55) ? [404, 404] : at < 60 ? [200, 404] : undefined,
+    })
+    t.ok(await waitForShards('docs', returning.context))
+    const silent = runOn({
+      views: () => AGREED,
+      statuses: (at) => (at < 100 ? [404, 0] : undefined),
+    })
+    t.ok(await waitForShards('docs', silent.context))
+  },
+)
