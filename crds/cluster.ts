@@ -119,6 +119,16 @@ const spec = Type.Object(
         description: 'Secrets with which the image is pulled.',
       }),
     ),
+    podLabels: Type.Optional(
+      StringMap({
+        description: 'Labels of the pods, in addition to those that the chart sets.',
+      }),
+    ),
+    podAnnotations: Type.Optional(
+      StringMap({
+        description: 'Annotations of the pods, in addition to those that the chart sets.',
+      }),
+    ),
     podDisruptionBudget,
     config: PassThrough({
       default: {},

@@ -114,6 +114,7 @@ function child({ metadata }: VecBackupSchedule, drill: DrillIdentity, kind: stri
 const SAME_FIELDS = [
   ...(['image', 'snapshotPersistence', 'nodeSelector', 'tolerations', 'affinity'] as const),
   ...(['topologySpreadConstraints', 'priorityClassName', 'imagePullSecrets'] as const),
+  ...(['podLabels', 'podAnnotations'] as const),
   'terminationGracePeriodSeconds',
 ] as const
 

@@ -12,6 +12,7 @@ import { ANNOTATIONS, HTTP_PORT } from '../../crds/contract/names.ts'
 import type { Secret, StatefulSet } from '../../crds/kubernetes.ts'
 import { compareMinors, isOlder } from '../../crds/versions.ts'
 import { isCredentialType } from '../../crds/storage.ts'
+import { podTemplateError } from './pod-template.ts'
 import { isMap } from './values.ts'
 import { volumeError } from './volumes.ts'
 
@@ -80,6 +81,7 @@ export function validateSpec(
     configError(cluster.spec) ??
     templateError(cluster.spec) ??
     imageError(cluster.spec) ??
+    podTemplateError(cluster.spec) ??
     reshardingError(cluster.spec) ??
     (statefulSet && (distributionError(cluster) ?? volumeError(cluster, statefulSet, dataSize)))
   )

@@ -37,7 +37,7 @@ export function chartValues({ metadata, spec }: VecCluster, options: ValueOption
     ...(spec.nodeSelector !== undefined && { nodeSelector: spec.nodeSelector }),
     ...(spec.tolerations !== undefined && { tolerations: spec.tolerations }),
     ...affinity(spec.affinity, releaseName(metadata.name), options),
-    ...podAnnotations(metadata.annotations, options),
+    ...podAnnotations({ metadata, spec }, options),
     ...passedThrough(spec),
     ...(spec.image.unprivileged === true && RESTRICTED),
     ...disruptionBudget(spec),
@@ -48,17 +48,18 @@ export function chartValues({ metadata, spec }: VecCluster, options: ValueOption
 
 /** Parts of the template of the pods: another value is another template. */
 function podAnnotations(
-  annotations: VecCluster['metadata']['annotations'],
+  { metadata, spec }: Pick<VecCluster, 'metadata' | 'spec'>,
   { keys }: ValueOptions,
 ): Values {
-  const mark = annotations?.[ANNOTATIONS.restart]
-  const marks = {
+  const mark = metadata.annotations?.[ANNOTATIONS.restart]
+  const annotations = {
+    ...spec.podAnnotations,
     ...(mark !== undefined && { [ANNOTATIONS.restart]: mark }),
     ...(keys?.restartedAfter !== undefined && {
       [ANNOTATIONS.keysRead]: String(keys.restartedAfter),
     }),
   }
-  return Object.keys(marks).length === 0 ? {} : { podAnnotations: marks }
+  return Object.keys(annotations).length === 0 ? {} : { podAnnotations: annotations }
 }
 
 /** Added to the chart's security contexts for the Pod Security Standard `restricted`. */
@@ -89,6 +90,7 @@ const PASSED_THROUGH = [
   'terminationGracePeriodSeconds',
   'minReadySeconds',
   'imagePullSecrets',
+  'podLabels',
 ] as const
 
 function passedThrough(spec: ClusterSpec): Values {

@@ -58,6 +58,13 @@ export const CASES: readonly Case[] = [
     },
   },
   {
+    name: 'podLabels and podAnnotations',
+    spec: {
+      podLabels: { 'example.dev/team': 'search', version: '1.0', active: 'true', empty: '' },
+      podAnnotations: { 'example.dev/note': 'a: "b"\n- c', number: '0x10' },
+    },
+  },
+  {
     name: 'image',
     spec: { image: { repository: 'registry.example/engine', pullPolicy: 'Always' } },
   },

@@ -69,7 +69,8 @@ export function valuesFor({
   return chartValues(cluster({ name: 'a', spec, ...(annotations && { annotations }) }), options)
 }
 
-async function helmTemplate(helm: string, chart: string, values: object): Promise<string> {
+/** What helm renders of a chart as the release `vec-a`. */
+export async function helmTemplate(helm: string, chart: string, values: object): Promise<string> {
   const args = ['template', 'vec-a', chart, '--namespace', 'ns', '--values', '-']
   const run = promisify(execFile)(helm, args, { maxBuffer: 16 * 1024 * 1024 })
   run.child.stdin?.end(JSON.stringify(values))

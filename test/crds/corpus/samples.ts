@@ -82,6 +82,8 @@ const cluster = {
   terminationGracePeriodSeconds: 60,
   minReadySeconds: 10,
   imagePullSecrets: [{ name: 'registry' }],
+  podLabels: { team: 'search' },
+  podAnnotations: { 'example.dev/note': 'yes' },
   podDisruptionBudget: { enabled: true, maxUnavailable: 2 },
   config: { storage: { performance: { max_search_threads: 4 } }, log_level: null },
 }

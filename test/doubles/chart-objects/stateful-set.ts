@@ -27,7 +27,7 @@ export function statefulSet(values: ChartValues, facts: Facts): object {
       template: {
         metadata: {
           annotations: { ...facts.checksums, ...values.podAnnotations },
-          labels: selector,
+          labels: { ...selector, ...values.podLabels },
         },
         spec: podSpec(values, facts),
       },

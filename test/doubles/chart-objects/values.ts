@@ -52,6 +52,7 @@ export interface ChartValues {
   topologySpreadConstraints: object[]
   imagePullSecrets: object[]
   podAnnotations: Record<string, string>
+  podLabels: Record<string, string>
   priorityClassName: string
   terminationGracePeriodSeconds?: number
   minReadySeconds?: number
@@ -104,6 +105,7 @@ const DEFAULTS = {
   topologySpreadConstraints: [],
   imagePullSecrets: [],
   podAnnotations: {},
+  podLabels: {},
   priorityClassName: '',
   podSecurityContext: { fsGroup: 3000, fsGroupChangePolicy: 'Always' },
   containerSecurityContext: {

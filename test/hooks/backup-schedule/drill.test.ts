@@ -141,6 +141,8 @@ t.test('a due drill creates a cluster like that of the backups, and says so', as
       service: { type: 'LoadBalancer', annotations: {} },
       nodeSelector: { disk: 'ssd' },
       imagePullSecrets: [{ name: 'registry' }],
+      podLabels: { team: 'search' },
+      podAnnotations: { a: 'b' },
     },
     status: { version: 'v1.18.2', volumeSize: '40Gi' },
   })
@@ -160,6 +162,8 @@ t.test('a due drill creates a cluster like that of the backups, and says so', as
       snapshotPersistence: related.spec.snapshotPersistence,
       nodeSelector: { disk: 'ssd' },
       imagePullSecrets: [{ name: 'registry' }],
+      podLabels: { team: 'search' },
+      podAnnotations: { a: 'b' },
       resources: { requests: { memory: '4Gi' } },
       persistence: {
         ...{ size: '40Gi', accessModes: ['ReadWriteOnce'], storageClassName: 'fast' },

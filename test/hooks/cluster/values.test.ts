@@ -106,6 +106,11 @@ const rows: Row[] = [
     },
   },
   {
+    title: 'podLabels and podAnnotations keep their names',
+    spec: { podLabels: { team: 'search' }, podAnnotations: { 'example.dev/scrape': 'yes' } },
+    values: { podLabels: { team: 'search' }, podAnnotations: { 'example.dev/scrape': 'yes' } },
+  },
+  {
     title: 'image.repository and image.pullPolicy keep their names; no image.tag is set',
     spec: { image: { repository: 'mirror/engine', pullPolicy: 'Never' } },
     values: { image: { repository: 'mirror/engine', pullPolicy: 'Never' } },
@@ -333,6 +338,11 @@ t.test(
     t.strictSame(chartValues(marked, options), {
       ...plain,
       podAnnotations: { 'vec-operator.dev/restart': '2026-03-01' },
+    })
+    const annotated = { ...marked, spec: { ...marked.spec, podAnnotations: { a: 'b' } } }
+    t.strictSame(chartValues(annotated, options), {
+      ...plain,
+      podAnnotations: { a: 'b', 'vec-operator.dev/restart': '2026-03-01' },
     })
   },
 )

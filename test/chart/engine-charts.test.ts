@@ -1,0 +1,55 @@
+/** What the engine's charts of all supported versions make of fields of the pods, with the real helm. */
+import { globSync } from 'node:fs'
+import { basename, join } from 'node:path'
+import t from 'tap'
+import { parseAllDocuments } from 'yaml'
+import type { ClusterSpec } from '../../crds/cluster.ts'
+import { cacheFolder } from '../real-parts.ts'
+import { CASES } from './cases.ts'
+import { helmTemplate, valuesFor } from './compare.ts'
+import { findHelm } from './helm.ts'
+
+const helm = findHelm()
+const charts = globSync(join(cacheFolder(process.env), 'parts/chart-*')).toSorted()
+
+interface Template {
+  metadata: { labels: Record<string, string>; annotations: Record<string, string> }
+}
+
+async function renderedTemplate(chart: string, spec: Partial<ClusterSpec>): Promise<Template> {
+  if (helm === undefined) throw new Error('no helm')
+  const manifests = await helmTemplate(helm, chart, valuesFor({ name: '', spec }))
+  const object = parseAllDocuments(manifests)
+    .map((document) => document.toJS() as { kind?: string; spec: { template: Template } } | null)
+    .find((one) => one?.kind === 'StatefulSet')
+  if (object == null) throw new Error('no StatefulSet is rendered')
+  return object.spec.template
+}
+
+function specOf(name: string): Partial<ClusterSpec> {
+  const found = CASES.find((one) => one.name === name)
+  if (found === undefined) throw new Error(`no case ${name}`)
+  return found.spec
+}
+
+if (helm === undefined || charts.length === 0) {
+  t.pass('no chart of the engine was built here: nothing to render', { skip: true })
+}
+
+for (const chart of helm === undefined ? [] : charts) {
+  t.test(
+    `${basename(chart)}: labels and annotations are added to those of the chart`,
+    async (t) => {
+      const spec = specOf('podLabels and podAnnotations')
+      const { metadata } = await renderedTemplate(chart, spec)
+      const { metadata: plain } = await renderedTemplate(chart, {})
+      t.strictSame(Object.keys(plain.labels).toSorted(), [
+        'app',
+        'app.kubernetes.io/instance',
+        'app.kubernetes.io/name',
+      ])
+      t.strictSame(metadata.labels, { ...plain.labels, ...spec.podLabels })
+      t.strictSame(metadata.annotations, { ...plain.annotations, ...spec.podAnnotations })
+    },
+  )
+}

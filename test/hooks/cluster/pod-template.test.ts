@@ -1,0 +1,112 @@
+/** Fields of a VecCluster that are part of its pods: what is refused before helm runs. */
+import t from 'tap'
+import type { ClusterSpec } from '../../../crds/cluster.ts'
+import { desiredRun } from '../../../hooks/cluster/job.ts'
+import { validateSpec } from '../../../hooks/cluster/validation.ts'
+import { applied, cluster, progress, settings, statefulSet } from '../../builders.ts'
+
+function errorOf(spec: Partial<ClusterSpec>): string | undefined {
+  return validateSpec(cluster({ spec }), undefined)
+}
+
+t.test(
+  'labels and annotations that the chart, Kubernetes or the operator sets are refused',
+  async (t) => {
+    const chart = 'which the engine chart sets: remove it'
+    const kubernetes = 'which Kubernetes sets: remove it'
+    const operator = 'which belongs to the operator: remove it'
+    const rows: [field: 'podLabels' | 'podAnnotations', key: string, end: string][] = [
+      ['podLabels', 'app', chart],
+      ['podLabels', 'app.kubernetes.io/name', chart],
+      ['podLabels', 'app.kubernetes.io/instance', chart],
+      ['podLabels', 'controller-revision-hash', kubernetes],
+      ['podLabels', 'statefulset.kubernetes.io/pod-name', kubernetes],
+      ['podLabels', 'apps.kubernetes.io/pod-index', kubernetes],
+      ['podLabels', 'vec-operator.dev/parent', operator],
+      ['podAnnotations', 'checksum/config', chart],
+      ['podAnnotations', 'checksum/secret', chart],
+      ['podAnnotations', 'vec-operator.dev/restart', operator],
+      ['podAnnotations', 'a.vec-operator.dev/b', operator],
+    ]
+    for (const [field, key, end] of rows) {
+      t.equal(errorOf({ [field]: { fine: 'a', [key]: 'b' } }), `spec.${field} has "${key}", ${end}`)
+    }
+  },
+)
+
+t.test('what the API server would not accept as a label or an annotation is refused', async (t) => {
+  const syntax = 'must be a name of at most 63 letters, digits, "-", "_" and ".", with or without'
+  const long = 'x'.repeat(64)
+  for (const field of ['podLabels', 'podAnnotations'] as const) {
+    for (const key of [
+      '',
+      'a b',
+      '-a',
+      'a-',
+      'a/b/c',
+      '/a',
+      'A_b/c',
+      long,
+      `${'x'.repeat(254)}/a`,
+    ]) {
+      t.equal(
+        errorOf({ [field]: { [key]: 'b' } }),
+        `spec.${field}: the key ${JSON.stringify(key.slice(0, 80))} ${syntax} a DNS name and "/" before it`,
+      )
+    }
+  }
+  for (const value of ['a b', '-a', 'a-', long, 'ü', 'a\n']) {
+    t.equal(
+      errorOf({ podLabels: { a: value } }),
+      'spec.podLabels: the value of "a" must be empty or at most 63 letters, digits, "-", "_" and ".", with a letter or digit at both ends',
+    )
+    t.equal(errorOf({ podAnnotations: { a: value } }), undefined)
+  }
+})
+
+t.test('all other labels and annotations are let through', async (t) => {
+  const name = 'x'.repeat(63)
+  t.equal(
+    errorOf({
+      podLabels: {
+        [name]: name,
+        'app.kubernetes.io/part-of': 'Search_1.0',
+        'a.b-c/D': '',
+        apps: '1',
+      },
+      podAnnotations: {
+        'checksum/other': '{{ .Values }}',
+        'my-vec-operator.dev/a': 'x'.repeat(500),
+      },
+    }),
+    undefined,
+  )
+})
+
+t.test(
+  'a change is a new template of the pods, which a formed cluster updates one by one',
+  async (t) => {
+    const run = (spec: Partial<ClusterSpec>) =>
+      desiredRun(
+        {
+          cluster: cluster({
+            spec: { replicas: 3, ...spec },
+            status: { formedNodes: 3 },
+            annotations: { 'vec-operator.dev/last-applied-spec': JSON.stringify(cluster().spec) },
+          }),
+          statefulSet: statefulSet(3),
+          jobs: [],
+          children: [],
+          secrets: new Map(),
+          progress: progress({ applied: applied() }),
+        },
+        settings,
+      )
+    const former = run({})
+    for (const spec of [{ podLabels: { a: 'b' } }, { podAnnotations: { a: 'b' } }]) {
+      const changed = run(spec)
+      t.not(changed.podsHash, former.podsHash)
+      t.equal(changed.isGated, true)
+    }
+  },
+)
