@@ -28,6 +28,20 @@ const GRACE_SECONDS = 60
 const BACKOFF_LIMIT = 6
 const USER_ID = 1000
 
+/** What the Pod Security Standard `restricted` requires; also the defaults of the chart. */
+const POD_SECURITY_CONTEXT = {
+  runAsNonRoot: true,
+  runAsUser: USER_ID,
+  runAsGroup: USER_ID,
+  fsGroup: USER_ID,
+  seccompProfile: { type: 'RuntimeDefault' },
+}
+const CONTAINER_SECURITY_CONTEXT = {
+  allowPrivilegeEscalation: false,
+  readOnlyRootFilesystem: true,
+  capabilities: { drop: ['ALL'] },
+}
+
 export interface JobOptions {
   /** Command of the job image: `<kind> <verb>`. */
   kind: string
@@ -133,13 +147,7 @@ function podSpec(job: string, options: JobOptions, settings: Settings, pod: JobP
     ...(!isEmpty(affinity) && { affinity }),
     ...(priorityClassName !== '' && { priorityClassName }),
     terminationGracePeriodSeconds: GRACE_SECONDS,
-    securityContext: {
-      runAsNonRoot: true,
-      runAsUser: USER_ID,
-      runAsGroup: USER_ID,
-      fsGroup: USER_ID,
-      seccompProfile: { type: 'RuntimeDefault' },
-    },
+    securityContext: pod.podSecurityContext ?? POD_SECURITY_CONTEXT,
     containers: [
       {
         name: kind,
@@ -148,11 +156,7 @@ function podSpec(job: string, options: JobOptions, settings: Settings, pod: JobP
         args: ['jobs/main.js', kind, verb, `${plan.namespace}/${plan.name}`],
         env: environment(options, settings, pod),
         resources: options.resources,
-        securityContext: {
-          allowPrivilegeEscalation: false,
-          readOnlyRootFilesystem: true,
-          capabilities: { drop: ['ALL'] },
-        },
+        securityContext: pod.securityContext ?? CONTAINER_SECURITY_CONTEXT,
         volumeMounts: [
           { name: 'tmp', mountPath: '/tmp' },
           ...volumes.map(({ name }) => ({

@@ -176,6 +176,9 @@ export interface JobPod {
   tolerations?: Record<string, unknown>[]
   affinity?: Record<string, unknown>
   priorityClassName?: string
+  /** Replaces the default context, and so does that of the container. */
+  podSecurityContext?: Record<string, unknown>
+  securityContext?: Record<string, unknown>
   env?: { name: string }[]
 }
 

@@ -44,6 +44,10 @@ export function renderTemplate(): string {
 
 function document(controller: CompositeController): string {
   const text = stringify(controller, { lineWidth: 0, aliasDuplicateObjects: false })
+    .replace(
+      /^( +)labels:\n.*\n/gm,
+      `$1labels:\n$1  {{- include "vec-operator.labels" . | nindent 4 }}\n`,
+    )
     // Rendered only if the user provides them; otherwise the service sets them at run time.
     .replace(
       /^( +)authorization:\n(?: .*\n){5}/gm,

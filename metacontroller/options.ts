@@ -88,6 +88,8 @@ const JobPod = Type.Partial(
     tolerations: Type.Array(UnknownMap),
     affinity: UnknownMap,
     priorityClassName: Type.String(),
+    podSecurityContext: UnknownMap,
+    securityContext: UnknownMap,
     env: Type.Array(Type.Object({ name: Type.String() })),
   }),
 )

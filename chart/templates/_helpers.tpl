@@ -44,8 +44,14 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- $image -}}
 {{- end -}}
 
-{{/* Security contexts that the Pod Security Standard "restricted" requires of a pod and of a container. */}}
+{{/*
+Security contexts of a pod and of a container, given those of the values. Values of an earlier release, which
+--reuse-values keeps, have none: then what the Pod Security Standard "restricted" requires.
+*/}}
 {{- define "vec-operator.podSecurity" -}}
+{{- if . -}}
+{{ toYaml . }}
+{{- else -}}
 runAsNonRoot: true
 runAsUser: 1000
 runAsGroup: 1000
@@ -53,12 +59,45 @@ fsGroup: 1000
 seccompProfile:
   type: RuntimeDefault
 {{- end -}}
+{{- end -}}
 
 {{- define "vec-operator.containerSecurity" -}}
+{{- if . -}}
+{{ toYaml . }}
+{{- else -}}
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
 capabilities:
   drop: [ALL]
+{{- end -}}
+{{- end -}}
+
+{{/* Labels of the pods of this chart: those of the first map take precedence. */}}
+{{- define "vec-operator.podLabels" -}}
+{{- $labels := dict -}}
+{{- range . }}{{ $labels = merge $labels (. | default dict) }}{{ end -}}
+{{- toYaml $labels -}}
+{{- end -}}
+
+{{/* Where the pods that helm itself starts run: as those of the Jobs that run helm. */}}
+{{- define "vec-operator.hookPod" -}}
+{{- $pod := dig "pods" "helm" dict .Values.jobs -}}
+restartPolicy: Never
+{{- with $pod.priorityClassName }}
+priorityClassName: {{ . | quote }}
+{{- end }}
+{{- range $field := list "nodeSelector" "tolerations" "affinity" }}
+{{- with get $pod $field }}
+{{ $field }}:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+securityContext:
+  {{- include "vec-operator.podSecurity" $pod.podSecurityContext | nindent 2 }}
 {{- end -}}
 
 {{/*

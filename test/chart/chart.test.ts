@@ -12,9 +12,11 @@ import { RESOURCES } from '../../crds/crd.ts'
 import { backupRbac } from '../../hooks/backup/job.ts'
 import { clusterRbac } from '../../hooks/cluster/job.ts'
 import { shardsRbac } from '../../hooks/cluster/shards/job.ts'
+import { newJob } from '../../hooks/job.ts'
+import type { JobPod } from '../../hooks/protocol.ts'
 import { PLURALS } from '../../metacontroller/controllers.ts'
 import { parseOptions, USAGE } from '../../metacontroller/options.ts'
-import { cluster } from '../builders.ts'
+import { cluster, settings } from '../builders.ts'
 import { backup } from '../hooks/backup/objects.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
@@ -55,6 +57,31 @@ t.test('what the chart sets by default is what the service does by default', asy
     },
   })
 })
+
+t.test('the security contexts of Jobs are by default those without the values', async (t) => {
+  const { jobs } = values as unknown as { jobs: { pods: Record<'helm' | 'data', JobPod> } }
+  for (const [component, release] of [
+    ['helm', { release: 'vec-a' }],
+    ['data', {}],
+  ] as const) {
+    const plan = { namespace: 'ns', name: 'a', uid: 'u', run: 1, hash: 'h' }
+    const options = {
+      ...{ kind: 'cluster', verb: 'upgrade', plan, largeField: 'spec', serviceAccount: 'sa' },
+      ...{ resources: { requests: {}, limits: {} }, credentials: {} },
+      ...release,
+    }
+    const { template } = newJob(options, settings)['spec'] as { template: Template }
+    const { podSecurityContext, securityContext } = jobs.pods[component]
+    t.strictSame(template.spec.securityContext, podSecurityContext)
+    t.strictSame(template.spec.containers[0]?.securityContext, securityContext)
+    t.strictSame(values['podSecurityContext'], podSecurityContext)
+    t.strictSame(values['securityContext'], securityContext)
+  }
+})
+
+interface Template {
+  spec: { securityContext: object; containers: { securityContext: object }[] }
+}
 
 t.test('every variable of the Deployment is one the service reads', async (t) => {
   const names = [...text('chart/templates/deployment.yaml').matchAll(/- name: ([A-Z][A-Z_]+)$/gm)]

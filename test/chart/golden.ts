@@ -51,7 +51,16 @@ const VALUES = {
     { maxSkew: 1, topologyKey: 'kubernetes.io/hostname', whenUnsatisfiable: 'ScheduleAnyway' },
   ],
   extraEnv: [{ name: 'HTTPS_PROXY', value: 'http://proxy:3128' }],
-  jobs: { pods: { helm: { ...POD, env: [{ name: 'HTTPS_PROXY', value: 'http://proxy:3128' }] } } },
+  jobs: {
+    pods: {
+      helm: {
+        ...POD,
+        labels: { tier: 'jobs' },
+        annotations: { 'example.dev/scrape': 'no' },
+        env: [{ name: 'HTTPS_PROXY', value: 'http://proxy:3128' }],
+      },
+    },
+  },
   imagePullSecrets: [{ name: 'registry' }],
   operator: { namespaces: ['shop'] },
   hooks: { token: { existingSecret: 'token' }, tls: { secretName: 'certificate' } },

@@ -211,6 +211,8 @@ t.test(
       tolerations,
       affinity,
       priorityClassName: component,
+      podSecurityContext: { runAsNonRoot: true, fsGroupChangePolicy: component },
+      securityContext: { privileged: false },
       env: [
         { name: 'HTTPS_PROXY', value: 'http://proxy:3128' },
         { name: 'PLAN', value: 'another' },
@@ -243,9 +245,11 @@ t.test(
         ...plain.spec,
         ...{ nodeSelector: { pool: component }, tolerations, affinity },
         priorityClassName: component,
+        securityContext: { runAsNonRoot: true, fsGroupChangePolicy: component },
         containers: [
           {
             ...container,
+            securityContext: { privileged: false },
             env: [{ name: 'HTTPS_PROXY', value: 'http://proxy:3128' }, ...(container?.env ?? [])],
           },
         ],

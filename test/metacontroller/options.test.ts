@@ -39,6 +39,7 @@ t.test('a pod of the chart is set up by its environment', async (t) => {
 
 t.test('every variable and every argument has its effect', async (t) => {
   const amounts = { requests: { cpu: '1' }, limits: {} }
+  const restricted = { podSecurityContext: { runAsNonRoot: true }, securityContext: {} }
   const options = parseOptions(
     [
       ...['--namespace', 'a', '--namespace', 'b', '--host', '::', '--log-level', 'DEBUG'],
@@ -62,7 +63,10 @@ t.test('every variable and every argument has its effect', async (t) => {
       MAX_HELM_JOBS: '3',
       JOB_HISTORY_SECONDS: '60',
       JOB_RESOURCES: JSON.stringify({ helm: amounts, data: amounts }),
-      JOB_PODS: JSON.stringify({ data: { nodeSelector: { pool: 'batch' }, env: [{ name: 'A' }] } }),
+      JOB_PODS: JSON.stringify({
+        helm: restricted,
+        data: { nodeSelector: { pool: 'batch' }, env: [{ name: 'A' }] },
+      }),
     },
     '0.1.0',
   )
@@ -85,7 +89,10 @@ t.test('every variable and every argument has its effect', async (t) => {
       maxHelmJobs: 3,
       historySeconds: 60,
       jobResources: { helm: amounts, data: amounts },
-      jobPods: { helm: {}, data: { nodeSelector: { pool: 'batch' }, env: [{ name: 'A' }] } },
+      jobPods: {
+        helm: restricted,
+        data: { nodeSelector: { pool: 'batch' }, env: [{ name: 'A' }] },
+      },
     },
   })
 })
@@ -149,6 +156,12 @@ for (const [what, args, env, message] of [
     [],
     { JOB_PODS: '{"helm":{"tolerations":{}}}' },
     /^JOB_PODS\.helm\.tolerations: /,
+  ],
+  [
+    'a security context that is none',
+    [],
+    { JOB_PODS: '{"data":{"podSecurityContext":"none"}}' },
+    /^JOB_PODS\.data\.podSecurityContext: /,
   ],
   [
     'pull Secrets of no namespace',
