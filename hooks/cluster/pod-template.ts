@@ -38,7 +38,7 @@ const NAME = /^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/
 const DNS_NAME = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/
 const MAX_DNS_NAME = 253
 /** A longer key is cut in messages. */
-const SHOWN_KEY = 80
+const MAX_KEY_TEXT = 80
 
 function keysError(
   field: string,
@@ -49,7 +49,7 @@ function keysError(
     const message = reserved.get(key)
     if (message !== undefined) return message(field, key)
     if (!isKey(key)) {
-      return `${field}: the key ${JSON.stringify(key.slice(0, SHOWN_KEY))} must be a name of at most 63 letters, digits, "-", "_" and ".", with or without a DNS name and "/" before it`
+      return `${field}: the key ${JSON.stringify(key.slice(0, MAX_KEY_TEXT))} must be a name of at most 63 letters, digits, "-", "_" and ".", with or without a DNS name and "/" before it`
     }
     if (isOfOperator(key)) return `${field} has "${key}", which belongs to the operator: remove it`
   }

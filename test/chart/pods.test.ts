@@ -65,7 +65,7 @@ t.test(
       ...{ allowPrivilegeEscalation: false, readOnlyRootFilesystem: true },
       capabilities: { drop: ['ALL'] },
     }
-    // The service, what it is told of the two kinds of Jobs, and the two Jobs of helm.
+    // The service, what it sets for the two kinds of Jobs, and the two Jobs of helm.
     const five = (context: object) => Array.from({ length: 5 }, () => [context, container])
     t.strictSame(await contexts(), five({ ...pod, ...account }))
     const removed = { podSecurityContext: { runAsUser: null, runAsGroup: null, fsGroup: null } }
