@@ -18,7 +18,7 @@ t.test('every object and every pod of the chart has commonLabels', { skip }, asy
     const { template } = (object['spec'] ?? {}) as { template?: Pod }
     const all = template === undefined ? [object] : [object, template]
     return all
-      .filter(({ metadata }) => (metadata as Labelled).labels?.['team'] !== 'platform')
+      .filter(({ metadata }) => metadata.labels?.['team'] !== 'platform')
       .map(() => `${object.kind}/${object.metadata.name}`)
   })
   t.strictSame(unlabelled, [])
