@@ -73,7 +73,9 @@ export async function onceElected(change: () => Promise<unknown>): Promise<void>
     } catch (error) {
       if (!(error instanceof EngineError)) throw error
       if (mayBeDone && error.message.includes('already exists')) return
-      const isLate = error.message.includes('Waiting for consensus operation commit failed')
+      const isLate =
+        error.status === 408 ||
+        error.message.includes('Waiting for consensus operation commit failed')
       const isElecting = error.message.includes('leader is not established')
       if (!(isLate || isElecting) || Date.now() > end) throw error
       mayBeDone ||= isLate
