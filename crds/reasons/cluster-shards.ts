@@ -143,8 +143,8 @@ export const SHARDS_PLACED_REASONS: readonly Reason[] = [
     reason: 'ReshardingIncomplete',
     event: 'Warning',
     messages: [
-      '<collection>: adding shard <n> was ended by another client before all points were copied: points may be missing',
-      '<collection>: removing shard <n> was ended by another client before all points were copied: points may be missing',
+      '<collection>: adding shard <n> was ended by another client before all points were known to be copied: some may be missing',
+      '<collection>: removing shard <n> was ended by another client before all points were known to be copied: some may be missing',
     ],
     cause:
       'commit_read_hash_ring, commit_write_hash_ring and finish_resharding were called by hand while the operator copied points. The former shards still have the points that were not copied to an added shard, and reads do not find them; the points of a removed shard that were not copied are lost.',

@@ -8,6 +8,7 @@ import { retryTransient } from '../retry.ts'
 import { findCollection } from './collection-checks.ts'
 import type { Checkpoint } from './checkpoint.ts'
 import { engineOn, snapshotsOn, type EngineAccess, type RunContext } from './context.ts'
+import { collectionDeleted } from './wait-for-shards.ts'
 
 /** Records which collection it is, after it was created or found. */
 export async function recordIdentity(name: string, context: RunContext): Promise<void> {
@@ -82,7 +83,7 @@ export async function failLostCollections(
     const [uuid, expected] = [uuids.get(name), progress.restoredUuid(name)]
     const isOther = uuid !== undefined && expected !== undefined && uuid !== expected
     if (!existing.includes(name)) {
-      progress.lost(name, `collection ${name} was deleted during the restore`)
+      progress.lost(name, collectionDeleted(name).message)
     } else if (isOther) progress.lost(name, recreated(name).message)
   }
 }

@@ -13,6 +13,7 @@ import { requireSameUuid } from './collection-identity.ts'
 import { collectionsOn, recoveryOn, type RunContext } from './context.ts'
 import { verifyPointCount, type CountResult } from './point-count.ts'
 import type { RestoreItem } from '../manifest-check.ts'
+import { collectionDeleted } from './wait-for-shards.ts'
 
 /**
  * Most collections are green at once or almost at once; a full pause would be the longest part of
@@ -71,7 +72,7 @@ export async function verifyCollection(
 async function requireStillThere(name: string, context: RunContext): Promise<void> {
   const { progress } = context
   const target = await retryTransient(context, () => findCollection(name, context))
-  if (target === undefined) throw new Rejected(`collection ${name} was deleted during the restore`)
+  if (target === undefined) throw collectionDeleted(name)
   if (progress.uuid !== undefined) await requireSameUuid(name, progress.uuid, context)
 }
 

@@ -53,6 +53,10 @@ export class PermanentDisagreement extends EngineError {
   }
 }
 
+export function collectionDeleted(name: string): Rejected {
+  return new Rejected(`collection ${name} was deleted during the restore`)
+}
+
 /**
  * Waits until all nodes agree, nothing moves, and `findMissing` returns undefined. Repairs a
  * disagreement that lasts. Throws `Rejected` if another client has deleted the collection.
@@ -79,7 +83,7 @@ export async function waitForShards(
     const isDeleted = typeof view === 'string' && (await isDeletedOnMost(collection, context))
     deletedSince = isDeleted ? (deletedSince ?? time.now().getTime()) : undefined
     if (deletedSince !== undefined && time.now().getTime() - deletedSince >= DELETED_MS) {
-      throw new Rejected(`collection ${collection} was deleted during the restore`)
+      throw collectionDeleted(collection)
     }
     timer.observe(view, instability)
     const reason = instability ?? missingReason ?? ''

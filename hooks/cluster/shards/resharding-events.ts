@@ -70,7 +70,7 @@ function eventOf(
       return {
         type: 'Warning',
         reason: 'ReshardingIncomplete',
-        message: `${collection}: ${change} was ended by another client before all points were copied: points may be missing`,
+        message: `${collection}: ${change} was ended by another client before all points were known to be copied: some may be missing`,
       }
     case 'aborted':
       return {

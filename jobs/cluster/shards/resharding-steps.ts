@@ -150,12 +150,13 @@ export class ReshardingSteps {
         await engine().start(collection, { uuid, direction, peer }, signal)
         return 'done'
       }
-      case 'finishMigration':
-        // Not by another node: the engine does not call a replica Dead whose state changes after its node has failed.
-        await new EngineResharding(this.#holder(view, step.peer)).finishMigration(
-          ...([collection, step.shard, step.peer, signal] as const),
-        )
+      case 'finishMigration': {
+        const { shard, peer } = step
+        // A node that has failed does not answer: if its replica changed its state now, the engine would not call it Dead.
+        const holder = new EngineResharding(this.#holder(view, peer))
+        await holder.finishMigration(collection, shard, peer, signal)
         return 'done'
+      }
       case 'commitRead':
         return this.#commitRead(view, step)
       case 'cleanReplica':

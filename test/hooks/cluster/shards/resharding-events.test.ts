@@ -33,7 +33,9 @@ function synced(
   const events = (decision.events ?? []).filter(({ reason }) => reason.startsWith('Resharding'))
   return {
     status: decision.status,
-    events: events.map(({ metadata, reason, message }) => [metadata.name, `${reason}: ${message}`]),
+    events: events.map(({ metadata, reason, message, type }) => [
+      ...[metadata.name, `${reason}: ${message}`, type],
+    ]),
   }
 }
 
@@ -60,6 +62,12 @@ t.test('each stage is one Event, with what a user can do', async (t) => {
     begun,
     'ReshardingAborted: docs: removing shard 2 has ended, because the collection was deleted',
   ])
+  t.strictSame(removed('incomplete'), [
+    begun,
+    'ReshardingIncomplete: docs: removing shard 2 was ended by another client before all points were known to be copied: some may be missing',
+  ])
+  const types = synced([outcome('a', 'incomplete')]).events.map(([, , type]) => type)
+  t.strictSame(types, ['Normal', 'Warning'])
 })
 
 const REPORTS: readonly ReshardingOutcome[][] = [
