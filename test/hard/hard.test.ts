@@ -3,6 +3,7 @@
  * the regressions that doubles can express.
  */
 import { randomInt } from 'node:crypto'
+import { readFileSync } from 'node:fs'
 import t, { type Test } from 'tap'
 import { namesCause } from './journey.ts'
 import { draw, NEEDS_PROCESSES, type Journey, type Plan } from './plan.ts'
@@ -19,10 +20,12 @@ for (const journey of JOURNEYS) {
     show(t, drawn(journey)),
   )
 }
+const listed = readFileSync('.ci/skips', 'utf8').split('\n')
 for (const { title, plan } of REGRESSIONS) {
   const skip = plan.strikes.some(({ fault }) => NEEDS_PROCESSES.includes(fault))
     ? 'doubles have no processes and no network between them: npm run test:hard'
     : false
+  t.ok(!skip || listed.includes(title), `.ci/skips allows the skip of: ${title}`)
   t.test(title, { timeout: LIMIT_MS, skip }, async (t) => show(t, { ...plan, points: 60 }))
 }
 
