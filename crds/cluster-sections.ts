@@ -18,6 +18,8 @@ import {
 export const IMAGE_REPOSITORY =
   '^[a-zA-Z0-9][a-zA-Z0-9._-]*(:[0-9]{1,5})?(/[a-zA-Z0-9][a-zA-Z0-9._-]*)*$'
 
+export const IMAGE_DIGEST = '^sha256:[0-9a-f]{64}$'
+
 export const image = Type.Object(
   {
     repository: Type.String({
@@ -25,8 +27,17 @@ export const image = Type.Object(
       minLength: 1,
       maxLength: 512,
       pattern: IMAGE_REPOSITORY,
-      description: "The engine's image, without tag or digest: the tag always follows version.",
+      description:
+        "The engine's image, without tag or digest: the tag always follows version, and digest is a field of its own.",
     }),
+    digest: Type.Optional(
+      Type.String({
+        maxLength: 71,
+        pattern: IMAGE_DIGEST,
+        description:
+          'Digest of the image of version, such as sha256:… with 64 hex digits: the pods then run exactly this image, whatever its tag names later. It changes together with version and unprivileged.',
+      }),
+    ),
     pullPolicy: Enum(['Always', 'IfNotPresent', 'Never'], {
       default: 'IfNotPresent',
       description: 'When the image is pulled.',

@@ -139,14 +139,22 @@ async function runPostRenderer({ arguments: args, print }: Environment): Promise
     import('./cluster/post-render.ts'),
     text(process.stdin),
   ])
-  const changed = adjustManifests(manifests, {
-    release,
-    ...(partition !== undefined && { partition: Number(partition) }),
-    secretChecksum: option('secret-checksum'),
-  })
-  if (print === undefined) await writeAll(process.stdout, changed)
-  else print(changed)
-  return EXIT.done
+  try {
+    const changed = adjustManifests(manifests, {
+      release,
+      ...(partition !== undefined && { partition: Number(partition) }),
+      secretChecksum: option('secret-checksum'),
+      image: option('image'),
+    })
+    if (print === undefined) await writeAll(process.stdout, changed)
+    else print(changed)
+    return EXIT.done
+  } catch (error) {
+    if (!(error instanceof Rejected)) throw error
+    // helm repeats what its post-renderer writes to standard error.
+    await writeAll(process.stderr, `${error.message}\n`)
+    return EXIT.failed
+  }
 }
 
 /** The process exits after the command, whatever a pipe has not taken yet. */

@@ -64,7 +64,7 @@ export function desiredRun(observed: Observed, settings: Settings): DesiredRun {
   return {
     ...target,
     values: guardedValues,
-    podsHash: podsHash({ ...target, values: guardedValues, keys }),
+    podsHash: podsHash({ ...target, values: guardedValues, keys, digest: spec.image.digest }),
     ...(keys !== undefined && { keys: plannedKeys(observed, keys, target.secretFingerprints) }),
     volumes: plannedVolumes(spec, dataVolumeSize(observed)),
     ...(defaultAffinity && { defaultAffinity }),

@@ -1,6 +1,8 @@
 /** Checks the fields of a VecCluster that become part of the template of its pods. */
+import { IMAGE_DIGEST, IMAGE_REPOSITORY } from '../../crds/cluster-sections.ts'
 import type { ClusterSpec } from '../../crds/cluster.ts'
 import { API_GROUP, SECRET_CHECKSUM } from '../../crds/contract/names.ts'
+import { chartVersion } from '../../crds/versions.ts'
 
 /** Why these fields cannot be used, with the name of the field; undefined if they can. */
 export function podTemplateError({ podLabels, podAnnotations }: ClusterSpec): string | undefined {
@@ -9,6 +11,41 @@ export function podTemplateError({ podLabels, podAnnotations }: ClusterSpec): st
     labelValueError(podLabels) ??
     keysError('spec.podAnnotations', podAnnotations, ANNOTATIONS)
   )
+}
+
+/** Of the spec that was applied last; a user may have changed it. */
+export interface AppliedImage {
+  version: unknown
+  digest: unknown
+  unprivileged: unknown
+}
+
+/**
+ * Why this image cannot be used after the applied one. The CRD checks the texts too, but an object admitted
+ * by an older CRD may contain anything.
+ */
+export function imageError(
+  { version, image }: ClusterSpec,
+  applied: AppliedImage,
+): string | undefined {
+  const { repository, digest } = image
+  if (!new RegExp(IMAGE_REPOSITORY).test(repository)) {
+    return 'spec.image.repository must be a registry and path without a tag: the chart would parse other text as YAML'
+  }
+  if (digest === undefined) return undefined
+  if (!new RegExp(IMAGE_DIGEST).test(digest)) {
+    return 'spec.image.digest must be sha256: and 64 hex digits in lower case'
+  }
+  if (applied.digest !== digest || typeof applied.version !== 'string') return undefined
+  // Kubernetes ignores the tag beside a digest: the former image would run under the new version.
+  const formerTag = imageTag(applied.version, applied.unprivileged)
+  const tag = imageTag(version, image.unprivileged)
+  if (formerTag === tag) return undefined
+  return `spec.image.digest is that of ${formerTag}, but ${tag} is asked for: set the digest of its image too, or remove spec.image.digest`
+}
+
+function imageTag(version: string, unprivileged: unknown): string {
+  return `${chartVersion(version)}${unprivileged === true ? '-unprivileged' : ''}`
 }
 
 type Message = (field: string, key: string) => string

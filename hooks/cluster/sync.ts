@@ -42,7 +42,7 @@ import { isShardsEndUnknown, isShardsJob } from './shards/result.ts'
 import { isWorkReason } from './shards/status.ts'
 import { shardsInProgress, startShards } from './shards/sync.ts'
 import { referencedSecrets, validateSecrets, validateSpec } from './validation.ts'
-import { stepReason, versionSteps } from './version-steps.ts'
+import { digestStepError, stepReason, versionSteps } from './version-steps.ts'
 import { dataVolumeSize } from './volumes.ts'
 import { awaitedByRun } from './windows.ts'
 
@@ -71,6 +71,7 @@ export function sync(observed: Observed, context: Context): Decision {
 
   const specError =
     validateSpec(observed.cluster, observed.statefulSet, dataVolumeSize(observed)) ??
+    digestStepError(observed) ??
     stoppedError(observed) ??
     windowsError(observed.cluster.spec)
   if (specError !== undefined) {

@@ -5,14 +5,13 @@
 import { createHash } from 'node:crypto'
 import { Value } from '@sinclair/typebox/value'
 import { parse } from 'yaml'
-import { IMAGE_REPOSITORY } from '../../crds/cluster-sections.ts'
 import type { ClusterSpec, VecCluster } from '../../crds/cluster.ts'
 import { Risk } from '../../crds/contract/job.ts'
 import { ANNOTATIONS, HTTP_PORT } from '../../crds/contract/names.ts'
 import type { Secret, StatefulSet } from '../../crds/kubernetes.ts'
 import { compareMinors, isOlder } from '../../crds/versions.ts'
 import { isCredentialType } from '../../crds/storage.ts'
-import { podTemplateError } from './pod-template.ts'
+import { imageError, podTemplateError, type AppliedImage } from './pod-template.ts'
 import { isMap } from './values.ts'
 import { volumeError } from './volumes.ts'
 
@@ -80,7 +79,7 @@ export function validateSpec(
   return (
     configError(cluster.spec) ??
     templateError(cluster.spec) ??
-    imageError(cluster.spec) ??
+    imageError(cluster.spec, appliedImage(cluster)) ??
     podTemplateError(cluster.spec) ??
     reshardingError(cluster.spec) ??
     (statefulSet && (distributionError(cluster) ?? volumeError(cluster, statefulSet, dataSize)))
@@ -147,27 +146,33 @@ function templateError({
   return undefined
 }
 
-/** The CRD checks this too, but an object admitted by an older CRD may contain anything. */
-function imageError({ image }: ClusterSpec): string | undefined {
-  if (new RegExp(IMAGE_REPOSITORY).test(image.repository)) return undefined
-  return 'spec.image.repository must be a registry and path without a tag: the chart would parse other text as YAML'
-}
-
 /**
  * The first node must run in distributed mode before others can join. Otherwise the new pods never become
  * Ready, and the StatefulSet replaces the first pod only after they are.
  */
 function distributionError({ metadata, spec }: VecCluster): string | undefined {
-  const applied = parseAppliedSpec(metadata.annotations?.[ANNOTATIONS.lastAppliedSpec])
+  const applied = appliedSpec({ metadata })
   if (spec.replicas === 1 || valueAt(applied, 'cluster.enabled') !== false) return undefined
   return `spec.replicas is ${spec.replicas}, but spec.cluster.enabled is not applied yet: set spec.replicas to 1 until the cluster is Running with it`
 }
 
 /** Number of nodes that the last successful helm run applied; undefined if it is not known. */
-export function appliedReplicas({ metadata }: VecCluster): number | undefined {
-  const applied = parseAppliedSpec(metadata.annotations?.[ANNOTATIONS.lastAppliedSpec])
-  const replicas = valueAt(applied, 'replicas')
+export function appliedReplicas(cluster: VecCluster): number | undefined {
+  const replicas = valueAt(appliedSpec(cluster), 'replicas')
   return typeof replicas === 'number' ? replicas : undefined
+}
+
+function appliedImage(cluster: VecCluster): AppliedImage {
+  const applied = appliedSpec(cluster)
+  return {
+    version: valueAt(applied, 'version'),
+    digest: valueAt(applied, 'image.digest'),
+    unprivileged: valueAt(applied, 'image.unprivileged'),
+  }
+}
+
+function appliedSpec({ metadata }: Pick<VecCluster, 'metadata'>): unknown {
+  return parseAppliedSpec(metadata.annotations?.[ANNOTATIONS.lastAppliedSpec])
 }
 
 /** A user may have changed the annotation. */

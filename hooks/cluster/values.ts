@@ -68,8 +68,12 @@ const RESTRICTED = {
   containerSecurityContext: { capabilities: { drop: ['ALL'] } },
 }
 
-/** With the unprivileged image the chart has no container that runs as root. */
-function image({ unprivileged, ...rest }: ClusterSpec['image']): Values {
+/**
+ * With the unprivileged image the chart has no container that runs as root. The chart compares the tag as a
+ * version, so the digest is added to the rendered image (jobs/cluster/post-render.ts).
+ */
+function image(spec: ClusterSpec['image']): Values {
+  const { unprivileged, digest: _, ...rest } = spec
   return unprivileged === true ? { ...rest, useUnprivilegedImage: true } : rest
 }
 

@@ -49,6 +49,8 @@ interface PodsInput extends Pick<
   'chart' | 'repository' | 'version' | 'values' | 'secretFingerprints'
 > {
   keys: PlannedKeys | undefined
+  /** Digest of the image, which is no value. */
+  digest: string | undefined
 }
 
 /** Two runs with the same hash leave the pods as they are, apart from their number. */
@@ -59,6 +61,7 @@ export function podsHash({
   values,
   secretFingerprints,
   keys,
+  digest,
 }: PodsInput): string {
   const ofPods = Object.entries(values)
     .filter(([name]) => !VALUES_OUTSIDE_PODS.has(name))
@@ -66,5 +69,7 @@ export function podsHash({
     .map(([name, value]) =>
       name === 'apiKey' && keys !== undefined ? [name, keys.accepted] : [name, value],
     )
-  return shortHash('pods', JSON.stringify([chart, repository, version, ofPods, secretFingerprints]))
+  const parts = [chart, repository, version, ofPods, secretFingerprints]
+  // Without a digest the hash is that of earlier releases.
+  return shortHash('pods', JSON.stringify(digest === undefined ? parts : [...parts, digest]))
 }

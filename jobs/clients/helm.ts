@@ -30,13 +30,15 @@ export interface HelmUpgrade {
   partition?: number | undefined
   /** Checksum of the chart's Secret that the pods of an existing StatefulSet keep. */
   secretChecksum?: string | undefined
+  /** Image of the engine, by digest and without a tag. */
+  image?: string | undefined
   /** The rendered manifests are adjusted, also without a partition. */
   isAdjusted?: boolean
 }
 
 export interface HelmOptions {
   command?: string
-  /** Command of the post-renderer, which gets the release and, if there are any, the partition and the checksum as further arguments. */
+  /** Command of the post-renderer, which gets the release and, if there are any, the partition, the checksum and the image as further arguments. */
   postRenderer?: string[]
   env?: NodeJS.ProcessEnv
   /** How long a whole helm run may take. */
@@ -173,7 +175,7 @@ export function upgradeArguments(
 }
 
 function postRendererFlags(
-  { release, partition, secretChecksum, isAdjusted = partition !== undefined }: HelmUpgrade,
+  { release, partition, secretChecksum, image, isAdjusted = partition !== undefined }: HelmUpgrade,
   [command, ...args]: string[],
 ): string[] {
   if (!isAdjusted || command === undefined) return []
@@ -181,6 +183,7 @@ function postRendererFlags(
     ...[...args, release],
     ...(partition === undefined ? [] : [`partition=${partition}`]),
     ...(secretChecksum === undefined ? [] : [`secret-checksum=${secretChecksum}`]),
+    ...(image === undefined ? [] : [`image=${image}`]),
   ]
   return [
     '--post-renderer',

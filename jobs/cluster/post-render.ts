@@ -1,12 +1,14 @@
 /**
- * `cluster post-render <release> [partition=<n>] [secret-checksum=<text>]`: Helm's post-renderer. Reads the
- * rendered manifests from standard input and writes them to standard output with what the engine's chart
- * has no value for: the partition of the StatefulSet, the checksum of a Secret that its pods do not read
- * again, and a client Service without the port of the nodes where it can be reached from outside. All
- * other bytes are unchanged, so that Helm reads the same values.
+ * `cluster post-render <release> [partition=<n>] [secret-checksum=<text>] [image=<repository>@<digest>]`:
+ * Helm's post-renderer. Reads the rendered manifests from standard input and writes them to standard output
+ * with what the engine's chart has no value for: the partition of the StatefulSet, the checksum of a Secret
+ * that its pods do not read again, the digest of the engine's image, and a client Service without the port
+ * of the nodes where it can be reached from outside. All other bytes are unchanged, so that Helm reads the
+ * same values.
  */
+import { Rejected } from '../../crds/contract/errors.ts'
 import { SECRET_CHECKSUM } from '../../crds/contract/names.ts'
-import { isCollection, isScalar, parseDocument, type Document } from 'yaml'
+import { isCollection, isMap, isScalar, parseDocument, type Document } from 'yaml'
 
 export interface Adjustments {
   /** Name of the StatefulSet and of the client Service. */
@@ -15,6 +17,8 @@ export interface Adjustments {
   partition?: number | undefined
   /** Absent: that of the rendered Secret. */
   secretChecksum?: string | undefined
+  /** Repository and digest of the engine's image. Absent: that of the chart, by its tag. */
+  image?: string | undefined
 }
 
 /** Helm separates manifests at the same lines. */
@@ -25,38 +29,74 @@ const PEER_PORT = 'p2p'
 const EXTERNAL_TYPES: readonly unknown[] = ['LoadBalancer', 'NodePort']
 
 const PARTITION_PATH = ['spec', 'updateStrategy', 'rollingUpdate', 'partition']
+/** The chart compares the tag as a version, so that no value can hold a digest. */
+const CONTAINER_PATHS = ['initContainers', 'containers'].map((field) => [
+  ...['spec', 'template', 'spec'],
+  field,
+])
 const CHECKSUM_PATH = ['spec', 'template', 'metadata', 'annotations', SECRET_CHECKSUM]
 
-export function adjustManifests(
-  manifests: string,
-  { release, partition, secretChecksum }: Adjustments,
-): string {
-  const replacements = [
-    { path: PARTITION_PATH, value: partition },
-    { path: CHECKSUM_PATH, value: secretChecksum },
-  ].filter(({ value }) => value !== undefined)
-  return manifests
+export function adjustManifests(manifests: string, adjustments: Adjustments): string {
+  const { release, image } = adjustments
+  const changed = manifests
     .split(DOCUMENT_START)
     .map((manifest) => removePeerPort(manifest, release))
-    .map((manifest) => replaceIn(manifest, release, replacements))
-    .join('')
+    .map((manifest) => replaceIn(manifest, adjustments))
+  if (image !== undefined && changed.every(({ pinned }) => pinned === 0)) {
+    const [repository = ''] = image.split('@')
+    // Another image than the spec names must not run in silence.
+    throw new Rejected(
+      `spec.image.digest: StatefulSet ${release} has no container with the image ${repository} and a tag`,
+    )
+  }
+  return changed.map(({ manifest }) => manifest).join('')
 }
 
 interface Replacement {
-  path: string[]
-  value: number | string | undefined
+  node: unknown
+  value: number | string
 }
 
 /**
- * Replaces values of the StatefulSet. A chart that does not set one is left alone: without a partition,
- * Kubernetes updates the pods by itself.
+ * Replaces values of the StatefulSet, and counts the images among them. A chart that does not set one is left
+ * alone: without a partition, Kubernetes updates the pods by itself.
  */
-function replaceIn(manifest: string, release: string, replacements: Replacement[]): string {
-  if (replacements.length === 0 || !/\bStatefulSet\b/.test(manifest)) return manifest
+function replaceIn(manifest: string, { release, partition, secretChecksum, image }: Adjustments) {
+  const unchanged = { manifest, pinned: 0 }
+  if (!/\bStatefulSet\b/.test(manifest)) return unchanged
+  if (partition === undefined && secretChecksum === undefined && image === undefined) {
+    return unchanged
+  }
   const document = parseDocument(manifest)
-  if (!isNamed(document, 'StatefulSet', release)) return manifest
-  const ranges = replacements.flatMap(({ path, value }) => {
-    const node = document.getIn(path, true)
+  if (!isNamed(document, 'StatefulSet', release)) return unchanged
+  const images = image === undefined ? [] : pinnedImages(document, image)
+  const values = [
+    { path: PARTITION_PATH, value: partition },
+    { path: CHECKSUM_PATH, value: secretChecksum },
+  ].flatMap(({ path, value }) =>
+    value === undefined ? [] : [{ node: document.getIn(path, true), value }],
+  )
+  return { manifest: withReplacements(manifest, [...values, ...images]), pinned: images.length }
+}
+
+/** The images of the engine's repository that have a tag and no digest, each with the digest. */
+function pinnedImages(document: Document, image: string): Replacement[] {
+  const [repository = '', digest = ''] = image.split('@')
+  const containers = CONTAINER_PATHS.flatMap((path) => {
+    const list = document.getIn(path)
+    return isCollection(list) ? list.items : []
+  })
+  return containers.flatMap((container) => {
+    const node: unknown = isMap(container) ? container.get('image', true) : undefined
+    const text: unknown = isScalar(node) ? node.value : undefined
+    if (typeof text !== 'string' || !text.startsWith(`${repository}:`) || text.includes('@'))
+      return []
+    return [{ node, value: `${text}@${digest}` }]
+  })
+}
+
+function withReplacements(manifest: string, replacements: Replacement[]): string {
+  const ranges = replacements.flatMap(({ node, value }) => {
     if (!isScalar(node) || node.range == null) return []
     const [start, end] = node.range
     return [{ start, end, text: JSON.stringify(value) }]

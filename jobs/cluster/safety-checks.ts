@@ -133,9 +133,10 @@ export function runningVersion({ metadata, spec }: LiveStatefulSet): string | un
   return undefined
 }
 
-/** The version at the end of a label or an image. */
-function versionIn(text: string | undefined): string | undefined {
-  return /[:-]?v?(\d+\.\d+\.\d+[^:/]*)$/.exec((text ?? '').slice(-MAX_VERSION_LENGTH))?.[1]
+/** The version at the end of a label or of the tag of an image, which may have a digest after it. */
+function versionIn(text = ''): string | undefined {
+  const [tagged = ''] = text.split('@')
+  return /[:-]?v?(\d+\.\d+\.\d+[^:/]*)$/.exec(tagged.slice(-MAX_VERSION_LENGTH))?.[1]
 }
 
 /**

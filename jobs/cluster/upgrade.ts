@@ -54,11 +54,14 @@ async function runHelm(plan: UpgradePlan, tools: Dependencies): Promise<UpgradeR
     if (plan.keys !== undefined) await storeKeys(plan, plan.keys, live, tools)
     const secretChecksum = live && unchangedChecksum(plan.keys, live)
     const partition = live && gatePartition(plan, live, await isUpdating(plan, live, tools))
+    const { repository, digest } = plan.spec.image
+    const image = digest === undefined ? undefined : `${repository}@${digest}`
     const isAdjusted =
       partition !== undefined ||
       secretChecksum !== undefined ||
+      image !== undefined ||
       plan.spec.service.type !== 'ClusterIP'
-    const adjustments = { partition, secretChecksum, isAdjusted }
+    const adjustments = { partition, secretChecksum, image, isAdjusted }
     const output = await helm.upgrade({ ...plan, ...adjustments }, signal)
     log.info({ release, output }, 'helm completed')
     if (plan.keys === undefined) await removeKeys(plan, tools)

@@ -4,6 +4,7 @@ import { basename, join } from 'node:path'
 import t from 'tap'
 import { parseAllDocuments } from 'yaml'
 import type { ClusterSpec } from '../../crds/cluster.ts'
+import { adjustManifests } from '../../jobs/cluster/post-render.ts'
 import { cacheFolder } from '../real-parts.ts'
 import { CASES } from './cases.ts'
 import { helmTemplate, valuesFor } from './compare.ts'
@@ -12,13 +13,28 @@ import { findHelm } from './helm.ts'
 const helm = findHelm()
 const charts = globSync(join(cacheFolder(process.env), 'parts/chart-*')).toSorted()
 
+const DIGEST = `sha256:${'0a'.repeat(32)}`
+
+interface Container {
+  name: string
+  image: string
+}
+
 interface Template {
   metadata: { labels: Record<string, string>; annotations: Record<string, string> }
+  spec: { containers: Container[]; initContainers: Container[] | null }
+}
+
+async function rendered(chart: string, spec: Partial<ClusterSpec>): Promise<string> {
+  if (helm === undefined) throw new Error('no helm')
+  return helmTemplate(helm, chart, valuesFor({ name: '', spec }))
 }
 
 async function renderedTemplate(chart: string, spec: Partial<ClusterSpec>): Promise<Template> {
-  if (helm === undefined) throw new Error('no helm')
-  const manifests = await helmTemplate(helm, chart, valuesFor({ name: '', spec }))
+  return templateIn(await rendered(chart, spec))
+}
+
+function templateIn(manifests: string): Template {
   const object = parseAllDocuments(manifests)
     .map((document) => document.toJS() as { kind?: string; spec: { template: Template } } | null)
     .find((one) => one?.kind === 'StatefulSet')
@@ -52,4 +68,33 @@ for (const chart of helm === undefined ? [] : charts) {
       t.strictSame(metadata.annotations, { ...plain.annotations, ...spec.podAnnotations })
     },
   )
+
+  for (const unprivileged of [false, true]) {
+    t.test(
+      `${basename(chart)}: every container has the digest${unprivileged ? ', unprivileged too' : ''}`,
+      async (t) => {
+        const repository = 'registry.example:5000/a/engine'
+        const image = {
+          repository,
+          pullPolicy: 'IfNotPresent',
+          unprivileged,
+          digest: DIGEST,
+        } as const
+        const manifests = await rendered(chart, { image })
+        const pinned = `${repository}@${DIGEST}`
+        const changed = adjustManifests(manifests, { release: 'vec-a', image: pinned })
+        const { spec } = templateIn(changed)
+        const version = basename(chart).replace('chart-', '')
+        const tag = unprivileged ? `${version}-unprivileged` : version
+        t.strictSame(
+          [...(spec.initContainers ?? []), ...spec.containers].map((one) => [one.name, one.image]),
+          [
+            ...(unprivileged ? [] : [['ensure-dir-ownership', `${repository}:v${tag}@${DIGEST}`]]),
+            ['qdrant', `${repository}:v${tag}@${DIGEST}`],
+          ],
+        )
+        t.equal(changed.replaceAll(`@${DIGEST}`, ''), manifests, 'nothing else changes')
+      },
+    )
+  }
 }

@@ -1,9 +1,13 @@
 /** Fields of a VecCluster that are part of its pods: what is refused before helm runs. */
 import t from 'tap'
 import type { ClusterSpec } from '../../../crds/cluster.ts'
+import { ANNOTATIONS } from '../../../crds/contract/names.ts'
 import { desiredRun } from '../../../hooks/cluster/job.ts'
 import { validateSpec } from '../../../hooks/cluster/validation.ts'
+import { chartValues } from '../../../hooks/cluster/values.ts'
 import { applied, cluster, progress, settings, statefulSet } from '../../builders.ts'
+
+const DIGEST = `sha256:${'0a'.repeat(32)}`
 
 function errorOf(spec: Partial<ClusterSpec>): string | undefined {
   return validateSpec(cluster({ spec }), undefined)
@@ -103,10 +107,61 @@ t.test(
         settings,
       )
     const former = run({})
-    for (const spec of [{ podLabels: { a: 'b' } }, { podAnnotations: { a: 'b' } }]) {
+    const { image } = cluster().spec
+    for (const spec of [
+      { podLabels: { a: 'b' } },
+      { podAnnotations: { a: 'b' } },
+      { image: { ...image, digest: DIGEST } },
+    ]) {
       const changed = run(spec)
       t.not(changed.podsHash, former.podsHash)
       t.equal(changed.isGated, true)
     }
   },
 )
+
+t.test('the digest is no value of the chart', async (t) => {
+  const { image } = cluster().spec
+  const spec = { image: { ...image, digest: DIGEST } }
+  t.strictSame(chartValues(cluster({ spec }), { hasCaCertificate: false })['image'], image)
+})
+
+function imageErrorAfter(
+  former: { version?: string; image?: object },
+  spec: { version?: string; image?: object },
+) {
+  const { spec: defaults } = cluster()
+  const image = { ...defaults.image, digest: DIGEST }
+  const lastApplied = { ...defaults, ...former, image: { ...image, ...former.image } }
+  return validateSpec(
+    cluster({
+      spec: { ...spec, image: { ...image, ...spec.image } },
+      annotations: { [ANNOTATIONS.lastAppliedSpec]: JSON.stringify(lastApplied) },
+    }),
+    undefined,
+  )
+}
+
+t.test('another version or variant of the image with the former digest is refused', async (t) => {
+  const digest = `sha256:${'b'.repeat(64)}`
+  t.equal(imageErrorAfter({}, {}), undefined)
+  t.equal(imageErrorAfter({ version: 'v1.18.3' }, {}), undefined, 'the same version')
+  t.equal(imageErrorAfter({}, { image: { repository: 'mirror/engine' } }), undefined)
+  t.equal(imageErrorAfter({ version: '1.18.2', image: { digest } }, {}), undefined, 'both changed')
+  t.equal(imageErrorAfter({ version: '1.18.2', image: { digest: undefined } }, {}), undefined)
+  t.equal(
+    imageErrorAfter({ version: 'v1.18.2' }, {}),
+    'spec.image.digest is that of 1.18.2, but 1.18.3 is asked for: set the digest of its image too, or remove spec.image.digest',
+  )
+  t.equal(
+    imageErrorAfter({}, { image: { unprivileged: true } }),
+    'spec.image.digest is that of 1.18.3, but 1.18.3-unprivileged is asked for: set the digest of its image too, or remove spec.image.digest',
+  )
+})
+
+t.test('a digest that an older CRD admitted is checked', async (t) => {
+  for (const digest of ['latest', `sha256:${'g'.repeat(64)}`, `${DIGEST}\nx`]) {
+    const message = 'spec.image.digest must be sha256: and 64 hex digits in lower case'
+    t.equal(imageErrorAfter({}, { image: { digest } }), message)
+  }
+})

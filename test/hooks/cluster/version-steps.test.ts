@@ -23,11 +23,13 @@ interface Case {
   /** Whether the consensus thread of a node has stopped. */
   isStopped?: boolean
   stepVersions?: string[]
+  digest?: string
 }
 
 function at(parts: Case): Observed {
   const { to, from, madeFor = from, readyReplicas = 1, label = from } = parts
-  const { acceptRisk, isStopped, stepVersions } = parts
+  const { acceptRisk, isStopped, stepVersions, digest } = parts
+  const { image } = cluster().spec
   const annotations = {
     ...(madeFor !== undefined && {
       [ANNOTATIONS.lastAppliedSpec]: JSON.stringify({ version: madeFor }),
@@ -38,7 +40,7 @@ function at(parts: Case): Observed {
   const labels = label === undefined ? {} : { 'app.kubernetes.io/version': label }
   return ready({
     cluster: cluster({
-      spec: { version: to },
+      spec: { version: to, image: { ...image, ...(digest !== undefined && { digest }) } },
       annotations,
       generation: 2,
       status: { phase: 'Running', appliedRun: 1 },
@@ -181,4 +183,19 @@ t.test('without steps, or once the next one is due, nothing is waited for', asyn
   t.match(stepReason({ version: '1.17.1', remaining: ['1.17.1', '1.18.3', '1.19.0'] }), {
     message: 'version 1.17.1 is rolled out before 1.18.3, 1.19.0',
   })
+})
+
+t.test('a digest is that of spec.version: no step on the way to it is applied', async (t) => {
+  const digest = `sha256:${'0a'.repeat(32)}`
+  const decision = sync(at({ from: '1.16.3', to: '1.18.3', digest }), context)
+  t.equal(createdJob(decision), undefined)
+  t.strictSame(condition(decision, 'Applied'), [
+    'False',
+    'InvalidSpec',
+    'spec.image.digest is the image of 1.18.3, but version 1.17.1 comes before it: set spec.version and spec.image.digest to 1.17.1 first, or remove spec.image.digest',
+  ])
+  t.equal(
+    jobPlan(sync(at({ from: '1.17.1', to: '1.18.3', digest }), context), UpgradePlan).version,
+    '1.18.3',
+  )
 })

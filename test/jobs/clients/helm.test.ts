@@ -41,6 +41,15 @@ t.test('helm is not asked to create the namespace: it exists, and its Job may no
   ])
 })
 
+t.test('the image by digest is an argument of the post-renderer', async (t) => {
+  const request = { ...REQUEST, image: 'a/b@sha256:0', isAdjusted: true }
+  const flags = upgradeArguments(request, ['node', 'main.js'])
+  t.strictSame(flags.slice(flags.indexOf('--post-renderer'), -2), [
+    ...['--post-renderer', 'node', '--post-renderer-args', 'main.js'],
+    ...['--post-renderer-args', 'vec-a', '--post-renderer-args', 'image=a/b@sha256:0'],
+  ])
+})
+
 t.test("an error has helm's message without warnings, repetitions and configuration", async (t) => {
   const { helm } = helmOf(
     t,

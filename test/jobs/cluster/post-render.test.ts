@@ -139,6 +139,51 @@ t.test('as helm runs it, for as much as a pipe does not take at once', (t) => {
   t.end()
 })
 
+const IMAGES = `---
+kind: StatefulSet
+metadata:
+  name: vec-a
+spec:
+  updateStrategy:
+    rollingUpdate:
+      partition: 0
+  template:
+    spec:
+      initContainers:
+      - name: owner
+        image: "registry.example:5000/q/engine:v1.18.3"
+      containers:
+        - { name: engine, image: registry.example:5000/q/engine:v1.18.3 } # of the chart
+        - name: other
+          image: registry.example:5000/q/engine-tools:v1
+        - name: without
+`
+const PINNED = `registry.example:5000/q/engine@sha256:${'ab'.repeat(32)}`
+
+t.test('containers with the image of the engine get its digest after their tag', async (t) => {
+  const pinned = `"registry.example:5000/q/engine:v1.18.3@sha256:${'ab'.repeat(32)}"`
+  t.equal(
+    adjustManifests(IMAGES, { release: 'vec-a', image: PINNED, partition: 3 }),
+    IMAGES.replace('partition: 0', 'partition: 3')
+      .replace('"registry.example:5000/q/engine:v1.18.3"', pinned)
+      .replace('registry.example:5000/q/engine:v1.18.3 }', `${pinned} }`),
+  )
+})
+
+t.test('without a container that can get the digest, nothing is installed', async (t) => {
+  for (const text of [
+    IMAGES.replaceAll('q/engine:', 'q/other:'),
+    IMAGES.replaceAll('v1.18.3', `v1.18.3@sha256:${'0'.repeat(64)}`),
+    IMAGES.replace('vec-a', 'vec-b'),
+    '',
+  ]) {
+    t.throws(() => adjustManifests(text, { release: 'vec-a', image: PINNED }), {
+      message:
+        'spec.image.digest: StatefulSet vec-a has no container with the image registry.example:5000/q/engine and a tag',
+    })
+  }
+})
+
 t.test('the partition and the checksum are replaced, in any order', async (t) => {
   const head = 'kind: StatefulSet\nmetadata:\n  name: vec-a\nspec:\n'
   const strategy = '  updateStrategy:\n    rollingUpdate: { partition: 0 }\n'

@@ -133,7 +133,11 @@ t.test(
     t.equal(live({ 'app.kubernetes.io/version': 'v1.18.3' }, 'x:v1.0.0'), '1.18.3')
     t.equal(live({ 'helm.sh/chart': 'qdrant-1.17.1' }, 'x:v1.0.0'), '1.17.1')
     t.equal(live({}, 'registry.example:5000/q/qdrant:v1.16.0-unprivileged'), '1.16.0-unprivileged')
+    const digest = `@sha256:${'12'.repeat(32)}`
+    t.equal(live({}, `registry.example:5000/q/qdrant:v1.16.0${digest}`), '1.16.0')
+    t.equal(live({}, `${'q'.repeat(500)}:v1.16.0-unprivileged${digest}`), '1.16.0-unprivileged')
     t.equal(live({}, 'registry.example:5000/q/qdrant:latest'), undefined)
+    t.equal(live({}, `registry.example:5000/q/qdrant${digest}`), undefined)
   },
 )
 

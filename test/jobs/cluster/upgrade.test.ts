@@ -133,6 +133,31 @@ t.test(
   },
 )
 
+t.test('spec.image.digest is in the image of the pods, also at the installation', async (t) => {
+  const world = await jobWorld(t)
+  const imageAfter = async (parts: Partial<UpgradePlan['spec']['image']>, run: number) => {
+    const spec = clusterSpec()
+    spec.image = { ...spec.image, ...parts }
+    const { code, log } = await world.run('upgrade', world.plan({ spec, run, generation: run }))
+    t.equal(code, EXIT.done, log)
+    const set = await world.object('apps/v1', 'StatefulSet', 'vec-a')
+    return (set?.spec as LiveStatefulSet['spec']).template.spec.containers[0]?.image
+  }
+  const tag = 'docker.io/qdrant/qdrant:v1.18.3'
+  const digest = (digit: string) => `sha256:${digit.repeat(64)}`
+  t.equal(await imageAfter({ digest: digest('a') }, 1), `${tag}@${digest('a')}`)
+  t.equal(await imageAfter({ digest: digest('b') }, 2), `${tag}@${digest('b')}`)
+  t.equal(await imageAfter({}, 3), tag)
+  const spec = clusterSpec()
+  spec.image = { ...spec.image, repository: 'other/engine', digest: digest('c') }
+  t.equal((await world.run('upgrade', world.plan({ spec, run: 4 }))).code, EXIT.failed)
+  t.match(await world.progress(), {
+    reason: 'HelmFailed',
+    message:
+      /spec\.image\.digest: StatefulSet vec-a has no container with the image other\/engine and a tag/,
+  })
+})
+
 t.test('the pods of an existing cluster are held by the partition', async (t) => {
   const world = await jobWorld(t)
   const run = async (replicas: number, parts: Partial<UpgradePlan>) => {

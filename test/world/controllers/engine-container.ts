@@ -43,7 +43,7 @@ export class EngineRuns {
     const node = await startEngineNode({
       ordinal: Number(ordinal),
       cluster,
-      version: container.image.replace(/^.*:v/, '').replace(/-.*$/, ''),
+      version: container.image.replace(/^.*:v/, '').replace(/[-@].*$/, ''),
       config,
       ...(config.service?.enable_tls && tls !== undefined && { tls }),
     })
