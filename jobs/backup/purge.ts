@@ -8,18 +8,21 @@
  */
 import type { PurgePlan } from '../../crds/contract/job.ts'
 import { Rejected, StorageError } from '../../crds/contract/errors.ts'
-import type { Bucket, StoredObject } from '../clients/s3/bucket.ts'
+import type { Bucket } from '../clients/s3/bucket.ts'
 import type { Dependencies, RunResult } from '../dependencies.ts'
 import type { Report } from '../reporter.ts'
-import {
-  backupFolder,
-  enclosingFolders,
-  isWrittenByBackup,
-  manifestKey,
-  ownerKey,
-} from '../../crds/contract/backup-keys.ts'
+import { backupFolder, manifestKey, ownerKey } from '../../crds/contract/backup-keys.ts'
 import { DELETE_BATCH_KEYS } from '../../crds/contract/limits.ts'
-import { shortHash } from '../../crds/contract/names.ts'
+import {
+  addForeign,
+  addInnerFolders,
+  isOwnedKey,
+  listForeign,
+  listPages,
+  surveyFolder,
+  type BackupFolder,
+  type ForeignObjects,
+} from './folder.ts'
 import { readOwner } from './owner.ts'
 import { findActiveReader, type ActiveReader } from './readers.ts'
 
@@ -52,12 +55,6 @@ export interface Survey {
   inner: string[]
 }
 
-export interface ForeignObjects {
-  count: number
-  /** Key of one of them. */
-  example: string
-}
-
 export interface PurgeOptions {
   now: Date
   signal?: AbortSignal
@@ -67,17 +64,8 @@ export interface PurgeOptions {
   survey?: Survey | undefined
 }
 
-/** Ten million objects; longer listings are not read to the end. */
-const MAX_PAGES = 10_000
-
-/** Folders of other backups below this one, which are remembered while it is purged. */
-const MAX_INNER_FOLDERS = 1000
-
-interface PurgeContext {
-  bucket: Bucket
-  folder: string
+interface PurgeContext extends BackupFolder {
   maxKeys: number
-  signal: AbortSignal | undefined
 }
 
 export async function purge(
@@ -112,13 +100,18 @@ async function startPurge(context: PurgeContext, now: Date): Promise<PurgeResult
   const readerBefore = await findActiveReader(bucket, folder, now, signal)
   if (readerBefore !== undefined) return { done: false, deleted: 0, reader: readerBefore }
   if ((await bucket.size(manifestKey(folder), signal)) === undefined) {
-    return deleteBatch(context, await surveyFolder(context))
+    return deleteBatch(context, await firstSurvey(context))
   }
   await bucket.delete([manifestKey(folder)], signal)
   const readerAfter = await findActiveReader(bucket, folder, now, signal)
   if (readerAfter !== undefined) return { done: false, deleted: 1, reader: readerAfter }
-  const { deleted, ...rest } = await deleteBatch(context, await surveyFolder(context))
+  const { deleted, ...rest } = await deleteBatch(context, await firstSurvey(context))
   return { ...rest, deleted: deleted + 1 }
+}
+
+async function firstSurvey(context: PurgeContext): Promise<Survey> {
+  const { objects, inner } = await surveyFolder(context)
+  return { left: objects, inner }
 }
 
 async function deleteBatch(context: PurgeContext, survey: Survey): Promise<PurgeResult> {
@@ -185,96 +178,6 @@ async function nextOwnedKeys(
     others = addForeign(others, objects, owned.length, context, inner)
   }
   return { keys: [], isLast: true, isEmpty, ...(others !== undefined && { others }) }
-}
-
-function addForeign(
-  previous: ForeignObjects | undefined,
-  objects: StoredObject[],
-  owned: number,
-  context: PurgeContext,
-  inner: Set<string>,
-): ForeignObjects | undefined {
-  const isForeign = ({ key }: StoredObject) =>
-    key !== ownerKey(context.folder) && !isOwnedKey(key, context, inner)
-  const example = previous?.example ?? objects.find(isForeign)?.key
-  if (example === undefined) return undefined
-  const hasOwnerKey = objects.some(({ key }) => key === ownerKey(context.folder))
-  const count = objects.length - owned - (hasOwnerKey ? 1 : 0)
-  return { count: (previous?.count ?? 0) + count, example }
-}
-
-/**
- * The owner.json of an inner folder may be listed after other objects of that folder. If inner
- * folders exist, all keys are therefore listed a second time.
- */
-async function surveyFolder(context: PurgeContext): Promise<Survey> {
-  const inner = new Set<string>()
-  const left = await countOwned(context, inner)
-  return { left: inner.size === 0 ? left : await countOwned(context, inner), inner: [...inner] }
-}
-
-/** Counts the objects of this backup, including owner.json; adds inner folders to `inner`. */
-async function countOwned(context: PurgeContext, inner: Set<string>): Promise<number> {
-  let count = 1
-  for await (const { objects } of listPages(context)) {
-    addInnerFolders(inner, objects, context)
-    count += objects.filter(({ key }) => isOwnedKey(key, context, inner)).length
-  }
-  return count
-}
-
-/** Lists the objects in a folder without owner.json. */
-async function listForeign(context: PurgeContext): Promise<{ others?: ForeignObjects }> {
-  let others: ForeignObjects | undefined
-  for await (const { objects } of listPages(context)) {
-    const [first] = objects
-    if (first === undefined) continue
-    others = { count: (others?.count ?? 0) + objects.length, example: others?.example ?? first.key }
-  }
-  return others === undefined ? {} : { others }
-}
-
-function addInnerFolders(
-  inner: Set<string>,
-  objects: StoredObject[],
-  { bucket, folder }: PurgeContext,
-): void {
-  for (const { key } of objects) {
-    if (!key.endsWith('/owner.json') || key === ownerKey(folder)) continue
-    inner.add(key.slice(0, key.lastIndexOf('/') + 1))
-    if (inner.size <= MAX_INNER_FOLDERS) continue
-    throw new StorageError(
-      `s3://${bucket.name}/${folder} contains more than ${MAX_INNER_FOLDERS} folders with an owner.json: remove what does not belong there`,
-    )
-  }
-}
-
-function isOwnedKey(key: string, { folder }: PurgeContext, inner: ReadonlySet<string>): boolean {
-  if (!isWrittenByBackup(folder, key)) return false
-  return inner.size === 0 || !enclosingFolders(key).some((outer) => inner.has(outer))
-}
-
-async function* listPages({
-  bucket,
-  folder,
-  signal,
-}: PurgeContext): AsyncGenerator<{ objects: StoredObject[]; isLast: boolean }> {
-  // As hashes: a store may return tokens of any length.
-  const tokens = new Set<string>()
-  let token: string | undefined
-  for (let page = 0; page < MAX_PAGES; page += 1) {
-    signal?.throwIfAborted()
-    const { objects, next } = await bucket.list(folder, { token, signal })
-    yield { objects, isLast: next === undefined }
-    if (next === undefined) return
-    const hash = shortHash(next)
-    if (tokens.has(hash)) {
-      throw new StorageError(`LIST s3://${bucket.name}/${folder} returns the same page repeatedly`)
-    }
-    tokens.add(hash)
-    token = next
-  }
-  throw new StorageError(`LIST s3://${bucket.name}/${folder} has more than ${MAX_PAGES} pages`)
 }
 
 /** `backup purge`: all objects, in one Job. */

@@ -148,7 +148,7 @@ export const DEFECTS: readonly Defect[] = [
   },
   {
     title: 'a purge deletes folders inside its own that have another owner',
-    file: 'jobs/backup/purge.ts',
+    file: 'jobs/backup/folder.ts',
     original: 'return inner.size === 0 || !enclosingFolders',
     replacement: 'return inner.size >= 0 || !enclosingFolders',
     test: 'test/jobs/backup/purge.test.ts',
