@@ -4,6 +4,7 @@
  * the environment, waits for the final report and maps every outcome to an exit code. Other arguments are
  * commands of the CLI for users: jobs/kubectl/cli.ts.
  */
+import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import { setFlagsFromString } from 'node:v8'
@@ -55,6 +56,8 @@ export interface Environment {
   /** Standard output and standard error of the CLI. */
   print?: (text: string) => unknown
   printError?: (text: string) => unknown
+  /** The answer of the user of the CLI; undefined without a terminal. */
+  ask?: (question: string) => Promise<string | undefined>
 }
 
 /** A command: its plan and its implementation. */
@@ -168,7 +171,22 @@ function writeAll(stream: NodeJS.WriteStream, content: string): Promise<void> {
 async function runUserCommand(environment: Environment): Promise<number> {
   const { runCli: serve } = await import('./kubectl/cli.ts')
   const { print = writerFor(process.stdout), printError = writerFor(process.stderr) } = environment
-  return serve({ ...environment, print, complain: printError })
+  const { ask = askOnTerminal } = environment
+  return serve({ ...environment, print, complain: printError, ask })
+}
+
+/** The question is on standard error, where a redirection of the output does not hide it. */
+async function askOnTerminal(question: string): Promise<string | undefined> {
+  if (!process.stdin.isTTY) return undefined
+  const terminal = createInterface({ input: process.stdin, output: process.stderr })
+  return new Promise((resolve) => {
+    // Ctrl-C and Ctrl-D close it without an answer.
+    terminal.once('close', () => resolve(''))
+    terminal.question(question, (answer) => {
+      resolve(answer)
+      terminal.close()
+    })
+  })
 }
 
 function writerFor(stream: NodeJS.WriteStream) {

@@ -11,6 +11,8 @@ import { Kubernetes } from '../clients/kubernetes/client.ts'
 import type { Clock } from '../clock.ts'
 import { escapeUnprintable } from '../log.ts'
 import { advise } from './advise/index.ts'
+import { backupDelete } from './backup-delete.ts'
+import { backupFind } from './backup-find.ts'
 import { backupList } from './backup-list.ts'
 import { backupNow } from './backup-now.ts'
 import { backupVerify } from './backup-verify.ts'
@@ -34,7 +36,7 @@ import { status } from './status.ts'
 
 const MAIN_COMMANDS = [
   ...[status, wait, logs, plan, advise, doctor, explain],
-  ...[backupList, backupNow, backupVerify, restorePlan, supportBundle],
+  ...[backupList, backupNow, backupFind, backupVerify, backupDelete, restorePlan, supportBundle],
 ]
 export const COMMANDS: readonly CliCommand[] = [...MAIN_COMMANDS, completionCommand(MAIN_COMMANDS)]
 
@@ -47,6 +49,7 @@ export interface CliEnvironment {
   /** Standard output and standard error. */
   print: (text: string) => unknown
   complain: (text: string) => unknown
+  ask: Invocation['ask']
 }
 
 /** Runs a command and returns its exit code; throws on a bug. */
@@ -105,8 +108,11 @@ function newInvocation(
   const { values, positionals } = parseFlags(command, args)
   const { min, max } = command.operandCount
   if (positionals.length < min || positionals.length > max) throw usageError(command)
-  const { env, log, time, signal, print, complain } = environment
-  const call = { operands: positionals, flags: values, env, log, time, signal, print, complain }
+  const { env, log, time, signal, print, complain, ask } = environment
+  const call = {
+    ...{ operands: positionals, flags: values, env, log, time, signal },
+    ...{ print, complain, ask },
+  }
   return { ...call, connect: () => connectCluster(call) }
 }
 

@@ -55,6 +55,8 @@ export interface Invocation {
   print: (text: string) => unknown
   /** Writes to standard error. */
   complain: (text: string) => unknown
+  /** The answer of the user; undefined without a terminal. */
+  ask: (question: string) => Promise<string | undefined>
   log: Logger
   time: Clock
   signal: AbortSignal

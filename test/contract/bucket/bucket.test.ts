@@ -18,6 +18,7 @@ import { Bucket } from '../../../jobs/clients/s3/bucket.ts'
 import { jobLog } from '../../../jobs/log.ts'
 import { systemClock } from '../../../jobs/clock.ts'
 import { startBucketServer } from '../../doubles/bucket/server.ts'
+import { runCommand } from '../../jobs/kubectl/cli-user.ts'
 import { ONE } from '../../metacontroller/certificates.ts'
 import { openGate } from '../../world/buckets/gate.ts'
 import { KEYS, realStore } from './real.ts'
@@ -83,6 +84,31 @@ async function keysOf(bucket: Bucket, prefix: string): Promise<string[]> {
   return keys
 }
 
+const OWNER = {
+  uid: 'u',
+  namespace: 'n',
+  name: 'b',
+  cluster: { namespace: 'n', name: 'c' },
+  startedAt: '2030-01-01T00:00:00Z',
+  collections: [],
+}
+
+/** Four objects. */
+async function putBackup(bucket: Bucket, folder: string) {
+  await bucket.putJson(`${folder}owner.json`, OWNER)
+  await bucket.putJson(`${folder}manifest.json`, { uid: OWNER.uid })
+  for (const file of ['collection.json', 'node-0/my docs%25 ü+&=.snapshot']) {
+    await bucket.putJson(`${folder}c/${file}`, {})
+  }
+}
+
+function backupCommand({ endpoint, keys }: Subject, verb: string, ...args: string[]) {
+  return runCommand(['backup', verb, ...args, '--endpoint', endpoint, '--path-style'], {
+    CLOUD_ACCESS_KEY_ID: keys.accessKeyId,
+    CLOUD_SECRET_ACCESS_KEY: keys.secretAccessKey,
+  })
+}
+
 async function examine(t: Test, subject: Subject) {
   const bucket = bucketOf(t, subject)
   await t.test(
@@ -132,20 +158,27 @@ async function examine(t: Test, subject: Subject) {
     t.strictSame(await keysOf(bucket, 'l/'), ['l/a-b/1'])
   })
   await t.test('a purge empties its own folder', async (t) => {
-    const owner = {
-      uid: 'u',
-      namespace: 'n',
-      name: 'b',
-      cluster: { namespace: 'n', name: 'c' },
-      startedAt: '2030-01-01T00:00:00Z',
-      collections: [],
-    }
-    await bucket.putJson('p/b/owner.json', owner)
+    await bucket.putJson('p/b/owner.json', OWNER)
     for (const key of ['p/b/c/node-0/x', 'p/b/manifest.json', 'p/b-c/x'])
       await bucket.putJson(key, {})
     const now = new Date()
     t.match(await purge(bucket, { prefix: 'p', name: 'b', uid: 'u' }, { now }), { done: true })
     t.strictSame(await keysOf(bucket, 'p/'), ['p/b-c/x'])
+  })
+  await t.test('the command line finds a backup, and deletes its objects only', async (t) => {
+    await putBackup(bucket, 'cli/b/')
+    const others = ['cli/b/README', 'cli/b-c/x', 'cli/b/in ü%25+&=/node-0/inner/x']
+    for (const key of others) await bucket.putJson(key, {})
+    const found = await backupCommand(subject, 'find', 's3://backups/cli', '-o', 'name')
+    // Its manifest names only its owner.
+    t.match(found, { code: 1, out: 's3://backups/cli/b\n', err: /^3 objects belong to no backup/ })
+    const flags = ['--bucket-only', '--yes']
+    const deleted = await backupCommand(subject, 'delete', 's3://backups/cli/b', ...flags)
+    t.match(deleted, {
+      code: 1,
+      err: /: 4 objects deleted; 2 objects that the backup did not write/,
+    })
+    t.strictSame(await keysOf(bucket, 'cli/'), others.toSorted())
   })
   await t.test('a part whose checksum is not that of its bytes is refused', async (t) => {
     const client = clientOf(t, subject)
@@ -251,6 +284,12 @@ async function examineLocked(t: Test, subject: Subject) {
   }
   await t.rejects(bucket.delete(['json']), {
     message: /DELETE s3:\/\/locked\/json was refused: AccessDenied/,
+  })
+  await putBackup(bucket, 'b/')
+  const flags = ['--bucket-only', '--yes']
+  t.match(await backupCommand(subject, 'delete', 's3://locked/b', ...flags), {
+    code: 1,
+    err: /DELETE s3:\/\/locked\/b\/.* was refused: AccessDenied.*; 4 objects of the backup .* left/,
   })
 }
 

@@ -17,10 +17,11 @@ export interface CliOutput {
   err: string
 }
 
-/** Without a cluster: for commands that need none. */
+/** Without a cluster: for commands that need none. Without an answer, there is no terminal. */
 export async function runCommand(
   args: readonly string[],
   env: NodeJS.ProcessEnv = {},
+  answer?: string,
 ): Promise<CliOutput> {
   let [out, err] = ['', '']
   const code = await main({
@@ -31,6 +32,10 @@ export async function runCommand(
     signal: new AbortController().signal,
     print: (text) => (out += text),
     printError: (text) => (err += text),
+    ask: async (question) => {
+      if (answer !== undefined) err += question
+      return answer
+    },
   })
   return { code, out, err }
 }

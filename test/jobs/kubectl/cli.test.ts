@@ -64,7 +64,7 @@ t.test('a partial command prints the complete commands', async (t) => {
   const { err } = await runCommand(['backup'])
   t.match(
     err,
-    'backup is not a command; did you mean backup list or backup now or backup verify?\n',
+    'backup is not a command; did you mean backup list or backup now or backup find or backup verify or backup delete?\n',
   )
 })
 
@@ -85,7 +85,7 @@ for (const shell of ['bash', 'zsh']) {
     const { stdout } = spawnSync('bash', ['-c', script], { encoding: 'utf8' })
     t.strictSame(stdout.split('\n').slice(0, 2), [
       'status wait logs plan advise doctor explain backup restore support-bundle completion --help --version',
-      'list now verify',
+      'list now find verify delete',
     ])
     t.match(stdout.split('\n')[2], /^qc\/ qcol\/ .*--all-namespaces/)
     t.match(stdout.split('\n')[3], /^--kubeconfig .*--dry-run/)
