@@ -7,10 +7,13 @@ import type { Clock } from './clock.ts'
 import type { Dependencies } from './dependencies.ts'
 
 interface RetryOptions {
-  time: Pick<Clock, 'sleep'>
+  time: Pick<Clock, 'monotonicMs' | 'sleep'>
   /** Ends a pause early, with its reason. */
   signal?: AbortSignal | undefined
-  /** Milliseconds until the next attempt; undefined if there is none: the error is thrown. */
+  /**
+   * Milliseconds until the next attempt; undefined if there is none: the error is thrown. `waitedMs` counts pauses
+   * and calls since the first call failed.
+   */
   pauseMs: (
     error: unknown,
     state: { retries: number; waitedMs: number },
@@ -24,21 +27,23 @@ export async function retry<Result>(
   { time, signal, pauseMs, afterPause }: RetryOptions,
   call: () => Promise<Result>,
 ): Promise<Result> {
-  for (let retries = 0, waitedMs = 0; ; retries += 1) {
+  let firstFailureMs: number | undefined
+  for (let retries = 0; ; retries += 1) {
     try {
       return await call()
     } catch (error) {
+      firstFailureMs ??= time.monotonicMs()
+      const waitedMs = time.monotonicMs() - firstFailureMs
       const pause = await pauseMs(error, { retries, waitedMs })
       if (pause === undefined) throw error
       await time.sleep(pause, signal)
-      waitedMs += pause
       await afterPause?.(pause, error)
     }
   }
 }
 
 interface PollOptions {
-  time: Pick<Clock, 'sleep'>
+  time: Pick<Clock, 'monotonicMs' | 'sleep'>
   /** Ends a pause early, with its reason. */
   signal?: AbortSignal | undefined
   /** Milliseconds between two checks; the last entry of a list repeats. */
@@ -49,20 +54,24 @@ interface PollOptions {
   afterPause?: () => void | Promise<void>
 }
 
-/** Repeats a check until it returns a result; a check that no longer waits throws. */
+/**
+ * Repeats a check until it returns a result; a check that no longer waits throws. `waitedMs` returns the time since
+ * the first check or, with `pauseFirst`, since the start: pauses and checks, the present one included.
+ */
 export async function poll<Result>(
   { time, signal, pauseMs, pauseFirst = false, afterPause }: PollOptions,
-  check: (state: { pauses: number; waitedMs: number }) => Promise<Result | undefined>,
+  check: (state: { pauses: number; waitedMs: () => number }) => Promise<Result | undefined>,
 ): Promise<Result> {
   const schedule = typeof pauseMs === 'number' ? [pauseMs] : pauseMs
-  for (let pauses = 0, waitedMs = 0; ; pauses += 1) {
+  let startMs: number | undefined
+  const waitedMs = () => (startMs === undefined ? 0 : time.monotonicMs() - startMs)
+  for (let pauses = 0; ; pauses += 1) {
     if (pauses > 0 || !pauseFirst) {
       const result = await check({ pauses, waitedMs })
       if (result !== undefined) return result
     }
-    const pause = schedule[pauses] ?? schedule.at(-1) ?? 0
-    await time.sleep(pause, signal)
-    waitedMs += pause
+    startMs ??= time.monotonicMs()
+    await time.sleep(schedule[pauses] ?? schedule.at(-1) ?? 0, signal)
     await afterPause?.()
   }
 }
@@ -79,7 +88,7 @@ const MIN_MS = 10_000
  */
 export class RetryBudget {
   #remainingMs: number
-  #consumedUntil = 0
+  #consumedUntil = -Infinity
 
   constructor(totalMs = TOTAL_MS) {
     this.#remainingMs = totalMs
@@ -90,12 +99,11 @@ export class RetryBudget {
     return Math.max(MIN_MS, Math.min(MAX_WAIT_MS, this.#remainingMs))
   }
 
-  /** Subtracts the time waited, up to `now`: concurrent waits count once. */
-  consume(ms: number, now?: Date): void {
-    const until = now?.getTime() ?? this.#consumedUntil + ms
-    const from = Math.max(until - ms, this.#consumedUntil)
-    this.#remainingMs -= Math.max(0, until - from)
-    this.#consumedUntil = Math.max(until, from)
+  /** Subtracts the `ms` before `now`, by the monotonic clock: concurrent waits count once. */
+  consume(ms: number, now: number): void {
+    const from = Math.max(now - ms, this.#consumedUntil)
+    this.#remainingMs -= Math.max(0, now - from)
+    this.#consumedUntil = Math.max(now, from)
   }
 }
 
@@ -111,12 +119,13 @@ export async function retryTransient<Result>(
   const limitMs = retryBudget.nextLimitMs()
   const pauseMs = (error: unknown, { waitedMs }: { waitedMs: number }) => {
     signal.throwIfAborted()
+    retryBudget.consume(waitedMs, time.monotonicMs())
     if (!isTransient(error) || waitedMs >= limitMs) return undefined
     log.info({ reason: error.message }, 'waiting for the engine')
     return POLL_MS
   }
   const afterPause = () => {
-    retryBudget.consume(POLL_MS)
+    retryBudget.consume(POLL_MS, time.monotonicMs())
   }
   return retry({ time, signal, pauseMs, afterPause }, call)
 }

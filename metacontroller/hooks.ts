@@ -9,6 +9,7 @@ import { withImagePullSecrets } from '../hooks/image-pull-secrets.ts'
 import type { KindHooks } from '../hooks/protocol.ts'
 import { migrationHooks } from '../hooks/migration/index.ts'
 import { restoreHooks } from '../hooks/restore/index.ts'
+import { systemClock } from '../jobs/clock.ts'
 import type { EngineConnections } from '../jobs/clients/engine/transport.ts'
 import { AddressGuard, type AddressRules } from '../jobs/clients/http/address-guard.ts'
 import type { Kubernetes } from '../jobs/clients/kubernetes/client.ts'
@@ -69,7 +70,7 @@ export function createKindHooks(dependencies: KindHooksDependencies): KindHooks[
   }
   const sleep = (ms: number, signal?: AbortSignal) => delay(timers, ms, signal)
   const bucketDependencies = {
-    ...{ ...shared, clock: { now, sleep }, ...recordCalls('bucket') },
+    ...{ ...shared, clock: { ...systemClock, now, sleep }, ...recordCalls('bucket') },
     guard: dependencies.purgeRules && new AddressGuard(dependencies.purgeRules),
   }
   const inFlightWrites = new InFlightWrites()

@@ -33,19 +33,14 @@ export async function waitForTopology(name: string, context: RunContext): Promis
   const { tools, retryBudget, progress } = context
   const { time, log, signal } = tools
   const limitMs = retryBudget.nextLimitMs()
-  const start = time.now().getTime()
   const afterPause = () => progress.flush()
-  return poll({ time, signal, pauseMs: POLL_MS, afterPause }, async ({ pauses }) => {
-    const waitedMs = pauses === 0 ? 0 : time.now().getTime() - start
+  return poll({ time, signal, pauseMs: POLL_MS, afterPause }, async (state) => {
     const current = await readTopology(name, context)
-    if (typeof current !== 'string') {
-      retryBudget.consume(waitedMs)
-      return current
-    }
-    if (waitedMs >= limitMs) {
-      retryBudget.consume(waitedMs)
+    const waitedMs = state.waitedMs()
+    retryBudget.consume(waitedMs, time.monotonicMs())
+    if (typeof current !== 'string') return current
+    if (waitedMs >= limitMs)
       throw new EngineError(`${current} (waited ${Math.round(waitedMs / 1000)} s)`)
-    }
     log.info({ collection: name, reason: current }, 'waiting until every replica is Active')
     progress.report()
     return undefined

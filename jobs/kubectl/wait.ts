@@ -49,7 +49,7 @@ async function waitForResource(call: Invocation): Promise<number> {
     printed = line
     const outcome = judge(object)
     if (outcome !== undefined) return outcome
-    if (waitedMs < timeoutMs) return undefined
+    if (waitedMs() < timeoutMs) return undefined
     throw new CliError(`${label} is not done after ${stringFlag(call, 'timeout')}: ${message}`)
   })
 }

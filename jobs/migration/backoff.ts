@@ -33,11 +33,17 @@ export async function withBackoff<Result>(
   const { log, time, signal } = tools
   const limitMs = retryBudget.nextLimitMs()
   let rateLimits = 0
+  let retriedAtMs: number | undefined
+  // A rate-limited engine is reachable: these waits do not reduce the budget for an unavailable one.
+  const consume = (ms: number, error: unknown) => {
+    if (parseRetryAfter(error) === undefined) retryBudget.consume(ms, time.monotonicMs())
+  }
   const pauseMs = (
     error: unknown,
     { retries, waitedMs }: { retries: number; waitedMs: number },
   ) => {
     signal.throwIfAborted()
+    if (retriedAtMs !== undefined) consume(time.monotonicMs() - retriedAtMs, error)
     if (!isTransient(error) || isTooLarge(error) || error.status === 404) return undefined
     const retryAfterMs = parseRetryAfter(error)
     rateLimits += retryAfterMs === undefined ? 0 : 1
@@ -50,9 +56,8 @@ export async function withBackoff<Result>(
     return pause
   }
   const afterPause = (pause: number, error: unknown) => {
-    // A rate-limited engine is reachable: these waits do not reduce the budget for an unavailable
-    // one.
-    if (parseRetryAfter(error) === undefined) retryBudget.consume(pause, time.now())
+    consume(pause, error)
+    retriedAtMs = time.monotonicMs()
     progress.check()
   }
   return retry({ time, signal, pauseMs, afterPause }, request)

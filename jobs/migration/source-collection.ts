@@ -238,10 +238,11 @@ export async function waitForReadablePoints(
     progress.check()
   }
   const schedule = { time, signal, pauseMs: POLL_MS, afterPause }
-  const { info } = await poll(schedule, async ({ waitedMs }) => {
+  const { info } = await poll(schedule, async (state) => {
     const info = await withBackoff(context, () => endpoint.collections.collectionInfo(name, signal))
     const hidden = info === undefined ? 0 : hiddenPoints(info, endpoint)
     if (hidden === 0) return { info }
+    const waitedMs = state.waitedMs()
     if (hidden < lowest) lastProgressMs = waitedMs
     lowest = Math.min(lowest, hidden)
     const description = `${hidden} of about ${info?.points_count ?? 0} points of ${name} at the ${endpoint.role}`

@@ -163,7 +163,7 @@ export class LostTarget {
     const afterPause = () => progress.reported()
     await poll({ time, signal, pauseMs: SETTLE_POLL_MS, afterPause }, async ({ waitedMs }) => {
       if (await this.isActiveOn(name, id, ordinal)) return true
-      if (waitedMs < SETTLE_MS) return undefined
+      if (waitedMs() < SETTLE_MS) return undefined
       throw new EngineError(
         `shard ${id} of ${name} was restored on node ${ordinal}, but not every node calls it Active`,
       )
@@ -182,7 +182,7 @@ export class LostTarget {
       const view = await observeShards(options, engineForPod, signal)
       const reason = view.broken?.message ?? view.unsettled
       if (reason === undefined) return view
-      if (waitedMs >= SETTLE_MS) throw new EngineError(reason)
+      if (waitedMs() >= SETTLE_MS) throw new EngineError(reason)
       return undefined
     })
   }

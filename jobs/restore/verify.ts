@@ -120,7 +120,7 @@ async function waitForGreen(name: string, context: RunContext): Promise<void> {
       log.info({ collection: name }, 'waking the optimizers')
       await patchCollection(name, { optimizers_config: {} }, context)
     }
-    if (waitedMs >= GREEN_TIMEOUT_SECONDS * 1000)
+    if (waitedMs() >= GREEN_TIMEOUT_SECONDS * 1000)
       throw new EngineError(`collection ${name} did not turn green in time`)
     progress.report()
     return undefined

@@ -135,6 +135,7 @@ export function instantClock(onSleep: (slept: number) => unknown = () => undefin
   let slept = 0
   return {
     now: () => new Date(now),
+    monotonicMs: () => now - START.getTime(),
     async sleep(ms, signal) {
       signal?.throwIfAborted()
       now += ms

@@ -269,6 +269,7 @@ function movable(): Clock & { advance(ms: number): void } {
   let now = START.getTime()
   return {
     now: () => new Date(now),
+    monotonicMs: () => now,
     advance: (ms) => void (now += ms),
     sleep: async (ms) => void (now += ms),
   }

@@ -1,8 +1,19 @@
 /** The meaning of engine errors for data Jobs. */
+import { pino } from 'pino'
 import t from 'tap'
 import { EngineError } from '../../crds/contract/errors.ts'
 import { systemClock } from '../../jobs/clock.ts'
-import { RetryBudget, isDiskFull, isTransient, poll, retry } from '../../jobs/retry.ts'
+import {
+  RetryBudget,
+  isDiskFull,
+  isTransient,
+  poll,
+  retry,
+  retryTransient,
+} from '../../jobs/retry.ts'
+import { instantClock } from './job-world.ts'
+
+const MINUTE_MS = 60_000
 
 t.test('a full volume is recognized by the engine’s message or by status 507', async (t) => {
   for (const words of [
@@ -22,23 +33,90 @@ t.test('a port, an id or a count with 507 is not a full volume', async (t) => {
 })
 
 t.test('concurrent waits of several groups consume the retry budget once', async (t) => {
-  const minute = 60_000
-  const budget = new RetryBudget(10 * minute)
-  const now = (minutes: number) => new Date(minutes * minute)
-  for (let lane = 0; lane < 4; lane += 1) budget.consume(3 * minute, now(5))
-  t.equal(budget.nextLimitMs(), 7 * minute)
-  budget.consume(2 * minute, now(6))
-  t.equal(budget.nextLimitMs(), 6 * minute, 'only the time that was not counted before')
-  budget.consume(minute)
-  t.equal(budget.nextLimitMs(), 5 * minute)
+  const budget = new RetryBudget(10 * MINUTE_MS)
+  for (let lane = 0; lane < 4; lane += 1) budget.consume(3 * MINUTE_MS, 5 * MINUTE_MS)
+  t.equal(budget.nextLimitMs(), 7 * MINUTE_MS)
+  budget.consume(2 * MINUTE_MS, 6 * MINUTE_MS)
+  t.equal(budget.nextLimitMs(), 6 * MINUTE_MS, 'only the time that was not counted before')
+  budget.consume(MINUTE_MS, 7 * MINUTE_MS)
+  t.equal(budget.nextLimitMs(), 5 * MINUTE_MS)
 })
+
+/** A call that ends with a timeout after so many minutes; `times` counts how often it was made. */
+function slowCall(minutes: number, time: { sleep: (ms: number) => Promise<void> }) {
+  const made = { times: 0 }
+  const call = async () => {
+    made.times += 1
+    await time.sleep(minutes * MINUTE_MS)
+    throw new EngineError('no answer', { status: 408 })
+  }
+  return { made, call }
+}
+
+t.test('the limit of a retried call holds for its pauses and calls together', async (t) => {
+  const time = instantClock()
+  const retryBudget = new RetryBudget(30 * MINUTE_MS)
+  const tools = { time, signal: new AbortController().signal, log: pino({ level: 'silent' }) }
+  const { made, call } = slowCall(10, time)
+  await t.rejects(retryTransient({ retryBudget, tools }, call), { message: 'no answer' })
+  t.equal(made.times, 2, 'the wait begins when the first call has failed')
+  retryBudget.consume(15 * MINUTE_MS, time.monotonicMs() + 15 * MINUTE_MS)
+  t.equal(
+    retryBudget.nextLimitMs(),
+    5 * MINUTE_MS - 5_000,
+    'the budget lost one pause and the second call as well',
+  )
+})
+
+t.test('a change of the system time does not shorten or lengthen a wait', async (t) => {
+  for (const days of [-1, 1]) {
+    const clock = instantClock()
+    let jumpMs = 0
+    const time = { ...clock, now: () => new Date(clock.now().getTime() + jumpMs) }
+    const retryBudget = new RetryBudget()
+    const tools = { time, signal: new AbortController().signal, log: pino({ level: 'silent' }) }
+    const { made, call } = slowCall(0, time)
+    const jumping = async () => {
+      jumpMs = days * 24 * 60 * MINUTE_MS
+      return call()
+    }
+    await t.rejects(retryTransient({ retryBudget, tools }, jumping), { message: 'no answer' })
+    t.equal(made.times, 1 + (10 * MINUTE_MS) / 5_000, `the clock was set by ${days} days`)
+    t.equal(retryBudget.nextLimitMs(), 10 * MINUTE_MS)
+    retryBudget.consume(15 * MINUTE_MS, time.monotonicMs() + 15 * MINUTE_MS)
+    t.equal(retryBudget.nextLimitMs(), 5 * MINUTE_MS, 'ten minutes were consumed before')
+  }
+})
+
+t.test('the wait of a poll begins after its first check and includes the others', async (t) => {
+  const time = instantClock()
+  const seen: number[] = []
+  const check = async ({ waitedMs }: { waitedMs: () => number }) => {
+    await time.sleep(10 * MINUTE_MS)
+    seen.push(waitedMs())
+    return seen.length === 3 ? 'found' : undefined
+  }
+  t.equal(await poll({ time, pauseMs: MINUTE_MS }, check), 'found')
+  t.strictSame(seen.splice(0), [0, 11 * MINUTE_MS, 22 * MINUTE_MS])
+  t.equal(await poll({ time, pauseMs: MINUTE_MS, pauseFirst: true }, check), 'found')
+  t.strictSame(seen, [11 * MINUTE_MS, 22 * MINUTE_MS, 33 * MINUTE_MS])
+})
+
+function recordedPauses() {
+  const pauses: number[] = []
+  const clock = instantClock()
+  const sleep = async (ms: number) => {
+    pauses.push(ms)
+    await clock.sleep(ms)
+  }
+  return { pauses, time: { ...clock, sleep } }
+}
 
 t.test(
   'retry repeats a call with the pauses it is given, and throws once there is none',
   async (t) => {
-    const pauses: number[] = []
     const seen: string[] = []
-    const time = { sleep: async (ms: number) => void pauses.push(ms) }
+    const { pauses, time } = recordedPauses()
     const failing = (successAt: number) => {
       let calls = 0
       return async () => {
@@ -67,11 +145,10 @@ t.test(
 )
 
 t.test('poll repeats the last pause of its list, and pauses first only if asked to', async (t) => {
-  const pauses: number[] = []
-  const time = { sleep: async (ms: number) => void pauses.push(ms) }
+  const { pauses, time } = recordedPauses()
   const states: { pauses: number; waitedMs: number }[] = []
-  const until = (last: number) => async (state: { pauses: number; waitedMs: number }) => {
-    states.push(state)
+  const until = (last: number) => async (state: { pauses: number; waitedMs: () => number }) => {
+    states.push({ ...state, waitedMs: state.waitedMs() })
     return state.pauses === last ? 'found' : undefined
   }
   let after = 0

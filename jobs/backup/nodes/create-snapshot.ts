@@ -79,17 +79,15 @@ export async function createSnapshot(
 async function waitForIdleNode({ collection, ordinal }: SnapshotRef, context: RunContext) {
   const { signal, log, time } = context.tools
   const limitMs = context.retryBudget.nextLimitMs()
-  const afterPause = () => {
-    context.retryBudget.consume(POLL_INTERVAL_MS)
-  }
-  const schedule = { time, signal, pauseMs: POLL_INTERVAL_MS, afterPause }
-  return poll(schedule, async ({ waitedMs }) => {
+  return poll({ time, signal, pauseMs: POLL_INTERVAL_MS }, async (state) => {
     const identity = await snapshotsForPod(context, ordinal).identity(collection, signal)
+    const waitedMs = state.waitedMs()
+    context.retryBudget.consume(waitedMs, time.monotonicMs())
     const running = identity.creations?.running ?? 0
     if (running === 0) return identity
     if (waitedMs >= limitMs) {
       throw new EngineError(
-        `node ${ordinal} is creating ${running} other snapshots of ${collection} (waited ${waitedMs / 1000} s)`,
+        `node ${ordinal} is creating ${running} other snapshots of ${collection} (waited ${Math.round(waitedMs / 1000)} s)`,
       )
     }
     log.info({ collection, node: ordinal, running }, 'waiting for other snapshots')

@@ -141,7 +141,7 @@ async function waitForOutcome(
         throw new EngineError(`node ${ref.ordinal} did not answer in ${timeoutMs / 1000} s`)
       },
     )
-    return outcome.is !== 'making' || waitedMs >= limitMs ? outcome : undefined
+    return outcome.is !== 'making' || waitedMs() >= limitMs ? outcome : undefined
   })
 }
 

@@ -238,8 +238,10 @@ async function nextAssignment({
   context,
 }: StreamRound): Promise<Assignment | undefined> {
   const { retryBudget, tools } = context
+  const { time } = tools
   const limit = retryBudget.nextLimitMs()
-  for (let waited = 0; ;) {
+  let idleSinceMs: number | undefined
+  for (;;) {
     const view = await readShardView(collection, context)
     // Its shard key may have been deleted: the collection is checked again at the end.
     for (const shardId of scheduler.pending())
@@ -251,15 +253,18 @@ async function nextAssignment({
     if (!scheduler.isIdle()) {
       await scheduler.waitForRelease()
       tools.signal.throwIfAborted()
+      idleSinceMs = undefined
       continue
     }
-    if (waited >= limit) {
+    idleSinceMs ??= time.monotonicMs()
+    const waitedMs = time.monotonicMs() - idleSinceMs
+    retryBudget.consume(waitedMs, time.monotonicMs())
+    if (waitedMs >= limit) {
       throw new EngineError(`no replica of shard ${first} is Active (waited ${limit / 1000} s)`)
     }
     tools.log.info({ collection, shard: first }, 'waiting until a replica is Active')
-    await tools.time.sleep(POLL_MS, tools.signal)
-    retryBudget.consume(POLL_MS)
-    waited += POLL_MS
+    await time.sleep(POLL_MS, tools.signal)
+    retryBudget.consume(POLL_MS, time.monotonicMs())
   }
 }
 

@@ -27,7 +27,7 @@ async function stage(t: Test) {
   const store = s3.buckets.get('backups')
   if (store === undefined) throw new Error('there is no bucket')
   const clock = { now: new Date('2030-01-01T00:00:00Z') }
-  const time = { now: () => clock.now, sleep: async () => undefined }
+  const time = { now: () => clock.now, monotonicMs: () => 0, sleep: async () => undefined }
   let next: () => void = () => undefined
   const signal = new AbortController().signal
   const pause = (aborted: AbortSignal) =>

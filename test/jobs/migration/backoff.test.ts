@@ -32,6 +32,7 @@ async function outcome(error: unknown, failures: number, maxRateLimits?: number)
       signal: new AbortController().signal,
       time: {
         now: () => new Date(now),
+        monotonicMs: () => now,
         sleep: async (ms: number) => {
           now += ms
           pauses.push(ms / 1000)

@@ -19,7 +19,7 @@ async function failureOf(points: string, count: number, cause: EngineError): Pro
       reporter: { verifyRecentOwnership: async () => undefined },
       log: pino({ level: 'silent' }),
       signal: new AbortController().signal,
-      time: { now: () => new Date(0), sleep: async () => undefined },
+      time: { now: () => new Date(0), monotonicMs: () => 0, sleep: async () => undefined },
     },
   }
   const shared = {

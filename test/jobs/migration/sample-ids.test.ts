@@ -27,7 +27,7 @@ function contextOf(answer: (limit: number) => string[], requests: Requests = [])
     tools: {
       log: pino({ level: 'silent' }),
       signal: new AbortController().signal,
-      time: { now: () => new Date(0), sleep: async () => undefined },
+      time: { now: () => new Date(0), monotonicMs: () => 0, sleep: async () => undefined },
     },
   } as unknown as RunContext
 }

@@ -20,7 +20,11 @@ async function waited(...states: (string | undefined)[]) {
     },
     tools: {
       signal: new AbortController().signal,
-      time: { now: () => new Date(now), sleep: async (ms: number) => void (now += ms) },
+      time: {
+        now: () => new Date(now),
+        monotonicMs: () => now,
+        sleep: async (ms: number) => void (now += ms),
+      },
     },
   } as unknown as RunContext
   const collections = {
@@ -67,7 +71,11 @@ async function hidden(role: 'source' | 'target', ...queues: object[]): Promise<s
     tools: {
       signal: new AbortController().signal,
       log: { info: () => undefined },
-      time: { now: () => new Date(now), sleep: async (ms: number) => void (now += ms) },
+      time: {
+        now: () => new Date(now),
+        monotonicMs: () => now,
+        sleep: async (ms: number) => void (now += ms),
+      },
     },
   } as unknown as RunContext
   const config = { optimizer_config: { prevent_unoptimized: true } }

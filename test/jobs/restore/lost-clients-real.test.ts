@@ -32,6 +32,7 @@ function hurried(): Clock {
   let skew = 0
   return {
     now: () => new Date(Date.now() + skew),
+    monotonicMs: () => systemClock.monotonicMs() + skew,
     async sleep(ms, signal) {
       const real = Math.min(ms, 200)
       skew += ms - real

@@ -20,6 +20,7 @@ function hastenedClock(): Clock {
   let skippedMs = 0
   return {
     now: () => new Date(Date.now() + skippedMs),
+    monotonicMs: () => systemClock.monotonicMs() + skippedMs,
     async sleep(ms, signal) {
       if (ms === STEP_MS) skippedMs += ms
       await systemClock.sleep(ms === STEP_MS ? 10 : ms, signal)

@@ -30,7 +30,11 @@ function contextOf(mayBeRunning: boolean): RunContext {
       log: pino({ level: 'silent' }),
       reporter: { verifyOwnership: async () => undefined },
       signal: new AbortController().signal,
-      time: { now: () => new Date(now), sleep: async (ms: number) => void (now += ms) },
+      time: {
+        now: () => new Date(now),
+        monotonicMs: () => now,
+        sleep: async (ms: number) => void (now += ms),
+      },
     },
   } as unknown as RunContext
 }

@@ -73,7 +73,11 @@ function runOn({ views, statuses = () => undefined, points = 0, onDrop }: Nodes)
       engineForPod,
       log: pino({ level: 'silent' }),
       signal: new AbortController().signal,
-      time: { now: () => new Date(now), sleep: async (ms: number) => void (now += ms) },
+      time: {
+        now: () => new Date(now),
+        monotonicMs: () => now,
+        sleep: async (ms: number) => void (now += ms),
+      },
     },
   } as unknown as RunContext
   return { context, dropped, notes, seconds: () => now / 1000 }

@@ -48,7 +48,11 @@ async function stage(t: Test, { namespaces = [] as string[], crds = true } = {})
   const ports = backupPorts({
     ...{ kubernetes, namespaces },
     secret: cachedSecretReader(kubernetes, () => clock.now()),
-    clock: { now: () => clock.now(), sleep: async (ms) => void sleeps.push(ms) },
+    clock: {
+      now: () => clock.now(),
+      monotonicMs: () => 0,
+      sleep: async (ms) => void sleeps.push(ms),
+    },
     log: pino({ level: 'warn' }, { write }),
     onCall: ({ status }) => statuses.push(status),
   })

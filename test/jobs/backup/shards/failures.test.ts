@@ -335,7 +335,7 @@ function oversized(expectedBytes: number | undefined) {
     tools: {
       reporter: { verifyOwnership: async () => undefined },
       ...{ jobUid: 'job-1', podUid: 'pod-1', log: pino({ level: 'silent' }) },
-      time: { now: () => new Date(0) },
+      time: { now: () => new Date(0), monotonicMs: () => 0 },
       engineForPod: () => ({ open: async () => Readable.from([]), call: async () => PLACEMENT }),
     },
   }

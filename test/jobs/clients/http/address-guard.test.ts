@@ -85,7 +85,7 @@ t.test('a bucket at such a name or address is rejected, once, with the reason', 
         endpoint: `http://${host}:1`,
       },
       credentials: async () => ({ accessKeyId: 'a', secretAccessKey: 's' }),
-      time: { now: () => new Date(), sleep: async () => undefined },
+      time: { now: () => new Date(), monotonicMs: () => 0, sleep: async () => undefined },
       onCall: () => (calls += 1),
       ...{ log, guard: guard() },
     })

@@ -52,7 +52,7 @@ function bucketAt(t: Test, endpoint: string): Bucket {
   const bucket = new Bucket({
     target: { bucket: 'b', region: 'us-east-1', endpoint, forcePathStyle: true },
     credentials: async () => ({ accessKeyId: 'a', secretAccessKey: 's' }),
-    time: { now: () => new Date(), sleep: async () => undefined },
+    time: { now: () => new Date(), monotonicMs: () => 0, sleep: async () => undefined },
     log,
   })
   t.teardown(() => bucket.close())

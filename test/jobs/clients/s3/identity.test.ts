@@ -38,7 +38,11 @@ async function stage(t: Test, kind: 'web identity' | 'container', tls?: typeof O
   for (const name of VARIABLES) process.env[name] = ''
   Object.assign(process.env, variables, { AWS_EC2_METADATA_DISABLED: 'true' })
   t.teardown(() => identity.close())
-  const time: Clock = { now: () => new Date(clock.now), sleep: async () => undefined }
+  const time: Clock = {
+    now: () => new Date(clock.now),
+    monotonicMs: () => 0,
+    sleep: async () => undefined,
+  }
   const lines: string[] = []
   const log = jobLog({ LOG_LEVEL: 'INFO' }, { write: (line: string) => lines.push(line) })
   const read = identityCredentials({

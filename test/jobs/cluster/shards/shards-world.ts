@@ -353,6 +353,7 @@ function simulatedClock(onSleep: (seconds: number) => Promise<unknown>, speed = 
   let now = START.getTime()
   return {
     now: () => new Date(now),
+    monotonicMs: () => now - START.getTime(),
     async sleep(ms, signal) {
       signal?.throwIfAborted()
       now += ms * speed
