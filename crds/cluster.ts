@@ -189,6 +189,10 @@ export const VecCluster = defineResource({
     { name: 'Ready', type: 'integer', jsonPath: '.status.readyReplicas' },
     { name: 'Version', type: 'string', jsonPath: '.status.version' },
     { name: 'Desired Version', type: 'string', jsonPath: '.spec.version', priority: 1 },
+    {
+      ...{ name: 'Applied', type: 'string', priority: 1 },
+      jsonPath: '.status.conditions[?(@.type=="Applied")].reason',
+    },
     AGE_COLUMN,
   ],
   scale: {
