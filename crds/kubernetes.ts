@@ -4,8 +4,7 @@
  */
 import { Type, type Static } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
-import { Condition, NamespaceName, ObjectName, OwnerReference, Uid } from './schema.ts'
-import type { PlannedVolume } from './contract/job.ts'
+import { Condition, Enum, NamespaceName, ObjectName, OwnerReference, Uid } from './schema.ts'
 import { REVISION_LABEL } from './contract/names.ts'
 
 const optionalStrings = Type.Optional(Type.Record(Type.String(), Type.String()))
@@ -278,12 +277,16 @@ export function formatHolderIdentity({ kind, namespace, name, uid }: LeaseHolder
   return [kind, namespace, name, uid].join('/')
 }
 
+/** The sections of the spec that describe volumes. */
+export const VolumeField = Enum(['persistence', 'snapshotPersistence'])
+export type VolumeField = Static<typeof VolumeField>
+
 export type ClaimTemplate = NonNullable<StatefulSet['spec']['volumeClaimTemplates']>[number]
 
 /** The claim template of the volumes of a field of the spec, as the engine's chart names it. */
 export function claimTemplate(
   { spec }: Pick<StatefulSet, 'spec'>,
-  field: PlannedVolume['field'],
+  field: VolumeField,
 ): ClaimTemplate | undefined {
   return spec.volumeClaimTemplates?.find(({ metadata: { name } }) =>
     field === 'persistence' ? name.endsWith('storage') : name.includes('snapshots'),

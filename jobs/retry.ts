@@ -4,7 +4,7 @@
  */
 import { EngineError, Rejected, StorageError } from '../crds/contract/errors.ts'
 import type { Clock } from './clock.ts'
-import type { Dependencies } from './dependencies.ts'
+import type { Logger } from 'pino'
 
 interface RetryOptions {
   time: Pick<Clock, 'monotonicMs' | 'sleep'>
@@ -112,7 +112,10 @@ export async function retryTransient<Result>(
   {
     retryBudget,
     tools,
-  }: { retryBudget: RetryBudget; tools: Pick<Dependencies, 'signal' | 'log' | 'time'> },
+  }: {
+    retryBudget: RetryBudget
+    tools: { signal: AbortSignal; log: Logger; time: Clock }
+  },
   call: () => Promise<Result>,
 ): Promise<Result> {
   const { time, signal, log } = tools

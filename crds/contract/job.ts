@@ -8,6 +8,7 @@ import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { Value } from '@sinclair/typebox/value'
 import { BackupMethod, BackupPhase } from '../backup.ts'
 import { VecCluster } from '../cluster.ts'
+import { VolumeField } from '../kubernetes.ts'
 import { Enum, PassThrough, StringMap, Timestamp } from '../schema.ts'
 import { S3Target } from '../storage.ts'
 import { PlannedKeys, ReleaseKeys } from './api-keys.ts'
@@ -78,7 +79,7 @@ export type AppliedRelease = Static<typeof AppliedRelease>
 
 /** Volumes of the pods, by the section of the spec that describes them, and what they are to have. */
 export const PlannedVolume = Type.Object({
-  field: Enum(['persistence', 'snapshotPersistence']),
+  field: VolumeField,
   size: Type.String(),
   /** Name of the VolumeAttributesClass; without it the volumes keep theirs. */
   attributesClass: Type.Optional(Type.String()),

@@ -19,7 +19,7 @@ import {
 } from '../../crds/contract/limits.ts'
 import type { CaRef } from '../../crds/certificates.ts'
 import { ANNOTATIONS } from '../../crds/contract/names.ts'
-import type { AnyObject, Job, KubernetesEvent, Secret } from '../../crds/kubernetes.ts'
+import type { Job, KubernetesEvent } from '../../crds/kubernetes.ts'
 import type { ConditionReason } from '../../crds/schema.ts'
 import { caRefOf } from '../../crds/storage.ts'
 import { type BackgroundTasks, errorMessage, isExpected } from '../background-task.ts'
@@ -29,14 +29,14 @@ import { readAccount, readBucketCa } from '../data-job/observe.ts'
 import { childrenAfter, isUnfinished, jobsToDelete, unchanged } from '../job.ts'
 import type { Context, HookRequest } from '../protocol.ts'
 import { refreshProgress } from '../request.ts'
-import { deletionActionFor, scheduleOf, type DeletionAction } from './deletion-policy.ts'
+import { deletionActionFor, scheduleOf } from './deletion-policy.ts'
 import {
   accountOf,
   fromRequest,
   type BackupPorts,
-  type Observed,
   type BackupReader,
-  type PurgeResult,
+  type Deletion,
+  type Purge,
 } from './observe.ts'
 import { isPurgedByJob, isPurgeJob, purgeByJob, type PurgeStep } from './purge-job.ts'
 import { s3PathOf } from './status.ts'
@@ -46,25 +46,6 @@ import { isBlockingJob, isNamespaceAllowed } from '../cross-namespace.ts'
 const NEXT_BATCH_SECONDS = 1
 /** Reasons of the condition Purged that a Warning reports once. */
 const WARNING_REASONS = new Set(['PurgeFailed', 'JobSilent'])
-
-/** Input of the `finalize` decision. */
-export interface Deletion extends Pick<Observed, 'backup' | 'children' | 'jobs' | 'progress'> {
-  liveJobs: Job[]
-  isNamespaceTerminating: boolean
-  /** What happens to the objects; absent while the Job stops. */
-  deletionAction?: DeletionAction
-  /** The ServiceAccount that the bucket is accessed with; absent if there is none. */
-  account?: AnyObject
-  /** Bucket credentials; absent if there are none, or nothing is to be deleted yet. */
-  credentials?: Secret
-  /** The certificate authority of the bucket, where it was deleted with the namespace. */
-  missingCa?: CaRef
-  /** A restore that is reading these objects. */
-  reader?: string
-  /** The newest batch; absent if none was due or none has finished yet. */
-  purge?: Purge
-  requeueAfterSeconds?: number
-}
 
 export interface DeletionDependencies {
   ports: BackupPorts
@@ -308,13 +289,6 @@ function remainingObjectsEvent(
   if (!isNamespaceTerminating) return warningEvent(backup, cause, now)
   const message = `VecBackup ${backup.metadata.name} was deleted with its namespace, and objects of it remain in its bucket; the log of the operator says where`
   return namespaceWarning(backup, { reason: cause.reason, message }, now)
-}
-
-export interface Purge extends PurgeResult {
-  /** Why the newest batch failed; it is retried. */
-  error?: string
-  /** The error, if it is unexpected. */
-  defect?: unknown
 }
 
 /** Deletes the batch after `last`. A failure is a result: it is reported and retried. */

@@ -10,8 +10,8 @@ import { release } from '../lease-claim.ts'
 import { kindHooks, type KindHooks, type RelatedRule } from '../protocol.ts'
 import { JOB_CHILD_KINDS } from '../rbac.ts'
 import { relatedByName } from '../request.ts'
-import { finalize, observeDeletion, type Purge } from './finalize.ts'
-import { clusterRefOf, observe, type BackupPorts } from './observe.ts'
+import { finalize, observeDeletion } from './finalize.ts'
+import { clusterRefOf, observe, type BackupPorts, type Purge } from './observe.ts'
 import { applyDecision, leaseHolder, sync, type Decision } from './sync.ts'
 
 export function backupHooks(ports: BackupPorts): KindHooks {

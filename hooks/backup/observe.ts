@@ -4,10 +4,11 @@
  * (hooks/data-job/secret-copies.ts).
  */
 import type { VecBackup } from '../../crds/backup.ts'
+import type { CaRef } from '../../crds/certificates.ts'
 import type { VecCluster } from '../../crds/cluster.ts'
 import type { Progress } from '../../crds/contract/job.ts'
 import { releaseName } from '../../crds/contract/names.ts'
-import type { Job, StatefulSet } from '../../crds/kubernetes.ts'
+import type { AnyObject, Job, Secret, StatefulSet } from '../../crds/kubernetes.ts'
 import type { S3Target } from '../../crds/storage.ts'
 import type { NamespacedName } from '../../crds/schema.ts'
 import { secondsSince } from '../conditions.ts'
@@ -32,7 +33,7 @@ import {
 import { readLease, type ObservedLease } from '../lease.ts'
 import type { Context, HookRequest } from '../protocol.ts'
 import { observedJobs, relatedClusters } from '../request.ts'
-import type { SchedulePolicy } from './deletion-policy.ts'
+import type { DeletionAction, SchedulePolicy } from './deletion-policy.ts'
 
 type RequestedState = Pick<Observed, 'backup' | 'children' | 'jobs' | 'progress' | 'cluster'>
 
@@ -252,4 +253,29 @@ export function copySources(
 ): CopySource[] {
   if (cluster === undefined || copiedCredentials(backup).length === 0) return []
   return clusterCopySources(cluster, secrets, { from: backup.metadata.namespace, settings })
+}
+
+export interface Deletion extends Pick<Observed, 'backup' | 'children' | 'jobs' | 'progress'> {
+  liveJobs: Job[]
+  isNamespaceTerminating: boolean
+  /** What happens to the objects; absent while the Job stops. */
+  deletionAction?: DeletionAction
+  /** The ServiceAccount that the bucket is accessed with; absent if there is none. */
+  account?: AnyObject
+  /** Bucket credentials; absent if there are none, or nothing is to be deleted yet. */
+  credentials?: Secret
+  /** The certificate authority of the bucket, where it was deleted with the namespace. */
+  missingCa?: CaRef
+  /** A restore that is reading these objects. */
+  reader?: string
+  /** The newest batch; absent if none was due or none has finished yet. */
+  purge?: Purge
+  requeueAfterSeconds?: number
+}
+
+export interface Purge extends PurgeResult {
+  /** Why the newest batch failed; it is retried. */
+  error?: string
+  /** The error, if it is unexpected. */
+  defect?: unknown
 }

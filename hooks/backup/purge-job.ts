@@ -21,9 +21,8 @@ import { hasReported, restartReason, silenceReason } from '../job-watch.ts'
 import { isUnfinished, latestJob, nextRunNumber, runNumber } from '../job.ts'
 import type { Child, Context, PrunedChild } from '../protocol.ts'
 import { allObserved } from '../rbac.ts'
-import type { Deletion } from './finalize.ts'
 import { backupRbac, purgeJob, purgePlan } from './job.ts'
-import { accountOf } from './observe.ts'
+import { accountOf, type Deletion } from './observe.ts'
 import { s3PathOf } from './status.ts'
 
 export type PurgeStep =

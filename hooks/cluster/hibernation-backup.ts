@@ -14,17 +14,10 @@ import { isControlledBy } from '../../crds/kubernetes.ts'
 import type { ConditionReason } from '../../crds/schema.ts'
 import { backupName } from '../backup-schedule/backups.ts'
 import { getCondition, secondsSince, timestamp } from '../conditions.ts'
-import type { ClusterPorts, Observed } from './ports.ts'
+import type { ClusterPorts, Observed, ObservedHibernationBackup } from './ports.ts'
 import { acceptedRisks } from './validation.ts'
 
 export type HibernationBackup = NonNullable<ClusterStatus['hibernationBackup']>
-
-/** What exists of the backup before hibernation; read live while the helm run has to wait for it. */
-export interface ObservedHibernationBackup {
-  schedule?: VecBackupSchedule
-  /** The VecBackup of the name that the status requests. */
-  backup?: VecBackup
-}
 
 /** What the helm run waits for, and the request that the status has to hold meanwhile. */
 export interface AwaitedBackup {

@@ -16,9 +16,7 @@ import type { NamespacedName } from '../../crds/schema.ts'
 import type { BlockingRules } from '../cross-namespace.ts'
 import type { LeasePorts, ObservedLease } from '../lease.ts'
 import type { ObservedJobs } from '../request.ts'
-import type { ObservedHibernationBackup } from './hibernation-backup.ts'
-import type { KeyPorts } from './keys/observe.ts'
-import type { KeyRotation, ObservedKeys } from './keys/rotation.ts'
+import type { KeyPorts, KeyRotation, ObservedKeys } from './keys/ports.ts'
 import type { ShardPorts, ShardsSummary } from './shards/summary.ts'
 
 export interface Observed extends ObservedJobs {
@@ -62,6 +60,13 @@ export interface Observed extends ObservedJobs {
   leases?: { write: ObservedLease; backup: ObservedLease }
   /** The namespace is being deleted; set only in finalize. */
   isNamespaceTerminating?: boolean
+}
+
+/** What exists of the backup before hibernation; read live while the helm run has to wait for it. */
+export interface ObservedHibernationBackup {
+  schedule?: VecBackupSchedule
+  /** The VecBackup of the name that the status requests. */
+  backup?: VecBackup
 }
 
 /** The desired run; it gets its number when its Job is created. */

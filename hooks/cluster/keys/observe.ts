@@ -8,15 +8,15 @@ import {
   keysSecretName,
 } from '../../../crds/contract/names.ts'
 import { keyFingerprint, storedKeys } from '../../../crds/contract/api-keys.ts'
-import { clusterConnection, type Connection } from '../../../crds/contract/connection.ts'
+import { clusterConnection } from '../../../crds/contract/connection.ts'
 import { KubernetesError } from '../../../crds/contract/errors.ts'
 import { secretValue, type Secret } from '../../../crds/kubernetes.ts'
-import type { NamespacedName } from '../../../crds/schema.ts'
 import { getCondition, secondsSince, timestamp } from '../../conditions.ts'
 import type { BackgroundTasks, TaskResult } from '../../background-task.ts'
 import { namespaceCheck } from '../../cross-namespace.ts'
 import type { Context } from '../../protocol.ts'
 import type { Observed } from '../ports.ts'
+import type { FormerTokens, KeyAnswers, KeyPorts, ObservedKeys } from './ports.ts'
 import { parseDuration } from '../../../crds/units.ts'
 import {
   FOREIGN_KEY,
@@ -24,36 +24,8 @@ import {
   desiredKey,
   expiredKey,
   keyOfSpec,
-  type FormerTokens,
-  type KeyAnswers,
   namedKeys,
-  type NodeKeys,
-  type ObservedKeys,
 } from './rotation.ts'
-
-export interface KeyPorts {
-  /** A Secret, at most 60 s old; undefined if it does not exist. */
-  secret(namespace: string, name: string): Promise<Secret | undefined>
-  /** A Secret, read live. */
-  liveSecret(namespace: string, name: string): Promise<Secret | undefined>
-  /** Calls every node with each of these keys, given by fingerprint. */
-  nodeKeys(
-    connection: Connection,
-    keys: ReadonlyMap<string, string>,
-    signal: AbortSignal,
-  ): Promise<NodeKeys[]>
-  /**
-   * VecAccessKeys of the allowed namespaces whose current token was signed with this key, as `<namespace>/<name>`.
-   * Throws if one of them cannot be read.
-   */
-  tokensSignedWith(
-    cluster: NamespacedName,
-    fingerprint: string,
-    isAllowed: (namespace: string) => boolean,
-  ): Promise<string[]>
-  /** Removes all other keys from the Secret of the operator; a conflict is not an error. */
-  keepKeys(cluster: NamespacedName, fingerprints: readonly string[]): Promise<void>
-}
 
 interface KeyDependencies {
   ports: KeyPorts

@@ -1,7 +1,8 @@
 /** Whether the Secrets with the API keys, and the template of the pods, are as the last helm run left them. */
 import { templateKeys } from '../../../crds/contract/api-keys.ts'
 import type { Observed } from '../ports.ts'
-import { desiredKey, type KeyRotation } from './rotation.ts'
+import type { KeyRotation } from './ports.ts'
+import { desiredKey } from './rotation.ts'
 
 /**
  * Whether the Secrets or the template differ from the plan, although the plan may be the one that was

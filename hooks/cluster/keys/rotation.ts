@@ -12,7 +12,6 @@
  */
 import {
   hasSecondKey,
-  type PlannedKeys,
   type ReleaseKeys,
   keyFingerprint,
   templateKeys,
@@ -21,77 +20,18 @@ import type { ClusterStatus } from '../../../crds/cluster.ts'
 import { secretValue } from '../../../crds/kubernetes.ts'
 import { getCondition, secondsSince, timestamp } from '../../conditions.ts'
 import type { Observed } from '../ports.ts'
+import type {
+  DecidedRotation,
+  KeyRotation,
+  NodeKeys,
+  ObservedKeys,
+  PlannedRotation,
+} from './ports.ts'
 import { isRolledOut } from '../rollout.ts'
 import { valueAt } from '../validation.ts'
 
-/** Which keys a node accepted when it was asked; without `accepts`, it did not answer. */
-export interface NodeKeys {
-  ordinal: number
-  accepts?: string[]
-}
-
-/** What the nodes have answered, for the keys that they were asked about. */
-export interface KeyAnswers {
-  asked: string[]
-  nodes: NodeKeys[]
-  /** When they were asked. */
-  at: string
-}
-
-/** What is read for a cluster with `spec.apiKey.rotation`. */
-export interface ObservedKeys {
-  /** How long the former key is accepted at least. */
-  overlapSeconds: number
-  /** Fingerprint of the key in `vec-<name>-apikey`. */
-  published?: string
-  /** metadata.resourceVersion of that Secret. */
-  publishedVersion?: string
-  /** Keys in the Secret of the operator, by fingerprint. */
-  stored: ReadonlyMap<string, string>
-  /** Absent before the first ones. */
-  answers?: KeyAnswers
-  /** VecAccessKeys with a token that the former key has signed; read before nodes lose that key. */
-  formerTokens?: FormerTokens
-}
-
-/** `unknown` if they could not be listed. */
-export type FormerTokens = string[] | 'unknown'
-
 /** Reason of the condition KeyRotated from a key of another writer until nodes accept the published one. */
 export const FOREIGN_KEY = 'ForeignApiKey'
-
-interface Decision {
-  plan: PlannedKeys
-  /** Clients may be refused: nodes do not accept the published key before and after the run. */
-  isGap: boolean
-  /** The key that replaces the published one, or waits for its turn. */
-  next?: string
-  former?: string
-}
-
-export interface Overlap {
-  /** Since when clients could read the published key while all nodes accepted the former, too. */
-  since: string
-  end: string
-  /** VecAccessKeys that the former key stays for. */
-  formerTokens?: FormerTokens
-}
-
-type Decided = Decision &
-  (
-    | { step: 'Overlap'; overlap: Overlap }
-    | {
-        step: 'Current' | 'Adding' | 'Publishing' | 'Removing' | 'NoSecondKey'
-        overlap?: Overlap
-      }
-  )
-
-/** What follows from the keys. */
-export type KeyRotation = Decided & {
-  keys: ObservedKeys
-  /** Another client wrote the published key again, shortly after a helm run: the next run waits. */
-  isResting?: true
-}
 
 type Recorded = NonNullable<ClusterStatus['keyRotation']>
 
@@ -190,7 +130,7 @@ export function versionWithOneKey({ progress }: Pick<Observed, 'progress'>): str
 }
 
 /** The nodes change from one key to the other one by one. */
-function replacement(desired: string, published: string | undefined): Decided {
+function replacement(desired: string, published: string | undefined): DecidedRotation {
   const isSame = published === desired || published === undefined
   return {
     step: isSame ? 'Current' : 'NoSecondKey',
@@ -207,7 +147,7 @@ interface Keys {
   now: Date
 }
 
-function withOverlap(observed: Observed, facts: Keys): Decided {
+function withOverlap(observed: Observed, facts: Keys): DecidedRotation {
   const { published, desired } = facts
   const accepted = acceptedKeys(observed, published)
   const hasValue = (key: string) => key === desired || facts.keys.stored.has(key)
@@ -237,7 +177,7 @@ function withOverlap(observed: Observed, facts: Keys): Decided {
   return { step: 'Publishing', ...decided(plan) }
 }
 
-function decisionOf(observed: Observed, facts: Keys): (plan: ReleaseKeys) => Decision {
+function decisionOf(observed: Observed, facts: Keys): (plan: ReleaseKeys) => PlannedRotation {
   const { published, desired } = facts
   return (plan) => ({
     isGap: false,
@@ -253,7 +193,7 @@ interface Overlapping extends Keys {
 }
 
 /** The former key is accepted until clients and tokens had the time to change. */
-function overlapping(observed: Observed, facts: Overlapping): Decided {
+function overlapping(observed: Observed, facts: Overlapping): DecidedRotation {
   const { published, desired, accepted, former, keys, now } = facts
   const decided = decisionOf(observed, facts)
   const recorded = observed.cluster.status?.keyRotation

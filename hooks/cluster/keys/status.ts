@@ -6,17 +6,8 @@ import { getCondition, type ConditionUpdate } from '../../conditions.ts'
 import { isUnfinished } from '../../job.ts'
 import type { Observed } from '../ports.ts'
 import { isRolledOut } from '../rollout.ts'
-import {
-  FOREIGN_KEY,
-  answersOfAll,
-  isForeign,
-  type KeyAnswers,
-  type KeyRotation,
-  type NodeKeys,
-  type ObservedKeys,
-  type Overlap,
-  versionWithOneKey,
-} from './rotation.ts'
+import type { KeyAnswers, KeyRotation, NodeKeys, ObservedKeys, Overlap } from './ports.ts'
+import { FOREIGN_KEY, answersOfAll, isForeign, versionWithOneKey } from './rotation.ts'
 
 type KeyRotationStatus = NonNullable<ClusterStatus['keyRotation']>
 

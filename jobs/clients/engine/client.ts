@@ -17,16 +17,9 @@ import {
   type StreamBody,
 } from '../http/body.ts'
 import { errorMessage, firstSchemaError, type HttpResponse } from '../http/request.ts'
-import type { KeyRotation } from './credentials.ts'
+import type { EngineCredentials, KeyRotation } from './credentials.ts'
 import { ClusterStatus, CollectionClusterInfo, CollectionList, VersionInfo } from './responses.ts'
 import { collectionPath, loggedTransport, type EngineCall, type Transport } from './transport.ts'
-
-/** The content of the Secrets that a call needs. */
-export interface EngineCredentials {
-  key?: string | undefined
-  /** Certificate authority, PEM. */
-  ca?: string | undefined
-}
 
 interface EngineOptions {
   transport: Transport

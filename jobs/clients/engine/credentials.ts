@@ -8,7 +8,13 @@ import { API_KEY_SECRET_KEY } from '../../../crds/contract/names.ts'
 import { secretValue, type Secret } from '../../../crds/kubernetes.ts'
 import type { Clock } from '../../clock.ts'
 import { credentialFile, readSecretFile } from '../kubernetes/access.ts'
-import type { EngineCredentials } from './client.ts'
+
+/** The content of the Secrets that a call needs. */
+export interface EngineCredentials {
+  key?: string | undefined
+  /** Certificate authority, PEM. */
+  ca?: string | undefined
+}
 
 /** Where a credential is mounted: the folder of its Secret and the key in it. */
 export interface MountedKey {

@@ -1,7 +1,8 @@
 /** Reads during the deletion of a VecBackup. */
 import t from 'tap'
 import { ANNOTATIONS } from '../../../crds/contract/names.ts'
-import { observeDeletion, type Purge } from '../../../hooks/backup/finalize.ts'
+import { observeDeletion } from '../../../hooks/backup/finalize.ts'
+import type { Purge } from '../../../hooks/backup/observe.ts'
 import { BackgroundTasks } from '../../../hooks/background-task.ts'
 import { ago, context } from '../../builders.ts'
 import { hookRequest } from '../request.ts'

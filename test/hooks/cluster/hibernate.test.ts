@@ -2,7 +2,7 @@
 import t from 'tap'
 import { criticalConditions } from '../../../crds/critical-conditions.ts'
 import { ANNOTATIONS } from '../../../crds/contract/names.ts'
-import type { KeyAnswers } from '../../../hooks/cluster/keys/rotation.ts'
+import type { KeyAnswers } from '../../../hooks/cluster/keys/ports.ts'
 import { BackgroundTasks } from '../../../hooks/background-task.ts'
 import { HelmConcurrency } from '../../../hooks/cluster/helm-result.ts'
 import { hibernationBlocker } from '../../../hooks/hibernation-blocker.ts'

@@ -1,7 +1,7 @@
 /** Reads before a decision about a VecCluster. */
 import t from 'tap'
 import { ANNOTATIONS } from '../../../crds/contract/names.ts'
-import type { KeyAnswers } from '../../../hooks/cluster/keys/rotation.ts'
+import type { KeyAnswers } from '../../../hooks/cluster/keys/ports.ts'
 import { BackgroundTasks } from '../../../hooks/background-task.ts'
 import type { Pod } from '../../../crds/kubernetes.ts'
 import type { ShardsSummary } from '../../../hooks/cluster/shards/summary.ts'

@@ -1,7 +1,8 @@
 /** What is observed of a cluster with `spec.apiKey.rotation`, from the few facts that a test is about. */
 import { keyFingerprint, type ReleaseKeys } from '../../../../crds/contract/api-keys.ts'
 import type { StatefulSet } from '../../../../crds/kubernetes.ts'
-import { keyRotation, type ObservedKeys } from '../../../../hooks/cluster/keys/rotation.ts'
+import type { ObservedKeys } from '../../../../hooks/cluster/keys/ports.ts'
+import { keyRotation } from '../../../../hooks/cluster/keys/rotation.ts'
 import type { Condition } from '../../../../crds/schema.ts'
 import type { Observed } from '../../../../hooks/cluster/ports.ts'
 import { timestamp } from '../../../../hooks/conditions.ts'

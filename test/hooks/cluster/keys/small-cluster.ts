@@ -7,7 +7,8 @@ import type { AppliedRelease } from '../../../../crds/contract/job.ts'
 import type { StatefulSet } from '../../../../crds/kubernetes.ts'
 import { timestamp } from '../../../../hooks/conditions.ts'
 import { keyRotationStatus, keysToKeep } from '../../../../hooks/cluster/keys/status.ts'
-import { keyRotation, type KeyRotation } from '../../../../hooks/cluster/keys/rotation.ts'
+import type { KeyRotation } from '../../../../hooks/cluster/keys/ports.ts'
+import { keyRotation } from '../../../../hooks/cluster/keys/rotation.ts'
 import type { Observed } from '../../../../hooks/cluster/ports.ts'
 import {
   acceptingKeys,

@@ -1,7 +1,7 @@
 /** When the nodes of a VecCluster are asked for their shards, and what is read before a Job. */
 import t from 'tap'
 import { ANNOTATIONS } from '../../../../crds/contract/names.ts'
-import type { KeyAnswers } from '../../../../hooks/cluster/keys/rotation.ts'
+import type { KeyAnswers } from '../../../../hooks/cluster/keys/ports.ts'
 import { BackgroundTasks } from '../../../../hooks/background-task.ts'
 import { HelmConcurrency, limitMessage } from '../../../../hooks/cluster/helm-result.ts'
 import { desiredRun } from '../../../../hooks/cluster/job.ts'

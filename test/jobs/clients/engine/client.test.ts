@@ -4,7 +4,10 @@ import { Type } from '@sinclair/typebox'
 import t, { type Test } from 'tap'
 import type { Connection } from '../../../../crds/contract/connection.ts'
 import type { EngineError } from '../../../../crds/contract/errors.ts'
-import { mountedEngineCredentials } from '../../../../jobs/clients/engine/credentials.ts'
+import {
+  mountedEngineCredentials,
+  type EngineCredentials,
+} from '../../../../jobs/clients/engine/credentials.ts'
 import {
   EngineConnections,
   dnsTransport,
@@ -12,7 +15,7 @@ import {
   urlTransport,
 } from '../../../../jobs/clients/engine/transport.ts'
 import { EngineSnapshots } from '../../../../jobs/clients/engine/snapshots.ts'
-import { Engine, type EngineCredentials } from '../../../../jobs/clients/engine/client.ts'
+import { Engine } from '../../../../jobs/clients/engine/client.ts'
 import { Kubernetes, inClusterAccess } from '../../../../jobs/clients/kubernetes/client.ts'
 import { jobLog } from '../../../../jobs/log.ts'
 import { EngineCluster } from '../../../doubles/engine/cluster.ts'
