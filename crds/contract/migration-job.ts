@@ -64,6 +64,8 @@ export const MigrationCheckpoint = Type.Object({
   isOurs: Type.Boolean(),
   /** Set once that collection exists: points in it are those of this migration. */
   isCreated: Type.Optional(Type.Boolean()),
+  /** uuid of the target collection, where the engine reports it: another one has another. */
+  targetUuid: Type.Optional(Type.String()),
   /** Approximate number of points in the target collection before the first batch; 0 only if it was empty. */
   before: PointCount,
   /** Value of the target collection to restore after the copy; it is 0 during the copy. */

@@ -189,6 +189,11 @@ export const MIGRATION_FAILURES: readonly KnownFailure[] = [
     fix: 'create another VecMigration',
   },
   {
+    patterns: ['... was deleted and created again by another client ...'],
+    cause: 'the target collection is another one than at the beginning, also after it was copied',
+    fix: 'delete it, or use `collectionMapping`, and create another VecMigration',
+  },
+  {
     patterns: ['the point ... has n bytes, more than the target takes'],
     cause: '`service.max_request_size_mb` of the target is smaller',
     fix: 'raise it in the `config` of the VecCluster',

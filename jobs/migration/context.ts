@@ -6,6 +6,7 @@ import type { MigrationSpec } from '../../crds/migration.ts'
 import { EngineCollections } from '../clients/engine/collections.ts'
 import { EnginePoints } from '../clients/engine/points.ts'
 import { EngineRecovery } from '../clients/engine/recovery.ts'
+import { EngineSnapshots } from '../clients/engine/snapshots.ts'
 import type { Engine } from '../clients/engine/client.ts'
 import type { RetryBudget } from '../retry.ts'
 import type { Dependencies } from '../dependencies.ts'
@@ -39,6 +40,8 @@ export interface Endpoint {
   points: EnginePoints
   /** Creates shard keys. */
   recovery: EngineRecovery
+  /** Reports which collection has a name. */
+  snapshots: EngineSnapshots
 }
 
 export interface RunContext {
@@ -103,5 +106,6 @@ function newEndpoint(role: Endpoint['role'], engine: Engine, nodes: Engine[]): E
     collections: new EngineCollections(engine),
     points: new EnginePoints(engine),
     recovery: new EngineRecovery(engine),
+    snapshots: new EngineSnapshots(engine),
   }
 }

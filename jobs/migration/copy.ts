@@ -124,9 +124,10 @@ export class Checkpoint {
     active: readonly Partition[],
     progress: Pick<Progress, 'advance'>,
   ) {
-    const { collection, isOurs, before, indexingThreshold, begun, copied } = position
+    const { collection, isOurs, targetUuid, before, indexingThreshold, begun, copied } = position
     this.#fields = {
       ...{ collection, isOurs, before },
+      ...(targetUuid !== undefined && { targetUuid }),
       ...(indexingThreshold !== undefined && { indexingThreshold }),
     }
     this.#begun = begun

@@ -17,6 +17,7 @@ import { errorMessage } from '../clients/http/request.ts'
 import { fanOutBody, recreateBody, recreateIndex } from '../recreate-collection.ts'
 import { withBackoff } from './backoff.ts'
 import { resolveTargetName, type RunContext } from './context.ts'
+import { requireSameTarget, withIdentity } from './deleted-collections.ts'
 import { incompatibilities, shardingMethod, type SourceCollection } from './source-collection.ts'
 
 /**
@@ -35,6 +36,8 @@ export async function prepareTarget(
   if (live === undefined && !options.createMissing) {
     throw new Rejected(`Collection missing on target and createMissing is false: ${name}`)
   }
+  if (live !== undefined && previousPosition !== undefined)
+    await requireSameTarget(previousPosition, name, context)
   if (live !== undefined) rejectIncompatible(name, sourceCollection, live)
   const initial: MigrationCheckpoint = {
     collection: sourceCollection.name,
@@ -56,18 +59,15 @@ export async function prepareTarget(
     // A pod that replaces this one must know what to restore before the setting is changed.
     await progress.checkpoint()
     await ensureTarget(name, { sourceCollection, live, position }, context)
-    const created = { ...position, isCreated: true }
+    const created = await withIdentity({ ...position, isCreated: true }, name, context)
     progress.setPosition(created)
     await progress.checkpoint()
     return created
   }
   await addShardKeys(name, sourceCollection, context)
   if (previousPosition !== undefined) return previousPosition
-  const position = {
-    ...initial,
-    isOurs: false,
-    before: await countPointsBefore(live, name, context),
-  }
+  const before = await countPointsBefore(live, name, context)
+  const position = await withIdentity({ ...initial, isOurs: false, before }, name, context)
   progress.setPosition(position)
   await progress.checkpoint()
   return position

@@ -24,6 +24,8 @@ export class Progress {
   readonly #startedAt: string
   readonly #progress: JobProgress<MigratedCollection>
   #position: MigrationCheckpoint | undefined
+  /** uuid of each target collection that this pod has completed, by the name at the source. */
+  readonly #targetUuids = new Map<string, string>()
   /**
    * What this process has written; the next fields record since when, and what was last reported.
    */
@@ -106,6 +108,11 @@ export class Progress {
     return [...this.#progress.collections.keys()]
   }
 
+  /** uuid of the target collection, if this pod has completed it and the engine reports one. */
+  targetUuid(name: string): string | undefined {
+    return this.#targetUuids.get(name)
+  }
+
   completedCollections(): MigratedCollection[] {
     return [...this.#progress.collections.values()].filter(({ status }) => status === 'Completed')
   }
@@ -129,6 +136,8 @@ export class Progress {
   }
 
   completed(name: string, proof: string): void {
+    const { collection, targetUuid } = this.#position ?? {}
+    if (collection === name && targetUuid !== undefined) this.#targetUuids.set(name, targetUuid)
     this.#clearPosition()
     this.#progress.update(name, { status: 'Completed', proof })
   }

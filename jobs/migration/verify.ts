@@ -18,6 +18,7 @@ import {
 import { vectorTolerances, Differences } from './compare-points.ts'
 import { resolveTargetName, type Endpoint, type RunContext } from './context.ts'
 import type { CopiedIds } from './copied-ids.ts'
+import { requireSameTarget } from './deleted-collections.ts'
 import { ByteBudget, PageSizer, type CopyScope } from './page-reader.ts'
 import { copyScopes } from './partitions.ts'
 import { addShardKeys } from './prepare-target.ts'
@@ -75,7 +76,9 @@ export async function verifyCopy(
     ...{ pending: new Differences(), volume: { points: 0, bytes: 0 } },
     ...{ rewritten: 0, isRechecked: true },
   }
+  const targetName = resolveTargetName(name, context.options)
   for (let round = 1; ; round += 1) {
+    await requireSameTarget(copyResult.position, targetName, context)
     const sourceCollection = await rereadSource(name, context)
     const scopes = copyScopes(sourceCollection, context).filter(
       ({ shardKey }) => !comparedKeys.has(shardKey),

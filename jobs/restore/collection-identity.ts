@@ -7,7 +7,7 @@ import type { RestoreItem } from '../manifest-check.ts'
 import { retryTransient } from '../retry.ts'
 import { findCollection } from './collection-checks.ts'
 import type { Checkpoint } from './checkpoint.ts'
-import { engineOn, snapshotsOn, type EngineAccess, type RunContext } from './context.ts'
+import { engineOn, snapshotsOn, type RunContext } from './context.ts'
 import { collectionDeleted } from './wait-for-shards.ts'
 
 /** Records which collection it is, after it was created or found. */
@@ -48,20 +48,9 @@ export async function requireSameUuid(
   context: RunContext,
 ): Promise<void> {
   const isOther = await retryTransient(context, () =>
-    isReplaced(name, expected, context, context.tools.signal),
+    snapshotsOn(context, 0).isReplaced(name, expected, context.tools.signal),
   )
   if (isOther) throw recreated(name)
-}
-
-/** Whether another collection has this name by now; not if there is none, or if the engine does not report it. */
-export async function isReplaced(
-  name: string,
-  expected: string,
-  access: EngineAccess,
-  signal: AbortSignal,
-): Promise<boolean> {
-  const { uuid } = await snapshotsOn(access, 0).identity(name, signal)
-  return uuid !== undefined && uuid !== expected
 }
 
 /**

@@ -10,9 +10,9 @@ import { errorMessage } from '../clients/http/request.ts'
 import { recreateBody, recreateIndex } from '../recreate-collection.ts'
 import { isTransient, retryTransient } from '../retry.ts'
 import { checkSameSchema, findCollection } from './collection-checks.ts'
-import { isReplaced, recordIdentity } from './collection-identity.ts'
+import { recordIdentity } from './collection-identity.ts'
 import { applyConfig } from './config.ts'
-import { collectionsOn, recoveryOn, type RunContext } from './context.ts'
+import { collectionsOn, recoveryOn, snapshotsOn, type RunContext } from './context.ts'
 import { replicasOnFirstNode, type ShardView } from './placement.ts'
 import { snapshotBytes, type RestoreItem } from '../manifest-check.ts'
 import { waitForIdle } from './retry-recovery.ts'
@@ -233,7 +233,7 @@ export async function restoreFactor(name: string, context: RunContext): Promise<
     const collection = await recoveryOn(context, 0).collection(name, abortSignal)
     if (collection === undefined) return
     // That of another client has a factor of its own.
-    if (uuid === undefined || !(await isReplaced(name, uuid, context, abortSignal)))
+    if (uuid === undefined || !(await snapshotsOn(context, 0).isReplaced(name, uuid, abortSignal)))
       await collectionsOn(context, 0).patchCollection(name, body, abortSignal)
   }
   try {

@@ -117,6 +117,12 @@ export class EngineSnapshots {
     return parseIdentity(await this.#telemetry(signal), collection)
   }
 
+  /** Whether another collection has this name by now; not if there is none, or if the engine reports no uuid. */
+  async isReplaced(collection: string, expected: string, signal?: AbortSignal): Promise<boolean> {
+    const { uuid } = await this.identity(collection, signal)
+    return uuid !== undefined && uuid !== expected
+  }
+
   /** uuid of each collection for which the engine reports one, by name. */
   async uuids(signal?: AbortSignal): Promise<Map<string, string>> {
     const { collections } = await this.#telemetry(signal)

@@ -14,13 +14,21 @@ interface PairOptions {
   sourceConfig?: EngineConfig
   sourceTls?: { cert: string; key: string }
   targetConfig?: EngineConfig
+  /** Without cluster mode, an engine reports no uuid of a collection. */
+  isTargetStandalone?: boolean
 }
 
 export type EnginePair = Awaited<ReturnType<typeof startEnginePair>>
 
 export async function startEnginePair(t: Test, options: PairOptions = {}) {
-  const source = await startEngine(t, 'vec-source', options.sourceConfig, options.sourceTls)
-  const target = await startEngine(t, 'vec-a', options.targetConfig)
+  const source = await startEngine(t, 'vec-source', {
+    config: options.sourceConfig,
+    tls: options.sourceTls,
+  })
+  const target = await startEngine(t, 'vec-a', {
+    config: options.targetConfig,
+    isStandalone: options.isTargetStandalone,
+  })
   const world = await migrationWorld(t, {
     source: source.url,
     ports: [target.node.port],
@@ -40,13 +48,18 @@ export interface TestEngine {
   points(collection: string, shardKey?: string | number, limit?: number): Promise<string>
 }
 
+interface EngineOptions {
+  config: EngineConfig | undefined
+  tls?: PairOptions['sourceTls'] | undefined
+  isStandalone?: boolean | undefined
+}
+
 async function startEngine(
   t: Test,
   name: string,
-  config?: EngineConfig,
-  tls?: PairOptions['sourceTls'],
+  { config, tls, isStandalone = false }: EngineOptions,
 ): Promise<TestEngine> {
-  const engine = new EngineCluster({ name, staleMs: 0 })
+  const engine = new EngineCluster({ name, staleMs: 0, enabled: !isStandalone })
   const node = await startEngineNode({
     ordinal: 0,
     cluster: engine,

@@ -279,9 +279,9 @@ t.test(
 )
 
 t.test(
-  'a copied collection that was deleted and created again on the target is not Completed',
+  'without uuids, a copied collection that was deleted and created again, empty, is not Completed',
   async (t) => {
-    const { source, target, world } = await startEnginePair(t)
+    const { source, target, world } = await startEnginePair(t, { isTargetStandalone: true })
     for (const name of ['cleared', 'docs', 'other']) {
       await createCollection(source, name, manyPoints(5))
     }
