@@ -171,6 +171,17 @@ export class Reporter {
     if (age >= HEARTBEAT_MS) await this.verifyOwnership()
   }
 
+  /** Who works for the resource; `unknown` without an answer of the API. For what is done as a run ends: never throws. */
+  async owner(): Promise<'this pod' | 'another pod' | 'unknown'> {
+    try {
+      await this.verifyOwnership()
+      return 'this pod'
+    } catch (error) {
+      if (error instanceof ResourceDeleted) return 'this pod'
+      return error instanceof Superseded ? 'another pod' : 'unknown'
+    }
+  }
+
   /**
    * Whether the resource is gone or is being deleted, so that no other pod continues; false if the
    * API does not answer.

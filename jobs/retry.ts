@@ -107,15 +107,15 @@ export class RetryBudget {
   }
 }
 
+interface RetryTools {
+  signal: AbortSignal
+  log: Logger
+  time: Clock
+}
+
 /** Retries until there is a response, within bounds: for nodes that are restarted. */
 export async function retryTransient<Result>(
-  {
-    retryBudget,
-    tools,
-  }: {
-    retryBudget: RetryBudget
-    tools: { signal: AbortSignal; log: Logger; time: Clock }
-  },
+  { retryBudget, tools }: { retryBudget: RetryBudget; tools: RetryTools },
   call: () => Promise<Result>,
 ): Promise<Result> {
   const { time, signal, log } = tools
@@ -131,6 +131,23 @@ export async function retryTransient<Result>(
     retryBudget.consume(POLL_MS, time.monotonicMs())
   }
   return retry({ time, signal, pauseMs, afterPause }, call)
+}
+
+/**
+ * The same for a call that changes something: asks before each attempt whether this pod is still the one that works,
+ * because another one may have replaced it during a pause.
+ */
+export async function retryChange<Result>(
+  context: {
+    retryBudget: RetryBudget
+    tools: RetryTools & { reporter: { verifyOwnership(): Promise<unknown> } }
+  },
+  change: () => Promise<Result>,
+): Promise<Result> {
+  return retryTransient(context, async () => {
+    await context.tools.reporter.verifyOwnership()
+    return change()
+  })
 }
 
 /** Whether the engine may answer differently a little later. */

@@ -4,7 +4,7 @@
  * if one fails, those before it remain, and readers see only some (docs/engine-notes.md, "Collections").
  */
 import { EngineError } from '../../crds/contract/errors.ts'
-import { retryTransient } from '../retry.ts'
+import { retryChange } from '../retry.ts'
 import { collectionsOn, engineOn, type RunContext } from './context.ts'
 import type { SourceManifest, RestoreItem } from '../manifest-check.ts'
 
@@ -23,15 +23,36 @@ export async function restoreAliases(
   items: RestoreItem[],
   context: RunContext,
 ): Promise<void> {
-  const { signal } = context.tools
   const restored = items.filter(({ name }) => context.progress.isInPlace(name))
   const aliases = targetAliases(manifest, restored, (note) => context.progress.note(note))
   if (aliases.length === 0) return
-  const engine = collectionsOn(context, 0)
-  const [existing, names] = await retryTransient(context, () =>
-    Promise.all([engine.aliases(signal), engineOn(context, 0).collections(signal)]),
-  )
-  const unowned = aliases.filter(({ alias, collection }) => {
+  const { signal } = context.tools
+  let unowned: Alias[] = []
+  try {
+    // Read again before each attempt: other clients may have set an alias during a pause.
+    await retryChange(context, async () => {
+      unowned = await findUnowned(aliases, context)
+      if (unowned.length > 0)
+        await collectionsOn(context, 0).updateAliases(unowned.map(toAction), signal)
+    })
+  } catch (error) {
+    signal.throwIfAborted()
+    if (!(error instanceof EngineError) || unowned.length === 0) throw error
+    const names = unowned.map(({ alias }) => alias).join(', ')
+    throw new EngineError(
+      `the points are restored, but not all of the aliases ${names}: ${error.message}`,
+    )
+  }
+}
+
+/** The aliases that do not exist; notes those that point to another collection. */
+async function findUnowned(aliases: Alias[], context: RunContext): Promise<Alias[]> {
+  const { signal } = context.tools
+  const [existing, names] = await Promise.all([
+    collectionsOn(context, 0).aliases(signal),
+    engineOn(context, 0).collections(signal),
+  ])
+  return aliases.filter(({ alias, collection }) => {
     const owner = names.includes(alias)
       ? alias
       : existing.find(({ alias_name }) => alias_name === alias)?.collection_name
@@ -41,20 +62,10 @@ export async function restoreAliases(
     }
     return owner === undefined
   })
-  if (unowned.length === 0) return
-  const actions = unowned.map(({ alias, collection }) => ({
-    create_alias: { collection_name: collection, alias_name: alias },
-  }))
-  try {
-    await retryTransient(context, () => engine.updateAliases(actions, signal))
-  } catch (error) {
-    signal.throwIfAborted()
-    if (!(error instanceof EngineError)) throw error
-    const names = unowned.map(({ alias }) => alias).join(', ')
-    throw new EngineError(
-      `the points are restored, but not all of the aliases ${names}: ${error.message}`,
-    )
-  }
+}
+
+function toAction({ alias, collection }: Alias) {
+  return { create_alias: { collection_name: collection, alias_name: alias } }
 }
 
 /**

@@ -14,7 +14,7 @@ import {
   type PlainObject,
 } from '../../crds/engine/plain-object.ts'
 import type { RestoreCollectionInfo } from '../clients/engine/responses.ts'
-import { retryTransient } from '../retry.ts'
+import { retryChange, retryTransient } from '../retry.ts'
 import { collectionsOn, recoveryOn, type RunContext } from './context.ts'
 import type { RestoreItem } from '../manifest-check.ts'
 
@@ -64,9 +64,7 @@ export async function applyConfig(
     'applying the configuration of the backup',
   )
   try {
-    await retryTransient(context, () =>
-      collectionsOn(context, 0).patchCollection(name, body, signal),
-    )
+    await retryChange(context, () => collectionsOn(context, 0).patchCollection(name, body, signal))
   } catch (error) {
     // Settings that the engine rejects stay different; `noteDifferences` reports them at the end.
     if (!(error instanceof EngineError) || ![400, 422].includes(error.status ?? 0)) throw error

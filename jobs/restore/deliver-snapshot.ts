@@ -201,7 +201,8 @@ async function* verifiedBytes(
 
 /**
  * The node stores the uploaded snapshot of a collection under its name, and the file takes up disk
- * space until it is deleted.
+ * space until it is deleted. Each pod of the Job uses the same name, so that none leaves a file: the one
+ * that replaced this pod may be uploading it.
  */
 async function deleteUploadedFile(
   name: string,
@@ -209,6 +210,7 @@ async function deleteUploadedFile(
   context: RunContext,
 ): Promise<void> {
   try {
+    if ((await context.tools.reporter.owner()) !== 'this pod') return
     // Not the signal of the Job: this clean-up also runs after an abort.
     await snapshotsOn(context, node).delete(name, file, AbortSignal.timeout(CLEAN_UP_MS))
   } catch (error) {

@@ -8,7 +8,7 @@ import type { ShardKey } from '../../crds/contract/manifest.ts'
 import type { RestoreCollectionInfo } from '../clients/engine/responses.ts'
 import { errorMessage } from '../clients/http/request.ts'
 import { recreateBody, recreateIndex } from '../recreate-collection.ts'
-import { isTransient, retryTransient } from '../retry.ts'
+import { isTransient, retryChange, retryTransient } from '../retry.ts'
 import { checkSameSchema, findCollection } from './collection-checks.ts'
 import { recordIdentity } from './collection-identity.ts'
 import { applyConfig } from './config.ts'
@@ -36,8 +36,7 @@ export async function prepareCollection(
     // deletion.
     await waitForIdle(item, context)
     // That may take hours: the pod that replaced this one may have restored the collection.
-    await context.tools.reporter.verifyOwnership()
-    await retryTransient(context, () =>
+    await retryChange(context, () =>
       collectionsOn(context, 0).deleteCollection(name, context.tools.signal),
     )
   }
@@ -169,7 +168,7 @@ async function buildIndexes({ name, source }: RestoreItem, context: RunContext):
   for (const [field, index] of Object.entries(source.payloadIndexes)) {
     const { dataType, params } = index
     const body = recreateIndex(field, { dataType, ...(params !== undefined && { params }) })
-    await retryTransient(context, () =>
+    await retryChange(context, () =>
       recoveryOn(context, 0).buildIndex(name, { body, bytes }, context.tools.signal),
     )
   }
@@ -184,7 +183,7 @@ async function changeOnce(
   change: () => Promise<void>,
   isApplied: () => Promise<boolean>,
 ): Promise<void> {
-  await retryTransient(context, async () => {
+  await retryChange(context, async () => {
     try {
       await change()
     } catch (error) {
@@ -222,23 +221,31 @@ export async function restoreFactors(context: RunContext): Promise<void> {
   for (const name of [...context.factors.keys()]) await restoreFactor(name, context)
 }
 
-/** Never throws: the reason why the restore ends takes precedence. */
+/**
+ * Never throws: the reason why the restore ends takes precedence. Changes nothing once another pod has taken over,
+ * which continues with the lowered factor.
+ */
 export async function restoreFactor(name: string, context: RunContext): Promise<void> {
   const lowered = context.factors.get(name)
   if (lowered === undefined) return
   const { factor, uuid } = lowered
-  const { signal, log } = context.tools
+  const { signal, log, reporter } = context.tools
   const body = { params: { replication_factor: factor } }
-  const patch = async (abortSignal: AbortSignal) => {
+  const patch = async (abortSignal: AbortSignal): Promise<boolean> => {
     const collection = await recoveryOn(context, 0).collection(name, abortSignal)
-    if (collection === undefined) return
+    if (collection === undefined) return true
     // That of another client has a factor of its own.
-    if (uuid === undefined || !(await snapshotsOn(context, 0).isReplaced(name, uuid, abortSignal)))
-      await collectionsOn(context, 0).patchCollection(name, body, abortSignal)
+    if (uuid !== undefined && (await snapshotsOn(context, 0).isReplaced(name, uuid, abortSignal)))
+      return true
+    if ((await reporter.owner()) === 'another pod') return false
+    await collectionsOn(context, 0).patchCollection(name, body, abortSignal)
+    return true
   }
   try {
-    if (signal.aborted) await patch(AbortSignal.timeout(CLEAN_UP_MS))
-    else await retryTransient(context, () => patch(signal))
+    const isDone = signal.aborted
+      ? await patch(AbortSignal.timeout(CLEAN_UP_MS))
+      : await retryTransient(context, () => patch(signal))
+    if (!isDone) return
     context.factors.delete(name)
     log.info({ collection: name, factor }, 'replication factor restored')
   } catch (error) {
@@ -254,7 +261,7 @@ export function forgetLoweredFactor(name: string, context: RunContext): void {
 
 async function setFactor(name: string, factor: number, context: RunContext): Promise<void> {
   const body = { params: { replication_factor: factor } }
-  await retryTransient(context, () =>
+  await retryChange(context, () =>
     collectionsOn(context, 0).patchCollection(name, body, context.tools.signal),
   )
 }

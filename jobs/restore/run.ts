@@ -11,7 +11,7 @@ import { VecRestore, type RestoreSpec } from '../../crds/restore.ts'
 import { recordReader } from '../backup/readers.ts'
 import type { Bucket } from '../clients/s3/bucket.ts'
 import type { Dependencies, RunResult } from '../dependencies.ts'
-import { ResourceDeleted, Superseded, type Report } from '../reporter.ts'
+import { ResourceDeleted, type Report } from '../reporter.ts'
 import { isReportable, reportReason, RetryBudget, retryTransient, withHint } from '../retry.ts'
 import { restoreAliases } from './aliases.ts'
 import { isPartlyRestored, isStarted, type Checkpoint } from './checkpoint.ts'
@@ -95,7 +95,7 @@ async function attempt({ plan, spec, tools, bucket }: AttemptOptions): Promise<F
     await tools.reporter.verifyOwnership()
     return finalReport(progress)
   } catch (error) {
-    await restoreFactorsUnlessSuperseded(error, context)
+    await restoreFactors(context)
     tools.signal.throwIfAborted()
     if (!isReportable(error)) throw error
     const message = withHint(error.message)
@@ -114,20 +114,6 @@ async function restoreAll(spec: RestoreSpec, context: RunContext): Promise<void>
   await restoreFactors(context)
   await failLostCollections(items, context)
   await restoreAliases(manifest, items, context)
-}
-
-/**
- * Restores lowered replication factors unless another pod took over: that pod continues with the
- * lowered factors.
- */
-async function restoreFactorsUnlessSuperseded(error: unknown, context: RunContext): Promise<void> {
-  if (context.factors.size === 0) return
-  const isSuperseded = (reason: unknown) => reason instanceof Superseded
-  const confirmed = await context.tools.reporter.verifyOwnership().then(
-    () => undefined,
-    (reason: unknown) => reason,
-  )
-  if (!isSuperseded(error) && !isSuperseded(confirmed)) await restoreFactors(context)
 }
 
 const ResourceSpec = Type.Object({ spec: VecRestore.schema.properties.spec })

@@ -4,7 +4,7 @@
  * replicas. Creates the other replicas after the recovery.
  */
 import { EngineError } from '../../crds/contract/errors.ts'
-import { isTransient, retryTransient } from '../retry.ts'
+import { isTransient, retryChange } from '../retry.ts'
 import { EngineShards } from '../clients/engine/shards.ts'
 import { collectionsOn, engineOn, recoveryOn, targetTopology, type RunContext } from './context.ts'
 import {
@@ -126,6 +126,8 @@ export async function startTransfer(
   call: () => Promise<void>,
   { tools }: Pick<RunContext, 'tools'>,
 ): Promise<void> {
+  // Those before it may have taken minutes: the pod that replaced this one plans for itself.
+  await tools.reporter.verifyOwnership()
   try {
     await call()
   } catch (error) {
@@ -142,9 +144,7 @@ export async function replicateShards(item: RestoreItem, context: RunContext): P
   if (factor > 1) {
     const body = { params: { replication_factor: factor } }
     const { signal } = context.tools
-    await retryTransient(context, () =>
-      collectionsOn(context, 0).patchCollection(name, body, signal),
-    )
+    await retryChange(context, () => collectionsOn(context, 0).patchCollection(name, body, signal))
   }
   forgetLoweredFactor(name, context)
   const view = await waitForShards(name, context)

@@ -6,7 +6,7 @@ import { EngineError, Rejected } from '../../crds/contract/errors.ts'
 import { GREEN_POLL_SECONDS, GREEN_TIMEOUT_SECONDS } from '../../crds/contract/limits.ts'
 import type { RestoreCollectionInfo } from '../clients/engine/responses.ts'
 import { fanOutBody } from '../recreate-collection.ts'
-import { isReportable, poll, retryTransient } from '../retry.ts'
+import { isReportable, poll, retryChange, retryTransient } from '../retry.ts'
 import { noteDifferences } from './config.ts'
 import { findCollection } from './collection-checks.ts'
 import { requireSameUuid } from './collection-identity.ts'
@@ -138,7 +138,7 @@ async function patchCollection(
   body: Record<string, unknown>,
   context: RunContext,
 ): Promise<void> {
-  await retryTransient(context, () =>
+  await retryChange(context, () =>
     collectionsOn(context, 0).patchCollection(name, body, context.tools.signal),
   )
 }

@@ -203,10 +203,11 @@ export async function repairReplicas(
   view: ShardView,
   context: RunContext,
 ): Promise<void> {
-  const { log, signal } = context.tools
+  const { log, signal, reporter } = context.tools
   for (const { shard, ordinal, through } of phantomReplicas(view)) {
     const peer_id = view.peers[ordinal] ?? ordinal
     const message = `nodes disagreed about a copy of shard ${shard} of ${collection} on node ${ordinal}: dropped`
+    await reporter.verifyOwnership()
     try {
       await recoveryOn(context, through).dropReplica(
         collection,

@@ -144,6 +144,26 @@ export function instantClock(onSleep: (slept: number) => unknown = () => undefin
   }
 }
 
+export const TAKEN_OVER = /pod pod-2 works on this run: this pod stops/
+
+/** Writes into the report of a resource that another pod works for it. */
+export async function takeOver(
+  api: ApiClient,
+  { kind, name }: { kind: string; name: string },
+): Promise<void> {
+  const reference = { apiVersion: API_VERSION, kind, namespace: 'ns', name }
+  // A report of the first pod that is in progress may replace the first one.
+  for (let attempt = 0; attempt < 2; attempt += 1) {
+    const { metadata } = await required(api, API_VERSION, kind, name)
+    const progress = JSON.parse(metadata.annotations?.[ANNOTATIONS.progress] ?? '{}') as object
+    const annotations = {
+      [ANNOTATIONS.progress]: JSON.stringify({ ...progress, runner: 'pod-2' }),
+    }
+    await api.patch(reference, { metadata: { annotations } })
+    await new Promise((resolve) => setTimeout(resolve, 20))
+  }
+}
+
 function upgradePlan(uid: string, parts: Partial<UpgradePlan>): UpgradePlan {
   const spec = parts.spec ?? clusterSpec()
   return {

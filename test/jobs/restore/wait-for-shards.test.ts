@@ -5,6 +5,7 @@ import { EngineError } from '../../../crds/contract/errors.ts'
 import type { RunContext } from '../../../jobs/restore/context.ts'
 import { isNodeRecovered } from '../../../jobs/restore/recover.ts'
 import { waitForShards } from '../../../jobs/restore/wait-for-shards.ts'
+import { Superseded } from '../../../jobs/reporter.ts'
 import { RetryBudget } from '../../../jobs/retry.ts'
 
 /** By node: each shard that it sees, by node of the replica and its state. */
@@ -27,10 +28,12 @@ interface Nodes {
   points?: number
   /** When the replica is dropped. */
   onDrop?: () => void
+  /** Another pod works for the restore. */
+  isSuperseded?: boolean
 }
 
 /** A run on two nodes, peers 10 and 11, with a clock that only its pauses advance. */
-function runOn({ views, statuses = () => undefined, points = 0, onDrop }: Nodes) {
+function runOn({ views, statuses = () => undefined, points = 0, onDrop, isSuperseded }: Nodes) {
   let now = 0
   const dropped: object[] = []
   const notes: string[] = []
@@ -73,6 +76,11 @@ function runOn({ views, statuses = () => undefined, points = 0, onDrop }: Nodes)
       engineForPod,
       log: pino({ level: 'silent' }),
       signal: new AbortController().signal,
+      reporter: {
+        verifyOwnership: async () => {
+          if (isSuperseded === true) throw new Superseded('another pod')
+        },
+      },
       time: {
         now: () => new Date(now),
         monotonicMs: () => now,
@@ -136,6 +144,12 @@ t.test('a replica that only one node knows is dropped through it after 30 s', as
   t.ok(seconds() >= 30 && seconds() <= 32, `${seconds()} s`)
   t.strictSame(dropped, [DROP])
   t.strictSame(notes, ['nodes disagreed about a copy of shard 0 of docs on node 1: dropped'])
+})
+
+t.test('a pod that was replaced drops no replica', async (t) => {
+  const { context, dropped } = runOn({ views: () => DISPUTED, isSuperseded: true })
+  await t.rejects(waitForShards('docs', context), { code: 'Superseded' })
+  t.strictSame(dropped, [])
 })
 
 t.test('a disagreement that comes back after three repairs is permanent', async (t) => {
