@@ -77,8 +77,8 @@ async function attempt(
     shardSizes,
     undeletedSnapshots: [],
   }
-  const { signal, log } = tools
-  const claim = new FolderClaim({ bucket, folder, uid: plan.uid, signal, log })
+  const { signal, log, reporter } = tools
+  const claim = new FolderClaim({ bucket, folder, uid: plan.uid, signal, log, reporter })
   try {
     const requested = await requestedCollections(context)
     const owner = await claimFolder(context, claim, requested)

@@ -324,7 +324,7 @@ export async function restoreIndexingThreshold(
 
 /**
  * Makes one attempt with a short timeout, because the target may not respond. Returns the error,
- * with a hint added if the threshold could not be restored.
+ * with a hint added if the threshold could not be restored. Leaves it to the pod that replaced this one, if there is one.
  */
 export async function restoreAfterFailure(
   error: unknown,
@@ -335,6 +335,7 @@ export async function restoreAfterFailure(
   const { indexingThreshold: threshold } = progress.position ?? {}
   if (threshold === undefined) return error
   const body = { optimizers_config: { indexing_threshold: threshold } }
+  if ((await tools.reporter.owner()) === 'another pod') return error
   try {
     const signal = AbortSignal.timeout(CLEANUP_TIMEOUT_MS)
     await target.collections.patchCollection(name, body, signal)

@@ -24,13 +24,19 @@ async function stage(t: Test) {
   })
   const store = s3.buckets.get('backups')
   if (store === undefined) throw new Error('there is no bucket')
-  const claimOf = (prefix: string, name: string, uid = `uid-${name}`) => {
+  const claimOf = (
+    prefix: string,
+    name: string,
+    uid = `uid-${name}`,
+    verifyOwnership: () => Promise<void> = async () => undefined,
+  ) => {
     const claim = new FolderClaim({
       bucket,
       folder: backupFolder({ prefix, name }),
       uid,
       signal,
       log,
+      reporter: { verifyOwnership },
     })
     const take = (collections: string[] = []) =>
       claim.acquire(async () => ({ ...ownerNamed(name, uid), collections }))
@@ -194,6 +200,19 @@ t.test('a backup that replaced the owner of a running backup removes its owner.j
   await t.rejects(late, { message: /prefix holds another backup, or other objects/ })
   t.strictSame(store.keys(), ['p/a/docs/node-0/1.snapshot'], 'no other backup can purge it')
   await t.rejects(claimOf('p', 'a').confirm(), { message: /prefix holds another backup/ })
+})
+
+t.test('a pod that was replaced does not remove the owner.json of the next one', async (t) => {
+  const { s3, store, claimOf, put } = await stage(t)
+  s3.misbehave(({ operation, key }) => {
+    // The next pod went on while this one stood still.
+    if (operation === 'PutObject' && key === 'p/a/owner.json') put('p/a/docs/node-0/1.snapshot')
+    return undefined
+  })
+  const superseded = Object.assign(new Error('another pod'), { code: 'Superseded' })
+  const replaced = claimOf('p', 'a', 'uid-a', async () => Promise.reject(superseded))
+  await t.rejects(replaced.take(), { code: 'Superseded' })
+  t.strictSame(store.keys(), ['p/a/docs/node-0/1.snapshot', 'p/a/owner.json'])
 })
 
 t.test('what is no owner.json of a backup, or cannot be read, owns no folder', async (t) => {

@@ -6,7 +6,7 @@ import type { CollectionConfig } from '../../../crds/engine/collections.ts'
 import type { RunContext } from '../../../jobs/migration/context.ts'
 import { thresholdToRestore } from '../../../jobs/migration/prepare-target.ts'
 import { matchWhole } from '../../match-whole.ts'
-import { instantClock } from '../job-world.ts'
+import { instantClock, takeOver, TAKEN_OVER } from '../job-world.ts'
 import {
   SMALL,
   createCollection,
@@ -112,6 +112,23 @@ t.test('a copy that fails or is ended puts indexing back', async (t) => {
     t.equal(code, way === 'fails' ? EXIT.failed : EXIT.crash, log)
     t.equal(JSON.stringify(settingsOf(scene)), BACK, way)
   }
+})
+
+t.test('a pod that was replaced leaves the settings to the next one', async (t) => {
+  const scene = await startEnginePair(t, { spec: SPEC })
+  const { source, target, world } = scene
+  await createCollection(source, 'docs', manyPoints(100), BODY)
+  let upserts = 0
+  target.node.misbehave((request) => {
+    if (!isUpsert(request)) return undefined
+    upserts += 1
+    if (upserts === 2) return { until: takeOver(world.api, { kind: 'VecMigration', name: 'm' }) }
+    return upserts < 5 ? undefined : { status: 403, body: 'no', headers: {} }
+  })
+  const { code, log } = await world.run()
+  t.equal(code, EXIT.crash, log)
+  t.match(log, TAKEN_OVER)
+  t.equal(JSON.stringify(settingsOf(scene)), HELD)
 })
 
 t.test(
