@@ -113,6 +113,7 @@ function texts(): string[] {
       'a-b.c',
     ],
     ...['registry.example.com:5000/a/b', 'AWS_ACCESS_KEY_ID', 'docs', 'us-east-1', ''],
+    `sha256:${'0123456789abcdef'.repeat(4)}`,
   ]
   const codes = [
     ...Array.from({ length: 0x100 }, (_, code) => code),

@@ -39,7 +39,12 @@ const cluster = {
   hibernate: true,
   hibernation: { backupScheduleRef: { name: 'nightly' } },
   maintenanceWindows: [{ schedule: '0 2 * * 6', duration: '3h', timeZone: 'Europe/Berlin' }],
-  image: { repository: 'registry.example.com/engine', pullPolicy: 'Always', unprivileged: true },
+  image: {
+    repository: 'registry.example.com/engine',
+    digest: `sha256:${'0123456789abcdef'.repeat(4)}`,
+    pullPolicy: 'Always',
+    unprivileged: true,
+  },
   resources: { requests: amounts, limits: amounts },
   persistence: {
     size: '20Gi',

@@ -5,6 +5,7 @@ import { EngineError } from '../../../crds/contract/errors.ts'
 import { Semaphore, writePoints, type CopyContext } from '../../../jobs/migration/batch-writer.ts'
 import { ByteBudget, PageSizer } from '../../../jobs/migration/page-reader.ts'
 import { RetryBudget } from '../../../jobs/retry.ts'
+import { instantClock } from '../job-world.ts'
 
 async function failureOf(points: string, count: number, cause: EngineError): Promise<unknown> {
   const context = {
@@ -19,7 +20,7 @@ async function failureOf(points: string, count: number, cause: EngineError): Pro
       reporter: { verifyRecentOwnership: async () => undefined },
       log: pino({ level: 'silent' }),
       signal: new AbortController().signal,
-      time: { now: () => new Date(0), monotonicMs: () => 0, sleep: async () => undefined },
+      time: instantClock(),
     },
   }
   const shared = {

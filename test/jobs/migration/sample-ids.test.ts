@@ -6,6 +6,7 @@ import type { RunContext } from '../../../jobs/migration/context.ts'
 import type { CopyScope } from '../../../jobs/migration/page-reader.ts'
 import { planPartitions, sampleIds } from '../../../jobs/migration/partitions.ts'
 import { RetryBudget } from '../../../jobs/retry.ts'
+import { instantClock } from '../job-world.ts'
 
 const SCOPE = { name: 'docs', shardKey: 'eu' } as CopyScope
 
@@ -27,7 +28,7 @@ function contextOf(answer: (limit: number) => string[], requests: Requests = [])
     tools: {
       log: pino({ level: 'silent' }),
       signal: new AbortController().signal,
-      time: { now: () => new Date(0), monotonicMs: () => 0, sleep: async () => undefined },
+      time: instantClock(),
     },
   } as unknown as RunContext
 }

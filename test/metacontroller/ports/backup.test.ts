@@ -50,7 +50,7 @@ async function stage(t: Test, { namespaces = [] as string[], crds = true } = {})
     secret: cachedSecretReader(kubernetes, () => clock.now()),
     clock: {
       now: () => clock.now(),
-      monotonicMs: () => 0,
+      monotonicMs: () => sleeps.reduce((sum, ms) => sum + ms, 0),
       sleep: async (ms) => void sleeps.push(ms),
     },
     log: pino({ level: 'warn' }, { write }),

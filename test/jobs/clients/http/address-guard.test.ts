@@ -4,6 +4,7 @@ import t from 'tap'
 import { AddressGuard, type AddressRules } from '../../../../jobs/clients/http/address-guard.ts'
 import { Bucket } from '../../../../jobs/clients/s3/bucket.ts'
 import { jobLog } from '../../../../jobs/log.ts'
+import { instantClock } from '../../job-world.ts'
 
 const log = jobLog({}, { write: () => undefined })
 
@@ -85,7 +86,7 @@ t.test('a bucket at such a name or address is rejected, once, with the reason', 
         endpoint: `http://${host}:1`,
       },
       credentials: async () => ({ accessKeyId: 'a', secretAccessKey: 's' }),
-      time: { now: () => new Date(), monotonicMs: () => 0, sleep: async () => undefined },
+      time: instantClock(),
       onCall: () => (calls += 1),
       ...{ log, guard: guard() },
     })

@@ -16,6 +16,7 @@ import { Kubernetes, inClusterAccess } from '../../../../jobs/clients/kubernetes
 import { Bucket } from '../../../../jobs/clients/s3/bucket.ts'
 import { sendRequest } from '../../../../jobs/clients/http/request.ts'
 import { jobLog } from '../../../../jobs/log.ts'
+import { instantClock } from '../../job-world.ts'
 
 const log = jobLog({ LOG_LEVEL: 'CRITICAL' }, { write: () => undefined })
 const MIB = 1024 * 1024
@@ -52,7 +53,7 @@ function bucketAt(t: Test, endpoint: string): Bucket {
   const bucket = new Bucket({
     target: { bucket: 'b', region: 'us-east-1', endpoint, forcePathStyle: true },
     credentials: async () => ({ accessKeyId: 'a', secretAccessKey: 's' }),
-    time: { now: () => new Date(), monotonicMs: () => 0, sleep: async () => undefined },
+    time: instantClock(),
     log,
   })
   t.teardown(() => bucket.close())
