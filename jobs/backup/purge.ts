@@ -9,6 +9,7 @@
 import type { PurgePlan } from '../../crds/contract/job.ts'
 import { Rejected, StorageError } from '../../crds/contract/errors.ts'
 import type { Bucket } from '../clients/s3/bucket.ts'
+import type { Clock } from '../clock.ts'
 import type { Dependencies, RunResult } from '../dependencies.ts'
 import type { Report } from '../reporter.ts'
 import { backupFolder, manifestKey, ownerKey } from '../../crds/contract/backup-keys.ts'
@@ -180,42 +181,77 @@ async function nextOwnedKeys(
   return { keys: [], isLast: true, isEmpty, ...(others !== undefined && { others }) }
 }
 
+/** How often a store may list objects that were deleted before. */
+const MAX_STALE_LISTINGS = 15
+const STALE_PAUSE_MS = 2000
+
+interface PurgeAllOptions {
+  signal: AbortSignal
+  time: Clock
+  /** Called after each batch but the last. */
+  onBatch?: (result: PurgeResult) => Promise<void>
+}
+
+/**
+ * Deletes batch by batch until no object of the backup is left, or a restore reads it. Returns the last result, with
+ * the number of all deleted objects. Throws `StorageError` if the store does not stop listing deleted objects.
+ */
+export async function purgeAll(
+  bucket: Bucket,
+  target: PurgeTarget,
+  { signal, time, onBatch }: PurgeAllOptions,
+): Promise<PurgeResult> {
+  let survey: Survey | undefined
+  let [deleted, stale] = [0, 0]
+  for (;;) {
+    signal.throwIfAborted()
+    const result = await purge(bucket, target, { now: time.now(), signal, survey })
+    deleted += result.deleted
+    if (result.done || result.reader !== undefined) return { ...result, deleted }
+    await onBatch?.(result)
+    survey = result.survey
+    if (survey === undefined || survey.left > 1) continue
+    // All objects were deleted once, but the store still lists some.
+    if (stale === MAX_STALE_LISTINGS) {
+      throw new StorageError(
+        `s3://${bucket.name}/${backupFolder(target)} still has deleted objects`,
+      )
+    }
+    stale += 1
+    await time.sleep(STALE_PAUSE_MS, signal)
+  }
+}
+
 /** `backup purge`: all objects, in one Job. */
 export async function purgeBackup(plan: PurgePlan, tools: Dependencies): Promise<RunResult> {
   const { reporter, log } = tools
   const bucket = await tools.openBucket(plan.storage)
-  const report = await purgeAll(bucket, plan, tools).finally(() => bucket.close())
+  const report = await purgeAndReport(bucket, plan, tools).finally(() => bucket.close())
   if (report.state !== 'Done') log.error({ reason: report.reason }, report.message)
   await reporter.finish(report)
   return report.state
 }
 
-async function purgeAll(
+async function purgeAndReport(
   bucket: Bucket,
   { storage, name, uid }: PurgePlan,
   { reporter, signal, time, log }: Dependencies,
 ): Promise<Report & { state: RunResult }> {
-  let survey: Survey | undefined
+  const target = { prefix: storage.prefix, name, uid }
+  const onBatch = async ({ deleted, survey }: PurgeResult) => {
+    const left = `${survey?.left ?? 0} objects remain`
+    log.info({ deleted }, left)
+    await reporter.progress(left)
+  }
   try {
-    for (;;) {
-      signal.throwIfAborted()
-      const target = { prefix: storage.prefix, name, uid }
-      const result = await purge(bucket, target, { signal, survey, now: time.now() })
-      const { reader, others, done } = result
-      if (reader !== undefined) {
-        const message = `waiting for VecRestore ${reader.namespace}/${reader.name}, which recorded in the bucket that it reads the backup; the record expires at ${reader.until} unless the restore renews it`
-        return { state: 'Refused', reason: 'WaitingForRestore', message }
-      }
-      if (done) {
-        if (others === undefined) return { state: 'Done' }
-        const message = `${others.count} objects that this backup did not write were not deleted, such as s3://${bucket.name}/${others.example}`
-        return { state: 'Done', message }
-      }
-      survey = result.survey
-      const left = `${survey?.left ?? 0} objects remain`
-      log.info({ deleted: result.deleted }, left)
-      await reporter.progress(left)
+    const { reader, others } = await purgeAll(bucket, target, { signal, time, onBatch })
+    if (reader !== undefined) {
+      const message = `waiting for VecRestore ${reader.namespace}/${reader.name}, which recorded in the bucket that it reads the backup; the record expires at ${reader.until} unless the restore renews it`
+      return { state: 'Refused', reason: 'WaitingForRestore', message }
     }
+    if (others === undefined) return { state: 'Done' }
+    const message = `${others.count} objects that this backup did not write were not deleted, such as s3://${bucket.name}/${others.example}`
+    return { state: 'Done', message }
   } catch (error) {
     // Rejected: owner.json does not name the backup that the objects belong to.
     if (!(error instanceof StorageError || error instanceof Rejected)) throw error

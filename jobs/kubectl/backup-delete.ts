@@ -7,7 +7,7 @@ import { StorageError } from '../../crds/contract/errors.ts'
 import { formatBytes } from '../../crds/units.ts'
 import { ownedObjects, surveyFolder, type FolderContent } from '../backup/folder.ts'
 import { readOwner, type Owner } from '../backup/owner.ts'
-import { purge, type PurgeResult, type Survey } from '../backup/purge.ts'
+import { purgeAll } from '../backup/purge.ts'
 import { findActiveReader, type ActiveReader } from '../backup/readers.ts'
 import type { Bucket } from '../clients/s3/bucket.ts'
 import { escapeUnprintable } from '../log.ts'
@@ -75,8 +75,8 @@ async function deleteBackup(call: Invocation): Promise<number> {
       return EXIT_CODES.success
     }
     if (!booleanFlag(call, 'yes')) await requireConfirmation(call, describe(owner, content))
-    const deleted = await purgeAll(call, bucket, { ...target, uid: owner.uid })
-    call.print(`${countObjects(deleted)} deleted\n`)
+    const deleted = await deleteObjects(call, bucket, { ...target, uid: owner.uid })
+    call.print(`${formatObjects(deleted)} deleted\n`)
     return EXIT_CODES.success
   } finally {
     bucket.close()
@@ -146,11 +146,11 @@ async function printObjects(
 function describe({ namespace, name, uid, startedAt }: Owner, content: FolderContent): string {
   const owner = `VecBackup ${namespace}/${name} (uid ${uid}, started at ${startedAt})`
   return escapeUnprintable(
-    `${countObjects(content.objects)}, ${formatBytes(content.bytes)}, written by ${owner}`,
+    `${formatObjects(content.objects)}, ${formatBytes(content.bytes)}, written by ${owner}`,
   )
 }
 
-function countObjects(count: number): string {
+function formatObjects(count: number): string {
   return count === 1 ? '1 object' : `${count} objects`
 }
 
@@ -171,56 +171,45 @@ function readerError({ namespace, name, until }: ActiveReader): CliError {
   )
 }
 
-/** Some stores list deleted objects for a while. */
-const MAX_STALE_LISTINGS = 15
-const STALE_PAUSE_MS = 2000
-
 /** Deletes batch by batch and returns the number of objects; throws if any is left in the folder. */
-async function purgeAll(
+async function deleteObjects(
   call: Invocation,
   bucket: Bucket,
   target: Target & { uid: string },
 ): Promise<number> {
   const { signal, time } = call
-  let survey: Survey | undefined
-  let deleted = 0
-  let stale = 0
-  try {
-    for (;;) {
-      signal.throwIfAborted()
-      const result: PurgeResult = await purge(bucket, target, { now: time.now(), signal, survey })
-      deleted += result.deleted
-      if (result.reader !== undefined) throw readerError(result.reader)
-      if (result.done) break
-      survey = result.survey
-      // All objects were deleted once, but the store still lists some.
-      if (survey !== undefined && survey.left <= 1) {
-        if (stale === MAX_STALE_LISTINGS) {
-          throw new StorageError(`s3://${bucket.name}/${target.folder} still has deleted objects`)
-        }
-        stale += 1
-        await time.sleep(STALE_PAUSE_MS, signal)
-      }
-    }
-  } catch (error) {
-    if (!(error instanceof StorageError || error instanceof CliError)) throw error
-    // The store may not answer this either.
-    const left = await describeRest(bucket, target.folder, signal).catch(() => '')
-    throw new CliError([error.message, left].filter((text) => text !== '').join('; '))
-  }
+  const { reader, deleted } = await purgeAll(bucket, target, { signal, time }).catch(
+    async (error: unknown) => {
+      if (error instanceof StorageError) throw await withRest(error, bucket, target.folder, signal)
+      throw error
+    },
+  )
+  if (reader !== undefined) throw await withRest(readerError(reader), bucket, target.folder, signal)
   const left = await describeRest(bucket, target.folder, signal)
-  if (left !== '') throw new CliError(`${countObjects(deleted)} deleted; ${left}`)
+  if (left !== '') throw new CliError(`${formatObjects(deleted)} deleted; ${left}`)
   return deleted
+}
+
+async function withRest(
+  { message }: Error,
+  bucket: Bucket,
+  folder: string,
+  signal: AbortSignal,
+): Promise<CliError> {
+  // The store may not answer this either.
+  const left = await describeRest(bucket, folder, signal).catch(() => '')
+  return new CliError(left === '' ? message : `${message}; ${left}`)
 }
 
 /** Empty text if the folder is empty. */
 async function describeRest(bucket: Bucket, folder: string, signal: AbortSignal): Promise<string> {
   const { objects, bytes, others } = await surveyFolder({ bucket, folder, signal })
   const texts = []
-  if (objects > 0) texts.push(`${countObjects(objects)} of the backup (${formatBytes(bytes)}) left`)
+  if (objects > 0)
+    texts.push(`${formatObjects(objects)} of the backup (${formatBytes(bytes)}) left`)
   if (others !== undefined) {
     texts.push(
-      `${countObjects(others.count)} that the backup did not write left, such as s3://${bucket.name}/${others.example}`,
+      `${formatObjects(others.count)} that the backup did not write left, such as s3://${bucket.name}/${others.example}`,
     )
   }
   return texts.join('; ')

@@ -1,8 +1,9 @@
 /** Purge: batch by batch, only under the own uid, and never outside of `<prefix>/<name>/`. */
 import t, { type Test } from 'tap'
-import { purge as purgeAt, type PurgeOptions } from '../../../jobs/backup/purge.ts'
+import { purge as purgeAt, purgeAll, type PurgeOptions } from '../../../jobs/backup/purge.ts'
 import type { Bucket } from '../../../jobs/clients/s3/bucket.ts'
 import { bucketStage } from '../clients/s3/bucket-stage.ts'
+import { instantClock } from '../job-world.ts'
 
 const OWNER = {
   uid: 'u',
@@ -322,3 +323,37 @@ t.test('a purge that is ended continues at the next call', async (t) => {
   t.match(await purge(bucket, target, { maxKeys: 20 }), { done: true })
   t.equal(store.objects.size, 0)
 })
+
+t.test(
+  'a purge waits while a store lists deleted objects, and fails if it never stops',
+  async (t) => {
+    for (const listings of [8, Infinity]) {
+      const { s3, bucket, store, put } = await bucketOf(t)
+      put('a/owner.json', OWNER)
+      let listed = 0
+      s3.misbehave(({ operation }) => {
+        if (operation !== 'ListObjectsV2' || (listed += 1) > listings) return undefined
+        put('a/c/node-0/1')
+        return undefined
+      })
+      const time = instantClock()
+      const purged = purgeAll(
+        bucket,
+        { prefix: '', name: 'a', uid: 'u' },
+        { time, signal: new AbortController().signal },
+      )
+      if (listings === Infinity) {
+        await t.rejects(purged, {
+          code: 'StorageError',
+          message: 's3://backups/a/ still has deleted objects',
+        })
+        t.equal(time.monotonicMs(), 30_000)
+        t.ok(store.objects.has('a/owner.json'))
+      } else {
+        t.match(await purged, { done: true })
+        t.ok(time.monotonicMs() > 0)
+        t.equal(store.objects.size, 0)
+      }
+    }
+  },
+)
