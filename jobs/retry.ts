@@ -56,7 +56,7 @@ interface PollOptions {
 
 /**
  * Repeats a check until it returns a result; a check that no longer waits throws. `waitedMs` returns the time since
- * the first check or, with `pauseFirst`, since the start: pauses and checks, the present one included.
+ * the first check or, with `pauseFirst`, since the start: pauses and checks, including the current one.
  */
 export async function poll<Result>(
   { time, signal, pauseMs, pauseFirst = false, afterPause }: PollOptions,
@@ -134,8 +134,8 @@ export async function retryTransient<Result>(
 }
 
 /**
- * The same for a call that changes something: asks before each attempt whether this pod is still the one that works,
- * because another one may have replaced it during a pause.
+ * The same for a call that changes something: before each attempt it verifies that no other pod has replaced this one,
+ * which may have happened during a pause.
  */
 export async function retryChange<Result>(
   context: {

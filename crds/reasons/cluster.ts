@@ -66,7 +66,7 @@ export const CLUSTER_REASONS: readonly Reason[] = [
       'spec.<field> contains "{{", which the chart would evaluate as a template: remove it',
       'spec.image.repository must be a registry and path without a tag: the chart would parse other text as YAML',
       'spec.image.digest must be sha256: and 64 hex digits in lower case',
-      'spec.image.digest is that of <version>, but <version> is asked for: set the digest of its image too, or remove spec.image.digest',
+      'spec.image.digest is the digest of <version>, but the spec requires <version>: set the digest of that image too, or remove spec.image.digest',
       'spec.image.digest is the image of <version>, but version <version> comes before it: set spec.version and spec.image.digest to <version> first, or remove spec.image.digest',
       'spec.<field> has "<key>", which the engine chart sets: remove it',
       'spec.<field> has "<key>", which Kubernetes sets: remove it',

@@ -57,5 +57,3 @@ export function isExpired(backup: VecBackup): boolean {
 function isPruned({ metadata }: VecBackup): boolean {
   return metadata.annotations?.[ANNOTATIONS.pruned] !== undefined
 }
-
-/** Input of the `finalize` decision. */

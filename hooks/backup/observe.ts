@@ -255,6 +255,7 @@ export function copySources(
   return clusterCopySources(cluster, secrets, { from: backup.metadata.namespace, settings })
 }
 
+/** Input of the `finalize` decision. */
 export interface Deletion extends Pick<Observed, 'backup' | 'children' | 'jobs' | 'progress'> {
   liveJobs: Job[]
   isNamespaceTerminating: boolean
@@ -273,6 +274,7 @@ export interface Deletion extends Pick<Observed, 'backup' | 'children' | 'jobs' 
   requeueAfterSeconds?: number
 }
 
+/** Result of the newest batch of a purge. */
 export interface Purge extends PurgeResult {
   /** Why the newest batch failed; it is retried. */
   error?: string

@@ -37,11 +37,11 @@ export function imageError(
     return 'spec.image.digest must be sha256: and 64 hex digits in lower case'
   }
   if (applied.digest !== digest || typeof applied.version !== 'string') return undefined
-  // Kubernetes ignores the tag beside a digest: the former image would run under the new version.
+  // Kubernetes ignores the tag of an image with a digest: the former image would run as the new version.
   const formerTag = imageTag(applied.version, applied.unprivileged)
   const tag = imageTag(version, image.unprivileged)
   if (formerTag === tag) return undefined
-  return `spec.image.digest is that of ${formerTag}, but ${tag} is asked for: set the digest of its image too, or remove spec.image.digest`
+  return `spec.image.digest is the digest of ${formerTag}, but the spec requires ${tag}: set the digest of that image too, or remove spec.image.digest`
 }
 
 function imageTag(version: string, unprivileged: unknown): string {

@@ -57,8 +57,9 @@ export function stepReason({ version, remaining }: VersionSteps): ConditionReaso
 /** Why no step may be applied; undefined if it may. A digest is the image of one version. */
 export function digestStepError(observed: Observed): string | undefined {
   const { version: target, image } = observed.cluster.spec
+  if (image.digest === undefined) return undefined
   const { version } = versionSteps(observed)
-  if (image.digest === undefined || version === chartVersion(target)) return undefined
+  if (version === chartVersion(target)) return undefined
   return `spec.image.digest is the image of ${chartVersion(target)}, but version ${version} comes before it: set spec.version and spec.image.digest to ${version} first, or remove spec.image.digest`
 }
 

@@ -30,10 +30,10 @@ const EXTERNAL_TYPES: readonly unknown[] = ['LoadBalancer', 'NodePort']
 
 const PARTITION_PATH = ['spec', 'updateStrategy', 'rollingUpdate', 'partition']
 /** The chart compares the tag as a version, so that no value can hold a digest. */
-const CONTAINER_PATHS = ['initContainers', 'containers'].map((field) => [
-  ...['spec', 'template', 'spec'],
-  field,
-])
+const CONTAINER_PATHS = [
+  ['spec', 'template', 'spec', 'initContainers'],
+  ['spec', 'template', 'spec', 'containers'],
+]
 const CHECKSUM_PATH = ['spec', 'template', 'metadata', 'annotations', SECRET_CHECKSUM]
 
 export function adjustManifests(manifests: string, adjustments: Adjustments): string {
@@ -44,7 +44,7 @@ export function adjustManifests(manifests: string, adjustments: Adjustments): st
     .map((manifest) => replaceIn(manifest, adjustments))
   if (image !== undefined && changed.every(({ pinned }) => pinned === 0)) {
     const [repository = ''] = image.split('@')
-    // Another image than the spec names must not run in silence.
+    // Otherwise the pods would run whatever the tag names, without an error.
     throw new Rejected(
       `spec.image.digest: StatefulSet ${release} has no container with the image ${repository} and a tag`,
     )

@@ -201,8 +201,8 @@ async function* verifiedBytes(
 
 /**
  * The node stores the uploaded snapshot of a collection under its name, and the file takes up disk
- * space until it is deleted. Each pod of the Job uses the same name, so that none leaves a file: the one
- * that replaced this pod may be uploading it.
+ * space until it is deleted. All pods of the Job use the same name, so that the next pod overwrites a file
+ * that was left: a pod that has replaced this one may be uploading it now.
  */
 async function deleteUploadedFile(
   name: string,

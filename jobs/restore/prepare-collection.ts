@@ -222,8 +222,8 @@ export async function restoreFactors(context: RunContext): Promise<void> {
 }
 
 /**
- * Never throws: the reason why the restore ends takes precedence. Changes nothing once another pod has taken over,
- * which continues with the lowered factor.
+ * Never throws: the reason why the restore ends takes precedence. Changes nothing if another pod has taken over: it
+ * continues with the lowered factor.
  */
 export async function restoreFactor(name: string, context: RunContext): Promise<void> {
   const lowered = context.factors.get(name)
@@ -231,23 +231,20 @@ export async function restoreFactor(name: string, context: RunContext): Promise<
   const { factor, uuid } = lowered
   const { signal, log, reporter } = context.tools
   const body = { params: { replication_factor: factor } }
-  const patch = async (abortSignal: AbortSignal): Promise<boolean> => {
+  const patch = async (abortSignal: AbortSignal) => {
     const collection = await recoveryOn(context, 0).collection(name, abortSignal)
-    if (collection === undefined) return true
+    if (collection === undefined) return
     // That of another client has a factor of its own.
     if (uuid !== undefined && (await snapshotsOn(context, 0).isReplaced(name, uuid, abortSignal)))
-      return true
-    if ((await reporter.owner()) === 'another pod') return false
+      return
+    if ((await reporter.owner()) === 'another pod') return
     await collectionsOn(context, 0).patchCollection(name, body, abortSignal)
-    return true
+    log.info({ collection: name, factor }, 'replication factor restored')
   }
   try {
-    const isDone = signal.aborted
-      ? await patch(AbortSignal.timeout(CLEAN_UP_MS))
-      : await retryTransient(context, () => patch(signal))
-    if (!isDone) return
+    if (signal.aborted) await patch(AbortSignal.timeout(CLEAN_UP_MS))
+    else await retryTransient(context, () => patch(signal))
     context.factors.delete(name)
-    log.info({ collection: name, factor }, 'replication factor restored')
   } catch (error) {
     const reason = errorMessage(error)
     context.progress.note(`${name} was left at replication factor 1, not ${factor}: ${reason}`)

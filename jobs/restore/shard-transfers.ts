@@ -126,7 +126,7 @@ export async function startTransfer(
   call: () => Promise<void>,
   { tools }: Pick<RunContext, 'tools'>,
 ): Promise<void> {
-  // Those before it may have taken minutes: the pod that replaced this one plans for itself.
+  // Earlier transfers may have taken minutes. A pod that has replaced this one makes its own plan.
   await tools.reporter.verifyOwnership()
   try {
     await call()

@@ -151,11 +151,11 @@ t.test('another version or variant of the image with the former digest is refuse
   t.equal(imageErrorAfter({ version: '1.18.2', image: { digest: undefined } }, {}), undefined)
   t.equal(
     imageErrorAfter({ version: 'v1.18.2' }, {}),
-    'spec.image.digest is that of 1.18.2, but 1.18.3 is asked for: set the digest of its image too, or remove spec.image.digest',
+    'spec.image.digest is the digest of 1.18.2, but the spec requires 1.18.3: set the digest of that image too, or remove spec.image.digest',
   )
   t.equal(
     imageErrorAfter({}, { image: { unprivileged: true } }),
-    'spec.image.digest is that of 1.18.3, but 1.18.3-unprivileged is asked for: set the digest of its image too, or remove spec.image.digest',
+    'spec.image.digest is the digest of 1.18.3, but the spec requires 1.18.3-unprivileged: set the digest of that image too, or remove spec.image.digest',
   )
 })
 
