@@ -42,7 +42,7 @@ t.test('concurrent waits of several groups consume the retry budget once', async
   t.equal(budget.nextLimitMs(), 5 * MINUTE_MS)
 })
 
-/** A call that ends with a timeout after so many minutes; `times` counts how often it was made. */
+/** A call that times out after this number of minutes; `times` counts the calls. */
 function slowCall(minutes: number, time: { sleep: (ms: number) => Promise<void> }) {
   const made = { times: 0 }
   const call = async () => {

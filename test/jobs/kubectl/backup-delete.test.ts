@@ -212,7 +212,7 @@ t.test('objects that the store refuses to delete are named, and the exit code is
   t.strictSame(store.keys(), ['p/a/c/node-0/1.snapshot', 'p/a/owner.json'])
 })
 
-t.test('a store that goes on listing deleted objects is no success', async (t) => {
+t.test('a store that still lists deleted objects after all retries is a failure', async (t) => {
   const { remove, s3, put } = await bucketWith(t)
   s3.misbehave(({ operation }) => {
     if (operation === 'ListObjectsV2') put('p/a/c/node-0/1.snapshot', 'x')
