@@ -59,6 +59,11 @@ const replaced: Scenario = {
       180,
     )
     held.release()
+    await eventually(world, 'another is created', async () =>
+      (await backupsOf(world, reference)).some((backup) => backup.metadata.name !== name),
+    )
+    // On a busy machine a backup may take longer than a minute, and would be replaced again and again.
+    await world.patch(reference, { spec: { concurrencyPolicy: 'Forbid' } })
     await eventually(world, 'another is completed', async () =>
       (await backupsOf(world, reference)).some(isCompleted),
     )
