@@ -1,12 +1,12 @@
 /**
- * The image pull Secrets of the installation. A Job runs in the namespace of its resource, which
- * does not have them, so each is copied for the Job as other Secrets are
+ * The image pull Secrets of the installation, and the Secret with which helm pulls the engine's chart. A Job runs in
+ * the namespace of its resource, which does not have them, so each is copied for the Job as other Secrets are
  * (data-job/secret-copies.ts). No decision of a kind depends on them, so this module wraps the
  * hooks.
  */
 import { KubernetesError } from '../crds/contract/errors.ts'
 import type { Job, Secret } from '../crds/kubernetes.ts'
-import { pullSecretCredential } from '../crds/contract/names.ts'
+import { LABELS, pullSecretCredential } from '../crds/contract/names.ts'
 import {
   secretCopyRefs,
   secretCopiesToWrite,
@@ -15,7 +15,7 @@ import {
   type CopySource,
 } from './data-job/secret-copies.ts'
 import { isUnfinished, isSigned } from './job.ts'
-import type { HookRequest, AnyParent, KindHooks } from './protocol.ts'
+import type { HookRequest, AnyParent, KindHooks, Settings } from './protocol.ts'
 
 export interface ImagePullSecretPorts extends SecretCopyPorts {
   /** A Secret of the operator's own namespace, at most 60 s old. */
@@ -38,10 +38,9 @@ export function withImagePullSecrets(kindHooks: KindHooks, ports: ImagePullSecre
     async (request, context) => {
       const { uid } = (request as HookRequest<AnyParent>).parent.metadata
       const jobs = Object.values(request.children[JOB_KIND] ?? {}) as Job[]
-      const { imagePullSecrets: names, jobKeys } = context.settings
       cleaned.set(
         uid,
-        await syncCopies(jobs, { names, keys: jobKeys }, ports, cleaned.get(uid) ?? new Set()),
+        await syncCopies(jobs, context.settings, ports, cleaned.get(uid) ?? new Set()),
       )
       const desired = await decide(request, context)
       if (desired.finalized === true) cleaned.delete(uid)
@@ -59,20 +58,28 @@ const JOB_KIND = 'Job.batch/v1'
 /** Returns the Jobs that have finished and have no copies left. */
 async function syncCopies(
   jobs: Job[],
-  { names, keys }: { names: readonly string[]; keys: readonly string[] },
+  settings: Settings,
   ports: ImagePullSecretPorts,
   cleaned: ReadonlySet<string>,
 ): Promise<Set<string>> {
   const cleanedNow = new Set<string>()
   for (const job of jobs) {
     const { uid = '', deletionTimestamp } = job.metadata
+    const names = secretNames(job, settings)
     if (!isUnfinished(job)) {
       if (!cleaned.has(uid)) await deleteCopies(job, names, ports)
       cleanedNow.add(uid)
-    } else if (deletionTimestamp === undefined && isSigned(job, keys))
+    } else if (deletionTimestamp === undefined && isSigned(job, settings.jobKeys))
       await createCopies(job, names, ports)
   }
   return cleanedNow
+}
+
+/** Without duplicates: image and chart may come from the same registry. */
+function secretNames(job: Job, { imagePullSecrets, chart }: Settings): string[] {
+  const isPuller = job.metadata.labels?.[LABELS.release] !== undefined
+  const names = isPuller && chart.pullSecret !== undefined ? [chart.pullSecret] : []
+  return [...new Set([...imagePullSecrets, ...names])]
 }
 
 async function createCopies(

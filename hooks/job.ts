@@ -14,6 +14,7 @@ import { finishedCondition, type AnyObject, type Job } from '../crds/kubernetes.
 import { BUCKET_CA, type CaRef } from '../crds/certificates.ts'
 import { secondsSince } from './conditions.ts'
 import type {
+  ChartSource,
   Child,
   Context,
   Desired,
@@ -53,6 +54,8 @@ export interface JobOptions {
   resources: JobResources
   /** Helm release that the Job changes. */
   release?: string
+  /** Chart that the Job downloads. */
+  chart?: ChartSource
   /** A user named `serviceAccount` for its cloud identity. */
   hasIdentity?: boolean
   /** Secrets to mount, by credential name; a missing Secret is an empty folder. */
@@ -131,6 +134,9 @@ function podSpec(job: string, options: JobOptions, settings: Settings, pod: JobP
       secret: { secretName: secretCopyName(job, name) },
     })),
     ...(options.bucketCa === undefined ? [] : [caVolume(options.bucketCa)]),
+    ...(options.chart?.pullSecret === undefined
+      ? []
+      : [registryVolume(job, options.chart.pullSecret)]),
   ]
   return {
     restartPolicy: 'Never',
@@ -171,6 +177,16 @@ function podSpec(job: string, options: JobOptions, settings: Settings, pod: JobP
   }
 }
 
+const REGISTRY = 'chart-registry'
+const REGISTRY_FILE = 'config.json'
+
+/** A copy that the service writes once the Job exists: its pods wait for it. */
+function registryVolume(job: string, pullSecret: string) {
+  const items = [{ key: '.dockerconfigjson', path: REGISTRY_FILE }]
+  const secretName = secretCopyName(job, pullSecretCredential(pullSecret))
+  return { name: REGISTRY, secret: { secretName, items } }
+}
+
 /** Optional, like the credentials. */
 function caVolume({ kind, name, key }: CaRef) {
   const source = { items: [{ key, path: key }], optional: true }
@@ -190,7 +206,7 @@ const CREDENTIAL_VARIABLES = new Set([
 ])
 
 function environment(
-  { plan, largeField, hasIdentity = false }: JobOptions,
+  { plan, largeField, hasIdentity = false, chart }: JobOptions,
   { logLevel, logFormat, clusterDomain }: Settings,
   { env: extra = [] }: JobPod,
 ) {
@@ -212,6 +228,15 @@ function environment(
     { name: 'LOG_FORMAT', value: logFormat },
     // Without an identity, the SDK would use the role of the node.
     ...(hasIdentity ? [{ name: 'AWS_EC2_METADATA_DISABLED', value: 'true' }] : []),
+    ...(chart?.pullSecret === undefined
+      ? []
+      : [
+          {
+            name: 'HELM_REGISTRY_CONFIG',
+            value: `${CREDENTIALS_FOLDER}/${REGISTRY}/${REGISTRY_FILE}`,
+          },
+        ]),
+    ...(chart?.caBundle === undefined ? [] : [{ name: JOB_ENV.chartCa, value: chart.caBundle }]),
     { name: 'HELM_CACHE_HOME', value: '/tmp/helm/cache' },
     { name: 'HELM_CONFIG_HOME', value: '/tmp/helm/config' },
     { name: 'HELM_DATA_HOME', value: '/tmp/helm/data' },

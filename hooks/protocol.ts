@@ -156,7 +156,7 @@ export interface Settings {
   logLevel: string
   logFormat: string
   /** The engine's chart: its name and repository, or a path or URL. */
-  chart: { name: string; repository: string }
+  chart: ChartSource
   /** Versions that an update over several minor versions goes through, at most one of each minor version. */
   stepVersions: readonly string[]
   /** Maximum number of unfinished helm Jobs. */
@@ -166,6 +166,15 @@ export interface Settings {
   jobResources: { helm: JobResources; data: JobResources }
   /** Where the pods of Jobs run, and what they carry. */
   jobPods: { helm: JobPod; data: JobPod }
+}
+
+export interface ChartSource {
+  name: string
+  repository: string
+  /** Secret of type kubernetes.io/dockerconfigjson in the operator's namespace: helm Jobs get copies. */
+  pullSecret?: string
+  /** PEM of the certificate authorities that sign the certificate of the repository. */
+  caBundle?: string
 }
 
 /** Fields of a pod as in Kubernetes; `env` are variables of its container. */

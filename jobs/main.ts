@@ -248,7 +248,7 @@ function createDependencies(
   const jobUid = env[JOB_ENV.jobUid] ?? ''
   return {
     kubernetes,
-    helm: new Helm(log, { env, postRenderer: POST_RENDERER }),
+    helm: new Helm(log, { env, postRenderer: POST_RENDERER, chartCa: env[JOB_ENV.chartCa] ?? '' }),
     ...engineFactories(kubernetes, { env, log, time, signal }),
     openBucket: async (bucketTarget, onWaiting) => {
       // Only commands that use a bucket load the SDK: it costs 0.2 s and 30 MB of memory.

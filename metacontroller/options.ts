@@ -57,7 +57,7 @@ export const USAGE = `Usage: vec-operator serve [options]
   --log-format FORMAT json or text (LOG_FORMAT, json)
   --help              print this
 Environment only: HOOK_SECRET, HOOK_HOSTS, HOOK_TLS, HOOK_TOKEN_ROTATION, HOOK_TOKEN_FILE, PURGE_HTTP, PURGE_DENIED, TLS_CERT_FILE, TLS_KEY_FILE, IMAGE, IMAGE_PULL_POLICY,
-IMAGE_PULL_SECRETS, POD_NAMESPACE, LEADER_SERVICE, POD_NAME, POD_UID, POD_IP, CLUSTER_DOMAIN, ENGINE_CHART_NAME, ENGINE_CHART_REPOSITORY, ENGINE_STEP_VERSIONS, ENGINE_ROUTE, JOB_RESOURCES, JOB_PODS,
+IMAGE_PULL_SECRETS, POD_NAMESPACE, LEADER_SERVICE, POD_NAME, POD_UID, POD_IP, CLUSTER_DOMAIN, ENGINE_CHART_NAME, ENGINE_CHART_REPOSITORY, ENGINE_CHART_PULL_SECRET, ENGINE_CHART_CA, ENGINE_STEP_VERSIONS, ENGINE_ROUTE, JOB_RESOURCES, JOB_PODS,
 JOB_HISTORY_SECONDS, MAX_HELM_JOBS
 `
 
@@ -176,10 +176,7 @@ function parseSettings(
     imagePullSecrets: parsePullSecrets(env),
     // The server sets the keys for each decision because tokens rotate.
     jobKeys: [],
-    chart: {
-      name: env['ENGINE_CHART_NAME'] ?? 'qdrant',
-      repository: env['ENGINE_CHART_REPOSITORY'] ?? 'https://qdrant.github.io/qdrant-helm',
-    },
+    chart: parseChart(env),
     stepVersions: parseStepVersions(env['ENGINE_STEP_VERSIONS'] ?? ''),
     maxHelmJobs: parseInteger('MAX_HELM_JOBS', env['MAX_HELM_JOBS'] ?? '10', 1000),
     historySeconds: parseInteger(
@@ -189,6 +186,20 @@ function parseSettings(
     ),
     jobResources: parseJobResources(env['JOB_RESOURCES']),
     jobPods: parseJobPods(env['JOB_PODS']),
+  }
+}
+
+function parseChart(env: Environment): Settings['chart'] {
+  const pullSecret = env['ENGINE_CHART_PULL_SECRET']
+  const caBundle = env['ENGINE_CHART_CA']
+  if (pullSecret !== undefined && env['POD_NAMESPACE'] === undefined) {
+    throw new Error('ENGINE_CHART_PULL_SECRET needs POD_NAMESPACE, the namespace it is in')
+  }
+  return {
+    name: env['ENGINE_CHART_NAME'] ?? 'qdrant',
+    repository: env['ENGINE_CHART_REPOSITORY'] ?? 'https://qdrant.github.io/qdrant-helm',
+    ...(pullSecret !== undefined && { pullSecret }),
+    ...(caBundle !== undefined && { caBundle }),
   }
 }
 

@@ -157,3 +157,15 @@ both begin again when the value "rotation" or the name of the Secret changes. It
 {{- define "vec-operator.tokenFingerprint" -}}
 {{- printf "%s %s" .Values.hooks.token.existingSecret (toString .Values.hooks.token.rotation) | sha256sum | trunc 12 -}}
 {{- end -}}
+
+{{/* Secrets of the operator's namespace that Jobs get copies of, as a JSON array of names. */}}
+{{- define "vec-operator.copiedSecrets" -}}
+{{- $names := list }}
+{{- range .Values.imagePullSecrets }}
+{{- $names = append $names .name }}
+{{- end }}
+{{- with dig "pullSecret" "" .Values.engineChart }}
+{{- $names = append $names . }}
+{{- end }}
+{{- $names | uniq | toJson }}
+{{- end }}

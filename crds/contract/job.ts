@@ -29,6 +29,8 @@ export const JOB_ENV = {
   jobUid: 'JOB_UID',
   /** DNS domain of the Kubernetes cluster; absent in Jobs of an earlier release. */
   clusterDomain: 'CLUSTER_DOMAIN',
+  /** PEM of the certificate authorities of the chart repository; absent without `engineChart.caBundle`. */
+  chartCa: 'ENGINE_CHART_CA',
 } as const
 
 /** Exit codes of a Job's container. Any other code is a crash: the Job controller retries. */

@@ -211,6 +211,7 @@ export function upgradeJob(
       serviceAccount: account.metadata.name,
       resources: settings.jobResources.helm,
       release: plan.release,
+      chart: settings.chart,
       // The Job asks the engine for its shards before it removes a node.
       credentials: {
         engine: apiKeySecretName(metadata.name),

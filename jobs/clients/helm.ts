@@ -1,13 +1,17 @@
 /**
- * The helm command: arguments as a list, values on standard input, no file. Knows how to call helm
- * and how to interpret its output; the commands decide when to call it.
+ * The helm command: arguments as a list, values on standard input. Knows how to call helm and how to
+ * interpret its output; the commands decide when to call it.
  */
 import { spawn, type ChildProcess } from 'node:child_process'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import type { Logger } from 'pino'
 import { HelmError } from '../../crds/contract/errors.ts'
 import { HELM_TIMEOUT_SECONDS } from '../../crds/contract/limits.ts'
+import { trimTrailing } from '../../crds/contract/names.ts'
 import { redact } from './http/request.ts'
 
 /** How long helm may take, after its own timeout, to mark the release as failed. */
@@ -20,8 +24,9 @@ const MAX_MESSAGE = 2048
 
 export interface HelmUpgrade {
   release: string
-  /** Name in the repository; a path or an oci:// address if repository is empty. */
+  /** Name in the repository; a path or a whole address if repository is empty. */
   chart: string
+  /** An http://, https:// or oci:// address. */
   repository: string
   version: string
   namespace: string
@@ -41,6 +46,8 @@ export interface HelmOptions {
   /** Command of the post-renderer, which gets the release and, if there are any, the partition, the checksum and the image as further arguments. */
   postRenderer?: string[]
   env?: NodeJS.ProcessEnv
+  /** PEM of the certificate authorities that sign the certificate of the repository; default: those of the image. */
+  chartCa?: string
   /** How long a whole helm run may take. */
   limitMs?: number
   graceMs?: number
@@ -67,6 +74,7 @@ export class Helm {
       command: 'helm',
       postRenderer: [],
       env: process.env,
+      chartCa: '',
       limitMs: HELM_TIMEOUT_SECONDS * 1000 + MARGIN_MS,
       graceMs: GRACE_MS,
       ...options,
@@ -74,12 +82,19 @@ export class Helm {
   }
 
   /** Installs the release or upgrades an existing one; returns the output of helm. */
-  upgrade(request: HelmUpgrade, signal?: AbortSignal): Promise<string> {
-    return this.#run({
-      args: upgradeArguments(request, this.#options.postRenderer),
-      input: JSON.stringify(request.values),
-      signal,
-    })
+  async upgrade(request: HelmUpgrade, signal?: AbortSignal): Promise<string> {
+    const { chartCa, postRenderer } = this.#options
+    const args = upgradeArguments(request, postRenderer)
+    const input = JSON.stringify(request.values)
+    if (chartCa === '') return this.#run({ args, input, signal })
+    const folder = await mkdtemp(join(tmpdir(), 'chart-ca-'))
+    try {
+      const file = join(folder, 'ca.crt')
+      await writeFile(file, chartCa)
+      return await this.#run({ args: [...args, '--ca-file', file], input, signal })
+    } finally {
+      await rm(folder, { recursive: true })
+    }
   }
 
   /** A missing release is accepted; its volumes remain. */
@@ -162,8 +177,7 @@ export function upgradeArguments(
     'upgrade',
     '--install',
     release,
-    chart,
-    ...(repository === '' ? [] : ['--repo', repository]),
+    ...chartArguments(chart, repository),
     '--version',
     version,
     ...namespaceFlags(namespace),
@@ -172,6 +186,12 @@ export function upgradeArguments(
     '--values',
     '-',
   ]
+}
+
+/** A registry has no index: helm takes the address of the chart itself, and refuses it as --repo. */
+function chartArguments(chart: string, repository: string): string[] {
+  if (repository.startsWith('oci://')) return [`${trimTrailing(repository, '/')}/${chart}`]
+  return repository === '' ? [chart] : [chart, '--repo', repository]
 }
 
 function postRendererFlags(

@@ -32,6 +32,10 @@ const VARIANTS: Record<string, string[]> = {
     ...['--set', 'imagePullSecrets[0].name=registry'],
     ...['--set', 'operator.namespaces={a}'],
   ],
+  'the engine chart from a registry': [
+    ...['--set', 'engineChart.repository=oci://registry/charts,engineChart.pullSecret=charts'],
+    ...['--set', 'engineChart.caBundle=-----BEGIN CERTIFICATE-----\nLINE\n'],
+  ],
   'a network policy': ['--set', 'networkPolicy.enabled=true'],
   'a disruption budget': ['--set', 'podDisruptionBudget.enabled=true'],
   'what Prometheus and Grafana read': [
@@ -55,7 +59,11 @@ const REFUSED: Record<string, string> = {
   'operator.logLevel=debug': '/operator/logLevel',
   'operator.namespaces={A_b}': '/operator/namespaces/0',
   'kinds={vecpods}': '/kinds/0',
-  'engineChart.repository=oci://x': '/engineChart/repository',
+  'engineChart.repository=ftp://x': '/engineChart/repository',
+  'engineChart.repository=oci://': '/engineChart/repository',
+  'engineChart.repository=oci://user:password@x': '/engineChart/repository',
+  'engineChart.pullSecret=registry': '/engineChart/repository',
+  'engineChart.caBundle=x': '/engineChart/caBundle',
   'engineChart.stepVersions={v1.17}': '/engineChart/stepVersions/0',
   'jobs.maxHelm=0': '/jobs/maxHelm',
   'image.pullPolicy=Sometimes': '/image/pullPolicy',

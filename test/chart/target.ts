@@ -12,6 +12,8 @@ export interface Target {
   client: ApiClient
   /** Runs helm against this cluster, in its namespace `default`. */
   helm: (args: string[]) => Promise<string>
+  /** Path of the file with which helm reaches this cluster. */
+  kubeconfig: string
   close(): Promise<void>
 }
 
@@ -26,6 +28,7 @@ export async function startTarget(helm: string): Promise<Target> {
   }
   return {
     client,
+    kubeconfig,
     helm: (args) => runHelm(helm, [...args, '--kubeconfig', kubeconfig]),
     close: async () => {
       rmSync(folder, { recursive: true })

@@ -45,7 +45,11 @@ function job(end?: 'Complete' | 'Failed', deletionTimestamp?: string): Job {
 }
 
 /** Hooks without decisions, and the Secrets around them. */
-function stage({ childKinds = ['Job.batch/v1'], finalized = false } = {}) {
+function stage({
+  childKinds = ['Job.batch/v1'],
+  finalized = false,
+  chartSecret,
+}: { childKinds?: string[]; finalized?: boolean; chartSecret?: string } = {}) {
   const originals = new Map([['registry', REGISTRY]])
   const copies = new Map<string, Secret>()
   const calls: string[] = []
@@ -73,7 +77,8 @@ function stage({ childKinds = ['Job.batch/v1'], finalized = false } = {}) {
     finalize: decide,
   })
   const wrapped = withImagePullSecrets(plain, ports)
-  const given = { ...context, settings: { ...settings, imagePullSecrets: ['registry'] } }
+  const chart = { ...settings.chart, ...(chartSecret !== undefined && { pullSecret: chartSecret }) }
+  const given = { ...context, settings: { ...settings, chart, imagePullSecrets: ['registry'] } }
   const show = (job: Job, hook: 'sync' | 'finalize' = 'sync') =>
     wrapped[hook]?.(
       {
@@ -97,6 +102,29 @@ t.test('a Job that runs has a separate copy, of the same type and content', asyn
   })
   await show(job())
   t.strictSame(calls, [`write ${COPY}`], 'and it is not written again')
+})
+
+t.test('a Job that runs helm also has a copy of the pull Secret of the chart', async (t) => {
+  const { show, originals, copies, calls } = stage({ chartSecret: 'charts' })
+  originals.set('charts', { ...REGISTRY, metadata: { name: 'charts', namespace: 'vec-system' } })
+  await show(job())
+  t.strictSame([...copies.keys()], [`ns/${COPY}`], 'no other Job')
+  const upgrade = job()
+  upgrade.metadata.labels = { ...upgrade.metadata.labels, [LABELS.release]: 'vec-a' }
+  await show(upgrade)
+  const copy = secretCopyName(JOB, pullSecretCredential('charts'))
+  matchWhole(t, copies.get(`ns/${copy}`), { type: REGISTRY.type, data: REGISTRY.data })
+  await show({ ...upgrade, status: { conditions: [{ type: 'Complete', status: 'True' }] } })
+  t.equal(copies.size, 0)
+  t.equal(calls.length, 4)
+})
+
+t.test('a Secret for images and the chart is copied once', async (t) => {
+  const { show, calls } = stage({ chartSecret: 'registry' })
+  const upgrade = job()
+  upgrade.metadata.labels = { ...upgrade.metadata.labels, [LABELS.release]: 'vec-a' }
+  await show(upgrade)
+  t.strictSame(calls, [`write ${COPY}`])
 })
 
 t.test('the copy follows its source while the Job runs', async (t) => {

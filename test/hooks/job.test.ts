@@ -3,7 +3,15 @@ import { createHmac } from 'node:crypto'
 import t from 'tap'
 import { encodePlan } from '../../crds/contract/job.ts'
 import { secretCopyName, shortHash } from '../../crds/contract/names.ts'
-import { jobImage, unchanged, newJob, latestJob, planHash, childrenAfter } from '../../hooks/job.ts'
+import {
+  jobImage,
+  unchanged,
+  newJob,
+  latestJob,
+  planHash,
+  childrenAfter,
+  type JobOptions,
+} from '../../hooks/job.ts'
 import type { Settings } from '../../hooks/protocol.ts'
 import { helmJob, settings } from '../builders.ts'
 import { matchWhole } from '../match-whole.ts'
@@ -14,16 +22,22 @@ interface Pod {
   automountServiceAccountToken: boolean
   imagePullSecrets?: { name: string }[]
   securityContext: object
-  containers: { image: string; imagePullPolicy: string; securityContext: object }[]
+  containers: {
+    image: string
+    imagePullPolicy: string
+    securityContext: object
+    env: { name: string; value?: string }[]
+    volumeMounts: object[]
+  }[]
   volumes: Record<string, unknown>[]
 }
 
-function podWith(more: Partial<Settings> = {}): Pod {
+function podWith(more: Partial<Settings> = {}, options: Partial<JobOptions> = {}): Pod {
   const plan = { namespace: 'ns', name: 'a', uid: 'u', run: 1, hash: 'h' }
   const resources = { requests: {}, limits: {} }
   const spec = { kind: 'cluster', verb: 'upgrade', plan, largeField: 'spec', resources }
   const job = newJob(
-    { ...spec, serviceAccount: 'cluster-1', credentials: { engine: 'key' } },
+    { ...spec, serviceAccount: 'cluster-1', credentials: { engine: 'key' }, ...options },
     { ...settings, ...more },
   )
   return (job['spec'] as { template: { spec: Pod } }).template.spec
@@ -144,6 +158,31 @@ t.test('the image of a Job is pulled as the chart says', async (t) => {
     })),
   )
   matchWhole(t, pod.containers, [{ image: settings.image, imagePullPolicy: 'Always' }])
+})
+
+t.test('a Job that downloads the chart waits for its pull Secret, and has the CA', async (t) => {
+  const chart = { ...settings.chart, pullSecret: 'registry', caBundle: 'PEM' }
+  const { containers, volumes } = podWith({}, { release: 'vec-a', chart })
+  const folder = '/var/run/vec/chart-registry'
+  t.strictSame(
+    volumes.find(({ name }) => name === 'chart-registry'),
+    {
+      name: 'chart-registry',
+      secret: {
+        secretName: `a-upgrade-f01de-1-pull-${shortHash('registry')}`,
+        items: [{ key: '.dockerconfigjson', path: 'config.json' }],
+      },
+    },
+  )
+  const mount = { name: 'chart-registry', mountPath: folder, readOnly: true }
+  t.strictSame(containers[0]?.volumeMounts.at(-1), mount)
+  const added = containers[0]?.env.filter(({ name }) =>
+    ['HELM_REGISTRY_CONFIG', 'ENGINE_CHART_CA'].includes(name),
+  )
+  t.strictSame(added, [
+    { name: 'HELM_REGISTRY_CONFIG', value: `${folder}/config.json` },
+    { name: 'ENGINE_CHART_CA', value: 'PEM' },
+  ])
 })
 
 t.test('the pod of a Job keeps to the Pod Security Standard restricted', async (t) => {

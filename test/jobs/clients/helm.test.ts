@@ -41,6 +41,30 @@ t.test('helm is not asked to create the namespace: it exists, and its Job may no
   ])
 })
 
+t.test('a chart in an OCI registry is named by its whole address', async (t) => {
+  for (const repository of [
+    'oci://registry.example:5000/charts',
+    'oci://registry.example:5000/charts/',
+  ]) {
+    t.strictSame(upgradeArguments({ ...REQUEST, repository }).slice(0, 6), [
+      ...['upgrade', '--install', 'vec-a', 'oci://registry.example:5000/charts/qdrant'],
+      ...['--version', '1.18.3'],
+    ])
+  }
+})
+
+t.test('the CA of the repository is a file for helm, and is removed afterwards', async (t) => {
+  const { helm, folder } = helmOf(
+    t,
+    'while [ "$1" != --ca-file ]; do shift; done; echo "$2" > "$FOLDER/path"; cat "$2"',
+    { chartCa: 'the certificate' },
+  )
+  t.equal(await helm.upgrade(REQUEST), 'the certificate')
+  const path = readFileSync(join(folder, 'path'), 'utf8').trim()
+  t.ok(path.endsWith('/ca.crt'))
+  t.notOk(existsSync(path))
+})
+
 t.test('the image by digest is an argument of the post-renderer', async (t) => {
   const request = { ...REQUEST, image: 'a/b@sha256:0', isAdjusted: true }
   const flags = upgradeArguments(request, ['node', 'main.js'])
