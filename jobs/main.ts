@@ -20,6 +20,7 @@ import {
   PurgePlan,
   UninstallPlan,
   UpgradePlan,
+  type MonitorTls,
 } from '../crds/contract/job.ts'
 import { MigrationPlan } from '../crds/contract/migration-job.ts'
 import { RestorePlan } from '../crds/contract/restore-job.ts'
@@ -138,6 +139,7 @@ async function runPostRenderer({ arguments: args, print }: Environment): Promise
   const option = (name: string) =>
     options.find((text) => text.startsWith(`${name}=`))?.slice(name.length + 1)
   const partition = option('partition')
+  const monitorTls = option('monitor-tls')
   const [{ adjustManifests }, manifests] = await Promise.all([
     import('./cluster/post-render.ts'),
     text(process.stdin),
@@ -148,6 +150,7 @@ async function runPostRenderer({ arguments: args, print }: Environment): Promise
       ...(partition !== undefined && { partition: Number(partition) }),
       secretChecksum: option('secret-checksum'),
       image: option('image'),
+      ...(monitorTls !== undefined && { monitorTls: JSON.parse(monitorTls) as MonitorTls }),
     })
     if (print === undefined) await writeAll(process.stdout, changed)
     else print(changed)

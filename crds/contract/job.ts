@@ -90,6 +90,14 @@ export const PlannedVolume = Type.Object({
 })
 export type PlannedVolume = Static<typeof PlannedVolume>
 
+/** How Prometheus verifies the nodes of a cluster with TLS. */
+export const MonitorTls = Type.Object({
+  serverName: Type.String(),
+  /** Secret with the certificate authority in `ca.crt`; absent: public authorities. */
+  caSecret: Type.Optional(Type.String()),
+})
+export type MonitorTls = Static<typeof MonitorTls>
+
 /** Plan of `cluster upgrade`. */
 export const UpgradePlan = Type.Object({
   ...planFields,
@@ -110,6 +118,8 @@ export const UpgradePlan = Type.Object({
   defaultAffinity: Type.Optional(Type.Boolean()),
   /** Keys, if they are rotated without a gap. */
   keys: Type.Optional(PlannedKeys),
+  /** Set if the release has a ServiceMonitor and the nodes use TLS. */
+  monitorTls: Type.Optional(MonitorTls),
   /** For the annotation last-applied-spec. */
   spec: VecCluster.spec,
   acceptedRisks: Type.Array(Risk),

@@ -9,12 +9,13 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { VecCluster } from '../../crds/cluster.ts'
 import type { PlannedKeys } from '../../crds/contract/api-keys.ts'
-import type { Risk, UninstallPlan, UpgradePlan } from '../../crds/contract/job.ts'
+import type { MonitorTls, Risk, UninstallPlan, UpgradePlan } from '../../crds/contract/job.ts'
 import {
   ANNOTATIONS,
   apiKeySecretName,
   readAnnotation,
   releaseName,
+  serviceHost,
   shortHash,
   FORMATION_NODES_KEY,
   formationConfigMapName,
@@ -42,8 +43,11 @@ export function desiredRun(observed: Observed, settings: Settings): DesiredRun {
   const keys = observed.rotation?.plan
   const { metadata, spec } = cluster
   const startMark = readAnnotation(metadata.annotations, ANNOTATIONS.restartedAt)
+  const hasCaCertificate =
+    secrets.get(spec.tls.secretRef?.name ?? '')?.data?.['ca.crt'] !== undefined
+  const monitorTls = plannedMonitorTls(cluster, hasCaCertificate, settings)
   const values = chartValues(cluster, {
-    hasCaCertificate: secrets.get(spec.tls.secretRef?.name ?? '')?.data?.['ca.crt'] !== undefined,
+    hasCaCertificate,
     defaultAffinity,
     dataVolumeSize: dataVolumeSize(observed),
     keys,
@@ -59,6 +63,7 @@ export function desiredRun(observed: Observed, settings: Settings): DesiredRun {
     secretFingerprints: fingerprints(references, secrets),
     acceptedRisks: acceptedRisks(cluster).filter((risk) => !RISKS_OUTSIDE_HELM.has(risk)),
     engine: { tls: spec.tls.enabled, p2p: spec.cluster.enabled },
+    ...(monitorTls !== undefined && { monitorTls }),
   }
   const guardedValues = withBootstrapGuard(values, cluster)
   return {
@@ -73,6 +78,21 @@ export function desiredRun(observed: Observed, settings: Settings): DesiredRun {
     ...(startMark !== undefined && { startMark }),
     spec,
     hash: shortHash(JSON.stringify({ ...target, generation: metadata.generation, startMark })),
+  }
+}
+
+/** The chart's ServiceMonitor has the scheme http, and no value changes it. */
+function plannedMonitorTls(
+  { metadata, spec }: VecCluster,
+  hasCaCertificate: boolean,
+  { clusterDomain }: Settings,
+): MonitorTls | undefined {
+  const { tls, metrics } = spec
+  if (!tls.enabled || !metrics.enabled || !metrics.serviceMonitor.enabled) return undefined
+  return {
+    // All nodes have this name in their certificate, and Prometheus connects to their addresses.
+    serverName: serviceHost(metadata, clusterDomain),
+    ...(hasCaCertificate && tls.secretRef !== undefined && { caSecret: tls.secretRef.name }),
   }
 }
 

@@ -2,6 +2,7 @@
 import type { ClusterSpec, VecCluster } from '../../crds/cluster.ts'
 import { keyReference, keyVariables, type ReleaseKeys } from '../../crds/contract/api-keys.ts'
 import { ANNOTATIONS, releaseName } from '../../crds/contract/names.ts'
+import { parseDuration } from '../../crds/units.ts'
 
 type Values = Record<string, unknown>
 
@@ -167,10 +168,16 @@ function apiKeyValue(source: ClusterSpec['readOnlyApiKey']): unknown {
   return source?.autoGenerate ?? false
 }
 
+/** The chart's default, in seconds. */
+const SCRAPE_TIMEOUT = 10
+
 function serviceMonitor({ enabled, serviceMonitor: monitor }: ClusterSpec['metrics']): Values {
+  // The Prometheus operator ignores a ServiceMonitor whose timeout is longer than its interval.
+  const isShort = parseDuration(monitor.interval) < SCRAPE_TIMEOUT
   return {
     enabled: enabled && monitor.enabled,
     scrapeInterval: monitor.interval,
+    ...(isShort && { scrapeTimeout: monitor.interval }),
     additionalLabels: monitor.labels,
   }
 }

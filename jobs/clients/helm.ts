@@ -10,6 +10,7 @@ import { Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import type { Logger } from 'pino'
 import { HelmError } from '../../crds/contract/errors.ts'
+import type { MonitorTls } from '../../crds/contract/job.ts'
 import { HELM_TIMEOUT_SECONDS } from '../../crds/contract/limits.ts'
 import { trimTrailing } from '../../crds/contract/names.ts'
 import { redact } from './http/request.ts'
@@ -37,13 +38,15 @@ export interface HelmUpgrade {
   secretChecksum?: string | undefined
   /** Image of the engine, by digest and without a tag. */
   image?: string | undefined
+  /** How Prometheus verifies the nodes. */
+  monitorTls?: MonitorTls | undefined
   /** The rendered manifests are adjusted, also without a partition. */
   isAdjusted?: boolean
 }
 
 export interface HelmOptions {
   command?: string
-  /** Command of the post-renderer, which gets the release and, if there are any, the partition, the checksum and the image as further arguments. */
+  /** Command of the post-renderer, which gets the release and, as further arguments, what is set of the partition, the checksum, the image and `monitorTls`. */
   postRenderer?: string[]
   env?: NodeJS.ProcessEnv
   /** PEM of the certificate authorities that sign the certificate of the repository; default: those of the image. */
@@ -194,16 +197,16 @@ function chartArguments(chart: string, repository: string): string[] {
   return repository === '' ? [chart] : [chart, '--repo', repository]
 }
 
-function postRendererFlags(
-  { release, partition, secretChecksum, image, isAdjusted = partition !== undefined }: HelmUpgrade,
-  [command, ...args]: string[],
-): string[] {
+function postRendererFlags(request: HelmUpgrade, [command, ...args]: string[]): string[] {
+  const { release, partition, secretChecksum, image, monitorTls } = request
+  const { isAdjusted = partition !== undefined } = request
   if (!isAdjusted || command === undefined) return []
   const allArgs = [
     ...[...args, release],
     ...(partition === undefined ? [] : [`partition=${partition}`]),
     ...(secretChecksum === undefined ? [] : [`secret-checksum=${secretChecksum}`]),
     ...(image === undefined ? [] : [`image=${image}`]),
+    ...(monitorTls === undefined ? [] : [`monitor-tls=${JSON.stringify(monitorTls)}`]),
   ]
   return [
     '--post-renderer',

@@ -1,12 +1,13 @@
 /**
- * `cluster post-render <release> [partition=<n>] [secret-checksum=<text>] [image=<repository>@<digest>]`:
- * Helm's post-renderer. Reads the rendered manifests from standard input and writes them to standard output
+ * `cluster post-render <release> [partition=<n>] [secret-checksum=<text>] [image=<repository>@<digest>]
+ * [monitor-tls=<JSON>]`: Helm's post-renderer. Reads the rendered manifests from standard input and writes them to standard output
  * with what the engine's chart has no value for: the partition of the StatefulSet, the checksum of a Secret
- * that its pods do not read again, the digest of the engine's image, and a client Service without the port
- * of the nodes where it can be reached from outside. All other bytes are unchanged, so that Helm reads the
+ * that its pods do not read again, the digest of the engine's image, TLS of the ServiceMonitor, and a client
+ * Service without the port of the nodes where it can be reached from outside. All other bytes are unchanged, so that Helm reads the
  * same values.
  */
 import { Rejected } from '../../crds/contract/errors.ts'
+import type { MonitorTls } from '../../crds/contract/job.ts'
 import { SECRET_CHECKSUM } from '../../crds/contract/names.ts'
 import { isCollection, isMap, isScalar, parseDocument, type Document } from 'yaml'
 
@@ -19,6 +20,8 @@ export interface Adjustments {
   secretChecksum?: string | undefined
   /** Repository and digest of the engine's image. Absent: that of the chart, by its tag. */
   image?: string | undefined
+  /** How Prometheus verifies the nodes. Absent: they do not use TLS. */
+  monitorTls?: MonitorTls | undefined
 }
 
 /** Helm separates manifests at the same lines. */
@@ -37,10 +40,11 @@ const CONTAINER_PATHS = [
 const CHECKSUM_PATH = ['spec', 'template', 'metadata', 'annotations', SECRET_CHECKSUM]
 
 export function adjustManifests(manifests: string, adjustments: Adjustments): string {
-  const { release, image } = adjustments
+  const { release, image, monitorTls } = adjustments
   const changed = manifests
     .split(DOCUMENT_START)
     .map((manifest) => removePeerPort(manifest, release))
+    .map((manifest) => (monitorTls ? secureMonitor(manifest, release, monitorTls) : manifest))
     .map((manifest) => replaceIn(manifest, adjustments))
   if (image !== undefined && changed.every(({ pinned }) => pinned === 0)) {
     const [repository = ''] = image.split('@')
@@ -120,6 +124,25 @@ function removePeerPort(manifest: string, release: string): string {
   )
   if (index === -1) return manifest
   document.deleteIn(['spec', 'ports', index])
+  return document.toString({ lineWidth: 0 })
+}
+
+function secureMonitor(
+  manifest: string,
+  release: string,
+  { serverName, caSecret }: MonitorTls,
+): string {
+  if (!/\bServiceMonitor\b/.test(manifest)) return manifest
+  const document = parseDocument(manifest)
+  if (!isNamed(document, 'ServiceMonitor', release)) return manifest
+  const endpoints = document.getIn(['spec', 'endpoints'])
+  if (!isCollection(endpoints)) return manifest
+  const ca = caSecret === undefined ? {} : { ca: { secret: { name: caSecret, key: 'ca.crt' } } }
+  for (const endpoint of endpoints.items) {
+    if (!isMap(endpoint)) continue
+    endpoint.set('scheme', 'https')
+    endpoint.set('tlsConfig', document.createNode({ serverName, ...ca }))
+  }
   return document.toString({ lineWidth: 0 })
 }
 

@@ -60,6 +60,7 @@ async function runHelm(plan: UpgradePlan, tools: Dependencies): Promise<UpgradeR
       partition !== undefined ||
       secretChecksum !== undefined ||
       image !== undefined ||
+      plan.monitorTls !== undefined ||
       plan.spec.service.type !== 'ClusterIP'
     const adjustments = { partition, secretChecksum, image, isAdjusted }
     const output = await helm.upgrade({ ...plan, ...adjustments }, signal)

@@ -25,6 +25,11 @@ interface Template {
   spec: { containers: Container[]; initContainers: Container[] | null }
 }
 
+interface Monitor {
+  kind?: string
+  spec: { endpoints: object[] }
+}
+
 async function rendered(chart: string, spec: Partial<ClusterSpec>): Promise<string> {
   if (helm === undefined) throw new Error('no helm')
   return helmTemplate(helm, chart, valuesFor({ name: '', spec }))
@@ -68,6 +73,33 @@ for (const chart of helm === undefined ? [] : charts) {
       t.strictSame(metadata.annotations, { ...plain.annotations, ...spec.podAnnotations })
     },
   )
+
+  t.test(`${basename(chart)}: only the endpoint of the ServiceMonitor gets TLS`, async (t) => {
+    const serviceMonitor = { enabled: true, interval: '30s', labels: {} }
+    const manifests = await rendered(chart, { metrics: { enabled: true, serviceMonitor } })
+    const monitorTls = { serverName: 'vec-a.ns.svc.cluster.local', caSecret: 'certificate' }
+    const changed = adjustManifests(manifests, { release: 'vec-a', monitorTls })
+    const objects = (text: string) =>
+      parseAllDocuments(text).map((document) => document.toJS() as Monitor | null)
+    const ca = { secret: { name: 'certificate', key: 'ca.crt' } }
+    const expected = objects(manifests).map((one) =>
+      one?.kind === 'ServiceMonitor'
+        ? {
+            ...one,
+            spec: {
+              ...one.spec,
+              endpoints: one.spec.endpoints.map((endpoint) => ({
+                ...endpoint,
+                scheme: 'https',
+                tlsConfig: { serverName: monitorTls.serverName, ca },
+              })),
+            },
+          }
+        : one,
+    )
+    t.equal(objects(manifests).filter((one) => one?.kind === 'ServiceMonitor').length, 1)
+    t.strictSame(objects(changed), expected)
+  })
 
   for (const unprivileged of [false, true]) {
     t.test(

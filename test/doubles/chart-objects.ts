@@ -149,7 +149,7 @@ function annotationsOf({ annotations }: ChartValues['service']) {
 }
 
 function serviceMonitor(values: ChartValues, { name, labels }: Names): Rendered {
-  const { scrapeInterval, additionalLabels } = values.metrics.serviceMonitor
+  const { scrapeInterval, scrapeTimeout, additionalLabels } = values.metrics.serviceMonitor
   const key = values.readOnlyApiKey ? 'read-only-api-key' : 'api-key'
   const authorization = { type: 'Bearer', credentials: { name: `${name}-apikey`, key } }
   const endpoint = {
@@ -158,7 +158,7 @@ function serviceMonitor(values: ChartValues, { name, labels }: Names): Rendered 
     path: '/metrics',
     port: 'http',
     scheme: 'http',
-    scrapeTimeout: '10s',
+    scrapeTimeout,
     ...(wantsKeys(values) && { authorization }),
   }
   return {

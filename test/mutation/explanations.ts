@@ -526,7 +526,7 @@ export const EXPLAINED: Readonly<Record<string, readonly Explained[]>> = {
   ],
   'hooks/cluster/job.ts': [
     {
-      line: "hasCaCertificate: secrets.get(spec.tls.secretRef?.name ?? '')?.data?.['ca.crt'] !== undefined,",
+      line: "secrets.get(spec.tls.secretRef?.name ?? '')?.data?.['ca.crt'] !== undefined",
       changes: ['StringLiteral: \'\' -> "Stryker was here!"'],
       why: 'no Secret is known by either name',
     },

@@ -43,6 +43,7 @@ export interface ChartValues {
     serviceMonitor: {
       enabled: boolean
       scrapeInterval: string
+      scrapeTimeout: string
       additionalLabels: Record<string, string>
     }
   }
@@ -97,7 +98,12 @@ const DEFAULTS = {
   },
   env: [],
   metrics: {
-    serviceMonitor: { enabled: false, additionalLabels: {}, scrapeInterval: '30s' },
+    serviceMonitor: {
+      enabled: false,
+      additionalLabels: {},
+      scrapeInterval: '30s',
+      scrapeTimeout: '10s',
+    },
   },
   nodeSelector: {},
   tolerations: [],

@@ -64,6 +64,25 @@ t.test('a plan names the sizes and classes of the volumes; its hash covers them'
   t.equal(planOf({ spec: grown }).podsHash, planOf({}).podsHash, 'no pod restarts')
 })
 
+t.test('the plan names how Prometheus verifies nodes with TLS', async (t) => {
+  const metrics = { enabled: true, serviceMonitor: { enabled: true, interval: '30s', labels: {} } }
+  const monitored = { tls, metrics }
+  const serverName = 'vec-a.ns.svc.cluster.local'
+  t.strictSame(planOf({ spec: monitored }, { 'ca.crt': 'a' }).monitorTls, {
+    ...{ serverName, caSecret: 'cert' },
+  })
+  t.strictSame(planOf({ spec: monitored }).monitorTls, { serverName }, 'a public authority')
+  t.not(planOf({ spec: monitored }).hash, planOf({ spec: monitored }, { 'ca.crt': 'a' }).hash)
+  for (const spec of [
+    { metrics },
+    { tls },
+    { tls, metrics: { ...metrics, enabled: false } },
+    { tls, metrics: { ...metrics, serviceMonitor: { ...metrics.serviceMonitor, enabled: false } } },
+  ]) {
+    t.equal(planOf({ spec }).monitorTls, undefined)
+  }
+})
+
 t.test('unknown accepted risks are ignored', async (t) => {
   const annotations = { [ANNOTATIONS.acceptRisk]: 'nonsense , shard-loss' }
   t.strictSame(planOf({ annotations }).acceptedRisks, ['shard-loss'])

@@ -206,6 +206,19 @@ const rows: Row[] = [
     },
   },
   {
+    title: 'metrics is .scrapeTimeout where the interval is shorter than that of the chart',
+    spec: {
+      metrics: { enabled: true, serviceMonitor: { enabled: true, interval: '9s', labels: {} } },
+    },
+    values: {
+      metrics: {
+        serviceMonitor: {
+          ...{ enabled: true, scrapeInterval: '9s', scrapeTimeout: '9s', additionalLabels: {} },
+        },
+      },
+    },
+  },
+  {
     title: 'nodeSelector, tolerations and affinity keep their names',
     spec: {
       nodeSelector: { disk: 'ssd' },

@@ -74,6 +74,12 @@ t.test('the image by digest is an argument of the post-renderer', async (t) => {
   ])
 })
 
+t.test('TLS of the ServiceMonitor is an argument of the post-renderer', async (t) => {
+  const monitorTls = { serverName: 'vec-a.ns.svc.cluster.local' }
+  const flags = upgradeArguments({ ...REQUEST, monitorTls, isAdjusted: true }, ['node'])
+  t.ok(flags.includes('monitor-tls={"serverName":"vec-a.ns.svc.cluster.local"}'), flags.join(' '))
+})
+
 t.test("an error has helm's message without warnings, repetitions and configuration", async (t) => {
   const { helm } = helmOf(
     t,

@@ -2,6 +2,7 @@
 import { spawnSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
+import type { MonitorTls } from '../../../crds/contract/job.ts'
 import { SECRET_CHECKSUM } from '../../../crds/contract/names.ts'
 import { adjustManifests } from '../../../jobs/cluster/post-render.ts'
 
@@ -113,6 +114,47 @@ t.test('other Services, and Services inside the cluster, are left as they are', 
     t.not(text, SERVICE)
     t.equal(adjustManifests(text, { release: 'vec-a' }), text)
   }
+  t.end()
+})
+
+/** As the engine's chart renders it. */
+const MONITOR = `---
+# Source: qdrant/templates/servicemonitor.yaml
+kind: ServiceMonitor
+apiVersion: monitoring.coreos.com/v1
+metadata:
+  name: vec-a
+spec:
+  endpoints:
+    - honorLabels: true
+      interval: 30s
+      path: /metrics
+      port: http
+      scheme: http
+      scrapeTimeout: 10s
+  selector:
+    matchLabels:
+      app.kubernetes.io/component: cluster-discovery
+`
+
+t.test('the ServiceMonitor of nodes with TLS verifies them by name and authority', (t) => {
+  const serverName = 'vec-a.ns.svc.cluster.local'
+  const secured = (monitorTls: MonitorTls) =>
+    adjustManifests(MANIFESTS + MONITOR, { release: 'vec-a', monitorTls })
+  const withTls = (tlsConfig: string) =>
+    MANIFESTS +
+    MONITOR.replace('scheme: http', 'scheme: https').replace(
+      'scrapeTimeout: 10s\n',
+      `scrapeTimeout: 10s\n      tlsConfig:\n${tlsConfig}`,
+    )
+  const name = `        serverName: ${serverName}\n`
+  t.equal(secured({ serverName }), withTls(name))
+  const ca =
+    '        ca:\n          secret:\n            name: certificate\n            key: ca.crt\n'
+  t.equal(secured({ serverName, caSecret: 'certificate' }), withTls(name + ca))
+  const other = MONITOR.replace('name: vec-a', 'name: vec-b')
+  t.equal(adjustManifests(other, { release: 'vec-a', monitorTls: { serverName } }), other)
+  t.equal(adjustManifests(MONITOR, { release: 'vec-a', partition: 1 }), MONITOR)
   t.end()
 })
 

@@ -5,6 +5,7 @@ import type { LiveStatefulSet } from '../../../jobs/cluster/safety-checks.ts'
 import { gatePartition } from '../../../jobs/cluster/upgrade.ts'
 import { ANNOTATIONS, LABELS } from '../../../crds/contract/names.ts'
 import { clusterSpec } from '../../builders.ts'
+import { matchWhole } from '../../match-whole.ts'
 import { JOB, RUNNER, START } from '../job-fixture.ts'
 import { instantClock, jobWorld, podOf, type JobWorld } from '../job-world.ts'
 
@@ -155,6 +156,30 @@ t.test('spec.image.digest is in the image of the pods, also at the installation'
     reason: 'HelmFailed',
     message:
       /spec\.image\.digest: StatefulSet vec-a has no container with the image other\/engine and a tag/,
+  })
+})
+
+t.test('the ServiceMonitor of nodes with TLS is adjusted, also at the installation', async (t) => {
+  const world = await jobWorld(t)
+  const [group, kind, plural] = ['monitoring.coreos.com', 'ServiceMonitor', 'servicemonitors']
+  const openAPIV3Schema = { type: 'object', 'x-kubernetes-preserve-unknown-fields': true }
+  const version = { name: 'v1', served: true, storage: true, schema: { openAPIV3Schema } }
+  await world.api.create({
+    apiVersion: 'apiextensions.k8s.io/v1',
+    kind: 'CustomResourceDefinition',
+    metadata: { name: `${plural}.${group}` },
+    spec: { group, scope: 'Namespaced', names: { kind, plural }, versions: [version] },
+  })
+  const monitorTls = { serverName: 'vec-a.ns.svc.cluster.local', caSecret: 'certificate' }
+  const values = { fullnameOverride: 'vec-a', metrics: { serviceMonitor: { enabled: true } } }
+  const { code, log } = await world.run('upgrade', world.plan({ values, monitorTls }))
+  t.equal(code, EXIT.done, log)
+  const monitor = await world.object(`${group}/v1`, kind, 'vec-a')
+  const ca = { secret: { name: 'certificate', key: 'ca.crt' } }
+  matchWhole(t, monitor?.spec, {
+    endpoints: [
+      { scheme: 'https', tlsConfig: { serverName: monitorTls.serverName, ca }, port: 'http' },
+    ],
   })
 })
 
