@@ -2,6 +2,7 @@
 export default {
   input: {
     'metacontroller/serve': 'metacontroller/serve.ts',
+    'metacontroller/install-check': 'metacontroller/install-check.ts',
     'metacontroller/uninstall-check': 'metacontroller/uninstall-check.ts',
     'jobs/main': 'jobs/main.ts',
   },

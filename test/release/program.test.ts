@@ -9,7 +9,12 @@ import { USAGE } from '../../metacontroller/options.ts'
 import { cliVersion } from '../../jobs/kubectl/command.ts'
 import { program } from '../program.ts'
 
-const ENTRIES = ['jobs/main.js', 'metacontroller/serve.js', 'metacontroller/uninstall-check.js']
+const ENTRIES = [
+  'jobs/main.js',
+  'metacontroller/install-check.js',
+  'metacontroller/serve.js',
+  'metacontroller/uninstall-check.js',
+]
 const app = await program()
 const files = globSync('**/*.js', { cwd: app })
 const text = (file: string) => readFileSync(join(app, file), 'utf8')
