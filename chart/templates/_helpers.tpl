@@ -79,6 +79,12 @@ capabilities:
 {{- toYaml $labels -}}
 {{- end -}}
 
+{{/* Labels of the pod of "helm test", by which the NetworkPolicy admits it. */}}
+{{- define "vec-operator.installCheckLabels" -}}
+app.kubernetes.io/name: vec-operator-install-check
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
 {{/* Where the pods that helm itself starts run: as those of the Jobs that run helm. */}}
 {{- define "vec-operator.hookPod" -}}
 {{- $pod := dig "pods" "helm" dict .Values.jobs -}}

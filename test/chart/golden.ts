@@ -5,6 +5,8 @@
 import { createHash } from 'node:crypto'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { parseAllDocuments } from 'yaml'
+import type { ApiObject } from '../world/client.ts'
 import { PULL_SECRET } from '../world/pull-secret.ts'
 import { CHART, findHelm, NO_HELM, runHelm } from './helm.ts'
 
@@ -20,6 +22,7 @@ const TEMPLATES = [
   'monitoring',
   'rbac-users',
   'uninstall-check',
+  'install-check',
 ] as const
 
 /** What the embedded world takes its rights from (test/world/chart-roles.ts). */
@@ -80,6 +83,13 @@ const VALUES = {
 /** The objects that helm renders of the templates with Roles, as YAML. */
 export function recordedRoles(recording: RoleRecording): string {
   return readFileSync(fileOf(recording), 'utf8')
+}
+
+/** What helm renders for `helm test` of a release in vec-system that watches the namespace shop. */
+export function recordedInstallCheck(): ApiObject[] {
+  return parseAllDocuments(readFileSync(fileOf('install-check'), 'utf8'))
+    .map((document) => document.toJS() as ApiObject | null)
+    .filter((object): object is ApiObject => object !== null)
 }
 
 /** Recordings of Roles that were made from other templates than those of today. */

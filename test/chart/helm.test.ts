@@ -258,7 +258,10 @@ t.test('the notes warn of what prevents the operator from working', { skip }, as
   t.match(notes, 'WARNING: replicaCount is 0')
   t.match(notes, 'WARNING: the image pull Secret registry is not in default')
   t.match(notes, 'helm uninstall fails while such resources exist')
+  t.notMatch(notes, 'helm test', 'no hook is installed')
   await target.client.create(withWebhook())
   const fine = (await target.helm(install)).split('NOTES:')[1] ?? ''
   t.notMatch(fine, 'WARNING')
+  const usual = install.slice(0, -2)
+  t.match((await target.helm(usual)).split('NOTES:')[1], '  helm test v --namespace default\n')
 })

@@ -32,13 +32,14 @@ t.test('labels of the pods take precedence over commonLabels', { skip }, async (
     ...['--set', 'commonLabels.team=platform,podLabels.team=search,kinds={vecbackups}'],
     ...['--set-json', 'jobs.pods.helm.labels={"team":"jobs","app.kubernetes.io/name":"other"}'],
   ]
-  const labels = (await everything(values)).flatMap(({ kind, spec }) => {
-    const { template } = (spec ?? {}) as { template?: Pod }
-    const { team, 'app.kubernetes.io/name': name } = template?.metadata.labels ?? {}
-    return template === undefined ? [] : [[kind, team, name]]
+  const labels = (await everything(values)).flatMap((object) => {
+    const pod = podOf(object)
+    const { team, 'app.kubernetes.io/name': name } = pod?.metadata.labels ?? {}
+    return pod === undefined ? [] : [[object.kind, team, name]]
   })
   t.strictSame(labels, [
     ['Deployment', 'search', 'vec-operator'],
+    ['Pod', 'jobs', 'vec-operator-install-check'],
     ['Job', 'jobs', 'vec-operator-uninstall-check'],
     ['Job', 'jobs', 'vec-operator-kinds-check'],
   ])
@@ -49,13 +50,12 @@ t.test(
   { skip },
   async (t) => {
     const contexts = async (...values: string[]) =>
-      (await everything(['--set', 'kinds={vecbackups}', ...values])).flatMap(({ spec }) => {
-        const { template } = (spec ?? {}) as { template?: Pod }
-        const { securityContext, containers = [] } = template?.spec ?? {}
+      (await everything(['--set', 'kinds={vecbackups}', ...values])).flatMap((object) => {
+        const { securityContext, containers = [] } = podOf(object)?.spec ?? {}
         const pods = containers[0]?.env?.find(({ name }) => name === 'JOB_PODS')?.value
         const own = [securityContext, containers[0]?.securityContext]
         const ofJobs = Object.values(JSON.parse(pods ?? '{}') as Record<string, JobPod>)
-        return template === undefined
+        return containers.length === 0
           ? []
           : [own, ...ofJobs.map((pod) => [pod.podSecurityContext, pod.securityContext])]
       })
@@ -65,17 +65,23 @@ t.test(
       ...{ allowPrivilegeEscalation: false, readOnlyRootFilesystem: true },
       capabilities: { drop: ['ALL'] },
     }
-    // The service, what it sets for the two kinds of Jobs, and the two Jobs of helm.
-    const five = (context: object) => Array.from({ length: 5 }, () => [context, container])
-    t.strictSame(await contexts(), five({ ...pod, ...account }))
+    // The service, what it sets for the two kinds of Jobs, and the two Jobs and the pod of helm.
+    const six = (context: object) => Array.from({ length: 6 }, () => [context, container])
+    t.strictSame(await contexts(), six({ ...pod, ...account }))
     const removed = { podSecurityContext: { runAsUser: null, runAsGroup: null, fsGroup: null } }
     const json = [
       ...['--set-json', `podSecurityContext=${JSON.stringify(removed.podSecurityContext)}`],
       ...['--set-json', `jobs.pods=${JSON.stringify({ helm: removed, data: removed })}`],
     ]
-    t.strictSame(await contexts(...json), five(pod))
+    t.strictSame(await contexts(...json), six(pod))
   },
 )
+
+/** The pod of an object, or its template. */
+function podOf({ kind, metadata, spec }: ApiObject): Pod | undefined {
+  if (kind === 'Pod') return { metadata, spec: spec as Pod['spec'] }
+  return ((spec ?? {}) as { template?: Pod }).template
+}
 
 interface Labelled {
   labels?: Record<string, string>

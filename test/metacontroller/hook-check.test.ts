@@ -80,7 +80,7 @@ for (const [title, [damage, problem]] of Object.entries(WRONG)) {
   t.test(`it fails and says so if ${title}`, async (t) => {
     const one = await installation(t)
     await damage(one)
-    const { passed, report } = await one.run('ns')
+    const { passed, report } = await one.run('shop')
     t.notOk(passed)
     if (typeof problem === 'string') t.equal(report, `${problem}\n`)
     else t.match(report.trimEnd(), problem)
@@ -111,7 +111,7 @@ const ANSWERS: Record<string, [(call: ScriptedCall) => ScriptedAnswer | undefine
 
 for (const [title, [answer, problem]] of Object.entries(ANSWERS)) {
   t.test(`it fails and says so for each kind if ${title}`, async (t) => {
-    const { passed, report } = await (await installation(t, answer)).run('ns')
+    const { passed, report } = await (await installation(t, answer)).run('shop')
     t.notOk(passed)
     t.strictSame(
       report,
@@ -125,7 +125,7 @@ for (const [title, [answer, problem]] of Object.entries(ANSWERS)) {
 t.test('it fails and says so if the hooks cannot be reached', async (t) => {
   const one = await installation(t)
   await one.hooks.close()
-  const { passed, report } = await one.run('ns')
+  const { passed, report } = await one.run('shop')
   t.notOk(passed)
   const { port } = new URL(one.hooks.url)
   t.strictSame(
@@ -141,9 +141,15 @@ t.test('it fails and says so if the token is missing', async (t) => {
   const one = await installation(t)
   const live = (await one.api.get(SECRET)) as ApiObject
   await one.api.replace({ ...live, data: {} })
-  t.match((await one.run()).report, `${NAME}: Secret ns/hooks has no token in its key token\n`)
+  t.match(
+    (await one.run()).report,
+    `${NAME}: Secret vec-system/token has no token in its key token\n`,
+  )
   await one.api.delete(SECRET)
-  t.match((await one.run()).report, `${NAME}: Secret ns/hooks with its token does not exist\n`)
+  t.match(
+    (await one.run()).report,
+    `${NAME}: Secret vec-system/token with its token does not exist\n`,
+  )
 })
 
 t.test('the hooks of a service that has just started are waited for', async (t) => {
@@ -162,6 +168,7 @@ async function realService(t: Test) {
   await installCrds(api)
   await api.create(compositeControllerCrd())
   const { apiVersion, kind, ...metadata } = SECRET
+  await api.create({ apiVersion, kind: 'Namespace', metadata: { name: metadata.namespace } })
   await api.create({ apiVersion, kind, metadata, type: 'Opaque' })
   const origin = clock.now().getTime()
   const running = await startService({
@@ -209,7 +216,7 @@ t.test('it fails and says so if the certificate is not for the host or not trust
     const { api, check } = await realService(t)
     const { data = {} } = (await api.get(SECRET)) as { data?: Record<string, string> }
     const [newest] = acceptedTokens(data)
-    const token = { namespace: 'ns', name: 'hooks', key: newest?.name ?? '' }
+    const token = { namespace: 'vec-system', name: 'token', key: newest?.name ?? '' }
     const ca = Buffer.from(data['ca.crt'] ?? '', 'base64').toString()
     const { passed, report } = await check('127.0.0.1', { token, ...(trusts && { caBundle: ca }) })
     t.notOk(passed)

@@ -5,12 +5,13 @@ import { MAX_CLUSTER_NAME } from '../../crds/contract/limits.ts'
 import { Kubernetes } from '../../jobs/clients/kubernetes/client.ts'
 import { finalizerName } from '../../metacontroller/controllers.ts'
 import { IMPOSSIBLE_CLUSTER, reconcileProblems } from '../../metacontroller/install-check.ts'
+import { recordedInstallCheck } from '../chart/golden.ts'
 import { matchWhole } from '../match-whole.ts'
 import type { ApiObject } from '../world/client.ts'
 import { startEmbeddedWorld } from '../world/embedded.ts'
 import { installation, type Installation } from './installation.ts'
 
-const NAMED = 'VecCollection ns/helm-test-[0-9a-f]{12}'
+const NAMED = 'VecCollection shop/helm-test-[0-9a-f]{12}'
 
 /** The operator sees the resource, as far as its status says. */
 async function writeStatus({ api, collections }: Installation, status: object) {
@@ -27,17 +28,17 @@ t.test('the resource gets its status, and is gone when the check ends', async (t
     found.push(...(await one.collections()))
     await writeStatus(one, { phase: 'Pending', observedGeneration: 1 })
   }
-  t.strictSame(await one.run('ns'), {
+  t.strictSame(await one.run('shop'), {
     passed: true,
     report: [
       `7 CompositeControllers call the hooks at ${one.hooks.url}, which reject a wrong token`,
-      'Metacontroller reconciled and deleted a VecCollection in the namespace ns',
+      'Metacontroller reconciled and deleted a VecCollection in the namespace shop',
       '',
     ].join('\n'),
   })
   matchWhole(t, found, [
     {
-      metadata: { name: /^helm-test-[0-9a-f]{12}$/, namespace: 'ns' },
+      metadata: { name: /^helm-test-[0-9a-f]{12}$/, namespace: 'shop' },
       spec: { clusterRef: { name: IMPOSSIBLE_CLUSTER }, deletionPolicy: 'Retain' },
     },
   ])
@@ -57,7 +58,7 @@ for (const [title, [status, missing]] of Object.entries(UNFINISHED)) {
   t.test(`it fails and says so if Metacontroller ${title}`, async (t) => {
     const one = await installation(t)
     one.pauses.act = () => writeStatus(one, status)
-    const { passed, report } = await one.run('ns')
+    const { passed, report } = await one.run('shop')
     t.notOk(passed)
     t.match(
       report,
@@ -80,7 +81,7 @@ t.test('it fails and names the finalizers if the resource is not deleted', async
     }
     await writeStatus(one, { phase: 'Pending', observedGeneration: 1 })
   }
-  const { passed, report } = await one.run('ns')
+  const { passed, report } = await one.run('shop')
   t.notOk(passed)
   t.match(
     report,
@@ -94,12 +95,15 @@ t.test('it fails and says why if the resource cannot be created or is deleted', 
   const one = await installation(t)
   const missing = await one.run('missing')
   t.notOk(missing.passed)
-  t.match(missing.report, /^VecCollection missing\/helm-test-[0-9a-f]{12}: POST .* answered 404: /)
+  t.match(
+    missing.report,
+    /^VecCollection missing\/helm-test-[0-9a-f]{12}: POST .* answered 403: .* cannot create resource "veccollections"/,
+  )
   one.pauses.act = async () => {
     for (const { metadata, ...type } of await one.collections())
-      await one.api.delete({ ...type, namespace: 'ns', name: metadata.name })
+      await one.api.delete({ ...type, namespace: 'shop', name: metadata.name })
   }
-  const deleted = await one.run('ns')
+  const deleted = await one.run('shop')
   t.notOk(deleted.passed)
   t.match(deleted.report, new RegExp(`^${NAMED}: it was deleted by another client`))
 })
@@ -109,11 +113,48 @@ t.test('a check that is stopped deletes the resource before it ends', async (t) 
   one.pauses.act = async () => {
     one.stop.abort(new Error('stopped by SIGTERM'))
   }
-  const { passed, report } = await one.run('ns')
+  const { passed, report } = await one.run('shop')
   t.notOk(passed)
   t.match(report, new RegExp(`^${NAMED}: stopped by SIGTERM\\n$`))
   t.strictSame(await one.collections(), [])
 })
+
+t.test('each permission that the chart gives the check is needed', async (t) => {
+  const permissions = recordedInstallCheck().flatMap(({ kind, metadata, ...role }) =>
+    ((role['rules'] ?? []) as Rule[]).flatMap(({ verbs, resources }, rule) =>
+      verbs.map((verb) => ({ kind, metadata, rule, verb, resource: resources[0] })),
+    ),
+  )
+  t.strictSame(
+    permissions.map(({ metadata, verb, resource }) => [metadata.namespace ?? '', verb, resource]),
+    [
+      ['', 'get', 'compositecontrollers'],
+      ['vec-system', 'get', 'secrets'],
+      ['shop', 'create', 'veccollections'],
+      ['shop', 'get', 'veccollections'],
+      ['shop', 'delete', 'veccollections'],
+    ],
+  )
+  for (const { kind, metadata, rule, verb, resource } of permissions) {
+    const one = await installation(t)
+    one.pauses.act = () => writeStatus(one, { phase: 'Pending', observedGeneration: 1 })
+    const { namespace = '', name } = metadata
+    const apiVersion = 'rbac.authorization.k8s.io/v1'
+    const live = (await one.api.get({ apiVersion, kind, namespace, name })) as ApiObject
+    const rules = live['rules'] as Rule[]
+    const verbs = rules[rule]?.verbs.filter((other) => other !== verb) ?? []
+    rules[rule] = { ...(rules[rule] as Rule), verbs: ['watch', ...verbs] }
+    await one.api.replace(live)
+    const { passed, report } = await one.run('shop')
+    t.notOk(passed)
+    t.match(report, `cannot ${verb} resource "${resource}"`)
+  }
+})
+
+interface Rule {
+  resources: string[]
+  verbs: string[]
+}
 
 t.test(
   'the operator reconciles and deletes the resource, and reports its impossible cluster',

@@ -1,4 +1,8 @@
-/** An installation for its check: CompositeControllers in the embedded API, and hooks that a test writes. */
+/**
+ * An installation for its check: CompositeControllers in the embedded API, and hooks that a test writes. The check has the
+ * permissions that the chart gives it for a release in vec-system that watches the namespace shop.
+ */
+import { pino } from 'pino'
 import type { Test } from 'tap'
 import { checkInstallation } from '../../metacontroller/install-check.ts'
 import { controllers, PLURALS } from '../../metacontroller/controllers.ts'
@@ -10,9 +14,12 @@ import {
 import type { ApiObject } from '../world/client.ts'
 import { compositeControllerCrd } from '../world/composite-controllers.ts'
 import { embeddedApi, installCrds } from './embedded.ts'
+import { Kubernetes } from '../../jobs/clients/kubernetes/client.ts'
+import { recordedInstallCheck } from '../chart/golden.ts'
+import { METACONTROLLER_ACCOUNT } from '../world/chart-roles.ts'
 
 const TOKEN = 'the-token'
-export const SECRET = { apiVersion: 'v1', kind: 'Secret', namespace: 'ns', name: 'hooks' }
+export const SECRET = { apiVersion: 'v1', kind: 'Secret', namespace: 'vec-system', name: 'token' }
 /** Name of the CompositeController of VecCollection. */
 export const NAME = 'veccollections.vec-operator.dev'
 export const CONTROLLER = {
@@ -37,9 +44,21 @@ export async function installation(
   answer: Parameters<typeof startScriptedApi>[0] = service,
 ) {
   const embedded = await embeddedApi(t)
-  const { api, kubernetes } = embedded
+  const { api, server } = embedded
   await installCrds(api)
   await api.create(compositeControllerCrd())
+  for (const name of ['vec-system', 'shop'])
+    await api.create({ apiVersion: 'v1', kind: 'Namespace', metadata: { name } })
+  const objects = recordedInstallCheck()
+  for (const object of objects.filter(({ kind }) => /Role/.test(kind))) await api.create(object)
+  const account = objects.find(({ kind }) => kind === 'ServiceAccount')?.metadata.name ?? ''
+  server.enforceRbac({
+    service: { namespace: 'vec-system', name: account },
+    loop: METACONTROLLER_ACCOUNT,
+  })
+  const headers = { authorization: `Bearer ${server.serviceToken}` }
+  const authorize = async () => ({ headers, dispatcher: undefined })
+  const kubernetes = new Kubernetes({ server: server.url, authorize }, pino({ level: 'silent' }))
   const hooks = await startScriptedApi(answer)
   t.teardown(() => hooks.close())
   const token = { namespace: SECRET.namespace, name: SECRET.name, key: 'token' }

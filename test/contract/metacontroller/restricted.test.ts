@@ -33,7 +33,7 @@ t.test('our own pods raise no warning under the standard restricted', { skip }, 
   }
   const chart = ['template', 'vec-operator', CHART, '--namespace', NAMESPACE]
   const values = ['--kube-version', 'v1.34.0', '--set', 'imagePullSecrets[0].name=registry']
-  for (const template of ['deployment', 'uninstall-check']) {
+  for (const template of ['deployment', 'uninstall-check', 'install-check']) {
     const only = ['--show-only', `templates/${template}.yaml`]
     t.notOk(await warned(await runHelm(tools.helm, [...chart, ...values, ...only])), template)
   }
