@@ -52,6 +52,31 @@ export const image = Type.Object(
   { default: {}, description: 'Image of the engine.' },
 )
 
+/** Linux has no larger ids. */
+const MAX_ID = 2_147_483_647
+
+function id(description: string) {
+  return Type.Optional(Type.Integer({ minimum: 1, maximum: MAX_ID, description }))
+}
+
+/** Not all fields of Kubernetes: an author of a VecCluster must not get a privileged pod. */
+export const securityContext = Type.Optional(
+  Type.Object(
+    {
+      runAsUser: id("User of the engine's process; default: 1000."),
+      runAsGroup: id("Group of the engine's process; default: 2000."),
+      fsGroup: id('Group of the volumes, of which the process is a member; default: 3000.'),
+      fsGroupChangePolicy: Type.Optional(
+        Enum(['Always', 'OnRootMismatch'], {
+          description:
+            'Whether the kubelet sets the group of all files whenever a pod starts, or only if the root of the volume has another group; default: Always.',
+        }),
+      ),
+    },
+    { description: 'User and groups of the pods.' },
+  ),
+)
+
 function resourceAmounts(description: string) {
   return Type.Optional(
     Type.Object(

@@ -9,6 +9,7 @@ import {
   metrics,
   persistence,
   podDisruptionBudget,
+  securityContext,
   readOnlyApiKey,
   resources,
   service,
@@ -119,6 +120,7 @@ const spec = Type.Object(
         description: 'Secrets with which the image is pulled.',
       }),
     ),
+    securityContext,
     podLabels: Type.Optional(
       StringMap({
         description: 'Labels of the pods, in addition to those that the chart sets.',

@@ -113,7 +113,12 @@ function child({ metadata }: VecBackupSchedule, drill: DrillIdentity, kind: stri
 /** Fields that are the same in both clusters. */
 const SAME_FIELDS = [
   ...(['image', 'snapshotPersistence', 'nodeSelector', 'tolerations', 'affinity'] as const),
-  ...(['topologySpreadConstraints', 'priorityClassName', 'imagePullSecrets'] as const),
+  ...([
+    'topologySpreadConstraints',
+    'priorityClassName',
+    'imagePullSecrets',
+    'securityContext',
+  ] as const),
   ...(['podLabels', 'podAnnotations'] as const),
   'terminationGracePeriodSeconds',
 ] as const

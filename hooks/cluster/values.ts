@@ -40,7 +40,7 @@ export function chartValues({ metadata, spec }: VecCluster, options: ValueOption
     ...affinity(spec.affinity, releaseName(metadata.name), options),
     ...podAnnotations({ metadata, spec }, options),
     ...passedThrough(spec),
-    ...(spec.image.unprivileged === true && RESTRICTED),
+    ...securityContexts(spec),
     ...disruptionBudget(spec),
     ...tlsMount(spec.tls),
     config: deepMerge(operatorConfig(spec, options), spec.config),
@@ -65,8 +65,24 @@ function podAnnotations(
 
 /** Added to the chart's security contexts for the Pod Security Standard `restricted`. */
 const RESTRICTED = {
-  podSecurityContext: { seccompProfile: { type: 'RuntimeDefault' } },
-  containerSecurityContext: { capabilities: { drop: ['ALL'] } },
+  pod: { seccompProfile: { type: 'RuntimeDefault' } },
+  container: { capabilities: { drop: ['ALL'] } },
+}
+
+/** Added to those of the chart. The chart's init container uses the user and the group of the volumes. */
+function securityContexts({ image, securityContext = {} }: ClusterSpec): Values {
+  const { runAsUser, runAsGroup, ...ofPod } = securityContext
+  const restricted = image.unprivileged === true ? RESTRICTED : undefined
+  const pod = { ...restricted?.pod, ...ofPod }
+  const container = {
+    ...restricted?.container,
+    ...(runAsUser !== undefined && { runAsUser }),
+    ...(runAsGroup !== undefined && { runAsGroup }),
+  }
+  return {
+    ...(Object.keys(pod).length > 0 && { podSecurityContext: pod }),
+    ...(Object.keys(container).length > 0 && { containerSecurityContext: container }),
+  }
 }
 
 /**

@@ -41,6 +41,15 @@ export const CASES: readonly Case[] = [
     },
   },
   {
+    name: 'securityContext',
+    spec: {
+      securityContext: {
+        ...{ runAsUser: 1_000_680_000, runAsGroup: 1_000_680_001, fsGroup: 1_000_680_002 },
+        fsGroupChangePolicy: 'OnRootMismatch',
+      },
+    },
+  },
+  {
     name: 'what is passed through to the pods',
     spec: {
       topologySpreadConstraints: [

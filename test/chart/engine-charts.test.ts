@@ -18,11 +18,13 @@ const DIGEST = `sha256:${'0a'.repeat(32)}`
 interface Container {
   name: string
   image: string
+  command: string[]
+  securityContext: object
 }
 
 interface Template {
   metadata: { labels: Record<string, string>; annotations: Record<string, string> }
-  spec: { containers: Container[]; initContainers: Container[] | null }
+  spec: { containers: Container[]; initContainers: Container[] | null; securityContext: object }
 }
 
 interface Monitor {
@@ -99,6 +101,19 @@ for (const chart of helm === undefined ? [] : charts) {
     )
     t.equal(objects(manifests).filter((one) => one?.kind === 'ServiceMonitor').length, 1)
     t.strictSame(objects(changed), expected)
+  })
+
+  t.test(`${basename(chart)}: user and groups are those of the spec, of any size`, async (t) => {
+    const { spec } = await renderedTemplate(chart, specOf('securityContext'))
+    const { spec: plain } = await renderedTemplate(chart, {})
+    t.strictSame(spec.securityContext, {
+      ...{ fsGroup: 1_000_680_002, fsGroupChangePolicy: 'OnRootMismatch' },
+    })
+    t.strictSame(spec.containers[0]?.securityContext, {
+      ...plain.containers[0]?.securityContext,
+      ...{ runAsUser: 1_000_680_000, runAsGroup: 1_000_680_001 },
+    })
+    t.ok(spec.initContainers?.[0]?.command.includes('1000680000:1000680002'))
   })
 
   for (const unprivileged of [false, true]) {

@@ -87,6 +87,10 @@ const cluster = {
   terminationGracePeriodSeconds: 60,
   minReadySeconds: 10,
   imagePullSecrets: [{ name: 'registry' }],
+  securityContext: {
+    ...{ runAsUser: 1_000_680_000, runAsGroup: 1_000_680_000, fsGroup: 1_000_680_000 },
+    fsGroupChangePolicy: 'OnRootMismatch',
+  },
   podLabels: { team: 'search' },
   podAnnotations: { 'example.dev/note': 'yes' },
   podDisruptionBudget: { enabled: true, maxUnavailable: 2 },

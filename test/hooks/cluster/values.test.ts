@@ -219,6 +219,31 @@ const rows: Row[] = [
     },
   },
   {
+    title: 'securityContext is runAsUser and runAsGroup of the container, and the rest of the pod',
+    spec: {
+      securityContext: {
+        ...{ runAsUser: 5001, runAsGroup: 5002, fsGroup: 5003 },
+        fsGroupChangePolicy: 'OnRootMismatch',
+      },
+    },
+    values: {
+      podSecurityContext: { fsGroup: 5003, fsGroupChangePolicy: 'OnRootMismatch' },
+      containerSecurityContext: { runAsUser: 5001, runAsGroup: 5002 },
+    },
+  },
+  {
+    title: 'securityContext is added to what image.unprivileged sets',
+    spec: {
+      image: { repository: 'a/b', pullPolicy: 'Always', unprivileged: true },
+      securityContext: { runAsUser: 5001, fsGroup: 5003 },
+    },
+    values: {
+      image: { repository: 'a/b', pullPolicy: 'Always', useUnprivilegedImage: true },
+      podSecurityContext: { seccompProfile: { type: 'RuntimeDefault' }, fsGroup: 5003 },
+      containerSecurityContext: { capabilities: { drop: ['ALL'] }, runAsUser: 5001 },
+    },
+  },
+  {
     title: 'nodeSelector, tolerations and affinity keep their names',
     spec: {
       nodeSelector: { disk: 'ssd' },
