@@ -34,7 +34,7 @@ export interface Dependencies {
   /** The bucket of a resource, with the mounted credentials for it. */
   openBucket(
     target: Omit<S3Target, 'prefix'>,
-    onWaiting?: S3ConnectionOptions['onWaiting'],
+    hooks?: Pick<S3ConnectionOptions, 'onWaiting' | 'beforeChange'>,
   ): Promise<Bucket>
   reporter: Reporter
   time: Clock

@@ -253,16 +253,15 @@ function createDependencies(
     kubernetes,
     helm: new Helm(log, { env, postRenderer: POST_RENDERER, chartCa: env[JOB_ENV.chartCa] ?? '' }),
     ...engineFactories(kubernetes, { env, log, time, signal }),
-    openBucket: async (bucketTarget, onWaiting) => {
+    openBucket: async (bucketTarget, hooks) => {
       // Only commands that use a bucket load the SDK: it costs 0.2 s and 30 MB of memory.
       const [{ Bucket }, credentials] = await Promise.all([
         import('./clients/s3/bucket.ts'),
         jobCredentials(bucketTarget, target.namespace, environment),
       ])
-      const rotation = { rotationMs: ROTATION_MS, onWaiting }
       return new Bucket({
-        ...{ target: bucketTarget, credentials, time, log, memoryBytes, ...rotation },
-        proxyEnv: env,
+        ...{ target: bucketTarget, credentials, time, log, memoryBytes, ...hooks },
+        ...{ rotationMs: ROTATION_MS, proxyEnv: env },
       })
     },
     reporter: new Reporter({ kubernetes, target, verb, podUid, jobUid, time, log, signal }),

@@ -159,9 +159,7 @@ async function findPersistentError(
  * delete it, such as one with Object Lock, does not fail the backup; the purge deletes it later.
  */
 async function discardObjects(name: string, context: RunContext): Promise<void> {
-  const { reporter, signal, log } = context.tools
-  // The objects may be those of the pod that replaced this one.
-  await reporter.verifyOwnership()
+  const { signal, log } = context.tools
   try {
     if (context.plan.method === 'Shard') await deleteStaleObjects(name, [], context)
     else await discardNodeSnapshots(name, context)

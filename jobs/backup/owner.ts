@@ -10,7 +10,6 @@ import { Rejected, StorageError } from '../../crds/contract/errors.ts'
 import { enclosingFolders, ownerKey } from '../../crds/contract/backup-keys.ts'
 import { Timestamp } from '../../crds/schema.ts'
 import type { Bucket } from '../clients/s3/bucket.ts'
-import type { Reporter } from '../reporter.ts'
 
 export const Owner = Type.Object({
   uid: Type.String(),
@@ -50,7 +49,6 @@ interface ClaimTarget {
   uid: string
   signal: AbortSignal
   log: Pick<Logger, 'warn'>
-  reporter: Pick<Reporter, 'verifyOwnership'>
 }
 
 /**
@@ -127,15 +125,13 @@ export class FolderClaim {
    * purged on its authority.
    */
   async #rejectLostRace(): Promise<void> {
-    const { bucket, folder, uid, signal, reporter } = this.#target
+    const { bucket, folder, uid, signal } = this.#target
     try {
       await requireEmptyFolder(this.#target)
     } catch (error) {
       if (!(error instanceof Rejected)) throw error
       const found = await readOwner(bucket, folder, signal)
       if (found?.uid !== uid) throw error
-      // If this pod paused after its write, the objects may be those of the pod that replaced it.
-      await reporter.verifyOwnership()
       await bucket.delete([ownerKey(folder)], signal)
       throw error
     }

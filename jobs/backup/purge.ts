@@ -225,7 +225,9 @@ export async function purgeAll(
 /** `backup purge`: all objects, in one Job. */
 export async function purgeBackup(plan: PurgePlan, tools: Dependencies): Promise<RunResult> {
   const { reporter, log } = tools
-  const bucket = await tools.openBucket(plan.storage)
+  // Another backup may have the folder by the time a pod that was replaced continues.
+  const beforeChange = () => reporter.verifyOwnership()
+  const bucket = await tools.openBucket(plan.storage, { beforeChange })
   const report = await purgeAndReport(bucket, plan, tools).finally(() => bucket.close())
   if (report.state !== 'Done') log.error({ reason: report.reason }, report.message)
   await reporter.finish(report)

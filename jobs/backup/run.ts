@@ -39,7 +39,11 @@ import {
 
 export async function run(plan: BackupPlan, tools: Dependencies): Promise<RunResult> {
   const progress = new BackupProgress(tools)
-  const bucket = await tools.openBucket(plan.storage, (error) => progress.reportCredentials(error))
+  const bucket = await tools.openBucket(plan.storage, {
+    onWaiting: (error) => progress.reportCredentials(error),
+    // A pod that was presumed dead must not change what the one that replaced it has written.
+    beforeChange: () => tools.reporter.verifyOwnership(),
+  })
   try {
     const report = await attempt(plan, tools, { bucket, progress })
     tools.log.info({ state: report.state, error: report.backup?.error }, report.message ?? '')
@@ -77,8 +81,8 @@ async function attempt(
     shardSizes,
     undeletedSnapshots: [],
   }
-  const { signal, log, reporter } = tools
-  const claim = new FolderClaim({ bucket, folder, uid: plan.uid, signal, log, reporter })
+  const { signal, log } = tools
+  const claim = new FolderClaim({ bucket, folder, uid: plan.uid, signal, log })
   try {
     const requested = await requestedCollections(context)
     const owner = await claimFolder(context, claim, requested)
@@ -95,8 +99,6 @@ async function attempt(
     // Verified before and after: a store that ignores If-None-Match may have accepted another
     // owner.
     await claim.verify()
-    // Last: a node or a store that did not answer may have been waited for.
-    await tools.reporter.verifyOwnership()
     const version = newestVersion(engineVersion, completed)
     await writeManifest(
       owner,

@@ -104,8 +104,6 @@ async function isUnchanged(
 
 /** Discards a round: neither this pod nor a later one may reuse any of its snapshots. */
 async function discardRound(name: string, number: number, context: RunContext): Promise<void> {
-  // A checkpoint may be that of the pod that replaced this one.
-  await context.tools.reporter.verifyOwnership()
   for (const ordinal of ordinals(context)) {
     const ref = { collection: name, ordinal }
     await discardNode(ref, context)

@@ -42,7 +42,7 @@ export async function backUpNode(
   { previous, ...round }: Round & { previous: Checkpoint | undefined },
   context: RunContext,
 ): Promise<NodeSnapshot | undefined> {
-  const { log, signal, time, reporter } = context.tools
+  const { log, signal, time } = context.tools
   const reused = await reuseUploaded(ref, previous, round, context)
   if (reused !== undefined) return reused
   if (previous !== undefined) await cleanUpPreviousAttempt(ref, previous, context)
@@ -60,10 +60,7 @@ export async function backUpNode(
     log.warn({ ...fields, reason: error.message }, 'retrying snapshot')
     return pause
   }
-  const afterPause = async () => {
-    await reporter.verifyOwnership()
-    await discardAttempt(attempt, context)
-  }
+  const afterPause = () => discardAttempt(attempt, context)
   try {
     return await retry({ time, signal, pauseMs, afterPause }, async () => {
       // Also before each retry: a node that was away returns with replicas with missing writes.
@@ -107,6 +104,8 @@ export async function cleanUpPreviousAttempt(
   checkpoint: Checkpoint,
   context: RunContext,
 ): Promise<void> {
+  // After the checkpoint was read: it is then not that of a pod that has replaced this one.
+  await context.tools.reporter.verifyOwnership()
   await deleteEngineSnapshot(ref, checkpoint, context, context.retryBudget.nextLimitMs())
   await deleteStaleObject(ref, checkpoint, context)
 }
@@ -129,8 +128,10 @@ async function createAndUpload(
     if (change !== undefined) throw new EngineError(`${failure}: ${change}`)
   }
   // A replica that is missing writes may catch up before its snapshot is complete.
-  const beforeRequest = () =>
-    requireUnchanged(`a snapshot of ${collection} on node ${ordinal} was not requested`)
+  const beforeRequest = async () => {
+    await requireUnchanged(`a snapshot of ${collection} on node ${ordinal} was not requested`)
+    await context.tools.reporter.verifyOwnership()
+  }
   const { snapshot, isOwned } = await createSnapshot(attempt, beforeRequest, context)
   try {
     await requireUnchanged(`snapshot ${snapshot.name} of node ${ordinal} was discarded`)

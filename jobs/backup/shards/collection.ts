@@ -50,8 +50,6 @@ export async function backUpByShard(name: string, context: RunContext): Promise<
       snapshots.length === topology.shards.length &&
       (await isUnchanged(topology, name, context))
     ) {
-      // An object of another pod is stale only while this pod is the one that works.
-      await context.tools.reporter.verifyOwnership()
       await deleteStaleObjects(name, snapshots, context)
       const after = await readCountsAfter(name, topology.manifestFields, context)
       const comparable = excludeShards(before, reused)

@@ -37,8 +37,6 @@ export async function streamShard(
 ): Promise<ShardSnapshot> {
   const { collection, shard, node, fingerprint } = source
   const ref = { collection, shardId: shard.shardId }
-  // It deletes what the checkpoint names, which may be the work of the pod that replaced this one.
-  await context.tools.reporter.verifyOwnership()
   const key = await prepareUpload(ref, context)
   const expectedBytes = await context.shardSizes.estimate(collection, shard.shardId, context)
   // The API server or the store may have been slow since the shard was assigned. A replica that is

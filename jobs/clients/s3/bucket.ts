@@ -80,7 +80,7 @@ export class Bucket {
     try {
       const answer = await this.#connection.call(
         'PUT',
-        { key, signal, timeoutMs: OBJECT_CALL_MS },
+        { key, signal, timeoutMs: OBJECT_CALL_MS, isChange: true },
         (client, abortSignal) => client.send(new PutObjectCommand(input), { abortSignal }),
       )
       requireEncryption(this.#connection.target, key, answer)
@@ -260,8 +260,11 @@ export class Bucket {
   async abortUpload({ key, uploadId }: OpenUpload, signal?: AbortSignal): Promise<void> {
     const input = { Bucket: this.name, Key: key, UploadId: uploadId }
     await this.#unlessNotFound(() =>
-      this.#connection.call('ABORT UPLOAD', { key, signal }, (client, abortSignal) =>
-        client.send(new AbortMultipartUploadCommand(input), { abortSignal }),
+      this.#connection.call(
+        'ABORT UPLOAD',
+        { key, signal, isChange: true },
+        (client, abortSignal) =>
+          client.send(new AbortMultipartUploadCommand(input), { abortSignal }),
       ),
     )
   }
@@ -276,7 +279,8 @@ export class Bucket {
       Delete: { Objects: keys.map((Key) => ({ Key })), Quiet: true },
     }
     const [first = ''] = keys
-    await this.#connection.call('DELETE', { key: first, signal }, async (client, abortSignal) => {
+    const options = { key: first, signal, isChange: true }
+    await this.#connection.call('DELETE', options, async (client, abortSignal) => {
       const command = new DeleteObjectsCommand(input)
       command.middlewareStack.add(withMd5, { step: 'build', name: 'contentMd5' })
       const { Errors = [] } = await client.send(command, { abortSignal })

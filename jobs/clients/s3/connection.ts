@@ -39,6 +39,8 @@ export interface S3ConnectionOptions {
    * resolved.
    */
   onWaiting?: ((refused: StorageError | undefined) => void) | undefined
+  /** Runs directly before each attempt of a call that writes or deletes what others read; its error ends the call. */
+  beforeChange?: (() => Promise<void>) | undefined
   /** Which addresses may be called; without it all of them. */
   guard?: AddressGuard | undefined
   /**
@@ -56,6 +58,8 @@ export interface S3CallOptions {
   /** A connection without any traffic for this long is dead. */
   idleMs?: number
   signal?: AbortSignal | undefined
+  /** Writes or deletes what others read. */
+  isChange?: boolean
 }
 
 const ATTEMPTS = 8
@@ -83,13 +87,14 @@ export class S3Connection {
   /** Makes a call until it succeeds or fails permanently. */
   async call<Result>(
     name: string,
-    { key, timeoutMs = CALL_MS, idleMs = IDLE_MS, signal }: S3CallOptions,
+    { key, timeoutMs = CALL_MS, idleMs = IDLE_MS, signal, isChange = false }: S3CallOptions,
     send: (client: S3Client, signal: AbortSignal) => Promise<Result>,
   ): Promise<Result> {
-    const { attempts = ATTEMPTS, time, log } = this.#options
+    const { attempts = ATTEMPTS, time, log, beforeChange } = this.#options
     let used: string | undefined
     const attempt = async () => {
       signal?.throwIfAborted()
+      if (isChange) await beforeChange?.()
       const limit = deadline(timeoutMs, signal)
       used = undefined
       const started = performance.now()

@@ -22,7 +22,7 @@ import {
 } from '@aws-sdk/client-s3'
 import { StorageError } from '../../../crds/contract/errors.ts'
 import { DEFAULT_PART_BYTES } from '../../../crds/contract/limits.ts'
-import type { S3Connection, BucketTarget } from './connection.ts'
+import type { BucketTarget, S3CallOptions, S3Connection } from './connection.ts'
 import { isUnknownHeader } from './errors.ts'
 
 /** A part of 8 MiB that is slower than 14 KiB/s has failed. */
@@ -77,7 +77,8 @@ export class ObjectUpload {
     const ContentMD5 = await md5Base64(body)
     const payload = this.#isOverTls() ? UNSIGNED_PAYLOAD : await sha256Hex(body)
     const input = { ...this.#newObject(), ContentMD5 }
-    const answer = await this.#call('PUT', timeLimits(body), (client, abortSignal) => {
+    const options = { ...timeLimits(body), isChange: true }
+    const answer = await this.#call('PUT', options, (client, abortSignal) => {
       const command = new PutObjectCommand({ ...input, ...requestBody(body) })
       command.middlewareStack.add(signWith(payload), { step: 'build' })
       return client.send(command, { abortSignal })
@@ -120,7 +121,7 @@ export class ObjectUpload {
     const { uploadId } = await this.start()
     const input = { ...this.#target, UploadId: uploadId, MultipartUpload: { Parts: parts } }
     const timeoutMs = COMPLETE_MS + Math.ceil(bytes / COPIED_BYTES_PER_MS)
-    const options = { timeoutMs, idleMs: timeoutMs }
+    const options = { timeoutMs, idleMs: timeoutMs, isChange: true }
     try {
       await this.#call('COMPLETE UPLOAD', options, (client, abortSignal) =>
         client.send(new CompleteMultipartUploadCommand(input), { abortSignal }),
@@ -219,7 +220,10 @@ export class ObjectUpload {
 
   #call<Result>(
     name: string,
-    { partSignal, ...options }: { timeoutMs?: number; idleMs?: number; partSignal?: AbortSignal },
+    {
+      partSignal,
+      ...options
+    }: Pick<S3CallOptions, 'timeoutMs' | 'idleMs' | 'isChange'> & { partSignal?: AbortSignal },
     send: (client: S3Client, signal: AbortSignal) => Promise<Result>,
   ): Promise<Result> {
     const signals = [this.#signal, partSignal].filter((signal) => signal !== undefined)

@@ -9,7 +9,7 @@ import { instantClock } from '../job-world.ts'
 
 const { signal } = new AbortController()
 
-async function stage(t: Test) {
+async function stage(t: Test, beforeChange?: () => Promise<void>) {
   const s3 = await startBucketServer()
   const log = jobLog({ LOG_LEVEL: 'FATAL' })
   const bucket = new Bucket({
@@ -17,6 +17,7 @@ async function stage(t: Test) {
     credentials: async () => ({ accessKeyId: 'id', secretAccessKey: 'secretsecret' }),
     time: instantClock(),
     log,
+    beforeChange,
   })
   t.teardown(async () => {
     bucket.close()
@@ -24,19 +25,13 @@ async function stage(t: Test) {
   })
   const store = s3.buckets.get('backups')
   if (store === undefined) throw new Error('there is no bucket')
-  const claimOf = (
-    prefix: string,
-    name: string,
-    uid = `uid-${name}`,
-    verifyOwnership: () => Promise<void> = async () => undefined,
-  ) => {
+  const claimOf = (prefix: string, name: string, uid = `uid-${name}`) => {
     const claim = new FolderClaim({
       bucket,
       folder: backupFolder({ prefix, name }),
       uid,
       signal,
       log,
-      reporter: { verifyOwnership },
     })
     const take = (collections: string[] = []) =>
       claim.acquire(async () => ({ ...ownerNamed(name, uid), collections }))
@@ -203,15 +198,18 @@ t.test('a backup that replaced the owner of a running backup removes its owner.j
 })
 
 t.test('a pod that was replaced does not remove the owner.json of the next one', async (t) => {
-  const { s3, store, claimOf, put } = await stage(t)
+  let isReplaced = false
+  const { s3, store, claimOf, put } = await stage(t, async () => {
+    if (isReplaced) throw Object.assign(new Error('another pod'), { code: 'Superseded' })
+  })
   s3.misbehave(({ operation, key }) => {
     // The next pod went on while this one stood still.
-    if (operation === 'PutObject' && key === 'p/a/owner.json') put('p/a/docs/node-0/1.snapshot')
+    if (operation !== 'PutObject' || key !== 'p/a/owner.json') return undefined
+    put('p/a/docs/node-0/1.snapshot')
+    isReplaced = true
     return undefined
   })
-  const superseded = Object.assign(new Error('another pod'), { code: 'Superseded' })
-  const replaced = claimOf('p', 'a', 'uid-a', async () => Promise.reject(superseded))
-  await t.rejects(replaced.take(), { code: 'Superseded' })
+  await t.rejects(claimOf('p', 'a').take(), { code: 'Superseded' })
   t.strictSame(store.keys(), ['p/a/docs/node-0/1.snapshot', 'p/a/owner.json'])
 })
 
