@@ -18,8 +18,8 @@ This folder holds the seven kinds: one TypeBox schema per kind, from which the t
 this page are made. A field, its default, its bounds and its admission rules stand in \`<kind>.ts\`
 and nowhere else. What hooks and jobs both need is here too (names, limits, errors, the contract of
 a Job); nothing in this folder reads a clock, a network or an environment, and it imports no other
-folder. Only \`generate.ts\` writes files: \`chart/crds/\`, this page and \`docs/reasons.md\`, which is made
-from \`reasons/\`. Do not edit them: change the schema and run \`npm run generate\`.
+folder. Only \`generate.ts\` writes files: \`chart/crds/\`, this page, \`docs/chart-values.md\` and \`docs/reasons.md\`,
+which is made from \`reasons/\`. Do not edit them: change the schema and run \`npm run generate\`.
 
 All kinds are namespaced, in \`${API_VERSION}\`. References to other resources default to the
 namespace of the resource that holds them. Rules are enforced by the API server.`

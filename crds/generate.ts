@@ -1,10 +1,11 @@
 /**
  * Generates chart/crds/, crds/README.md, docs/reasons.md and the JSON schemas of manifest.json from the
- * declarations in this folder; with --check only lists outdated files.
+ * declarations in this folder, and docs/chart-values.md from the schema of the chart's values; with --check only lists outdated files.
  */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { stringify } from 'yaml'
 import { NodeManifest, ShardManifest } from './contract/manifest.ts'
+import { chartValuesPage } from './chart-values.ts'
 import { customResourceDefinition, RESOURCES } from './crd.ts'
 import { fieldReference } from './field-reference.ts'
 import { reasonsPage } from './reasons/index.ts'
@@ -14,9 +15,7 @@ export const repositoryRoot = new URL('../', import.meta.url)
 
 /** Every generated file, by its path in the repository. */
 export function generatedFiles(): Map<string, string> {
-  const { version } = JSON.parse(readFileSync(new URL('package.json', repositoryRoot), 'utf8')) as {
-    version: string
-  }
+  const { version } = JSON.parse(text('package.json')) as { version: string }
   const files = RESOURCES.map(
     (resource) =>
       [
@@ -29,8 +28,16 @@ export function generatedFiles(): Map<string, string> {
     ...files,
     ['crds/README.md', fieldReference()],
     ['docs/reasons.md', reasonsPage()],
+    [
+      'docs/chart-values.md',
+      chartValuesPage(text('chart/values.schema.json'), text('chart/values.yaml')),
+    ],
     ...manifestSchemas(),
   ])
+}
+
+function text(path: string): string {
+  return readFileSync(new URL(path, repositoryRoot), 'utf8')
 }
 
 /** JSON schema of each manifest version, for programs that read a bucket without this operator. */

@@ -3,6 +3,7 @@ import { writeFileSync } from 'node:fs'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import t from 'tap'
 import { parse } from 'yaml'
+import { chartValuesPage } from '../../crds/chart-values.ts'
 import { customResourceDefinition, RESOURCES } from '../../crds/crd.ts'
 import { generate, generatedFiles, repositoryRoot } from '../../crds/generate.ts'
 
@@ -37,6 +38,30 @@ t.test('the chart carries the seven CRDs', async (t) => {
     t.strictSame(crd, JSON.parse(JSON.stringify(customResourceDefinition(resource, version))))
   }
 })
+
+t.test(
+  'the page of the chart values has each value with type, default and description',
+  async (t) => {
+    const lines = (generatedFiles().get('docs/chart-values.md') ?? '').split('\n')
+    for (const line of [
+      '| `image.pullPolicy` | `Always`, `IfNotPresent`, `Never` | `"IfNotPresent"` | When the node pulls the image. |',
+      '| `jobs.maxHelm` | integer | `10` | Maximum number of unfinished helm Jobs. |',
+      '| `hooks.token.rotation` | string or integer | `""` | Another text creates a new token at once; the old one is accepted for a day. |',
+      '| `jobs.pods.data.nodeSelector` | object | `{}` | Labels of the nodes that may run them. |',
+    ]) {
+      t.ok(lines.includes(line), line)
+    }
+    const group = {
+      properties: { a: { type: 'string', description: 'x|y' }, b: { type: 'object' } },
+    }
+    const page = (properties: object) =>
+      chartValuesPage(JSON.stringify({ properties }), 'a: {a: 1}')
+    t.throws(() => page({ a: group }), new Error('chart value a.b has no description'))
+    const described = { ...group.properties, b: { type: 'object', description: 'y' } }
+    t.match(page({ a: { properties: described } }), '| `a.b` | object |  | y |')
+    t.match(page({ a: { properties: described } }), '| `a.a` | string | `1` | x\\|y |')
+  },
+)
 
 t.test('the field reference names each kind with its fields, rules and columns', async (t) => {
   const text = generatedFiles().get('crds/README.md') ?? ''
