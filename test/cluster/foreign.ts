@@ -9,7 +9,7 @@ import { applyObject } from '../world/apply.ts'
 import { ApiClient } from '../world/client.ts'
 import { PULL_SECRET, pullSecret } from '../world/pull-secret.ts'
 import { NotSupported } from '../world/world.ts'
-import { NAMESPACE, PULLED, RELEASE, UNINSTALL } from './install.ts'
+import { HELM_TEST, NAMESPACE, PULLED, RELEASE, UNINSTALL } from './install.ts'
 import type { Ground } from './ground.ts'
 import { run } from './process.ts'
 import { prepareHelm, type Log } from './tools.ts'
@@ -69,6 +69,7 @@ export async function openForeignGround(
       ])
       await applyObject(api, pullSecret(NAMESPACE))
     },
+    helmTest: () => runHelm(HELM_TEST),
     uninstall: async () => {
       await runHelm(UNINSTALL)
       installed = false

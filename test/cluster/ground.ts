@@ -11,6 +11,7 @@ import {
   installPrevious,
   rotateToken,
   setReplicas,
+  HELM_TEST,
   UNINSTALL,
   upgradeOperator,
   whatIsReal,
@@ -43,6 +44,8 @@ export interface Ground {
   installPrevious(): Promise<string>
   /** Upgrades that to the chart of this work tree, and waits until it runs. */
   upgradeFromPrevious(): Promise<void>
+  /** Runs `helm test`, as a user would: the output of helm, with which it also rejects. */
+  helmTest(): Promise<string>
   /** Runs `helm uninstall`, as a user would; rejects with helm's output. */
   uninstall(): Promise<void>
   /** Replaces the operator's chart by one of another release. */
@@ -123,6 +126,7 @@ function localGround(cluster: LocalCluster, { log, operatorImage }: Parts): Grou
       await installChart(cluster, await operatorImage())
       await restartLoop()
     },
+    helmTest: () => cluster.helm(HELM_TEST),
     uninstall: async () => {
       await cluster.helm(UNINSTALL)
     },

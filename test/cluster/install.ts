@@ -31,6 +31,9 @@ export const NAMESPACE = 'vec-system'
 /** Value of the chart: Jobs are to be given what they pull the image with. */
 export const PULLED = `imagePullSecrets[0].name=${PULL_SECRET}`
 
+/** Arguments of helm. The log of the test is on standard output only with --logs. */
+export const HELM_TEST = ['test', RELEASE, '--namespace', NAMESPACE, '--logs']
+
 /** Arguments of helm. */
 export const UNINSTALL = ['uninstall', RELEASE, '--namespace', NAMESPACE, '--wait']
 

@@ -1,7 +1,8 @@
 /** The operator's own release, as helm and users see it: image size, upgrade, uninstall. */
 import type { Test } from 'tap'
 import type { AnyObject, Lease, Secret } from '../../crds/kubernetes.ts'
-import { API_VERSION } from '../../crds/contract/names.ts'
+import { API_GROUP, API_VERSION } from '../../crds/contract/names.ts'
+import { PLURALS } from '../../metacontroller/controllers.ts'
 import { phaseOf } from '../scenarios/scenario.ts'
 import { referenceOf } from '../world/client.ts'
 import { NotSupported, type Reference } from '../world/world.ts'
@@ -22,6 +23,48 @@ export function showImageSize(ground: Ground) {
     t.comment(`operator image: ${words}`)
     t.notOk(isTooMuch, `${words}: node test/cluster/image-size.ts --record, if it must be`)
   }
+}
+
+/** It passes on a working installation, and names the hooks that cannot be called while the service is stopped. */
+export function showHelmTest(ground: Ground, world: ClusterWorld) {
+  return async (t: Test) => {
+    const called = '7 CompositeControllers call the hooks at https://'
+    const reconciled = `Metacontroller reconciled and deleted a VecCollection in the namespace ${NAMESPACE}`
+    const output = await ground.helmTest()
+    t.match(output, called)
+    t.match(output, reconciled)
+    t.strictSame(await leftBehind(ground), [])
+
+    await world.faults.stopService()
+    try {
+      const failure = await ground.helmTest().then(
+        () => 'helm test passed',
+        (error: unknown) => String(error),
+      )
+      for (const plural of PLURALS) {
+        t.match(
+          failure,
+          `CompositeController ${plural}.${API_GROUP}: hook customize cannot be called at https://`,
+        )
+      }
+      t.notMatch(failure, reconciled)
+      t.strictSame(await leftBehind(ground), [])
+    } finally {
+      await world.faults.startService()
+    }
+    t.match(await ground.helmTest(), reconciled, 'once the service is back')
+  }
+}
+
+/** What a test must not leave: its resource and its permissions. */
+async function leftBehind({ api }: Ground): Promise<string[]> {
+  const { items: collections } = await api.list(API_VERSION, 'VecCollection')
+  const found = [...collections]
+  for (const kind of ['Role', 'RoleBinding', 'ClusterRole', 'ClusterRoleBinding'])
+    found.push(...(await api.list('rbac.authorization.k8s.io/v1', kind)).items)
+  return found
+    .map(({ metadata: { name } }) => name)
+    .filter((name) => name.startsWith('helm-test-') || name.endsWith('-install-check'))
 }
 
 export function showUninstall(ground: Ground, world: ClusterWorld) {

@@ -50,7 +50,7 @@ import { shutDownOnSignal } from '../world/signals.ts'
 import { openGround, type Ground } from './ground.ts'
 import { NAMESPACE, RELEASE } from './install.ts'
 import { showQuickstart } from './quickstart.ts'
-import { showFailover, showImageSize, showUninstall, showUpgrade } from './release.ts'
+import { showFailover, showHelmTest, showImageSize, showUninstall, showUpgrade } from './release.ts'
 import { openClusterWorld, type ClusterWorld } from './world.ts'
 import { recordRun } from '../proof/record.ts'
 
@@ -162,6 +162,11 @@ if (world !== undefined) {
     for (const note of notes) t.comment(note)
     t.strictSame(problems, [])
   })
+  await t.test(
+    'helm test passes, and fails and names the hooks while the service is stopped',
+    around,
+    showHelmTest(ground, world),
+  )
   await t.test(
     'of two replicas one is the leader, and the other takes over',
     around,
