@@ -22,6 +22,11 @@ async function cluster(t: { teardown(end: () => Promise<void>): void }): Promise
   return target
 }
 
+interface ServicePod {
+  volumes: object[]
+  containers: { volumeMounts: object[] }[]
+}
+
 /** What helm would install or upgrade here, with what it finds on the cluster. */
 async function rendered({ helm: run }: Target, values: string[] = []): Promise<ApiObject[]> {
   const how = ['--kube-version', 'v1.26.0', '--dry-run=server', ...QUICK]
@@ -45,6 +50,36 @@ const noScore = skip || (kubeScore === '' && 'no kube-score: node test/cluster/t
 t.test('kube-score finds only what .ci/kube-score.yaml explains', { skip: noScore }, async (t) => {
   t.strictSame(await scoreProblems(helm, kubeScore), [])
 })
+
+t.test(
+  'the service has the volumes and mounts of the values, after its own',
+  { skip },
+  async (t) => {
+    const podOf = async (values: string[]) => {
+      const text = await runHelm(helm, [
+        ...['template', 'v', CHART, '--kube-version', 'v1.26.0', ...QUICK, ...values],
+      ])
+      const objects = parseAllDocuments(text).map((document) => document.toJS() as ApiObject | null)
+      const deployment = objects.find((object) => object?.kind === 'Deployment')
+      const spec = deployment?.['spec'] as { template: { spec: ServicePod } } | undefined
+      return spec?.template.spec
+    }
+    const plain = await podOf([])
+    const pod = await podOf([
+      ...['--set', 'extraVolumes[0].name=ca,extraVolumes[0].configMap.name=our-ca'],
+      ...['--set', 'extraVolumeMounts[0].name=ca,extraVolumeMounts[0].mountPath=/etc/ca'],
+    ])
+    t.strictSame(pod?.volumes, [
+      ...(plain?.volumes ?? []),
+      { name: 'ca', configMap: { name: 'our-ca' } },
+    ])
+    t.strictSame(pod?.containers[0]?.volumeMounts, [
+      ...(plain?.containers[0]?.volumeMounts ?? []),
+      { name: 'ca', mountPath: '/etc/ca' },
+    ])
+    t.ok((plain?.volumes.length ?? 0) > 0)
+  },
+)
 
 t.test('an upgrade that removes kinds checks for their resources first', { skip }, async (t) => {
   const checks = async (kinds: string[]) => {

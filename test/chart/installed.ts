@@ -36,6 +36,10 @@ const VARIANTS: Record<string, string[]> = {
     ...['--set', 'engineChart.repository=oci://registry/charts,engineChart.pullSecret=charts'],
     ...['--set', 'engineChart.caBundle=-----BEGIN CERTIFICATE-----\nLINE\n'],
   ],
+  'more volumes': [
+    ...['--set', 'extraVolumes[0].name=ca,extraVolumes[0].configMap.name=ca'],
+    ...['--set', 'extraVolumeMounts[0].name=ca,extraVolumeMounts[0].mountPath=/etc/ca'],
+  ],
   'a network policy': ['--set', 'networkPolicy.enabled=true'],
   'a disruption budget': ['--set', 'podDisruptionBudget.enabled=true'],
   'what Prometheus and Grafana read': [
@@ -62,6 +66,8 @@ const REFUSED: Record<string, string> = {
   'engineChart.repository=ftp://x': '/engineChart/repository',
   'engineChart.repository=oci://': '/engineChart/repository',
   'engineChart.repository=oci://user:password@x': '/engineChart/repository',
+  'extraVolumes[0].name=tmp': '/extraVolumes/0/name',
+  'extraVolumeMounts[0].name=a,extraVolumeMounts[0].mountPath=b': '/extraVolumeMounts/0/mountPath',
   'engineChart.pullSecret=registry': '/engineChart/repository',
   'engineChart.caBundle=x': '/engineChart/caBundle',
   'engineChart.stepVersions={v1.17}': '/engineChart/stepVersions/0',
