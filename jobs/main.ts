@@ -246,11 +246,17 @@ function createDependencies(
   environment: Environment,
 ): Dependencies {
   const { env, log, progressBar, time, signal, memoryBytes } = environment
-  const kubernetes = new Kubernetes(inClusterAccess(env), log)
+  const access = inClusterAccess(env)
+  const kubernetes = new Kubernetes(access, log)
   const podUid = env[JOB_ENV.podUid] ?? ''
   const jobUid = env[JOB_ENV.jobUid] ?? ''
+  const reporter = new Reporter({
+    ...{ kubernetes, target, verb, podUid, jobUid },
+    ...{ time, log, signal },
+  })
   return {
-    kubernetes,
+    // A pod that was presumed dead must not change what the one that replaced it works on.
+    kubernetes: new Kubernetes(access, log, () => reporter.verifyOwnership()),
     helm: new Helm(log, { env, postRenderer: POST_RENDERER, chartCa: env[JOB_ENV.chartCa] ?? '' }),
     ...engineFactories(kubernetes, { env, log, time, signal }),
     openBucket: async (bucketTarget, hooks) => {
@@ -264,7 +270,7 @@ function createDependencies(
         ...{ rotationMs: ROTATION_MS, proxyEnv: env },
       })
     },
-    reporter: new Reporter({ kubernetes, target, verb, podUid, jobUid, time, log, signal }),
+    reporter,
     time,
     log,
     progressBar,

@@ -21,6 +21,7 @@ export async function uninstall(plan: UninstallPlan, tools: Dependencies): Promi
   try {
     // Pods without a StatefulSet would remain.
     await finishReplacement(plan, tools)
+    await reporter.verifyOwnership()
     log.info({ release, namespace }, 'running helm uninstall --wait')
     log.info(
       { release, output: await helm.uninstall(release, namespace, signal) },

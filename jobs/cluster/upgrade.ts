@@ -39,7 +39,7 @@ type UpgradeReport = Report & { state: RunResult }
 
 /** A failure that users can fix ends the attempt and is reported; any other error is a crash. */
 async function runHelm(plan: UpgradePlan, tools: Dependencies): Promise<UpgradeReport> {
-  const { helm, log, signal } = tools
+  const { helm, log, reporter, signal } = tools
   const { release, version, namespace } = plan
   try {
     await finishReplacement(plan, tools)
@@ -63,6 +63,7 @@ async function runHelm(plan: UpgradePlan, tools: Dependencies): Promise<UpgradeR
       plan.monitorTls !== undefined ||
       plan.spec.service.type !== 'ClusterIP'
     const adjustments = { partition, secretChecksum, image, isAdjusted }
+    await reporter.verifyOwnership()
     const output = await helm.upgrade({ ...plan, ...adjustments }, signal)
     log.info({ release, output }, 'helm completed')
     if (plan.keys === undefined) await removeKeys(plan, tools)

@@ -97,10 +97,13 @@ export function inClusterAccess(env: NodeJS.ProcessEnv = process.env, root = '')
 export class Kubernetes {
   readonly #access: ApiAccess
   readonly #log: Logger
+  readonly #beforeChange: (() => Promise<void>) | undefined
 
-  constructor(access: ApiAccess, log: Logger) {
+  /** `beforeChange` runs directly before each call that creates, patches or deletes an object; its error ends the call. */
+  constructor(access: ApiAccess, log: Logger, beforeChange?: () => Promise<void>) {
     this.#access = access
     this.#log = log
+    this.#beforeChange = beforeChange
   }
 
   /** Undefined if the object or its kind does not exist. */
@@ -192,6 +195,7 @@ export class Kubernetes {
 
   async create(resource: ApiResource, object: object): Promise<void> {
     const path = resourcePath(resource)
+    await this.#beforeChange?.()
     requireSuccess(await this.call('POST', path, { body: object }), `POST ${path}`)
   }
 
@@ -200,6 +204,7 @@ export class Kubernetes {
    * taken the name.
    */
   async patch(resource: ApiResource, name: string, patch: object): Promise<void> {
+    await this.#beforeChange?.()
     await this.#patch(resourcePath(resource, name), patch)
   }
 
@@ -232,6 +237,7 @@ export class Kubernetes {
       propagationPolicy: propagation,
       ...(uid !== undefined && { preconditions: { uid } }),
     }
+    await this.#beforeChange?.()
     const response = await this.call('DELETE', path, { body: options })
     if (response.status === 404 || (response.status === 409 && uid !== undefined)) return
     requireSuccess(response, `DELETE ${path}`)

@@ -137,8 +137,9 @@ export class StepRunner {
   }
 
   async abortStalled(view: ClusterView): Promise<void> {
-    const { log, signal, time } = this.#tools
+    const { log, reporter, signal, time } = this.#tools
     for (const transfer of this.#transfers.stalled(view, time.now().getTime())) {
+      await reporter.verifyOwnership()
       log.warn(transfer, 'aborting a transfer without progress')
       await this.#engine(view)
         .abort(transfer, signal)

@@ -178,11 +178,12 @@ export class ReshardingSteps {
     view: ClusterView,
     step: Extract<ReshardingStep, { do: 'commitRead' }>,
   ): Promise<Outcome> {
-    const { signal, log } = this.#tools.dependencies
+    const { signal, log, reporter } = this.#tools.dependencies
     const record = this.#required()
     if (record.stage === 'migrate') {
       const difference = await this.#missingPoints(view, record)
       if (difference !== undefined) {
+        await reporter.verifyOwnership()
         log.error({ collection: step.collection, difference }, 'numbers of points differ: aborting')
         const engine = new EngineResharding(this.#member(view))
         if (!(await engine.abort(step.collection, signal))) return this.#completeCommitted(view)
@@ -235,7 +236,7 @@ export class ReshardingSteps {
     view: ClusterView,
     step: Extract<ReshardingStep, { do: 'commitWrite' }>,
   ): Promise<Outcome> {
-    const { signal } = this.#tools.dependencies
+    const { signal, reporter } = this.#tools.dependencies
     const { collection } = step
     const record = this.#required()
     const shards = record.direction === 'up' ? collectionOf(view, collection).shards : []
@@ -249,6 +250,8 @@ export class ReshardingSteps {
         return 'again later'
       }
     }
+    // Counting may have taken long.
+    await reporter.verifyOwnership()
     await new EngineResharding(this.#member(view)).commitWrite(collection, signal)
     await this.#save(recordAfterStep(record, step))
     return 'done'
@@ -259,7 +262,7 @@ export class ReshardingSteps {
     step: Extract<ReshardingStep, { do: 'checkReplica' }>,
   ): Promise<Outcome> {
     const { collection, shard, peer } = step
-    const { signal } = this.#tools.dependencies
+    const { signal, reporter } = this.#tools.dependencies
     const engine = this.#holder(view, peer)
     const resharding = new EngineResharding(engine)
     const own = () => resharding.countBelonging(collection, { shard, to: shard }, signal)
@@ -273,6 +276,7 @@ export class ReshardingSteps {
       await this.#save(recordAfterStep(this.#required(), step))
       return 'done'
     }
+    await reporter.verifyOwnership()
     await resharding.clean(collection, shard, signal)
     const text = `${collection}/${shard} on ${peerName(view, peer)} has ${all} points, of which ${after} belong to it`
     return this.#failed(`check ${shard}/${peer}`, text)

@@ -183,6 +183,7 @@ export async function openCluster(t: Test, count: number, pods: Pods) {
   })
 
   return {
+    api,
     settle,
     unreachable,
     /** As helm does it for a new template, with the post-renderer. */
