@@ -1,9 +1,14 @@
 /** The resource with which the check of an installation shows that Metacontroller calls the hooks. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { setTimeout } from 'node:timers/promises'
 import t from 'tap'
 import { pino } from 'pino'
 import { MAX_CLUSTER_NAME } from '../../crds/contract/limits.ts'
 import { Kubernetes } from '../../jobs/clients/kubernetes/client.ts'
-import { finalizerName } from '../../metacontroller/controllers.ts'
+import { finalizerName, PLURALS } from '../../metacontroller/controllers.ts'
 import { IMPOSSIBLE_CLUSTER, reconcileProblems } from '../../metacontroller/install-check.ts'
 import { recordedInstallCheck } from '../chart/golden.ts'
 import { matchWhole } from '../match-whole.ts'
@@ -11,6 +16,7 @@ import type { ApiObject } from '../world/client.ts'
 import { startEmbeddedWorld } from '../world/embedded.ts'
 import { installation, type Installation } from './installation.ts'
 
+const PROGRAM = join(import.meta.dirname, '../../metacontroller/install-check.ts')
 const NAMED = 'VecCollection shop/helm-test-[0-9a-f]{12}'
 
 /** The operator sees the resource, as far as its status says. */
@@ -117,6 +123,21 @@ t.test('a check that is stopped deletes the resource before it ends', async (t) 
   t.notOk(passed)
   t.match(report, new RegExp(`^${NAMED}: stopped by SIGTERM\\n$`))
   t.strictSame(await one.collections(), [])
+})
+
+t.test('a process that gets SIGTERM deletes the resource and ends with 1', async (t) => {
+  const { server, hooks, collections } = await installation(t)
+  const folder = t.testdir({ token: server.serviceToken })
+  const args = [PROGRAM, `--url=${hooks.url}`, '--namespace=shop', ...PLURALS]
+  const env = { VEC_API_SERVER: server.url, VEC_API_TOKEN_FILE: join(folder, 'token') }
+  const check = spawn(process.execPath, args, { env, stdio: ['ignore', 'pipe', 'inherit'] })
+  const report = text(check.stdout)
+  const ended = once(check, 'exit')
+  while ((await collections()).length === 0 && check.exitCode === null) await setTimeout(50)
+  check.kill('SIGTERM')
+  t.strictSame(await ended, [1, null])
+  t.match(await report, new RegExp(`^${NAMED}: stopped by SIGTERM\\n$`))
+  t.strictSame(await collections(), [])
 })
 
 t.test('each permission that the chart gives the check is needed', async (t) => {

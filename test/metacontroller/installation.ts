@@ -81,7 +81,7 @@ export async function installation(
   }
   const collections = async () => (await api.list(COLLECTION.apiVersion, COLLECTION.kind)).items
   return {
-    ...{ api, hooks, stop, collections },
+    ...{ api, hooks, stop, collections, server },
     /** `act` runs in each pause, in place of Metacontroller and the operator. */
     pauses,
     waitedMs: () => waitedMs,
