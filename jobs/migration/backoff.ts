@@ -63,6 +63,20 @@ export async function withBackoff<Result>(
   return retry({ time, signal, pauseMs, afterPause }, request)
 }
 
+/**
+ * The same for a request that changes something: before each attempt it verifies that no other pod has replaced this
+ * one, which may have happened during a pause.
+ */
+export async function changeWithBackoff<Result>(
+  context: Pick<RunContext, 'tools' | 'retryBudget' | 'progress'>,
+  change: () => Promise<Result>,
+): Promise<Result> {
+  return withBackoff(context, async () => {
+    await context.tools.reporter.verifyOwnership()
+    return change()
+  })
+}
+
 /** Whether the request is larger than the engine ever accepts; half of it may succeed. */
 export function isTooLarge(error: unknown, bytes = 0): boolean {
   if (!(error instanceof EngineError) || isDiskFull(error.message)) return false

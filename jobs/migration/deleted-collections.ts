@@ -29,12 +29,20 @@ export async function requireSameTarget(
   targetName: string,
   context: RunContext,
 ): Promise<void> {
+  if (await isReplaced(targetName, targetUuid, context)) throw recreated(targetName)
+}
+
+/** Whether the target has another uuid than this one; false without uuids. */
+export async function isReplaced(
+  targetName: string,
+  targetUuid: string | undefined,
+  context: RunContext,
+): Promise<boolean> {
   const { target, tools } = context
-  if (targetUuid === undefined) return
-  const isReplaced = await withBackoff(context, () =>
+  if (targetUuid === undefined) return false
+  return withBackoff(context, () =>
     target.snapshots.isReplaced(targetName, targetUuid, tools.signal),
   )
-  if (isReplaced) throw recreated(targetName)
 }
 
 /** Of a collection that another pod completed only the name is known. */

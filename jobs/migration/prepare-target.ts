@@ -15,9 +15,9 @@ import type {
 import type { PlainObject } from '../../crds/engine/plain-object.ts'
 import { errorMessage } from '../clients/http/request.ts'
 import { fanOutBody, recreateBody, recreateIndex } from '../recreate-collection.ts'
-import { withBackoff } from './backoff.ts'
+import { changeWithBackoff, withBackoff } from './backoff.ts'
 import { resolveTargetName, type RunContext } from './context.ts'
-import { requireSameTarget, withIdentity } from './deleted-collections.ts'
+import { isReplaced, requireSameTarget, withIdentity } from './deleted-collections.ts'
 import { incompatibilities, shardingMethod, type SourceCollection } from './source-collection.ts'
 
 /**
@@ -184,13 +184,13 @@ async function ensureTarget(
   await addShardKeys(name, sourceCollection, context)
   const fanOut = fanOutBody(sourceCollection.info.config)
   if (fanOut !== undefined) {
-    await withBackoff(context, () => collections.patchCollection(name, fanOut, tools.signal))
+    await changeWithBackoff(context, () => collections.patchCollection(name, fanOut, tools.signal))
   }
   for (const [field, { data_type: dataType, params }] of Object.entries(
     sourceCollection.info.payload_schema,
   )) {
     const body = recreateIndex(field, { dataType, ...(params != null && { params }) })
-    await withBackoff(context, () => collections.putIndex(name, body, tools.signal))
+    await changeWithBackoff(context, () => collections.putIndex(name, body, tools.signal))
   }
 }
 
@@ -205,7 +205,7 @@ async function createTarget(
     { collection: name },
     `creating collection ${name} with the configuration of the source`,
   )
-  await withBackoff(context, async () => {
+  await changeWithBackoff(context, async () => {
     try {
       await target.collections.createCollection(name, body, tools.signal)
     } catch (error) {
@@ -258,7 +258,7 @@ export async function addShardKeys(
       shards: options.target?.shardNumber ?? shards,
       replicas: options.target?.replicationFactor,
     }
-    await withBackoff(context, async () => {
+    await changeWithBackoff(context, async () => {
       try {
         await target.recovery.createShardKey(name, request, tools.signal)
       } catch (error) {
@@ -297,7 +297,7 @@ export async function restorePreviousSettings(context: RunContext): Promise<void
   const { target, tools } = context
   const { position, collections } = tools.reporter.previous?.migration ?? {}
   if (position?.indexingThreshold === undefined) return
-  const { collection, indexingThreshold } = position
+  const { collection, indexingThreshold, targetUuid } = position
   const record = collections?.find(({ name }) => name === collection)
   const name = record?.targetName ?? collection
   try {
@@ -305,8 +305,9 @@ export async function restorePreviousSettings(context: RunContext): Promise<void
       target.collections.collectionInfo(name, tools.signal),
     )
     // Another value is not one that this migration set: the collection may be that of another client.
-    if (live?.config.optimizer_config['indexing_threshold'] === 0)
-      await restoreIndexingThreshold(name, indexingThreshold, context)
+    if (live?.config.optimizer_config['indexing_threshold'] !== 0) return
+    if (await isReplaced(name, targetUuid, context)) return
+    await restoreIndexingThreshold(name, indexingThreshold, context)
   } catch (error) {
     throw withRestoreHint(error, name, indexingThreshold)
   }
@@ -319,7 +320,9 @@ export async function restoreIndexingThreshold(
 ): Promise<void> {
   const { target, tools } = context
   const body = { optimizers_config: { indexing_threshold: threshold } }
-  await withBackoff(context, () => target.collections.patchCollection(name, body, tools.signal))
+  await changeWithBackoff(context, () =>
+    target.collections.patchCollection(name, body, tools.signal),
+  )
 }
 
 /**
@@ -332,12 +335,15 @@ export async function restoreAfterFailure(
   context: RunContext,
 ): Promise<unknown> {
   const { target, tools, progress } = context
-  const { indexingThreshold: threshold } = progress.position ?? {}
+  const { indexingThreshold: threshold, targetUuid } = progress.position ?? {}
   if (threshold === undefined) return error
   const body = { optimizers_config: { indexing_threshold: threshold } }
-  if ((await tools.reporter.owner()) === 'another pod') return error
   try {
     const signal = AbortSignal.timeout(CLEANUP_TIMEOUT_MS)
+    if (targetUuid !== undefined && (await target.snapshots.isReplaced(name, targetUuid, signal))) {
+      return error
+    }
+    if ((await tools.reporter.owner()) === 'another pod') return error
     await target.collections.patchCollection(name, body, signal)
     return error
   } catch (reason) {

@@ -28,7 +28,7 @@ import {
 } from './context.ts'
 import { CopiedIds } from './copied-ids.ts'
 import { copyPoints } from './copy.ts'
-import { failDeletedCollections } from './deleted-collections.ts'
+import { failDeletedCollections, requireSameTarget } from './deleted-collections.ts'
 import { formatSource } from './list-collections.ts'
 import { copyScopes } from './partitions.ts'
 import {
@@ -266,6 +266,7 @@ async function restoreSettings(
 ): Promise<void> {
   const { indexingThreshold: threshold, ...rest } = { ...position, ...context.progress.position }
   if (threshold === undefined) return
+  await requireSameTarget(position, name, context)
   await restoreIndexingThreshold(name, threshold, context)
   context.progress.setPosition(rest)
 }
