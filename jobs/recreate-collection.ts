@@ -1,6 +1,12 @@
-/** Builds the request bodies that recreate a collection from its configuration. */
+/** Builds the request bodies that recreate a collection from its configuration, and compares with them. */
+import { isDeepStrictEqual } from 'node:util'
 import type { CollectionBody, IndexBody } from '../crds/engine/collections.ts'
-import { withoutNulls, isPlainObject, type PlainObject } from '../crds/engine/plain-object.ts'
+import {
+  withoutNulls,
+  isPlainObject,
+  ownValue,
+  type PlainObject,
+} from '../crds/engine/plain-object.ts'
 
 /** `config` of a collection, as returned by the engine. */
 interface LiveConfig {
@@ -27,6 +33,37 @@ export function recreateBody(config: LiveConfig, params: PlainObject = {}): Coll
     // Written by users: null values in it are preserved.
     ...(isPlainObject(metadata) && { metadata }),
   }
+}
+
+/** Maximum length of a value in a message, in characters. */
+const MAX_VALUE = 60
+
+/** The values of a body of PUT that a collection has differently, with both values. Others are not compared. */
+export function bodyDifferences(
+  body: CollectionBody,
+  { params, optimizer_config: optimizers, ...parts }: LiveConfig,
+): { path: string; text: string }[] {
+  return valueDifferences(body, { ...params, ...parts, optimizers_config: optimizers }, [])
+}
+
+function valueDifferences(
+  expected: unknown,
+  live: unknown,
+  path: string[],
+): { path: string; text: string }[] {
+  if (isPlainObject(expected)) {
+    return Object.entries(expected).flatMap(([name, value]) =>
+      valueDifferences(value, ownValue(live, name), [...path, name]),
+    )
+  }
+  if (isDeepStrictEqual(expected ?? null, live ?? null)) return []
+  const field = path.join('.')
+  return [{ path: field, text: `${field} is ${formatValue(live)}, not ${formatValue(expected)}` }]
+}
+
+function formatValue(value: unknown): string {
+  const text = JSON.stringify(value ?? null)
+  return text.length <= MAX_VALUE ? text : `${text.slice(0, MAX_VALUE)}…`
 }
 
 /** Body of PATCH for the parameters that PUT does not accept; undefined if none is set. */

@@ -140,7 +140,7 @@ export const MIGRATION_FAILURES: readonly KnownFailure[] = [
   },
   {
     patterns: ['... was created on the target by another client ...'],
-    cause: 'it is not empty, or has other parameters than this migration gives it',
+    cause: 'it is not empty, or has another configuration than this migration gives it',
     fix: 'delete it, or use `collectionMapping`',
   },
   {

@@ -12,9 +12,9 @@ import type {
   CollectionConfig,
   CollectionInfo,
 } from '../../crds/engine/collections.ts'
-import type { PlainObject } from '../../crds/engine/plain-object.ts'
+import { formatNames } from '../../crds/units.ts'
 import { errorMessage } from '../clients/http/request.ts'
-import { fanOutBody, recreateBody, recreateIndex } from '../recreate-collection.ts'
+import { bodyDifferences, fanOutBody, recreateBody, recreateIndex } from '../recreate-collection.ts'
 import { changeWithBackoff, withBackoff } from './backoff.ts'
 import { resolveTargetName, type RunContext } from './context.ts'
 import { isReplaced, requireSameTarget, withIdentity } from './deleted-collections.ts'
@@ -101,30 +101,33 @@ async function countPointsBefore(
 }
 
 /**
- * Throws unless the collection is empty and has the parameters of the request that creates it: another
+ * Throws unless the collection is empty and has the configuration of the request that creates it: another
  * client may have created it between the last reading and that request, and its points are nowhere else.
  */
 async function requireOwnTarget(
   name: string,
-  { live, body }: { live: CollectionInfo; body: PlainObject },
+  { live, body }: { live: CollectionInfo; body: CollectionBody },
   context: RunContext,
 ): Promise<void> {
   const { params } = live.config
-  const differs =
-    CREATION_PARAMS.some((field) => body[field] !== undefined && body[field] !== params[field]) ||
-    incompatibilities(body, params).length > 0 ||
-    incompatibilities(params, body).length > 0
+  const differing = bodyDifferences(body, live.config)
+    // The migration itself changes it.
+    .filter(({ path }) => path !== 'optimizers_config.indexing_threshold')
+    .map(({ text }) => text)
+  const hasOtherVectors =
+    incompatibilities(body, params).length > 0 || incompatibilities(params, body).length > 0
   const isEmpty =
     (live.points_count ?? 0) === 0 && (await countPointsBefore(live, name, context)) === 0
-  if (isEmpty && !differs) return
+  if (isEmpty && differing.length === 0 && !hasOtherVectors) return
   forgetThreshold(context)
+  const details = differing.length === 0 ? '' : ` (${formatNames(differing, MAX_DIFFERENCES)})`
   throw new Rejected(
-    `collection ${name} was created on the target by another client while this migration was about to create it: delete it or use collectionMapping, and create another VecMigration`,
+    `collection ${name} was created on the target by another client while this migration was about to create it${details}: delete it or use collectionMapping, and create another VecMigration`,
   )
 }
 
-/** Parameters with one value; vectors and the sharding method are compared separately. */
-const CREATION_PARAMS = ['shard_number', 'replication_factor', 'write_consistency_factor']
+/** Differences that a message names. */
+const MAX_DIFFERENCES = 5
 
 /** The setting of a collection that this migration did not create is not changed. */
 function forgetThreshold({ progress }: RunContext): void {

@@ -49,6 +49,40 @@ for (const [what, points, body] of OTHERS) {
   )
 }
 
+const QUANTIZATION = { quantization_config: { scalar: { type: 'int8', always_ram: true } } }
+const CONFIGURATIONS: [string, object, string][] = [
+  ['quantization', {}, 'quantization_config.scalar.always_ram is null, not true'],
+  ['HNSW', { ...QUANTIZATION, hnsw_config: { m: 32 } }, 'hnsw_config.m is 32, not 16'],
+  [
+    'optimizers',
+    { ...QUANTIZATION, optimizers_config: { default_segment_number: 3 } },
+    'optimizers_config.default_segment_number is 3, not 0',
+  ],
+]
+for (const [what, body, difference] of CONFIGURATIONS) {
+  t.test(`an empty collection of another client with other ${what} is not filled`, async (t) => {
+    const scene = await startEnginePair(t)
+    const { source, target, world } = scene
+    await createCollection(source, 'docs', manyPoints(3), { ...SMALL, ...QUANTIZATION })
+    createMeanwhile(scene, [], { ...SMALL, ...body })
+    t.equal((await world.run({ time: instantClock() })).code, EXIT.failed)
+    const { error = '' } = await world.result()
+    t.match(error, CREATED_BY_OTHER)
+    t.ok(error.includes(difference), error)
+    t.equal(target.engine.find('docs')?.points.length, 0)
+  })
+}
+
+t.test('an empty collection that differs only in its indexing_threshold is filled', async (t) => {
+  const scene = await startEnginePair(t)
+  const { source, target, world } = scene
+  await createCollection(source, 'docs', manyPoints(3), { ...SMALL, ...QUANTIZATION })
+  const optimizers = { optimizers_config: { indexing_threshold: 77 } }
+  createMeanwhile(scene, [], { ...SMALL, ...QUANTIZATION, ...optimizers })
+  await runToDone(t, world)
+  t.ok((await target.points('docs')) === (await source.points('docs')), 'every byte')
+})
+
 t.test(
   'a collection that another client has just created as this one would is filled',
   async (t) => {

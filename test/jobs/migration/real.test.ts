@@ -5,7 +5,9 @@
 import { once } from 'node:events'
 import t, { type Test } from 'tap'
 import { EXIT } from '../../../crds/contract/job.ts'
+import type { CollectionInfo } from '../../../crds/engine/collections.ts'
 import { systemClock } from '../../../jobs/clock.ts'
+import { bodyDifferences, recreateBody } from '../../../jobs/recreate-collection.ts'
 import { realSubject, type RealSubject } from '../../contract/engine/real.ts'
 import type { Service, Size } from '../../contract/engine/subject.ts'
 import { matchWhole } from '../../match-whole.ts'
@@ -67,6 +69,52 @@ const KINDS = {
   sparse_vectors: { words: {} },
 }
 
+const QUANTIZED = { scalar: { type: 'int8', quantile: 0.99, always_ram: true } }
+
+/** What a collection can be created with. */
+const SETTINGS: Record<string, object> = {
+  defaults: KINDS,
+  unnamed: { vectors: { size: 4, distance: 'Dot', on_disk: true, datatype: 'float16' } },
+  vectors: {
+    vectors: {
+      text: {
+        ...{ size: 4, distance: 'Cosine', on_disk: false, datatype: 'uint8' },
+        ...{ hnsw_config: { m: 8 }, quantization_config: QUANTIZED },
+      },
+    },
+    sparse_vectors: {
+      words: {
+        ...{
+          modifier: 'idf',
+          index: { on_disk: true, full_scan_threshold: 7, datatype: 'float16' },
+        },
+      },
+    },
+  },
+  all: {
+    ...KINDS,
+    ...{ sharding_method: 'custom', shard_number: 2, write_consistency_factor: 1 },
+    ...{ on_disk_payload: false, metadata: { owner: 'a', nested: { empty: null } } },
+    wal_config: { wal_capacity_mb: 4, wal_segments_ahead: 1 },
+    hnsw_config: { m: 24, ef_construct: 50, on_disk: true, payload_m: 4, max_indexing_threads: 2 },
+    optimizers_config: {
+      ...{ deleted_threshold: 0.3, vacuum_min_vector_number: 2000, default_segment_number: 3 },
+      ...{ max_segment_size: 50_000, memmap_threshold: 9000, indexing_threshold: 12_345 },
+      ...{ flush_interval_sec: 9, max_optimization_threads: 1 },
+    },
+    quantization_config: { product: { compression: 'x16', always_ram: false } },
+    strict_mode_config: {
+      ...{ enabled: true, max_query_limit: 1000, unindexed_filtering_retrieve: false },
+      ...{ multivector_config: { many: { max_vectors: 9 } } },
+    },
+  },
+  binary: { vectors: { size: 4, distance: 'Dot' }, quantization_config: { binary: {} } },
+}
+
+async function configOf({ call }: Side, name: string): Promise<CollectionInfo> {
+  return (await call('GET', `/collections/${name}`)) as CollectionInfo
+}
+
 function suite(): void {
   t.setTimeout(600_000)
 
@@ -79,6 +127,19 @@ function suite(): void {
       t.ok(samePoints(there, await source.points('docs')), `${size}: ${there}`)
       t.match(there, /"id":18446744073709551615/)
       t.match(there, /"big":9007199254740993/)
+    }
+  })
+
+  t.test('a created collection has each value of the request that created it', async (t) => {
+    const [source, target] = await Promise.all([start(t, 'one', {}), start(t, 'one', {})])
+    for (const [what, body] of Object.entries(SETTINGS)) {
+      await createCollection(source, what, [], body)
+      const request = recreateBody((await configOf(source, what)).config)
+      await createCollection(target, what, [], request)
+      const { config } = await configOf(target, what)
+      t.strictSame(bodyDifferences(request, config), [], what)
+      const other = { ...request, hnsw_config: { m: 99 } }
+      t.equal(bodyDifferences(other, config).length, 1, `${what}: a difference is found`)
     }
   })
 
