@@ -98,9 +98,10 @@ export class Reporter {
   #previous: Progress | undefined
   /** True once this pod is in the annotation: another pod there is then a newer one. */
   #hasWritten = false
-  #lastWriteAt = 0
+  #lastWriteAt = -Infinity
   /** When the API last said that this pod is the one that works. */
-  #confirmedAt = 0
+  #confirmedAt = -Infinity
+  #confirmedAtMonotonic = -Infinity
   /** What this pod wrote last: another client may remove it from the resource. */
   #lastWritten: Progress | undefined
   #pendingWrite: Promise<void> = Promise.resolve()
@@ -129,7 +130,7 @@ export class Reporter {
 
   /** An intermediate report: skipped if the last one is recent; a failure is ignored. */
   async progress(message: string, kindProgress: KindReport = {}): Promise<void> {
-    if (this.#options.time.now().getTime() - this.#lastWriteAt < MIN_INTERVAL_MS) return
+    if (this.#options.time.monotonicMs() - this.#lastWriteAt < MIN_INTERVAL_MS) return
     try {
       await this.#write({ state: 'Started', message, ...kindProgress })
     } catch (error) {
@@ -148,7 +149,7 @@ export class Reporter {
    * considered stuck. A failure is ignored: the next heartbeat follows.
    */
   async heartbeat(): Promise<void> {
-    const isRecent = this.#options.time.now().getTime() - this.#lastWriteAt < HEARTBEAT_MS / 2
+    const isRecent = this.#options.time.monotonicMs() - this.#lastWriteAt < HEARTBEAT_MS / 2
     if (!this.#hasWritten || isRecent) return
     try {
       await this.#write({ state: 'Started' }, { isHeartbeat: true })
@@ -167,7 +168,12 @@ export class Reporter {
    * on an unreachable node, or one that was frozen, may have been replaced meanwhile.
    */
   async verifyRecentOwnership(): Promise<void> {
-    const age = this.#options.time.now().getTime() - this.#confirmedAt
+    const { time } = this.#options
+    // The system clock may have been set back; the other one may not count a suspension of the machine.
+    const age = Math.max(
+      time.now().getTime() - this.#confirmedAt,
+      time.monotonicMs() - this.#confirmedAtMonotonic,
+    )
     if (age >= HEARTBEAT_MS) await this.verifyOwnership()
   }
 
@@ -206,12 +212,12 @@ export class Reporter {
   /** Retries a call until it is accepted; gives up after REPORT_TIMEOUT_SECONDS. */
   async #persist<Result>(call: () => Promise<Result>): Promise<Result> {
     const { time, log, signal } = this.#options
-    const deadline = time.now().getTime() + REPORT_TIMEOUT_SECONDS * 1000
+    const deadline = time.monotonicMs() + REPORT_TIMEOUT_SECONDS * 1000
     const pauseMs = (error: unknown, { retries }: { retries: number }) => {
       if (!isKubernetesError(error)) return undefined
       log.warn({ reason: error.message }, 'report failed')
       const pause = Math.min(FIRST_RETRY_MS * 2 ** retries, MAX_RETRY_MS)
-      if (time.now().getTime() + pause <= deadline) return pause
+      if (time.monotonicMs() + pause <= deadline) return pause
       throw new ReportTimeout(`no report was accepted for ${REPORT_TIMEOUT_SECONDS} s`, {
         cause: error,
       })
@@ -249,12 +255,13 @@ export class Reporter {
     await kubernetes.patch(this.#apiResource(), target.name, { metadata })
     this.#hasWritten = true
     this.#lastWritten = progress
-    this.#lastWriteAt = time.now().getTime()
+    this.#lastWriteAt = time.monotonicMs()
   }
 
   /** The current report; throws if it says that this pod must stop. */
   async #read(): Promise<Progress | undefined> {
-    const { kubernetes, target, podUid } = this.#options
+    const { kubernetes, target, podUid, time } = this.#options
+    const [askedAt, askedAtMonotonic] = [time.now().getTime(), time.monotonicMs()]
     const current = await kubernetes.get(this.#apiResource(), target.name, AnnotatedObject)
     if (current?.metadata.uid !== target.uid)
       throw new ResourceDeleted(`${this.#formatTarget()} is gone`)
@@ -266,7 +273,8 @@ export class Reporter {
     if (this.#hasWritten && progress !== undefined && progress.runner !== podUid) {
       throw new Superseded(`pod ${progress.runner} works on this run: this pod stops`)
     }
-    this.#confirmedAt = this.#options.time.now().getTime()
+    this.#confirmedAt = askedAt
+    this.#confirmedAtMonotonic = askedAtMonotonic
     return progress
   }
 

@@ -99,7 +99,7 @@ export class ShardSizes {
 
   async #refresh(context: RunContext): Promise<void> {
     const { time, log, signal } = context.tools
-    const now = time.now().getTime()
+    const now = time.monotonicMs()
     if (this.#fetchedAt !== undefined && now - this.#fetchedAt < CACHE_TTL_MS) return
     const nodes: ShardBytes[] = []
     for (const ordinal of ordinals(context)) {

@@ -29,11 +29,11 @@ export class ReleaseInUse extends Error {
  */
 export async function waitForOtherPods(release: string, namespace: string, tools: Dependencies) {
   const { time, log, signal } = tools
-  const deadline = time.now().getTime() + OTHER_PODS_TIMEOUT_MS
+  const deadline = time.monotonicMs() + OTHER_PODS_TIMEOUT_MS
   await poll({ time, signal, pauseMs: OTHER_PODS_POLL_MS }, async () => {
     const otherPods = await activePods(release, namespace, tools)
     if (otherPods.length === 0) return true
-    if (time.now().getTime() > deadline) {
+    if (time.monotonicMs() > deadline) {
       throw new ReleaseInUse(`${otherPods.join(', ')} still works on release ${release}`)
     }
     log.info({ release, pods: otherPods }, 'waiting for other pods of this release')

@@ -218,10 +218,10 @@ async function pollStep<Result>(
   failure: string,
   check: () => Promise<Result | undefined>,
 ): Promise<Result> {
-  const deadline = time.now().getTime() + STEP_TIMEOUT_MS
+  const deadline = time.monotonicMs() + STEP_TIMEOUT_MS
   return poll({ time, signal, pauseMs: STEP_POLL_MS }, async () => {
     const result = await check()
-    if (result === undefined && time.now().getTime() >= deadline) {
+    if (result === undefined && time.monotonicMs() >= deadline) {
       throw new VolumesNotGrown(`${failure} after ${STEP_TIMEOUT_MS / 60_000} minutes`)
     }
     return result

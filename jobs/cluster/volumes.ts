@@ -226,14 +226,14 @@ async function waitForVolumes(
   claims: ClaimChange[],
   { kubernetes, time, signal, log, reporter }: Dependencies,
 ): Promise<void> {
-  const deadline = time.now().getTime() + CHANGE_TIMEOUT_MS
+  const deadline = time.monotonicMs() + CHANGE_TIMEOUT_MS
   for (const { change, claim, hasPod } of claims) {
     const { name } = claim.metadata
     await poll({ time, signal, pauseMs: CHANGE_POLL_MS }, async () => {
       const current = await kubernetes.get(persistentVolumeClaims(namespace), name, Claim)
       const missing = missingIn(current, { change, hasPod })
       if (missing === undefined) return true
-      if (time.now().getTime() >= deadline) {
+      if (time.monotonicMs() >= deadline) {
         throw new VolumesNotGrown(
           `${describe(change)}: PersistentVolumeClaim ${name} still has ${missing.present} after ${CHANGE_TIMEOUT_MS / 60_000} minutes${conditionsOf(current)}; check the storage driver`,
         )

@@ -93,7 +93,7 @@ export class LostTarget {
       const shards = ids.map((id) => shardIn(view, name, id))
       for (const shard of shards) requireNoActiveReplica(view, name, shard)
       const holders = new Set(shards.flatMap(({ replicas }) => replicas.map(({ peer }) => peer)))
-      const now = time.now().getTime()
+      const now = time.monotonicMs()
       this.#recordAway(view, holders, now)
       const recent = [...this.#awaySince].find(
         ([peer, since]) => holders.has(peer) && now - since < AWAY_MS,

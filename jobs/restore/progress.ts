@@ -411,6 +411,6 @@ export class Progress {
   }
 
   #now(): number {
-    return this.#tools.time.now().getTime()
+    return this.#tools.time.monotonicMs()
   }
 }

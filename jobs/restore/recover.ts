@@ -63,12 +63,12 @@ async function recoverNode(
   await requireUnreplaced(name, context)
   before.points ??= await retryTransient(context, () => readPointCounts(name, node, context))
   context.progress.step(`node ${node + 1}: takes ${formatBytes(sizeBytes)}`)
-  const startedAt = time.now().getTime()
+  const startedAt = time.monotonicMs()
   const mode = await deliverSnapshot(
     { node, target: { collection: name }, snapshot, checksum: expectedChecksum(snapshot) },
     context,
   )
-  const seconds = (time.now().getTime() - startedAt) / 1000
+  const seconds = (time.monotonicMs() - startedAt) / 1000
   log.info(
     { collection: name, node, bytes: sizeBytes, seconds, way: mode },
     context.progress.statusLine(),
@@ -217,10 +217,10 @@ async function recoverShard(
   const points = await requireShardOnNode(name, snapshot, node, context)
   before.points ??= points
   begins()
-  const startedAt = time.now().getTime()
+  const startedAt = time.monotonicMs()
   const target = { collection: name, shard }
   const mode = await deliverSnapshot({ node, target, snapshot, checksum: sha256 }, context)
-  const seconds = (time.now().getTime() - startedAt) / 1000
+  const seconds = (time.monotonicMs() - startedAt) / 1000
   log.info(
     { collection: name, shard, node, bytes: sizeBytes, seconds, way: mode },
     context.progress.statusLine(),

@@ -140,7 +140,7 @@ async function waitForNodeIdle(
 ): Promise<boolean> {
   const { tools, progress } = context
   const { time, log, signal } = tools
-  const now = () => time.now().getTime()
+  const now = () => time.monotonicMs()
   const startedAt = now()
   let idleSince: number | undefined
   let wasRunning = false

@@ -68,7 +68,7 @@ export async function waitForShards(
 ): Promise<ShardView> {
   const { tools, progress } = context
   const { time, signal, log } = tools
-  const timer = new StabilityTimer(() => time.now().getTime())
+  const timer = new StabilityTimer(() => time.monotonicMs())
   let repairs = 0
   let deletedSince: number | undefined
   const pauseMs = [...FIRST_PAUSES_MS, PAUSE_MS]
@@ -81,8 +81,8 @@ export async function waitForShards(
     if (typeof view !== 'string' && instability === undefined && missingReason === undefined)
       return view
     const isDeleted = typeof view === 'string' && (await isDeletedOnMost(collection, context))
-    deletedSince = isDeleted ? (deletedSince ?? time.now().getTime()) : undefined
-    if (deletedSince !== undefined && time.now().getTime() - deletedSince >= DELETED_MS) {
+    deletedSince = isDeleted ? (deletedSince ?? time.monotonicMs()) : undefined
+    if (deletedSince !== undefined && time.monotonicMs() - deletedSince >= DELETED_MS) {
       throw collectionDeleted(collection)
     }
     timer.observe(view, instability)

@@ -263,6 +263,30 @@ t.test('a heartbeat that the API rejects does no harm', async (t) => {
   t.strictSame(progress(), { ...before, at: time.now().toISOString() }, 'the next one is written')
 })
 
+t.test('ownership is asked for again after a minute by either clock', async (t) => {
+  let [wallMs, elapsedMs] = [START.getTime(), 0]
+  const time = {
+    ...instantClock(),
+    now: () => new Date(wallMs),
+    monotonicMs: () => elapsedMs,
+  }
+  const { api, reporterOf } = await reporting(t, { time })
+  const reporter = reporterOf('pod-1')
+  const asked = async () => {
+    const before = api.calls.length
+    await reporter.verifyRecentOwnership()
+    return api.calls.length - before
+  }
+  t.equal(await asked(), 1, 'nothing has confirmed it')
+  t.equal(await asked(), 0, 'just confirmed')
+  elapsedMs += 61_000
+  wallMs -= 3_600_000
+  t.equal(await asked(), 1, 'the system clock was set back meanwhile')
+  wallMs += 61_000
+  t.equal(await asked(), 1, 'the machine was suspended')
+  t.equal(await asked(), 0)
+})
+
 const NONE = { completed: 0, failed: 0, pending: 0 }
 
 function movable(): Clock & { advance(ms: number): void } {

@@ -126,14 +126,14 @@ async function waitForSnapshot(
   const { ref } = attempt
   const { collection, ordinal } = ref
   const { signal, time, log } = context.tools
-  const start = time.now().getTime()
+  const start = time.monotonicMs()
   let reportedAt = start
   const pollOutcome = withSilenceLimit(context.retryBudget.nextLimitMs(), context, () =>
     readSnapshotOutcome(ref, accepted, context, signal),
   )
   const pauseMs = [...INITIAL_POLL_DELAYS_MS, POLL_INTERVAL_MS]
   return poll({ time, signal, pauseMs, pauseFirst: true }, async () => {
-    const elapsed = time.now().getTime() - start
+    const elapsed = time.monotonicMs() - start
     const outcome = await pollOutcome()
     if (outcome?.is === 'made') return outcome.snapshot
     if (outcome?.is === 'unclear') {
@@ -150,8 +150,8 @@ async function waitForSnapshot(
         `node ${ordinal} did not complete the snapshot of ${collection} in ${Math.round(elapsed / 60_000)} minutes`,
       )
     }
-    if (time.now().getTime() - reportedAt < STATUS_INTERVAL_MS) return undefined
-    reportedAt = time.now().getTime()
+    if (time.monotonicMs() - reportedAt < STATUS_INTERVAL_MS) return undefined
+    reportedAt = time.monotonicMs()
     log.info({ collection, node: ordinal }, `node ${ordinal}: snapshot still in progress`)
     context.progress.report()
     return undefined
@@ -167,14 +167,14 @@ function withSilenceLimit<Result>(
   { tools: { time } }: RunContext,
   poll: () => Promise<Result>,
 ): () => Promise<Result | undefined> {
-  let lastAnswerAt = time.now().getTime()
+  let lastAnswerAt = time.monotonicMs()
   return async () => {
     try {
       const result = await poll()
-      lastAnswerAt = time.now().getTime()
+      lastAnswerAt = time.monotonicMs()
       return result
     } catch (error) {
-      const silentMs = time.now().getTime() - lastAnswerAt
+      const silentMs = time.monotonicMs() - lastAnswerAt
       if (!isTransient(error) || error.status === 404 || silentMs >= limitMs) throw error
       return undefined
     }

@@ -164,7 +164,7 @@ async function upload(
   const { log, signal, time } = tools
   const key = snapshotKey(folder, collection, ordinal, snapshot.name)
   requireKeyLength(key)
-  const startedAt = time.now().getTime()
+  const startedAt = time.monotonicMs()
   progress.startNode(ordinal, snapshot.size)
   log.info({ key, bytes: snapshot.size }, progress.statusLine())
   const digest = { sha256: '' }
@@ -183,7 +183,7 @@ async function upload(
     clearInterval(heartbeat)
     bytes.destroy()
   }
-  const seconds = (time.now().getTime() - startedAt) / 1000
+  const seconds = (time.monotonicMs() - startedAt) / 1000
   log.info({ key, bytes: snapshot.size, seconds, sha256: digest.sha256 }, `uploaded ${key}`)
   return {
     nodeIndex: ordinal,

@@ -72,7 +72,7 @@ async function upload(
   const { shardId } = shard
   requireKeyLength(key)
   log.info({ key, node, shard: shardId }, `node ${node}: streaming shard ${shardId}`)
-  const startedAt = time.now().getTime()
+  const startedAt = time.monotonicMs()
   const bytes = await snapshotsForPod(context, node).streamShard(collection, shardId, signal)
   const digest = { sha256: '' }
   try {
@@ -80,10 +80,10 @@ async function upload(
       description: `stream of shard ${shardId} of node ${node}`,
       digest,
       onBytes: (count) => context.progress.shardTransferred(shardId, count),
-      now: () => time.now().getTime(),
+      now: () => time.monotonicMs(),
     })
     const sizeBytes = await bucket.upload({ key, source, expectedBytes, streams, signal })
-    const seconds = (time.now().getTime() - startedAt) / 1000
+    const seconds = (time.monotonicMs() - startedAt) / 1000
     log.info({ key, bytes: sizeBytes, seconds, ...digest }, `uploaded ${key}`)
     return { key, sizeBytes, ...digest }
   } catch (error) {

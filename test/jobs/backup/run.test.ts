@@ -267,8 +267,9 @@ for (const method of ['Node', 'Shard'] as const) {
   t.test(`by ${method}: the bytes that are sent are counted while they are sent`, async (t) => {
     const { world } = await backupFixture(t, { method, nodes: 1, snapshotBytes: 9 * MIB })
     let now = Date.parse('2030-01-01T00:00:00Z')
-    // Each look at the clock is a minute later than the one before: every line is due.
-    const time = { ...instantClock(), now: () => new Date((now += 60_000)) }
+    const later = () => (now += 60_000)
+    // Each look at a clock is a minute later than the one before: every line is due.
+    const time = { ...instantClock(), now: () => new Date(later()), monotonicMs: later }
     const { code, log } = await world.run({}, { time })
     t.equal(code, EXIT.done, log)
     const lines = log.slice(0, log.search(/uploaded nightly/)).split('\n')

@@ -22,7 +22,7 @@ function contextOf(nodes: (number[] | Error)[], signal = new AbortController().s
   const context = {
     plan: { cluster: { replicas: nodes.length } },
     tools: {
-      ...{ signal, log: pino({ level: 'silent' }), time: { now: () => new Date(state.now) } },
+      ...{ signal, log: pino({ level: 'silent' }), time: { monotonicMs: () => state.now } },
       engineForPod: (_: unknown, ordinal: number) => ({
         call: async () => {
           state.calls += 1

@@ -231,7 +231,7 @@ t.test(
     t.equal(ids.length, 2)
     const clock = instantClock(() => new Promise((resolve) => setTimeout(resolve, 2)))
     let laterMs = 0
-    const time = { ...clock, now: () => new Date(clock.now().getTime() + laterMs) }
+    const time = { ...clock, monotonicMs: () => clock.monotonicMs() + laterMs }
     for (const node of nodes.slice(0, LOST)) {
       node.misbehave(({ path }) => {
         if (path.at(-1) !== 'upload') return undefined

@@ -87,7 +87,7 @@ async function killedBy(
 function slowTime(): Clock {
   const time = instantClock()
   let looks = 0
-  return { ...time, now: () => new Date(time.now().getTime() + 6_000 * (looks += 1)) }
+  return { ...time, monotonicMs: () => time.monotonicMs() + 6_000 * (looks += 1) }
 }
 
 /** A client that uses a collection after it was reported as restored. */
