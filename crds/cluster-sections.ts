@@ -304,6 +304,12 @@ export const tls = Type.Object(
         },
       ),
     ),
+    restartOnRenewal: Type.Optional(
+      Type.Boolean({
+        description:
+          'Whether the nodes are restarted one by one after a renewal of the certificate, which gRPC and the connections between nodes use only then; default: true.',
+      }),
+    ),
   },
   {
     default: {},

@@ -52,6 +52,16 @@ export function formatAcceptHint(risk: Risk): string {
   return `accept the risk with the annotation ${ANNOTATIONS.acceptRisk}: ${risk}`
 }
 
+/** The certificate of a cluster with TLS, as far as it decides about restarts (hooks/cluster/certificate.ts). */
+export const AppliedCertificate = Type.Object({
+  fingerprint: ShortString(),
+  /** Hashes of the certificate authorities that the nodes trust. */
+  authorities: Type.Array(ShortString()),
+  /** Annotation of the pods; absent in a release that was installed without it, until the first renewal. */
+  mark: Type.Optional(ShortString()),
+})
+export type AppliedCertificate = Static<typeof AppliedCertificate>
+
 /** The release that a successful helm run applied; a run is due if and only if it differs from the desired one. */
 export const AppliedRelease = Type.Object({
   planHash: Type.String(),
@@ -74,6 +84,8 @@ export const AppliedRelease = Type.Object({
   jwtRbac: Type.Optional(Type.Boolean()),
   /** Keys, if they are rotated without a gap. */
   keys: Type.Optional(ReleaseKeys),
+  /** Absent without TLS, and for runs of an earlier release. */
+  certificate: Type.Optional(AppliedCertificate),
   /** metadata.generation of the StatefulSet after the run: a cached object with a lower one is stale. */
   statefulSetGeneration: Type.Optional(Type.Integer({ minimum: 0 })),
 })
@@ -118,6 +130,8 @@ export const UpgradePlan = Type.Object({
   defaultAffinity: Type.Optional(Type.Boolean()),
   /** Keys, if they are rotated without a gap. */
   keys: Type.Optional(PlannedKeys),
+  /** To be recorded with the release. */
+  certificate: Type.Optional(AppliedCertificate),
   /** Set if the release has a ServiceMonitor and the nodes use TLS. */
   monitorTls: Type.Optional(MonitorTls),
   /** For the annotation last-applied-spec. */

@@ -28,6 +28,8 @@ export const ANNOTATIONS = {
   restart: `${API_GROUP}/restart`,
   /** On pods: they were restarted after this helm run to read their API keys again. */
   keysRead: `${API_GROUP}/keys-read-after-run`,
+  /** On pods: fingerprint of the certificate that they were started with (hooks/cluster/certificate.ts). */
+  certificate: `${API_GROUP}/certificate`,
   /** Comma-separated ordinals of nodes whose data is lost: they are replaced. */
   replace: `${API_GROUP}/replace`,
   /** On a CRD: the release of the operator it belongs to. */

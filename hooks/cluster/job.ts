@@ -9,7 +9,13 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { VecCluster } from '../../crds/cluster.ts'
 import type { PlannedKeys } from '../../crds/contract/api-keys.ts'
-import type { MonitorTls, Risk, UninstallPlan, UpgradePlan } from '../../crds/contract/job.ts'
+import type {
+  AppliedCertificate,
+  MonitorTls,
+  Risk,
+  UninstallPlan,
+  UpgradePlan,
+} from '../../crds/contract/job.ts'
 import {
   ANNOTATIONS,
   apiKeySecretName,
@@ -23,6 +29,7 @@ import {
 import { isUnfinished, newJob } from '../job.ts'
 import type { Child, Settings } from '../protocol.ts'
 import { jobRbac, type JobRbac } from '../rbac.ts'
+import { isTrusted, plannedCertificate } from './certificate.ts'
 import { isPartlyApplied } from './keys/partly-applied.ts'
 import type { DesiredRun, Observed } from './ports.ts'
 import { claimTemplates, dataVolumeSize, plannedVolumes } from './volumes.ts'
@@ -45,12 +52,14 @@ export function desiredRun(observed: Observed, settings: Settings): DesiredRun {
   const startMark = readAnnotation(metadata.annotations, ANNOTATIONS.restartedAt)
   const hasCaCertificate =
     secrets.get(spec.tls.secretRef?.name ?? '')?.data?.['ca.crt'] !== undefined
+  const certificate = plannedCertificate(observed)
   const monitorTls = plannedMonitorTls(cluster, hasCaCertificate, settings)
   const values = chartValues(cluster, {
     hasCaCertificate,
     defaultAffinity,
     dataVolumeSize: dataVolumeSize(observed),
     keys,
+    certificateMark: certificate?.mark,
   })
   const references = fingerprintedSecrets(spec, keys)
   const target = {
@@ -71,9 +80,10 @@ export function desiredRun(observed: Observed, settings: Settings): DesiredRun {
     values: guardedValues,
     podsHash: podsHash({ ...target, values: guardedValues, keys, digest: spec.image.digest }),
     ...(keys !== undefined && { keys: plannedKeys(observed, keys, target.secretFingerprints) }),
+    ...(certificate !== undefined && { certificate }),
     volumes: plannedVolumes(spec, dataVolumeSize(observed)),
     ...(defaultAffinity && { defaultAffinity }),
-    ...(isGated(observed, target.secretFingerprints) && { isGated: true }),
+    ...(isGated(observed, target.secretFingerprints, certificate) && { isGated: true }),
     generation: metadata.generation,
     ...(startMark !== undefined && { startMark }),
     spec,
@@ -101,13 +111,14 @@ const RISKS_OUTSIDE_HELM = new Set<Risk>(['last-copy', 'no-backup'])
 
 /**
  * Whether the pods are updated one by one by a Job on the shards. It asks all nodes for their shards:
- * pods that run with another key or certificate than the spec names do not answer it, and neither do those
- * of a rotation with a gap. The read-only key is for clients alone. A cluster that was never formed has
+ * pods that run with another key, or with a certificate of another authority, than the spec names do not answer it,
+ * and neither do those of a rotation with a gap. The read-only key is for clients alone. A cluster that was never formed has
  * nothing to protect.
  */
 function isGated(
   { cluster, progress, rotation }: Observed,
   secretFingerprints: Record<string, string>,
+  certificate: AppliedCertificate | undefined,
 ): boolean {
   const { spec, status, metadata } = cluster
   if (!spec.cluster.enabled || (status?.formedNodes ?? 0) <= 1) return false
@@ -115,14 +126,19 @@ function isGated(
   const applied = parseAppliedSpec(metadata.annotations?.[ANNOTATIONS.lastAppliedSpec])
   // All nodes accept the published key during a rotation, whatever its source is.
   const isKeyAccepted = rotation !== undefined
-  const former = progress.applied.secretFingerprints
+  const { secretFingerprints: former, certificate: formerCertificate } = progress.applied
+  const isRenewal =
+    certificate !== undefined &&
+    formerCertificate !== undefined &&
+    isTrusted(certificate, formerCertificate.authorities)
   const compared = (isKeyAccepted ? [] : Object.keys(former))
     .concat(Object.keys(secretFingerprints))
     .filter((name) => !isReadOnlySecret(name, [applied, spec]))
+    .filter((name) => !isRenewal || !isCertificateSecret(name, spec))
   return (
     isDeepStrictEqual(only(former, compared), only(secretFingerprints, compared)) &&
     ACCESS_FIELDS.filter((field) => field !== 'apiKey' || !isKeyAccepted).every((field) =>
-      isDeepStrictEqual(valueAt(applied, field), spec[field]),
+      isDeepStrictEqual(valueAt(applied, field), valueAt(spec, field)),
     )
   )
 }
@@ -149,13 +165,18 @@ function plannedKeys(
 }
 
 /** What decides how the nodes are reached. */
-const ACCESS_FIELDS = ['tls', 'apiKey'] as const
+const ACCESS_FIELDS = ['tls.enabled', 'tls.secretRef', 'apiKey'] as const
+
+/** Of no API key. */
+function isCertificateSecret(name: string, { tls, apiKey }: VecCluster['spec']): boolean {
+  return tls.secretRef?.name === name && apiKey?.secretRef?.name !== name
+}
 
 /** No node is reached with what the Secret has. */
 function isReadOnlySecret(name: string, specs: unknown[]): boolean {
-  const isNamedBy = (field: 'readOnlyApiKey' | (typeof ACCESS_FIELDS)[number]) =>
+  const isNamedBy = (field: string) =>
     specs.some((spec) => valueAt(spec, `${field}.secretRef.name`) === name)
-  return isNamedBy('readOnlyApiKey') && !ACCESS_FIELDS.some(isNamedBy)
+  return isNamedBy('readOnlyApiKey') && !isNamedBy('tls') && !isNamedBy('apiKey')
 }
 
 /**

@@ -16,6 +16,8 @@ export interface ValueOptions {
   defaultAffinity?: boolean
   /** The keys, if they are rotated without a gap; default: that of the spec. */
   keys?: ReleaseKeys | undefined
+  /** Fingerprint of the certificate, as an annotation of the pods. */
+  certificateMark?: string | undefined
   /** Size of the data volumes; default: that of the spec. */
   dataVolumeSize?: string
 }
@@ -50,7 +52,7 @@ export function chartValues({ metadata, spec }: VecCluster, options: ValueOption
 /** Parts of the template of the pods: another value is another template. */
 function podAnnotations(
   { metadata, spec }: Pick<VecCluster, 'metadata' | 'spec'>,
-  { keys }: ValueOptions,
+  { keys, certificateMark }: ValueOptions,
 ): Values {
   const mark = metadata.annotations?.[ANNOTATIONS.restart]
   const annotations = {
@@ -59,6 +61,7 @@ function podAnnotations(
     ...(keys?.restartedAfter !== undefined && {
       [ANNOTATIONS.keysRead]: String(keys.restartedAfter),
     }),
+    ...(certificateMark !== undefined && { [ANNOTATIONS.certificate]: certificateMark }),
   }
   return Object.keys(annotations).length === 0 ? {} : { podAnnotations: annotations }
 }

@@ -131,6 +131,7 @@ async function readApplied(plan: UpgradePlan, tools: Dependencies): Promise<Appl
     ...(key !== undefined && { publishedKey: key }),
     jwtRbac: plan.spec.apiKey?.jwtRbac === true,
     ...(plan.keys !== undefined && { keys: releaseKeys(plan.keys) }),
+    ...(plan.certificate !== undefined && { certificate: plan.certificate }),
     ...(grown !== undefined && { grownSize: grown.size }),
     run: plan.run,
     at: tools.time.now().toISOString(),

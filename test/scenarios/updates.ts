@@ -1,6 +1,12 @@
 /** Updates of clusters with several nodes: node by node, and never the last replica of a shard. */
 import type { Test } from 'tap'
+import { ANNOTATIONS } from '../../crds/contract/names.ts'
 import type { AnyObject } from '../../crds/kubernetes.ts'
+import {
+  newAuthority,
+  newCertificate,
+  type KeyPair,
+} from '../../metacontroller/identity/certificates.ts'
 import type { Reference, World } from '../world/world.ts'
 import { THREE_NODES, TWO_COPIES } from './formation.ts'
 import {
@@ -84,12 +90,16 @@ async function checkUpdated(world: World, t: Test, cluster: Reference) {
 
 const RESTART = 'vec-operator.dev/restart'
 
-/** Value of the annotation of each pod. */
-async function restartMarks(world: World, namespace: string): Promise<(string | undefined)[]> {
+/** Value of an annotation of each pod. */
+async function marks(
+  world: World,
+  namespace: string,
+  annotation: string,
+): Promise<(string | undefined)[]> {
   const pods = (await world.list('v1', 'Pod', namespace)) as PodObject[]
   return pods
     .filter(({ metadata }) => /^vec-a-\d$/.test(metadata.name))
-    .map(({ metadata }) => metadata.annotations?.[RESTART])
+    .map(({ metadata }) => metadata.annotations?.[annotation])
 }
 
 const nodeByNode: Scenario = {
@@ -110,7 +120,7 @@ const nodeByNode: Scenario = {
       world.patch(cluster, { metadata: { annotations: { [RESTART]: 'once' } } }),
     )
     await untilApplied(world, cluster, UPDATE_SECONDS)
-    t.strictSame(await restartMarks(world, namespace), ['once', 'once', 'once'])
+    t.strictSame(await marks(world, namespace, RESTART), ['once', 'once', 'once'])
     const replicas = await placement(world, namespace)
     t.ok(replicas.length === 6 && replicas.every(({ state }) => state === 'Active'))
   },
@@ -153,4 +163,65 @@ const lastReplica: Scenario = {
   },
 }
 
-export const updates: Scenario[] = [nodeByNode, lastReplica]
+const renewed: Scenario = {
+  title: 'a renewed certificate restarts the nodes of a cluster with TLS one by one',
+  async run(world, t) {
+    const namespace = await world.namespace('renewed')
+    const authority = newAuthority(world.now(), 2)
+    const issue = () => world.apply(certificateSecret(namespace, authority, world.now()))
+    await issue()
+    const cluster = await running(world, namespace, 'a', {
+      version: world.versions.newer,
+      ...{ replicas: 2, cluster: { enabled: true } },
+      tls: { enabled: true, secretRef: { name: 'cert' } },
+    })
+    // True only once every node has answered over HTTPS.
+    await world.waitFor(
+      cluster,
+      'formed',
+      (object) =>
+        statusOf(object).formedNodes === 2 &&
+        conditionIn(object, 'ShardsPlaced')?.status === 'True',
+      600,
+    )
+    const [first = '', ...others] = await marks(world, namespace, ANNOTATIONS.certificate)
+    t.match(first, /^[0-9a-f]{12}$/)
+    t.strictSame(others, [first])
+
+    await world.waitForPassing(cluster, passing('Upgrading'), issue)
+    const object = await untilApplied(world, cluster, UPDATE_SECONDS)
+    t.equal(conditionIn(object, 'Ready')?.status, 'True')
+    const [second = '', ...rest] = await marks(world, namespace, ANNOTATIONS.certificate)
+    t.match(second, /^[0-9a-f]{12}$/)
+    t.not(second, first)
+    t.strictSame(rest, [second])
+    const steps = (await eventsIn(world, namespace))
+      .filter(({ reason }) => reason === 'ShardStep')
+      .map(({ message }) => message)
+    t.strictSame(steps.filter((message) => message.startsWith('updating')).toSorted(), [
+      'updating node 0',
+      'updating node 1',
+    ])
+  },
+}
+
+/** With a new key and certificate for the nodes of cluster `a`. */
+function certificateSecret(namespace: string, authority: KeyPair, now: Date): object {
+  const domain = `${namespace}.svc.cluster.local`
+  const { cert, key } = newCertificate(
+    authority,
+    [`vec-a.${domain}`, `*.vec-a-headless.${domain}`],
+    now,
+    1,
+  )
+  const base64 = (text: string) => Buffer.from(text).toString('base64')
+  return {
+    apiVersion: 'v1',
+    kind: 'Secret',
+    metadata: { namespace, name: 'cert' },
+    type: 'kubernetes.io/tls',
+    data: { 'tls.crt': base64(cert), 'tls.key': base64(key), 'ca.crt': base64(authority.cert) },
+  }
+}
+
+export const updates: Scenario[] = [nodeByNode, lastReplica, renewed]

@@ -72,7 +72,7 @@ const cluster = {
     rotation: { overlap: '2h' },
   },
   readOnlyApiKey: { secretRef: secretKey, autoGenerate: false },
-  tls: { enabled: true, secretRef: { name: 'certificate' } },
+  tls: { enabled: true, secretRef: { name: 'certificate' }, restartOnRenewal: false },
   metrics: {
     enabled: true,
     serviceMonitor: { enabled: true, interval: '1m30s', labels: { release: 'prometheus' } },
