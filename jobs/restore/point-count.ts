@@ -14,7 +14,7 @@ import {
 import { poll, retryTransient, runGroupsConcurrently } from '../retry.ts'
 import { engineOn, ordinals, recoveryOn, type RunContext } from './context.ts'
 import type { RestoreItem } from '../manifest-check.ts'
-import { replicaDifferences } from '../backup/point-count.ts'
+import { replicaDifferences } from '../replica-differences.ts'
 
 /**
  * Pauses between counts. A count reflects one moment and can lag behind the state that the nodes
