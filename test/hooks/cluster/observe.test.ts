@@ -26,14 +26,11 @@ import { consensusCondition } from '../../../hooks/cluster/consensus.ts'
 import { hookRequest } from '../request.ts'
 import { fakePorts } from './ports.ts'
 
-/** A pass that does not end immediately is checked again. */
-const INLINE_MS = 1
-
-function dependenciesOf(answers: Partial<ClusterPorts> = {}) {
-  const consensus = new BackgroundTasks<PodConsensus[]>(15, INLINE_MS)
-  const shards = new BackgroundTasks<ShardsSummary>(60, INLINE_MS)
+function dependenciesOf(answers: Partial<ClusterPorts> = {}, inlineMs?: number) {
+  const consensus = new BackgroundTasks<PodConsensus[]>(15, inlineMs)
+  const shards = new BackgroundTasks<ShardsSummary>(60, inlineMs)
   const { ports } = fakePorts(answers)
-  const nodeKeys = new BackgroundTasks<KeyAnswers>(15, INLINE_MS)
+  const nodeKeys = new BackgroundTasks<KeyAnswers>(15, inlineMs)
   return { ports, helmConcurrency: new HelmConcurrency(), consensus, shards, nodeKeys }
 }
 
@@ -181,7 +178,7 @@ t.test('the pods of the StatefulSet are read only while some are not ready', asy
 })
 
 t.test('a pass does not wait for slow pods: they are asked again soon', async (t) => {
-  const reach = dependenciesOf({ consensus: () => new Promise(() => {}) })
+  const reach = dependenciesOf({ consensus: () => new Promise(() => {}) }, 1)
   const request = hookRequest(appliedCluster(), [], [statefulSet()])
   const found = await observe(request, reach, context)
   t.equal(found.consensus, undefined)
@@ -260,13 +257,12 @@ t.test('finalize reads the report of the last Job live once no Job runs', async 
 
 t.test('finalize aborts requests to the pods', async (t) => {
   let asking: AbortSignal | undefined
-  const reach = dependenciesOf({
-    consensus: (_, signal) =>
-      new Promise((_resolve, reject) => {
-        asking = signal
-        signal.addEventListener('abort', () => reject(new Error('aborted')))
-      }),
-  })
+  const consensus: ClusterPorts['consensus'] = (_, signal) =>
+    new Promise((_resolve, reject) => {
+      asking = signal
+      signal.addEventListener('abort', () => reject(new Error('aborted')))
+    })
+  const reach = dependenciesOf({ consensus }, 1)
   const parent = appliedCluster()
   await observe(hookRequest(parent, [], [statefulSet()]), reach, context)
   t.equal(asking?.aborted, false)
