@@ -144,6 +144,16 @@ export function instantClock(onSleep: (slept: number) => unknown = () => undefin
   }
 }
 
+/** The same, on which more time passes by itself. */
+export function laterClock(elapsedMs: () => number): Clock {
+  const clock = instantClock()
+  return {
+    ...clock,
+    now: () => new Date(clock.now().getTime() + elapsedMs()),
+    monotonicMs: () => clock.monotonicMs() + elapsedMs(),
+  }
+}
+
 export const TAKEN_OVER = /pod pod-2 works on this run: this pod stops/
 
 /** Writes into the report of a resource that another pod works for it. */

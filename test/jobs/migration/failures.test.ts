@@ -8,7 +8,7 @@ import {
   type Misbehaviour,
 } from '../../doubles/engine/misbehaviour.ts'
 import { matchWhole } from '../../match-whole.ts'
-import { instantClock } from '../job-world.ts'
+import { instantClock, laterClock } from '../job-world.ts'
 import {
   SMALL,
   createCollection,
@@ -339,8 +339,7 @@ t.test('another pod that took over ends this one', async (t) => {
   const { source, target, world } = await startEnginePair(t, { spec: { batchSize: 1 } })
   await createCollection(source, 'docs', manyPoints(300))
   let upserts = 0
-  const start = Date.parse('2030-01-01T00:00:00Z')
-  const time = { ...instantClock(), now: () => new Date(start + 1000 * upserts) }
+  const time = laterClock(() => 1000 * upserts)
   let second: Promise<unknown> | undefined
   target.node.misbehave((request) => {
     if (!isUpsert(request)) return undefined

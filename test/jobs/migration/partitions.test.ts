@@ -8,7 +8,7 @@ import type { EngineRequest } from '../../doubles/engine/answers.ts'
 import { integerText } from '../../doubles/engine/json.ts'
 import { TOO_MANY } from '../../doubles/engine/misbehaviour.ts'
 import { matchWhole } from '../../match-whole.ts'
-import { instantClock } from '../job-world.ts'
+import { instantClock, laterClock } from '../job-world.ts'
 import {
   SMALL,
   createCollection,
@@ -117,14 +117,13 @@ async function endedAt(
   upsert: number,
 ): Promise<MigrationCheckpoint> {
   const stop = new AbortController()
-  const start = Date.parse('2030-01-01T00:00:00Z')
   let upserts = 0
   target.node.misbehave((request) => {
     upserts += isUpsert(request) ? 1 : 0
     if (upserts === upsert) stop.abort(new Error('SIGTERM'))
     return undefined
   })
-  const time = { ...instantClock(), now: () => new Date(start + 1000 * upserts) }
+  const time = laterClock(() => 1000 * upserts)
   await world.run({ time, signal: stop.signal })
   target.node.misbehave()
   const { position } = await world.result()

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { EXIT, JOB_ENV, encodePlan } from '../../../crds/contract/job.ts'
 import { matchWhole } from '../../match-whole.ts'
-import { instantClock, runJob } from '../job-world.ts'
+import { instantClock, laterClock, runJob } from '../job-world.ts'
 import {
   SMALL,
   createCollection,
@@ -180,14 +180,13 @@ t.test(
   async (t) => {
     const { source, target, world } = await startEnginePair(t, { spec: { batchSize: 1 } })
     await createCollection(source, 'docs', manyPoints(100))
-    const start = Date.parse('2030-01-01T00:00:00Z')
     let upserts = 0
     target.node.misbehave((request) => {
       upserts += isUpsert(request) ? 1 : 0
       return undefined
     })
     // A second for each upsert.
-    const time = { ...instantClock(), now: () => new Date(start + 1000 * upserts) }
+    const time = laterClock(() => 1000 * upserts)
     const log = await runToDone(t, world, { time })
     const patches = log.split('\n').filter((line) => /api call method=PATCH/.test(line)).length
     t.ok(patches > 5 && patches < 16, `${patches} reports`)
@@ -200,7 +199,6 @@ t.test('a killed Job resumes from its report, and copies the rest once', async (
   await createCollection(source, 'a', manyPoints(20))
   await createCollection(source, 'docs', manyPoints(400))
   const stop = new AbortController()
-  const start = Date.parse('2030-01-01T00:00:00Z')
   let upserts = 0
   let points = 0
   target.node.misbehave((request) => {
@@ -210,7 +208,7 @@ t.test('a killed Job resumes from its report, and copies the rest once', async (
     if (upserts === 40) stop.abort(new Error('SIGTERM'))
     return undefined
   })
-  const time = { ...instantClock(), now: () => new Date(start + 1000 * upserts) }
+  const time = laterClock(() => 1000 * upserts)
   const killed = await world.run({ time, signal: stop.signal })
   t.equal(killed.code, EXIT.crash, killed.log)
   const stood = (await world.result()).position
