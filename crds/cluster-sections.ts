@@ -52,7 +52,7 @@ export const image = Type.Object(
   { default: {}, description: 'Image of the engine.' },
 )
 
-/** Linux has no larger ids. */
+/** Kubernetes accepts no larger ids. */
 const MAX_ID = 2_147_483_647
 
 function id(description: string) {

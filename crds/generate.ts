@@ -1,6 +1,7 @@
 /**
  * Generates chart/crds/, crds/README.md, docs/reasons.md and the JSON schemas of manifest.json from the
- * declarations in this folder, and docs/chart-values.md from the schema of the chart's values; with --check only lists outdated files.
+ * declarations in this folder, and docs/chart-values.md from the schema of the chart's values; with --check only
+ * lists outdated files.
  */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { stringify } from 'yaml'

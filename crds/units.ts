@@ -1,4 +1,4 @@
-/** Durations (`720h`, `1h30m`, `30s`) and quantities as Kubernetes writes them, and human-readable sizes and lists. */
+/** Durations (`720h`, `1h30m`, `30s`) and quantities as Kubernetes writes them, and human-readable sizes, lists and values. */
 
 /**
  * The format that `parseDuration` accepts: whole numbers with h, m and s, in this order. The number of
@@ -54,4 +54,13 @@ export function formatBytes(bytes: number): string {
 export function formatNames(names: readonly string[], max: number): string {
   const listed = names.slice(0, max).join(', ')
   return names.length > max ? `${listed} and ${names.length - max} more` : listed
+}
+
+/** Maximum length of a value in a message, in characters. */
+const MAX_VALUE = 60
+
+/** A value for a message, as JSON and cut to a length; `null` without one. */
+export function formatValue(value: unknown): string {
+  const text = JSON.stringify(value ?? null)
+  return text.length <= MAX_VALUE ? text : `${text.slice(0, MAX_VALUE)}…`
 }

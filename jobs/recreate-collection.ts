@@ -7,6 +7,7 @@ import {
   ownValue,
   type PlainObject,
 } from '../crds/engine/plain-object.ts'
+import { formatValue } from '../crds/units.ts'
 
 /** `config` of a collection, as returned by the engine. */
 interface LiveConfig {
@@ -35,9 +36,6 @@ export function recreateBody(config: LiveConfig, params: PlainObject = {}): Coll
   }
 }
 
-/** Maximum length of a value in a message, in characters. */
-const MAX_VALUE = 60
-
 /** The values of a body of PUT that a collection has differently, with both values. Others are not compared. */
 export function bodyDifferences(
   body: CollectionBody,
@@ -59,11 +57,6 @@ function valueDifferences(
   if (isDeepStrictEqual(expected ?? null, live ?? null)) return []
   const field = path.join('.')
   return [{ path: field, text: `${field} is ${formatValue(live)}, not ${formatValue(expected)}` }]
-}
-
-function formatValue(value: unknown): string {
-  const text = JSON.stringify(value ?? null)
-  return text.length <= MAX_VALUE ? text : `${text.slice(0, MAX_VALUE)}…`
 }
 
 /** Body of PATCH for the parameters that PUT does not accept; undefined if none is set. */

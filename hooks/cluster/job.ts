@@ -112,8 +112,8 @@ const RISKS_OUTSIDE_HELM = new Set<Risk>(['last-copy', 'no-backup'])
 /**
  * Whether the pods are updated one by one by a Job on the shards. It asks all nodes for their shards:
  * pods that run with another key, or with a certificate of another authority, than the spec names do not answer it,
- * and neither do those of a rotation with a gap. The read-only key is for clients alone. A cluster that was never formed has
- * nothing to protect.
+ * and neither do those of a rotation with a gap. The read-only key is for clients alone. A cluster that was never
+ * formed has nothing to protect.
  */
 function isGated(
   { cluster, progress, rotation }: Observed,

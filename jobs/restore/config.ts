@@ -6,7 +6,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { EngineError } from '../../crds/contract/errors.ts'
 import type { ManifestCollection } from '../../crds/contract/manifest.ts'
 import type { CollectionBody } from '../../crds/engine/collections.ts'
-import { formatNames } from '../../crds/units.ts'
+import { formatNames, formatValue } from '../../crds/units.ts'
 import {
   fromPaths,
   isPlainObject,
@@ -47,8 +47,6 @@ export interface Difference {
 
 /** Maximum number of differences listed in a note. */
 const MAX_NAMED = 5
-/** Maximum length of a value in a note, in characters. */
-const MAX_VALUE = 60
 
 /** Runs before any recovery, so that the recovered segments already get the right configuration. */
 export async function applyConfig(
@@ -231,12 +229,7 @@ export function indexDifferences(
 }
 
 function formatDifference({ path, recorded, live }: Difference): string {
-  return `${path.join('.')} (${abbreviate(live)}, not ${abbreviate(recorded)})`
-}
-
-function abbreviate(value: unknown): string {
-  const text = JSON.stringify(value ?? null)
-  return text.length <= MAX_VALUE ? text : `${text.slice(0, MAX_VALUE)}…`
+  return `${path.join('.')} (${formatValue(live)}, not ${formatValue(recorded)})`
 }
 
 /** Treats null as unset at any depth, and also an object without any set value. */
