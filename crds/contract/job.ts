@@ -52,13 +52,15 @@ export function formatAcceptHint(risk: Risk): string {
   return `accept the risk with the annotation ${ANNOTATIONS.acceptRisk}: ${risk}`
 }
 
-/** The certificate of a cluster with TLS, as far as it decides about restarts (hooks/cluster/certificate.ts). */
+/** The certificate that the nodes of a cluster with TLS were last restarted with (hooks/cluster/certificate.ts). */
 export const AppliedCertificate = Type.Object({
   fingerprint: ShortString(),
   /** Hashes of the certificate authorities that the nodes trust. */
   authorities: Type.Array(ShortString()),
   /** Annotation of the pods; absent in a release that was installed without it, until the first renewal. */
   mark: Type.Optional(ShortString()),
+  /** Hash of the annotation with which a user restarts the nodes. */
+  restart: Type.Optional(ShortString()),
 })
 export type AppliedCertificate = Static<typeof AppliedCertificate>
 

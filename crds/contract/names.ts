@@ -28,7 +28,7 @@ export const ANNOTATIONS = {
   restart: `${API_GROUP}/restart`,
   /** On pods: they were restarted after this helm run to read their API keys again. */
   keysRead: `${API_GROUP}/keys-read-after-run`,
-  /** On pods: fingerprint of the certificate that they were started with (hooks/cluster/certificate.ts). */
+  /** On pods: hash of the certificate for which they were last restarted (hooks/cluster/certificate.ts). */
   certificate: `${API_GROUP}/certificate`,
   /** Comma-separated ordinals of nodes whose data is lost: they are replaced. */
   replace: `${API_GROUP}/replace`,

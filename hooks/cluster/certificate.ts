@@ -1,45 +1,79 @@
 /**
  * The restart of nodes after a renewal of their certificate. The engine reads a renewed certificate again for HTTPS
  * only; gRPC and the connections between nodes use it after a restart (docs/engine-notes.md). An annotation of the
- * pods has the fingerprint of the certificate, so that a renewal changes their template, and they are restarted one
- * by one like for an update.
+ * pods has a hash of the certificate, so that a renewal changes their template, and they are restarted one by one like
+ * for an update.
  *
- * During that update, nodes with the former and with the new certificate must accept each other, and the Job that
- * releases them must accept both. So nothing is restarted if a certificate authority has disappeared.
+ * During that update, nodes with the former and with the new certificate must accept each other. What is recorded is
+ * therefore the certificate that the nodes were last restarted with, and not what the Secret has since then.
  */
 import type { AppliedCertificate } from '../../crds/contract/job.ts'
-import { shortHash } from '../../crds/contract/names.ts'
+import { ANNOTATIONS, shortHash } from '../../crds/contract/names.ts'
 import { secretValue, type Secret } from '../../crds/kubernetes.ts'
 import type { Observed } from './ports.ts'
 
 /** What a helm run applies and records; undefined without TLS, or without a certificate. */
 export function plannedCertificate({
-  cluster: { spec, status },
+  cluster,
   progress,
   secrets,
 }: Pick<Observed, 'cluster' | 'progress' | 'secrets'>): AppliedCertificate | undefined {
+  const current = currentCertificate({ cluster, secrets })
+  if (current === undefined) return undefined
+  const former = progress?.applied?.certificate
+  const mark = shortHash(current.fingerprint, ...current.authorities)
+  if (former === undefined) {
+    const { helmRelease } = cluster.status ?? {}
+    const isInstallation = progress?.applied === undefined && helmRelease === undefined
+    // Nodes of a release without the annotation are not restarted only to have it.
+    return isInstallation ? { ...current, mark } : current
+  }
+  // A user restarts the nodes: they get what the Secret has, whatever its authority is.
+  if (current.restart !== former.restart) {
+    return { ...current, ...(former.mark !== undefined && { mark: former.mark }) }
+  }
+  const isChanged =
+    current.fingerprint !== former.fingerprint ||
+    current.authorities.join() !== former.authorities.join()
+  const restarts = isChanged && cluster.spec.tls.restartOnRenewal !== false
+  return restarts && isAcceptedByNodes(current, former) ? { ...current, mark } : former
+}
+
+/** What the Secret has now. */
+export function currentCertificate({
+  cluster: { metadata, spec },
+  secrets,
+}: Pick<Observed, 'cluster' | 'secrets'>): AppliedCertificate | undefined {
   const secret = secrets.get(spec.tls.secretRef?.name ?? '')
   const certificate = secretValue(secret, 'tls.crt')
   if (!spec.tls.enabled || certificate === undefined) return undefined
-  const parts = ['tls.crt', 'tls.key', 'ca.crt'].map((key) => secret?.data?.[key] ?? null)
-  const fingerprint = shortHash('certificate', JSON.stringify(parts))
-  const planned = { fingerprint, authorities: authoritiesIn(secret, certificate) }
-  const former = progress?.applied?.certificate
-  const isInstallation = progress?.applied === undefined && status?.helmRelease === undefined
-  const isRenewed = former !== undefined && former.fingerprint !== fingerprint
-  const restarts =
-    isRenewed && spec.tls.restartOnRenewal !== false && isTrusted(planned, former.authorities)
-  // Nodes of a release without the annotation are not restarted only to have it.
-  const mark = isInstallation || restarts ? fingerprint : former?.mark
-  return { ...planned, ...(mark !== undefined && { mark }) }
+  const parts = ['tls.crt', 'tls.key'].map((key) => secret?.data?.[key] ?? null)
+  const restart = metadata.annotations?.[ANNOTATIONS.restart]
+  return {
+    fingerprint: shortHash('certificate', JSON.stringify(parts)),
+    authorities: authoritiesIn(secret, certificate).toSorted(),
+    ...(restart !== undefined && { restart: shortHash(restart) }),
+  }
 }
 
-/** Whether all nodes and clients that trust the former authorities may continue to trust only these. */
-export function isTrusted(
-  { authorities }: Pick<AppliedCertificate, 'authorities'>,
-  former: readonly string[],
+/** Whether what trusts these authorities also verifies nodes that still have the former certificate. */
+export function hasFormerAuthorities(
+  { authorities }: AppliedCertificate,
+  former: AppliedCertificate,
 ): boolean {
-  return former.every((authority) => authorities.includes(authority))
+  return former.authorities.every((authority) => authorities.includes(authority))
+}
+
+/**
+ * Whether nodes with either certificate accept each other. An authority that is new may have signed the new
+ * certificate, and nodes that were not restarted yet do not know it.
+ */
+function isAcceptedByNodes(current: AppliedCertificate, former: AppliedCertificate): boolean {
+  const isSameCertificate = current.fingerprint === former.fingerprint
+  return (
+    hasFormerAuthorities(current, former) &&
+    (isSameCertificate || hasFormerAuthorities(former, current))
+  )
 }
 
 /** Of `ca.crt`. Without it, nodes trust what is in `tls.crt`: the certificates after their own, or that one. */

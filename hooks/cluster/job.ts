@@ -9,13 +9,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { VecCluster } from '../../crds/cluster.ts'
 import type { PlannedKeys } from '../../crds/contract/api-keys.ts'
-import type {
-  AppliedCertificate,
-  MonitorTls,
-  Risk,
-  UninstallPlan,
-  UpgradePlan,
-} from '../../crds/contract/job.ts'
+import type { MonitorTls, Risk, UninstallPlan, UpgradePlan } from '../../crds/contract/job.ts'
 import {
   ANNOTATIONS,
   apiKeySecretName,
@@ -29,7 +23,7 @@ import {
 import { isUnfinished, newJob } from '../job.ts'
 import type { Child, Settings } from '../protocol.ts'
 import { jobRbac, type JobRbac } from '../rbac.ts'
-import { isTrusted, plannedCertificate } from './certificate.ts'
+import { currentCertificate, hasFormerAuthorities, plannedCertificate } from './certificate.ts'
 import { isPartlyApplied } from './keys/partly-applied.ts'
 import type { DesiredRun, Observed } from './ports.ts'
 import { claimTemplates, dataVolumeSize, plannedVolumes } from './volumes.ts'
@@ -83,7 +77,7 @@ export function desiredRun(observed: Observed, settings: Settings): DesiredRun {
     ...(certificate !== undefined && { certificate }),
     volumes: plannedVolumes(spec, dataVolumeSize(observed)),
     ...(defaultAffinity && { defaultAffinity }),
-    ...(isGated(observed, target.secretFingerprints, certificate) && { isGated: true }),
+    ...(isGated(observed, target.secretFingerprints) && { isGated: true }),
     generation: metadata.generation,
     ...(startMark !== undefined && { startMark }),
     spec,
@@ -115,11 +109,8 @@ const RISKS_OUTSIDE_HELM = new Set<Risk>(['last-copy', 'no-backup'])
  * and neither do those of a rotation with a gap. The read-only key is for clients alone. A cluster that was never
  * formed has nothing to protect.
  */
-function isGated(
-  { cluster, progress, rotation }: Observed,
-  secretFingerprints: Record<string, string>,
-  certificate: AppliedCertificate | undefined,
-): boolean {
+function isGated(observed: Observed, secretFingerprints: Record<string, string>): boolean {
+  const { cluster, progress, rotation } = observed
   const { spec, status, metadata } = cluster
   if (!spec.cluster.enabled || (status?.formedNodes ?? 0) <= 1) return false
   if (progress?.applied === undefined || rotation?.isGap === true) return false
@@ -127,14 +118,15 @@ function isGated(
   // All nodes accept the published key during a rotation, whatever its source is.
   const isKeyAccepted = rotation !== undefined
   const { secretFingerprints: former, certificate: formerCertificate } = progress.applied
-  const isRenewal =
+  const certificate = currentCertificate(observed)
+  const isVerified =
     certificate !== undefined &&
     formerCertificate !== undefined &&
-    isTrusted(certificate, formerCertificate.authorities)
+    hasFormerAuthorities(certificate, formerCertificate)
   const compared = (isKeyAccepted ? [] : Object.keys(former))
     .concat(Object.keys(secretFingerprints))
     .filter((name) => !isReadOnlySecret(name, [applied, spec]))
-    .filter((name) => !isRenewal || !isCertificateSecret(name, spec))
+    .filter((name) => !isVerified || !isCertificateSecret(name, spec))
   return (
     isDeepStrictEqual(only(former, compared), only(secretFingerprints, compared)) &&
     ACCESS_FIELDS.filter((field) => field !== 'apiKey' || !isKeyAccepted).every((field) =>

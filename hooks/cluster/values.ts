@@ -16,7 +16,7 @@ export interface ValueOptions {
   defaultAffinity?: boolean
   /** The keys, if they are rotated without a gap; default: that of the spec. */
   keys?: ReleaseKeys | undefined
-  /** Fingerprint of the certificate, as an annotation of the pods. */
+  /** Hash of the certificate, as an annotation of the pods. */
   certificateMark?: string | undefined
   /** Size of the data volumes; default: that of the spec. */
   dataVolumeSize?: string

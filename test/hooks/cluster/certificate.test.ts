@@ -23,11 +23,13 @@ interface Situation {
   restartOnRenewal?: boolean
   /** Nodes of the cluster when it was formed. */
   formedNodes?: number
+  /** Value of the annotation with which a user restarts the nodes. */
+  restart?: string
 }
 
 /** The helm run that is planned with this Secret. */
 function runWith(data: Data, situation: Situation = {}): UpgradePlan {
-  const { former, isRecorded = true, restartOnRenewal, formedNodes = 3 } = situation
+  const { former, isRecorded = true, restartOnRenewal, formedNodes = 3, restart } = situation
   const known = cluster({
     spec: {
       replicas: 3,
@@ -39,7 +41,12 @@ function runWith(data: Data, situation: Situation = {}): UpgradePlan {
     },
     status: { formedNodes },
   })
-  const annotations = { [ANNOTATIONS.lastAppliedSpec]: JSON.stringify(former?.spec) }
+  const annotations = {
+    ...(former !== undefined && {
+      [ANNOTATIONS.lastAppliedSpec]: JSON.stringify(former.spec),
+    }),
+    ...(restart !== undefined && { [ANNOTATIONS.restart]: restart }),
+  }
   const release = applied({
     secretFingerprints: former?.secretFingerprints ?? {},
     ...(former?.podsHash !== undefined && { podsHash: former.podsHash }),
@@ -48,8 +55,7 @@ function runWith(data: Data, situation: Situation = {}): UpgradePlan {
   return {
     ...desiredRun(
       observed({
-        cluster:
-          former === undefined ? known : { ...known, metadata: { ...known.metadata, annotations } },
+        cluster: { ...known, metadata: { ...known.metadata, annotations } },
         secrets: new Map([['cert', secret(data, 'kubernetes.io/tls')]]),
         ...(former !== undefined && { progress: progress({ applied: release }) }),
       }),
@@ -107,6 +113,7 @@ t.test('an authority may be added, and sign the next certificate', async (t) => 
 
 const UNTRUSTED: Record<string, [Data, Data]> = {
   'by another authority': [FIRST, { ...RENEWED, 'ca.crt': pem('rootB') }],
+  'with an authority that is new': [FIRST, { ...RENEWED, 'ca.crt': BOTH }],
   'that removes an authority': [{ ...FIRST, 'ca.crt': BOTH }, RENEWED],
   'that removes ca.crt': [FIRST, { 'tls.crt': pem('leaf2'), 'tls.key': 'k2' }],
   'of a certificate that signs itself': [
@@ -123,14 +130,31 @@ for (const [what, [before, after]] of Object.entries(UNTRUSTED)) {
     const first = runWith(before)
     const renewed = runWith(after, { former: first })
     t.equal(markOf(renewed), markOf(first))
-    t.notOk('isGated' in renewed)
+    t.strictSame(renewed.certificate, first.certificate, 'the nodes still have the former one')
     const later = runWith(after, { former: renewed })
     t.equal(markOf(later), markOf(first), 'neither later')
     t.equal(later.isGated, true, 'other changes are made one by one again')
-    const next = runWith({ ...after, 'tls.key': 'k9' }, { former: later })
-    t.not(markOf(next), markOf(first), 'the next renewal, by the same authority, restarts them')
+    const next = { ...after, 'tls.key': 'k9' }
+    t.equal(markOf(runWith(next, { former: later })), markOf(first), 'nor for the next renewal')
+    const restart = 'once'
+    const restarted = runWith(after, { former: later, restart })
+    t.equal(markOf(restarted), markOf(first), 'the annotation of the user restarts them')
+    t.not(restarted.podsHash, later.podsHash)
+    const afterwards = runWith(next, { former: restarted, restart })
+    t.not(markOf(afterwards), markOf(first), 'the renewal after that restarts them')
+    t.equal(afterwards.isGated, true)
   })
 }
+
+t.test(
+  'Jobs update the nodes if the Secret verifies the certificates that they have',
+  async (t) => {
+    for (const [what, [before, after]] of Object.entries(UNTRUSTED)) {
+      const { isGated } = runWith(after, { former: runWith(before) })
+      t.equal(isGated, what === 'with an authority that is new' ? true : undefined, what)
+    }
+  },
+)
 
 t.test(
   'the certificates after that of the nodes are their authorities without ca.crt',
@@ -152,7 +176,8 @@ t.test('nodes of an earlier release are not restarted before the next renewal', 
   t.equal(recorded.fingerprint, first.certificate?.fingerprint, 'it is recorded')
   t.equal(markOf(runWith(FIRST, { former: unmarked })), undefined)
   const renewed = runWith(RENEWED, { former: unmarked })
-  t.equal(markOf(renewed), renewed.certificate?.fingerprint)
+  t.match(markOf(renewed), /^[0-9a-f]{12}$/)
+  t.equal(markOf(renewed), renewed.certificate?.mark)
 })
 
 t.test('without restartOnRenewal the nodes keep their annotation', async (t) => {
@@ -160,7 +185,7 @@ t.test('without restartOnRenewal the nodes keep their annotation', async (t) => 
   const renewed = runWith(RENEWED, { former: first, restartOnRenewal: false })
   t.equal(markOf(renewed), markOf(first))
   const enabled = runWith(RENEWED, { former: renewed, restartOnRenewal: true })
-  t.equal(markOf(enabled), markOf(first), 'nor for a former renewal')
+  t.not(markOf(enabled), markOf(first), 'they still have the former certificate')
 })
 
 t.test('a cluster without TLS has no annotation', async (t) => {
