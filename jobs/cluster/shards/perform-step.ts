@@ -68,7 +68,7 @@ export class StepRunner {
     view: ClusterView,
     step: Step,
     bytes: number,
-  ): Promise<'again' | 'wait' | FinalReport> {
+  ): Promise<'again' | 'retry' | FinalReport> {
     const { log, reporter } = this.#tools
     const text = describeStep(view, step)
     this.#progress.beginStep(text)
@@ -174,7 +174,7 @@ export class StepRunner {
     view: ClusterView,
     step: Step,
     bytes: number,
-  ): Promise<'done' | 'again' | 'wait' | FinalReport> {
+  ): Promise<'done' | 'again' | 'retry' | FinalReport> {
     const { signal } = this.#tools
     switch (step.do) {
       case 'replicate':
@@ -212,7 +212,7 @@ export class StepRunner {
         this.#progress.removedPeer = undefined
         return 'done'
       case 'updateNode':
-        if (view.update === undefined) return 'wait'
+        if (view.update === undefined) return 'retry'
         // Each node is an Event.
         await this.#progress.checkpoint()
         await releaseNode(step.ordinal, view.update, this.#plan, this.#tools)
@@ -230,10 +230,10 @@ export class StepRunner {
   async #reshard(
     view: ClusterView,
     step: Exclude<ReshardingStep, { do: 'streamPoints' }>,
-  ): Promise<'done' | 'wait' | FinalReport> {
+  ): Promise<'done' | 'retry' | FinalReport> {
     const outcome = await this.#resharding.perform(view, step)
     if (outcome === 'done') return 'done'
-    if (outcome === 'again later') return 'wait'
+    if (outcome === 'again later') return 'retry'
     return this.#progress.ended('Failed', 'ReshardingFailed', outcome.failure)
   }
 
@@ -258,21 +258,21 @@ export class StepRunner {
   #rejected(
     view: ClusterView,
     { step, text, error }: { step: Step; text: string; error: unknown },
-  ): 'wait' | FinalReport {
+  ): 'retry' | FinalReport {
     const { log, signal } = this.#tools
     signal.throwIfAborted()
     if (!(error instanceof EngineError) && !isKubernetesError(error)) throw error
     log.warn({ step: text, reason: error.message }, 'step failed')
     // Kubernetes or another client has changed the StatefulSet meanwhile.
-    if (step.do === 'updateNode' && error.status === 409) return 'wait'
+    if (step.do === 'updateNode' && error.status === 409) return 'retry'
     const isRejection = error.status !== undefined && error.status < 500
-    if (!isRejection || ALREADY_RUNNING.test(error.message)) return 'wait'
+    if (!isRejection || ALREADY_RUNNING.test(error.message)) return 'retry'
     if (step.do === 'replicate' || step.do === 'repair' || step.do === 'streamPoints') {
-      return this.countFailure(step, view, error.message) ?? 'wait'
+      return this.countFailure(step, view, error.message) ?? 'retry'
     }
     const rejections = (this.#rejections.get(text) ?? 0) + 1
     this.#rejections.set(text, rejections)
-    if (rejections < MAX_FAILURES) return 'wait'
+    if (rejections < MAX_FAILURES) return 'retry'
     const message = `${text} failed ${rejections} times: ${error.message}`
     const reason =
       'collection' in step && step.do !== 'drop' ? 'ReshardingFailed' : 'TransferFailed'

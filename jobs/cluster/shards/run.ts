@@ -23,11 +23,17 @@ import { Transfers } from './transfers.ts'
 import { closedGate } from './update.ts'
 import type { ClusterView, DesiredShards } from './view.ts'
 
-const POLL_MS = 2_000
+/** Many transfers take less than a second: the next step is not to wait much longer than the transfer took. */
+const FIRST_POLL_MS = 200
 /** A transfer that takes long is observed less often. */
 const MAX_POLL_MS = 10_000
+const POLL_GROWTH = 1.5
+/** Before a step that was rejected, or an API that did not answer, is tried again. */
+const RETRY_MS = 2_000
 /** Pods that are being restarted may leave a cluster without a majority for a while. */
 const BROKEN_MS = 60_000
+
+type RoundResult = 'again' | 'wait' | 'retry'
 
 export async function manageShards(plan: ShardsPlan, tools: Dependencies): Promise<RunResult> {
   const run = new ShardsRun(plan, tools)
@@ -74,20 +80,21 @@ class ShardsRun {
 
   async execute(): Promise<FinalReport> {
     const { time, signal } = this.#tools
-    for (let pauseMs = POLL_MS; ;) {
+    for (let pauseMs = FIRST_POLL_MS; ;) {
       const result = await this.#round()
       if (result === 'again') {
-        pauseMs = POLL_MS
+        pauseMs = FIRST_POLL_MS
         continue
       }
-      if (result !== 'wait') return result
+      if (result !== 'wait' && result !== 'retry') return result
+      if (result === 'retry') pauseMs = Math.max(pauseMs, RETRY_MS)
       await time.sleep(pauseMs, signal)
-      pauseMs = Math.min(pauseMs * 1.25, MAX_POLL_MS)
+      pauseMs = Math.min(pauseMs * POLL_GROWTH, MAX_POLL_MS)
     }
   }
 
   /** One observation and at most one step. */
-  async #round(): Promise<FinalReport | 'again' | 'wait'> {
+  async #round(): Promise<FinalReport | RoundResult> {
     const { time, log } = this.#tools
     try {
       const removal = await this.#steps.finishRemoval()
@@ -118,17 +125,17 @@ class ShardsRun {
     } catch (error) {
       if (error instanceof EngineError && isTransient(error)) {
         log.info({ reason: error.message }, 'waiting for the engine')
-        return 'wait'
+        return 'retry'
       }
       if (isKubernetesError(error) && (error.status === undefined || error.status >= 500)) {
         log.info({ reason: error.message }, 'waiting for the Kubernetes API')
-        return 'wait'
+        return 'retry'
       }
       throw error
     }
   }
 
-  async #act(view: ClusterView, decision: Plan): Promise<FinalReport | 'again' | 'wait'> {
+  async #act(view: ClusterView, decision: Plan): Promise<FinalReport | RoundResult> {
     const pause = await this.#spec.pauseReason(this.#progress)
     switch (decision.is) {
       case 'done':

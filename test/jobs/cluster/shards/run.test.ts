@@ -570,6 +570,19 @@ t.test('a target on which no copy succeeds, as on a full disk, is named', async 
   t.strictSame(active, Object.values(before.shards), 'every source is as before')
 })
 
+t.test('a short transfer is followed by the next step within a second', async (t) => {
+  const world = await shardsWorld(t, { nodes: 3, spread: 2, shards: 6, factor: 1 })
+  let last = 0
+  const onSleep = async (seconds: number) => {
+    last = seconds
+    world.finishTransfers()
+  }
+  const { code, log } = await world.run({ balance: true }, { onSleep })
+  t.equal(code, EXIT.done, log)
+  t.equal(startedSteps(log).length, 4, 'two transfers, and a drop after each')
+  t.ok(last > 0 && last <= 1, `${last} s`)
+})
+
 t.test('a transfer that is rejected three times ends the Job', async (t) => {
   const world = await shardsWorld(t, { nodes: 3, spread: 2, shards: 6, factor: 1 })
   const before = await world.state()
@@ -580,8 +593,14 @@ t.test('a transfer that is rejected three times ends the Job', async (t) => {
         : undefined,
     )
   }
-  const { code, log } = await world.run({ balance: true })
+  const waits: number[] = []
+  const onSleep = async (seconds: number) => {
+    waits.push(seconds)
+  }
+  const { code, log } = await world.run({ balance: true }, { onSleep })
   t.equal(code, EXIT.failed, log)
+  t.equal(waits.length, 2)
+  t.ok((waits[0] ?? 0) >= 2, 'a rejected step is not tried again at once')
   t.strictSame(await world.state(), before)
   t.match(await world.progress(), {
     state: 'Failed',
@@ -671,14 +690,14 @@ t.test(
     const onSleep = async () => {
       world.finishTransfers()
       sleeps += 1
-      if (sleeps !== 5) return
+      if (sleeps !== 12) return
       t.strictSame(await world.state(), before)
       t.match((await world.progress())?.message, /^docs\/0 on node 1 is kept until node 0, /)
       await world.setReady(0, true)
     }
     const { code, log } = await world.run({ nodes: 1, allowsFewerReplicas: true }, { onSleep })
     t.equal(code, EXIT.done, log)
-    t.ok(sleeps >= 5)
+    t.ok(sleeps >= 12)
     const { shards, peers, replicas } = await world.state()
     t.strictSame(
       { shards, peers, replicas },
