@@ -19,6 +19,7 @@ import {
   update,
 } from './cluster-sections.ts'
 import { MAX_CLUSTER_NAME } from './contract/limits.ts'
+import { DNS_LABEL } from './contract/names.ts'
 import {
   AGE_COLUMN,
   Count,
@@ -203,7 +204,7 @@ export const VecCluster = defineResource({
     labelSelectorPath: '.status.selector',
   },
   rules: rule(
-    `self.metadata.name.size() <= ${MAX_CLUSTER_NAME} && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')`,
+    `self.metadata.name.size() <= ${MAX_CLUSTER_NAME} && self.metadata.name.matches('^${DNS_LABEL}$')`,
     `metadata.name must be a DNS label of at most ${MAX_CLUSTER_NAME} characters`,
   ),
 })

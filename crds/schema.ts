@@ -13,7 +13,7 @@ import {
   type TUnion,
 } from '@sinclair/typebox'
 import { DURATION_PATTERN } from './units.ts'
-import { API_VERSION } from './contract/names.ts'
+import { API_VERSION, DNS_LABEL, DNS_NAME } from './contract/names.ts'
 
 FormatRegistry.Set('date-time', (text) => !Number.isNaN(Date.parse(text)))
 
@@ -82,7 +82,7 @@ export function ObjectName(options: SchemaOptions = {}) {
   return Type.String({
     minLength: 1,
     maxLength: 253,
-    pattern: '^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$',
+    pattern: `^${DNS_NAME}$`,
     ...options,
   })
 }
@@ -91,7 +91,7 @@ export function NamespaceName(options: SchemaOptions = {}) {
   return Type.String({
     minLength: 1,
     maxLength: 63,
-    pattern: '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$',
+    pattern: `^${DNS_LABEL}$`,
     ...options,
   })
 }

@@ -6,7 +6,7 @@ import { isIP, isIPv6 } from 'node:net'
 import { parseArgs } from 'node:util'
 import { Type, type Static, type TSchema } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
-import { DEFAULT_CLUSTER_DOMAIN } from '../crds/contract/names.ts'
+import { DEFAULT_CLUSTER_DOMAIN, isDnsLabel } from '../crds/contract/names.ts'
 import { StringMap } from '../crds/schema.ts'
 import { compareMinors } from '../crds/versions.ts'
 import type { Settings } from '../hooks/protocol.ts'
@@ -95,7 +95,6 @@ const JobPod = Type.Partial(
 )
 const JobPods = Type.Object({ helm: Type.Optional(JobPod), data: Type.Optional(JobPod) })
 
-const DNS_LABEL = '[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?'
 /** A host name has at most 253 characters; those of pods have up to 187 before the domain. */
 const MAX_DOMAIN = 66
 
@@ -217,14 +216,14 @@ function parsePullSecrets(env: Environment): string[] {
  * work of other resources on a cluster would not be seen.
  */
 function parseNamespaces(names: string[]): string[] {
-  const invalid = names.find((name) => !new RegExp(`^${DNS_LABEL}$`).test(name))
+  const invalid = names.find((name) => !isDnsLabel(name))
   if (invalid === undefined) return names
   throw new Error(`--namespace: "${invalid}" is not the name of a namespace`)
 }
 
 /** Part of the host names of engines; a final dot would be missing from their certificates. */
 function parseDomain(text: string): string {
-  if (text.length > MAX_DOMAIN || !new RegExp(`^${DNS_LABEL}([.]${DNS_LABEL})*$`).test(text)) {
+  if (text.length > MAX_DOMAIN || !text.split('.').every(isDnsLabel)) {
     throw new Error(
       `CLUSTER_DOMAIN: "${text}" is not a DNS domain such as cluster.local, without a dot at its end`,
     )

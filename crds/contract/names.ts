@@ -100,6 +100,22 @@ export const LEADER_SUFFIX = '-leader'
 
 export const HTTP_PORT = 6333
 
+/** A DNS label, of at most 63 characters: the pattern does not limit the length. */
+export const DNS_LABEL = '[a-z0-9]([-a-z0-9]*[a-z0-9])?'
+/** A DNS name, of at most 253 characters. */
+export const DNS_NAME = `${DNS_LABEL}(\\.${DNS_LABEL})*`
+
+const MAX_DNS_LABEL = 63
+const MAX_DNS_NAME = 253
+
+export function isDnsLabel(text: string): boolean {
+  return text.length <= MAX_DNS_LABEL && new RegExp(`^${DNS_LABEL}$`).test(text)
+}
+
+export function isDnsName(text: string): boolean {
+  return text.length <= MAX_DNS_NAME && new RegExp(`^${DNS_NAME}$`).test(text)
+}
+
 /** First twelve hex digits of a SHA-256: enough to distinguish the names of one parent. */
 export function shortHash(...parts: string[]): string {
   return hash('sha256', JSON.stringify(parts)).slice(0, 12)

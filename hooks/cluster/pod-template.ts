@@ -1,7 +1,7 @@
 /** Checks the fields of a VecCluster that become part of the template of its pods. */
 import { IMAGE_DIGEST, IMAGE_REPOSITORY } from '../../crds/cluster-sections.ts'
 import type { ClusterSpec } from '../../crds/cluster.ts'
-import { API_GROUP, SECRET_CHECKSUM } from '../../crds/contract/names.ts'
+import { API_GROUP, isDnsName, SECRET_CHECKSUM } from '../../crds/contract/names.ts'
 import { chartVersion } from '../../crds/versions.ts'
 
 /** Why these fields cannot be used, with the name of the field; undefined if they can. */
@@ -72,8 +72,6 @@ const ANNOTATIONS = new Map([
 ])
 
 const NAME = /^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/
-const DNS_NAME = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/
-const MAX_DNS_NAME = 253
 /** A longer key is cut in messages. */
 const MAX_KEY_TEXT = 80
 
@@ -96,7 +94,7 @@ function keysError(
 function isKey(key: string): boolean {
   const [name = '', prefix, ...rest] = key.split('/').toReversed()
   if (rest.length > 0 || !NAME.test(name)) return false
-  return prefix === undefined || (prefix.length <= MAX_DNS_NAME && DNS_NAME.test(prefix))
+  return prefix === undefined || isDnsName(prefix)
 }
 
 function isOfOperator(key: string): boolean {

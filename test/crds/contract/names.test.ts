@@ -10,6 +10,8 @@ import {
   LABELS,
   jobName,
   apiKeySecretName,
+  isDnsLabel,
+  isDnsName,
   podHost,
   pullSecretCredential,
   releaseName,
@@ -24,6 +26,20 @@ t.test('the objects of a cluster are named as the specification says', async (t)
   t.equal(apiKeySecretName('main'), 'vec-main-apikey')
   t.equal(serviceHost(main, 'cluster.local'), 'vec-main.search.svc.cluster.local')
   t.equal(podHost(main, 2, 'k8s.example'), 'vec-main-2.vec-main-headless.search.svc.k8s.example')
+})
+
+t.test('a DNS label has at most 63 characters, a DNS name at most 253', async (t) => {
+  const labels = ['a', '0', 'a-1', 'a--b', 'a'.repeat(63)]
+  const others = ['', '-a', 'a-', 'A', 'a_b', 'a\n', 'ä', 'a'.repeat(64)]
+  for (const label of labels) t.ok(isDnsLabel(label) && isDnsName(label), label)
+  for (const text of others) t.notOk(isDnsLabel(text), text)
+  for (const text of others.slice(0, -1)) t.notOk(isDnsName(text), text)
+  for (const name of ['a.b', 'a-1.b-2.c', `${'a.'.repeat(126)}a`]) {
+    t.ok(isDnsName(name), name)
+    t.notOk(isDnsLabel(name), name)
+  }
+  for (const text of ['a.', '.a', 'a..b', 'a.-b', `${'a.'.repeat(126)}ab`])
+    t.notOk(isDnsName(text), text)
 })
 
 t.test('every annotation and label of this operator has the prefix of the API group', async (t) => {
