@@ -13,6 +13,7 @@ import {
 import { finishedCondition, type AnyObject, type Job } from '../crds/kubernetes.ts'
 import { BUCKET_CA, type CaRef } from '../crds/certificates.ts'
 import { secondsSince } from './conditions.ts'
+import { SCRATCH_FOLDER, type JobVolume } from './job-volumes.ts'
 import type {
   ChartSource,
   Child,
@@ -59,14 +60,14 @@ export interface JobOptions {
   /** A user named `serviceAccount` for its cloud identity. */
   hasIdentity?: boolean
   /** Secrets to mount, by credential name; a missing Secret is an empty folder. */
-  credentials: Record<string, string>
+  credentials: Partial<Record<JobVolume, string>>
   /** The certificate authority of a bucket: its key is mounted, and nothing else of the object. */
   bucketCa?: CaRef | undefined
   /**
    * Credentials of another namespace: the service copies them once the Job exists, and its pods
    * wait for them.
    */
-  secretCopies?: readonly string[]
+  secretCopies?: readonly JobVolume[]
 }
 
 /**
@@ -164,20 +165,22 @@ function podSpec(job: string, options: JobOptions, settings: Settings, pod: JobP
         resources: options.resources,
         securityContext: pod.securityContext ?? CONTAINER_SECURITY_CONTEXT,
         volumeMounts: [
-          { name: 'tmp', mountPath: '/tmp' },
+          { name: SCRATCH, mountPath: SCRATCH_FOLDER },
           ...volumes.map(({ name }) => ({
             name,
             mountPath: `${CREDENTIALS_FOLDER}/${name}`,
             readOnly: true,
           })),
+          ...(pod.volumeMounts ?? []),
         ],
       },
     ],
-    volumes: [{ name: 'tmp', emptyDir: {} }, ...volumes],
+    volumes: [{ name: SCRATCH, emptyDir: {} }, ...volumes, ...(pod.volumes ?? [])],
   }
 }
 
-const REGISTRY = 'chart-registry'
+const SCRATCH = 'tmp' satisfies JobVolume
+const REGISTRY = 'chart-registry' satisfies JobVolume
 const REGISTRY_FILE = 'config.json'
 
 /** A copy that the service writes once the Job exists: its pods wait for it. */

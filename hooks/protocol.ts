@@ -189,6 +189,9 @@ export interface JobPod {
   podSecurityContext?: Record<string, unknown>
   securityContext?: Record<string, unknown>
   env?: { name: string }[]
+  /** In addition to those that the pods have (hooks/job-volumes.ts). */
+  volumes?: { name: string }[]
+  volumeMounts?: { name: string; mountPath: string }[]
 }
 
 export interface JobResources {

@@ -9,6 +9,7 @@ import { Value } from '@sinclair/typebox/value'
 import { DEFAULT_CLUSTER_DOMAIN, isDnsLabel } from '../crds/contract/names.ts'
 import { StringMap } from '../crds/schema.ts'
 import { compareMinors } from '../crds/versions.ts'
+import { volumesError } from '../hooks/job-volumes.ts'
 import type { Settings } from '../hooks/protocol.ts'
 import type { LeaderOptions } from './leader/replica.ts'
 
@@ -91,6 +92,8 @@ const JobPod = Type.Partial(
     podSecurityContext: UnknownMap,
     securityContext: UnknownMap,
     env: Type.Array(Type.Object({ name: Type.String() })),
+    volumes: Type.Array(Type.Object({ name: Type.String() })),
+    volumeMounts: Type.Array(Type.Object({ name: Type.String(), mountPath: Type.String() })),
   }),
 )
 const JobPods = Type.Object({ helm: Type.Optional(JobPod), data: Type.Optional(JobPod) })
@@ -254,6 +257,10 @@ function parseJobResources(text: string | undefined): Settings['jobResources'] {
 
 function parseJobPods(text: string | undefined): Settings['jobPods'] {
   const { helm = {}, data = {} } = text === undefined ? {} : parseJson('JOB_PODS', text, JobPods)
+  for (const [component, pod] of Object.entries({ helm, data })) {
+    const problem = volumesError(pod)
+    if (problem !== undefined) throw new Error(`JOB_PODS.${component}${problem}`)
+  }
   return { helm, data }
 }
 

@@ -16,7 +16,12 @@ import {
   secretTypeBlocker,
   type Blocker,
 } from '../data-job/preconditions.ts'
-import { CLUSTER_CREDENTIALS, CREDENTIAL_KEYS, type CopySource } from '../data-job/secret-copies.ts'
+import {
+  CLUSTER_CREDENTIALS,
+  CREDENTIAL_KEYS,
+  type ClusterCredential,
+  type CopySource,
+} from '../data-job/secret-copies.ts'
 
 /** The clusters of a migration that exist. */
 export interface Clusters {
@@ -28,7 +33,7 @@ export interface Clusters {
 export type SecretsByCredential = Partial<Record<string, Secret>>
 
 export interface Credential {
-  credential: string
+  credential: MigrationCredential
   namespace: string
   /** Name of the Secret. */
   name: string
@@ -36,6 +41,8 @@ export interface Credential {
   /** The Job cannot work without it. */
   isRequired: boolean
 }
+
+type MigrationCredential = ClusterCredential | `${typeof SOURCE_PREFIX}${ClusterCredential}`
 
 /** All credentials that the Job needs, whether they exist or not. */
 export function allCredentials(migration: VecMigration, clusters: Clusters): Credential[] {
@@ -111,7 +118,10 @@ export function copySources(
 
 const SOURCE_PREFIX = 'source-'
 
-function clusterCredentials(cluster: VecCluster | undefined, prefix: string): Credential[] {
+function clusterCredentials(
+  cluster: VecCluster | undefined,
+  prefix: typeof SOURCE_PREFIX | '',
+): Credential[] {
   if (cluster === undefined) return []
   const { namespace, key, caSecret } = clusterConnection(cluster)
   return [
@@ -119,7 +129,7 @@ function clusterCredentials(cluster: VecCluster | undefined, prefix: string): Cr
       ? []
       : [
           {
-            credential: `${prefix}engine`,
+            credential: `${prefix}engine` as const,
             namespace,
             name: key.secret,
             key: key.key,
@@ -130,7 +140,7 @@ function clusterCredentials(cluster: VecCluster | undefined, prefix: string): Cr
       ? []
       : [
           {
-            credential: `${prefix}tls`,
+            credential: `${prefix}tls` as const,
             namespace,
             name: caSecret,
             key: CREDENTIAL_KEYS.tls,
@@ -150,7 +160,14 @@ function endpointCredentials({ metadata: { namespace }, spec }: VecMigration): C
   return refs.flatMap(([credential, ref]) =>
     ref === undefined
       ? []
-      : [{ credential: SOURCE_PREFIX + credential, namespace, ...ref, isRequired: true }],
+      : [
+          {
+            credential: `${SOURCE_PREFIX}${credential}` as const,
+            namespace,
+            ...ref,
+            isRequired: true,
+          },
+        ],
   )
 }
 

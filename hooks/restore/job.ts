@@ -78,7 +78,7 @@ export function restoreJob(
       ...(!isCaCopied && { bucketCa }),
       secretCopies: [
         ...available.filter((credential) => copyNames.includes(credential)),
-        ...(isCaCopied ? [BUCKET_CA] : []),
+        ...(isCaCopied ? ([BUCKET_CA] as const) : []),
       ],
     },
     settings,

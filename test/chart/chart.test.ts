@@ -12,6 +12,7 @@ import { RESOURCES } from '../../crds/crd.ts'
 import { backupRbac } from '../../hooks/backup/job.ts'
 import { clusterRbac } from '../../hooks/cluster/job.ts'
 import { shardsRbac } from '../../hooks/cluster/shards/job.ts'
+import { JOB_VOLUMES, volumesError } from '../../hooks/job-volumes.ts'
 import { newJob } from '../../hooks/job.ts'
 import type { JobPod } from '../../hooks/protocol.ts'
 import { PLURALS } from '../../metacontroller/controllers.ts'
@@ -96,6 +97,39 @@ t.test('extraEnv must not contain a variable that the Deployment sets', async (t
   }
   const refused = items.properties.name.not.enum
   t.strictSame(refused, [...new Set(names.map(([, name = '']) => name))].sort())
+})
+
+t.test('the values of volumes of Jobs allow what the service allows', async (t) => {
+  const { volumes, volumeMounts } = schema.definitions?.['jobPods']?.properties ?? {}
+  const { name } = (volumes as { items: { properties: { name: { not: { enum: string[] } } } } })
+    .items.properties
+  t.strictSame(name.not.enum, JOB_VOLUMES.toSorted())
+  const { mountPath } = (
+    volumeMounts as {
+      items: { properties: { mountPath: { pattern: string; not: { pattern: string } } } }
+    }
+  ).items.properties
+  const isAllowed = (path: string) =>
+    new RegExp(mountPath.pattern).test(path) && !new RegExp(mountPath.not.pattern).test(path)
+  const folders = [
+    ...['/var/run/vec', '/run/vec', '/var/run/secrets/kubernetes.io/serviceaccount'],
+    ...['/run/secrets/kubernetes.io/serviceaccount', '/usr/local/bin/node', '/usr/local/bin/helm'],
+    ...['/tmp', '/app', '/etc/ssl/certs', '/opt/a:b'],
+  ]
+  const prefixes = folders.flatMap((path) =>
+    path.split('/').map((_, index, parts) => parts.slice(0, index + 1).join('/')),
+  )
+  const paths = new Set(
+    prefixes.flatMap((path) => [path, `${path}/`, `${path}/x`, `${path}x`, `/${path}`]),
+  )
+  const allowed = (accept: (path: string) => boolean) => [...paths].filter(accept)
+  const byService = allowed(
+    (path) =>
+      volumesError({ volumes: [{ name: 'a' }], volumeMounts: [{ name: 'a', mountPath: path }] }) ===
+      undefined,
+  )
+  t.strictSame(allowed(isAllowed), byService)
+  t.ok(byService.includes('/etc/ssl/certs') && byService.length < paths.size)
 })
 
 interface Schema {

@@ -40,6 +40,12 @@ const VARIANTS: Record<string, string[]> = {
     ...['--set', 'extraVolumes[0].name=ca,extraVolumes[0].configMap.name=ca'],
     ...['--set', 'extraVolumeMounts[0].name=ca,extraVolumeMounts[0].mountPath=/etc/ca'],
   ],
+  'more volumes of Jobs': ['helm', 'data'].flatMap((component) => [
+    ...['--set', `jobs.pods.${component}.volumes[0].name=ca`],
+    ...['--set', `jobs.pods.${component}.volumes[0].configMap.name=ca`],
+    ...['--set', `jobs.pods.${component}.volumeMounts[0].name=ca`],
+    ...['--set', `jobs.pods.${component}.volumeMounts[0].mountPath=/etc/ca`],
+  ]),
   'a network policy': ['--set', 'networkPolicy.enabled=true'],
   'a disruption budget': ['--set', 'podDisruptionBudget.enabled=true'],
   'what Prometheus and Grafana read': [
@@ -68,6 +74,14 @@ const REFUSED: Record<string, string> = {
   'engineChart.repository=oci://user:password@x': '/engineChart/repository',
   'extraVolumes[0].name=tmp': '/extraVolumes/0/name',
   'extraVolumeMounts[0].name=a,extraVolumeMounts[0].mountPath=b': '/extraVolumeMounts/0/mountPath',
+  'jobs.pods.helm.volumes[0].name=chart-registry': '/jobs/pods/helm/volumes/0/name',
+  'jobs.pods.data.volumes[0].name=A': '/jobs/pods/data/volumes/0/name',
+  'jobs.pods.data.volumeMounts[0].name=a,jobs.pods.data.volumeMounts[0].mountPath=b':
+    '/jobs/pods/data/volumeMounts/0/mountPath',
+  'jobs.pods.data.volumeMounts[0].name=a,jobs.pods.data.volumeMounts[0].mountPath=/var/run/vec':
+    '/jobs/pods/data/volumeMounts/0/mountPath',
+  'jobs.pods.helm.volumeMounts[0].name=a,jobs.pods.helm.volumeMounts[0].mountPath=/b':
+    'jobs.pods.helm.volumeMounts[0].name: no volume of jobs.pods.helm.volumes has the name "a"',
   'engineChart.pullSecret=registry': '/engineChart/repository',
   'engineChart.caBundle=x': '/engineChart/caBundle',
   'engineChart.stepVersions={v1.17}': '/engineChart/stepVersions/0',

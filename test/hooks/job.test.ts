@@ -58,7 +58,7 @@ t.test('a Job is made of its plan, its account and the image, and of nothing els
   const spec = {
     ...{ kind: 'backup', verb: 'run', plan, largeField: 'spec', serviceAccount: 'sa', resources },
     credentials: { bucket: 's3' },
-    secretCopies: ['engine'],
+    secretCopies: ['engine'] as const,
   }
   const name = 'a-backup-f01de-1'
   const expected = (more: object) => {
@@ -243,6 +243,8 @@ t.test(
   async (t) => {
     const tolerations = [{ key: 'batch', operator: 'Exists' }]
     const affinity = { nodeAffinity: {} }
+    const volume = { name: 'ca', configMap: { name: 'ca', optional: true } }
+    const mount = { name: 'ca', mountPath: '/etc/ca', readOnly: true }
     const podOf = (component: string) => ({
       labels: { team: component, [COMPONENT]: 'other' },
       annotations: { 'example.dev/pool': component },
@@ -257,6 +259,8 @@ t.test(
         { name: 'PLAN', value: 'another' },
         { name: 'NODE_OPTIONS', value: '--inspect' },
       ],
+      volumes: [volume],
+      volumeMounts: [mount],
     })
     const jobPods = { helm: podOf('helm'), data: podOf('data') }
     const plan = { namespace: 'ns', name: 'a', uid: 'u', run: 1, hash: 'h' }
@@ -290,8 +294,10 @@ t.test(
             ...container,
             securityContext: { privileged: false },
             env: [{ name: 'HTTPS_PROXY', value: 'http://proxy:3128' }, ...(container?.env ?? [])],
+            volumeMounts: [...(container?.volumeMounts ?? []), mount],
           },
         ],
+        volumes: [...plain.spec.volumes, volume],
       })
     }
   },
@@ -314,5 +320,8 @@ t.test('a Job has the DNS domain of the service, whatever its extra variables ar
 
 interface Template {
   metadata: { labels: Record<string, string>; annotations?: Record<string, string> }
-  spec: { containers: { env: { name: string }[] }[] }
+  spec: {
+    containers: { env: { name: string }[]; volumeMounts: object[] }[]
+    volumes: object[]
+  }
 }

@@ -40,6 +40,10 @@ t.test('a pod of the chart is set up by its environment', async (t) => {
 t.test('every variable and every argument has its effect', async (t) => {
   const amounts = { requests: { cpu: '1' }, limits: {} }
   const restricted = { podSecurityContext: { runAsNonRoot: true }, securityContext: {} }
+  const withCa = {
+    volumes: [{ name: 'ca', configMap: { name: 'ca' } }],
+    volumeMounts: [{ name: 'ca', mountPath: '/etc/ca', readOnly: true }],
+  }
   const options = parseOptions(
     [
       ...['--namespace', 'a', '--namespace', 'b', '--host', '::', '--log-level', 'DEBUG'],
@@ -67,7 +71,7 @@ t.test('every variable and every argument has its effect', async (t) => {
       JOB_RESOURCES: JSON.stringify({ helm: amounts, data: amounts }),
       JOB_PODS: JSON.stringify({
         helm: restricted,
-        data: { nodeSelector: { pool: 'batch' }, env: [{ name: 'A' }] },
+        data: { nodeSelector: { pool: 'batch' }, env: [{ name: 'A' }], ...withCa },
       }),
     },
     '0.1.0',
@@ -98,7 +102,7 @@ t.test('every variable and every argument has its effect', async (t) => {
       jobResources: { helm: amounts, data: amounts },
       jobPods: {
         helm: restricted,
-        data: { nodeSelector: { pool: 'batch' }, env: [{ name: 'A' }] },
+        data: { nodeSelector: { pool: 'batch' }, env: [{ name: 'A' }], ...withCa },
       },
     },
   })
@@ -169,6 +173,24 @@ for (const [what, args, env, message] of [
     [],
     { JOB_PODS: '{"data":{"podSecurityContext":"none"}}' },
     /^JOB_PODS\.data\.podSecurityContext: /,
+  ],
+  [
+    'a volume of the Jobs themselves',
+    [],
+    { JOB_PODS: '{"helm":{"volumes":[{"name":"tmp"}]}}' },
+    'JOB_PODS.helm.volumes[0].name: "tmp" is a volume that the Jobs have already: choose another name',
+  ],
+  [
+    'a mount of no volume',
+    [],
+    { JOB_PODS: '{"data":{"volumeMounts":[{"name":"ca","mountPath":"/etc/ca"}]}}' },
+    'JOB_PODS.data.volumeMounts[0].name: no volume of volumes has the name "ca"',
+  ],
+  [
+    'a mount without a path',
+    [],
+    { JOB_PODS: '{"data":{"volumeMounts":[{"name":"ca"}]}}' },
+    /^JOB_PODS\.data\.volumeMounts\.0\.mountPath: /,
   ],
   [
     'pull Secrets of no namespace',

@@ -1,0 +1,79 @@
+/** Volumes of the pods of Jobs: the names of their own, and what an installation may add to them. */
+import { posix } from 'node:path'
+import { CREDENTIALS_FOLDER, isDnsLabel } from '../crds/contract/names.ts'
+import type { JobPod } from './protocol.ts'
+
+/** The pods' own volumes. All but the first are credentials, each in a folder of its name. */
+export const JOB_VOLUMES = [
+  ...(['tmp', 'bucket', 'bucket-ca', 'engine', 'tls'] as const),
+  ...(['source-engine', 'source-tls', 'chart-registry'] as const),
+] as const
+export type JobVolume = (typeof JOB_VOLUMES)[number]
+
+export const SCRATCH_FOLDER = '/tmp'
+/** Kubernetes mounts the token here, unless the container mounts something else. */
+const TOKEN_FOLDER = '/var/run/secrets/kubernetes.io/serviceaccount'
+/** The program and its commands, as the Dockerfile has them. */
+const PROGRAM = ['/app', '/usr/local/bin/node', '/usr/local/bin/helm']
+
+const OWN_PATHS = [SCRATCH_FOLDER, CREDENTIALS_FOLDER, TOKEN_FOLDER, ...PROGRAM]
+
+/**
+ * Why these volumes cannot be added to the pods of Jobs, beginning with the path of the field; undefined if
+ * they can. Kubernetes would reject each of the Jobs, or the Job would not find its own files.
+ */
+export function volumesError({ volumes = [], volumeMounts = [] }: JobPod): string | undefined {
+  const names = volumes.map(({ name }) => name)
+  for (const [index, name] of names.entries()) {
+    const problem = nameProblem(name, names.slice(0, index))
+    if (problem !== undefined) return `.volumes[${index}].name: "${name}" ${problem}`
+  }
+  const paths = volumeMounts.map(({ mountPath }) => mountPath)
+  for (const [index, { name, mountPath }] of volumeMounts.entries()) {
+    const field = `.volumeMounts[${index}]`
+    if (!names.includes(name)) return `${field}.name: no volume of volumes has the name "${name}"`
+    const problem = pathProblem(mountPath, paths.slice(0, index))
+    if (problem !== undefined) return `${field}.mountPath: "${mountPath}" ${problem}`
+  }
+  return undefined
+}
+
+function nameProblem(name: string, former: string[]): string | undefined {
+  if (!isDnsLabel(name)) {
+    return 'must have at most 63 lower case letters, digits and "-", with a letter or digit at both ends'
+  }
+  if ((JOB_VOLUMES as readonly string[]).includes(name)) {
+    return 'is a volume that the Jobs have already: choose another name'
+  }
+  return former.includes(name) ? 'is the name of another of these volumes' : undefined
+}
+
+function pathProblem(path: string, former: string[]): string | undefined {
+  if (!path.startsWith('/') || path.includes(':')) return 'must be an absolute path without ":"'
+  const own = OWN_PATHS.find((candidate) => overlap(path, candidate))
+  if (own !== undefined) return `must not hide, or be in, ${own}, which the Jobs use`
+  return former.some((other) => resolved(other) === resolved(path))
+    ? 'is the path of another of these mounts'
+    : undefined
+}
+
+/** Whether one path is the other or below it, with or without the link `/var/run`. */
+function overlap(one: string, other: string): boolean {
+  const [first, second] = [one, other].map((path) => [normalized(path), resolved(path)])
+  return (first ?? []).some((a) => (second ?? []).some((b) => isIn(a, b) || isIn(b, a)))
+}
+
+function isIn(path: string, folder: string): boolean {
+  return `${path}/`.startsWith(folder === '/' ? '/' : `${folder}/`)
+}
+
+/** In the image, `/var/run` is a link to `/run`. */
+function resolved(path: string): string {
+  const normal = normalized(path)
+  return isIn(normal, '/var/run') ? normal.slice('/var'.length) : normal
+}
+
+function normalized(path: string): string {
+  const normal = posix.normalize(path)
+  return normal.endsWith('/') && normal !== '/' ? normal.slice(0, -1) : normal
+}
