@@ -10,7 +10,8 @@ import { errorMessage } from '../clients/http/request.ts'
 import { recreateBody, recreateIndex } from '../recreate-collection.ts'
 import { isTransient, retryChange, retryTransient } from '../retry.ts'
 import { checkSameSchema, findCollection } from './collection-checks.ts'
-import { recordIdentity } from './collection-identity.ts'
+import type { Checkpoint } from './checkpoint.ts'
+import { recordIdentity, requireOwnCollection } from './collection-identity.ts'
 import { applyConfig } from './config.ts'
 import { collectionsOn, recoveryOn, snapshotsOn, type RunContext } from './context.ts'
 import { replicasOnFirstNode, type ShardView } from './placement.ts'
@@ -26,20 +27,10 @@ import { waitForShards } from './wait-for-shards.ts'
 export async function prepareCollection(
   item: RestoreItem,
   context: RunContext,
-  isOurs: boolean,
+  checkpoint: Checkpoint,
 ): Promise<void> {
   const { name } = item
-  const { log } = context.tools
-  if (isOurs) {
-    log.info({ collection: name }, 'deleting the incomplete collection of an earlier attempt')
-    // A deletion waits for a running recovery, and every other change of the cluster waits for the
-    // deletion.
-    await waitForIdle(item, context)
-    // That may take hours: the pod that replaced this one may have restored the collection.
-    await retryChange(context, () =>
-      collectionsOn(context, 0).deleteCollection(name, context.tools.signal),
-    )
-  }
+  if (checkpoint.isOurs) await deleteIncomplete(item, checkpoint, context)
   const target = await retryTransient(context, () => findCollection(name, context))
   if (target === undefined) await createCollection(item, context)
   else {
@@ -48,6 +39,25 @@ export async function prepareCollection(
   }
   await buildIndexes(item, context)
   requireShards(item, await waitForShards(name, context))
+}
+
+async function deleteIncomplete(
+  item: RestoreItem,
+  checkpoint: Checkpoint,
+  context: RunContext,
+): Promise<void> {
+  const { name } = item
+  const { log, signal } = context.tools
+  log.info({ collection: name }, 'deleting the incomplete collection of an earlier attempt')
+  // A deletion waits for a running recovery, and every other change of the cluster waits for the
+  // deletion.
+  await waitForIdle(item, context)
+  // That may take hours: the pod that replaced this one may have restored the collection.
+  await retryChange(context, async () => {
+    // A call whose response was lost may have deleted it, and another client may have created its own since.
+    await requireOwnCollection(name, checkpoint, context)
+    await collectionsOn(context, 0).deleteCollection(name, signal)
+  })
 }
 
 /**
@@ -107,9 +117,25 @@ async function createCollection(item: RestoreItem, context: RunContext): Promise
       throw error
     }
   }
-  await changeOnce(context, create, async () => (await findCollection(name, context)) !== undefined)
+  await changeOnce(context, create, () => isCreated(item, context))
   await recordIdentity(name, context)
   for (const step of keyPlan(item).steps) await applyKeyStep(name, step, context)
+}
+
+/**
+ * Whether the collection exists after a call that failed: that call created it, or another client did since. Throws
+ * if it has points, which are nowhere else.
+ */
+async function isCreated(item: RestoreItem, context: RunContext): Promise<boolean> {
+  const target = await findCollection(item.name, context)
+  if (target === undefined) return false
+  try {
+    requireEmpty(item, target.live)
+  } catch (error) {
+    await context.progress.recordNotCreated()
+    throw error
+  }
+  return true
 }
 
 async function applyKeyStep(name: string, step: KeyStep, context: RunContext): Promise<void> {

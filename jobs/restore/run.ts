@@ -246,7 +246,7 @@ async function restoreFromCheckpoint(
     if (isPartlyRestored(checkpoint)) await lowerFactorAgain(name, context)
     const prepared = isPartlyRestored(checkpoint)
       ? undefined
-      : prepareCollection(item, context, checkpoint.isOurs)
+      : prepareCollection(item, context, checkpoint)
     const deliveryModes = item.method === 'Node' ? detectDeliveryModes(name, context) : undefined
     await Promise.all([prepared, deliveryModes])
     await recoverSnapshots(item, context, checkpoint)

@@ -2,6 +2,8 @@
 import t, { type Test } from 'tap'
 import { EXIT } from '../../../crds/contract/job.ts'
 import { matchWhole } from '../../match-whole.ts'
+import { UNAVAILABLE } from '../../doubles/engine/misbehaviour.ts'
+import { answerAs } from '../../doubles/engine/node.ts'
 import { ask } from './collection-state.ts'
 import { isRecovery, restoreFixture, run, type RestoreFixture } from './restore-fixture.ts'
 
@@ -264,4 +266,71 @@ t.test('a collection that is deleted at its end takes no alias of the others', a
   )
   t.equal(error, 'collection b was deleted during the restore')
   t.equal(recoveries, nodes.length)
+})
+
+t.test('a collection that a client creates while the creation is retried is kept', async (t) => {
+  const fixture = await restoreFixture(t)
+  const { world, deleteCollections, nodes, currentState } = fixture
+  deleteCollections('docs')
+  let calls = 0
+  let created: Promise<void> | undefined
+  const changes: string[] = []
+  for (const node of nodes) {
+    node.misbehave((request) => {
+      const { method, path } = request
+      const isCreation = method === 'PUT' && path.join('/') === 'collections/docs'
+      if (isCreation && (calls += 1) === 1) return UNAVAILABLE
+      if (isCreation) return { until: (created ??= recreate(fixture)) }
+      if (method === 'DELETE' || method === 'PATCH' || isRecovery(request)) {
+        changes.push(`${method} ${path.join('/')}`)
+      }
+      return undefined
+    })
+  }
+  const restore = await world.restore()
+  t.equal((await run(restore)).code, EXIT.failed)
+  t.equal(calls, 2)
+  const error = /^collection docs was created by another client while this restore was about to/
+  matchWhole(t, await restore.result(), { collections: [{ status: 'Failed', error }] })
+  t.strictSame(changes, [])
+  t.match(JSON.stringify(await currentState('docs')), /another client/)
+})
+
+t.test('one that a client creates while a deletion is retried is not deleted', async (t) => {
+  const { world, engine, deleteCollections, nodes, currentState } = await restoreFixture(t)
+  deleteCollections('docs')
+  const restore = await world.restore()
+  const controller = new AbortController()
+  for (const node of nodes) {
+    node.misbehave((request) => {
+      if (!isRecovery(request)) return undefined
+      controller.abort(new Error('SIGTERM'))
+      return { cut: 'before' }
+    })
+  }
+  t.equal((await run(restore, { signal: controller.signal })).code, EXIT.crash)
+  let step: 'before' | 'deleted' | 'recreated' = 'before'
+  const later: string[] = []
+  for (const node of nodes) {
+    node.misbehave((request) => {
+      const { method, path } = request
+      if (step === 'deleted') {
+        step = 'recreated'
+        engine.createCollection('docs', 3, 2)
+        const points = [{ id: 4711, vector: {}, payload: { owner: 'another client' } }]
+        const upsert = { path: ['collections', 'docs', 'points'], query: { wait: 'true' } }
+        void answerAs(engine, 0, { method: 'PUT', ...upsert, body: { points } })
+      }
+      const isChange = method === 'DELETE' || method === 'PATCH' || isRecovery(request)
+      if (step === 'recreated' && isChange) later.push(`${method} ${path.join('/')}`)
+      if (step !== 'before' || method !== 'DELETE') return undefined
+      step = 'deleted'
+      return { cut: 'after' }
+    })
+  }
+  t.equal((await run(restore, { pod: 'pod-2' })).code, EXIT.failed)
+  t.equal(step, 'recreated')
+  matchWhole(t, await restore.result(), { collections: [{ status: 'Failed', error: ERROR }] })
+  t.strictSame(later, [])
+  t.match(JSON.stringify(await currentState('docs')), /another client/)
 })
