@@ -228,8 +228,13 @@ export const SHARDS_PLACED_REASONS: readonly Reason[] = [
     reason: 'TransferFailed',
     condition: { type: 'ShardsPlaced', status: 'False' },
     event: 'Warning',
-    messages: ['<transfer> failed <n> times: <error>', 'the work on the shards failed'],
-    cause: 'The engine did not complete the copy of a shard.',
+    messages: [
+      '<transfer> failed <n> times: <error>',
+      '<step> failed: <error>',
+      'the work on the shards failed',
+    ],
+    cause:
+      'The engine did not complete the copy of a shard, or answered a step after it with errors until the Job ended.',
     fix: 'Read the logs of the two nodes and of the Job, and look at the free space of the target. Nothing was dropped: the source keeps its replica. The work is tried again after five minutes.',
   },
   {
@@ -238,13 +243,14 @@ export const SHARDS_PLACED_REASONS: readonly Reason[] = [
     event: 'Warning',
     messages: [
       '<step> failed <n> times: <error>',
+      '<step> failed: <error>',
       '<collection> is not resharded, because <n> points were copied instead of <n>',
       '<collection>: another client has committed the resharding, but <n> points were copied instead of <n>: copy the others with replicate_shard',
       '<shard> on <node> has <n> points of shard <n> after it was cleaned: restart this node',
       '<shard> on <node> has <n> points, of which <n> belong to it',
     ],
     cause:
-      'A step of the change of the number of shards did not have the effect that it should have. Before reads use the new shards it is aborted, and nothing has changed. If another client has called commit_read_hash_ring before all points were copied, the engine refuses that, reads do not find the others, and the former shards keep them.',
+      'A step of the change of the number of shards did not have the effect that it should have, or failed for ten minutes. Before reads use the new shards it is aborted, and nothing has changed. If another client has called commit_read_hash_ring before all points were copied, the engine refuses that, reads do not find the others, and the former shards keep them.',
     fix: 'Read the logs of the node and of the Job. The work is tried again after five minutes. If another client has committed it, copy the points with replicate_shard, to_shard_id and the method resharding_stream_records from each former shard to the new one, and call finish_migrating_points; the next Job completes it.',
   },
   {

@@ -21,13 +21,17 @@ import {
   restartFailedPod,
   scaleDown,
 } from './stateful-set.ts'
-import type { ReshardingStep, Step } from './step.ts'
+import { isReshardingStep, type ReshardingStep, type Step } from './step.ts'
 import type { Transfers } from './transfers.ts'
 import type { ClusterView } from './view.ts'
 
 const MAX_FAILURES = 3
 /** How long a Job waits until the pod of a removed node has ended. */
 const REMOVAL_MS = 600_000
+/** How long a step is repeated that fails without being rejected, such as on a full disk. */
+const FAILING_MS = 600_000
+/** Failures that are further apart are not those of one cause. */
+const MAX_FAILURE_GAP_MS = 60_000
 const ALREADY_RUNNING = /is already involved in transfer/
 
 interface Parts {
@@ -52,6 +56,8 @@ export class StepRunner {
   readonly #rejections = new Map<string, number>()
   /** Since when this pod has waited for the pod of a removed node, in milliseconds. */
   #removalSince: number | undefined
+  /** The first and the last failure since a step has succeeded, in monotonic milliseconds. */
+  #failing: { since: number; at: number; reason: string; message: string } | undefined
   /** The last transfer that failed, until its target is Active. */
   #failed: { transfer: ShardTransfer; message: string } | undefined
 
@@ -74,8 +80,10 @@ export class StepRunner {
     this.#progress.beginStep(text)
     await reporter.verifyOwnership()
     log.info({ step: text, purpose: this.#progress.purpose, bytes }, 'step started')
+    this.#forgetFailure()
     try {
       const answer = await this.#carryOut(view, step, bytes)
+      this.#failing = undefined
       if (answer !== 'done') return answer
       this.#progress.endStep()
       this.updateStep = step.do === 'updateNode' ? text : undefined
@@ -127,8 +135,12 @@ export class StepRunner {
     return this.#progress.ended('Failed', 'TransferFailed', text)
   }
 
-  /** A transfer has failed, and its target is not Active since. */
+  /** A transfer has failed, and its target is not Active since; or the present step fails again and again. */
   unsolvedFailure(view: ClusterView): FinalReport | undefined {
+    this.#forgetFailure()
+    if (this.#failing !== undefined && this.#failing.at > this.#failing.since) {
+      return this.#progress.ended('Failed', this.#failing.reason, this.#failing.message)
+    }
     if (this.#failed === undefined) return undefined
     const { transfer, message } = this.#failed
     const target = findShard(view, transfer)?.replicas.find(({ peer }) => peer === transfer.to)
@@ -255,18 +267,20 @@ export class StepRunner {
    * The step was rejected, or its answer was lost. The next observation shows what is the case, so
    * nothing is repeated blindly.
    */
-  #rejected(
+  async #rejected(
     view: ClusterView,
     { step, text, error }: { step: Step; text: string; error: unknown },
-  ): 'retry' | FinalReport {
+  ): Promise<'retry' | FinalReport> {
     const { log, signal } = this.#tools
     signal.throwIfAborted()
     if (!(error instanceof EngineError) && !isKubernetesError(error)) throw error
     log.warn({ step: text, reason: error.message }, 'step failed')
     // Kubernetes or another client has changed the StatefulSet meanwhile.
     if (step.do === 'updateNode' && error.status === 409) return 'retry'
+    if (ALREADY_RUNNING.test(error.message)) return 'retry'
+    const reason = isReshardingStep(step) ? 'ReshardingFailed' : 'TransferFailed'
     const isRejection = error.status !== undefined && error.status < 500
-    if (!isRejection || ALREADY_RUNNING.test(error.message)) return 'retry'
+    if (!isRejection) return this.#repeatedFailure(reason, `${text} failed: ${error.message}`)
     if (step.do === 'replicate' || step.do === 'repair' || step.do === 'streamPoints') {
       return this.countFailure(step, view, error.message) ?? 'retry'
     }
@@ -274,9 +288,22 @@ export class StepRunner {
     this.#rejections.set(text, rejections)
     if (rejections < MAX_FAILURES) return 'retry'
     const message = `${text} failed ${rejections} times: ${error.message}`
-    const reason =
-      'collection' in step && step.do !== 'drop' ? 'ReshardingFailed' : 'TransferFailed'
     return this.#progress.ended('Failed', reason, message)
+  }
+
+  /** The cause may pass. If it does not, a helm run may have to remove it, and waits for the end of the Job. */
+  async #repeatedFailure(reason: string, message: string): Promise<'retry' | FinalReport> {
+    const at = this.#tools.time.monotonicMs()
+    const { since } = this.#failing ?? { since: at }
+    this.#failing = { since, at, reason, message }
+    if (at - since >= FAILING_MS) return this.#progress.ended('Failed', reason, message)
+    await this.#progress.report(message)
+    return 'retry'
+  }
+
+  #forgetFailure(): void {
+    const { at = Infinity } = this.#failing ?? {}
+    if (this.#tools.time.monotonicMs() - at > MAX_FAILURE_GAP_MS) this.#failing = undefined
   }
 
   /** A member that answers, other than this peer. */

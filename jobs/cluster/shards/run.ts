@@ -32,6 +32,8 @@ const POLL_GROWTH = 1.5
 const RETRY_MS = 2_000
 /** Pods that are being restarted may leave a cluster without a majority for a while. */
 const BROKEN_MS = 60_000
+/** Nodes that have not agreed for this long may never do so again, and the end of a transfer is not seen before. */
+const DISAGREEMENT_MS = 600_000
 
 type RoundResult = 'again' | 'wait' | 'retry'
 
@@ -52,7 +54,10 @@ class ShardsRun {
   readonly #resharding: ReshardingSteps
   readonly #spec: SpecChanges
   readonly #steps: StepRunner
+  /** Since when planning has not been possible, in monotonic milliseconds. */
   #brokenSince: number | undefined
+  /** Since when the nodes have not agreed, or planning has not been possible. */
+  #unsettledSince: number | undefined
 
   constructor(plan: ShardsPlan, tools: Dependencies) {
     this.#plan = plan
@@ -105,6 +110,7 @@ class ShardsRun {
         return this.#progress.ended('Refused', 'ShardsUnknown', message)
       }
       const view = await this.#observe(set)
+      this.#noteObstruction(view)
       const failed = this.#transfers.observe(view, time.now().getTime())
       this.#resharding.observe(view, this.#transfers.takeStreamed())
       // Other shards are another load.
@@ -141,16 +147,12 @@ class ShardsRun {
       case 'done':
         return this.#progress.done(view, this.#plan)
       case 'refused':
-        if (this.#transfers.running.length > 0 || this.#mayRecover(view)) {
-          return this.#wait(decision.message)
-        }
+        if (this.#isTransferring() || this.#mayRecover()) return this.#wait(decision.message)
         // No failure: the update continues as soon as what blocks it has changed.
         if (this.#progress.blocked?.message === decision.message) return this.#progress.paused()
         return this.#progress.ended('Refused', decision.reason, decision.message)
       case 'waiting':
-        if (pause !== undefined && this.#transfers.running.length === 0) {
-          return this.#pausedBy(pause, view)
-        }
+        if (pause !== undefined && !this.#isTransferring()) return this.#pausedBy(pause, view)
         return this.#wait(decision.message, this.#steps.updateStep)
       case 'step': {
         this.#brokenSince = undefined
@@ -196,16 +198,32 @@ class ShardsRun {
     }
   }
 
-  /** If a transfer has failed, the next Job would only wait and fail in the same way: a user has to know. */
+  /** If a transfer or a step has failed, the next Job would only wait and fail in the same way: a user has to know. */
   #pausedBy(pause: Pause, view: ClusterView): FinalReport {
     const failure = pause === 'yield' ? this.#steps.unsolvedFailure(view) : undefined
     return failure ?? this.#progress.paused()
   }
 
-  #mayRecover({ broken }: ClusterView): boolean {
-    const now = this.#tools.time.now().getTime()
+  #noteObstruction({ broken, unsettled }: ClusterView): void {
+    const now = this.#tools.time.monotonicMs()
+    const isUnsettled = broken !== undefined || unsettled !== undefined
     this.#brokenSince = broken === undefined ? undefined : (this.#brokenSince ?? now)
-    return this.#brokenSince !== undefined && now - this.#brokenSince < BROKEN_MS
+    this.#unsettledSince = isUnsettled ? (this.#unsettledSince ?? now) : undefined
+  }
+
+  #mayRecover(): boolean {
+    const since = this.#brokenSince
+    return since !== undefined && this.#tools.time.monotonicMs() - since < BROKEN_MS
+  }
+
+  /**
+   * A transfer is waited for, unless its end may never be seen: a helm run that can repair the nodes waits for the end
+   * of the Job. The next Job continues the transfer.
+   */
+  #isTransferring(): boolean {
+    if (this.#transfers.running.length === 0) return false
+    const since = this.#unsettledSince
+    return since === undefined || this.#tools.time.monotonicMs() - since < DISAGREEMENT_MS
   }
 
   async #wait(message: string, step = message): Promise<'wait'> {

@@ -127,8 +127,9 @@ export class Transfers {
     return failed
   }
 
-  /** Transfers in which nothing has happened for too long. */
+  /** Transfers in which nothing has happened for too long, as far as is known. */
   stalled(view: ClusterView, now: number): ShardTransfer[] {
+    if (view.broken !== undefined) return []
     return [...this.#tracked.values()]
       .filter(({ transfer, changedAt }) => {
         const bytes = findShard(view, transfer)?.bytes ?? 0
