@@ -29,10 +29,8 @@ export interface FolderContent {
   /** Number of objects of the backup, including owner.json, and their size. */
   objects: number
   bytes: number
-  /** Inner folders with their own owner.json. */
+  /** Inner folders with their own owner.json or manifest.json. */
   inner: string[]
-  /** Key of a manifest.json in an inner folder without an owner.json. */
-  innerManifest?: string
   /** Objects that the backup did not write. */
   others?: ForeignObjects
 }
@@ -44,8 +42,8 @@ const MAX_PAGES = 10_000
 const MAX_INNER_FOLDERS = 1000
 
 /**
- * The owner.json of an inner folder may be listed after other objects of that folder. If inner
- * folders exist, all keys are therefore listed a second time.
+ * What marks an inner folder may be listed after other objects of that folder. If inner folders
+ * exist, all keys are therefore listed a second time.
  */
 export async function surveyFolder(context: BackupFolder): Promise<FolderContent> {
   const inner = new Set<string>()
@@ -57,7 +55,6 @@ export async function surveyFolder(context: BackupFolder): Promise<FolderContent
 async function countObjects(context: BackupFolder, inner: Set<string>): Promise<FolderContent> {
   let [objects, bytes] = [0, 0]
   let others: ForeignObjects | undefined
-  let innerManifest: string | undefined
   for await (const page of listPages(context)) {
     addInnerFolders(inner, page.objects, context)
     const owned = page.objects.filter(({ key }) => isOwnedKey(key, context, inner))
@@ -65,11 +62,9 @@ async function countObjects(context: BackupFolder, inner: Set<string>): Promise<
     objects += owned.length + owner.length
     for (const { sizeBytes } of [...owned, ...owner]) bytes += sizeBytes
     others = addForeign(others, page.objects, owned.length, context, inner)
-    innerManifest ??= page.objects.find(({ key }) => isInnerManifest(key, context, inner))?.key
   }
   return {
     ...{ objects, bytes, inner: [...inner] },
-    ...(innerManifest !== undefined && { innerManifest }),
     ...(others !== undefined && { others }),
   }
 }
@@ -114,17 +109,22 @@ export async function listForeign(context: BackupFolder): Promise<{ others?: For
   return others === undefined ? {} : { others }
 }
 
+/**
+ * Adds the folders of other backups. One of another program has only a manifest.json, and its keys can look like ours;
+ * no backup of this operator writes one below its own folder.
+ */
 export function addInnerFolders(
   inner: Set<string>,
   objects: StoredObject[],
   { bucket, folder }: BackupFolder,
 ): void {
   for (const { key } of objects) {
-    if (!key.endsWith('/owner.json') || key === ownerKey(folder)) continue
-    inner.add(key.slice(0, key.lastIndexOf('/') + 1))
+    const inside = key.slice(0, key.lastIndexOf('/') + 1)
+    if (inside === folder || ![ownerKey(inside), manifestKey(inside)].includes(key)) continue
+    inner.add(inside)
     if (inner.size <= MAX_INNER_FOLDERS) continue
     throw new StorageError(
-      `s3://${bucket.name}/${folder} contains more than ${MAX_INNER_FOLDERS} folders with an owner.json: remove what does not belong there`,
+      `s3://${bucket.name}/${folder} contains more than ${MAX_INNER_FOLDERS} folders with an owner.json or manifest.json: remove what does not belong there`,
     )
   }
 }
@@ -136,15 +136,6 @@ export function isOwnedKey(
 ): boolean {
   if (!isWrittenByBackup(folder, key)) return false
   return inner.size === 0 || !enclosingFolders(key).some((outer) => inner.has(outer))
-}
-
-function isInnerManifest(
-  key: string,
-  { folder }: BackupFolder,
-  inner: ReadonlySet<string>,
-): boolean {
-  if (!key.endsWith('/manifest.json') || key === manifestKey(folder)) return false
-  return !enclosingFolders(key).some((outer) => inner.has(outer))
 }
 
 export async function* listPages({

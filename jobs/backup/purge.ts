@@ -2,7 +2,7 @@
  * Deletes the objects of a backup, a limited number per call; the next call continues. The service
  * calls it, and `backup purge` for a bucket that only the identity of a ServiceAccount may access. It
  * deletes only if owner.json names the uid of this backup, only keys that a backup writes, and nothing
- * in an inner folder with its own owner.json. The manifest is deleted first, so that no restore starts
+ * in an inner folder with its own owner.json or manifest.json. The manifest is deleted first, so that no restore starts
  * from a partly deleted backup. owner.json is deleted last, so that a partly deleted backup still
  * has its owner.
  */
@@ -52,7 +52,7 @@ export interface PurgeResult {
 export interface Survey {
   /** Number of remaining objects of this backup. */
   left: number
-  /** Inner folders with their own owner.json. */
+  /** Inner folders with their own owner.json or manifest.json. */
   inner: string[]
 }
 

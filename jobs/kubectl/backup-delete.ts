@@ -28,7 +28,7 @@ export const backupDelete: CliCommand = {
   operandCount: { min: 1, max: 1 },
   summary: 'delete the objects of one backup from its bucket',
   details: [
-    'For a backup whose VecBackup is gone. Deletes only what that backup can have written, and nothing in an inner folder with its own owner.json. Refuses if owner.json is missing or does not match the manifest, if a restore reads the backup, or if its VecBackup exists in the Kubernetes cluster of the kubeconfig: then delete the VecBackup. Fails if any object is left in the folder, and names one.',
+    'For a backup whose VecBackup is gone. Deletes only what that backup can have written, and nothing in an inner folder with its own owner.json or manifest.json. Refuses if owner.json is missing or does not match the manifest, if a restore reads the backup, or if its VecBackup exists in the Kubernetes cluster of the kubeconfig: then delete the VecBackup. Fails if any object is left in the folder, and names one.',
     `Without --yes, asks on a terminal, and refuses elsewhere. In a bucket with versions, the store keeps the deleted objects as earlier versions. ${CREDENTIALS_HELP}`,
   ],
   flags: {
@@ -68,7 +68,6 @@ async function deleteBackup(call: Invocation): Promise<number> {
     const reader = await findActiveReader(bucket, folder, call.time.now(), signal)
     if (reader !== undefined) throw readerError(reader)
     const content = await surveyFolder({ bucket, folder, signal })
-    rejectInnerManifest(bucket, content)
     if (booleanFlag(call, 'dry-run')) {
       await printObjects(call, bucket, folder, content)
       call.print(`would be deleted: ${describe(owner, content)}\n`)
@@ -120,14 +119,6 @@ async function requireOwner(bucket: Bucket, { folder }: Target, call: Invocation
     )
   }
   return owner
-}
-
-/** A manifest without an owner.json may be of another program, whose keys can look like ours. */
-function rejectInnerManifest(bucket: Bucket, { innerManifest }: FolderContent): void {
-  if (innerManifest === undefined) return
-  throw new CliError(
-    `s3://${bucket.name}/${innerManifest} is the manifest of another backup in this folder: move it first`,
-  )
 }
 
 /** In bytes, for scripts. */

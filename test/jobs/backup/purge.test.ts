@@ -96,7 +96,7 @@ t.test(
     for (const key of WRITTEN) put(`p/a/${key}`, key === 'owner.json' ? OWNER : 'x')
     const others = [
       ...['README', 'docs/notes.txt', 'docs/node-0/sub/file', 'docs/node-x/file', 'docs/shard-/x'],
-      ...['node-0/file', 'docs/node-0/manifest.json', 'other.json', 'readers/a/b.json'],
+      ...['node-0/file', 'other.json', 'readers/a/b.json'],
     ].map((key) => `p/a/${key}`)
     for (const key of others) put(key)
     const open = store.begin('p/a/docs/node-0/open')
@@ -138,6 +138,33 @@ for (const inner of ['a/nightly/', 'a/nightly/node-0/', 'a/zz/']) {
       others: { count: theirs.length },
     })
     t.strictSame(store.keys(), theirs.toSorted())
+    t.ok(store.uploads.has(open))
+  })
+}
+
+for (const inner of ['a/docs/', 'a/docs/node-0/']) {
+  t.test(`nothing next to the manifest of another program is deleted: ${inner}`, async (t) => {
+    const { bucket, store, put } = await bucketOf(t)
+    put('a/owner.json', OWNER)
+    put('a/manifest.json')
+    for (let index = 0; index < 1_500; index += 1) put(`a/m/node-0/${index}`)
+    const theirs = [
+      'manifest.json',
+      'collection.json',
+      'node-0/1.snapshot',
+      '1.snapshot',
+      'shard-1/x',
+    ]
+    for (const key of theirs) put(inner + key)
+    const open = store.begin(`${inner}node-0/open`)
+    const target = { prefix: '', name: 'a', uid: 'u' }
+    const first = await purge(bucket, target)
+    t.strictSame([first.done, first.survey?.inner], [false, [inner]])
+    t.match(await purge(bucket, target, { survey: first.survey }), {
+      done: true,
+      others: { count: theirs.length },
+    })
+    t.strictSame(store.keys(), theirs.map((key) => inner + key).toSorted())
     t.ok(store.uploads.has(open))
   })
 }
@@ -203,7 +230,8 @@ t.test('more inner folders than can be remembered end a purge with an error', as
   for (let at = 0; at < 1001; at += 1) put(`a/inner-${at}/owner.json`, { ...OWNER, uid: 'v' })
   await t.rejects(purge(bucket, { prefix: '', name: 'a', uid: 'u' }), {
     code: 'StorageError',
-    message: /^s3:\/\/backups\/a\/ contains more than 1000 folders with an owner\.json/,
+    message:
+      /^s3:\/\/backups\/a\/ contains more than 1000 folders with an owner\.json or manifest\.json/,
   })
   t.equal(store.keys().length, 1003)
   store.objects.delete('a/inner-1000/owner.json')
