@@ -366,7 +366,7 @@ export const CLUSTER_REASONS: readonly Reason[] = [
       'spec.replicas would start a node with the volume of a removed one: delete PersistentVolumeClaim <name>, and the node starts empty',
     ],
     cause:
-      'The volume of a node that was removed was kept (spec.persistence.onScaleIn: Keep). It has the identity and the old data of the removed node, which the cluster does not accept back.',
+      'The volume of a node that was removed was kept (spec.persistence.onScaleIn: Keep, or accept-risk: shard-loss). It has the identity and the old data of the removed node, which the cluster does not accept back.',
     fix: 'Save what you need from the volume, then delete its PersistentVolumeClaim. helm runs within 30 s.',
   },
   ...SHARDS_PLACED_REASONS,

@@ -17,6 +17,7 @@ import type { ReshardingSteps } from './resharding-steps.ts'
 import {
   finishRemoval,
   isPodStable,
+  markFormerNode,
   releaseNode,
   restartFailedPod,
   scaleDown,
@@ -214,8 +215,7 @@ export class StepRunner {
         await this.#engine(view, step.peer).drop(step.collection, step.shard, step.peer, signal)
         return 'done'
       case 'removePeer':
-        await this.#removePeer(view, step)
-        return 'done'
+        return this.#removePeer(view, step)
       case 'scaleDown':
         this.#progress.removedOrdinal = step.nodes
         await this.#progress.checkpoint()
@@ -252,8 +252,10 @@ export class StepRunner {
   async #removePeer(
     view: ClusterView,
     { peer, ordinal }: Extract<Step, { do: 'removePeer' }>,
-  ): Promise<void> {
-    if (ordinal !== undefined && ordinal >= this.#plan.nodes && ordinal < view.nodes) {
+  ): Promise<'done' | 'retry'> {
+    if (ordinal !== undefined && ordinal >= Math.max(this.#plan.nodes, view.nodes)) {
+      if (!(await markFormerNode(ordinal, this.#plan, this.#tools))) return 'retry'
+    } else if (ordinal !== undefined && ordinal >= this.#plan.nodes) {
       // From here on its pod must go, whatever a user wants then: it cannot join again.
       this.#progress.removedPeer = { ordinal, peer }
       await this.#progress.checkpoint()
@@ -261,6 +263,7 @@ export class StepRunner {
     await this.#engine(view, peer).removePeer(peer, this.#tools.signal)
     const isReplaced = ordinal !== undefined && ordinal < this.#plan.nodes
     if (isReplaced) await restartFailedPod(ordinal, this.#plan, this.#tools)
+    return 'done'
   }
 
   /**

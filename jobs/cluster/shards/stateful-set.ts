@@ -48,20 +48,42 @@ export async function scaleDown(
   // Never by more than one pod, and not if the number has changed since it was observed.
   if (set?.spec.replicas !== nodes + 1) return
   const { namespace, release } = plan
-  for (const name of claimNames(plan, set, nodes)) {
-    const claim = await tools.kubernetes.get(persistentVolumeClaims(namespace), name, AnyObject)
-    if (claim?.metadata.uid === undefined) continue
-    const metadata = {
-      uid: claim.metadata.uid,
-      labels: { [LABELS.removedPeer]: String(nodes) },
-    }
-    await tools.kubernetes.patch(persistentVolumeClaims(namespace), name, { metadata })
-  }
+  await markClaims(nodes, set, plan, tools)
   const { resourceVersion } = set.metadata
   const scale = { ...statefulSets(namespace), subresource: 'scale' }
   const metadata = resourceVersion === undefined ? {} : { metadata: { resourceVersion } }
   await tools.kubernetes.patch(scale, release, { ...metadata, spec: { replicas: nodes } })
   tools.log.info({ statefulSet: release, replicas: nodes }, 'removed a node')
+}
+
+/**
+ * Marks the claims of a node that was removed with its shards, before its peer is removed: a later node must not start
+ * with them. Returns false if the node is desired again; its peer must stay then.
+ */
+export async function markFormerNode(
+  ordinal: number,
+  plan: RemovalPlan,
+  tools: Pick<Dependencies, 'kubernetes' | 'log'>,
+): Promise<boolean> {
+  const set = await readStatefulSet(plan, tools)
+  if (set === undefined || (set.spec.replicas ?? 1) > ordinal) return false
+  await markClaims(ordinal, set, plan, tools)
+  return true
+}
+
+async function markClaims(
+  ordinal: number,
+  set: StatefulSet,
+  plan: RemovalPlan,
+  { kubernetes }: Pick<Dependencies, 'kubernetes'>,
+): Promise<void> {
+  const claims = persistentVolumeClaims(plan.namespace)
+  for (const name of claimNames(plan, set, ordinal)) {
+    const uid = (await kubernetes.get(claims, name, AnyObject))?.metadata.uid
+    if (uid === undefined) continue
+    const metadata = { uid, labels: { [LABELS.removedPeer]: String(ordinal) } }
+    await kubernetes.patch(claims, name, { metadata })
+  }
 }
 
 /** Returns false while the pod still exists. Its claims are deleted if the plan says so. */

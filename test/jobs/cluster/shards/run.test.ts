@@ -3,7 +3,7 @@ import t, { type Test } from 'tap'
 import { EXIT } from '../../../../crds/contract/job.ts'
 import { matchWhole } from '../../../match-whole.ts'
 import { START } from '../../job-fixture.ts'
-import { shardsWorld, startedSteps } from './shards-world.ts'
+import { shardsWorld, startedSteps, type ShardsWorld } from './shards-world.ts'
 
 t.setTimeout(600_000)
 
@@ -223,6 +223,64 @@ t.test('a lost node is replaced, and its pod is restarted once', async (t) => {
     },
   })
   t.equal([...log.matchAll(/deleting a pod that can join the cluster now/g)].length, 1)
+})
+
+/** As helm does it with shard-loss accepted. */
+async function removeNode(world: ShardsWorld) {
+  await world.setReplicas(2)
+  await world.scale(2)
+}
+
+t.test('the volume of a node that went without its peer is marked before the peer', async (t) => {
+  const world = await shardsWorld(t, { nodes: 3, shards: 3 })
+  await removeNode(world)
+  const { code, log } = await world.run({ nodes: 2 })
+  t.equal(code, EXIT.done, log)
+  const { shards, ...rest } = await world.state()
+  t.strictSame(Object.values(shards), Array(3).fill(['0 Active', '1 Active']))
+  t.strictSame(rest, {
+    peers: [0, 1],
+    replicas: 2,
+    pods: ['vec-a-0', 'vec-a-1'],
+    claims: {
+      'qdrant-storage-vec-a-0': 'in use',
+      'qdrant-storage-vec-a-1': 'in use',
+      'qdrant-storage-vec-a-2': '2',
+    },
+  })
+  const calls = [
+    ...log.matchAll(/api call method=(PATCH|DELETE) path=\S+?(claims|cluster\/peer)\//g),
+  ]
+  t.strictSame(
+    calls.map(([, method]) => method),
+    ['PATCH', 'DELETE'],
+  )
+})
+
+t.test('a peer whose pod is desired again in that moment is not removed', async (t) => {
+  const world = await shardsWorld(t, { nodes: 3, shards: 3 })
+  const peer = world.peer(2)
+  await removeNode(world)
+  let raised: Promise<unknown> | undefined
+  for (const node of world.nodes.values()) {
+    node.misbehave(() => {
+      const isEmpty = [0, 1, 2].every((id) => !world.shard(id).peers.includes(peer))
+      if (!isEmpty) return undefined
+      raised ??= world.setPods(3)
+      return { until: raised }
+    })
+  }
+  const onLine = (line: string) => {
+    if (/step started .*removing node 2/.test(line)) void world.setReplicas(3)
+  }
+  const { code, log } = await world.run({ nodes: 2 }, { onLine })
+  t.equal(code, EXIT.done, log)
+  t.ok(raised)
+  t.equal(startedSteps(log).at(-1), 'removing node 2 from the cluster')
+  t.notMatch(log, /cluster\/peer/)
+  const { peers, claims } = await world.state()
+  t.ok(peers.includes(2))
+  t.equal(claims['qdrant-storage-vec-a-2'], 'in use')
 })
 
 t.test('a lost node with the last replica of a shard is refused', async (t) => {

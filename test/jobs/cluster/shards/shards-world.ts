@@ -220,6 +220,9 @@ export async function openCluster(t: Test, count: number, pods: Pods) {
       api.patch(reference(API_VERSION, 'VecCollection', 'docs'), { spec: { shardNumber } }),
     setReplicas: (desired: number) =>
       api.patch(reference(API_VERSION, 'VecCluster', 'a'), { spec: { replicas: desired } }),
+    /** The number of pods of the StatefulSet, before Kubernetes has done anything. */
+    setPods: (desired: number) =>
+      api.patch(reference('apps/v1', 'StatefulSet', 'vec-a'), { spec: { replicas: desired } }),
     /** As helm does it when nodes are added. */
     async scale(desired: number) {
       await api.patch(reference('apps/v1', 'StatefulSet', 'vec-a'), { spec: { replicas: desired } })
