@@ -1,5 +1,5 @@
 /**
- * The image pull Secrets of the installation, and the Secret with which helm pulls the engine's chart. A Job runs in
+ * The image pull Secrets of the installation, and the Secrets with which helm downloads the engine's chart. A Job runs in
  * the namespace of its resource, which does not have them, so each is copied for the Job as other Secrets are
  * (data-job/secret-copies.ts). No decision of a kind depends on them, so this module wraps the
  * hooks.
@@ -70,7 +70,7 @@ async function syncCopies(
       if (!cleaned.has(uid)) await deleteCopies(job, names, ports)
       cleanedNow.add(uid)
     } else if (deletionTimestamp === undefined && isSigned(job, settings.jobKeys))
-      await createCopies(job, names, ports)
+      await createCopies(job, names, settings, ports)
   }
   return cleanedNow
 }
@@ -78,18 +78,19 @@ async function syncCopies(
 /** Without duplicates: image and chart may come from the same registry. */
 function secretNames(job: Job, { imagePullSecrets, chart }: Settings): string[] {
   const isPuller = job.metadata.labels?.[LABELS.release] !== undefined
-  const names = isPuller && chart.pullSecret !== undefined ? [chart.pullSecret] : []
-  return [...new Set([...imagePullSecrets, ...names])]
+  const names = isPuller ? [chart.pullSecret, chart.credentialsSecret] : []
+  return [...new Set([...imagePullSecrets, ...names])].filter((name) => name !== undefined)
 }
 
 async function createCopies(
   job: Job,
   names: readonly string[],
+  settings: Settings,
   ports: ImagePullSecretPorts,
 ): Promise<void> {
   try {
     const secrets = await Promise.all(names.map((name) => ports.pullSecret(name)))
-    const sources = names.flatMap((name, index) => pullSecretSource(name, secrets[index]))
+    const sources = names.flatMap((name, index) => copySource(name, secrets[index], settings))
     const copies = await readSecretCopies(names.map(pullSecretCredential), job, ports)
     for (const copy of secretCopiesToWrite(sources, copies, job)) await ports.writeSecretCopy(copy)
   } catch (error) {
@@ -104,12 +105,20 @@ async function deleteCopies(job: Job, names: readonly string[], ports: ImagePull
     await ports.deleteSecretCopy(copy)
 }
 
-function pullSecretSource(name: string, secret: Secret | undefined): CopySource[] {
+function copySource(
+  name: string,
+  secret: Secret | undefined,
+  { imagePullSecrets, chart }: Settings,
+): CopySource[] {
   if (secret === undefined) return []
   const { data = {}, type } = secret
+  const credential = pullSecretCredential(name)
   const keys = Object.keys(data)
+  if (name === chart.credentialsSecret && !imagePullSecrets.includes(name)) {
+    return [{ credential, keys: keys.filter((key) => CHART_CREDENTIALS.has(key)), secret }]
+  }
   // The kubelet checks the type.
-  return [
-    { credential: pullSecretCredential(name), keys, secret, ...(type !== undefined && { type }) },
-  ]
+  return [{ credential, keys, secret, ...(type !== undefined && { type }) }]
 }
+
+const CHART_CREDENTIALS = new Set(['username', 'password'])

@@ -6,7 +6,7 @@ import type { JobPod } from './protocol.ts'
 /** The pods' own volumes. All but the first are credentials, each in a folder of its name. */
 export const JOB_VOLUMES = [
   ...(['tmp', 'bucket', 'bucket-ca', 'engine', 'tls'] as const),
-  ...(['source-engine', 'source-tls', 'chart-registry'] as const),
+  ...(['source-engine', 'source-tls', 'chart-registry', 'chart-credentials'] as const),
 ] as const
 export type JobVolume = (typeof JOB_VOLUMES)[number]
 

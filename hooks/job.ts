@@ -138,6 +138,9 @@ function podSpec(job: string, options: JobOptions, settings: Settings, pod: JobP
     ...(options.chart?.pullSecret === undefined
       ? []
       : [registryVolume(job, options.chart.pullSecret)]),
+    ...(options.chart?.credentialsSecret === undefined
+      ? []
+      : [chartCredentialsVolume(job, options.chart.credentialsSecret)]),
   ]
   return {
     restartPolicy: 'Never',
@@ -182,12 +185,19 @@ function podSpec(job: string, options: JobOptions, settings: Settings, pod: JobP
 const SCRATCH = 'tmp' satisfies JobVolume
 const REGISTRY = 'chart-registry' satisfies JobVolume
 const REGISTRY_FILE = 'config.json'
+const CHART_CREDENTIALS = 'chart-credentials' satisfies JobVolume
 
 /** A copy that the service writes once the Job exists: its pods wait for it. */
 function registryVolume(job: string, pullSecret: string) {
   const items = [{ key: '.dockerconfigjson', path: REGISTRY_FILE }]
   const secretName = secretCopyName(job, pullSecretCredential(pullSecret))
   return { name: REGISTRY, secret: { secretName, items } }
+}
+
+/** A copy as well. A missing key does not keep the pod from starting: the Job reports it. */
+function chartCredentialsVolume(job: string, secret: string) {
+  const secretName = secretCopyName(job, pullSecretCredential(secret))
+  return { name: CHART_CREDENTIALS, secret: { secretName } }
 }
 
 /** Optional, like the credentials. */
@@ -239,6 +249,9 @@ function environment(
             value: `${CREDENTIALS_FOLDER}/${REGISTRY}/${REGISTRY_FILE}`,
           },
         ]),
+    ...(chart?.credentialsSecret === undefined
+      ? []
+      : [{ name: JOB_ENV.chartCredentials, value: CHART_CREDENTIALS }]),
     ...(chart?.caBundle === undefined ? [] : [{ name: JOB_ENV.chartCa, value: chart.caBundle }]),
     { name: 'HELM_CACHE_HOME', value: '/tmp/helm/cache' },
     { name: 'HELM_CONFIG_HOME', value: '/tmp/helm/config' },

@@ -173,6 +173,8 @@ export interface ChartSource {
   repository: string
   /** Secret of type kubernetes.io/dockerconfigjson in the operator's namespace: helm Jobs get copies. */
   pullSecret?: string
+  /** Secret with `username` and `password` for a repository over HTTP, in the same namespace and with copies as well. */
+  credentialsSecret?: string
   /** PEM of the certificate authorities that sign the certificate of the repository. */
   caBundle?: string
 }

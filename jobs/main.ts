@@ -34,6 +34,7 @@ import {
   EngineConnections,
   urlTransport,
 } from './clients/engine/transport.ts'
+import { mountedChartCredentials } from './clients/chart-repository.ts'
 import { Helm } from './clients/helm.ts'
 import type { CredentialsReader } from './clients/s3/credentials.ts'
 import { inClusterAccess, Kubernetes } from './clients/kubernetes/client.ts'
@@ -257,7 +258,10 @@ function createDependencies(
   return {
     // A pod that was presumed dead must not change what the one that replaced it works on.
     kubernetes: new Kubernetes(access, log, () => reporter.verifyOwnership()),
-    helm: new Helm(log, { env, postRenderer: POST_RENDERER, chartCa: env[JOB_ENV.chartCa] ?? '' }),
+    helm: new Helm(log, {
+      ...{ env, postRenderer: POST_RENDERER, chartCa: env[JOB_ENV.chartCa] ?? '' },
+      chartCredentials: mountedChartCredentials(env),
+    }),
     ...engineFactories(kubernetes, { env, log, time, signal }),
     openBucket: async (bucketTarget, hooks) => {
       // Only commands that use a bucket load the SDK: it costs 0.2 s and 30 MB of memory.

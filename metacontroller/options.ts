@@ -58,7 +58,7 @@ export const USAGE = `Usage: vec-operator serve [options]
   --log-format FORMAT json or text (LOG_FORMAT, json)
   --help              print this
 Environment only: HOOK_SECRET, HOOK_HOSTS, HOOK_TLS, HOOK_TOKEN_ROTATION, HOOK_TOKEN_FILE, PURGE_HTTP, PURGE_DENIED, TLS_CERT_FILE, TLS_KEY_FILE, IMAGE, IMAGE_PULL_POLICY,
-IMAGE_PULL_SECRETS, POD_NAMESPACE, LEADER_SERVICE, POD_NAME, POD_UID, POD_IP, CLUSTER_DOMAIN, ENGINE_CHART_NAME, ENGINE_CHART_REPOSITORY, ENGINE_CHART_PULL_SECRET, ENGINE_CHART_CA, ENGINE_STEP_VERSIONS, ENGINE_ROUTE, JOB_RESOURCES, JOB_PODS,
+IMAGE_PULL_SECRETS, POD_NAMESPACE, LEADER_SERVICE, POD_NAME, POD_UID, POD_IP, CLUSTER_DOMAIN, ENGINE_CHART_NAME, ENGINE_CHART_REPOSITORY, ENGINE_CHART_PULL_SECRET, ENGINE_CHART_CREDENTIALS_SECRET, ENGINE_CHART_CA, ENGINE_STEP_VERSIONS, ENGINE_ROUTE, JOB_RESOURCES, JOB_PODS,
 JOB_HISTORY_SECONDS, MAX_HELM_JOBS
 `
 
@@ -193,14 +193,23 @@ function parseSettings(
 
 function parseChart(env: Environment): Settings['chart'] {
   const pullSecret = env['ENGINE_CHART_PULL_SECRET']
+  const credentialsSecret = env['ENGINE_CHART_CREDENTIALS_SECRET']
   const caBundle = env['ENGINE_CHART_CA']
-  if (pullSecret !== undefined && env['POD_NAMESPACE'] === undefined) {
-    throw new Error('ENGINE_CHART_PULL_SECRET needs POD_NAMESPACE, the namespace it is in')
+  const repository = env['ENGINE_CHART_REPOSITORY'] ?? 'https://qdrant.github.io/qdrant-helm'
+  for (const name of ['ENGINE_CHART_PULL_SECRET', 'ENGINE_CHART_CREDENTIALS_SECRET']) {
+    if (env[name] !== undefined && env['POD_NAMESPACE'] === undefined)
+      throw new Error(`${name} needs POD_NAMESPACE, the namespace it is in`)
+  }
+  if (credentialsSecret !== undefined && !/^https?:[/][/]/.test(repository)) {
+    throw new Error(
+      'ENGINE_CHART_CREDENTIALS_SECRET is for an http:// or https:// ENGINE_CHART_REPOSITORY; an oci:// registry needs ENGINE_CHART_PULL_SECRET',
+    )
   }
   return {
     name: env['ENGINE_CHART_NAME'] ?? 'qdrant',
-    repository: env['ENGINE_CHART_REPOSITORY'] ?? 'https://qdrant.github.io/qdrant-helm',
+    repository,
     ...(pullSecret !== undefined && { pullSecret }),
+    ...(credentialsSecret !== undefined && { credentialsSecret }),
     ...(caBundle !== undefined && { caBundle }),
   }
 }

@@ -170,8 +170,10 @@ both begin again when the value "rotation" or the name of the Secret changes. It
 {{- range .Values.imagePullSecrets }}
 {{- $names = append $names .name }}
 {{- end }}
-{{- with dig "pullSecret" "" .Values.engineChart }}
+{{- range $field := list "pullSecret" "credentialsSecret" }}
+{{- with dig $field "" $.Values.engineChart }}
 {{- $names = append $names . }}
+{{- end }}
 {{- end }}
 {{- $names | uniq | toJson }}
 {{- end }}

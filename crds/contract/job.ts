@@ -31,6 +31,8 @@ export const JOB_ENV = {
   clusterDomain: 'CLUSTER_DOMAIN',
   /** PEM of the certificate authorities of the chart repository; absent without `engineChart.caBundle`. */
   chartCa: 'ENGINE_CHART_CA',
+  /** Credential with the keys `username` and `password` of the chart repository; absent if it needs none. */
+  chartCredentials: 'ENGINE_CHART_CREDENTIALS',
 } as const
 
 /** Exit codes of a Job's container. Any other code is a crash: the Job controller retries. */

@@ -13,6 +13,12 @@ import { HelmError } from '../../crds/contract/errors.ts'
 import type { MonitorTls } from '../../crds/contract/job.ts'
 import { HELM_TIMEOUT_SECONDS } from '../../crds/contract/limits.ts'
 import { trimTrailing } from '../../crds/contract/names.ts'
+import {
+  indexProblem,
+  writeRepository,
+  type ChartCredentials,
+  type RepositoryFiles,
+} from './chart-repository.ts'
 import { redact } from './http/request.ts'
 
 /** How long helm may take, after its own timeout, to mark the release as failed. */
@@ -51,6 +57,8 @@ export interface HelmOptions {
   env?: NodeJS.ProcessEnv
   /** PEM of the certificate authorities that sign the certificate of the repository; default: those of the image. */
   chartCa?: string
+  /** Reads the credentials of the repository; absent if it needs none. */
+  chartCredentials?: (() => ChartCredentials) | undefined
   /** How long a whole helm run may take. */
   limitMs?: number
   graceMs?: number
@@ -60,6 +68,8 @@ interface HelmRun {
   args: [string, ...string[]]
   input?: string
   signal?: AbortSignal | undefined
+  /** In addition to the environment of all runs. */
+  env?: NodeJS.ProcessEnv
 }
 
 const ReleaseStatus = Type.Object({
@@ -78,6 +88,7 @@ export class Helm {
       postRenderer: [],
       env: process.env,
       chartCa: '',
+      chartCredentials: undefined,
       limitMs: HELM_TIMEOUT_SECONDS * 1000 + MARGIN_MS,
       graceMs: GRACE_MS,
       ...options,
@@ -86,17 +97,52 @@ export class Helm {
 
   /** Installs the release or upgrades an existing one; returns the output of helm. */
   async upgrade(request: HelmUpgrade, signal?: AbortSignal): Promise<string> {
-    const { chartCa, postRenderer } = this.#options
+    const { chartCa, chartCredentials, postRenderer } = this.#options
     const args = upgradeArguments(request, postRenderer)
     const input = JSON.stringify(request.values)
-    if (chartCa === '') return this.#run({ args, input, signal })
-    const folder = await mkdtemp(join(tmpdir(), 'chart-ca-'))
+    if (chartCa === '' && chartCredentials === undefined) return this.#run({ args, input, signal })
+    const folder = await mkdtemp(join(tmpdir(), 'chart-'))
     try {
-      const file = join(folder, 'ca.crt')
-      await writeFile(file, chartCa)
-      return await this.#run({ args: [...args, '--ca-file', file], input, signal })
+      const caFile = chartCa === '' ? undefined : join(folder, 'ca.crt')
+      if (caFile !== undefined) await writeFile(caFile, chartCa)
+      if (chartCredentials !== undefined) {
+        const { username, password } = chartCredentials()
+        const { repository: url } = request
+        const entry = { url, username, password, ...(caFile !== undefined && { caFile }) }
+        return await this.#upgradeFrom(await writeRepository(folder, entry), request, signal)
+      }
+      return await this.#run({ args: [...args, '--ca-file', caFile ?? ''], input, signal })
     } finally {
       await rm(folder, { recursive: true })
+    }
+  }
+
+  /**
+   * Downloads the index of the repository and upgrades from it. helm would take credentials as arguments
+   * too, which other processes and the log show.
+   */
+  async #upgradeFrom(
+    repository: RepositoryFiles,
+    request: HelmUpgrade,
+    signal: AbortSignal | undefined,
+  ): Promise<string> {
+    const { env, name } = repository
+    const output = await this.#run({ args: ['repo', 'update', name], signal, env })
+    const problem = indexProblem(output)
+    const url = redact(request.repository)
+    if (problem !== undefined) {
+      throw new HelmError(
+        `cannot read the index of the chart repository ${url}: ${redact(problem)}`,
+      )
+    }
+    const chart = `${name}/${request.chart}`
+    const args = upgradeArguments({ ...request, chart, repository: '' }, this.#options.postRenderer)
+    try {
+      return await this.#run({ args, input: JSON.stringify(request.values), signal, env })
+    } catch (error) {
+      if (!(error instanceof HelmError)) throw error
+      const message = error.message.replace(`${name} index. (try 'helm repo update')`, url)
+      throw new HelmError(message, { cause: error })
     }
   }
 
@@ -124,12 +170,15 @@ export class Helm {
     }
   }
 
-  async #run({ args, input, signal }: HelmRun): Promise<string> {
+  async #run({ args, input, signal, env: added }: HelmRun): Promise<string> {
     signal?.throwIfAborted()
     const { command, env, limitMs } = this.#options
     // Values stay out of the log: a user may have written a secret into config.
     this.#log.debug({ command: redact([command, ...args].join(' ')) }, 'helm runs')
-    const child = spawn(command, args, { env, stdio: ['pipe', 'pipe', 'pipe'] })
+    const child = spawn(command, args, {
+      env: { ...env, ...added },
+      stdio: ['pipe', 'pipe', 'pipe'],
+    })
     const output = captureTail(child.stdout)
     const errors = captureTail(child.stderr)
     // helm may exit without reading them, for example if the chart is missing.

@@ -291,7 +291,7 @@ t.test('the notes warn of what prevents the operator from working', { skip }, as
   const notes = (await target.helm([...install, ...unchecked, ...pulled])).split('NOTES:')[1] ?? ''
   t.match(notes, 'WARNING: Metacontroller is not installed')
   t.match(notes, 'WARNING: replicaCount is 0')
-  t.match(notes, 'WARNING: the image pull Secret registry is not in default')
+  t.match(notes, 'WARNING: the Secret registry, of which Jobs get copies, is not in default')
   t.match(notes, 'helm uninstall fails while such resources exist')
   t.notMatch(notes, 'helm test', 'no hook is installed')
   await target.client.create(withWebhook())

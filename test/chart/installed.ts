@@ -36,6 +36,10 @@ const VARIANTS: Record<string, string[]> = {
     ...['--set', 'engineChart.repository=oci://registry/charts,engineChart.pullSecret=charts'],
     ...['--set', 'engineChart.caBundle=-----BEGIN CERTIFICATE-----\nLINE\n'],
   ],
+  'the engine chart from a server with credentials': [
+    ...['--set', 'engineChart.repository=https://charts/engine'],
+    ...['--set', 'engineChart.credentialsSecret=basic-auth'],
+  ],
   'more volumes': [
     ...['--set', 'extraVolumes[0].name=ca,extraVolumes[0].configMap.name=ca'],
     ...['--set', 'extraVolumeMounts[0].name=ca,extraVolumeMounts[0].mountPath=/etc/ca'],
@@ -83,6 +87,9 @@ const REFUSED: Record<string, string> = {
   'jobs.pods.helm.volumeMounts[0].name=a,jobs.pods.helm.volumeMounts[0].mountPath=/b':
     'jobs.pods.helm.volumeMounts[0].name: no volume of jobs.pods.helm.volumes has the name "a"',
   'engineChart.pullSecret=registry': '/engineChart/repository',
+  'engineChart.repository=oci://x/y,engineChart.credentialsSecret=basic-auth':
+    '/engineChart/repository',
+  'engineChart.credentialsSecret=A_b': '/engineChart/credentialsSecret',
   'engineChart.caBundle=x': '/engineChart/caBundle',
   'engineChart.stepVersions={v1.17}': '/engineChart/stepVersions/0',
   'jobs.maxHelm=0': '/jobs/maxHelm',

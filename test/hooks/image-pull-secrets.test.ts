@@ -49,7 +49,13 @@ function stage({
   childKinds = ['Job.batch/v1'],
   finalized = false,
   chartSecret,
-}: { childKinds?: string[]; finalized?: boolean; chartSecret?: string } = {}) {
+  chartCredentials,
+}: {
+  childKinds?: string[]
+  finalized?: boolean
+  chartSecret?: string
+  chartCredentials?: string
+} = {}) {
   const originals = new Map([['registry', REGISTRY]])
   const copies = new Map<string, Secret>()
   const calls: string[] = []
@@ -77,7 +83,11 @@ function stage({
     finalize: decide,
   })
   const wrapped = withImagePullSecrets(plain, ports)
-  const chart = { ...settings.chart, ...(chartSecret !== undefined && { pullSecret: chartSecret }) }
+  const chart = {
+    ...settings.chart,
+    ...(chartSecret !== undefined && { pullSecret: chartSecret }),
+    ...(chartCredentials !== undefined && { credentialsSecret: chartCredentials }),
+  }
   const given = { ...context, settings: { ...settings, chart, imagePullSecrets: ['registry'] } }
   const show = (job: Job, hook: 'sync' | 'finalize' = 'sync') =>
     wrapped[hook]?.(
@@ -118,6 +128,26 @@ t.test('a Job that runs helm also has a copy of the pull Secret of the chart', a
   t.equal(copies.size, 0)
   t.equal(calls.length, 4)
 })
+
+t.test(
+  'a Job that runs helm also has a copy of the credentials of the chart repository',
+  async (t) => {
+    const { show, originals, copies } = stage({ chartCredentials: 'charts' })
+    const data = { username: 'cm9ib3Q=', password: 'c2VjcmV0' }
+    const metadata = { name: 'charts', namespace: 'vec-system' }
+    const type = 'kubernetes.io/basic-auth'
+    originals.set('charts', { ...REGISTRY, metadata, type, data: { ...data, other: 'bw==' } })
+    const upgrade = job()
+    upgrade.metadata.labels = { ...upgrade.metadata.labels, [LABELS.release]: 'vec-a' }
+    await show(upgrade)
+    const copy = secretCopyName(JOB, pullSecretCredential('charts'))
+    t.strictSame([...copies.keys()], [`ns/${COPY}`, `ns/${copy}`])
+    matchWhole(t, copies.get(`ns/${copy}`), { type: 'Opaque', data })
+    t.strictSame(copies.get(`ns/${copy}`)?.data, data, 'and no other key')
+    await show({ ...upgrade, status: { conditions: [{ type: 'Complete', status: 'True' }] } })
+    t.equal(copies.size, 0)
+  },
+)
 
 t.test('a Secret for images and the chart is copied once', async (t) => {
   const { show, calls } = stage({ chartSecret: 'registry' })

@@ -185,6 +185,22 @@ t.test('a Job that downloads the chart waits for its pull Secret, and has the CA
   ])
 })
 
+t.test('a Job that downloads the chart by HTTP waits for the credentials', async (t) => {
+  const chart = { ...settings.chart, credentialsSecret: 'charts' }
+  const { containers, volumes } = podWith({}, { release: 'vec-a', chart })
+  const plain = podWith({}, { release: 'vec-a', chart: settings.chart })
+  const secretName = `a-upgrade-f01de-1-pull-${shortHash('charts')}`
+  t.strictSame(volumes, [...plain.volumes, { name: 'chart-credentials', secret: { secretName } }])
+  const added = (of: 'env' | 'volumeMounts') => {
+    const former = plain.containers[0]?.[of].map((one) => JSON.stringify(one))
+    return containers[0]?.[of].filter((one) => !former?.includes(JSON.stringify(one)))
+  }
+  t.strictSame(added('volumeMounts'), [
+    { name: 'chart-credentials', mountPath: '/var/run/vec/chart-credentials', readOnly: true },
+  ])
+  t.strictSame(added('env'), [{ name: 'ENGINE_CHART_CREDENTIALS', value: 'chart-credentials' }])
+})
+
 t.test('the pod of a Job keeps to the Pod Security Standard restricted', async (t) => {
   const { securityContext, containers, volumes } = podWith()
   t.match(securityContext, {

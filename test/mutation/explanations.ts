@@ -1091,7 +1091,7 @@ export const EXPLAINED: Readonly<Record<string, readonly Explained[]>> = {
       why: STORED,
     },
     {
-      line: '{ credential: pullSecretCredential(name), keys, secret, ...(type !== undefined && { type }) },',
+      line: 'return [{ credential, keys, secret, ...(type !== undefined && { type }) }]',
       changes: ['ConditionalExpression: type !== undefined -> true'],
       why: UNDEFINED,
     },

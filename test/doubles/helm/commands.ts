@@ -14,6 +14,7 @@ import {
   deleteObjects,
   owned,
 } from './objects.ts'
+import { checkIndex, missingVersion } from './repositories.ts'
 import { checkpoint, isKnownVersion, settings } from './settings.ts'
 
 export interface UpgradeOptions {
@@ -32,11 +33,8 @@ export async function upgrade(api: ApiClient, options: UpgradeOptions): Promise<
   const { release, chart, repository, version, namespace } = options
   const history = new History(api, release, namespace)
   const last = (await history.revisions()).at(-1)
-  if (!isKnownVersion(version)) {
-    throw new HelmFailure(
-      `chart "${chart}" version "${version}" not found in ${repository} repository`,
-    )
-  }
+  checkIndex(chart, repository)
+  if (!isKnownVersion(version)) throw missingVersion(chart, version, repository)
   if (last === undefined) return install(api, options, history)
   try {
     return await upgradeFrom(api, options, history, last)

@@ -13,6 +13,8 @@ interface Settings {
   hold?: string
   /** helm fails with these words when it applies the objects. */
   fail?: string
+  /** The repository accepts only these; by default it accepts every call. */
+  credentials?: { username: string; password: string }
 }
 
 const KNOWN_VERSION = /^1\.1[2-9]\.\d$/

@@ -1,6 +1,6 @@
 /** Calls of helm and the meaning of its output, with scripts on PATH in its place. */
 import { chmodSync, existsSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import t, { type Test } from 'tap'
 import { Helm, upgradeArguments, type HelmOptions } from '../../../jobs/clients/helm.ts'
 import { jobLog } from '../../../jobs/log.ts'
@@ -63,6 +63,82 @@ t.test('the CA of the repository is a file for helm, and is removed afterwards',
   const path = readFileSync(join(folder, 'path'), 'utf8').trim()
   t.ok(path.endsWith('/ca.crt'))
   t.notOk(existsSync(path))
+})
+
+t.test(
+  'credentials of the repository are in a file for helm alone, and nowhere else',
+  async (t) => {
+    const credentials = { username: 'robot', password: 'a"b: {c}' }
+    const script = `
+printf '%s\\n' "$*" >> "$FOLDER/arguments"
+env >> "$FOLDER/environment"
+stat -c '%a %n' "$HELM_REPOSITORY_CONFIG" "$(dirname "$HELM_REPOSITORY_CONFIG")" >> "$FOLDER/modes"
+cat "$HELM_REPOSITORY_CONFIG" > "$FOLDER/repositories"
+case "$1" in upgrade) cat > "$FOLDER/values";; esac
+echo done`
+    for (const chartCa of ['', 'the certificate']) {
+      const { helm, folder, log } = helmOf(t, script, {
+        ...{ chartCa, chartCredentials: () => credentials },
+      })
+      t.equal(await helm.upgrade(REQUEST), 'done')
+      const written = (name: string) => readFileSync(join(folder, name), 'utf8')
+      t.strictSame(written('arguments').trimEnd().split('\n'), [
+        'repo update engine-charts',
+        [
+          ...['upgrade --install vec-a engine-charts/qdrant --version 1.18.3'],
+          ...['--namespace ns --timeout 600s --values -'],
+        ].join(' '),
+      ])
+      t.equal(written('values'), '{"replicaCount":3}')
+      const { repositories } = JSON.parse(written('repositories')) as { repositories: object[] }
+      const [, config = ''] = /^HELM_REPOSITORY_CONFIG=(.*)$/m.exec(written('environment')) ?? []
+      const caFile = join(dirname(config), 'ca.crt')
+      t.strictSame(repositories, [
+        {
+          ...{ name: 'engine-charts', url: REQUEST.repository, ...credentials },
+          ...(chartCa !== '' && { caFile }),
+        },
+      ])
+      t.strictSame(
+        written('modes').split('\n').slice(0, 2),
+        [`600 ${config}`, `700 ${dirname(config)}`],
+        'no other user may read it',
+      )
+      for (const text of [written('arguments'), written('environment'), log()])
+        for (const hidden of Object.values(credentials)) t.notOk(text.includes(hidden), text)
+      t.notOk(existsSync(dirname(config)))
+    }
+  },
+)
+
+t.test('an index that helm cannot read is an error although helm succeeds', async (t) => {
+  const script = `
+case "$1" in upgrade) touch "$FOLDER/upgraded";; esac
+cat <<'END'
+Hang tight while we grab the latest from your chart repositories...
+...Unable to get an update from the "engine-charts" chart repository (https://user:pass@charts.example/engine):
+	failed to fetch https://user:pass@charts.example/engine/index.yaml : 403 Forbidden
+Update Complete. ⎈Happy Helming!⎈
+END`
+  const chartCredentials = () => ({ username: 'robot', password: 'secret' })
+  const { helm, folder } = helmOf(t, script, { chartCredentials })
+  const repository = 'https://user:pass@charts.example/engine'
+  await t.rejects(helm.upgrade({ ...REQUEST, repository }), {
+    code: 'HelmError',
+    message:
+      'cannot read the index of the chart repository https://***@charts.example/engine: failed to fetch https://***@charts.example/engine/index.yaml : 403 Forbidden',
+  })
+  t.notOk(existsSync(join(folder, 'upgraded')))
+})
+
+t.test('the files for helm are removed also after an error', async (t) => {
+  const script = 'echo "$HELM_REPOSITORY_CONFIG" > "$FOLDER/path"; [ "$1" = repo ]'
+  const chartCredentials = () => ({ username: 'robot', password: 'secret' })
+  const { helm, folder } = helmOf(t, script, { chartCredentials })
+  await t.rejects(helm.upgrade(REQUEST), { message: 'helm ended with code 1' })
+  const path = readFileSync(join(folder, 'path'), 'utf8').trim()
+  t.ok(path.endsWith('/repositories.yaml'), path)
+  t.notOk(existsSync(dirname(path)))
 })
 
 t.test('the image by digest is an argument of the post-renderer', async (t) => {

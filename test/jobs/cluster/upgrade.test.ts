@@ -1,6 +1,6 @@
 /** `cluster upgrade`, through the real CLI, an API server, and a helm on PATH. */
 import t from 'tap'
-import { EXIT, type UpgradePlan } from '../../../crds/contract/job.ts'
+import { EXIT, JOB_ENV, type UpgradePlan } from '../../../crds/contract/job.ts'
 import type { LiveStatefulSet } from '../../../jobs/cluster/safety-checks.ts'
 import { gatePartition } from '../../../jobs/cluster/upgrade.ts'
 import { ANNOTATIONS, LABELS } from '../../../crds/contract/names.ts'
@@ -98,6 +98,46 @@ t.test(
     )
   },
 )
+
+t.test('a repository that needs credentials gets those of the mounted Secret', async (t) => {
+  const world = await jobWorld(t)
+  const given = { username: 'robot', password: 'pass: word"' }
+  world.env[JOB_ENV.chartCredentials] = 'chart-credentials'
+  world.helm({ credentials: given })
+  const failed = async (run: number, version = '1.18.3') => {
+    const plan = world.plan({ version, run, hash: `hash-${run}` })
+    const { code, log } = await world.run('upgrade', plan)
+    t.equal(code, EXIT.failed)
+    t.notMatch(log, given.password)
+    const { state, reason, message } = (await world.progress()) as Record<string, unknown>
+    t.strictSame([state, reason], ['Failed', 'HelmFailed'])
+    return message
+  }
+  const secret = 'the Secret that the chart value engineChart.credentialsSecret names'
+  const keys = 'set its keys username and password'
+  world.credential('chart-credentials', 'password', given.password)
+  t.equal(await failed(1), `${secret} has no username: ${keys}`)
+  world.credential('chart-credentials', 'username', given.username)
+  world.credential('chart-credentials', 'password', '\n')
+  t.equal(await failed(2), `${secret} has no password: ${keys}`)
+  world.credential('chart-credentials', 'password', 'former')
+  const url = 'https://charts.example/engine'
+  t.equal(
+    await failed(3),
+    `cannot read the index of the chart repository ${url}: failed to fetch ${url}/index.yaml : 401 Unauthorized`,
+  )
+  world.credential('chart-credentials', 'password', `${given.password}\n`)
+  t.equal(
+    await failed(4, '1.18.44'),
+    `chart "qdrant" matching 1.18.44 not found in ${url}: no chart version found for qdrant-1.18.44`,
+  )
+  const { code, log } = await world.run('upgrade', world.plan({ run: 5, hash: 'hash-5' }))
+  t.equal(code, EXIT.done, log)
+  t.match(await world.progress(), { state: 'Done', applied: { run: 5 } })
+  t.match(log, /helm repo update engine-charts/)
+  t.notMatch(log, given.password)
+  t.notMatch(log, given.username)
+})
 
 /** The partition of the StatefulSet, and the flags of the last helm run. */
 async function gateOf(world: JobWorld, log: string) {
