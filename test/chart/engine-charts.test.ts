@@ -9,6 +9,7 @@ import { cacheFolder } from '../real-parts.ts'
 import { CASES } from './cases.ts'
 import { helmTemplate, valuesFor } from './compare.ts'
 import { findHelm } from './helm.ts'
+import { imagesIn } from './objects.ts'
 
 const helm = findHelm()
 const charts = globSync(join(cacheFolder(process.env), 'parts/chart-*')).toSorted()
@@ -25,6 +26,10 @@ interface Container {
 interface Template {
   metadata: { labels: Record<string, string>; annotations: Record<string, string> }
   spec: { containers: Container[]; initContainers: Container[] | null; securityContext: object }
+}
+
+interface Rendered {
+  metadata?: { annotations?: Record<string, string> }
 }
 
 interface Monitor {
@@ -75,6 +80,23 @@ for (const chart of helm === undefined ? [] : charts) {
       t.strictSame(metadata.annotations, { ...plain.annotations, ...spec.podAnnotations })
     },
   )
+
+  t.test(`${basename(chart)}: no pod has another image than that of the spec`, async (t) => {
+    const version = basename(chart).replace('chart-', '')
+    const image = { repository: 'registry.example/engine', pullPolicy: 'Always' as const }
+    for (const [unprivileged, suffix] of [
+      [false, ''],
+      [true, '-unprivileged'],
+    ] as const) {
+      const spec = { version, image: { ...image, unprivileged } }
+      const images = parseAllDocuments(await rendered(chart, spec))
+        .map((document) => document.toJS() as Rendered | null)
+        // Only "helm test" creates the others.
+        .filter((object) => object?.metadata?.annotations?.['helm.sh/hook'] === undefined)
+        .flatMap((object) => imagesIn(object))
+      t.strictSame([...new Set(images)], [`registry.example/engine:v${version}${suffix}`])
+    }
+  })
 
   t.test(`${basename(chart)}: only the endpoint of the ServiceMonitor gets TLS`, async (t) => {
     const serviceMonitor = { enabled: true, interval: '30s', labels: {} }

@@ -16,7 +16,7 @@ interface Installation {
   failure: string | undefined
 }
 
-const IMAGE = 'ghcr.io/metacontroller/metacontroller'
+export const METACONTROLLER_IMAGE = 'ghcr.io/metacontroller/metacontroller'
 
 const INSTALLATIONS: readonly Installation[] = [
   {
@@ -39,13 +39,13 @@ const INSTALLATIONS: readonly Installation[] = [
   {
     name: 'with an old Metacontroller under new CRDs',
     webhook: WEBHOOK,
-    image: `${IMAGE}:v4.17.1`,
+    image: `${METACONTROLLER_IMAGE}:v4.17.1`,
     failure: 'metacontroller/metacontroller runs Metacontroller 4.17.1, which is older than 4.17.2',
   },
   {
     name: 'with the oldest Metacontroller that does',
     webhook: WEBHOOK,
-    image: `${IMAGE}:v4.17.2`,
+    image: `${METACONTROLLER_IMAGE}:v4.17.2`,
     failure: undefined,
   },
   { name: 'with a Metacontroller that cannot be read', webhook: WEBHOOK, failure: undefined },
