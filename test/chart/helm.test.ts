@@ -24,7 +24,7 @@ async function cluster(t: { teardown(end: () => Promise<void>): void }): Promise
 
 interface ServicePod {
   volumes: object[]
-  containers: { volumeMounts: object[] }[]
+  containers: { volumeMounts: object[]; env: { name: string }[] }[]
 }
 
 /** What helm would install or upgrade here, with what it finds on the cluster. */
@@ -80,6 +80,33 @@ t.test(
     t.ok((plain?.volumes.length ?? 0) > 0)
   },
 )
+
+t.test('the service may read the Secrets of which Jobs get copies', { skip }, async (t) => {
+  // Where a ClusterRole does not cover the operator's namespace already.
+  const limited = ['--set', 'operator.namespaces={a}']
+  const found = async (values: string[]) => {
+    const text = await runHelm(helm, [
+      ...['template', 'v', CHART, '--kube-version', 'v1.26.0', ...QUICK, ...limited, ...values],
+    ])
+    const objects = parseAllDocuments(text).map((document) => document.toJS() as ApiObject | null)
+    const role = objects.find(
+      (object) => object?.kind === 'Role' && object.metadata.name.endsWith('-pull-secrets'),
+    )
+    const rules = (role?.['rules'] ?? []) as { resourceNames: string[] }[]
+    const deployment = objects.find((object) => object?.kind === 'Deployment')
+    const pod = deployment?.['spec'] as { template: { spec: ServicePod } }
+    const env = pod.template.spec.containers[0]?.env.map(({ name }) => name) ?? []
+    return [rules.flatMap(({ resourceNames }) => resourceNames), env.includes('POD_NAMESPACE')]
+  }
+  t.strictSame(await found([]), [[], false])
+  const image = ['--set', 'imagePullSecrets[0].name=registry']
+  t.strictSame(await found(image), [['registry'], true])
+  const credentials = ['--set', 'engineChart.credentialsSecret=basic-auth']
+  t.strictSame(await found(credentials), [['basic-auth'], true])
+  const oci = ['--set', 'engineChart.repository=oci://registry/charts']
+  const charts = [...oci, '--set', 'engineChart.pullSecret=charts']
+  t.strictSame(await found([...image, ...charts]), [['registry', 'charts'], true])
+})
 
 t.test('an upgrade that removes kinds checks for their resources first', { skip }, async (t) => {
   const checks = async (kinds: string[]) => {
