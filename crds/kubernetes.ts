@@ -155,6 +155,7 @@ const ContainerState = Type.Object({
 const ContainerStatus = Type.Object({
   name: Type.String(),
   ready: Type.Optional(Type.Boolean()),
+  restartCount: Type.Optional(Type.Integer()),
   state: Type.Optional(ContainerState),
   lastState: Type.Optional(ContainerState),
 })

@@ -179,6 +179,8 @@ async function combine(
   const transfers: TransferView[] = []
   const disagreements: string[] = []
   const settling = findUnsettled(nodes, after)
+  // Of an earlier update.
+  if (options.comparesCounts !== true) memory.equal.clear()
   for (const name of names.toSorted()) {
     const combined = await combineCollection(name, nodes, {
       facts: memory.facts,

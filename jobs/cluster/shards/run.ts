@@ -5,7 +5,7 @@
  */
 import { EngineError } from '../../../crds/contract/errors.ts'
 import type { ShardsPlan } from '../../../crds/contract/shards-job.ts'
-import type { StatefulSet } from '../../../crds/kubernetes.ts'
+import type { Pod, StatefulSet } from '../../../crds/kubernetes.ts'
 import type { Dependencies, RunResult } from '../../dependencies.ts'
 import { isKubernetesError } from '../../reporter.ts'
 import { isTransient } from '../../retry.ts'
@@ -17,7 +17,7 @@ import { planShards } from './plan.ts'
 import { ShardsProgress, type FinalReport } from './progress.ts'
 import { ReshardingSteps } from './resharding-steps.ts'
 import { SpecChanges, type Pause } from './spec-changes.ts'
-import { readPods, readStatefulSet, withUpdate } from './stateful-set.ts'
+import { readPods, readStatefulSet, runOf, withUpdate } from './stateful-set.ts'
 import type { Plan, Step } from './step.ts'
 import { Transfers } from './transfers.ts'
 import { closedGate } from './update.ts'
@@ -58,6 +58,8 @@ class ShardsRun {
   #brokenSince: number | undefined
   /** Since when the nodes have not agreed, or planning has not been possible. */
   #unsettledSince: number | undefined
+  /** The pods of the last observation during an update. */
+  #pods: string | undefined
 
   constructor(plan: ShardsPlan, tools: Dependencies) {
     this.#plan = plan
@@ -181,7 +183,21 @@ class ShardsRun {
     )
     if (update === undefined) return view
     const pods = await readPods(set, this.#plan, this.#tools)
-    return withUpdate(view, set, (ordinal) => pods[ordinal])
+    const hasRestarted = this.#noteRestarts(pods)
+    const unsettled = view.unsettled ?? 'a pod has changed while the nodes were read'
+    return withUpdate(hasRestarted ? { ...view, unsettled } : view, set, (ordinal) => pods[ordinal])
+  }
+
+  /**
+   * Whether a pod is another one than in the last observation, has restarted, or has become ready or not. A replica
+   * whose node was away may miss points: that it was equal before says nothing.
+   */
+  #noteRestarts(pods: readonly (Pod | undefined)[]): boolean {
+    const present = JSON.stringify(pods.map((pod) => pod && runOf(pod)))
+    const hasChanged = this.#pods !== undefined && this.#pods !== present
+    if (hasChanged) this.#memory.equal.clear()
+    this.#pods = present
+    return hasChanged
   }
 
   #desired(view: ClusterView): DesiredShards {

@@ -187,6 +187,12 @@ export function readPods(
   )
 }
 
+/** What changes when the pod is replaced, its containers restart, or it becomes ready or not. */
+export function runOf(pod: Pod): unknown[] {
+  const restarts = (pod.status?.containerStatuses ?? []).map(({ restartCount = 0 }) => restartCount)
+  return [pod.metadata.uid, isStable(pod), ...restarts]
+}
+
 /**
  * Lowers the partition to this node. Does nothing if the StatefulSet has changed since it was
  * observed.

@@ -121,6 +121,8 @@ t.test('single replicas do not restart if the spec refuses it', async (t) => {
   t.match((await world.progress())?.shards?.blocked, { reason: 'SingleCopies', message: /^"docs"/ })
 })
 
+const JSON_TYPE = { 'content-type': 'application/json' }
+
 t.test('replicas with different numbers of points are waited for', async (t) => {
   const world = await shardsWorld(t, { nodes: 3, shards: 3 })
   await world.changeTemplate('rev-2')
@@ -147,6 +149,33 @@ t.test('replicas with different numbers of points are waited for', async (t) => 
   const { code, log } = await world.run(UPDATE, { onSleep })
   t.equal(code, EXIT.done, log)
   t.ok(waited)
+  t.strictSame(await world.rollout(), { partition: 0, revisions: Array(3).fill('rev-2') })
+})
+
+t.test('an updated node that has fewer points than before is waited for', async (t) => {
+  const world = await shardsWorld(t, { nodes: 3, shards: 3 })
+  await world.changeTemplate('rev-2')
+  let waits = 0
+  const onSleep = async () => {
+    // The pod was replaced between two observations of the Job.
+    if ((await world.rollout()).revisions[2] !== 'rev-2') return
+    world.nodes.get(2)?.misbehave(({ method, path }) =>
+      method === 'POST' && path.at(-1) === 'count' && waits < 10
+        ? {
+            status: 200,
+            body: '{"result":{"count":7},"status":"ok","time":0}',
+            headers: JSON_TYPE,
+          }
+        : undefined,
+    )
+    const message = (await world.progress())?.message ?? ''
+    if (!/have different numbers of points: .*7 on node 2/.test(message)) return
+    waits += 1
+    t.equal((await world.rollout()).partition, 2)
+  }
+  const { code, log } = await world.run(UPDATE, { onSleep })
+  t.equal(code, EXIT.done, log)
+  t.equal(waits, 10)
   t.strictSame(await world.rollout(), { partition: 0, revisions: Array(3).fill('rev-2') })
 })
 
