@@ -3,6 +3,7 @@
  * compares it with the other replicas and with the backup. A difference that the backup cannot
  * prove is a note; a proven loss is a failure, which is reported after all other steps.
  */
+import { isDeepStrictEqual } from 'node:util'
 import { EngineError } from '../../crds/contract/errors.ts'
 import type { ShardKey } from '../../crds/contract/manifest.ts'
 import {
@@ -25,6 +26,9 @@ const PAUSES_MS = [100, 400, 1_500, 3_000, 5_000, 5_000, 5_000, 5_000]
 const NODE_CONCURRENCY = 8
 /** Estimates of equal replicas differ by less than this share. */
 const ESTIMATE_TOLERANCE = 0.01
+
+/** Of a node that reports no numbers of writes. */
+const UNKNOWN: ReadonlyMap<number, number> = new Map()
 
 type Shard = RestoreItem['source']['shards'][number]
 
@@ -56,12 +60,11 @@ export async function verifyPointCount(
     return { points: undefined }
   }
   if (loss !== undefined || unprovenDifference(item, counts) !== undefined) {
-    const { isBeingWritten } = await recount(item, counts, context)
-    loss = findLoss(item, counts)
-    if (loss !== undefined && isBeingWritten) {
-      progress.note(`${loss}; points of ${name} were written during the count`)
-      loss = undefined
-    }
+    const written = await recount(item, counts, context)
+    loss = findLoss(item, counts, written)
+    const explained = loss === undefined ? findLoss(item, counts) : undefined
+    if (explained !== undefined)
+      progress.note(`${explained}; points of ${name} were written during the count`)
   }
   for (const note of countNotes(item, counts)) progress.note(note)
   const points = totalPoints(shardIds(item), counts)
@@ -76,15 +79,16 @@ export async function verifyPointCount(
 
 /**
  * Repeats the counts of suspect shards until they match, for longer if points seem to be missing.
+ * Returns the shards that clients wrote to meanwhile; none if the counts match.
  */
 async function recount(
   item: RestoreItem,
   counts: Counts,
   context: RunContext,
-): Promise<{ isBeingWritten: boolean }> {
+): Promise<ReadonlySet<number>> {
   const { time, signal } = context.tools
   const before = await readWrites(item.name, context)
-  const initial = serializeCounts(counts)
+  const initial = new Map(counts)
   const pauseMs = findLoss(item, counts) === undefined ? PAUSES_MS.slice(0, 3) : PAUSES_MS
   const afterPause = () => context.progress.reported()
   const schedule = { time, signal, pauseMs, pauseFirst: true, afterPause }
@@ -95,24 +99,51 @@ async function recount(
       findLoss(item, counts) === undefined && unprovenDifference(item, counts) === undefined
     return isEqual || pauses === pauseMs.length ? isEqual : undefined
   })
-  if (isResolved) return { isBeingWritten: false }
+  if (isResolved) return new Set()
   const after = await readWrites(item.name, context)
-  // If the engine does not number writes, only changing counts reveal them.
-  return {
-    isBeingWritten: before === undefined ? initial !== serializeCounts(counts) : before !== after,
-  }
+  return writtenShards({ writes: before, counts: initial }, { writes: after, counts })
 }
 
-/** Describes a proven loss of points; undefined if nothing proves a loss. */
-export function findLoss({ source, name }: Pick<RestoreItem, 'source' | 'name'>, counts: Counts) {
+interface Reading {
+  /** By node: the number of the last write of each of its replicas, by shard; empty if unknown. */
+  writes: readonly ReadonlyMap<number, number>[]
+  counts: Counts
+}
+
+/** The shards of which a replica has applied writes between the two readings. */
+export function writtenShards(before: Reading, after: Reading): Set<number> {
+  const isWritten = (id: number, node: number, count: PointCount) => {
+    const [first, last] = [before.writes[node] ?? UNKNOWN, after.writes[node] ?? UNKNOWN]
+    // A node that does not number writes, or does not answer: only a changing count reveals them.
+    if (first.size === 0 || last.size === 0)
+      return !isDeepStrictEqual(before.counts.get(id)?.get(node), count)
+    // Without a number, writes are queued.
+    return !last.has(id) || first.get(id) !== last.get(id)
+  }
+  const written = [...after.counts].filter(([id, replicas]) =>
+    [...replicas].some(([node, count]) => isWritten(id, node, count)),
+  )
+  return new Set(written.map(([id]) => id))
+}
+
+/**
+ * Describes a proven loss of points; undefined if nothing proves a loss. Counts of shards that are
+ * being written prove nothing.
+ */
+export function findLoss(
+  { source, name }: Pick<RestoreItem, 'source' | 'name'>,
+  counts: Counts,
+  written: ReadonlySet<number> = new Set(),
+): string | undefined {
   for (const shard of source.shards) {
     const { shardId } = shard
+    if (written.has(shardId)) continue
     const loss = shardLoss(counts.get(shardId), shard)
     if (loss !== undefined) return `shard ${shardId} of ${name} ${loss}`
   }
   const total = totalPoints([...counts.keys()], counts)
   const recorded = source.exactPointsCount ?? source.pointsCount ?? 0
-  if (total === 0 && recorded > 0) {
+  if (written.size === 0 && total === 0 && recorded > 0) {
     return `${name} is empty after the restore, but ${recorded} points were counted when it was backed up`
   }
   return undefined
@@ -325,23 +356,13 @@ async function deferredPoints(name: string, context: RunContext): Promise<number
   return live?.update_queue?.deferred_points ?? 0
 }
 
-/**
- * Number of the last write of every replica, serialized; undefined if the engine does not number
- * writes.
- */
-async function readWrites(name: string, context: RunContext): Promise<string | undefined> {
+/** By node: the number of the last write of each of its replicas, by shard; empty if unknown. */
+async function readWrites(name: string, context: RunContext): Promise<Map<number, number>[]> {
   const { signal } = context.tools
   const requests = ordinals(context).map((node) =>
     appliedWrites(engineOn(context, node), name, signal),
   )
-  const byNode = (await Promise.all(requests)).map((writes) =>
-    [...writes].sort(([a], [b]) => a - b),
-  )
-  return byNode.every((writes) => writes.length === 0) ? undefined : JSON.stringify(byNode)
-}
-
-function serializeCounts(counts: Counts): string {
-  return JSON.stringify([...counts].map(([shard, replicas]) => [shard, [...replicas]]))
+  return Promise.all(requests)
 }
 
 function shardIds({ source }: Pick<RestoreItem, 'source'>): number[] {

@@ -1389,10 +1389,5 @@ export const EXPLAINED: Readonly<Record<string, readonly Explained[]>> = {
       changes: ['ConditionalExpression: loss !== undefined -> true'],
       why: UNDEFINED,
     },
-    {
-      line: 'if (isResolved) return { isBeingWritten: false }',
-      changes: ['BooleanLiteral: false -> true'],
-      why: 'asked only where a loss is left',
-    },
   ],
 }

@@ -5,6 +5,7 @@ import {
   countNotes,
   findLoss,
   unprovenDifference,
+  writtenShards,
   type Counts,
 } from '../../../jobs/restore/point-count.ts'
 import { canRestoreToSeveralNodes } from '../../../jobs/restore/target-checks.ts'
@@ -184,3 +185,63 @@ for (const [taken, isRestorable] of [
     t.equal(canRestoreToSeveralNodes(taken), isRestorable)
   })
 }
+
+t.test('a shard is written if the last write of a replica changes, or is queued', async (t) => {
+  const reading = (nodes: Record<number, number>[], shards: Record<number, Written[]>) => ({
+    writes: nodes.map((numbers) => {
+      const entries = Object.entries(numbers).map(([id, write]) => [Number(id), write] as const)
+      return new Map(entries)
+    }),
+    counts: counts(shards),
+  })
+  const same = { 0: [5, 4], 1: [2, 2], 2: [7, 7] }
+  const first = reading(
+    [
+      { 0: 1, 1: 1, 2: 1 },
+      { 0: 1, 1: 1, 2: 1 },
+    ],
+    same,
+  )
+  const last = reading(
+    [
+      { 0: 1, 1: 1, 2: 1 },
+      { 0: 1, 1: 3 },
+    ],
+    same,
+  )
+  t.strictSame([...writtenShards(first, first)], [])
+  t.strictSame([...writtenShards(first, last)], [1, 2])
+  t.strictSame([...writtenShards(last, first)], [1, 2])
+})
+
+t.test('of a node without numbers of writes, only a count that changes shows them', async (t) => {
+  const reading = (writes: Map<number, number>[], shards: Record<number, Written[]>) => ({
+    writes,
+    counts: counts(shards),
+  })
+  const numbers = new Map([
+    [0, 1],
+    [1, 1],
+  ])
+  for (const writes of [[numbers], [numbers, new Map<number, number>()]]) {
+    const first = reading(writes, { 0: [5, 4], 1: [2, 2] })
+    t.strictSame([...writtenShards(first, first)], [])
+    const answered = reading([numbers, numbers], { 0: [5, 4], 1: [2, 2] })
+    t.strictSame([...writtenShards(first, answered)], [], 'the node answers only once')
+    t.strictSame([...writtenShards(answered, first)], [], 'the node answers only once')
+    const last = reading(writes, { 0: [5, 4], 1: [2, 3] })
+    t.strictSame([...writtenShards(first, last)], [1])
+    const other = reading(writes, { 0: [6, 4], 1: [2, 2] })
+    t.strictSame([...writtenShards(first, other)], [], 'the other node numbers its writes')
+  }
+})
+
+t.test('writes explain a loss of the shard that they are in, and no other', async (t) => {
+  const shards = [0, 1].map((shardId) => ({ shardId, nodes: [0], exactPointsCount: 5 }))
+  const item = { name: 'docs', source: { ...BASE, shards, pointsCount: 10 } as Source }
+  const counted = counts({ 0: [5], 1: [4] })
+  t.equal(findLoss(item, counted, new Set([1])), undefined)
+  t.match(findLoss(item, counted, new Set([0])), /^shard 1 of docs has 4 points on node 0/)
+  const empty = counts({ 0: [0], 1: [0] })
+  t.equal(findLoss(item, empty, new Set([0, 1])), undefined)
+})

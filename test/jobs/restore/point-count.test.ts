@@ -4,8 +4,9 @@ import { EXIT } from '../../../crds/contract/job.ts'
 import { findLoss, countNotes } from '../../../jobs/restore/point-count.ts'
 import type { EngineRequest } from '../../doubles/engine/answers.ts'
 import type { EngineCluster } from '../../doubles/engine/cluster.ts'
-import type { Misbehaviour } from '../../doubles/engine/misbehaviour.ts'
+import { UNAVAILABLE, type Misbehaviour } from '../../doubles/engine/misbehaviour.ts'
 import { answerAs } from '../../doubles/engine/node.ts'
+import { shardOf } from '../../doubles/engine/shard-points.ts'
 import { matchWhole } from '../../match-whole.ts'
 import { run, runToDone, restoreFixture, type RestoreFixture } from './restore-fixture.ts'
 
@@ -200,6 +201,47 @@ t.test('replicas may differ while a client writes', async (t) => {
       /^docs has \d\d points; 10 were counted when it was backed up$/,
     ],
   })
+})
+
+/** A client writes to shard 0 at each count of shard 1, of which node 1 has lost all points. */
+function writeElsewhere(stood: RestoreFixture): void {
+  let id = 100
+  onNodes(stood, (request, node) => {
+    if (!isCount(request) || request.path[3] !== '1') return undefined
+    const collection = stood.engine.collections.get('docs')
+    if (collection === undefined) return undefined
+    do id += 1
+    while (shardOf(collection, { id })?.id !== 0)
+    write(stood.engine, 'PUT', { points: [{ id, vector: {}, payload: {} }] })
+    if (node !== 1) return undefined
+    return { status: 200, body: '{"result":{"count":0},"status":"ok"}', headers: JSON_TYPE }
+  })
+}
+
+t.test('writes to one shard explain no loss in another', async (t) => {
+  const { code, result } = await restored(t, writeElsewhere)
+  t.equal(code, EXIT.failed)
+  t.match(result, { error: /^shard 1 of docs has 0 points on node 1, but / })
+})
+
+t.test('a node that does not say how many writes it has applied explains no loss', async (t) => {
+  let [counted, unanswered] = [0, 0]
+  const { code, result } = await restored(t, (stood) =>
+    onNodes(stood, (request, node) => {
+      const isWriteCount = request.path[0] === 'telemetry' && request.query['details_level'] === '3'
+      // The first reading follows the first count.
+      if (isWriteCount && node === 0 && counted === 1) {
+        unanswered += 1
+        return UNAVAILABLE
+      }
+      if (!isCount(request) || request.path[3] !== '1' || node !== 1) return undefined
+      counted += 1
+      return { status: 200, body: '{"result":{"count":0},"status":"ok"}', headers: JSON_TYPE }
+    }),
+  )
+  t.ok(unanswered > 0)
+  t.equal(code, EXIT.failed)
+  t.match(result, { error: /^shard 1 of docs has 0 points on node 1, but / })
 })
 
 t.test('a collection that comes back empty is a failure', async (t) => {
