@@ -58,7 +58,9 @@ export function finishedStatus(inputs: StatusInputs, outcome: Outcome): BackupSt
     message: outcomeMessage(progress),
   })
   const { retentionDays } = backup.spec
-  const expires = new Date(Date.parse(at) + (retentionDays ?? 0) * DAY_MS)
+  // The clock of a Job may be behind that of the API server: no backup is complete before it was created.
+  const completed = Math.max(Date.parse(at), Date.parse(backup.metadata.creationTimestamp ?? at))
+  const expires = new Date(completed + (retentionDays ?? 0) * DAY_MS)
   return {
     phase,
     ...reportedFields(inputs),

@@ -125,6 +125,16 @@ t.test('without retentionDays a backup never expires', async (t) => {
   t.notOk('expiresAt' in status)
 })
 
+t.test('a Job whose clock is behind does not let its backup expire early', async (t) => {
+  const at = '2026-02-19T12:00:00Z'
+  const progress = report({ state: 'Done', at, backup: result({ completed: 2 }) })
+  const kept7 = backup({ spec: { retentionDays: 7 } })
+  t.match(kept7.metadata.creationTimestamp, /^2026-03-01T11:00:00/)
+  const { status } = sync(ready({ backup: kept7, jobs: [dataJob()], progress }), context)
+  t.equal(status.phase, 'Completed')
+  t.equal(status.expiresAt, '2026-03-08T11:00:00Z')
+})
+
 t.test('every collection succeeded: Completed, with expiresAt from retentionDays', async (t) => {
   const progress = report({ state: 'Done', backup: result({ completed: 2 }) })
   const jobs = [dataJob()]
