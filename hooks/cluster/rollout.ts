@@ -1,6 +1,7 @@
 /** Whether the pods of a VecCluster are as the last helm run and the StatefulSet say. */
 import type { ClusterStatus } from '../../crds/cluster.ts'
 import {
+  type Pod,
   type StatefulSet,
   hasTwoRevisions,
   isOutdated,
@@ -65,29 +66,55 @@ export function canQueryPods(observed: Observed): boolean {
   const isServing = (statefulSet?.status?.readyReplicas ?? 0) > 0
   // Between two nodes all pods answer, and the gate may be closed for long.
   if (isServing && isUpdateGated(observed)) return true
+  if (isServing && hasOnlySurplusPods(observed)) return true
   return isServing && isServingPhase(cluster.status?.phase) && !isRollingOut(observed)
 }
 
 /** The StatefulSet controller has not rolled out the applied release completely. */
 export function isRollingOut(observed: Observed): boolean {
-  const { statefulSet, progress } = observed
+  const { statefulSet } = observed
   if (statefulSet === undefined) return false
-  const { metadata, spec, status = {} } = statefulSet
+  return isReplacingPods(statefulSet, observed) || hasSurplusPods(statefulSet)
+}
+
+function isReplacingPods(statefulSet: StatefulSet, observed: Observed): boolean {
+  const { metadata, status = {} } = statefulSet
   const generation = metadata.generation ?? 0
   return (
-    generation < (progress?.applied?.statefulSetGeneration ?? 0) ||
+    generation < (observed.progress?.applied?.statefulSetGeneration ?? 0) ||
     (status.observedGeneration ?? 0) < generation ||
-    isUpdating(statefulSet, observed) ||
-    // Fewer replicas mean lost pods, not a rollout.
-    (status.replicas ?? 0) > (spec.replicas ?? 1)
+    isUpdating(statefulSet, observed)
   )
+}
+
+/** Pods of removed nodes have not ended. Fewer replicas mean lost pods, not a rollout. */
+export function hasSurplusPods({ spec, status = {} }: StatefulSet): boolean {
+  return (status.replicas ?? 0) > (spec.replicas ?? 1)
+}
+
+/**
+ * The pod of a removed node whose Kubernetes node does not answer exists for as long as that one. The others are all
+ * ready, and must not be left alone for that long.
+ */
+export function hasOnlySurplusPods(observed: Observed): boolean {
+  const { statefulSet, progress } = observed
+  if (statefulSet === undefined || progress?.applied === undefined) return false
+  const { spec, status = {} } = statefulSet
+  const areReady = (status.readyReplicas ?? 0) >= (spec.replicas ?? 1)
+  return areReady && hasSurplusPods(statefulSet) && !isReplacingPods(statefulSet, observed)
 }
 
 /** Not every pod has the newest template. If the pods could not be listed, those that are not counted do not. */
 function isUpdating(statefulSet: StatefulSet, { pods = [] }: Observed): boolean {
   if (hasTwoRevisions(statefulSet)) return true
   if (!mayHaveOutdatedPods(statefulSet)) return false
-  return pods.length === 0 || pods.some((pod) => isOutdated(pod, statefulSet))
+  // The pod of a removed node keeps its template until it ends.
+  const present = pods.filter((pod) => ordinalOf(pod) < (statefulSet.spec.replicas ?? 1))
+  return pods.length === 0 || present.some((pod) => isOutdated(pod, statefulSet))
+}
+
+function ordinalOf({ metadata: { name } }: Pod): number {
+  return Number(name.slice(name.lastIndexOf('-') + 1))
 }
 
 /**

@@ -19,7 +19,7 @@ import { needsBackup } from '../hibernation-backup.ts'
 import type { DesiredRun, Observed } from '../ports.ts'
 import { isShardsJob, lastShardsRun } from './result.ts'
 import type { Goal, ShardFacts, ShardsSummary, ShardsTarget, ShardTargets } from './summary.ts'
-import { isRolledOut, isRollingOut } from '../rollout.ts'
+import { hasOnlySurplusPods, hasSurplusPods, isRolledOut, isRollingOut } from '../rollout.ts'
 import { acceptedRisks } from '../validation.ts'
 import { awaitedByRun, awaitedWindow } from '../windows.ts'
 
@@ -164,8 +164,10 @@ function mayPrecedeHelm(observed: Observed, pendingRun: DesiredRun, context: Con
     awaitedByRun(observed, pendingRun, context.now) !== undefined
   if (isAwaiting) return true
   const hasYielded = progress?.verb === 'shards' && progress.shards?.isYielded === true
-  if (hasYielded) return false
-  if (isRolledOut(observed)) return true
+  // The run waits for the removal of the next node, and that for the pod of the last one.
+  const isHeld = terminatingNode(observed) !== undefined && drainTarget(observed) !== undefined
+  if (hasYielded && !isHeld) return false
+  if (isRolledOut(observed) || hasOnlySurplusPods(observed)) return true
   const failure = lastFailure(observed, context)
   return failure !== undefined && failure !== 'unknown' && failure.plan === pendingRun.hash
 }
@@ -193,6 +195,13 @@ function volumeWork(observed: Observed, context: Context): ShardWork | undefined
   return isResting(observed, work, context) ? undefined : work
 }
 
+/** A removed node whose pod has not ended. */
+function terminatingNode({ statefulSet, progress }: Observed): number | undefined {
+  const removed = progress?.shards?.removedOrdinal
+  const isSurplus = statefulSet !== undefined && hasSurplusPods(statefulSet)
+  return isSurplus && (statefulSet.spec.replicas ?? 1) === removed ? removed : undefined
+}
+
 /** The last Job had the same plan, and ended too short a time ago to try again. */
 function isResting(observed: Observed, work: ShardWork, context: Context): boolean {
   const last = lastShardsRun(observed, context)
@@ -205,13 +214,20 @@ function drainStep(observed: Observed, drainTo: number, context: Context): Shard
   const work = dueWork(observed, 'drain', context)
   const isBegun = begunRemoval(observed) === drainTo
   const awaited = isBegun ? undefined : awaitedWindow(cluster, context.now)
-  if (work !== undefined && awaited === undefined) return { is: 'due', work }
+  const terminating = terminatingNode(observed)
+  if (work !== undefined && awaited === undefined && terminating === undefined)
+    return { is: 'due', work }
   const nodes = statefulSet?.spec.replicas ?? 1
   const label = isBegun ? `the removal of node ${drainTo}` : `spec.replicas: ${nodes} -> ${drainTo}`
   const held = (reason: string, message: string): ShardStep => ({
     is: 'held',
     notApplied: { reason, message },
   })
+  if (terminating !== undefined) {
+    const cause = `the pod of node ${terminating}, which was removed, has not ended`
+    const hint = 'if its Kubernetes node does not answer, delete that node, or the pod with --force'
+    return held('Draining', `${label} waits: ${cause}; ${hint}`)
+  }
   if (work !== undefined && awaited !== undefined) {
     return held(awaited.reason, `${label} ${awaited.message}`)
   }

@@ -99,7 +99,7 @@ export class StepRunner {
   /**
    * Completes the removal of a node that this Job, or one before it, has begun. A pod whose Kubernetes node
    * does not answer exists until a user deletes that node. Nothing may wait for that: once the pod is gone,
-   * another Job deletes its volume.
+   * another Job deletes its volume. Until then, Jobs do what else is due.
    */
   async finishRemoval(): Promise<'done' | 'wait' | FinalReport> {
     const ordinal = this.#progress.removedOrdinal
@@ -113,6 +113,7 @@ export class StepRunner {
       await this.#progress.checkpoint(text)
       return 'done'
     }
+    if (ordinal === this.#progress.formerOrdinal) return 'done'
     if (now - this.#removalSince < REMOVAL_MS) {
       await this.#progress.report(text)
       return 'wait'

@@ -42,6 +42,8 @@ export class ShardsProgress {
   moves: Move[]
   removedPeer: ShardsResult['removedPeer']
   removedOrdinal: number | undefined
+  /** The same, of an earlier Job: it has waited for the end of the pod. */
+  readonly formerOrdinal: number | undefined
   purpose: string | undefined
   /** Why no further node is updated. */
   blocked: ConditionReason | undefined
@@ -71,6 +73,7 @@ export class ShardsProgress {
     this.moves = earlier?.moves ?? []
     this.removedPeer = earlier?.removedPeer
     this.removedOrdinal = earlier?.removedOrdinal
+    this.formerOrdinal = isSameJob ? undefined : earlier?.removedOrdinal
   }
 
   beginStep(text: string): void {

@@ -158,6 +158,11 @@ class ShardsRun {
         return this.#wait(decision.message, this.#steps.updateStep)
       case 'step': {
         this.#brokenSince = undefined
+        if (decision.step.do === 'scaleDown' && this.#progress.removedOrdinal !== undefined) {
+          // Kubernetes ends the pods in their order, too.
+          if (pause !== undefined) return this.#pausedBy(pause, view)
+          return this.#wait(`removing node ${this.#progress.removedOrdinal}`)
+        }
         if (pause !== undefined && !this.#resharding.isInProgress && !mustFollow(decision.step)) {
           if (this.#transfers.running.length === 0) return this.#pausedBy(pause, view)
           return this.#wait(this.#describeTransfers(view))

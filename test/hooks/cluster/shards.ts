@@ -6,7 +6,8 @@ import { shardTargets } from '../../../hooks/cluster/shards/next-step.ts'
 import { shardsRbac } from '../../../hooks/cluster/shards/job.ts'
 import type { ShardsQuery, ShardsSummary } from '../../../hooks/cluster/shards/summary.ts'
 import type { LeaseKind, ObservedLease } from '../../../hooks/lease.ts'
-import { ANNOTATIONS } from '../../../crds/contract/names.ts'
+import { ANNOTATIONS, REVISION_LABEL } from '../../../crds/contract/names.ts'
+import type { Pod } from '../../../crds/kubernetes.ts'
 import { cluster, NOW, statefulSet, type ClusterOverrides } from '../../builders.ts'
 import { leaseOf } from '../data-job/fixtures.ts'
 import { rbac, running } from './decisions.ts'
@@ -94,6 +95,15 @@ export function observedShards(
     summary,
   )
   return { shards, ...known }
+}
+
+/** The pods with the revisions of their templates, by ordinal. */
+export function podsOf(revisions: string[]): Pod[] {
+  return revisions.map((revision, ordinal) => ({
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: { name: `vec-a-${ordinal}`, namespace: 'ns', labels: { [REVISION_LABEL]: revision } },
+  }))
 }
 
 /** Both Leases, held by the cluster itself for this run and for long enough. */

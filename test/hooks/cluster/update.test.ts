@@ -21,7 +21,7 @@ import {
 import { matchWhole } from '../../match-whole.ts'
 import { createdJob, jobPlan } from '../decisions.ts'
 import { condition, sync } from './decisions.ts'
-import { member, observedShards, recordedNodes, threeNodes } from './shards.ts'
+import { member, observedShards, podsOf, recordedNodes, threeNodes } from './shards.ts'
 
 const UPDATE: PlanOutcome = { is: 'step', purpose: 'update' }
 const APPLIED = 'run 1 of vec-a was applied'
@@ -263,6 +263,24 @@ t.test('nodes that cannot be removed do not keep the others from being updated',
 t.test('nodes that are down are updated although consensus is lost', (t) => {
   const consensus = [0, 1, 2].map((ordinal) => ({ ordinal, state: 'stopped' as const }))
   t.ok(jobPlan(sync(updating(UPDATE, { consensus }), context), ShardsPlan).update)
+  t.end()
+})
+
+t.test('the nodes are asked although the pod of a removed one has not ended', (t) => {
+  const set = statefulSet(3)
+  for (const phase of ['Running', 'Draining', 'Upgrading'] as const) {
+    const known = (status: StatefulSet['status'] = {}) =>
+      observedShards({
+        cluster: threeNodes({ status: { phase } }),
+        statefulSet: { ...set, status: { ...set.status, replicas: 4, ...status } },
+        pods: podsOf(['r1', 'r1', 'r1', 'r0']),
+      })
+    t.equal(canQueryPods(known()), true, phase)
+    t.equal(canQueryShards(known(), context), true, phase)
+    t.equal(canQueryShards(known({ readyReplicas: 2 }), context), false, phase)
+    t.equal(canQueryShards(known({ observedGeneration: 0 }), context), false, phase)
+    t.equal(canQueryShards(known({ updateRevision: 'r2' }), context), false, phase)
+  }
   t.end()
 })
 

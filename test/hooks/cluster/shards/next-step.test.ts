@@ -30,7 +30,7 @@ import {
 } from '../../../../hooks/cluster/shards/next-step.ts'
 import { EngineError } from '../../../../crds/contract/errors.ts'
 import { condition, sync } from '../decisions.ts'
-import { member, observedShards, threeNodes } from '../shards.ts'
+import { member, observedShards, podsOf, threeNodes } from '../shards.ts'
 
 const REPAIR: PlanOutcome = { is: 'step', purpose: 'repair' }
 const NONE = { is: 'none' }
@@ -126,6 +126,28 @@ t.test('a volume is deleted once the pod of a removed node has ended after its J
   const set = statefulSet(3)
   const terminating = { ...set, status: { ...set.status, replicas: 4 } }
   t.equal(verb(3, { statefulSet: terminating }), 'upgrade', 'its pod still exists')
+})
+
+t.test('repairs do not wait for the pod of a removed node, and further removals do', async (t) => {
+  const set = statefulSet(3)
+  const known = {
+    ...scaledIn(),
+    statefulSet: { ...set, status: { ...set.status, replicas: 4 } },
+    pods: podsOf(['r1', 'r1', 'r1', 'r1']),
+    progress: progress({
+      ...{ verb: 'shards', applied: applied(), at: ago(3600) },
+      shards: { ...RESULT, isYielded: true, removedOrdinal: 3 },
+    }),
+  }
+  t.equal(verbOf(sync(observedShards(known, plans(REPAIR)), context)), 'shards')
+  const decision = sync(observedShards(known), context)
+  t.equal(createdJob(decision), undefined)
+  t.strictSame(condition(decision, 'Applied'), [
+    ...['False', 'Draining'],
+    'spec.replicas: 3 -> 2 waits: the pod of node 3, which was removed, has not ended; if its Kubernetes node does not answer, delete that node, or the pod with --force',
+  ])
+  const ended = sync(observedShards({ ...known, statefulSet: set, pods: [] }), context)
+  t.match(jobPlan(ended, ShardsPlan), { nodes: 3 }, 'first its volume is deleted')
 })
 
 t.test('a helm run does not wait for a repair that is refused, or that fails', async (t) => {

@@ -501,7 +501,7 @@ t.test('a Job that ends just before it removes the pod leaves that to the next o
 })
 
 t.test(
-  'a pod that does not end holds the Job for ten minutes, and its volume is left to the next',
+  'a pod that does not end holds one Job for ten minutes, and its volume is left to another',
   async (t) => {
     const world = await shardsWorld(t, { nodes: 3, shards: 2 })
     await world.setReplicas(2)
@@ -519,9 +519,32 @@ t.test(
     })
     t.match(await world.state(), { replicas: 2, claims: { 'qdrant-storage-vec-a-2': '2' } })
 
+    // Repairs do not wait for it.
+    const dead = world.peer(1)
+    world.shard(0).states = { [dead]: 'Dead' }
+    let waited = 0
+    const repair = await world.run(
+      { run: 2, nodes: 2, defects: { [`docs/0/${dead}`]: 600 } },
+      {
+        pod: 'pod-2',
+        onSleep(seconds) {
+          waited = seconds
+          isLate(seconds)
+        },
+      },
+    )
+    t.equal(repair.code, EXIT.done, repair.log)
+    matchWhole(t, startedSteps(repair.log), [/^docs\/0: repairing the replica on node 1/])
+    t.ok(waited < 60, `${waited} s`)
+    t.match(await world.progress(), { state: 'Done', shards: { removedOrdinal: 2 } })
+    matchWhole(t, await world.state(), {
+      shards: { 0: ['0 Active', '1 Active'] },
+      claims: { 'qdrant-storage-vec-a-2': '2' },
+    })
+
     world.unreachable.clear()
     await world.settle()
-    const second = await world.run({ run: 2, nodes: 2 }, { pod: 'pod-2' })
+    const second = await world.run({ run: 3, nodes: 2 }, { pod: 'pod-3' })
     t.equal(second.code, EXIT.done, second.log)
     t.notOk('removedOrdinal' in ((await world.progress())?.shards ?? {}))
     matchWhole(t, await world.state(), {
@@ -530,6 +553,36 @@ t.test(
     })
   },
 )
+
+t.test('no further node is removed before the pod of the last one has ended', async (t) => {
+  const world = await shardsWorld(t, { nodes: 3, shards: 2, factor: 1 })
+  await world.setReplicas(1)
+  world.unreachable.add(2)
+  const isLate = (seconds: number) => {
+    if (seconds > 7200) throw new Error('still waiting')
+    world.finishTransfers()
+  }
+  for (const run of [1, 2]) {
+    const { code, log } = await world.run(
+      { run, nodes: 1 },
+      { pod: `pod-${run}`, speed: 10, onSleep: isLate },
+    )
+    t.equal(code, EXIT.done, log)
+    t.match(await world.progress(), {
+      state: 'Done',
+      shards: { isYielded: true, removedOrdinal: 2 },
+    })
+    t.match(await world.state(), { replicas: 2, claims: { 'qdrant-storage-vec-a-1': 'in use' } })
+  }
+
+  world.unreachable.clear()
+  const { code, log } = await world.run({ run: 3, nodes: 1 }, { pod: 'pod-3', onSleep: isLate })
+  t.equal(code, EXIT.done, log)
+  matchWhole(t, await world.state(), {
+    pods: ['vec-a-0'],
+    claims: { 'qdrant-storage-vec-a-0': 'in use' },
+  })
+})
 
 t.test('a node whose peer was not removed stays when more nodes are desired', async (t) => {
   const world = await shardsWorld(t, { nodes: 3, shards: 2 })
