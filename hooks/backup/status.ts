@@ -59,7 +59,7 @@ export function finishedStatus(inputs: StatusInputs, outcome: Outcome): BackupSt
   })
   const { retentionDays } = backup.spec
   // The clock of a Job may be behind that of the API server: no backup is complete before it was created.
-  const completed = Math.max(Date.parse(at), Date.parse(backup.metadata.creationTimestamp ?? at))
+  const completed = Math.max(Date.parse(at), Date.parse(backup.metadata.creationTimestamp))
   const expires = new Date(completed + (retentionDays ?? 0) * DAY_MS)
   return {
     phase,
