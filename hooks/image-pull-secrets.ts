@@ -54,6 +54,7 @@ export function withImagePullSecrets(kindHooks: KindHooks, ports: ImagePullSecre
 }
 
 const JOB_KIND = 'Job.batch/v1'
+const CHART_CREDENTIAL_KEYS = new Set(['username', 'password'])
 
 /** Returns the Jobs that have finished and have no copies left. */
 async function syncCopies(
@@ -115,10 +116,8 @@ function copySource(
   const credential = pullSecretCredential(name)
   const keys = Object.keys(data)
   if (name === chart.credentialsSecret && !imagePullSecrets.includes(name)) {
-    return [{ credential, keys: keys.filter((key) => CHART_CREDENTIALS.has(key)), secret }]
+    return [{ credential, keys: keys.filter((key) => CHART_CREDENTIAL_KEYS.has(key)), secret }]
   }
   // The kubelet checks the type.
   return [{ credential, keys, secret, ...(type !== undefined && { type }) }]
 }
-
-const CHART_CREDENTIALS = new Set(['username', 'password'])

@@ -9,6 +9,7 @@ import {
   MANAGED_BY,
   pullSecretCredential,
   secretCopyName,
+  trailingNumber,
 } from '../crds/contract/names.ts'
 import { finishedCondition, type AnyObject, type Job } from '../crds/kubernetes.ts'
 import { BUCKET_CA, type CaRef } from '../crds/certificates.ts'
@@ -302,7 +303,7 @@ export function isUnfinished(job: Job): boolean {
 
 /** The number at the end of a Job's name. */
 export function runNumber({ metadata }: Pick<Job, 'metadata'>): number {
-  return Number(metadata.name.slice(metadata.name.lastIndexOf('-') + 1))
+  return trailingNumber(metadata.name)
 }
 
 /** Number of the next Job: above that of every existing Job and of the last one that reported. */

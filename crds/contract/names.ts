@@ -116,6 +116,11 @@ export function isDnsName(text: string): boolean {
   return text.length <= MAX_DNS_NAME && new RegExp(`^${DNS_NAME}$`).test(text)
 }
 
+/** The number at the end of a name, such as the ordinal of a pod or the run of a Job. */
+export function trailingNumber(name: string): number {
+  return Number(name.slice(name.lastIndexOf('-') + 1))
+}
+
 /** First twelve hex digits of a SHA-256: enough to distinguish the names of one parent. */
 export function shortHash(...parts: string[]): string {
   return hash('sha256', JSON.stringify(parts)).slice(0, 12)

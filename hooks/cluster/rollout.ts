@@ -1,13 +1,13 @@
 /** Whether the pods of a VecCluster are as the last helm run and the StatefulSet say. */
 import type { ClusterStatus } from '../../crds/cluster.ts'
 import {
-  type Pod,
   type StatefulSet,
   hasTwoRevisions,
   isOutdated,
   mayHaveOutdatedPods,
   partitionOf,
 } from '../../crds/kubernetes.ts'
+import { trailingNumber } from '../../crds/contract/names.ts'
 import { isUnfinished } from '../job.ts'
 import { helmJobs } from './helm-result.ts'
 import type { Observed } from './ports.ts'
@@ -109,12 +109,9 @@ function isUpdating(statefulSet: StatefulSet, { pods = [] }: Observed): boolean 
   if (hasTwoRevisions(statefulSet)) return true
   if (!mayHaveOutdatedPods(statefulSet)) return false
   // The pod of a removed node keeps its template until it ends.
-  const present = pods.filter((pod) => ordinalOf(pod) < (statefulSet.spec.replicas ?? 1))
+  const nodes = statefulSet.spec.replicas ?? 1
+  const present = pods.filter(({ metadata }) => trailingNumber(metadata.name) < nodes)
   return pods.length === 0 || present.some((pod) => isOutdated(pod, statefulSet))
-}
-
-function ordinalOf({ metadata: { name } }: Pod): number {
-  return Number(name.slice(name.lastIndexOf('-') + 1))
 }
 
 /**
