@@ -49,11 +49,12 @@ export function planShards(view: ClusterView, desired: DesiredShards): Plan {
   if (drained !== undefined) return drained
   const updated = updateNodes(view, desired)
   if (updated !== undefined) return updated
-  // A defect that cannot be repaired must not keep a node from being removed.
-  if (repaired !== undefined) return repaired
+  // A defect that cannot be repaired must not keep a node from being removed, nor other shards where they are.
   const started = startResharding(view, desired)
-  if (started !== undefined) return started
-  return balance(view, desired) ?? transferInProgress(view) ?? { is: 'done' }
+  if (started?.is === 'step') return started
+  const balanced = started === undefined ? balance(view, desired) : undefined
+  if (balanced?.is === 'step') return balanced
+  return repaired ?? started ?? balanced ?? transferInProgress(view) ?? { is: 'done' }
 }
 
 /** A move that was begun ends, whatever else is due: until then the shard has a replica too many. */

@@ -183,14 +183,17 @@ export function startResharding(view: ClusterView, desired: DesiredShards): Plan
   const { numbers = [], mayStart = false } = desired.resharding ?? {}
   if (!mayStart) return undefined
   let rejection: Plan | undefined
+  let blocked: Plan | undefined
   for (const { collection: name, shards: desiredNumber } of numbers) {
     const collection = view.collections.find((one) => one.name === name)
     if (collection === undefined || collection.shards.length === desiredNumber) continue
     const plan = beginning(view, desired, { collection, desiredNumber })
-    if (plan.is !== 'refused') return plan
-    rejection ??= plan
+    // One that cannot begin must not delay the others.
+    if (plan.is === 'step') return plan
+    if (plan.is === 'refused') rejection ??= plan
+    else blocked ??= plan
   }
-  return rejection
+  return blocked ?? rejection
 }
 
 interface Situation {

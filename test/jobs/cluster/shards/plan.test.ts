@@ -590,6 +590,39 @@ const CASES: Case[] = [
     },
   },
   {
+    title: 'a shard that cannot be repaired does not keep others from being balanced',
+    model: {
+      shards: {
+        'users/0': { 2: 'Dead', 3: 'Dead' },
+        'docs/0': { 1: 'Active', 2: 'Active' },
+        'docs/1': { 1: 'Active', 2: 'Active' },
+      },
+    },
+    desired: { balance: true },
+    plan: {
+      is: 'step',
+      purpose: 'balance',
+      bytes: 100,
+      step: {
+        ...{ do: 'replicate', collection: 'docs', shard: 0, from: 2, to: 3 },
+        move: { collection: 'docs', shard: 0, from: 2, to: 3 },
+      },
+    },
+  },
+  {
+    title: 'a shard that cannot be repaired is named once the others are balanced',
+    model: {
+      shards: { 'users/0': { 2: 'Dead', 3: 'Dead' }, 'docs/0': { 1: 'Active', 2: 'Active' } },
+    },
+    desired: { balance: true },
+    plan: {
+      is: 'refused',
+      reason: 'NoActiveReplica',
+      message:
+        'users/0 has no Active replica to repair that on node 1 from: restore the collection from a backup',
+    },
+  },
+  {
     title: 'a move ends with the drop of its source',
     model: { shards: { 'docs/0': { 1: 'Active', 2: 'Active', 3: 'Active' } } },
     desired: { moves: [{ collection: 'docs', shard: 0, from: 1, to: 3 }] },

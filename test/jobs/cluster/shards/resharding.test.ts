@@ -347,6 +347,38 @@ t.test('nothing is started without space, and the node is named with its numbers
   t.match(stepOf(view, desired(1)), { reason: 'NoCapacity', message: /about 300 bytes on node 0/ })
 })
 
+t.test(
+  'a collection that cannot be repaired does not delay the resharding of others',
+  async (t) => {
+    const [good, broken] = [viewOf({ shards: TWO }), [{ peer: 3, state: 'Dead' as const }]]
+    const collections = [
+      { name: 'broken', factor: 1, shards: [{ id: 0, bytes: 100, replicas: broken }] },
+      ...good.collections,
+    ]
+    const start = { do: 'startResharding', collection: 'docs', direction: 'up', shard: 2 }
+    const goal = desired(3)
+    t.match(stepOf({ ...good, collections }, goal), start)
+
+    const numbers = [
+      { collection: 'broken', shards: 2 },
+      { collection: 'docs', shards: 3 },
+    ]
+    const both = { ...goal, resharding: { owner: OWNER, mayStart: true, numbers } }
+    t.match(stepOf({ ...good, collections }, both), start, 'nor if its own number differs')
+    t.match(
+      stepOf({ ...good, collections }, { ...both, repair: false }),
+      start,
+      'nor without repair',
+    )
+    const done = { ...both, resharding: { ...both.resharding, numbers: numbers.slice(0, 1) } }
+    t.strictSame(stepOf({ ...good, collections }, done), {
+      ...{ is: 'refused', reason: 'NoActiveReplica' },
+      message:
+        'broken/0 has no Active replica to repair that on node 2 from: restore the collection from a backup',
+    })
+  },
+)
+
 t.test('nothing is started while a replica is not Active, or without the right to', async (t) => {
   const dead: ReplicaView[] = [{ peer: 2, state: 'Dead' }]
   const [first = { id: 0, bytes: 1, replicas: [] }] = TWO

@@ -42,6 +42,29 @@ t.test('a new node gets its part of the shards', async (t) => {
   })
 })
 
+t.test('a collection that nothing can repair is named, and the others are balanced', async (t) => {
+  const world = await shardsWorld(t, { nodes: 3, spread: 2, shards: 6, factor: 1 })
+  world.engine.createCollection('dead', 1, 2)
+  const [shard] = world.engine.find('dead')?.shards ?? []
+  const states = Object.fromEntries((shard?.peers ?? []).map((peer) => [peer, 'Dead' as const]))
+  if (shard !== undefined) shard.states = states
+  const defects = Object.fromEntries(Object.keys(states).map((peer) => [`dead/0/${peer}`, 600]))
+  const { code, log } = await world.run({ balance: true, defects })
+  t.equal(code, EXIT.failed, log)
+  t.strictSame(
+    Object.values((await world.state()).shards)
+      .flat()
+      .toSorted(),
+    [...['0 Active', '0 Active', '1 Active', '1 Active', '2 Active', '2 Active']],
+  )
+  matchWhole(t, await world.progress(), {
+    ...{ state: 'Refused', reason: 'NoActiveReplica' },
+    message: /^dead\/0 has no Active replica to repair that on node \d from: restore/,
+    shards: { stepsDone: 4, moves: [] },
+  })
+  t.strictSame(shard?.states, states, 'nothing was done with it')
+})
+
 t.test('clients may create and delete shard keys while shards move', async (t) => {
   const world = await shardsWorld(t, { nodes: 3, spread: 2, shards: 6, factor: 1 })
   const collection = world.engine.find('docs')
