@@ -159,11 +159,14 @@ async function observe(
     zones: Object.fromEntries(zones),
     volumeBytes: volumeBytes(cluster),
     memory,
+    // Nothing is dropped here: the second look decides.
+    unreadableMs: 0,
     comparesCounts: mayBeUpdating(statefulSet),
   }
   const engineForPod = engineClients(kubernetes, clusterConnection(cluster), call)
   for (let count = 1; ; count += 1) {
-    const view = await observeShards(options, engineForPod, call.signal)
+    const nowMs = call.time.monotonicMs()
+    const view = await observeShards({ ...options, nowMs }, engineForPod, call.signal)
     const isClear = view.unsettled === undefined && memory.suspects.size === 0
     if (isClear || view.broken !== undefined || count === MAX_OBSERVATIONS) {
       return withPods(view, statefulSet, kubernetes)

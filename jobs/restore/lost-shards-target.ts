@@ -175,10 +175,10 @@ export class LostTarget {
     const { plan, tools, progress } = this.#context
     const { time, signal } = tools
     const { name, replicas: nodes } = plan.cluster
-    const options = { nodes, name, memory: this.#memory }
     const engineForPod = (ordinal: number) => engineOn(this.#context, ordinal)
     const afterPause = () => progress.reported()
     return poll({ time, signal, pauseMs: SETTLE_POLL_MS, afterPause }, async ({ waitedMs }) => {
+      const options = { nodes, name, memory: this.#memory, nowMs: time.monotonicMs() }
       const view = await observeShards(options, engineForPod, signal)
       const reason = view.broken?.message ?? view.unsettled
       if (reason === undefined) return view

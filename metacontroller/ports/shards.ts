@@ -142,6 +142,8 @@ async function observe(
     volumeBytes,
     watchesVolumes: true,
     memory,
+    // A jump of this clock only starts a Job, which looks for itself.
+    nowMs: dependencies.now().getTime(),
     comparesCounts: statefulSet !== undefined && mayBeUpdating(statefulSet),
   }
   const engineForPod = (ordinal: number) => engineClient(dependencies, connection, ordinal)

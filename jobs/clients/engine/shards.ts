@@ -193,15 +193,18 @@ export class EngineShards {
     )
   }
 
-  /** Whether the replica of this shard on this node can be read. */
-  async isReadable(collection: string, shard: number, signal?: AbortSignal): Promise<boolean> {
+  /** About how many points the replica of this shard on this node has, or that the node cannot read it. */
+  async estimatePoints(
+    collection: string,
+    shard: number,
+    signal?: AbortSignal,
+  ): Promise<number | 'unreadable'> {
     const path = `${collectionPath(collection)}/shards/${shard}/points/count`
     const options = { body: { exact: false }, signal, timeoutMs: READ_MS }
     try {
-      await this.#engine.call('POST', path, Count, options)
-      return true
+      return (await this.#engine.call('POST', path, Count, options)).count
     } catch (error) {
-      if (error instanceof EngineError && error.status === 500) return false
+      if (error instanceof EngineError && error.status === 500) return 'unreadable'
       throw error
     }
   }

@@ -11,7 +11,7 @@ import type {
   TransferView,
 } from './view.ts'
 
-type Engine = Pick<EngineShards, 'isReadable' | 'countPoints'>
+type Engine = Pick<EngineShards, 'estimatePoints' | 'countPoints'>
 
 /** A member and what it reports; undefined while it does not answer. */
 export interface Report {
@@ -24,8 +24,10 @@ export interface Report {
 interface Context {
   /** By ordinal. */
   facts: ReadonlyMap<number, ReadonlyMap<string, CollectionFacts>>
-  /** Replicas that looked unreadable in the observation before. */
-  suspects: ReadonlySet<string>
+  /** Replicas that have looked unreadable in all observations since then, in monotonic milliseconds. */
+  suspects: ReadonlyMap<string, number>
+  /** Those that have done so since then, or earlier, are unreadable. */
+  unreadableBefore: number
   /**
    * Shards whose Active replicas had equal numbers of points in an observation since all of them are
    * Active; updated. Absent if the numbers are not compared.
@@ -49,7 +51,7 @@ const MANY_POINTS = 1000
 export async function combineCollection(
   name: string,
   nodes: readonly Report[],
-  { facts, suspects, equal, signal }: Context,
+  { facts, suspects, unreadableBefore, equal, signal }: Context,
 ): Promise<Combined> {
   const reports = nodes.flatMap(({ ordinal, engine, status, collections }) => {
     const placement = collections?.get(name)
@@ -70,7 +72,12 @@ export async function combineCollection(
       const key = `${name}/${id}/${replica.peer}`
       if (!looksUnreadable.has(replica.peer)) return replica
       found.push(key)
-      return suspects.has(key) ? { ...replica, state: 'Unreadable' } : replica
+      const since = suspects.get(key) ?? Infinity
+      if (since <= unreadableBefore) return { ...replica, state: 'Unreadable' }
+      // It may be a pause of its node: neither this replica nor what depends on it is touched until that is known.
+      const owner = reports.find(({ peer }) => peer === replica.peer)
+      disagreements.push(`node ${owner?.ordinal} cannot read its replica of ${name}/${id}`)
+      return replica
     })
     const key = shardKey(id, reports)
     const difference =
@@ -222,8 +229,9 @@ async function findUnreadable(
     const count = points(owner)
     if (count === undefined) unreadable.add(owner.peer)
     else if (count === 0) {
-      const isReadable = await owner.engine.isReadable(name, id, signal).catch(ignoreEngineError)
-      if (isReadable === false || most >= MANY_POINTS) unreadable.add(owner.peer)
+      const answer = await owner.engine.estimatePoints(name, id, signal).catch(ignoreEngineError)
+      const isEmpty = answer === 0 && most >= MANY_POINTS
+      if (answer === 'unreadable' || isEmpty) unreadable.add(owner.peer)
     }
   }
   return unreadable

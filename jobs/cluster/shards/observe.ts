@@ -30,6 +30,10 @@ export interface ObserveOptions {
   volumeBytes?: number | undefined
   /** What earlier observations of this cluster found; updated by each. */
   memory?: ObservationMemory
+  /** When this observation is made, in milliseconds of a clock that only moves forward. */
+  nowMs: number
+  /** For how long a replica has to look unreadable until it is; default: half a minute. */
+  unreadableMs?: number
   /** The sizes of the data are read in each observation: for observations a minute apart. */
   watchesVolumes?: boolean
   /** Whether the numbers of points of replicas are compared. */
@@ -38,8 +42,8 @@ export interface ObserveOptions {
 
 /** What an observation leaves for the next one. */
 export interface ObservationMemory {
-  /** Replicas that looked unreadable: they are if they still do in the next observation. */
-  suspects: Set<string>
+  /** Replicas that look unreadable, and since when they have in every observation. */
+  suspects: Map<string, number>
   /** Shards whose replicas had equal numbers of points (combine.ts). */
   equal: Set<string>
   /** By ordinal. */
@@ -54,11 +58,13 @@ export interface ObservationMemory {
 const MAX_COLLECTIONS = 1000
 /** Calls to one node at the same time. */
 const CONCURRENCY = 4
+/** A replica whose node is busy, or whose disk pauses, must not be dropped for that. */
+const UNREADABLE_MS = 30_000
 /** Telemetry is read again after this many observations, if volumes are not watched. */
 const MAX_FACTS_AGE = 15
 
 export function newObservationMemory(defects = new Defects()): ObservationMemory {
-  return { suspects: new Set(), equal: new Set(), facts: new Map(), factsAge: 0, defects }
+  return { suspects: new Map(), equal: new Set(), facts: new Map(), factsAge: 0, defects }
 }
 
 export async function observeShards(
@@ -174,7 +180,8 @@ async function combine(
   { after, memory, signal }: CombineOptions,
 ): Promise<ClusterView> {
   const names = [...new Set(nodes.flatMap(({ collections }) => [...(collections?.keys() ?? [])]))]
-  const suspects = new Set<string>()
+  const suspects = new Map<string, number>()
+  const { nowMs, unreadableMs = UNREADABLE_MS } = options
   const collections: CollectionView[] = []
   const transfers: TransferView[] = []
   const disagreements: string[] = []
@@ -185,16 +192,19 @@ async function combine(
     const combined = await combineCollection(name, nodes, {
       facts: memory.facts,
       suspects: memory.suspects,
+      unreadableBefore: nowMs - unreadableMs,
       equal: options.comparesCounts === true ? memory.equal : undefined,
       signal,
     })
     collections.push(combined.view)
     transfers.push(...combined.transfers)
     disagreements.push(...combined.disagreements)
-    for (const suspect of combined.suspects) suspects.add(suspect)
+    for (const suspect of combined.suspects) {
+      suspects.set(suspect, memory.suspects.get(suspect) ?? nowMs)
+    }
   }
   // A view of nodes that have not applied the same changes proves nothing about a replica.
-  memory.suspects = settling === undefined ? suspects : new Set()
+  memory.suspects = settling === undefined ? suspects : new Map<string, number>()
   const unsettled = settling ?? disagreements[0]
   return {
     peers: peerViews(options, nodes, collections),

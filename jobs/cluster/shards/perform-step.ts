@@ -55,7 +55,7 @@ export class StepRunner {
   readonly #memory: ObservationMemory
   /** How often a step was rejected, by its description. */
   readonly #rejections = new Map<string, number>()
-  /** Since when this pod has waited for the pod of a removed node, in milliseconds. */
+  /** Since when this pod has waited for the pod of a removed node, in monotonic milliseconds. */
   #removalSince: number | undefined
   /** The first and the last failure since a step has succeeded, in monotonic milliseconds. */
   #failing: { since: number; at: number; reason: string; message: string } | undefined
@@ -106,7 +106,7 @@ export class StepRunner {
     if (ordinal === undefined) return 'done'
     const text = `removing node ${ordinal}`
     const isDone = await finishRemoval(ordinal, this.#plan, this.#tools)
-    const now = this.#tools.time.now().getTime()
+    const now = this.#tools.time.monotonicMs()
     this.#removalSince = isDone ? undefined : (this.#removalSince ?? now)
     if (this.#removalSince === undefined) {
       this.#progress.removedOrdinal = undefined
@@ -152,7 +152,7 @@ export class StepRunner {
 
   async abortStalled(view: ClusterView): Promise<void> {
     const { log, reporter, signal, time } = this.#tools
-    for (const transfer of this.#transfers.stalled(view, time.now().getTime())) {
+    for (const transfer of this.#transfers.stalled(view, time.monotonicMs())) {
       await reporter.verifyOwnership()
       log.warn(transfer, 'aborting a transfer without progress')
       await this.#engine(view)
@@ -236,7 +236,7 @@ export class StepRunner {
   }
 
   async #startTransfer(transfer: ShardTransfer, bytes: number): Promise<void> {
-    this.#transfers.start(transfer, bytes, this.#tools.time.now().getTime())
+    this.#transfers.start(transfer, bytes, this.#tools.time.monotonicMs())
     await this.#progress.checkpoint()
   }
 

@@ -65,9 +65,9 @@ class ShardsRun {
     this.#plan = plan
     this.#tools = tools
     const earlier = tools.reporter.previous?.shards
-    const now = tools.time.now()
-    this.#memory = newObservationMemory(new Defects(plan.defects, now))
-    this.#transfers = new Transfers(earlier?.transfers ?? [], now.getTime())
+    const now = tools.time.monotonicMs()
+    this.#memory = newObservationMemory(new Defects(plan.defects, new Date(now)))
+    this.#transfers = new Transfers(earlier?.transfers ?? [], now)
     this.#progress = new ShardsProgress(plan, tools, {
       transfers: this.#transfers,
       resharding: () => this.#resharding.record,
@@ -113,7 +113,7 @@ class ShardsRun {
       }
       const view = await this.#observe(set)
       this.#noteObstruction(view)
-      const failed = this.#transfers.observe(view, time.now().getTime())
+      const failed = this.#transfers.observe(view, time.monotonicMs())
       this.#resharding.observe(view, this.#transfers.takeStreamed())
       // Other shards are another load.
       if (this.#resharding.record?.stage === 'check') this.#progress.balancedNodes = 0
@@ -182,7 +182,10 @@ class ShardsRun {
     const nodes = set.spec.replicas ?? 1
     const comparesCounts = update !== undefined
     const view = await observeShards(
-      { nodes, name: cluster.name, zones, volumeBytes, memory: this.#memory, comparesCounts },
+      {
+        ...{ nodes, name: cluster.name, zones, volumeBytes, memory: this.#memory, comparesCounts },
+        nowMs: this.#tools.time.monotonicMs(),
+      },
       (ordinal) => this.#tools.engineForPod({ ...cluster, replicas: nodes }, ordinal),
       this.#tools.signal,
     )
@@ -207,7 +210,8 @@ class ShardsRun {
 
   #desired(view: ClusterView): DesiredShards {
     const { nodes, repair, balance, lost, maxTransfers, allowsFewerReplicas, update } = this.#plan
-    const now = this.#tools.time.now()
+    // The system clock may be set meanwhile.
+    const now = new Date(this.#tools.time.monotonicMs())
     const { defects } = this.#memory
     defects.observe(view, now)
     return {

@@ -12,7 +12,7 @@ interface TrackedTransfer {
   bytes: number
   /** What the engine last reported about it, without its clock. */
   progress: string
-  /** When that changed, in milliseconds. */
+  /** When that changed, in monotonic milliseconds. */
   changedAt: number
   /** The engine has started it: it accepted the call, or has listed the transfer. */
   isStarted: boolean

@@ -29,7 +29,7 @@ async function world(t: Test, factor = 2) {
   const peer = (ordinal: number) => engine.peer(ordinal).id
   const observe = (options: Partial<ObserveOptions> = {}) =>
     observeShards(
-      { nodes: 3, name: 'a', ...options },
+      { nodes: 3, name: 'a', nowMs: 0, ...options },
       (ordinal) => {
         const transport = urlTransport(`http://127.0.0.1:${nodes[ordinal]?.port ?? 1}`, connections)
         return new Engine({ transport, credentials: async () => ({}), log: SILENT })
@@ -216,36 +216,51 @@ t.test('a change while the nodes are read keeps the view unsettled', async (t) =
   t.equal((await observe()).unsettled, 'the cluster changed while it was read')
 })
 
-t.test('a replica that its node cannot read is unreadable once that is seen twice', async (t) => {
-  const { observe, peer, shard } = await world(t)
-  shard(0).unreadableOn = [1]
-  const memory = newObservationMemory()
-  const state = async () => {
-    const { collections } = await observe({ memory })
-    return collections[0]?.shards[0]?.replicas.find((replica) => replica.peer === peer(1))?.state
-  }
-  t.strictSame(
-    [await state(), await state(), await state()],
-    ['Active', 'Unreadable', 'Unreadable'],
-  )
-  shard(0).unreadableOn = []
-  t.equal(await state(), 'Active')
-})
+const BROKEN: [string, { unreadableOn: number[] } | { forgottenBy: number[] }][] = [
+  ['cannot read', { unreadableOn: [1] }],
+  ['does not list', { forgottenBy: [1] }],
+]
+for (const [what, change] of BROKEN) {
+  t.test(`a replica that its node ${what} for half a minute is unreadable`, async (t) => {
+    const { observe, peer, shard } = await world(t)
+    const memory = newObservationMemory()
+    const look = async (seconds: number) => {
+      const { collections, unsettled } = await observe({ memory, nowMs: seconds * 1000 })
+      const replicas = collections[0]?.shards[0]?.replicas ?? []
+      return [replicas.find((replica) => replica.peer === peer(1))?.state, unsettled]
+    }
+    const isUnclear = ['Active', 'node 1 cannot read its replica of docs/0']
+    Object.assign(shard(0), change)
+    for (const second of [0, 0.2, 1, 29.9]) t.strictSame(await look(second), isUnclear)
+    for (const second of [30, 31]) t.strictSame(await look(second), ['Unreadable', undefined])
+    Object.assign(shard(0), { unreadableOn: [], forgottenBy: [] })
+    t.strictSame(await look(40), ['Active', undefined])
+    Object.assign(shard(0), change)
+    for (const second of [41, 70]) t.strictSame(await look(second), isUnclear, 'counted again')
+    t.strictSame(await look(71), ['Unreadable', undefined])
+  })
+}
 
-t.test('a replica that its node does not list is unreadable once that is seen twice', async (t) => {
-  const { observe, peer, shard } = await world(t)
-  shard(0).forgottenBy = [1]
+t.test('a node that does not answer about a replica has not lost it', async (t) => {
+  const { engine, nodes, observe, peer, shard } = await world(t)
+  const docs = engine.find('docs')
+  const point = (id: number) => ({ id, vector: [], payload: {}, shard: 0 })
+  if (docs) docs.points = Array.from({ length: 1000 }, (_, id) => point(id))
+  // It reports 0 points after an error, too.
+  shard(0).lost = { 1: 1000 }
+  let answer = { status: 429, body: '{"status":{"error":"Rate limiting exceeded"},"time":0}' }
+  nodes[1]?.misbehave(({ method, path }) =>
+    method === 'POST' && path.at(-1) === 'count' ? answer : undefined,
+  )
   const memory = newObservationMemory()
-  const views = [await observe({ memory }), await observe({ memory })]
-  const states = views.map(
-    ({ collections }) =>
-      collections[0]?.shards[0]?.replicas.find((replica) => replica.peer === peer(1))?.state,
-  )
-  t.strictSame(states, ['Active', 'Unreadable'])
-  t.strictSame(
-    views.map(({ unsettled }) => unsettled),
-    [undefined, undefined],
-  )
+  const look = async (seconds: number) => {
+    const { collections, unsettled } = await observe({ memory, nowMs: seconds * 1000 })
+    const replicas = collections[0]?.shards[0]?.replicas ?? []
+    return [replicas.find((replica) => replica.peer === peer(1))?.state, unsettled]
+  }
+  for (const second of [0, 60]) t.strictSame(await look(second), ['Active', undefined])
+  answer = { status: 200, body: '{"result":{"count":1000},"status":"ok","time":0}' }
+  for (const second of [61, 120]) t.strictSame(await look(second), ['Active', undefined])
 })
 
 t.test(
@@ -260,7 +275,7 @@ t.test(
       shard(0).lost = { 1: count }
       const memory = newObservationMemory()
       await observe({ memory })
-      const { collections } = await observe({ memory })
+      const { collections } = await observe({ memory, nowMs: 30_000 })
       return collections[0]?.shards[0]?.replicas.find((replica) => replica.peer === peer(1))?.state
     }
     t.equal(await states(999), 'Active')

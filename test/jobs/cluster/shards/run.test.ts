@@ -201,6 +201,27 @@ t.test('a dead replica is left to the engine at first', async (t) => {
   t.match(await world.progress(), { state: 'Done', shards: { stepsDone: 0 } })
 })
 
+t.test('a system clock that is set takes no time from the engine, nor a transfer', async (t) => {
+  for (const jump of [3_600_000, -3_600_000]) {
+    const world = await shardsWorld(t, { nodes: 3, shards: 2 })
+    const [dead, missing] = [world.shard(0), world.shard(1)]
+    const [deadPeer = 0] = dead.peers
+    dead.states = { [deadPeer]: 'Dead' }
+    missing.peers = missing.peers.slice(0, 1)
+    let [error, isRepaired] = [0, false]
+    const onSleep = (seconds: number) => {
+      error = seconds > 5 ? jump : 0
+      if (seconds > 40) world.finishTransfers()
+      isRepaired ||= seconds > 60
+      if (isRepaired) delete dead.states
+    }
+    const { code, log } = await world.run({}, { onSleep, clockErrorMs: () => error })
+    t.equal(code, EXIT.done, log)
+    t.notMatch(log, /aborting a transfer/, String(jump))
+    matchWhole(t, startedSteps(log), [/^docs\/1: replicating from node \d to node \d$/])
+  }
+})
+
 t.test(
   'a replica that dies while another one is repaired is left to the engine, too',
   async (t) => {

@@ -37,6 +37,8 @@ interface ShardsRunOptions {
   onLine?: (line: string) => void
   /** Seconds that pass for each second that the command sleeps. */
   speed?: number
+  /** By how much the system clock is wrong, in milliseconds. */
+  clockErrorMs?: () => number
   /** Called during each sleep with the seconds that have passed; default: transfers end. */
   onSleep?: (seconds: number) => unknown
 }
@@ -321,11 +323,12 @@ export async function shardsWorld(
       await cluster.setReady(ordinal, false)
     },
     run(parts: Partial<ShardsPlan> = {}, options: ShardsRunOptions = {}) {
-      const { speed, onSleep = finishTransfers, ...rest } = options
-      const time = simulatedClock(async (seconds) => {
+      const { speed, clockErrorMs, onSleep = finishTransfers, ...rest } = options
+      const settleAndSleep = async (seconds: number) => {
         await cluster.settle()
         await onSleep(seconds)
-      }, speed)
+      }
+      const time = simulatedClock(settleAndSleep, { speed, clockErrorMs })
       return cluster.run(parts, { time, ...rest })
     },
     /** The whole cluster: replicas by shard, peers by ordinal, and the objects in Kubernetes. */
@@ -353,10 +356,16 @@ function stateOf(shard: Shard, peer: number): string {
 }
 
 /** Time passes only in waits, which are short in reality. */
-function simulatedClock(onSleep: (seconds: number) => Promise<unknown>, speed = 1): Clock {
+function simulatedClock(
+  onSleep: (seconds: number) => Promise<unknown>,
+  {
+    speed = 1,
+    clockErrorMs = () => 0,
+  }: { speed: number | undefined; clockErrorMs: (() => number) | undefined },
+): Clock {
   let now = START.getTime()
   return {
-    now: () => new Date(now),
+    now: () => new Date(now + clockErrorMs()),
     monotonicMs: () => now - START.getTime(),
     async sleep(ms, signal) {
       signal?.throwIfAborted()
