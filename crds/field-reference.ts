@@ -60,7 +60,7 @@ function annotationsSection(): string {
         [
           `\`${ANNOTATIONS.replace}\``,
           'VecCluster',
-          'Ordinals of nodes whose data is lost, separated by commas: they are replaced.',
+          'Ordinals of nodes whose data is lost, separated by commas: they are replaced, unless their volume is intact.',
         ],
         [
           `\`${ANNOTATIONS.maintenance}\``,

@@ -78,8 +78,12 @@ const USER_ACTION_REASONS = new Set([
   ...['HibernationBackupFailed', 'BackupScheduleInvalid'],
   // Why nodes cannot be removed, and nodes that a user decides about.
   ...['NotEnoughNodes', 'NoCapacity', 'NoActiveReplica', 'LastReplicaLost', 'LostNode'],
+  'VolumeIntact',
   ...['ApiKeyMissing', 'JwtRbacDisabled', 'InvalidSchedule', 'HistoryTooLarge'],
 ])
+
+/** Of them, those that matter whatever helm does. */
+const NODE_REASONS = new Set(['LostNode', 'VolumeIntact'])
 
 /** Returns the status with these conditions as they are now, whatever earlier ones it carries. */
 export function withKstatus<S extends object>(parent: KstatusParent, status: S, now: Date): S {
@@ -122,7 +126,7 @@ function clusterState(status: KstatusFields): Partial<Record<KstatusType, Condit
   if (consensus !== undefined && USER_ACTION_REASONS.has(consensus.reason))
     return { Stalled: consensus }
   const placed = findCondition(status, 'ShardsPlaced', 'False')
-  if (placed?.reason === 'LostNode') return { Stalled: placed }
+  if (placed !== undefined && NODE_REASONS.has(placed.reason)) return { Stalled: placed }
   const pending = findCondition(status, 'Applied', 'False')
   if (pending !== undefined) {
     return USER_ACTION_REASONS.has(pending.reason) ? { Stalled: pending } : { Reconciling: pending }

@@ -10,9 +10,10 @@ export const SHARDS_PLACED_REASONS: readonly Reason[] = [
       '<n> of <n> replicas are Active',
       '<n> of <n> replicas are Active; balance <what it waits for>',
       '<n> of <n> replicas are Active; resharding <what it waits for>',
+      '<n> of <n> replicas are Active; the annotation vec-operator.dev/replace has no effect on <nodes>: it was set while the node was running',
     ],
     cause: 'Every shard has the replicas that it should have on the present nodes.',
-    fix: NOTHING_TO_DO,
+    fix: 'Nothing. Remove an annotation that has no effect; a node that runs is not replaced.',
   },
   {
     reason: 'ReplicasNotActive',
@@ -177,6 +178,18 @@ export const SHARDS_PLACED_REASONS: readonly Reason[] = [
     cause:
       'The volume of the node was deleted or replaced, or its Kubernetes node with a local volume is gone. The engine does not let an empty node take the place of one that still has shards, so the pod restarts again and again.',
     fix: 'Set the annotation that the message names, or spec.healing.lostNodes: WhenSafe to have it done without asking. Shards without another replica come back only from a backup.',
+  },
+  {
+    reason: 'VolumeIntact',
+    condition: { type: 'ShardsPlaced', status: 'False' },
+    event: 'Warning',
+    messages: [
+      'node <n>, which the annotation vec-operator.dev/replace names, is not replaced while its volume exists, with which its pod could not join as a new node: repair the pod, or delete PersistentVolumeClaim <claim> and pod <pod>, and the node is replaced; every shard on it has an Active replica on another node',
+      'node <n>, which the annotation vec-operator.dev/replace names, is not replaced while its volume exists, with which its pod could not join as a new node: repair the pod, or delete PersistentVolumeClaim <claim> and pod <pod>, and the node is replaced; no other node has an Active replica of <shards>, which would be lost',
+    ],
+    cause:
+      'The annotation was set for a node whose pod is not a member of the cluster, and its volume is the one that status.nodes records. The volume names a peer: once the others have removed that peer, the pod never joins again with it. The operator does not delete a volume that may have data.',
+    fix: 'If the pod can be repaired, repair it and remove the annotation. If its data is damaged, or its Kubernetes node does not come back, delete the claim and the pod: the node is replaced within a minute after that, without another annotation.',
   },
   {
     reason: 'LastReplicaLost',

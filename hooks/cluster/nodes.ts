@@ -62,10 +62,9 @@ export function lostNodes(cluster: VecCluster, facts: ShardFacts): LostNode[] {
     return facts.peers.flatMap((peer) => {
       if (peer.isMember || (peer.ordinal !== ordinal && peer.id !== recorded?.peer)) return []
       const loss = peer.id === recorded?.peer ? lossOf(recorded, node) : undefined
-      const isConfirmed = confirmed.some(
-        (entry) => entry.peer === peer.id && entry.isIgnored !== true,
-      )
-      if (loss === undefined && !isConfirmed) return []
+      const isConfirmed = isGivenUp(confirmed, peer)
+      const mayBeIntact = peer.id === recorded?.peer && recorded.volume !== undefined
+      if (loss === undefined && (!isConfirmed || mayBeIntact)) return []
       const evidence = loss ?? `the annotation ${ANNOTATIONS.replace} names it`
       const ineffective = confirmed.find((entry) => entry.ordinal === ordinal)
       return [
@@ -75,6 +74,27 @@ export function lostNodes(cluster: VecCluster, facts: ShardFacts): LostNode[] {
         },
       ]
     })
+  })
+}
+
+/**
+ * Nodes that the annotation gives up although their volume is intact. They are not replaced: once the peer is removed,
+ * the pod never joins again with its volume, and only a user knows whether that may be deleted.
+ */
+export function intactNodes(
+  cluster: VecCluster,
+  facts: ShardFacts,
+): { ordinal: number; peer: number }[] {
+  const named = replacedPeers(cluster, facts)
+  return (cluster.status?.nodes ?? []).flatMap((recorded) => {
+    const { ordinal, peer: id, volume } = recorded
+    const peer = facts.peers.find((entry) => entry.id === id)
+    if (peer === undefined || peer.isMember || !isGivenUp(named, peer)) return []
+    if (facts.peers.some((entry) => entry.isMember && entry.ordinal === ordinal)) return []
+    const node = facts.nodes.find((entry) => entry.ordinal === ordinal)
+    const isIntact = volume !== undefined && node?.volume === volume
+    if (!isIntact || lossOf(recorded, node) !== undefined) return []
+    return [{ ordinal, peer: id }]
   })
 }
 
@@ -124,6 +144,10 @@ function absentPeers(peers: PeerFacts[], ordinal: number, recorded: number | und
   const absent = peers.filter(({ isMember }) => !isMember)
   const known = absent.filter(({ id }) => id === recorded)
   return known.length > 0 ? known : absent.filter((peer) => peer.ordinal === ordinal)
+}
+
+function isGivenUp(replaced: ReplacedPeer[], { id }: PeerFacts): boolean {
+  return replaced.some(({ peer, isIgnored }) => peer === id && isIgnored !== true)
 }
 
 /** Undefined if nothing shows that the data of the recorded node is lost. */

@@ -1,23 +1,26 @@
 /** What the status of a VecCluster says about its shards and nodes. */
 import type { ShardPurpose } from '../../../crds/contract/shards-job.ts'
 import type { ClusterStatus } from '../../../crds/cluster.ts'
-import { releaseName } from '../../../crds/contract/names.ts'
+import { ANNOTATIONS, claimName, releaseName } from '../../../crds/contract/names.ts'
 import { SHARD_WORK_REASONS } from '../../../crds/critical-conditions.ts'
 import type { ConditionReason } from '../../../crds/schema.ts'
+import { formatNames } from '../../../crds/units.ts'
 import { errorMessage } from '../../background-task.ts'
 import { getCondition, secondsSince, type ConditionUpdate } from '../../conditions.ts'
 import { hasReported, silenceReason } from '../../job-watch.ts'
 import { isUnfinished } from '../../job.ts'
 import type { Context } from '../../protocol.ts'
-import { lostNodeMessage, lostNodes, nodeRecord, replacedPeers } from '../nodes.ts'
+import { intactNodes, lostNodeMessage, lostNodes, nodeRecord, replacedPeers } from '../nodes.ts'
 import type { Observed } from '../ports.ts'
 import { balancedNodes, withoutProgress, drainTarget } from './next-step.ts'
 import { isUpdateGated } from '../rollout.ts'
 import { isShardsJob, lastShardsRun } from './result.ts'
 import type { PlanOutcome, ShardsSummary } from './summary.ts'
+import { dataClaimTemplate } from '../volumes.ts'
 import { awaitedWindow } from '../windows.ts'
 
 const MAX_MESSAGE = 1000
+const MAX_LISTED = 5
 /** A disagreement that lasts longer than this does not pass by itself. */
 const DISAGREEMENT_SECONDS = 600
 
@@ -183,11 +186,13 @@ export function shardsCondition(
   }
   const unplaced =
     lostNodeReason(observed, summary) ??
+    intactNodeReason(observed, summary) ??
     failedRun(observed, summary, context) ??
     unplacedReason(observed, summary)
   if (unplaced !== undefined) return notPlaced(unplaced)
   if (isUnsettled(summary)) return lastingDisagreement(summary) ?? previous
-  const message = `${countMessage(summary)}${windowNote(observed, summary, context)}`
+  const notes = `${windowNote(observed, summary, context)}${annotationNote(observed, summary)}`
+  const message = `${countMessage(summary)}${notes}`.slice(0, MAX_MESSAGE)
   return update('True', { reason: 'Placed', message })
 }
 
@@ -232,6 +237,37 @@ function lostNodeReason(
   )
   if (undecided.length === 0) return undefined
   return { reason: 'LostNode', message: lostNodeMessage(undecided, summary) }
+}
+
+/** A node that a user has given up is not replaced while its volume is intact. */
+function intactNodeReason(
+  { cluster, statefulSet }: Observed,
+  summary: ShardsSummary,
+): ConditionReason | undefined {
+  const nodes = intactNodes(cluster, summary)
+  if (nodes.length === 0) return undefined
+  const release = releaseName(cluster.metadata.name)
+  const messages = nodes.map(({ ordinal, peer }) => {
+    const claim = claimName(dataClaimTemplate(statefulSet), release, ordinal)
+    const last = summary.onlyOn.flatMap((entry) => (entry.peer === peer ? entry.shards : []))
+    const price =
+      last.length === 0
+        ? 'every shard on it has an Active replica on another node'
+        : `no other node has an Active replica of ${formatNames(last, MAX_LISTED)}, which would be lost`
+    return `node ${ordinal}, which the annotation ${ANNOTATIONS.replace} names, is not replaced while its volume exists, with which its pod could not join as a new node: repair the pod, or delete PersistentVolumeClaim ${claim} and pod ${release}-${ordinal}, and the node is replaced; ${price}`
+  })
+  return { reason: 'VolumeIntact', message: messages.join('; ') }
+}
+
+/** An annotation that has no effect, because of what it names. */
+function annotationNote({ cluster }: Observed, { nodes, peers }: ShardsSummary): string {
+  const ignored = replacedPeers(cluster, { nodes, peers }).filter(({ isIgnored }) => isIgnored)
+  if (ignored.length === 0) return ''
+  const names = formatNames(
+    ignored.map(({ ordinal }) => `node ${ordinal}`),
+    MAX_LISTED,
+  )
+  return `; the annotation ${ANNOTATIONS.replace} has no effect on ${names}: it was set while the node was running`
 }
 
 /** The last Job failed, and what it was to do is still due. */

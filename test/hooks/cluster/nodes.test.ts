@@ -2,6 +2,7 @@
 import t from 'tap'
 import { ANNOTATIONS } from '../../../crds/contract/names.ts'
 import {
+  intactNodes,
   lostNodeMessage,
   lostNodes,
   nodeRecord,
@@ -78,13 +79,47 @@ t.test('the annotation names a lost node, unless its pod is a member', async (t)
       evidence: 'the annotation vec-operator.dev/replace names it',
     },
   ]
-  t.strictSame(lostWith({ volume: 'volume-2' }, PEERS, replace('2')), confirmed)
-  t.strictSame(lostWith({ volume: 'volume-2' }, PEERS, replace('0, 2')), confirmed)
-  t.strictSame(lostWith({ volume: 'volume-2' }, PEERS, replace('1')), [], 'node 1 is a member')
-  t.strictSame(lostWith({ volume: 'volume-2' }, PEERS, replace('two')), [])
+  const withoutVolumes = (ordinals: string) => {
+    const status = { nodes: recordedNodes(3).map(({ ordinal, peer }) => ({ ordinal, peer })) }
+    return lostNodes(threeNodes({ annotations: replace(ordinals), status }), {
+      nodes: NODES,
+      peers: PEERS,
+    })
+  }
+  t.strictSame(withoutVolumes('2'), confirmed)
+  t.strictSame(withoutVolumes('0, 2'), confirmed)
+  t.strictSame(withoutVolumes('1'), [], 'node 1 is a member')
+  t.strictSame(withoutVolumes('two'), [])
   matchWhole(t, lostWith({ volume: 'other' }, PEERS, replace('2')), [
     { isConfirmed: true, evidence: 'its volume is a new one' },
   ])
+})
+
+t.test('the annotation does not give up a node whose volume is intact', async (t) => {
+  const annotations = { [ANNOTATIONS.replace]: '2' }
+  const named = (node: Partial<NodeFacts>, peers = PEERS, status = {}) => {
+    const facts = { nodes: [...NODES.slice(0, 2), { ordinal: 2, ...node }], peers }
+    const resource = threeNodes({ annotations, status })
+    return {
+      lost: lostNodes(resource, facts).map(({ peer }) => peer),
+      intact: intactNodes(resource, facts),
+    }
+  }
+  const intact = [{ ordinal: 2, peer: 102 }]
+  t.strictSame(named({ volume: 'volume-2' }), { lost: [], intact })
+  t.strictSame(named({}), { lost: [], intact: [] }, 'nothing is known about its volume')
+  t.strictSame(named({ volume: 'other' }), { lost: [102], intact: [] })
+  t.strictSame(named({ isVolumeMissing: true }), { lost: [102], intact: [] })
+  const running = [member(0), member(1), member(2)]
+  t.strictSame(named({ volume: 'volume-2' }, running), { lost: [], intact: [] })
+  // It was replaced with this annotation, and restarts now.
+  const nodes = [...recordedNodes(2), { ordinal: 2, peer: 7, volume: 'volume-2' }]
+  const status = { nodes, replacedPeers: [{ ordinal: 2, peer: 102 }] }
+  const restarting = [member(0), member(1), { id: 7, ordinal: 2, isMember: false }]
+  t.strictSame(named({ volume: 'volume-2' }, restarting, status), { lost: [], intact: [] })
+  // It was set while the node was running.
+  const ignored = { replacedPeers: [{ ordinal: 2, peer: 102, isIgnored: true as const }] }
+  t.strictSame(named({ volume: 'volume-2' }, PEERS, ignored), { lost: [], intact: [] })
 })
 
 t.test('a peer whose address is no pod is known by the record of its node', async (t) => {
@@ -106,7 +141,7 @@ t.test('of two absent nodes, only the one that the annotation names is replaced'
   const peers = [member(0), { ...member(1), isMember: false }, { ...member(2), isMember: false }]
   const annotations = { [ANNOTATIONS.replace]: '2' }
   t.strictSame(
-    lostWith({ volume: 'volume-2' }, peers, annotations).map(({ peer }) => peer),
+    lostWith({ volume: 'other' }, peers, annotations).map(({ peer }) => peer),
     [102],
   )
 })
@@ -115,10 +150,13 @@ t.test('ordinals in the annotation are read whole', async (t) => {
   const nodes = [0, 1, 2, 12].map((ordinal) => ({ ordinal, volume: `volume-${ordinal}` }))
   const peers = [member(0), member(1), { ...member(2), isMember: false }]
   const replacedBy = (annotation: string, absent: PeerFacts[]) =>
-    lostNodes(threeNodes({ annotations: { [ANNOTATIONS.replace]: annotation } }), {
-      nodes,
-      peers: [...peers, ...absent],
-    }).map(({ ordinal }) => ordinal)
+    lostNodes(
+      threeNodes({ annotations: { [ANNOTATIONS.replace]: annotation }, status: { nodes: [] } }),
+      {
+        nodes,
+        peers: [...peers, ...absent],
+      },
+    ).map(({ ordinal }) => ordinal)
   const twelfth = { ...member(12), isMember: false }
   t.strictSame(replacedBy('12', [twelfth]), [12])
   t.strictSame(replacedBy('12,2', [twelfth]), [2, 12])

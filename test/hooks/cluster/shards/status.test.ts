@@ -176,6 +176,51 @@ t.test('H21: the annotation, or WhenSafe, gives the lost peer to the Job', async
 })
 
 t.test(
+  'a node with an intact volume is not replaced: why, what to do, and the price',
+  async (t) => {
+    const named = threeNodes({ annotations: { [ANNOTATIONS.replace]: '2' } })
+    const absent: Partial<ShardsSummary> = {
+      peers: [member(0), member(1), { ...member(2), isMember: false }],
+      plans: { repair: { is: 'waiting', purpose: 'repair', message: 'node 2 has not joined' } },
+      activeReplicas: 8,
+    }
+    const known = observedShards({ cluster: named }, absent)
+    t.strictSame(known.shards?.targets.repair.lost, [])
+    const decision = sync(known, context)
+    t.equal(createdJob(decision), undefined)
+    const start =
+      'node 2, which the annotation vec-operator.dev/replace names, is not replaced while its volume exists, with which its pod could not join as a new node: repair the pod, or delete PersistentVolumeClaim qdrant-storage-vec-a-2 and pod vec-a-2, and the node is replaced; '
+    t.strictSame(condition(decision, 'ShardsPlaced'), [
+      ...['False', 'VolumeIntact'],
+      `${start}every shard on it has an Active replica on another node`,
+    ])
+    t.match(decision.events?.at(-1), { type: 'Warning', reason: 'VolumeIntact' })
+    const { conditions = [] } = withKstatus(named, decision.status, context.now)
+    t.match(conditions.at(-1), { type: 'Stalled', reason: 'VolumeIntact' })
+
+    const onlyOn = [{ peer: 102, shards: ['docs/3'] }]
+    const lastOnes = sync(observedShards({ cluster: named }, { ...absent, onlyOn }), context)
+    t.equal(
+      condition(lastOnes, 'ShardsPlaced')?.[2],
+      `${start}no other node has an Active replica of docs/3, which would be lost`,
+    )
+    // Without its volume it is replaced, with the same annotation.
+    const nodes = [0, 1].map((ordinal) => ({ ordinal, volume: `volume-${ordinal}` }))
+    const deleted = { ...absent, nodes: [...nodes, { ordinal: 2, isVolumeMissing: true as const }] }
+    t.strictSame(observedShards({ cluster: named }, deleted).shards?.targets.repair.lost, [102])
+  },
+)
+
+t.test('an annotation that was set on a running node is said to have no effect', async (t) => {
+  const named = threeNodes({ annotations: { [ANNOTATIONS.replace]: '2' } })
+  const decision = sync(observedShards({ cluster: named }), context)
+  t.strictSame(condition(decision, 'ShardsPlaced'), [
+    ...['True', 'Placed'],
+    '12 of 12 replicas are Active; the annotation vec-operator.dev/replace has no effect on node 2: it was set while the node was running',
+  ])
+})
+
+t.test(
   'the peer that the annotation gave up is recorded until the annotation is removed',
   async (t) => {
     const annotations = { [ANNOTATIONS.replace]: '2' }
