@@ -1,45 +1,33 @@
 /**
- * What a resource that needs Leases of a cluster writes to get them, to wait in their queue, or to
- * release them: first the decisions, then how they are applied.
+ * What a resource that needs Leases of a cluster decides: to take them, to wait in their queue, or to
+ * release them.
  */
-import {
-  LEASE_DURATION_SECONDS,
-  LEASE_MARGIN_SECONDS,
-  REQUEUE_SOON_SECONDS,
-} from '../crds/contract/limits.ts'
+import { KubernetesError } from '../crds/contract/errors.ts'
+import { LEASE_DURATION_SECONDS, LEASE_MARGIN_SECONDS } from '../crds/contract/limits.ts'
 import { ANNOTATIONS, API_VERSION, LABELS, leaseName, MANAGED_BY } from '../crds/contract/names.ts'
 import { formatHolderIdentity, type Lease, type LeaseHolder } from '../crds/kubernetes.ts'
+import type { NamespacedName } from '../crds/schema.ts'
 import {
+  applyWrite,
+  dequeued,
+  enqueued,
   firstRunOf,
+  firstWaiter,
   holderOf,
   isHolder,
   leaseAge,
   type LeaseKind,
+  type LeasePorts,
+  type LeaseWrite,
   type ObservedHolder,
   type ObservedLease,
-  type LeasePorts,
-} from './lease.ts'
-import {
-  enqueued,
-  firstWaiter,
-  hasOtherWaiters,
   otherWaiter,
   requeued,
   waitersWithout,
-  dequeued,
-} from './lease-queue.ts'
-import { KubernetesError } from '../crds/contract/errors.ts'
-import type { NamespacedName } from '../crds/schema.ts'
-import { RetryLater } from './protocol.ts'
+} from './lease.ts'
 
 /** Each claimant that waits writes the Lease about once in a minute. */
 const MAX_RELEASE_ATTEMPTS = 5
-
-export interface LeaseWrite {
-  /** A `renew` that fails fails the sync: the Job that it precedes must not be created. */
-  action: 'take' | 'drop' | 'renew'
-  lease: Lease
-}
 
 /** The live VecCluster, which owns its Leases. */
 interface LeasedCluster {
@@ -127,18 +115,9 @@ export function releaseOf(lease: Lease, claimant: LeaseHolder): LeaseWrite {
   return { action: 'take', lease: { ...lease, spec: {} } }
 }
 
-/**
- * Applies the writes in order and stops at the first that fails; the next sync observes the result.
- */
-export async function writeLeases(
-  writes: LeaseWrite[],
-  ports: Pick<LeasePorts, 'writeLease' | 'deleteLease'>,
-): Promise<void> {
-  for (const { action, lease } of writes) {
-    if (await applyWrite({ action, lease }, ports)) continue
-    if (action === 'renew') throw new RetryLater(changedMessage(lease), REQUEUE_SOON_SECONDS)
-    return
-  }
+/** A released Lease is not deleted while another resource may be waiting in its queue. */
+export function hasOtherWaiters(lease: Lease, claimant: LeaseHolder): boolean {
+  return waitersWithout(lease, claimant) !== undefined
 }
 
 /**
@@ -312,16 +291,4 @@ function departure(lease: Lease, claimant: LeaseHolder): LeaseWrite | undefined 
   const withoutEntry = dequeued(lease, claimant)
   if (isHolder(lease, claimant)) return releaseOf(withoutEntry ?? lease, claimant)
   return withoutEntry && { action: 'take', lease: withoutEntry }
-}
-
-/** Whether it succeeded. */
-function applyWrite(
-  { action, lease }: LeaseWrite,
-  ports: Pick<LeasePorts, 'writeLease' | 'deleteLease'>,
-): Promise<boolean> {
-  return action === 'drop' ? ports.deleteLease(lease) : ports.writeLease(lease)
-}
-
-function changedMessage({ metadata: { namespace, name } }: Lease): string {
-  return `Lease ${namespace ?? ''}/${name} changed while a Job was about to start; trying again`
 }

@@ -48,7 +48,7 @@ export const ANNOTATIONS = {
   allowedNamespaces: `${API_GROUP}/allowed-namespaces`,
   /** `allow` on a ServiceAccount: backups and restores of its namespace may run Jobs under it. */
   dataJobs: `${API_GROUP}/data-jobs`,
-  /** On a Lease: the queue of waiting resources (hooks/lease-queue.ts). */
+  /** On a Lease: the queue of waiting resources (hooks/lease.ts). */
   waiters: `${API_GROUP}/waiters`,
   /** On a Lease that a VecCluster holds: the number of its helm run. */
   run: `${API_GROUP}/run`,

@@ -3,7 +3,7 @@ import { VecCluster } from '../../crds/cluster.ts'
 import { READINESS_CHECK_SECONDS, SHARDS_CHECK_SECONDS } from '../../crds/contract/limits.ts'
 import { LABELS, releaseName } from '../../crds/contract/names.ts'
 import { BackgroundTasks } from '../background-task.ts'
-import { writeLeases } from '../lease-claim.ts'
+import { writeLeases } from '../lease.ts'
 import {
   kindHooks,
   type Context,

@@ -8,9 +8,10 @@ import {
   isHolder,
   readLease,
   secondsSinceAcquired,
+  writeLeases,
+  firstWaiter,
 } from '../../hooks/lease.ts'
-import { claim, leaseReleases, release, writeLeases } from '../../hooks/lease-claim.ts'
-import { firstWaiter } from '../../hooks/lease-queue.ts'
+import { claim, leaseReleases, release } from '../../hooks/lease-claim.ts'
 import { ago, allAllowed, NOW } from '../builders.ts'
 import { matchWhole } from '../match-whole.ts'
 import { leaseOf } from './data-job/fixtures.ts'

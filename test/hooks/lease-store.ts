@@ -10,8 +10,10 @@ import {
   type LeaseKind,
   type LeasePorts,
   type ObservedLease,
+  type LeaseWrite,
+  writeLeases,
 } from '../../hooks/lease.ts'
-import { claim, type LeaseWrite, writeLeases } from '../../hooks/lease-claim.ts'
+import { claim } from '../../hooks/lease-claim.ts'
 import { RetryLater } from '../../hooks/protocol.ts'
 import { allAllowed } from '../builders.ts'
 
