@@ -9,7 +9,7 @@ import { applyObject } from '../world/apply.ts'
 import { ApiClient } from '../world/client.ts'
 import { PULL_SECRET, pullSecret } from '../world/pull-secret.ts'
 import { NotSupported } from '../world/world.ts'
-import { HELM_TEST, NAMESPACE, PULLED, RELEASE, UNINSTALL } from './install.ts'
+import { HELM_TEST, JOB_VOLUMES, NAMESPACE, PULLED, RELEASE, UNINSTALL } from './install.ts'
 import type { Ground } from './ground.ts'
 import { run } from './process.ts'
 import { prepareHelm, type Log } from './tools.ts'
@@ -62,6 +62,7 @@ export async function openForeignGround(
           // Metacontroller may have been installed as the quickstart does: without permissions.
           'metacontroller.rbac.create=true',
           PULLED,
+          ...JOB_VOLUMES,
         ].flatMap((value) => ['--set', value]),
         ...(env['ENGINE_REPOSITORY'] === undefined
           ? []
@@ -74,6 +75,7 @@ export async function openForeignGround(
       await runHelm(UNINSTALL)
       installed = false
     },
+    chartRepositoryStatus: () => notHere('a repository that asks for credentials'),
     operatorImage: () => notHere('the size of the image'),
     installPrevious: () => notHere('an upgrade from an earlier chart'),
     upgradeFromPrevious: () => notHere('an upgrade from an earlier chart'),

@@ -4,6 +4,7 @@ import type { StoreAccess } from '../world/buckets/buckets.ts'
 import { ApiClient } from '../world/client.ts'
 import { openForeignGround } from './foreign.ts'
 import type { Image } from './buildah.ts'
+import { statusOfClosed } from './chart-repository.ts'
 import { buildImages, loadImages } from './engines.ts'
 import {
   installChart,
@@ -38,6 +39,11 @@ export interface Ground {
   /** Installs the seven CRDs; no controller reconciles them yet. */
   defineKinds(): Promise<void>
   install(): Promise<void>
+  /**
+   * HTTP statuses with which the repository of the engine's chart answers: with the credentials that the operator
+   * was given, and without; throws on a cluster whose repository is not ours.
+   */
+  chartRepositoryStatus(): Promise<[number, number]>
   /** The operator's image, as built here; throws on a cluster that was given its image. */
   operatorImage(): Promise<{ sizeBytes: number }>
   /** Installs the operator's chart of an earlier commit and returns which; throws if there is none. */
@@ -120,6 +126,7 @@ function localGround(cluster: LocalCluster, { log, operatorImage }: Parts): Grou
     install: async () => {
       await installOperator(cluster, { log, image: await operatorImage() })
     },
+    chartRepositoryStatus: () => statusOfClosed(cluster),
     operatorImage,
     installPrevious: async () => installPrevious(cluster, await operatorImage()),
     upgradeFromPrevious: async () => {

@@ -5,10 +5,17 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 
+import { JOB_VOLUME } from '../world/job-volume.ts'
 import { PULL_SECRET, pullSecret } from '../world/pull-secret.ts'
-import { enginePartsOf } from '../real-parts.ts'
 import type { Image } from './buildah.ts'
-import { buildImages, INSTALLABLE_VERSIONS, loadImages } from './engines.ts'
+import {
+  CHART_CREDENTIALS,
+  chartCredentials,
+  closedRepositoryOn,
+  openRepositoryOn,
+  serveEngineChart,
+} from './chart-repository.ts'
+import { buildImages, loadImages } from './engines.ts'
 import type { LocalCluster } from './local.ts'
 import {
   installDefinitions,
@@ -17,19 +24,24 @@ import {
   startOwnLoop,
 } from './metacontroller.ts'
 import type { StartLoop, StopLoop } from './metacontroller.ts'
-import { program } from './packages.ts'
 import { previousChart } from './previous-chart.ts'
-import { portAnswers, waitFor } from './process.ts'
 import type { Log } from './tools.ts'
 
 const REPOSITORY = join(import.meta.dirname, '..', '..')
-const CHART_PORT = 8879
 
 export const RELEASE = 'vec-operator'
 export const NAMESPACE = 'vec-system'
 
 /** Value of the chart: Jobs are to be given what they pull the image with. */
 export const PULLED = `imagePullSecrets[0].name=${PULL_SECRET}`
+
+/** Values of the chart: the pods of all Jobs have a volume of their own. */
+export const JOB_VOLUMES = ['helm', 'data'].flatMap((kind) => [
+  `jobs.pods.${kind}.volumes[0].name=${JOB_VOLUME.name}`,
+  `jobs.pods.${kind}.volumes[0].emptyDir.sizeLimit=${JOB_VOLUME.sizeLimit}`,
+  `jobs.pods.${kind}.volumeMounts[0].name=${JOB_VOLUME.name}`,
+  `jobs.pods.${kind}.volumeMounts[0].mountPath=${JOB_VOLUME.mountPath}`,
+])
 
 /** Arguments of helm. The log of the test is on standard output only with --logs. */
 export const HELM_TEST = ['test', RELEASE, '--namespace', NAMESPACE, '--logs']
@@ -48,7 +60,7 @@ export interface InstallOptions {
 }
 
 export interface Installed {
-  /** Repository in which the engine's chart is; reachable from pods. */
+  /** Repository in which the engine's chart is, for who has no credentials; reachable from pods. */
   readonly chartRepository: string
   readonly stop: StopLoop
 }
@@ -63,13 +75,13 @@ export async function installOperator(
   await cluster.kubectl(['apply', '--server-side', '-f', definitions])
   await installDefinitions(cluster, real)
   const image = options.image ?? (await buildAndLoad(cluster, log))
-  const chartRepository = await serveEngineChart(cluster)
+  await serveEngineChart(cluster)
   await makeNamespace(cluster)
-  await installChart(cluster, image, { values: [PULLED, ...values] })
+  await installChart(cluster, image, { values: [...whatWeSet(cluster), ...values] })
   log(`the operator runs in ${NAMESPACE}`)
 
   const start = real === undefined ? startLoop : () => startMetacontroller(cluster, real)
-  return { chartRepository, stop: await start(cluster) }
+  return { chartRepository: openRepositoryOn(cluster), stop: await start(cluster) }
 }
 
 /** Upgrades the installed chart to that of another release, as a user would. */
@@ -114,21 +126,34 @@ export interface ChartOptions {
   readonly chart?: string
   /** Whether the service must run before this answers. */
   readonly wait?: boolean
-  /** More chart values, as `helm --set` takes them. */
+  /** More chart values, as `helm --set` takes them; by default those of an installation here. */
   readonly values?: readonly string[]
+}
+
+/** What an installation by this repository's chart sets: Jobs use all of it. */
+function whatWeSet(cluster: LocalCluster): string[] {
+  return [
+    `engineChart.repository=${closedRepositoryOn(cluster)}`,
+    `engineChart.credentialsSecret=${CHART_CREDENTIALS}`,
+    PULLED,
+    ...JOB_VOLUMES,
+  ]
 }
 
 /** helm alone, on a cluster that has all else: installs the chart, or upgrades to it. */
 export async function installChart(
   cluster: LocalCluster,
   { name }: Image,
-  { chart = join(REPOSITORY, 'chart'), wait = true, values = [PULLED] }: ChartOptions = {},
+  {
+    chart = join(REPOSITORY, 'chart'),
+    wait = true,
+    values = whatWeSet(cluster),
+  }: ChartOptions = {},
 ): Promise<void> {
   const [repository = '', tag = ''] = name.split(/:(?=[^:/]+$)/)
   const settings = [
     `image.repository=${repository}`,
     `image.tag=${tag}`,
-    `engineChart.repository=${chartRepositoryOn(cluster)}`,
     'metacontroller.rbac.create=true',
     ...values,
   ]
@@ -143,7 +168,8 @@ export async function installChart(
 export async function installPrevious(cluster: LocalCluster, image: Image): Promise<string> {
   const folder = join(cluster.directory, 'previous')
   const { commit, folder: chart } = await previousChart(REPOSITORY, folder)
-  await installChart(cluster, image, { chart, wait: false, values: [] })
+  const values = [`engineChart.repository=${openRepositoryOn(cluster)}`]
+  await installChart(cluster, image, { chart, wait: false, values })
   return commit
 }
 
@@ -165,7 +191,8 @@ const RESTRICTED = {
 }
 
 async function makeNamespace(cluster: LocalCluster): Promise<void> {
-  for (const object of [RESTRICTED, pullSecret(NAMESPACE)]) {
+  const secrets = [pullSecret(NAMESPACE), chartCredentials(cluster, NAMESPACE)]
+  for (const object of [RESTRICTED, ...secrets]) {
     await cluster.kubectl(['apply', '-f', '-'], { input: JSON.stringify(object) })
   }
 }
@@ -174,29 +201,4 @@ async function buildAndLoad(cluster: LocalCluster, log: Log): Promise<Image> {
   const images = await buildImages(cluster.tools)
   await loadImages(cluster, images, log)
   return images.operator
-}
-
-/** Helm in a pod cannot read a directory of this machine: the chart is served over HTTP. */
-async function serveEngineChart(cluster: LocalCluster): Promise<string> {
-  const folder = join(cluster.directory, 'charts')
-  const url = chartRepositoryOn(cluster)
-  mkdirSync(folder, { recursive: true })
-  for (const version of INSTALLABLE_VERSIONS) {
-    const { chart = join(REPOSITORY, 'test/doubles/chart') } = enginePartsOf(version, process.env)
-    const versions = ['--version', version, '--app-version', `v${version}`]
-    await cluster.helm(['package', chart, '--destination', folder, ...versions])
-  }
-  await cluster.helm(['repo', 'index', folder, '--url', url])
-  if (!(await portAnswers(cluster.nodeAddress, CHART_PORT))) {
-    const listen = `${cluster.nodeAddress}:${CHART_PORT}`
-    const args = ['httpd', '-f', '-p', listen, '-h', folder]
-    cluster.startHostProcess({ name: 'charts', command: program('busybox'), args })
-    await waitFor('the chart repository', () => portAnswers(cluster.nodeAddress, CHART_PORT))
-  }
-  return url
-}
-
-/** Where the engine's chart is served, for pods and for this machine. */
-export function chartRepositoryOn({ nodeAddress }: LocalCluster): string {
-  return `http://${nodeAddress}:${CHART_PORT}`
 }

@@ -224,4 +224,13 @@ function handle(
 
 async function importImage(ground: Ground, archive: string): Promise<void> {
   await ctr(ground, 'images', 'import', archive)
+  // An archive names its image by a tag only; one from a registry is known by its digest as well.
+  const listed = (await ctr(ground, 'images', 'list')).split('\n').map((line) => line.split(/ +/))
+  const names = new Set(listed.map(([name]) => name))
+  for (const [name = '', , digest = ''] of listed) {
+    const byDigest = `${name.replace(/:[^:/]+$/, '')}@${digest}`
+    if (!digest.startsWith('sha256:') || !name.includes('/') || names.has(byDigest)) continue
+    names.add(byDigest)
+    await ctr(ground, 'images', 'tag', name, byDigest)
+  }
 }

@@ -9,7 +9,7 @@ import { quickstartBlocks, quickstartCommands } from '../docs/pages.ts'
 import { NotSupported } from '../world/world.ts'
 import type { Image } from './buildah.ts'
 import type { Ground } from './ground.ts'
-import { chartRepositoryOn } from './install.ts'
+import { openRepositoryOn } from './chart-repository.ts'
 import type { LocalCluster } from './local.ts'
 import { realMetacontroller } from './metacontroller.ts'
 import { run } from './process.ts'
@@ -71,7 +71,7 @@ export async function runQuickstart(cluster: LocalCluster, operator: Image): Pro
   await loadPublished(cluster, metacontroller.bin)
   const replacements = onThisCluster({
     image: operator.name,
-    repository: chartRepositoryOn(cluster),
+    repository: openRepositoryOn(cluster),
   })
   let steps = quickstartBlocks('steps')
   let rest = quickstartBlocks('rest')

@@ -25,6 +25,14 @@ export function showImageSize(ground: Ground) {
   }
 }
 
+/** Every helm run of the other tests shows by its end that the operator has them. */
+export function showChartRepository(ground: Ground) {
+  return async (t: Test) => {
+    const statuses = await ground.chartRepositoryStatus().catch(skippedBy(t))
+    if (statuses !== undefined) t.strictSame(statuses, [200, 401])
+  }
+}
+
 /** It passes on a working installation, and names the hooks that cannot be called while the service is stopped. */
 export function showHelmTest(ground: Ground, world: ClusterWorld) {
   return async (t: Test) => {

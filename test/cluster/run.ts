@@ -36,6 +36,7 @@ import { hazards } from '../scenarios/hazards.ts'
 import { lostNode } from '../scenarios/lost-node.ts'
 import { migrationScenarios } from '../scenarios/migration.ts'
 import { operatorDays } from '../scenarios/operator-days.ts'
+import { jobPods } from '../scenarios/job-pods.ts'
 import { pullSecrets } from '../scenarios/pull-secrets.ts'
 import { restoreScenarios } from '../scenarios/restore.ts'
 import { runScenarios } from '../scenarios/run.ts'
@@ -50,7 +51,14 @@ import { shutDownOnSignal } from '../world/signals.ts'
 import { openGround, type Ground } from './ground.ts'
 import { NAMESPACE, RELEASE } from './install.ts'
 import { showQuickstart } from './quickstart.ts'
-import { showFailover, showHelmTest, showImageSize, showUninstall, showUpgrade } from './release.ts'
+import {
+  showChartRepository,
+  showFailover,
+  showHelmTest,
+  showImageSize,
+  showUninstall,
+  showUpgrade,
+} from './release.ts'
 import { openClusterWorld, type ClusterWorld } from './world.ts'
 import { recordRun } from '../proof/record.ts'
 
@@ -110,6 +118,11 @@ await t.test('helm install puts the operator on the cluster', async () => {
   await ground.install()
   world = openClusterWorld(ground)
 })
+await t.test(
+  'the repository of the engine chart answers with credentials only',
+  around,
+  showChartRepository(ground),
+)
 if (world !== undefined) {
   const scenarios = [
     // Those that wait for the real clock start first: all others run during their wait.
@@ -141,6 +154,7 @@ if (world !== undefined) {
     ...hazards,
     ...restoreScenarios,
     ...pullSecrets,
+    ...jobPods,
     ...clusterFaults,
     ...volumeScenarios,
     ...reshardingScenarios,
