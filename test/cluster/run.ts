@@ -120,7 +120,6 @@ await t.test('helm install puts the operator on the cluster', async () => {
 })
 await t.test(
   'the repository of the engine chart answers with credentials only',
-  around,
   showChartRepository(ground),
 )
 if (world !== undefined) {
