@@ -194,6 +194,12 @@ export const MIGRATION_FAILURES: readonly KnownFailure[] = [
     fix: 'delete it, or use `collectionMapping`, and create another VecMigration',
   },
   {
+    patterns: ['the nodes do not hold the same collection ...'],
+    cause:
+      'another client deleted the target collection and created it again, and a node did not apply that in time',
+    fix: 'check the log of that pod; once all nodes agree, create another VecMigration',
+  },
+  {
     patterns: ['the point ... has n bytes, more than the target takes'],
     cause: '`service.max_request_size_mb` of the target is smaller',
     fix: 'raise it in the `config` of the VecCluster',

@@ -152,6 +152,12 @@ export const RESTORE_FAILURES: readonly KnownFailure[] = [
     fix: 'restore it again',
   },
   {
+    patterns: ['the nodes do not hold the same collection ...'],
+    cause:
+      'another client deleted the collection and created it again, and a node did not apply that within ten minutes',
+    fix: 'check the log of that pod; once all nodes agree, restore again, or use `collectionMapping`',
+  },
+  {
     patterns: ['... is empty after the restore, but n points were counted ...'],
     cause: 'the backup contains none of its points',
     fix: 'use another backup',

@@ -176,6 +176,7 @@ async function write(
     // The pod that replaced this one may be done: clients then write to the target, and what the source had
     // must not replace it.
     await tools.reporter.verifyRecentOwnership()
+    await context.targetWatch.requireSame(targetName, context)
     await target.points.upsert(targetName, points, { shardKey, wait }, tools.signal)
   }
   await (count > 1

@@ -10,6 +10,7 @@ import { EngineSnapshots } from '../clients/engine/snapshots.ts'
 import type { Engine } from '../clients/engine/client.ts'
 import type { RetryBudget } from '../retry.ts'
 import type { Dependencies } from '../dependencies.ts'
+import type { TargetWatch } from './deleted-collections.ts'
 import type { Progress } from './progress.ts'
 
 /** Fields of the immutable spec that are not in the plan, because they may be long. */
@@ -40,8 +41,8 @@ export interface Endpoint {
   points: EnginePoints
   /** Creates shard keys. */
   recovery: EngineRecovery
-  /** Reports which collection has a name. */
-  snapshots: EngineSnapshots
+  /** Of each node: they report which collection has a name. */
+  snapshots: EngineSnapshots[]
 }
 
 export interface RunContext {
@@ -52,6 +53,7 @@ export interface RunContext {
   target: Endpoint
   progress: Progress
   retryBudget: RetryBudget
+  targetWatch: TargetWatch
 }
 
 /** The name of a collection at the target. */
@@ -106,6 +108,6 @@ function newEndpoint(role: Endpoint['role'], engine: Engine, nodes: Engine[]): E
     collections: new EngineCollections(engine),
     points: new EnginePoints(engine),
     recovery: new EngineRecovery(engine),
-    snapshots: new EngineSnapshots(engine),
+    snapshots: nodes.map((node) => new EngineSnapshots(node)),
   }
 }

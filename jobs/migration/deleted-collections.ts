@@ -4,10 +4,51 @@
  */
 import type { MigrationCheckpoint } from '../../crds/contract/migration-job.ts'
 import { EngineError, Rejected } from '../../crds/contract/errors.ts'
-import { withBackoff } from './backoff.ts'
+import { agreedUuidOfReachable, askReachable } from '../collection-uuid.ts'
+import { changeWithBackoff, withBackoff } from './backoff.ts'
 import { resolveTargetName, type Endpoint, type RunContext } from './context.ts'
 import { listedByAnyNode } from './list-collections.ts'
 import { collectionDeleted } from './source-collection.ts'
+
+/** A collection of the target; without a uuid if the engine reports none. */
+export interface TargetCollection {
+  name: string
+  uuid: string | undefined
+}
+
+/** A change, retried; each attempt is made only if the collection is still this one. */
+export function changeTarget<Result>(
+  collection: TargetCollection,
+  context: RunContext,
+  change: () => Promise<Result>,
+): Promise<Result> {
+  return changeWithBackoff(context, async () => {
+    const { signal } = context.tools
+    if (await isOther(collection, context, signal)) throw recreated(collection.name)
+    return change()
+  })
+}
+
+/** How long points are written without asking whether the collection is still the same. */
+const WRITE_MS = 60_000
+
+/** Asks before a batch of points is written, at most once a minute. */
+export class TargetWatch {
+  #uuid: string | undefined
+  #confirmedAt = -Infinity
+
+  /** Throws `Rejected` if another client has replaced the collection that the current one is copied to. */
+  async requireSame(name: string, context: RunContext): Promise<void> {
+    const { progress, tools } = context
+    const { time, signal } = tools
+    const uuid = progress.position?.targetUuid
+    const askedAt = time.monotonicMs()
+    if (uuid === this.#uuid && askedAt - this.#confirmedAt < WRITE_MS) return
+    if (await isOther({ name, uuid }, context, signal)) throw recreated(name)
+    this.#uuid = uuid
+    this.#confirmedAt = askedAt
+  }
+}
 
 /** The position with the identity of the target collection, if the engine reports one. */
 export async function withIdentity(
@@ -17,9 +58,8 @@ export async function withIdentity(
 ): Promise<MigrationCheckpoint> {
   const { target, tools } = context
   if (position.targetUuid !== undefined) return position
-  const { uuid } = await withBackoff(context, () =>
-    target.snapshots.identity(targetName, tools.signal),
-  )
+  const question = { name: targetName, nodes: target.snapshots, signal: tools.signal }
+  const uuid = await withBackoff(context, () => agreedUuidOfReachable(question))
   return { ...position, ...(uuid !== undefined && { targetUuid: uuid }) }
 }
 
@@ -34,28 +74,43 @@ export async function requireSameTarget(
 
 /** Whether the target has another uuid than this one; false without uuids. */
 export async function isReplaced(
-  targetName: string,
-  targetUuid: string | undefined,
+  name: string,
+  uuid: string | undefined,
   context: RunContext,
 ): Promise<boolean> {
-  const { target, tools } = context
-  if (targetUuid === undefined) return false
-  return withBackoff(context, () =>
-    target.snapshots.isReplaced(targetName, targetUuid, tools.signal),
-  )
+  return withBackoff(context, () => isOther({ name, uuid }, context, context.tools.signal))
+}
+
+/**
+ * One attempt, at the nodes that answer: a node that has not caught up still reports the former collection, and the
+ * others decide with it. Throws if they do not agree, which may pass.
+ */
+export async function isOther(
+  { name, uuid: expected }: TargetCollection,
+  { target }: Pick<RunContext, 'target'>,
+  signal: AbortSignal,
+): Promise<boolean> {
+  if (expected === undefined) return false
+  const uuid = await agreedUuidOfReachable({ name, nodes: target.snapshots, signal })
+  return uuid !== undefined && uuid !== expected
 }
 
 /** Of a collection that another pod completed only the name is known. */
 export async function failDeletedCollections(context: RunContext): Promise<void> {
   const { source, target, progress, options, tools } = context
   const existing = await withBackoff(context, () => listTargetCollections(context))
-  const uuids = await withBackoff(context, () => target.snapshots.uuids(tools.signal))
+  const uuids = await withBackoff(context, () =>
+    askReachable(target.snapshots, tools.signal, (node) => node.uuids(tools.signal)),
+  )
   for (const { name, proof, pointsCopied = 0 } of progress.completedCollections()) {
     const targetName = resolveTargetName(name, options)
     const { message } = collectionDeleted(targetName, target)
-    const [uuid, expected] = [uuids.get(targetName), progress.targetUuid(name)]
+    const expected = progress.targetUuid(name)
+    const isRecreated = uuids.some(
+      (reported) => (reported?.get(targetName) ?? expected) !== expected,
+    )
     if (!existing.has(targetName)) progress.failed(name, `${name}: ${message}`)
-    else if (uuid !== undefined && expected !== undefined && uuid !== expected)
+    else if (expected !== undefined && isRecreated)
       progress.failed(name, `${name}: ${recreated(targetName).message}`)
     // Without a proof the number is that of the source at present.
     else if (

@@ -17,7 +17,14 @@ import { errorMessage } from '../clients/http/request.ts'
 import { bodyDifferences, fanOutBody, recreateBody, recreateIndex } from '../recreate-collection.ts'
 import { changeWithBackoff, withBackoff } from './backoff.ts'
 import { resolveTargetName, type RunContext } from './context.ts'
-import { isReplaced, requireSameTarget, withIdentity } from './deleted-collections.ts'
+import {
+  changeTarget,
+  isOther,
+  isReplaced,
+  requireSameTarget,
+  withIdentity,
+  type TargetCollection,
+} from './deleted-collections.ts'
 import { incompatibilities, shardingMethod, type SourceCollection } from './source-collection.ts'
 
 /**
@@ -58,16 +65,23 @@ export async function prepareTarget(
     progress.setPosition(position)
     // A pod that replaces this one must know what to restore before the setting is changed.
     await progress.checkpoint()
-    await ensureTarget(name, { sourceCollection, live, position }, context)
-    const created = await withIdentity({ ...position, isCreated: true }, name, context)
+    if (live === undefined) await createTarget(name, { sourceCollection, position }, context)
+    const identified = await withIdentity(position, name, context)
+    progress.setPosition(identified)
+    await ensureTarget({ name, uuid: identified.targetUuid }, sourceCollection, context)
+    const created = { ...identified, isCreated: true }
     progress.setPosition(created)
     await progress.checkpoint()
     return created
   }
-  await addShardKeys(name, sourceCollection, context)
+  const { targetUuid } = await withIdentity(previousPosition ?? initial, name, context)
+  await addShardKeys({ name, uuid: targetUuid }, sourceCollection, context)
   if (previousPosition !== undefined) return previousPosition
   const before = await countPointsBefore(live, name, context)
-  const position = await withIdentity({ ...initial, isOurs: false, before }, name, context)
+  const position = {
+    ...{ ...initial, isOurs: false, before },
+    ...(targetUuid !== undefined && { targetUuid }),
+  }
   progress.setPosition(position)
   await progress.checkpoint()
   return position
@@ -166,44 +180,45 @@ function rejectIncompatible(
   )
 }
 
-interface TargetSetup {
-  sourceCollection: SourceCollection
-  live: CollectionInfo | undefined
-  position: MigrationCheckpoint
-}
-
 /** Every step can be repeated. */
 async function ensureTarget(
-  name: string,
-  { sourceCollection, live, position }: TargetSetup,
+  collection: TargetCollection,
+  sourceCollection: SourceCollection,
   context: RunContext,
 ): Promise<void> {
   const { target, tools } = context
   const { collections } = target
-  const { config } = sourceCollection.info
-  const initialConfig =
-    position.indexingThreshold === undefined ? config : withIndexingDisabled(config)
-  if (live === undefined) await createTarget(name, initialConfig, context)
-  await addShardKeys(name, sourceCollection, context)
+  const { name } = collection
+  await addShardKeys(collection, sourceCollection, context)
   const fanOut = fanOutBody(sourceCollection.info.config)
   if (fanOut !== undefined) {
-    await changeWithBackoff(context, () => collections.patchCollection(name, fanOut, tools.signal))
+    await changeTarget(collection, context, () =>
+      collections.patchCollection(name, fanOut, tools.signal),
+    )
   }
   for (const [field, { data_type: dataType, params }] of Object.entries(
     sourceCollection.info.payload_schema,
   )) {
     const body = recreateIndex(field, { dataType, ...(params != null && { params }) })
-    await changeWithBackoff(context, () => collections.putIndex(name, body, tools.signal))
+    await changeTarget(collection, context, () => collections.putIndex(name, body, tools.signal))
   }
+}
+
+interface TargetSetup {
+  sourceCollection: SourceCollection
+  position: MigrationCheckpoint
 }
 
 async function createTarget(
   name: string,
-  config: CollectionConfig,
+  { sourceCollection, position }: TargetSetup,
   context: RunContext,
 ): Promise<void> {
   const { target, tools } = context
-  const body = targetBody(config, context)
+  const { config } = sourceCollection.info
+  const initialConfig =
+    position.indexingThreshold === undefined ? config : withIndexingDisabled(config)
+  const body = targetBody(initialConfig, context)
   tools.log.info(
     { collection: name },
     `creating collection ${name} with the configuration of the source`,
@@ -241,12 +256,13 @@ function targetBody(config: CollectionConfig, { options }: RunContext): Collecti
 
 /** Creates the shard keys that are missing on the target. */
 export async function addShardKeys(
-  name: string,
+  collection: TargetCollection,
   { keys }: SourceCollection,
   context: RunContext,
 ): Promise<void> {
   if (keys.length === 0) return
   const { options, target, tools } = context
+  const { name } = collection
   const readKeys = () => target.points.shardKeys(name, tools.signal)
   const existing = await withBackoff(context, readKeys)
   const missing = keys.filter(({ key }) => !existing.some((present) => present.key === key))
@@ -261,7 +277,7 @@ export async function addShardKeys(
       shards: options.target?.shardNumber ?? shards,
       replicas: options.target?.replicationFactor,
     }
-    await changeWithBackoff(context, async () => {
+    await changeTarget(collection, context, async () => {
       try {
         await target.recovery.createShardKey(name, request, tools.signal)
       } catch (error) {
@@ -310,21 +326,23 @@ export async function restorePreviousSettings(context: RunContext): Promise<void
     // Another value is not one that this migration set: the collection may be that of another client.
     if (live?.config.optimizer_config['indexing_threshold'] !== 0) return
     if (await isReplaced(name, targetUuid, context)) return
-    await restoreIndexingThreshold(name, indexingThreshold, context)
+    await restoreIndexingThreshold({ name, uuid: targetUuid }, indexingThreshold, context)
   } catch (error) {
+    // Another client has replaced it meanwhile: its setting is its own.
+    if (error instanceof Rejected) return
     throw withRestoreHint(error, name, indexingThreshold)
   }
 }
 
 export async function restoreIndexingThreshold(
-  name: string,
+  collection: TargetCollection,
   threshold: number,
   context: RunContext,
 ): Promise<void> {
   const { target, tools } = context
   const body = { optimizers_config: { indexing_threshold: threshold } }
-  await changeWithBackoff(context, () =>
-    target.collections.patchCollection(name, body, tools.signal),
+  await changeTarget(collection, context, () =>
+    target.collections.patchCollection(collection.name, body, tools.signal),
   )
 }
 
@@ -343,9 +361,7 @@ export async function restoreAfterFailure(
   const body = { optimizers_config: { indexing_threshold: threshold } }
   try {
     const signal = AbortSignal.timeout(CLEANUP_TIMEOUT_MS)
-    if (targetUuid !== undefined && (await target.snapshots.isReplaced(name, targetUuid, signal))) {
-      return error
-    }
+    if (await isOther({ name, uuid: targetUuid }, context, signal)) return error
     if ((await tools.reporter.owner()) === 'another pod') return error
     await target.collections.patchCollection(name, body, signal)
     return error

@@ -28,7 +28,7 @@ import {
 } from './context.ts'
 import { CopiedIds } from './copied-ids.ts'
 import { copyPoints } from './copy.ts'
-import { failDeletedCollections, requireSameTarget } from './deleted-collections.ts'
+import { failDeletedCollections, TargetWatch } from './deleted-collections.ts'
 import { formatSource } from './list-collections.ts'
 import { copyScopes } from './partitions.ts'
 import {
@@ -76,6 +76,7 @@ async function attempt(plan: MigrationPlan, tools: Dependencies): Promise<FinalR
       options,
       ...connectEndpoints(plan, tools),
       retryBudget: new RetryBudget(),
+      targetWatch: new TargetWatch(),
     }
     const collections = await prepareCollections({ ...base, progress })
     const resumePosition = previousPosition(tools)
@@ -266,8 +267,7 @@ async function restoreSettings(
 ): Promise<void> {
   const { indexingThreshold: threshold, ...rest } = { ...position, ...context.progress.position }
   if (threshold === undefined) return
-  await requireSameTarget(position, name, context)
-  await restoreIndexingThreshold(name, threshold, context)
+  await restoreIndexingThreshold({ name, uuid: position.targetUuid }, threshold, context)
   context.progress.setPosition(rest)
 }
 

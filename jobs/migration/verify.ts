@@ -125,7 +125,10 @@ async function runRound(
     ? new Differences()
     : await recheck(pending, comparison, context)
   await addShardKeys(
-    resolveTargetName(sourceCollection.name, context.options),
+    {
+      name: resolveTargetName(sourceCollection.name, context.options),
+      uuid: copyResult.position.targetUuid,
+    },
     sourceCollection,
     context,
   )

@@ -5,6 +5,7 @@
  */
 import { EngineError } from '../../crds/contract/errors.ts'
 import { retryChange } from '../retry.ts'
+import { failLostCollections } from './collection-identity.ts'
 import { collectionsOn, engineOn, type RunContext } from './context.ts'
 import type { SourceManifest, RestoreItem } from '../manifest-check.ts'
 
@@ -29,9 +30,11 @@ export async function restoreAliases(
   const { signal } = context.tools
   let unowned: Alias[] = []
   try {
-    // Read again before each attempt: other clients may have set an alias during a pause.
+    // Read again before each attempt: during a pause, other clients may have set an alias, or replaced a collection.
     await retryChange(context, async () => {
-      unowned = await findUnowned(aliases, context)
+      await failLostCollections(restored, context)
+      const remaining = aliases.filter(({ collection }) => context.progress.isInPlace(collection))
+      unowned = await findUnowned(remaining, context)
       if (unowned.length > 0)
         await collectionsOn(context, 0).updateAliases(unowned.map(toAction), signal)
     })

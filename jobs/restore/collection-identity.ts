@@ -2,12 +2,13 @@
  * Whether a collection is still the one that this restore works on. Other clients may delete it and create their
  * own under its name while the pod is being replaced: nothing of that one may be deleted or overwritten.
  */
-import { EngineError, Rejected } from '../../crds/contract/errors.ts'
+import { EngineError } from '../../crds/contract/errors.ts'
+import { askReachable } from '../collection-uuid.ts'
 import type { RestoreItem } from '../manifest-check.ts'
 import { retryTransient } from '../retry.ts'
-import { findCollection } from './collection-checks.ts'
+import { everyNode, readUuid, recreated, requireSameUuid } from './change-collection.ts'
 import type { Checkpoint } from './checkpoint.ts'
-import { engineOn, snapshotsOn, type RunContext } from './context.ts'
+import { engineOn, ordinals, recoveryOn, type RunContext } from './context.ts'
 import { collectionDeleted } from './wait-for-shards.ts'
 
 /** Records which collection it is, after it was created or found. */
@@ -28,78 +29,72 @@ export async function requireOwnCollection(
   if (checkpoint.uuid !== undefined) return requireSameUuid(name, checkpoint.uuid, context)
   if (!checkpoint.isOurs || checkpoint.nodesDone > 0 || checkpoint.shardsDone.length > 0) return
   if (checkpoint.running === 'unknown' || checkpoint.running.length > 0) return
-  const target = await retryTransient(context, () => findCollection(name, context))
-  if ((target?.live.points_count ?? 0) > 0) throw recreated(name)
+  if (await hasPoints(name, context)) throw recreated(name)
 }
 
-/**
- * Runs before each recovery, which overwrites: hours may have passed since the one before. Throws if the collection
- * that is being restored was replaced by another one.
- */
-export async function requireUnreplaced(name: string, context: RunContext): Promise<void> {
-  const { uuid } = context.progress
-  if (uuid !== undefined) await requireSameUuid(name, uuid, context)
-}
-
-/** Throws if another collection has this name by now. One that is gone is not checked here. */
-export async function requireSameUuid(
-  name: string,
-  expected: string,
-  context: RunContext,
-): Promise<void> {
-  const isOther = await retryTransient(context, () =>
-    snapshotsOn(context, 0).isReplaced(name, expected, context.tools.signal),
+/** As any node reports it: one that has not caught up does not know the collection. */
+async function hasPoints(name: string, context: RunContext): Promise<boolean> {
+  const { signal } = context.tools
+  const found = await retryTransient(context, () =>
+    Promise.all(
+      ordinals(context).map((node) => recoveryOn(context, node).collection(name, signal)),
+    ),
   )
-  if (isOther) throw recreated(name)
+  return found.some((live) => (live?.points_count ?? 0) > 0)
 }
 
 /**
  * A collection that was completed earlier may have been deleted since, for example with its cluster, or deleted and
- * created again by another client. Of one that another pod completed only the name is known.
+ * created again by another client. Every node is asked, because one that has not caught up still has the former one.
+ * Of one that another pod completed only the name is known.
  */
 export async function failLostCollections(
   items: readonly RestoreItem[],
   context: RunContext,
 ): Promise<void> {
-  const { progress, tools } = context
+  const { progress } = context
   const restored = items.filter(({ name }) => progress.isInPlace(name))
   if (restored.length === 0) return
-  const existing = await retryTransient(context, () =>
-    engineOn(context, 0).collections(tools.signal),
-  )
+  const lists = await readNames(context)
   const uuids = await readUuids(context)
   for (const { name } of restored) {
-    const [uuid, expected] = [uuids.get(name), progress.restoredUuid(name)]
-    const isOther = uuid !== undefined && expected !== undefined && uuid !== expected
-    if (!existing.includes(name)) {
-      progress.lost(name, collectionDeleted(name).message)
-    } else if (isOther) progress.lost(name, recreated(name).message)
+    const expected = progress.restoredUuid(name)
+    const isOther = uuids.some((reported) => (reported?.get(name) ?? expected) !== expected)
+    const without = lists.flatMap((names, node) =>
+      names === undefined || names.includes(name) ? [] : [`${node}`],
+    )
+    const isOnNone = without.length === lists.filter((names) => names !== undefined).length
+    if (isOnNone) progress.lost(name, collectionDeleted(name).message)
+    else if (expected !== undefined && isOther) progress.lost(name, recreated(name).message)
+    else if (without.length > 0) progress.lost(name, deletedOn(without, name))
   }
 }
 
-/** By name; empty if the node does not report them. */
-async function readUuids(context: RunContext): Promise<Map<string, string>> {
+function deletedOn(nodes: string[], name: string): string {
+  const [subject, verb] = nodes.length === 1 ? ['node', 'does'] : ['nodes', 'do']
+  return `${collectionDeleted(name).message}: ${subject} ${nodes.join(', ')} ${verb} not list it any more`
+}
+
+/** The collections that each node lists, by ordinal; undefined for one that does not answer. */
+function readNames(context: RunContext): Promise<(string[] | undefined)[]> {
+  const { signal } = context.tools
+  const engines = ordinals(context).map((node) => engineOn(context, node))
+  return retryTransient(context, () =>
+    askReachable(engines, signal, (engine) => engine.collections(signal)),
+  )
+}
+
+/** By ordinal, then by name; undefined for a node that does not report them. */
+async function readUuids(context: RunContext): Promise<(Map<string, string> | undefined)[]> {
   const { signal, log } = context.tools
   try {
-    return await retryTransient(context, () => snapshotsOn(context, 0).uuids(signal))
+    return await retryTransient(context, () =>
+      askReachable(everyNode(context), signal, (node) => node.uuids(signal)),
+    )
   } catch (error) {
     signal.throwIfAborted()
     if (!(error instanceof EngineError)) throw error
     log.warn({ reason: error.message }, 'identities of the restored collections not compared')
-    return new Map()
+    return []
   }
-}
-
-/** Undefined if there is no such collection, or if the engine does not report it. */
-async function readUuid(name: string, context: RunContext): Promise<string | undefined> {
-  const { uuid } = await retryTransient(context, () =>
-    snapshotsOn(context, 0).identity(name, context.tools.signal),
-  )
-  return uuid
-}
-
-function recreated(name: string): Rejected {
-  return new Rejected(
-    `collection ${name} was deleted and created again by another client during the restore: delete it or restore under another name, and create the VecRestore again`,
-  )
 }

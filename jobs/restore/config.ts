@@ -14,7 +14,8 @@ import {
   type PlainObject,
 } from '../../crds/engine/plain-object.ts'
 import type { RestoreCollectionInfo } from '../clients/engine/responses.ts'
-import { retryChange, retryTransient } from '../retry.ts'
+import { retryTransient } from '../retry.ts'
+import { changeCollection } from './change-collection.ts'
 import { collectionsOn, recoveryOn, type RunContext } from './context.ts'
 import type { RestoreItem } from '../manifest-check.ts'
 
@@ -62,7 +63,9 @@ export async function applyConfig(
     'applying the configuration of the backup',
   )
   try {
-    await retryChange(context, () => collectionsOn(context, 0).patchCollection(name, body, signal))
+    await changeCollection(name, context, () =>
+      collectionsOn(context, 0).patchCollection(name, body, signal),
+    )
   } catch (error) {
     // Settings that the engine rejects stay different; `noteDifferences` reports them at the end.
     if (!(error instanceof EngineError) || ![400, 422].includes(error.status ?? 0)) throw error

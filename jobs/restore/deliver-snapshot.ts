@@ -15,6 +15,7 @@ import {
   hasRecoveryEnded,
   type RecoveryTarget,
 } from '../clients/engine/recovery.ts'
+import { requireUnreplaced } from './change-collection.ts'
 import type { Recovery } from './checkpoint.ts'
 import type { SourceSnapshot } from '../manifest-check.ts'
 import { ordinals, recoveryOn, snapshotsOn, type RunContext } from './context.ts'
@@ -105,11 +106,11 @@ async function fetchSnapshot(
   { node, target, snapshot, checksum }: SnapshotDelivery,
   context: RunContext,
 ): Promise<string | undefined> {
-  const { bucket, priority, tools, progress } = context
+  const { bucket, priority, tools } = context
   const { key, sizeBytes: size } = snapshot
   // Sign now: a restore can take longer than the URL is valid.
   const url = await bucket.presignedUrl(key, tools.signal)
-  await progress.recoveryStarted({ node })
+  await startRecovery(target.collection, { node }, context)
   try {
     await trackRecovery({ node }, context, () =>
       recoveryOn(context, node).recover(target, { url, priority, checksum, size }, tools.signal),
@@ -135,7 +136,15 @@ async function uploadSnapshot(
   const source = Readable.from(verifiedBytes(bytes, snapshot, failure, progress), {
     objectMode: false,
   })
-  const beforeEnd = () => progress.recoveryStarted(recovery)
+  // Hours after the first byte. The node recovers what has the name by then.
+  const beforeEnd = async () => {
+    try {
+      await startRecovery(target.collection, recovery, context)
+    } catch (error) {
+      failure.reason = error
+      throw error
+    }
+  }
   try {
     await trackRecovery(recovery, context, () =>
       recoveryOn(context, node).upload(
@@ -152,6 +161,22 @@ async function uploadSnapshot(
     bytes.destroy()
     if (target.shard === undefined)
       await deleteUploadedFile(target.collection, { node, file }, context)
+  }
+}
+
+/** Records that the node may be running the recovery from now on, and makes sure that it overwrites what it should. */
+async function startRecovery(
+  collection: string,
+  recovery: Recovery,
+  context: RunContext,
+): Promise<void> {
+  const { progress } = context
+  await progress.recoveryStarted(recovery)
+  try {
+    await requireUnreplaced(collection, context)
+  } catch (error) {
+    progress.recoveryEnded(recovery)
+    throw error
   }
 }
 

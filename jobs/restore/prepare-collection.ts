@@ -9,16 +9,17 @@ import type { RestoreCollectionInfo } from '../clients/engine/responses.ts'
 import { errorMessage } from '../clients/http/request.ts'
 import { recreateBody, recreateIndex } from '../recreate-collection.ts'
 import { isTransient, retryChange, retryTransient } from '../retry.ts'
+import { changeCollection, isReplaced, requireStillOurs } from './change-collection.ts'
 import { checkSameSchema, findCollection } from './collection-checks.ts'
 import type { Checkpoint } from './checkpoint.ts'
 import { recordIdentity, requireOwnCollection } from './collection-identity.ts'
 import { applyConfig } from './config.ts'
-import { collectionsOn, recoveryOn, snapshotsOn, type RunContext } from './context.ts'
+import { collectionsOn, recoveryOn, type RunContext } from './context.ts'
 import { replicasOnFirstNode, type ShardView } from './placement.ts'
 import { snapshotBytes, type RestoreItem } from '../manifest-check.ts'
 import { waitForIdle } from './retry-recovery.ts'
 import { keyPlan, type KeyStep } from './shard-ids.ts'
-import { waitForShards } from './wait-for-shards.ts'
+import { collectionDeleted, waitForShards } from './wait-for-shards.ts'
 
 /**
  * Creates the collection, its shard keys and indexes, or adapts an existing collection. A
@@ -32,11 +33,7 @@ export async function prepareCollection(
   const { name } = item
   if (checkpoint.isOurs) await deleteIncomplete(item, checkpoint, context)
   const target = await retryTransient(context, () => findCollection(name, context))
-  if (target === undefined) await createCollection(item, context)
-  else {
-    if (context.progress.wasAbsent(name)) requireEmpty(item, target.live)
-    await prepareExisting(item, target.live, context)
-  }
+  await (target === undefined ? createCollection(item, context) : prepareExisting(item, context))
   await buildIndexes(item, context)
   requireShards(item, await waitForShards(name, context))
 }
@@ -141,13 +138,17 @@ async function isCreated(item: RestoreItem, context: RunContext): Promise<boolea
 async function applyKeyStep(name: string, step: KeyStep, context: RunContext): Promise<void> {
   const { signal } = context.tools
   const engine = recoveryOn(context, 0)
+  const change = async (call: () => Promise<void>) => {
+    await requireStillOurs(name, context)
+    await call()
+  }
   const exists = async (key: ShardKey) => (await readShardKeys(name, context)).has(key)
   if ('drop' in step) {
     const { drop: key } = step
     context.progress.report()
     await changeOnce(
       context,
-      () => engine.deleteShardKey(name, key, signal),
+      () => change(() => engine.deleteShardKey(name, key, signal)),
       async () => !(await exists(key)),
     )
     await context.progress.reported()
@@ -156,7 +157,7 @@ async function applyKeyStep(name: string, step: KeyStep, context: RunContext): P
   const { create: key, shards } = step
   await changeOnce(
     context,
-    () => engine.createShardKey(name, { key, shards }, signal),
+    () => change(() => engine.createShardKey(name, { key, shards }, signal)),
     () => exists(key),
   )
 }
@@ -170,16 +171,17 @@ async function readShardKeys(name: string, context: RunContext): Promise<Set<str
 /**
  * Gives an existing collection the configuration of the backup and, for now, replication factor 1.
  */
-async function prepareExisting(
-  item: RestoreItem,
-  live: RestoreCollectionInfo,
-  context: RunContext,
-): Promise<void> {
+async function prepareExisting(item: RestoreItem, context: RunContext): Promise<void> {
   const { name } = item
+  await recordIdentity(name, context)
+  // Not before all nodes know the same collection: one that had not caught up may have described another one.
+  const target = await retryTransient(context, () => findCollection(name, context))
+  if (target === undefined) throw collectionDeleted(name)
+  const { live } = target
+  if (context.progress.wasAbsent(name)) requireEmpty(item, live)
   const factor = Number(live.config.params['replication_factor'] ?? 1)
   const fields = { collection: name, factor }
   context.tools.log.info(fields, `collection ${name} exists and will be replaced`)
-  await recordIdentity(name, context)
   await lowerFactor(name, context.factors.get(name)?.factor ?? factor, context)
   await applyConfig(item, live, context)
 }
@@ -194,7 +196,7 @@ async function buildIndexes({ name, source }: RestoreItem, context: RunContext):
   for (const [field, index] of Object.entries(source.payloadIndexes)) {
     const { dataType, params } = index
     const body = recreateIndex(field, { dataType, ...(params !== undefined && { params }) })
-    await retryChange(context, () =>
+    await changeCollection(name, context, () =>
       recoveryOn(context, 0).buildIndex(name, { body, bytes }, context.tools.signal),
     )
   }
@@ -261,8 +263,7 @@ export async function restoreFactor(name: string, context: RunContext): Promise<
     const collection = await recoveryOn(context, 0).collection(name, abortSignal)
     if (collection === undefined) return
     // That of another client has a factor of its own.
-    if (uuid !== undefined && (await snapshotsOn(context, 0).isReplaced(name, uuid, abortSignal)))
-      return
+    if (uuid !== undefined && (await isReplaced(name, uuid, context, abortSignal))) return
     if ((await reporter.owner()) === 'another pod') return
     await collectionsOn(context, 0).patchCollection(name, body, abortSignal)
     log.info({ collection: name, factor }, 'replication factor restored')
@@ -284,7 +285,7 @@ export function forgetLoweredFactor(name: string, context: RunContext): void {
 
 async function setFactor(name: string, factor: number, context: RunContext): Promise<void> {
   const body = { params: { replication_factor: factor } }
-  await retryChange(context, () =>
+  await changeCollection(name, context, () =>
     collectionsOn(context, 0).patchCollection(name, body, context.tools.signal),
   )
 }

@@ -8,7 +8,6 @@ import { EngineError } from '../../crds/contract/errors.ts'
 import type { ShardSnapshot } from '../../crds/contract/manifest.ts'
 import { formatBytes } from '../../crds/units.ts'
 import { retryTransient, runGroupsConcurrently } from '../retry.ts'
-import { requireUnreplaced } from './collection-identity.ts'
 import { recoveryOn, type RunContext } from './context.ts'
 import { deliverSnapshot } from './deliver-snapshot.ts'
 import { replicasOnFirstNode, type ReplicaStates } from './placement.ts'
@@ -60,7 +59,6 @@ async function recoverNode(
   const { log, time } = context.tools
   const { nodeIndex: node, sizeBytes } = snapshot
   await waitForIdle(item, context)
-  await requireUnreplaced(name, context)
   before.points ??= await retryTransient(context, () => readPointCounts(name, node, context))
   context.progress.step(`node ${node + 1}: takes ${formatBytes(sizeBytes)}`)
   const startedAt = time.monotonicMs()
@@ -213,7 +211,6 @@ async function recoverShard(
   const { name } = item
   const { shardId: shard, sizeBytes, sha256 } = snapshot
   await waitForIdle(item, context, [node])
-  await requireUnreplaced(name, context)
   const points = await requireShardOnNode(name, snapshot, node, context)
   before.points ??= points
   begins()

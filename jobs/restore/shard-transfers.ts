@@ -4,8 +4,9 @@
  * replicas. Creates the other replicas after the recovery.
  */
 import { EngineError } from '../../crds/contract/errors.ts'
-import { isTransient, retryChange } from '../retry.ts'
+import { isTransient } from '../retry.ts'
 import { EngineShards } from '../clients/engine/shards.ts'
+import { changeCollection, requireStillOurs } from './change-collection.ts'
 import { collectionsOn, engineOn, recoveryOn, targetTopology, type RunContext } from './context.ts'
 import {
   planPlacement,
@@ -124,11 +125,13 @@ export async function rebalance(
 export async function startTransfer(
   { collection, shard }: { collection: string; shard: number },
   call: () => Promise<void>,
-  { tools }: Pick<RunContext, 'tools'>,
+  context: RunContext,
 ): Promise<void> {
+  const { tools } = context
   // Earlier transfers may have taken minutes. A pod that has replaced this one makes its own plan.
   await tools.reporter.verifyOwnership()
   try {
+    await requireStillOurs(collection, context)
     await call()
   } catch (error) {
     if (!(error instanceof EngineError)) throw error
@@ -144,7 +147,9 @@ export async function replicateShards(item: RestoreItem, context: RunContext): P
   if (factor > 1) {
     const body = { params: { replication_factor: factor } }
     const { signal } = context.tools
-    await retryChange(context, () => collectionsOn(context, 0).patchCollection(name, body, signal))
+    await changeCollection(name, context, () =>
+      collectionsOn(context, 0).patchCollection(name, body, signal),
+    )
   }
   forgetLoweredFactor(name, context)
   const view = await waitForShards(name, context)

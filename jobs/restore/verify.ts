@@ -6,10 +6,10 @@ import { EngineError, Rejected } from '../../crds/contract/errors.ts'
 import { GREEN_POLL_SECONDS, GREEN_TIMEOUT_SECONDS } from '../../crds/contract/limits.ts'
 import type { RestoreCollectionInfo } from '../clients/engine/responses.ts'
 import { fanOutBody } from '../recreate-collection.ts'
-import { isReportable, poll, retryChange, retryTransient } from '../retry.ts'
+import { isReportable, poll, retryTransient } from '../retry.ts'
+import { changeCollection, requireStillOurs } from './change-collection.ts'
 import { noteDifferences } from './config.ts'
 import { findCollection } from './collection-checks.ts'
-import { requireSameUuid } from './collection-identity.ts'
 import { collectionsOn, recoveryOn, type RunContext } from './context.ts'
 import { verifyPointCount, type CountResult } from './point-count.ts'
 import type { RestoreItem } from '../manifest-check.ts'
@@ -70,10 +70,9 @@ export async function verifyCollection(
 
 /** Throws unless the collection exists and is the one that was restored. */
 async function requireStillThere(name: string, context: RunContext): Promise<void> {
-  const { progress } = context
   const target = await retryTransient(context, () => findCollection(name, context))
   if (target === undefined) throw collectionDeleted(name)
-  if (progress.uuid !== undefined) await requireSameUuid(name, progress.uuid, context)
+  await retryTransient(context, () => requireStillOurs(name, context))
 }
 
 async function recordFailure(
@@ -138,7 +137,7 @@ async function patchCollection(
   body: Record<string, unknown>,
   context: RunContext,
 ): Promise<void> {
-  await retryChange(context, () =>
+  await changeCollection(name, context, () =>
     collectionsOn(context, 0).patchCollection(name, body, context.tools.signal),
   )
 }

@@ -6,6 +6,7 @@
  */
 import { EngineError, Rejected } from '../../crds/contract/errors.ts'
 import { isTransient, poll } from '../retry.ts'
+import { requireStillOurs } from './change-collection.ts'
 import { ordinals, recoveryOn, type EngineAccess, type RunContext } from './context.ts'
 import {
   disagreement,
@@ -209,6 +210,7 @@ export async function repairReplicas(
     const message = `nodes disagreed about a copy of shard ${shard} of ${collection} on node ${ordinal}: dropped`
     await reporter.verifyOwnership()
     try {
+      await requireStillOurs(collection, context)
       await recoveryOn(context, through).dropReplica(
         collection,
         { shard_id: shard, peer_id },

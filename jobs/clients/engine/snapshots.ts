@@ -114,18 +114,14 @@ export class EngineSnapshots {
   }
 
   async identity(collection: string, signal?: AbortSignal): Promise<CollectionIdentity> {
-    return parseIdentity(await this.#telemetry(signal), collection)
-  }
-
-  /** Whether another collection has this name by now; not if there is none, or if the engine reports no uuid. */
-  async isReplaced(collection: string, expected: string, signal?: AbortSignal): Promise<boolean> {
-    const { uuid } = await this.identity(collection, signal)
-    return uuid !== undefined && uuid !== expected
+    // Lower levels list no shards and therefore no sizes.
+    return parseIdentity(await this.#telemetry(3, TELEMETRY_MS, signal), collection)
   }
 
   /** uuid of each collection for which the engine reports one, by name. */
-  async uuids(signal?: AbortSignal): Promise<Map<string, string>> {
-    const { collections } = await this.#telemetry(signal)
+  async uuids(signal?: AbortSignal, timeoutMs = TELEMETRY_MS): Promise<Map<string, string>> {
+    // The first level that lists collections: the next one lists their shards.
+    const { collections } = await this.#telemetry(2, timeoutMs, signal)
     return new Map(
       (collections.collections ?? []).flatMap(({ id, config }): [string, string][] =>
         config?.uuid == null ? [] : [[id, config.uuid]],
@@ -157,12 +153,13 @@ export class EngineSnapshots {
     await this.#engine.call('DELETE', path, Type.Unknown(), { signal })
   }
 
-  #telemetry(signal: AbortSignal | undefined): Promise<SnapshotTelemetry> {
-    // Lower levels list no shards and therefore no sizes.
-    return this.#engine.call('GET', '/telemetry?details_level=3', SnapshotTelemetry, {
-      timeoutMs: TELEMETRY_MS,
-      signal,
-    })
+  #telemetry(
+    level: 2 | 3,
+    timeoutMs: number,
+    signal: AbortSignal | undefined,
+  ): Promise<SnapshotTelemetry> {
+    const path = `/telemetry?details_level=${level}`
+    return this.#engine.call('GET', path, SnapshotTelemetry, { timeoutMs, signal })
   }
 }
 

@@ -80,6 +80,11 @@ export class EngineCluster {
   reshardingEnabled = false
   /** By how many changes a node is behind the others, by its ordinal. */
   readonly lag = new Map<number, number>()
+  /**
+   * Collections as a node still has them that has not caught up, by its ordinal and their name; undefined: none.
+   * Only how it describes them: points are those that all agree on.
+   */
+  readonly outdated = new Map<number, Map<string, Collection | undefined>>()
   /** Peers that a node does not list, by its ordinal. */
   readonly unlisted = new Map<number, number[]>()
   /** Ordinals of nodes that are down: their replicas miss what is written, and are called Dead if others have it. */
@@ -234,6 +239,18 @@ export class EngineCluster {
   /** By its name or by an alias. */
   find(name: string): Collection | undefined {
     return this.collections.get(name) ?? this.collections.get(this.aliases.get(name) ?? '')
+  }
+
+  /** What a node has under a name, also if it has not caught up. */
+  findOn(ordinal: number, name: string): Collection | undefined {
+    const outdated = this.outdated.get(ordinal)
+    return outdated?.has(name) === true ? outdated.get(name) : this.find(name)
+  }
+
+  namesOn(ordinal: number): string[] {
+    const outdated = this.outdated.get(ordinal) ?? new Map<string, undefined>()
+    const names = new Set([...this.collections.keys(), ...outdated.keys()])
+    return [...names].filter((name) => this.findOn(ordinal, name) !== undefined)
   }
 
   /** Aliases go with their collection. */

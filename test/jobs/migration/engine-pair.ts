@@ -16,6 +16,8 @@ interface PairOptions {
   targetConfig?: EngineConfig
   /** Without cluster mode, an engine reports no uuid of a collection. */
   isTargetStandalone?: boolean
+  /** Further nodes of the target; those of `target` are node 0. */
+  otherTargetNodes?: number
 }
 
 export type EnginePair = Awaited<ReturnType<typeof startEnginePair>>
@@ -29,9 +31,15 @@ export async function startEnginePair(t: Test, options: PairOptions = {}) {
     config: options.targetConfig,
     isStandalone: options.isTargetStandalone,
   })
+  const others = await Promise.all(
+    Array.from({ length: options.otherTargetNodes ?? 0 }, (_, index) =>
+      startEngineNode({ ordinal: index + 1, cluster: target.engine }),
+    ),
+  )
+  t.teardown(() => Promise.all(others.map((node) => node.close())))
   const world = await migrationWorld(t, {
     source: source.url,
-    ports: [target.node.port],
+    ports: [target.node, ...others].map(({ port }) => port),
     ...(options.spec !== undefined && { spec: options.spec }),
     ...(options.plan !== undefined && { plan: { source: { url: source.url }, ...options.plan } }),
   })

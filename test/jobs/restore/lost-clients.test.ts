@@ -94,7 +94,9 @@ t.test(
     const { current } = await restore.result()
     const running = current?.running?.map(({ shard }) => `shard ${shard}`) ?? []
     t.ok(running.length > 0, 'the report names what may be running')
-    t.strictSame(begun(stood.engine, 'apply').toSorted(), running.toSorted())
+    // One that was about to begin may be among them.
+    const unnamed = begun(stood.engine, 'apply').filter((shard) => !running.includes(shard))
+    t.strictSame(unnamed, [])
     const before = begun(stood.engine, 'apply').length
     let atWait = -1
     await runToDone(t, restore, {

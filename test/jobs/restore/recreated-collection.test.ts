@@ -4,8 +4,16 @@ import { EXIT } from '../../../crds/contract/job.ts'
 import { matchWhole } from '../../match-whole.ts'
 import { UNAVAILABLE } from '../../doubles/engine/misbehaviour.ts'
 import { answerAs } from '../../doubles/engine/node.ts'
+import type { EngineRequest } from '../../doubles/engine/answers.ts'
 import { ask } from './collection-state.ts'
-import { isRecovery, restoreFixture, run, type RestoreFixture } from './restore-fixture.ts'
+import {
+  createKeyedCollection,
+  isRecovery,
+  restoreFixture,
+  run,
+  type RestoreFixture,
+  type RestoreFixtureOptions,
+} from './restore-fixture.ts'
 
 const ERROR =
   'collection docs was deleted and created again by another client during the restore: delete it or restore under another name, and create the VecRestore again'
@@ -334,3 +342,339 @@ t.test('one that a client creates while a deletion is retried is not deleted', a
   t.strictSame(later, [])
   t.match(JSON.stringify(await currentState('docs')), /another client/)
 })
+
+/** Node 0 still has the collection that was deleted, as long as the number of its answers is below this. */
+function delayNode({ engine, nodes }: RestoreFixture, answers: number): void {
+  const former = engine.find('docs')
+  engine.outdated.set(0, new Map([['docs', former]]))
+  let count = 0
+  nodes[0]?.misbehave(() => {
+    count += 1
+    if (count >= answers) engine.outdated.delete(0)
+    return undefined
+  })
+}
+
+for (const { node, answers, expected } of [
+  { node: 'has not caught up for a moment', answers: 5, expected: ERROR },
+  {
+    node: 'never catches up',
+    answers: Infinity,
+    expected:
+      /^the nodes do not hold the same collection docs: its uuid is \S+ on node 0, \S+ on node 1, /,
+  },
+]) {
+  t.test(`a collection that is recreated is not overwritten while node 0 ${node}`, async (t) => {
+    const fixture = await restoreFixture(t)
+    const { world, deleteCollections, nodes, currentState } = fixture
+    deleteCollections('docs')
+    let recoveries = 0
+    let recreated: Promise<void> | undefined
+    for (const [ordinal, double] of nodes.entries()) {
+      double.misbehave((request) => {
+        if (isRecovery(request)) recoveries += 1
+        const isIdleCheck = ordinal === 1 && request.path[0] === 'telemetry'
+        if (!isIdleCheck || recoveries !== 1 || recreated !== undefined) return undefined
+        delayNode(fixture, answers)
+        recreated = recreate(fixture)
+        return { until: recreated }
+      })
+    }
+    const restore = await world.restore()
+    t.equal((await run(restore)).code, EXIT.failed)
+    t.ok(recreated)
+    t.equal(recoveries, 1)
+    matchWhole(t, await restore.result(), { collections: [{ status: 'Failed', error: expected }] })
+    fixture.engine.outdated.clear()
+    t.match(JSON.stringify(await currentState('docs')), /another client/)
+  })
+}
+
+t.test('a collection is restored although a node is late to apply its creation', async (t) => {
+  const { world, engine, deleteCollections, nodes, assertRestored } = await restoreFixture(t)
+  deleteCollections('docs')
+  let answers = 0
+  nodes[2]?.misbehave(() => {
+    answers += 1
+    if (answers === 20) engine.outdated.delete(2)
+    return undefined
+  })
+  engine.outdated.set(2, new Map([['docs', undefined]]))
+  t.equal((await run(await world.restore())).code, EXIT.done)
+  t.ok(answers >= 20)
+  await assertRestored('docs')
+})
+
+t.test(
+  'a pod does not delete the collection of another client that node 0 does not know yet',
+  async (t) => {
+    const fixture = await restoreFixture(t)
+    const { world, engine, deleteCollections, nodes, currentState } = fixture
+    deleteCollections('docs')
+    const restore = await world.restore()
+    const controller = new AbortController()
+    for (const node of nodes) {
+      node.misbehave(({ path, method }) => {
+        if (method !== 'PUT' || path.join('/') !== 'collections/docs') return undefined
+        controller.abort(new Error('SIGTERM'))
+        return { cut: 'before' }
+      })
+    }
+    t.equal((await run(restore, { signal: controller.signal })).code, EXIT.crash)
+    for (const node of nodes) node.misbehave()
+    await recreate(fixture)
+    const foreign = await currentState('docs')
+    const deletions: string[] = []
+    for (const node of nodes) {
+      node.misbehave(({ method, path }) => {
+        // After all nodes listed the same collections: before the deletion, its points are read.
+        const isRead = path.join('/') === 'aliases' || path.join('/') === 'collections/docs'
+        if (isRead) engine.outdated.set(0, new Map([['docs', undefined]]))
+        if (method === 'DELETE') deletions.push(path.join('/'))
+        return undefined
+      })
+    }
+    t.equal((await run(restore, { pod: 'pod-2' })).code, EXIT.failed)
+    matchWhole(t, await restore.result(), { collections: [{ status: 'Failed', error: ERROR }] })
+    t.strictSame(deletions, [])
+    for (const node of nodes) node.misbehave()
+    engine.outdated.clear()
+    t.strictSame(await currentState('docs'), foreign)
+  },
+)
+
+for (const node of [0, 2]) {
+  t.test(
+    `one that is recreated at the end is not Completed, only node ${node} knows it`,
+    async (t) => {
+      const { world, engine, deleteCollections, nodes } = await restoreFixture(t, {
+        collections: ['a', 'b'],
+        prepare: async ({ aliases }) => aliases.set('a live', 'a'),
+      })
+      deleteCollections('a', 'b')
+      let isRecreated = false
+      for (const double of nodes) {
+        double.misbehave((request) => {
+          if (isRecreated || request.path[1] !== 'b' || !isRecovery(request)) return undefined
+          isRecreated = true
+          const former = engine.find('a')
+          engine.removeCollection('a')
+          engine.createCollection('a', 3, 2)
+          const others = [0, 1, 2].filter((ordinal) => ordinal !== node)
+          for (const ordinal of others) engine.outdated.set(ordinal, new Map([['a', former]]))
+          return undefined
+        })
+      }
+      const restore = await world.restore()
+      t.equal((await run(restore)).code, EXIT.failed)
+      t.ok(isRecreated)
+      const error = ERROR.replace('docs', 'a')
+      matchWhole(t, await restore.result(), {
+        error,
+        collections: [
+          { name: 'a', status: 'Failed', error },
+          { name: 'b', status: 'Completed' },
+        ],
+      })
+      t.strictSame([...engine.aliases], [], 'no alias points to the collection of another client')
+    },
+  )
+}
+
+t.test(
+  'one that is deleted at the end is not Completed, although node 0 still lists it',
+  async (t) => {
+    const { world, engine, deleteCollections, nodes } = await restoreFixture(t, {
+      collections: ['a', 'b'],
+    })
+    deleteCollections('a', 'b')
+    let isDeleted = false
+    for (const double of nodes) {
+      double.misbehave((request) => {
+        if (isDeleted || request.path[1] !== 'b' || !isRecovery(request)) return undefined
+        isDeleted = true
+        engine.outdated.set(0, new Map([['a', engine.find('a')]]))
+        engine.removeCollection('a')
+        return undefined
+      })
+    }
+    const restore = await world.restore()
+    t.equal((await run(restore)).code, EXIT.failed)
+    t.ok(isDeleted)
+    matchWhole(t, await restore.result(), {
+      collections: [
+        {
+          name: 'a',
+          status: 'Failed',
+          error: 'collection a was deleted during the restore: nodes 1, 2 do not list it any more',
+        },
+        { name: 'b', status: 'Completed' },
+      ],
+    })
+  },
+)
+
+/** Every change of an existing collection, by what it does. */
+const CHANGES: Record<
+  string,
+  { options?: RestoreFixtureOptions; isChange: (request: EngineRequest) => boolean }
+> = {
+  'lowers the factor': { isChange: isFactor(1) },
+  'applies the configuration': { isChange: isPatchOf('hnsw_config') },
+  'builds a payload index': {
+    isChange: ({ method, path }) => method === 'PUT' && path.at(-1) === 'index',
+  },
+  'drops a replica': { options: { method: 'Shard' }, isChange: isClusterChange('drop_replica') },
+  'sets the factor': { isChange: isFactor(2) },
+  'creates a replica': { isChange: isClusterChange('replicate_shard') },
+  'sets the read fan-out': { isChange: isFanOut },
+  'wakes the optimizers': { isChange: isPatchOf('optimizers_config') },
+}
+
+function isFactor(factor: number) {
+  return ({ method, body }: EngineRequest) => {
+    const { params } = Object(body) as { params?: { replication_factor?: number } }
+    return method === 'PATCH' && params?.replication_factor === factor
+  }
+}
+
+function isFanOut({ method, body }: EngineRequest): boolean {
+  const { params } = Object(body) as { params?: { read_fan_out_factor?: number } }
+  return method === 'PATCH' && params?.read_fan_out_factor !== undefined
+}
+
+function isPatchOf(part: string) {
+  return ({ method, body }: EngineRequest) =>
+    method === 'PATCH' && Object.keys(Object(body)).includes(part)
+}
+
+function isClusterChange(kind: string) {
+  return ({ method, path, body }: EngineRequest) =>
+    method === 'POST' && path.at(-1) === 'cluster' && Object.keys(Object(body)).includes(kind)
+}
+
+/** Another client recreates the collection while such a call fails. Returns every later change, and its collection. */
+function recreateAt(
+  fixture: RestoreFixture,
+  isChange: (request: EngineRequest) => boolean,
+): { recreated: () => Promise<object> | undefined; changes: string[] } {
+  const { nodes, currentState } = fixture
+  let recreated: Promise<object> | undefined
+  const changes: string[] = []
+  const act = async () => {
+    await recreate(fixture)
+    return currentState('docs')
+  }
+  for (const node of nodes) {
+    node.misbehave((request) => {
+      const { method, path } = request
+      if (recreated !== undefined) {
+        // Clients write and read points.
+        const isLater = method !== 'GET' && path[1] === 'docs' && !path.includes('points')
+        if (isLater) changes.push(`${method} ${path.join('/')}`)
+        return undefined
+      }
+      if (!isChange(request)) return undefined
+      recreated = act()
+      return { until: recreated, ...UNAVAILABLE }
+    })
+  }
+  return { recreated: () => recreated, changes }
+}
+
+for (const [what, { options, isChange }] of Object.entries(CHANGES)) {
+  t.test(`nothing is changed that is recreated while a call that ${what} is retried`, async (t) => {
+    const fixture = await restoreFixture(t, {
+      ...options,
+      prepare: async (_, url) => {
+        await ask(url, 'PATCH', '/collections/docs', { params: { read_fan_out_factor: 2 } })
+        const index = { field_name: 'id', field_schema: 'integer' }
+        await ask(url, 'PUT', '/collections/docs/index?wait=true', index)
+      },
+    })
+    const { world, engine, urls, currentState } = fixture
+    await ask(urls[0] ?? '', 'PATCH', '/collections/docs', { hnsw_config: { m: 40 } })
+    let isVerified = false
+    const { recreated, changes } = recreateAt(fixture, (request) => {
+      const docs = engine.find('docs')
+      if (what === 'wakes the optimizers' && isVerified && docs !== undefined) docs.status = 'grey'
+      isVerified ||= isFanOut(request)
+      return isChange(request)
+    })
+    const restore = await world.restore()
+    t.equal((await run(restore)).code, EXIT.failed)
+    t.ok(recreated())
+    t.strictSame(changes, [])
+    t.strictSame(await currentState('docs'), await recreated())
+    const { collections } = (await restore.result()) as { collections: { error?: string }[] }
+    t.match(collections[0]?.error, ERROR)
+  })
+}
+
+t.test(
+  'no shard key is created in a collection that another client recreates meanwhile',
+  async (t) => {
+    const fixture = await restoreFixture(t, { collections: [], prepare: createKeyedCollection })
+    const { world, engine, deleteCollections, nodes } = fixture
+    deleteCollections('keyed')
+    let keys = 0
+    for (const node of nodes) {
+      node.misbehave(({ method, path }) => {
+        if (method !== 'PUT' || path.at(-1) !== 'shards' || (keys += 1) > 1) return undefined
+        engine.removeCollection('keyed')
+        engine.createCollection('keyed', 3, 2)
+        return UNAVAILABLE
+      })
+    }
+    const restore = await world.restore()
+    t.equal((await run(restore)).code, EXIT.failed)
+    t.equal(keys, 1)
+    const error = ERROR.replace('docs', 'keyed')
+    matchWhole(t, await restore.result(), { collections: [{ status: 'Failed', error }] })
+  },
+)
+
+t.test(
+  'no alias is set for a collection that another client recreates while it is retried',
+  async (t) => {
+    const { world, engine, deleteCollections, nodes } = await restoreFixture(t, {
+      prepare: async ({ aliases }) => aliases.set('live', 'docs'),
+    })
+    deleteCollections('docs')
+    let calls = 0
+    for (const node of nodes) {
+      node.misbehave(({ method, path }) => {
+        if (method !== 'POST' || path.join('/') !== 'collections/aliases') return undefined
+        calls += 1
+        if (calls > 1) return undefined
+        engine.removeCollection('docs')
+        engine.createCollection('docs', 3, 2)
+        return UNAVAILABLE
+      })
+    }
+    const restore = await world.restore()
+    t.equal((await run(restore)).code, EXIT.failed)
+    t.equal(calls, 1)
+    matchWhole(t, await restore.result(), { collections: [{ status: 'Failed', error: ERROR }] })
+    t.strictSame([...engine.aliases], [])
+  },
+)
+
+t.test(
+  'a collection that is recreated during the upload of a shard is not overwritten',
+  async (t) => {
+    const fixture = await restoreFixture(t, { method: 'Shard' })
+    const { world, deleteCollections, s3, currentState } = fixture
+    deleteCollections('docs')
+    let recreated: Promise<void> | undefined
+    s3.misbehave(({ operation, key }) => {
+      if (operation !== 'GetObject' || !key.includes('/shard-')) return undefined
+      return { after: (recreated ??= recreate(fixture)) }
+    })
+    const restore = await world.restore()
+    t.equal((await run(restore)).code, EXIT.failed)
+    t.ok(recreated)
+    matchWhole(t, await restore.result(), { collections: [{ status: 'Failed', error: ERROR }] })
+    t.match(JSON.stringify(await currentState('docs')), /another client/)
+  },
+)

@@ -35,10 +35,10 @@ export async function collectionRoutes(
   const { method, path } = request
   const [root, name, part, ...rest] = path
   if (root !== 'collections' || rest.length > 0) return undefined
-  if (name === undefined) return method === 'GET' ? list(request, cluster) : UNKNOWN_ROUTE
+  if (name === undefined) return method === 'GET' ? list(request, cluster, ordinal) : UNKNOWN_ROUTE
   switch (`${method} ${part ?? ''}`) {
     case 'GET ':
-      return read(cluster, name)
+      return read(cluster, name, ordinal)
     case 'PUT ':
       return create(request, cluster, name)
     case 'PATCH ':
@@ -56,7 +56,11 @@ export async function collectionRoutes(
 
 /** By its name or an alias; everything below `/collections/{c}` needs one. */
 export function found(cluster: EngineCluster, name: string): Collection {
-  return cluster.find(name) ?? refuse(404, `Not found: Collection \`${name}\` doesn't exist!`)
+  return cluster.find(name) ?? missing(name)
+}
+
+function missing(name: string): never {
+  return refuse(404, `Not found: Collection \`${name}\` doesn't exist!`)
 }
 
 /** The `timeout` of a metadata write, in seconds. */
@@ -71,13 +75,13 @@ export function timeoutOf({ query }: EngineRequest): number {
   return refuse(422, `Validation error in query parameters: ${wrong}`)
 }
 
-function list({ access }: EngineRequest, { collections }: EngineCluster): EngineAnswer {
-  const names = [...collections.keys()].filter((name) => visible(access, name))
+function list({ access }: EngineRequest, cluster: EngineCluster, ordinal: number): EngineAnswer {
+  const names = cluster.namesOn(ordinal).filter((name) => visible(access, name))
   return ok({ collections: names.map((name) => ({ name })) })
 }
 
-function read(cluster: EngineCluster, name: string): EngineAnswer {
-  const collection = found(cluster, name)
+function read(cluster: EngineCluster, name: string, ordinal: number): EngineAnswer {
+  const collection = cluster.findOn(ordinal, name) ?? missing(name)
   const { stale, config, points, payloadSchema, shards, deferred = [] } = collection
   const isStale = stale !== undefined && stale.until > Date.now()
   if (!isStale) delete collection.stale

@@ -16,7 +16,7 @@ export function telemetryRoutes(
 ): EngineAnswer | undefined {
   if (method !== 'GET' || path.join('/') !== 'telemetry') return undefined
   const level = Number(query['details_level'] ?? 0)
-  const names = [...cluster.collections.keys()]
+  const names = cluster.namesOn(ordinal)
   const snapshots = snapshotTelemetry(cluster, ordinal)
   return ok({
     app: {
@@ -40,7 +40,7 @@ function collection(
   cluster: EngineCluster,
   { ordinal, name, level }: { ordinal: number; name: string; level: number },
 ): object {
-  const found = cluster.find(name)
+  const found = cluster.findOn(ordinal, name)
   if (found === undefined) return { id: name }
   const { id: peer } = cluster.peer(ordinal)
   return {
