@@ -168,7 +168,9 @@ const status = Type.Object({
       {
         ...drillRun,
         completionTime: Timestamp({ description: 'When it ended.' }),
-        result: Enum(['Passed', 'Failed'], { description: 'Whether the backup was restored.' }),
+        result: Enum(['Passed', 'Failed', 'Empty'], {
+          description: 'Whether the backup was restored. Empty: it has no collections.',
+        }),
         nodes: Type.Optional(Type.Integer({ description: 'Nodes it was restored into.' })),
         restoreSeconds: Type.Optional(Type.Integer({ description: 'How long the restore took.' })),
         collections: Type.Optional(Type.Integer({ description: 'Restored collections.' })),

@@ -177,6 +177,15 @@ export const BACKUP_SCHEDULE_REASONS: readonly Reason[] = [
     fix: NOTHING_TO_DO,
   },
   {
+    reason: 'DrillEmpty',
+    condition: NOT_TESTED,
+    event: 'Normal',
+    messages: ['backup <name> has no collections: its restore drill has proved nothing'],
+    cause:
+      'The cluster had no collections when it was backed up. The drill has shown only that a cluster is created and the manifest is read.',
+    fix: 'Nothing, if the cluster is meant to be empty. The next drill replaces the result.',
+  },
+  {
     reason: 'DrillFailed',
     condition: NOT_RESTORED,
     event: 'Warning',

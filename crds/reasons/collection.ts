@@ -232,6 +232,7 @@ export const COLLECTION_REASONS: readonly Reason[] = [
     messages: [
       '<n> shards, desired <n>',
       '<n> shards, desired <n>: the cluster has <reason>: <message>',
+      '<n> shards, desired <n>: the cluster has <reason>; the condition ShardsPlaced of the VecCluster, in namespace <namespace>, has the details',
     ],
     cause:
       'The number of shards differs from spec.shardNumber, and the cluster has not begun to change it.',

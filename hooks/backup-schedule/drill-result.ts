@@ -68,7 +68,7 @@ function completed(
   return {
     ...end,
     completionTime,
-    result: 'Passed',
+    result: collections === 0 ? 'Empty' : 'Passed',
     restoreSeconds: startTime === undefined ? 0 : secondsSince(startTime, new Date(completionTime)),
     collections,
     ...(isCounted && { points: points.reduce<number>((sum, count) => sum + (count ?? 0), 0) }),
@@ -172,8 +172,12 @@ export function resultCondition(result: LastDrill): ConditionUpdate
 export function resultCondition(result: LastDrill | undefined): ConditionUpdate | undefined
 export function resultCondition(result: LastDrill | undefined): ConditionUpdate | undefined {
   if (result === undefined) return undefined
-  const { backupName, error = 'unknown' } = result
-  if (result.result === 'Passed') {
+  const { backupName, collections, error = 'unknown' } = result
+  if (result.result !== 'Failed' && collections === 0) {
+    const nothing = `backup ${backupName} has no collections: its restore drill has proved nothing`
+    return unknown('DrillEmpty', nothing)
+  }
+  if (result.result !== 'Failed') {
     return { type: TYPE, status: 'True', reason: 'DrillPassed', message: passedMessage(result) }
   }
   const message = `the restore drill of backup ${backupName} failed: ${error}`

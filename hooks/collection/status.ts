@@ -128,14 +128,21 @@ export function reshardingCondition(
       `${liveShards} shards, as in spec.shardNumber`,
     )
   }
+  const message = `${liveShards} shards, desired ${desired}${placementCause(collection, cluster)}`
+  return reshardingUpdate('False', 'ReshardingPending', message)
+}
+
+/** Users of another namespace must not read the names of its collections, which the message of the cluster may have. */
+function placementCause(
+  { metadata: { namespace } }: VecCollection,
+  cluster: Pick<VecCluster, 'status' | 'metadata'>,
+): string {
   const placed = getCondition(cluster, 'ShardsPlaced')
-  const cause =
-    placed?.status === 'False' ? `: the cluster has ${placed.reason}: ${placed.message}` : ''
-  return reshardingUpdate(
-    'False',
-    'ReshardingPending',
-    `${liveShards} shards, desired ${desired}${cause}`,
-  )
+  if (placed?.status !== 'False') return ''
+  const cause = `: the cluster has ${placed.reason}`
+  return cluster.metadata.namespace === namespace
+    ? `${cause}: ${placed.message}`
+    : `${cause}; the condition ShardsPlaced of the VecCluster, in namespace ${cluster.metadata.namespace}, has the details`
 }
 
 type Resharding = NonNullable<NonNullable<ClusterStatus['shards']>['resharding']>

@@ -413,6 +413,20 @@ t.test(
   },
 )
 
+t.test('a drill of a backup without collections proves nothing, and says so', async (t) => {
+  const children = [stored({ collections: [] })]
+  const drill = ended({ ...RESTORED, restoredCollections: [] })
+  const found = await pass({ children, drill })
+  const message = `backup ${BACKUP} has no collections: its restore drill has proved nothing`
+  t.match(found.lastDrill, { result: 'Empty', collections: 0, points: 0 })
+  t.strictSame(found.condition, ['Unknown', 'DrillEmpty', message])
+  t.strictSame(found.reasons, ['DrillEmpty'])
+  // As earlier releases recorded it.
+  const lastDrill = { ...RUN, completionTime: NOW, result: 'Passed' as const, collections: 0 }
+  const recorded = await pass({ schedule: drilled({}, { ...REPORTED, lastDrill }), related: [] })
+  t.strictSame(recorded.condition?.slice(0, 2), ['Unknown', 'DrillEmpty'])
+})
+
 t.test(
   'without all points in the list, or with other collections, the message says less',
   async (t) => {

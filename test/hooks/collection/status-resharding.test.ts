@@ -7,7 +7,8 @@ import { reshardingCondition } from '../../../hooks/collection/status.ts'
 
 const collection = (spec: object, conditions: object[] = []) =>
   ({ metadata: { name: 'docs', namespace: 'ns' }, spec, status: { conditions } }) as VecCollection
-const cluster = (status: object = {}) => ({ status }) as unknown as VecCluster
+const cluster = (status: object = {}, namespace = 'ns') =>
+  ({ metadata: { name: 'a', namespace }, status }) as unknown as VecCluster
 const DESIRED = { clusterRef: { name: 'a' }, shardNumber: 6, shardingMethod: 'auto' }
 const running = (direction: 'up' | 'down', name = 'docs') => ({
   shards: { resharding: { collection: name, direction, shard: 3, stage: 'migrate' } },
@@ -117,6 +118,19 @@ t.test(
     )
   },
 )
+
+t.test('the collections of a cluster in another namespace are not named', async (t) => {
+  const placed = {
+    ...{ type: 'ShardsPlaced', status: 'False', reason: 'LastReplicaLost' },
+    message: 'no replica of shard 2 of "secret-project" is left',
+  }
+  const other = cluster({ conditions: [placed] }, 'platform')
+  const condition = reshardingCondition(collection(DESIRED), other, 2)
+  t.equal(
+    condition?.message,
+    '2 shards, desired 6: the cluster has LastReplicaLost; the condition ShardsPlaced of the VecCluster, in namespace platform, has the details',
+  )
+})
 
 t.test('the previous condition stays while the engine has not answered', async (t) => {
   const previous = {
