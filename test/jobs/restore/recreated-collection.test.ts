@@ -545,12 +545,14 @@ function isFanOut({ method, body }: EngineRequest): boolean {
 
 function isPatchOf(part: string) {
   return ({ method, body }: EngineRequest) =>
-    method === 'PATCH' && Object.keys(Object(body)).includes(part)
+    method === 'PATCH' && Object.keys(Object(body) as object).includes(part)
 }
 
 function isClusterChange(kind: string) {
   return ({ method, path, body }: EngineRequest) =>
-    method === 'POST' && path.at(-1) === 'cluster' && Object.keys(Object(body)).includes(kind)
+    method === 'POST' &&
+    path.at(-1) === 'cluster' &&
+    Object.keys(Object(body) as object).includes(kind)
 }
 
 /** Another client recreates the collection while such a call fails. Returns every later change, and its collection. */
