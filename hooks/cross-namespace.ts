@@ -11,7 +11,7 @@ import { ANNOTATIONS, readAnnotation } from '../crds/contract/names.ts'
 import type { Job } from '../crds/kubernetes.ts'
 import type { ConditionReason } from '../crds/schema.ts'
 import { secondsSince } from './conditions.ts'
-import { isUnfinished, isSigned } from './job.ts'
+import { isUnfinished, isSigned } from './request.ts'
 import type { Context, Settings } from './protocol.ts'
 
 export type CrossNamespace = Pick<Settings, 'crossNamespace'>
@@ -93,7 +93,7 @@ export interface BlockingRules {
   isAllowed: (namespace: string) => boolean
   /** Whether this installation may read a namespace: what it no longer watches must not block others for ever. */
   isWatched: (namespace: string) => boolean
-  /** Keys that sign our Jobs (job.ts). */
+  /** Keys that sign our Jobs (request.ts). */
   jobKeys: readonly string[]
   now: Date
 }

@@ -14,7 +14,7 @@ import {
   type SecretCopyPorts,
   type CopySource,
 } from './data-job/secret-copies.ts'
-import { isUnfinished, isSigned } from './job.ts'
+import { isUnfinished, isSigned } from './request.ts'
 import type { HookRequest, AnyParent, KindHooks, Settings } from './protocol.ts'
 
 export interface ImagePullSecretPorts extends SecretCopyPorts {

@@ -1,15 +1,15 @@
 /**
- * The state of an unfinished Job: whether it has reported, whether it must be recreated, and whether
- * it has become silent. The annotation of its resource has the newest report.
+ * What becomes of an existing Job: whether it has reported, whether it must be recreated, whether it has
+ * become silent, and when a finished one is pruned. The annotation of its resource has the newest report.
  */
 import type { Progress } from '../crds/contract/job.ts'
 import { FIRST_REPORT_TIMEOUT_SECONDS, STALE_REPORT_SECONDS } from '../crds/contract/limits.ts'
-import type { Job } from '../crds/kubernetes.ts'
+import { ANNOTATIONS } from '../crds/contract/names.ts'
+import { finishedCondition, type Job } from '../crds/kubernetes.ts'
 import type { ConditionReason } from '../crds/schema.ts'
 import { secondsSince } from './conditions.ts'
-import { jobImage, planHash } from './job.ts'
-import type { Context } from './protocol.ts'
-import type { ObservedJobs } from './request.ts'
+import type { Context, PrunedChild } from './protocol.ts'
+import { type ObservedJobs, runNumber } from './request.ts'
 
 /** Whether this Job, not an earlier one, has reported. */
 export function hasReported({ progress }: Pick<ObservedJobs, 'progress'>, job: Job): boolean {
@@ -53,4 +53,56 @@ export function silenceReason(
     reason: 'JobSilent',
     message: `Job ${job.metadata.name} has not reported for more than ${minutes} minutes: check its pods and their nodes`,
   }
+}
+
+/** Hash of the plan that a Job was created with. */
+export function planHash({ metadata }: Job): string | undefined {
+  return metadata.annotations?.[ANNOTATIONS.plan]
+}
+
+/**
+ * Image that the Job was created with. Admission may rewrite the image of the pods (a mirror, a
+ * digest), so the pod template is used only for Jobs of releases that did not record it.
+ */
+export function jobImage(job: Job): string | undefined {
+  return (
+    job.metadata.annotations?.[ANNOTATIONS.image] ?? job.spec?.template.spec.containers[0]?.image
+  )
+}
+
+/** Number of finished runs retained per outcome. */
+const MAX_RETAINED_RUNS = 3
+
+/**
+ * The Jobs to prune: each is finished, its result is recorded in the parent's status, and it is
+ * expired or beyond the limit. Until then it is retained for its log.
+ */
+export function expiredJobs(
+  jobs: Job[],
+  isRecorded: (job: Job) => boolean,
+  { now, settings }: Context,
+): PrunedChild[] {
+  const recorded = jobs.filter(isRecorded)
+  const beyondLimit = new Set([
+    ...jobsBeyondLimit(recorded, 'Failed'),
+    ...jobsBeyondLimit(recorded, 'Complete'),
+  ])
+  // The age of a Job that is unfinished, or has no finish time, is unknown.
+  const isExpired = (job: Job) =>
+    secondsSince(finishedCondition(job)?.lastTransitionTime ?? '', now) > settings.historySeconds
+  return recorded
+    .filter((job) => isExpired(job) || beyondLimit.has(job))
+    .map((job) => ({
+      kind: 'Job',
+      name: job.metadata.name,
+      reason: isExpired(job) ? 'its history time is over' : 'newer runs are kept',
+    }))
+}
+
+/** All but the newest Jobs with this outcome. */
+function jobsBeyondLimit(jobs: Job[], outcome: 'Complete' | 'Failed'): Job[] {
+  return jobs
+    .filter((job) => finishedCondition(job)?.type === outcome)
+    .toSorted((a, b) => runNumber(b) - runNumber(a))
+    .slice(MAX_RETAINED_RUNS)
 }

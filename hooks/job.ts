@@ -1,49 +1,116 @@
-/** Jobs: how they are created, retained for their logs and deleted, and how their state is read. */
-import { createHmac, timingSafeEqual } from 'node:crypto'
+/**
+ * What is created for a Job: its RBAC, without which it must not start because it could not report, and
+ * the Job with its pod. The RBAC is a ServiceAccount (or the one that a user named for its cloud
+ * identity), a Role for the one resource that it reports on, and bindings to ClusterRoles of the chart.
+ */
+import type { CaRef } from '../crds/certificates.ts'
 import { encodePlan, JOB_ENV } from '../crds/contract/job.ts'
 import {
   ANNOTATIONS,
+  API_GROUP,
   CREDENTIALS_FOLDER,
+  HELM_CLUSTER_ROLE,
   jobName,
   LABELS,
   MANAGED_BY,
   pullSecretCredential,
   secretCopyName,
-  trailingNumber,
+  SHARDS_CLUSTER_ROLE,
+  shortHash,
 } from '../crds/contract/names.ts'
-import { finishedCondition, type AnyObject, type Job } from '../crds/kubernetes.ts'
-import { BUCKET_CA, type CaRef } from '../crds/certificates.ts'
-import { secondsSince } from './conditions.ts'
-import { SCRATCH_FOLDER, type JobVolume } from './job-volumes.ts'
-import type {
-  ChartSource,
-  Child,
-  Context,
-  Desired,
-  JobPod,
-  JobResources,
-  PrunedChild,
-  Settings,
-} from './protocol.ts'
+import type { AnyObject } from '../crds/kubernetes.ts'
+import {
+  caVolume,
+  CHART_CREDENTIALS,
+  chartCredentialsVolume,
+  CONTAINER_SECURITY_CONTEXT,
+  CREDENTIAL_VARIABLES,
+  type JobVolume,
+  POD_SECURITY_CONTEXT,
+  REGISTRY,
+  REGISTRY_FILE,
+  registryVolume,
+  SCRATCH,
+  SCRATCH_FOLDER,
+} from './job-pod.ts'
+import type { ChartSource, Child, JobPod, JobResources, Settings } from './protocol.ts'
+import { signJob } from './request.ts'
+
+const HELM_SUFFIX = '-helm'
+const SHARDS_SUFFIX = '-shards'
+
+interface Parent {
+  kind: string
+  metadata: { name: string; namespace: string; uid: string }
+}
+
+export interface RbacOptions {
+  /** Short form of the kind in names, such as `cluster`. */
+  kind: string
+  plural: string
+  /** Also permits what the engine's chart renders, in this namespace. */
+  helm: boolean
+  /** Also permits what the removal of a node needs, in this namespace; with an account of its own. */
+  shards?: boolean
+  /**
+   * Name of an existing ServiceAccount that the Job runs under. The Role is bound to it as long as the
+   * Job needs it, and no account is created.
+   */
+  account?: string | undefined
+}
+
+export type JobRbac = [Child, ...Child[]]
+
+/** The objects, in order of creation; first the ServiceAccount, unless one is given. */
+export function jobRbac(
+  parent: Parent,
+  { kind, plural, helm, shards = false, account }: RbacOptions,
+): JobRbac {
+  const rules = [
+    {
+      apiGroups: [API_GROUP],
+      resources: [plural],
+      resourceNames: [parent.metadata.name],
+      verbs: ['get', 'patch'],
+    },
+  ]
+  // The rules are part of the name: RBAC objects are never updated in place; a new release creates
+  // new ones.
+  const identity = { helm, ...(shards && { shards }), ...(account !== undefined && { account }) }
+  const name = `${kind}-${shortHash(parent.metadata.uid, JSON.stringify({ rules, ...identity }))}`
+  const labels = { [LABELS.managedBy]: MANAGED_BY, [LABELS.component]: 'job' }
+  const { namespace } = parent.metadata
+  const metadata = { name, namespace, labels }
+  const subjects = [{ kind: 'ServiceAccount', name: account ?? name, namespace }]
+  const roleBinding = (bindingName: string, roleKind: string, roleName: string): Child => ({
+    apiVersion: 'rbac.authorization.k8s.io/v1',
+    kind: 'RoleBinding',
+    metadata: { ...metadata, name: bindingName },
+    roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: roleKind, name: roleName },
+    subjects,
+  })
+  const role = { apiVersion: 'rbac.authorization.k8s.io/v1', kind: 'Role', metadata, rules }
+  const bindings = [
+    roleBinding(name, 'Role', name),
+    ...(helm ? [roleBinding(`${name}${HELM_SUFFIX}`, 'ClusterRole', HELM_CLUSTER_ROLE)] : []),
+    ...(shards ? [roleBinding(`${name}${SHARDS_SUFFIX}`, 'ClusterRole', SHARDS_CLUSTER_ROLE)] : []),
+  ]
+  if (account !== undefined) return [role, ...bindings]
+  return [
+    { apiVersion: 'v1', kind: 'ServiceAccount', metadata, automountServiceAccountToken: false },
+    role,
+    ...bindings,
+  ]
+}
+
+/** The RoleBinding that lets a Job manage what the engine's chart renders. */
+export function isHelmBinding({ kind, metadata }: AnyObject): boolean {
+  return kind === 'RoleBinding' && metadata.name.endsWith(HELM_SUFFIX)
+}
 
 /** helm needs time to mark its release as failed. */
 const GRACE_SECONDS = 60
 const BACKOFF_LIMIT = 6
-const USER_ID = 1000
-
-/** What the Pod Security Standard `restricted` requires; also the defaults of the chart. */
-const POD_SECURITY_CONTEXT = {
-  runAsNonRoot: true,
-  runAsUser: USER_ID,
-  runAsGroup: USER_ID,
-  fsGroup: USER_ID,
-  seccompProfile: { type: 'RuntimeDefault' },
-}
-const CONTAINER_SECURITY_CONTEXT = {
-  allowPrivilegeEscalation: false,
-  readOnlyRootFilesystem: true,
-  capabilities: { drop: ['ALL'] },
-}
 
 export interface JobOptions {
   /** Command of the job image: `<kind> <verb>`. */
@@ -183,41 +250,9 @@ function podSpec(job: string, options: JobOptions, settings: Settings, pod: JobP
   }
 }
 
-const SCRATCH = 'tmp' satisfies JobVolume
-const REGISTRY = 'chart-registry' satisfies JobVolume
-const REGISTRY_FILE = 'config.json'
-const CHART_CREDENTIALS = 'chart-credentials' satisfies JobVolume
-
-/** A copy that the service writes once the Job exists: its pods wait for it. */
-function registryVolume(job: string, pullSecret: string) {
-  const items = [{ key: '.dockerconfigjson', path: REGISTRY_FILE }]
-  const secretName = secretCopyName(job, pullSecretCredential(pullSecret))
-  return { name: REGISTRY, secret: { secretName, items } }
-}
-
-/** A copy as well. A missing key does not keep the pod from starting: the Job reports it. */
-function chartCredentialsVolume(job: string, secret: string) {
-  const secretName = secretCopyName(job, pullSecretCredential(secret))
-  return { name: CHART_CREDENTIALS, secret: { secretName } }
-}
-
-/** Optional, like the credentials. */
-function caVolume({ kind, name, key }: CaRef) {
-  const source = { items: [{ key, path: key }], optional: true }
-  return kind === 'Secret'
-    ? { name: BUCKET_CA, secret: { secretName: name, ...source } }
-    : { name: BUCKET_CA, configMap: { name, ...source } }
-}
-
 function isEmpty(map: object | undefined): boolean {
   return map === undefined || Object.keys(map).length === 0
 }
-
-/** Credentials that the chart gives to all Jobs: the SDK would prefer them to the identity. */
-const CREDENTIAL_VARIABLES = new Set([
-  ...['AWS_ACCESS_KEY_ID', 'AWS_SECRET_ACCESS_KEY', 'AWS_SESSION_TOKEN'],
-  ...['AWS_PROFILE', 'AWS_CONFIG_FILE', 'AWS_SHARED_CREDENTIALS_FILE'],
-])
 
 function environment(
   { plan, largeField, hasIdentity = false, chart }: JobOptions,
@@ -262,155 +297,4 @@ function environment(
   const isReplaced = (name: string) =>
     ownNames.has(name) || (hasIdentity && CREDENTIAL_VARIABLES.has(name))
   return [...extra.filter(({ name }) => !isReplaced(name)), ...own]
-}
-
-/**
- * An unchanged observed child. Only its identity is returned: an observed child is never created
- * or, under OnDelete, changed, and the observed object may contain nulls.
- */
-export function unchanged({ apiVersion, kind, metadata }: AnyObject): Child {
-  const { name, namespace } = metadata
-  return { apiVersion, kind, metadata: namespace === undefined ? { name } : { name, namespace } }
-}
-
-/**
- * The children of an answer: every observed child except the pruned ones, unchanged, and of those
- * to create, the ones that do not exist yet.
- */
-export function childrenAfter(
-  children: AnyObject[],
-  { created = [], pruned = [] }: { created?: Child[]; pruned?: PrunedChild[] } = {},
-): Child[] {
-  const prunedIds = new Set(pruned.map(({ kind, name }) => `${kind}/${name}`))
-  const remaining = children.filter((child) => !prunedIds.has(childId(child))).map(unchanged)
-  const remainingIds = new Set(remaining.map(childId))
-  return [...remaining, ...created.filter((child) => !remainingIds.has(childId(child)))]
-}
-
-/** The Jobs to delete: those that are unfinished and not being deleted already. */
-export function jobsToDelete(jobs: Job[]): NonNullable<Desired<unknown>['deleteJobs']> {
-  return jobs
-    .filter((job) => isUnfinished(job) && job.metadata.deletionTimestamp === undefined)
-    .map(({ metadata: { namespace = '', name, uid = '' } }) => ({ namespace, name, uid }))
-}
-
-/**
- * A Job is unfinished until it is finished or gone; its pods may still work during its deletion.
- */
-export function isUnfinished(job: Job): boolean {
-  return finishedCondition(job) === undefined
-}
-
-/** The number at the end of a Job's name. */
-export function runNumber({ metadata }: Pick<Job, 'metadata'>): number {
-  return trailingNumber(metadata.name)
-}
-
-/** Number of the next Job: above that of every existing Job and of the last one that reported. */
-export function nextRunNumber(jobs: Job[], reportedRun: number | undefined): number {
-  return 1 + Math.max(0, reportedRun ?? 0, ...jobs.map(runNumber))
-}
-
-export function latestJob(jobs: Job[]): Job | undefined {
-  return jobs.toSorted((a, b) => runNumber(b) - runNumber(a))[0]
-}
-
-/** Status field: the Job of the current attempt, while it exists. */
-export function jobNameField({ jobs, liveJobs = [] }: { jobs: Job[]; liveJobs?: Job[] }): {
-  jobName?: string
-} {
-  const latest = latestJob([...jobs, ...liveJobs])
-  return latest === undefined ? {} : { jobName: latest.metadata.name }
-}
-
-/** Hash of the plan that a Job was created with. */
-export function planHash({ metadata }: Job): string | undefined {
-  return metadata.annotations?.[ANNOTATIONS.plan]
-}
-
-/**
- * Image that the Job was created with. Admission may rewrite the image of the pods (a mirror, a
- * digest), so the pod template is used only for Jobs of releases that did not record it.
- */
-export function jobImage(job: Job): string | undefined {
-  return (
-    job.metadata.annotations?.[ANNOTATIONS.image] ?? job.spec?.template.spec.containers[0]?.image
-  )
-}
-
-function childId({ kind, metadata }: AnyObject | Child): string {
-  return `${kind}/${metadata.name}`
-}
-
-/** Number of finished runs retained per outcome. */
-const MAX_RETAINED_RUNS = 3
-
-/**
- * The Jobs to prune: each is finished, its result is recorded in the parent's status, and it is
- * expired or beyond the limit. Until then it is retained for its log.
- */
-export function expiredJobs(
-  jobs: Job[],
-  isRecorded: (job: Job) => boolean,
-  { now, settings }: Context,
-): PrunedChild[] {
-  const recorded = jobs.filter(isRecorded)
-  const beyondLimit = new Set([
-    ...jobsBeyondLimit(recorded, 'Failed'),
-    ...jobsBeyondLimit(recorded, 'Complete'),
-  ])
-  // The age of a Job that is unfinished, or has no finish time, is unknown.
-  const isExpired = (job: Job) =>
-    secondsSince(finishedCondition(job)?.lastTransitionTime ?? '', now) > settings.historySeconds
-  return recorded
-    .filter((job) => isExpired(job) || beyondLimit.has(job))
-    .map((job) => ({
-      kind: 'Job',
-      name: job.metadata.name,
-      reason: isExpired(job) ? 'its history time is over' : 'newer runs are kept',
-    }))
-}
-
-/** All but the newest Jobs with this outcome. */
-function jobsBeyondLimit(jobs: Job[], outcome: 'Complete' | 'Failed'): Job[] {
-  return jobs
-    .filter((job) => finishedCondition(job)?.type === outcome)
-    .toSorted((a, b) => runNumber(b) - runNumber(a))
-    .slice(MAX_RETAINED_RUNS)
-}
-
-export interface JobIdentity {
-  namespace: string
-  name: string
-  /** Uid of the resource that the Job belongs to. */
-  parentUid: string
-}
-
-/**
- * Proves that this operator created a Job. A user who may create Jobs in a namespace can copy our
- * labels, and Metacontroller adopts the Job as a child; the signature cannot be made without the
- * key of the installation. It covers the identity of the Job, not its pods, which admission may
- * change. Returns the hex HMAC-SHA256 with the first key; with the empty key if hooks need no token.
- */
-export function signJob(job: JobIdentity, keys: readonly string[]): string {
-  return hmac(job, keys[0] ?? '').toString('hex')
-}
-
-/** Whether the Job has a signature by one of the keys for exactly this Job. */
-export function isSigned({ metadata }: Job, keys: readonly string[]): boolean {
-  const actual = Buffer.from(metadata.annotations?.[ANNOTATIONS.signature] ?? '', 'hex')
-  const identity = {
-    namespace: metadata.namespace ?? '',
-    name: metadata.name,
-    parentUid: metadata.labels?.[LABELS.parent] ?? '',
-  }
-  return (keys.length === 0 ? [''] : keys).some((key) => {
-    const expected = hmac(identity, key)
-    return actual.length === expected.length && timingSafeEqual(actual, expected)
-  })
-}
-
-function hmac({ namespace, name, parentUid }: JobIdentity, key: string): Buffer {
-  const text = JSON.stringify(['vec-operator job', namespace, name, parentUid])
-  return createHmac('sha256', key).update(text).digest()
 }

@@ -31,7 +31,7 @@ import {
 import type { NamespacedName } from '../crds/schema.ts'
 import { secondsSince } from './conditions.ts'
 import { type BlockingRules, isBlockingJob } from './cross-namespace.ts'
-import { isUnfinished, runNumber } from './job.ts'
+import { isUnfinished, runNumber } from './request.ts'
 import { RetryLater } from './protocol.ts'
 
 export type LeaseKind = 'write' | 'backup'

@@ -191,7 +191,7 @@ export interface JobPod {
   podSecurityContext?: Record<string, unknown>
   securityContext?: Record<string, unknown>
   env?: { name: string }[]
-  /** In addition to those that the pods have (hooks/job-volumes.ts). */
+  /** In addition to those that the pods have (hooks/job-pod.ts). */
   volumes?: { name: string }[]
   volumeMounts?: { name: string; mountPath: string }[]
 }

@@ -1,11 +1,30 @@
-/** Reads of a request that every kind shares, and rules that request related objects. */
-import { parseProgress, parseReport, type Progress } from '../crds/contract/job.ts'
+/**
+ * What a request contains about a resource: its children, its Jobs and their state, their newest report,
+ * and related objects; and which of the children an answer retains.
+ */
+import { createHmac, timingSafeEqual } from 'node:crypto'
 import type { VecBackup } from '../crds/backup.ts'
 import type { VecCluster } from '../crds/cluster.ts'
-import type { AnyObject, Job } from '../crds/kubernetes.ts'
-import { ANNOTATIONS, API_VERSION } from '../crds/contract/names.ts'
+import { parseProgress, parseReport, type Progress } from '../crds/contract/job.ts'
+import { ANNOTATIONS, API_VERSION, LABELS, trailingNumber } from '../crds/contract/names.ts'
+import { type AnyObject, finishedCondition, type Job } from '../crds/kubernetes.ts'
 import type { NamespacedName } from '../crds/schema.ts'
-import type { HookRequest, Observations, RelatedRule } from './protocol.ts'
+import type {
+  Child,
+  Desired,
+  HookRequest,
+  Observations,
+  PrunedChild,
+  RelatedRule,
+} from './protocol.ts'
+
+/** Children of a kind that runs Jobs, as its CompositeController declares them. */
+export const JOB_CHILD_KINDS = [
+  'Job.batch/v1',
+  'ServiceAccount.v1',
+  'Role.rbac.authorization.k8s.io/v1',
+  'RoleBinding.rbac.authorization.k8s.io/v1',
+] as const
 
 /** A resource that Jobs report on. */
 export interface ProgressOwner {
@@ -64,6 +83,117 @@ export async function refreshProgress(
   const live = await read(namespace, name)
   const progress = live?.metadata.uid === uid ? progressOf(live) : undefined
   if (progress !== undefined) observed.progress = progress
+}
+
+/**
+ * A Job is unfinished until it is finished or gone; its pods may still work during its deletion.
+ */
+export function isUnfinished(job: Job): boolean {
+  return finishedCondition(job) === undefined
+}
+
+/** The Jobs to delete: those that are unfinished and not being deleted already. */
+export function jobsToDelete(jobs: Job[]): NonNullable<Desired<unknown>['deleteJobs']> {
+  return jobs
+    .filter((job) => isUnfinished(job) && job.metadata.deletionTimestamp === undefined)
+    .map(({ metadata: { namespace = '', name, uid = '' } }) => ({ namespace, name, uid }))
+}
+
+/** The number at the end of a Job's name. */
+export function runNumber({ metadata }: Pick<Job, 'metadata'>): number {
+  return trailingNumber(metadata.name)
+}
+
+/** Number of the next Job: above that of every existing Job and of the last one that reported. */
+export function nextRunNumber(jobs: Job[], reportedRun: number | undefined): number {
+  return 1 + Math.max(0, reportedRun ?? 0, ...jobs.map(runNumber))
+}
+
+export function latestJob(jobs: Job[]): Job | undefined {
+  return jobs.toSorted((a, b) => runNumber(b) - runNumber(a))[0]
+}
+
+/** Status field: the Job of the current attempt, while it exists. */
+export function jobNameField({ jobs, liveJobs = [] }: { jobs: Job[]; liveJobs?: Job[] }): {
+  jobName?: string
+} {
+  const latest = latestJob([...jobs, ...liveJobs])
+  return latest === undefined ? {} : { jobName: latest.metadata.name }
+}
+
+export interface JobIdentity {
+  namespace: string
+  name: string
+  /** Uid of the resource that the Job belongs to. */
+  parentUid: string
+}
+
+/**
+ * Proves that this operator created a Job. A user who may create Jobs in a namespace can copy our
+ * labels, and Metacontroller adopts the Job as a child; the signature cannot be made without the
+ * key of the installation. It covers the identity of the Job, not its pods, which admission may
+ * change. Returns the hex HMAC-SHA256 with the first key; with the empty key if hooks need no token.
+ */
+export function signJob(job: JobIdentity, keys: readonly string[]): string {
+  return hmac(job, keys[0] ?? '').toString('hex')
+}
+
+/** Whether the Job has a signature by one of the keys for exactly this Job. */
+export function isSigned({ metadata }: Job, keys: readonly string[]): boolean {
+  const actual = Buffer.from(metadata.annotations?.[ANNOTATIONS.signature] ?? '', 'hex')
+  const identity = {
+    namespace: metadata.namespace ?? '',
+    name: metadata.name,
+    parentUid: metadata.labels?.[LABELS.parent] ?? '',
+  }
+  return (keys.length === 0 ? [''] : keys).some((key) => {
+    const expected = hmac(identity, key)
+    return actual.length === expected.length && timingSafeEqual(actual, expected)
+  })
+}
+
+function hmac({ namespace, name, parentUid }: JobIdentity, key: string): Buffer {
+  const text = JSON.stringify(['vec-operator job', namespace, name, parentUid])
+  return createHmac('sha256', key).update(text).digest()
+}
+
+/**
+ * An unchanged observed child. Only its identity is returned: an observed child is never created
+ * or, under OnDelete, changed, and the observed object may contain nulls.
+ */
+export function unchanged({ apiVersion, kind, metadata }: AnyObject): Child {
+  const { name, namespace } = metadata
+  return { apiVersion, kind, metadata: namespace === undefined ? { name } : { name, namespace } }
+}
+
+/**
+ * The children of an answer: every observed child except the pruned ones, unchanged, and of those
+ * to create, the ones that do not exist yet.
+ */
+export function childrenAfter(
+  children: AnyObject[],
+  { created = [], pruned = [] }: { created?: Child[]; pruned?: PrunedChild[] } = {},
+): Child[] {
+  const prunedIds = new Set(pruned.map(({ kind, name }) => `${kind}/${name}`))
+  const remaining = children.filter((child) => !prunedIds.has(childId(child))).map(unchanged)
+  const remainingIds = new Set(remaining.map(childId))
+  return [...remaining, ...created.filter((child) => !remainingIds.has(childId(child)))]
+}
+
+/** Whether each RBAC object was observed and is not being deleted. */
+export function allObserved(objects: Child[], observed: AnyObject[]): boolean {
+  return objects.every((object) =>
+    observed.some(
+      ({ kind, metadata }) =>
+        kind === object.kind &&
+        metadata.name === object.metadata.name &&
+        metadata.deletionTimestamp === undefined,
+    ),
+  )
+}
+
+function childId({ kind, metadata }: AnyObject | Child): string {
+  return `${kind}/${metadata.name}`
 }
 
 /** Objects of one kind. The request was validated against the kind that they are listed under. */

@@ -36,7 +36,7 @@ export interface KindHooksDependencies {
   engineRoute: 'direct' | 'proxy'
   /** Namespaces that the service may read; an empty list means all. */
   namespaces: string[]
-  /** Keys that sign the Jobs of this installation (hooks/job.ts). */
+  /** Keys that sign the Jobs of this installation (hooks/request.ts). */
   jobKeys: () => readonly string[]
   now: () => Date
   timers: Timers

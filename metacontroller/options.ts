@@ -9,7 +9,7 @@ import { Value } from '@sinclair/typebox/value'
 import { DEFAULT_CLUSTER_DOMAIN, isDnsLabel } from '../crds/contract/names.ts'
 import { StringMap } from '../crds/schema.ts'
 import { compareMinors } from '../crds/versions.ts'
-import { volumesError } from '../hooks/job-volumes.ts'
+import { volumesError } from '../hooks/job-pod.ts'
 import type { Settings } from '../hooks/protocol.ts'
 import type { LeaderOptions } from './leader/replica.ts'
 

@@ -7,7 +7,7 @@ import { ANNOTATIONS, API_VERSION, LABELS, jobName } from '../crds/contract/name
 import type { BlockingRules } from '../hooks/cross-namespace.ts'
 import type { Observed } from '../hooks/cluster/ports.ts'
 import type { Context, Settings } from '../hooks/protocol.ts'
-import { signJob } from '../hooks/job.ts'
+import { signJob } from '../hooks/request.ts'
 
 export const NOW = new Date('2026-03-01T12:00:00Z')
 

@@ -38,7 +38,7 @@ export const ANNOTATIONS = {
   plan: `${API_GROUP}/plan`,
   /** On a Job: its image at creation; admission may rewrite the image of its pods. */
   image: `${API_GROUP}/image`,
-  /** On a Job: proof that this operator created it (hooks/job.ts). */
+  /** On a Job: proof that this operator created it (hooks/request.ts). */
   signature: `${API_GROUP}/signature`,
   /** `true`: any deletion of the resource, also by retention, retains the objects in the bucket. */
   retainObjects: `${API_GROUP}/retain-objects`,

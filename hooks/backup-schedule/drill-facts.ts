@@ -5,7 +5,7 @@ import type { VecCluster } from '../../crds/cluster.ts'
 import { isControlledBy, type AnyObject } from '../../crds/kubernetes.ts'
 import type { VecRestore } from '../../crds/restore.ts'
 import { timestamp } from '../conditions.ts'
-import { unchanged } from '../job.ts'
+import { unchanged } from '../request.ts'
 import type { Child } from '../protocol.ts'
 import { drillName, drillOf, type DrillIdentity } from './drill-objects.ts'
 

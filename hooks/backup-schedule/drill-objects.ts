@@ -8,7 +8,7 @@ import type { AnyObject } from '../../crds/kubernetes.ts'
 import { VecRestore } from '../../crds/restore.ts'
 import { parseQuantity } from '../../crds/units.ts'
 import { childKind } from '../answer-validation.ts'
-import { unchanged } from '../job.ts'
+import { unchanged } from '../request.ts'
 import type { Child, PrunedChild } from '../protocol.ts'
 
 export type DrillSpec = NonNullable<BackupScheduleSpec['drill']>

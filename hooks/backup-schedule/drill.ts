@@ -12,7 +12,7 @@ import { Rejected } from '../../crds/contract/errors.ts'
 import { REQUEUE_SOON_SECONDS, RETRY_SECONDS } from '../../crds/contract/limits.ts'
 import { VecRestore } from '../../crds/restore.ts'
 import { timestamp } from '../conditions.ts'
-import { unchanged } from '../job.ts'
+import { unchanged } from '../request.ts'
 import { awaitedWindowMessage } from '../maintenance-windows.ts'
 import type { Child } from '../protocol.ts'
 import {

@@ -26,9 +26,14 @@ import { type BackgroundTasks, errorMessage, isExpected } from '../background-ta
 import { getCondition, secondsSince, setConditions } from '../conditions.ts'
 import { namespaceWarning, warningEvent } from '../events.ts'
 import { readAccount, readBucketCa } from '../data-job/observe.ts'
-import { childrenAfter, isUnfinished, jobsToDelete, unchanged } from '../job.ts'
 import type { Context, HookRequest } from '../protocol.ts'
-import { refreshProgress } from '../request.ts'
+import {
+  childrenAfter,
+  isUnfinished,
+  jobsToDelete,
+  unchanged,
+  refreshProgress,
+} from '../request.ts'
 import { deletionActionFor, scheduleOf } from './deletion-policy.ts'
 import {
   accountOf,

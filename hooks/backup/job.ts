@@ -9,9 +9,8 @@ import type { StatefulSet } from '../../crds/kubernetes.ts'
 import { caRefOf } from '../../crds/storage.ts'
 import { parseQuantity } from '../../crds/units.ts'
 import { availableCredentials } from '../data-job/secret-copies.ts'
-import { newJob } from '../job.ts'
+import { newJob, jobRbac, type JobRbac } from '../job.ts'
 import type { Child, JobResources, Settings } from '../protocol.ts'
-import { jobRbac, type JobRbac } from '../rbac.ts'
 import { copiedCredentials, type Observed } from './observe.ts'
 
 export function backupRbac(backup: VecBackup): JobRbac {

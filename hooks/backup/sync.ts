@@ -34,9 +34,8 @@ import {
 import { warningEvent } from '../events.ts'
 import { isHolder } from '../lease.ts'
 import { claim, leaseReleases } from '../lease-claim.ts'
-import { jobNameField } from '../job.ts'
+import { jobNameField, allObserved } from '../request.ts'
 import type { Context, Desired } from '../protocol.ts'
-import { allObserved } from '../rbac.ts'
 import { isExpired } from './deletion-policy.ts'
 import { backupJob, backupRbac, desiredPlan } from './job.ts'
 import {

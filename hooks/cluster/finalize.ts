@@ -10,9 +10,15 @@ import type { Job } from '../../crds/kubernetes.ts'
 import type { ConditionReason } from '../../crds/schema.ts'
 import { secondsSince } from '../conditions.ts'
 import { hasReported, restartReason, silenceReason } from '../job-watch.ts'
-import { childrenAfter, isUnfinished, jobsToDelete, nextRunNumber, unchanged } from '../job.ts'
+import {
+  childrenAfter,
+  isUnfinished,
+  jobsToDelete,
+  nextRunNumber,
+  unchanged,
+  allObserved,
+} from '../request.ts'
 import type { Child, Context, Desired } from '../protocol.ts'
-import { allObserved } from '../rbac.ts'
 import { lastFailure } from './helm-result.ts'
 import { clusterRbac, uninstallJob, uninstallRun } from './job.ts'
 import type { Observed } from './ports.ts'

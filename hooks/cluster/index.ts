@@ -11,7 +11,7 @@ import {
   type KindHooks,
   type RelatedRule,
 } from '../protocol.ts'
-import { JOB_CHILD_KINDS } from '../rbac.ts'
+import { JOB_CHILD_KINDS } from '../request.ts'
 import { finalize } from './finalize.ts'
 import { writeFormation } from './consensus.ts'
 import { helmJobs, HelmConcurrency } from './helm-result.ts'

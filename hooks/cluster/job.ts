@@ -20,9 +20,9 @@ import {
   FORMATION_NODES_KEY,
   formationConfigMapName,
 } from '../../crds/contract/names.ts'
-import { isUnfinished, newJob } from '../job.ts'
+import { newJob, jobRbac, type JobRbac } from '../job.ts'
+import { isUnfinished } from '../request.ts'
 import type { Child, Settings } from '../protocol.ts'
-import { jobRbac, type JobRbac } from '../rbac.ts'
 import { currentCertificate, hasFormerAuthorities, plannedCertificate } from './certificate.ts'
 import { isPartlyApplied } from './keys/partly-applied.ts'
 import type { DesiredRun, Observed } from './ports.ts'

@@ -8,7 +8,7 @@ import {
   partitionOf,
 } from '../../crds/kubernetes.ts'
 import { trailingNumber } from '../../crds/contract/names.ts'
-import { isUnfinished } from '../job.ts'
+import { isUnfinished } from '../request.ts'
 import { helmJobs } from './helm-result.ts'
 import type { Observed } from './ports.ts'
 

@@ -11,12 +11,12 @@ import type { AnyObject, Job } from '../../crds/kubernetes.ts'
 import type { ConditionReason } from '../../crds/schema.ts'
 import { getCondition, secondsSince } from '../conditions.ts'
 import { hasReported, restartReason, silenceReason } from '../job-watch.ts'
-import { isUnfinished, nextRunNumber, runNumber } from '../job.ts'
+import { isHelmBinding } from '../job.ts'
+import { isUnfinished, nextRunNumber, runNumber, allObserved } from '../request.ts'
 import { formatHolderName } from '../lease.ts'
 import { claim, type Claim } from '../lease-claim.ts'
 import { resyncAtWindow, windowsError } from '../maintenance-windows.ts'
 import type { Child, Context } from '../protocol.ts'
-import { allObserved, isHelmBinding } from '../rbac.ts'
 import {
   desiredState,
   hasLostLease,

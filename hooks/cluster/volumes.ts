@@ -10,7 +10,7 @@ import type { PlannedVolume } from '../../crds/contract/job.ts'
 import { releaseName } from '../../crds/contract/names.ts'
 import { type StatefulSet, claimTemplate, templateSize } from '../../crds/kubernetes.ts'
 import { parseQuantity } from '../../crds/units.ts'
-import { isUnfinished } from '../job.ts'
+import { isUnfinished } from '../request.ts'
 import { usedPercent } from './capacity.ts'
 import type { Observed } from './ports.ts'
 

@@ -5,10 +5,10 @@
 import { EXPIRY_CHECK_SECONDS } from '../../crds/contract/limits.ts'
 import type { AnyObject, Job, KubernetesEvent, Secret } from '../../crds/kubernetes.ts'
 import type { ConditionReason } from '../../crds/schema.ts'
-import { childrenAfter, expiredJobs, isUnfinished, unchanged } from '../job.ts'
+import { expiredJobs } from '../job-watch.ts'
 import { type LeasePorts, type LeaseWrite, writeLeases } from '../lease.ts'
 import type { Child, Context, Desired, PrunedChild } from '../protocol.ts'
-import type { ObservedJobs } from '../request.ts'
+import { childrenAfter, isUnfinished, unchanged, type ObservedJobs } from '../request.ts'
 import { secretCopyRefs, type SecretCopyIdentity, type SecretCopyPorts } from './secret-copies.ts'
 
 /** Writes that a decision needs in addition to the answer. */

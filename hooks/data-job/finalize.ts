@@ -7,8 +7,13 @@ import type { Job } from '../../crds/kubernetes.ts'
 import type { Condition } from '../../crds/schema.ts'
 import { setConditions } from '../conditions.ts'
 import type { DataJobDecision } from './decision.ts'
-import { isUnfinished, unchanged, jobsToDelete } from '../job.ts'
-import { observedJobs, type ObservedJobs } from '../request.ts'
+import {
+  isUnfinished,
+  unchanged,
+  jobsToDelete,
+  observedJobs,
+  type ObservedJobs,
+} from '../request.ts'
 import type { Context, HookRequest } from '../protocol.ts'
 import type { DataJobPorts } from './observe.ts'
 import { isFinished, unfinishedCondition } from './status.ts'

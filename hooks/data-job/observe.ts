@@ -5,9 +5,9 @@ import { apiKeySecretName } from '../../crds/contract/names.ts'
 import type { AnyObject, ConfigMap, Job, KubernetesEvent, Secret } from '../../crds/kubernetes.ts'
 import { caRefOf, type BucketAccess } from '../../crds/storage.ts'
 import { hasReported } from '../job-watch.ts'
-import { isUnfinished } from '../job.ts'
 import type { Context } from '../protocol.ts'
 import {
+  isUnfinished,
   refreshProgress,
   type NamespacedObject,
   type ObservedJobs,

@@ -9,7 +9,7 @@ import { getCondition, timestamp, type ConditionUpdate, secondsSince } from '../
 import { normalEvent, warningEvent, type InvolvedObject } from '../events.ts'
 import type { Progress } from '../../crds/contract/job.ts'
 import { FINAL_REPORT_TIMEOUT_SECONDS } from '../../crds/contract/limits.ts'
-import { latestJob } from '../job.ts'
+import { latestJob } from '../request.ts'
 import type { Context } from '../protocol.ts'
 
 /** Maximum length of an error in a status; the Job's log has the full text. */

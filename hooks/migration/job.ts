@@ -3,9 +3,8 @@ import { clusterConnection } from '../../crds/contract/connection.ts'
 import type { MigrationPlan, MigrationSource } from '../../crds/contract/migration-job.ts'
 import { shortHash, trimTrailing } from '../../crds/contract/names.ts'
 import type { VecMigration } from '../../crds/migration.ts'
-import { newJob } from '../job.ts'
+import { newJob, jobRbac, type JobRbac } from '../job.ts'
 import type { Child, Settings } from '../protocol.ts'
-import { jobRbac, type JobRbac } from '../rbac.ts'
 import {
   availableCredentials,
   copiedCredentials,

@@ -9,9 +9,8 @@ import { restoreSource, type VecRestore } from '../../crds/restore.ts'
 import { BUCKET_CA } from '../../crds/certificates.ts'
 import { caRefOf } from '../../crds/storage.ts'
 import { availableCredentials } from '../data-job/secret-copies.ts'
-import { newJob } from '../job.ts'
+import { newJob, jobRbac, type JobRbac } from '../job.ts'
 import type { Child, Settings } from '../protocol.ts'
-import { jobRbac, type JobRbac } from '../rbac.ts'
 import { copiedCredentials, type Observed } from './observe.ts'
 
 /** `account` is the ServiceAccount that the source names for its cloud identity. */

@@ -13,7 +13,7 @@ import type { AccessKeyPorts } from '../../hooks/access-key/observe.ts'
 import type { ClusterPorts, PodConsensus } from '../../hooks/cluster/ports.ts'
 import type { ShardPorts } from '../../hooks/cluster/shards/summary.ts'
 import { secondsSince } from '../../hooks/conditions.ts'
-import { isSigned } from '../../hooks/job.ts'
+import { isSigned } from '../../hooks/request.ts'
 import type { ClusterStatus } from '../../jobs/clients/engine/responses.ts'
 import type { Kubernetes } from '../../jobs/clients/kubernetes/client.ts'
 import type { Log } from '../runtime.ts'
@@ -49,7 +49,7 @@ export interface ClusterDependencies {
   nodeKeys: ClusterPorts['nodeKeys']
   /** Namespaces that the service may read; an empty list means all. */
   namespaces: string[]
-  /** Keys that sign the Jobs of this installation (hooks/job.ts). */
+  /** Keys that sign the Jobs of this installation (hooks/request.ts). */
   jobKeys: () => readonly string[]
   now: () => Date
   log: Log

@@ -26,7 +26,7 @@ import { engineClient, type EngineDependencies } from './engine-client.ts'
 export interface CollectionDependencies extends EngineDependencies {
   /** Namespaces that the service may read; an empty list means all. */
   namespaces: string[]
-  /** Keys that sign the Jobs of this installation (hooks/job.ts). */
+  /** Keys that sign the Jobs of this installation (hooks/request.ts). */
   jobKeys: () => readonly string[]
   now: () => Date
   timers: Timers

@@ -3,7 +3,7 @@ import t from 'tap'
 import type { Job } from '../../crds/kubernetes.ts'
 import { ANNOTATIONS, LABELS } from '../../crds/contract/names.ts'
 import { isBlockingJob, type BlockingRules } from '../../hooks/cross-namespace.ts'
-import { signJob } from '../../hooks/job.ts'
+import { signJob } from '../../hooks/request.ts'
 import { ago, allAllowed, settings } from '../builders.ts'
 
 const closed: BlockingRules = { ...allAllowed, isAllowed: (namespace) => namespace === 'own' }

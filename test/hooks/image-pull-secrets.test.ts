@@ -10,7 +10,7 @@ import {
 } from '../../crds/contract/names.ts'
 import { withImagePullSecrets, type ImagePullSecretPorts } from '../../hooks/image-pull-secrets.ts'
 import { kindHooks } from '../../hooks/protocol.ts'
-import { signJob } from '../../hooks/job.ts'
+import { signJob } from '../../hooks/request.ts'
 import { VecCluster } from '../../crds/cluster.ts'
 import { cluster, context, settings } from '../builders.ts'
 import { matchWhole } from '../match-whole.ts'

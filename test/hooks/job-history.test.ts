@@ -1,5 +1,5 @@
 import t from 'tap'
-import { expiredJobs } from '../../hooks/job.ts'
+import { expiredJobs } from '../../hooks/job-watch.ts'
 import { context, helmJob, settings } from '../builders.ts'
 
 const HISTORY = settings.historySeconds

@@ -2,7 +2,7 @@
 import t from 'tap'
 import type { Job } from '../../crds/kubernetes.ts'
 import { ANNOTATIONS, LABELS } from '../../crds/contract/names.ts'
-import { isSigned } from '../../hooks/job.ts'
+import { isSigned } from '../../hooks/request.ts'
 import { backupJob, desiredPlan } from '../../hooks/backup/job.ts'
 import { settings } from '../builders.ts'
 import { backup, ready, runningCluster } from './backup/objects.ts'

@@ -3,15 +3,9 @@ import { createHmac } from 'node:crypto'
 import t from 'tap'
 import { encodePlan } from '../../crds/contract/job.ts'
 import { secretCopyName, shortHash } from '../../crds/contract/names.ts'
-import {
-  jobImage,
-  unchanged,
-  newJob,
-  latestJob,
-  planHash,
-  childrenAfter,
-  type JobOptions,
-} from '../../hooks/job.ts'
+import { newJob, type JobOptions } from '../../hooks/job.ts'
+import { unchanged, latestJob, childrenAfter } from '../../hooks/request.ts'
+import { jobImage, planHash } from '../../hooks/job-watch.ts'
 import type { Settings } from '../../hooks/protocol.ts'
 import { helmJob, settings } from '../builders.ts'
 import { matchWhole } from '../match-whole.ts'

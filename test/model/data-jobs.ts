@@ -2,7 +2,7 @@
 import { PURGE_TIMEOUT_SECONDS } from '../../crds/contract/limits.ts'
 import { ANNOTATIONS } from '../../crds/contract/names.ts'
 import { backupHooks } from '../../hooks/backup/index.ts'
-import { isUnfinished } from '../../hooks/job.ts'
+import { isUnfinished } from '../../hooks/request.ts'
 import { migrationHooks } from '../../hooks/migration/index.ts'
 import { restoreHooks } from '../../hooks/restore/index.ts'
 import type { Step } from './explore.ts'

@@ -1,6 +1,6 @@
 /** The life of one resource in a small world: what may happen to it, and what must always hold. */
 import type { KindHooks } from '../../hooks/protocol.ts'
-import { isUnfinished } from '../../hooks/job.ts'
+import { isUnfinished } from '../../hooks/request.ts'
 import { settings } from '../builders.ts'
 import type { Model, Step } from './explore.ts'
 import { hasReported, jobSteps, type Work } from './jobs.ts'

@@ -4,7 +4,7 @@
  */
 import { LABELS, leaseName } from '../../crds/contract/names.ts'
 import type { Lease, LeaseHolder } from '../../crds/kubernetes.ts'
-import { isUnfinished } from '../../hooks/job.ts'
+import { isUnfinished } from '../../hooks/request.ts'
 import { holderOf, type LeaseKind, type ObservedLease } from '../../hooks/lease.ts'
 import { claim } from '../../hooks/lease-claim.ts'
 import type { Step } from './explore.ts'

@@ -1,6 +1,6 @@
 /** Promises to every kind: what no step may do to a resource and its Jobs. */
 import type { Job } from '../../crds/kubernetes.ts'
-import { isUnfinished } from '../../hooks/job.ts'
+import { isUnfinished } from '../../hooks/request.ts'
 import { ownJobs, unfinished, type SmallWorld } from './small-world.ts'
 
 export function phaseIn({ live }: SmallWorld, key: string): string | undefined {

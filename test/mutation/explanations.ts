@@ -1102,33 +1102,17 @@ export const EXPLAINED: Readonly<Record<string, readonly Explained[]>> = {
       changes: ['StringLiteral: \'\' -> "Stryker was here!"'],
       why: STORED,
     },
+    {
+      line: "secondsSince(finishedCondition(job)?.lastTransitionTime ?? '', now) > settings.historySeconds",
+      changes: ['StringLiteral: \'\' -> "Stryker was here!"'],
+      why: STORED,
+    },
   ],
   'hooks/job.ts': [
     {
       line: '...(release !== undefined && { [LABELS.release]: release }),',
       changes: ['ConditionalExpression: release !== undefined -> true'],
       why: UNDEFINED,
-    },
-    {
-      line: '{ created = [], pruned = [] }: { created?: Child[]; pruned?: PrunedChild[] } = {},',
-      changes: [
-        'ArrayDeclaration: [] -> ["Stryker was here"]',
-        'ArrayDeclaration: [] #2 -> ["Stryker was here"]',
-      ],
-      why: 'other pruned objects have no name, and no child has that name',
-    },
-    {
-      line: ".map(({ metadata: { namespace = '', name, uid = '' } }) => ({ namespace, name, uid }))",
-      changes: [
-        'StringLiteral: \'\' -> "Stryker was here!"',
-        'StringLiteral: \'\' #2 -> "Stryker was here!"',
-      ],
-      why: STORED,
-    },
-    {
-      line: "secondsSince(finishedCondition(job)?.lastTransitionTime ?? '', now) > settings.historySeconds",
-      changes: ['StringLiteral: \'\' -> "Stryker was here!"'],
-      why: STORED,
     },
   ],
   'hooks/lease.ts': [
@@ -1256,6 +1240,22 @@ export const EXPLAINED: Readonly<Record<string, readonly Explained[]>> = {
       line: '...(progress !== undefined && { progress }),',
       changes: ['ConditionalExpression: progress !== undefined -> true'],
       why: UNDEFINED,
+    },
+    {
+      line: '{ created = [], pruned = [] }: { created?: Child[]; pruned?: PrunedChild[] } = {},',
+      changes: [
+        'ArrayDeclaration: [] -> ["Stryker was here"]',
+        'ArrayDeclaration: [] #2 -> ["Stryker was here"]',
+      ],
+      why: 'other pruned objects have no name, and no child has that name',
+    },
+    {
+      line: ".map(({ metadata: { namespace = '', name, uid = '' } }) => ({ namespace, name, uid }))",
+      changes: [
+        'StringLiteral: \'\' -> "Stryker was here!"',
+        'StringLiteral: \'\' #2 -> "Stryker was here!"',
+      ],
+      why: STORED,
     },
   ],
   'hooks/restore/job.ts': [

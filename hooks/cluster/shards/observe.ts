@@ -4,7 +4,7 @@ import { MAX_SHARDS_CHECK_SECONDS, SHARDS_CHECK_SECONDS } from '../../../crds/co
 import type { BackgroundTasks } from '../../background-task.ts'
 import { secondsSince } from '../../conditions.ts'
 import { namespaceCheck } from '../../cross-namespace.ts'
-import { isUnfinished } from '../../job.ts'
+import { isUnfinished } from '../../request.ts'
 import type { Context } from '../../protocol.ts'
 import { isReshardingOn } from '../validation.ts'
 import { lastFailure } from '../helm-result.ts'

@@ -10,11 +10,10 @@ import {
 import type { Job } from '../../../crds/kubernetes.ts'
 import type { ConditionReason } from '../../../crds/schema.ts'
 import { hasReported, restartReason } from '../../job-watch.ts'
-import { isUnfinished, nextRunNumber } from '../../job.ts'
+import { isUnfinished, nextRunNumber, allObserved } from '../../request.ts'
 import { formatHolderName, secondsSinceAcquired } from '../../lease.ts'
 import { claim } from '../../lease-claim.ts'
 import type { Context } from '../../protocol.ts'
-import { allObserved } from '../../rbac.ts'
 import {
   desiredState,
   hasLostLease,

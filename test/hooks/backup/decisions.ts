@@ -1,6 +1,6 @@
 /** Helpers that read decisions about a backup. */
 import { backupRbac } from '../../../hooks/backup/job.ts'
-import { unchanged } from '../../../hooks/job.ts'
+import { unchanged } from '../../../hooks/request.ts'
 import { backup } from './objects.ts'
 
 export const rbac = backupRbac(backup())

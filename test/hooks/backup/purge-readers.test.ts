@@ -4,7 +4,7 @@ import type { Job } from '../../../crds/kubernetes.ts'
 import { ANNOTATIONS, LABELS } from '../../../crds/contract/names.ts'
 import type { BackupReader } from '../../../hooks/backup/observe.ts'
 import { activeReader } from '../../../hooks/backup/finalize.ts'
-import { signJob } from '../../../hooks/job.ts'
+import { signJob } from '../../../hooks/request.ts'
 import { ago, context, settings } from '../../builders.ts'
 import { backup } from './objects.ts'
 

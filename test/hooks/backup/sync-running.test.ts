@@ -2,7 +2,7 @@
 import t from 'tap'
 import type { BackupStatus } from '../../../crds/backup.ts'
 import { sync } from '../../../hooks/backup/sync.ts'
-import { unchanged } from '../../../hooks/job.ts'
+import { unchanged } from '../../../hooks/request.ts'
 import { ago, context } from '../../builders.ts'
 import { matchWhole } from '../../match-whole.ts'
 import { backup, ready, report, result, dataJob } from './objects.ts'

@@ -1,7 +1,7 @@
 /** Deletion of a VecRestore or a VecMigration: its Job is stopped first, and nothing else is done. */
 import t from 'tap'
 import { finalize, observeDeletion } from '../../../hooks/data-job/finalize.ts'
-import { unchanged } from '../../../hooks/job.ts'
+import { unchanged } from '../../../hooks/request.ts'
 import { ago, context } from '../../builders.ts'
 import { matchWhole } from '../../match-whole.ts'
 import { migration } from '../migration/objects.ts'

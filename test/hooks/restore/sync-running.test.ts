@@ -1,6 +1,6 @@
 /** A VecRestore while its Job works, and what its status says in the end. */
 import t from 'tap'
-import { unchanged } from '../../../hooks/job.ts'
+import { unchanged } from '../../../hooks/request.ts'
 import { restoreRbac } from '../../../hooks/restore/job.ts'
 import { sync } from '../../../hooks/restore/sync.ts'
 import { ago, context } from '../../builders.ts'

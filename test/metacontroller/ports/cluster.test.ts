@@ -7,7 +7,7 @@ import type { Test } from 'tap'
 import { ANNOTATIONS, API_VERSION, LABELS } from '../../../crds/contract/names.ts'
 import { withSilentThreads } from '../../../hooks/cluster/consensus.ts'
 import type { PodConsensus } from '../../../hooks/cluster/ports.ts'
-import { signJob } from '../../../hooks/job.ts'
+import { signJob } from '../../../hooks/request.ts'
 import type { ClusterStatus } from '../../../jobs/clients/engine/responses.ts'
 import { EngineConnections } from '../../../jobs/clients/engine/transport.ts'
 import {

@@ -7,7 +7,7 @@ import { clusterRbac } from '../../../../hooks/cluster/job.ts'
 import { lastShardsRun } from '../../../../hooks/cluster/shards/result.ts'
 import { shardsRbac } from '../../../../hooks/cluster/shards/job.ts'
 import { nextShardStep } from '../../../../hooks/cluster/shards/next-step.ts'
-import { unchanged } from '../../../../hooks/job.ts'
+import { unchanged } from '../../../../hooks/request.ts'
 import type { Observed } from '../../../../hooks/cluster/ports.ts'
 import type { ShardsSummary } from '../../../../hooks/cluster/shards/summary.ts'
 import {

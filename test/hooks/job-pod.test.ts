@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { CREDENTIALS_FOLDER } from '../../crds/contract/names.ts'
-import { JOB_VOLUMES, volumesError } from '../../hooks/job-volumes.ts'
+import { JOB_VOLUMES, volumesError } from '../../hooks/job-pod.ts'
 import { SERVICE_ACCOUNT_FOLDER } from '../../jobs/clients/kubernetes/client.ts'
 
 const volumes = [{ name: 'ca' }, { name: 'cache-1' }]
