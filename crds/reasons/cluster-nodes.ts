@@ -27,6 +27,28 @@ export const UPDATE_GATE_REASONS: readonly Reason[] = [
     fix: 'Do what the message says. With the factor raised, the operator creates the second replicas before it continues.',
   },
   {
+    reason: 'ReplicasDiffer',
+    condition: { type: 'Progressing', status: 'False' },
+    event: 'Warning',
+    messages: [
+      'the replicas of <shard> have different numbers of points: <numbers by node>, and <node> is updated next: if clients add or delete points all the time, pause them for a minute; otherwise drop the replica with missing points, which is created again, or accept the risk with the annotation vec-operator.dev/accept-risk: last-copy',
+    ],
+    cause:
+      'The replicas of a shard on the node that is updated next were not equal in any observation for five minutes. While the node restarts, reads would use the others. The operator does not repair this: the numbers do not prove which replica is right, because points may be missing on one, and another one may still have deleted ones.',
+    fix: 'It is enough that they are equal once: pause clients that write all the time. If they stay different without writes, compare the replicas: POST /collections/<collection>/shards/<shard>/points/scroll on each of the nodes answers from its own replica. Drop the wrong one through any node, POST /collections/<collection>/cluster with {"drop_replica":{"shard_id":<shard>,"peer_id":<peer>}}, with the peer from status.nodes; it is created again from the other one (spec.healing.replicas). Or set the annotation.',
+  },
+  {
+    reason: 'ReplicasNotCounted',
+    condition: { type: 'Progressing', status: 'False' },
+    event: 'Warning',
+    messages: [
+      'the points of <shard> are not counted: no answer from <nodes>, and <node> is updated next: look at the log and the load of that node, or accept the risk with the annotation vec-operator.dev/accept-risk: last-copy',
+    ],
+    cause:
+      'A node has not counted the points of its replica within ten seconds, or answered with an error, in any observation for five minutes. Whether it has the points of the node that is updated next is not known.',
+    fix: 'Look at the log and the load of the node. It is counted again every minute, and the update then continues. Or set the annotation.',
+  },
+  {
     reason: 'NodeMissing',
     condition: { type: 'Progressing', status: 'False' },
     event: 'Warning',

@@ -53,7 +53,8 @@ function isNewEvent(cluster: VecCluster, { type, status, reason, message }: Cond
   if (previous?.reason === reason && previous.message === message) return false
   switch (type) {
     case 'Progressing':
-      return true
+      // The message has numbers that each write changes.
+      return reason !== 'ReplicasDiffer' || previous?.reason !== reason
     case 'Consensus':
       return status === 'False'
     case 'Applied':

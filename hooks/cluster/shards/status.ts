@@ -46,7 +46,18 @@ export function isDraining(observed: Observed): boolean {
 }
 
 /** Reasons of Progressing for an update that stops until a repair or a user changes something. */
-const GATE_REASONS = new Set(['LastCopy', 'SingleCopies', 'NodeMissing', 'NoQuorum'])
+const GATE_REASONS = new Set([
+  ...[
+    'LastCopy',
+    'SingleCopies',
+    'NodeMissing',
+    'NoQuorum',
+    'ReplicasDiffer',
+    'ReplicasNotCounted',
+  ],
+])
+/** Those whose time the service counts again once a Job has ended. */
+const LASTING_REASONS = new Set(['ReplicasDiffer', 'ReplicasNotCounted'])
 
 /**
  * Why no further node is updated: as the Job in progress reports it, or as the nodes were last
@@ -58,11 +69,28 @@ export function closedGateOf(observed: Observed): ConditionReason | undefined {
   const job = jobs.find((candidate) => isShardsJob(candidate) && isUnfinished(candidate))
   if (job !== undefined && hasReported(observed, job)) return bounded(progress?.shards?.blocked)
   if (job === undefined && summary !== undefined && !isUnsettled(summary)) {
-    return bounded(summary.closedGate)
+    return bounded(summary.closedGate ?? lastingGate(observed, summary))
   }
   const previous = getCondition(cluster, 'Progressing')
   if (previous === undefined || !isGateReason(previous.reason)) return undefined
   return { reason: previous.reason, message: previous.message }
+}
+
+/** What the last Job has reported, while the nodes still report the same. */
+function lastingGate(
+  { progress }: Observed,
+  { plans: { update } }: ShardsSummary,
+): ConditionReason | undefined {
+  const blocked = progress?.shards?.blocked
+  if (blocked === undefined || !LASTING_REASONS.has(blocked.reason)) return undefined
+  const isSame =
+    update?.is === 'waiting' && subjectOf(update.message) === subjectOf(blocked.message)
+  return isSame ? blocked : undefined
+}
+
+/** Without the numbers, which writes change. */
+function subjectOf(message: string): string | undefined {
+  return message.split(': ')[0]
 }
 
 /** Whether a reason says that an update stops until a repair or a user changes something. */

@@ -1,7 +1,7 @@
 /** Combines what the members report about one collection. */
-import { EngineError } from '../../../crds/contract/errors.ts'
 import type { ReshardingOperation } from '../../clients/engine/resharding.ts'
 import type { CollectionFacts, EngineShards, ShardPlacement } from '../../clients/engine/shards.ts'
+import { findDifference, ignoreEngineError } from './differences.ts'
 import type {
   CollectionView,
   ReplicaState,
@@ -104,7 +104,7 @@ export async function combineCollection(
   }
 }
 
-interface NodeView {
+export interface NodeView {
   ordinal: number
   engine: Engine
   peer: number
@@ -235,40 +235,6 @@ async function findUnreadable(
     }
   }
   return unreadable
-}
-
-/**
- * How the numbers of points of the Active replicas differ. Under writes they differ for moments, so it
- * is enough that they were equal once.
- */
-async function findDifference(
-  name: string,
-  { id, replicas, reports, signal }: ReadableShard,
-  equal: Set<string>,
-): Promise<string | undefined> {
-  const key = `${name}/${id}`
-  const active = replicas.filter(({ state }) => state === 'Active').map(({ peer }) => peer)
-  const owners = reports.filter(({ peer }) => active.includes(peer))
-  // A replica that was not Active has missed changes.
-  if (owners.length < replicas.length) equal.delete(key)
-  if (equal.has(key) || owners.length < 2) return undefined
-  const counts = await Promise.all(
-    owners.map(async ({ ordinal, engine }) => ({
-      ordinal,
-      count: await engine.countPoints(name, id, { signal }).catch(ignoreEngineError),
-    })),
-  )
-  if (new Set(counts.map(({ count }) => count)).size === 1 && counts[0]?.count !== undefined) {
-    equal.add(key)
-    return undefined
-  }
-  const listed = counts.map(({ ordinal, count }) => `${count ?? 'unknown'} on node ${ordinal}`)
-  return `the replicas of ${key} have different numbers of points: ${listed.join(', ')}`
-}
-
-/** No answer: nothing is known about the replica. */
-function ignoreEngineError(error: unknown): undefined {
-  if (!(error instanceof EngineError)) throw error
 }
 
 function combineTransfers(name: string, reports: NodeView[]): TransferView[] {

@@ -16,7 +16,7 @@ const MAX_LISTED = 1000
 const WORKING_STATES: readonly ReplicaState[] = ['Active', 'InTransfer', 'Resharding']
 
 export class Defects {
-  /** In milliseconds, by `replicaDefect` or `nodeDefect`. */
+  /** In milliseconds, by `replicaDefect`, `differenceDefect` or `nodeDefect`. */
   #since: Map<string, number>
   #observedAt: number
 
@@ -57,11 +57,16 @@ export function replicaDefect(collection: string, shard: number, peer: number): 
   return `${collection}/${shard}/${peer}`
 }
 
+/** The numbers of points of its replicas are not known to be equal. */
+export function differenceDefect(collection: string, shard: number): string {
+  return `${collection}/${shard}/points`
+}
+
 export function nodeDefect(ordinal: number): string {
   return `node ${ordinal}`
 }
 
-/** Replicas that are not as they should be on nodes that answer, and pods that are no node. */
+/** Replicas that are not as they should be on nodes that answer, or that differ, and pods that are no node. */
 function defectsOf(view: ClusterView): string[] {
   const members = new Set(view.peers.filter(({ isMember }) => isMember).map(({ id }) => id))
   const replicas = view.collections.flatMap(({ name, shards }) =>
@@ -71,5 +76,10 @@ function defectsOf(view: ClusterView): string[] {
         .map(({ peer }) => replicaDefect(name, id, peer)),
     ),
   )
-  return [...replicas, ...absentOrdinals(view, view.nodes).map(nodeDefect)]
+  const differences = view.collections.flatMap(({ name, shards }) =>
+    shards
+      .filter(({ difference }) => difference !== undefined)
+      .map(({ id }) => differenceDefect(name, id)),
+  )
+  return [...replicas, ...differences, ...absentOrdinals(view, view.nodes).map(nodeDefect)]
 }

@@ -127,7 +127,8 @@ class ShardsRun {
       await this.#spec.readShardNumber(this.#resharding.record)
       const desired = this.#desired(view)
       const decision = planShards(view, desired)
-      this.#progress.blocked = closedGate(view, desired)
+      // Nodes that do not agree for a moment do not open it.
+      if (view.unsettled === undefined) this.#progress.blocked = closedGate(view, desired)
       this.#progress.updateEstimate(view, desired, decision)
       return await this.#act(view, decision)
     } catch (error) {

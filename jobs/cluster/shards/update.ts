@@ -4,7 +4,7 @@
  * from the highest ordinal down, whichever node is the leader.
  */
 import { formatAcceptHint } from '../../../crds/contract/job.ts'
-import { nodeDefect, replicaDefect } from './defects.ts'
+import { differenceDefect, nodeDefect, replicaDefect } from './defects.ts'
 import {
   activeElsewhere,
   activeHolders,
@@ -16,7 +16,14 @@ import {
 } from './queries.ts'
 import { SELF_REPAIR_SECONDS } from './repair.ts'
 import { planned, refused, transferInProgress, type Plan } from './step.ts'
-import type { ClusterView, DesiredShards, Obstruction, PeerView, UpdateView } from './view.ts'
+import type {
+  ClusterView,
+  CountedReplica,
+  DesiredShards,
+  Obstruction,
+  PeerView,
+  UpdateView,
+} from './view.ts'
 
 const ACCEPT_HINT = formatAcceptHint('last-copy')
 
@@ -45,7 +52,7 @@ export function updateNodes(view: ClusterView, desired: DesiredShards): Plan | u
   return (
     quorumLoss(view, peer, ordinal) ??
     lastReplicas(view, peer, desired) ??
-    differingReplicas(view, peer) ??
+    differingReplicas(view, peer, desired) ??
     release(ordinal)
   )
 }
@@ -129,6 +136,9 @@ function isRecent({ defectSeconds }: DesiredShards, defect: string): boolean {
   return defectSeconds(defect) < SELF_REPAIR_SECONDS
 }
 
+/** For how long the replicas of a shard may differ until a user is asked: under writes they do for moments. */
+const DIFFERENCE_SECONDS = 300
+
 /** Of two nodes, none can be missing: their consensus pauses while one of them restarts. */
 const QUORUM_NODES = 3
 
@@ -167,9 +177,44 @@ function isLastReplica(view: ClusterView, shard: Shard, { id }: PeerView): boole
 }
 
 /** The replica that remains must have what this one has. Under writes they differ for moments. */
-function differingReplicas(view: ClusterView, { id }: PeerView): Plan | undefined {
-  const shard = shardsOf(view).find((entry) => entry.difference !== undefined && holds(entry, id))
-  return shard?.difference === undefined ? undefined : waiting(shard.difference)
+function differingReplicas(
+  view: ClusterView,
+  { id, ordinal }: PeerView,
+  desired: DesiredShards,
+): Plan | undefined {
+  const differing = shardsOf(view).filter(
+    (shard) => shard.difference !== undefined && holds(shard, id),
+  )
+  const secondsOf = (shard: Shard) =>
+    desired.defectSeconds(differenceDefect(shard.collection, shard.id))
+  // What a user has to see comes first.
+  const [shard] = differing.toSorted((a, b) => secondsOf(b) - secondsOf(a))
+  if (shard?.difference === undefined) return undefined
+  const uncounted = shard.difference.filter(({ points }) => points === undefined)
+  const isKnown = uncounted.length === 0
+  const message = isKnown ? differenceText(shard) : uncountedText(shard, uncounted)
+  if (secondsOf(shard) < DIFFERENCE_SECONDS) return waiting(message)
+  return isKnown
+    ? refused(
+        'ReplicasDiffer',
+        `${message}, and node ${ordinal} is updated next: if clients add or delete points all the time, pause them for a minute; otherwise drop the replica with missing points, which is created again, or ${ACCEPT_HINT}`,
+      )
+    : refused(
+        'ReplicasNotCounted',
+        `${message}, and node ${ordinal} is updated next: look at the log and the load of that node, or ${ACCEPT_HINT}`,
+      )
+}
+
+function differenceText(shard: Shard): string {
+  const counts = (shard.difference ?? []).map(
+    ({ ordinal, points }) => `${points} on node ${ordinal}`,
+  )
+  return `the replicas of ${describeShard(shard)} have different numbers of points: ${counts.join(', ')}`
+}
+
+function uncountedText(shard: Shard, uncounted: readonly CountedReplica[]): string {
+  const nodes = uncounted.map(({ ordinal }) => `node ${ordinal}`)
+  return `the points of ${describeShard(shard)} are not counted: no answer from ${nodes.join(', ')}`
 }
 
 function waiting(message: string): Plan {

@@ -26,14 +26,20 @@ export interface ReplicaView {
   state: ReplicaState
 }
 
+/** A replica on the node of this ordinal; without a number, the node has not counted its points. */
+export interface CountedReplica {
+  ordinal: number
+  points?: number
+}
+
 export interface ShardView {
   id: number
   key?: string | number
   /** Estimated size of one replica in bytes; at least 1. */
   bytes: number
   replicas: ReplicaView[]
-  /** How the numbers of points of its Active replicas differ; only if they were compared. */
-  difference?: string
+  /** The numbers of points of its Active replicas, if they were compared and are not known to be equal. */
+  difference?: readonly CountedReplica[]
   /** Number of points, as the node with the most of them reports it. */
   points?: number
 }

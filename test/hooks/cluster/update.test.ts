@@ -3,6 +3,7 @@ import t from 'tap'
 import { ANNOTATIONS, LABELS, REVISION_LABEL } from '../../../crds/contract/names.ts'
 import { ShardsPlan } from '../../../crds/contract/shards-job.ts'
 import { UpgradePlan } from '../../../crds/contract/job.ts'
+import type { VecCluster } from '../../../crds/cluster.ts'
 import type { Pod, StatefulSet } from '../../../crds/kubernetes.ts'
 import type { Observed } from '../../../hooks/cluster/ports.ts'
 import { desiredRun } from '../../../hooks/cluster/job.ts'
@@ -188,6 +189,42 @@ t.test('a closed gate is a state that a user sees', (t) => {
     events.find(({ reason }) => reason === 'LastCopy'),
     { type: 'Warning', message: LAST_COPY.message },
   )
+  t.end()
+})
+
+t.test('what a Job has waited for is a reason until the nodes report something else', (t) => {
+  const difference = 'the replicas of docs/2 have different numbers of points'
+  const blocked = {
+    reason: 'ReplicasDiffer',
+    message: `${difference}: 7 on node 1, 9 on node 2, and node 2 is updated next: drop`,
+  }
+  const report = progress({
+    ...{ verb: 'shards', run: 2, state: 'Done', applied: applied() },
+    shards: {
+      ...{ startedAt: context.now.toISOString(), stepsDone: 0, stepsLeft: 3, moves: [] },
+      ...{ bytesMoved: 0, bytesLeft: 0, purpose: 'update', isYielded: true, blocked },
+    },
+  })
+  const decide = (message: string, conditions: VecCluster['status'] = {}) => {
+    const plan: PlanOutcome = { is: 'waiting', purpose: 'update', message }
+    return sync(updating(plan, { progress: report, cluster: { status: conditions } }), context)
+  }
+  const decision = decide(`${difference}: 8 on node 1, 10 on node 2`)
+  t.strictSame(condition(decision, 'Progressing'), ['False', blocked.reason, blocked.message])
+  for (const message of [
+    'node 2 is being updated',
+    `${difference.replace('2', '3')}: 1 on node 1`,
+  ]) {
+    t.equal(condition(decide(message), 'Progressing')?.[1], 'HelmReleaseApplied', message)
+  }
+  t.equal(decision.events?.filter(({ reason }) => reason === blocked.reason).length, 1)
+  // Writes change the numbers.
+  const { conditions = [] } = decision.status
+  const earlier = conditions.map((one) =>
+    one.type === 'Progressing' ? { ...one, message: `${difference}: 5 on node 1` } : one,
+  )
+  const again = decide(`${difference}: 8 on node 1`, { conditions: earlier })
+  t.equal(again.events?.filter(({ reason }) => reason === blocked.reason).length ?? 0, 0)
   t.end()
 })
 

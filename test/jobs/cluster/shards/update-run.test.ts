@@ -152,6 +152,47 @@ t.test('replicas with different numbers of points are waited for', async (t) => 
   t.strictSame(await world.rollout(), { partition: 0, revisions: Array(3).fill('rev-2') })
 })
 
+t.test('replicas that differ for good end the Job, with their numbers', async (t) => {
+  const world = await shardsWorld(t, { nodes: 3, shards: 3 })
+  await world.changeTemplate('rev-2')
+  world.nodes
+    .get(2)
+    ?.misbehave(({ method, path }) =>
+      method === 'POST' && path.at(-1) === 'count'
+        ? { status: 200, body: '{"result":{"count":7},"status":"ok","time":0}', headers: JSON_TYPE }
+        : undefined,
+    )
+  let endedAt = 0
+  const onSleep = (seconds: number) => {
+    endedAt = seconds
+  }
+  const { code, log } = await world.run(UPDATE, { onSleep })
+  t.equal(code, EXIT.done, log)
+  t.ok(endedAt > 290 && endedAt < 360, `after ${endedAt} s`)
+  t.strictSame(await world.rollout(), { partition: 3, revisions: Array(3).fill('rev-1') })
+  const message =
+    /^the replicas of docs\/\d have different numbers of points: 0 on node \d, 7 on node 2, and node 2 is updated next: if clients add or delete /
+  matchWhole(t, await world.progress(), {
+    state: 'Done',
+    shards: { isYielded: true, stepsDone: 0, blocked: { reason: 'ReplicasDiffer', message } },
+  })
+
+  world.nodes.get(2)?.misbehave(() => undefined)
+  const second = await world.run({ ...UPDATE, run: 2, hash: 'hash-2' }, { pod: 'pod-2' })
+  t.equal(second.code, EXIT.done, second.log)
+  t.strictSame(await world.rollout(), { partition: 0, revisions: Array(3).fill('rev-2') })
+})
+
+t.test('a collection that forbids exact counts does not stop the update', async (t) => {
+  const world = await shardsWorld(t, { nodes: 3, shards: 3 })
+  const strict = { enabled: true, search_allow_exact: false }
+  Object.assign(world.engine.find('docs')?.config ?? {}, { strict_mode_config: strict })
+  await world.changeTemplate('rev-2')
+  const { code, log } = await world.run(UPDATE)
+  t.equal(code, EXIT.done, log)
+  t.strictSame(await world.rollout(), { partition: 0, revisions: Array(3).fill('rev-2') })
+})
+
 t.test('an updated node that has fewer points than before is waited for', async (t) => {
   const world = await shardsWorld(t, { nodes: 3, shards: 3 })
   await world.changeTemplate('rev-2')

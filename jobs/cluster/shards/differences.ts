@@ -1,0 +1,82 @@
+/** Whether the replicas of a shard have the same number of points, counted in ways that cannot harm the engine. */
+import { EngineError } from '../../../crds/contract/errors.ts'
+import { MAX_EXACT_POINTS } from '../../../crds/contract/limits.ts'
+import type { NodeView } from './combine.ts'
+import type { CountedReplica, ReplicaView } from './view.ts'
+
+interface ComparedShard {
+  id: number
+  replicas: ReplicaView[]
+  reports: NodeView[]
+  signal: AbortSignal
+}
+
+/**
+ * The numbers of points of the Active replicas, if they differ or one of them is unknown. Under writes they differ for
+ * moments, so it is enough that they were equal once.
+ */
+export async function findDifference(
+  name: string,
+  { id, replicas, reports, signal }: ComparedShard,
+  equal: Set<string>,
+): Promise<CountedReplica[] | undefined> {
+  const key = `${name}/${id}`
+  const active = replicas.filter(({ state }) => state === 'Active').map(({ peer }) => peer)
+  const owners = reports.filter(({ peer }) => active.includes(peer))
+  // A replica that was not Active has missed changes.
+  if (owners.length < replicas.length) equal.delete(key)
+  if (equal.has(key) || owners.length < 2) return undefined
+  const isLarge = owners.some((owner) => reportedPoints(owner, id) > MAX_EXACT_POINTS)
+  const counts = await Promise.all(
+    owners.map(async ({ ordinal, engine }): Promise<CountedReplica> => {
+      const points = await count(engine, { name, id, isLarge, signal }).catch(ignoreEngineError)
+      return { ordinal, ...(points !== undefined && { points }) }
+    }),
+  )
+  if (new Set(counts.map(({ points }) => points)).size === 1 && counts[0]?.points !== undefined) {
+    equal.add(key)
+    return undefined
+  }
+  return counts
+}
+
+/** No answer: nothing is known about the replica. */
+export function ignoreEngineError(error: unknown): undefined {
+  if (!(error instanceof EngineError)) throw error
+}
+
+interface Count {
+  name: string
+  id: number
+  isLarge: boolean
+  signal: AbortSignal
+}
+
+/**
+ * An exact count of a large shard would take gigabytes of memory on each of its nodes (statistics.ts), and strict mode may
+ * forbid it: then by the estimate that the node makes of the whole shard, without a filter.
+ */
+async function count(
+  engine: NodeView['engine'],
+  { name, id, isLarge, signal }: Count,
+): Promise<number | undefined> {
+  const estimate = async () => {
+    const points = await engine.estimatePoints(name, id, signal)
+    return points === 'unreadable' ? undefined : points
+  }
+  if (isLarge) return estimate()
+  try {
+    return await engine.countPoints(name, id, { signal })
+  } catch (error) {
+    if (error instanceof EngineError && isForbidden(error)) return estimate()
+    throw error
+  }
+}
+
+function isForbidden({ status }: EngineError): boolean {
+  return status === 400 || status === 403
+}
+
+function reportedPoints({ placement }: NodeView, id: number): number {
+  return placement.local_shards.find(({ shard_id }) => shard_id === id)?.points_count ?? 0
+}
