@@ -1,8 +1,8 @@
 /**
  * Deletes the objects of a backup, a limited number per call; the next call continues. The service
  * calls it, and `backup purge` for a bucket that only the identity of a ServiceAccount may access. It
- * deletes only if owner.json names the uid of this backup, only keys that a backup writes, and nothing
- * in an inner folder with its own owner.json or manifest.json. The manifest is deleted first, so that no restore starts
+ * deletes only if owner.json names the uid of this backup, directly before each deletion, only keys that a backup
+ * writes, and nothing in an inner folder with its own owner.json or manifest.json. The manifest is deleted first, so that no restore starts
  * from a partly deleted backup. owner.json is deleted last, so that a partly deleted backup still
  * has its owner.
  */
@@ -66,8 +66,15 @@ export interface PurgeOptions {
 }
 
 interface PurgeContext extends BackupFolder {
+  uid: string
   maxKeys: number
 }
+
+/**
+ * Another process has ended this purge, and the folder is free or that of another backup: a pod that was stopped or
+ * replaced may be behind by as long as a listing takes.
+ */
+class FolderLost extends Error {}
 
 export async function purge(
   bucket: Bucket,
@@ -75,7 +82,7 @@ export async function purge(
   { now, signal, maxKeys = DELETE_BATCH_KEYS, survey }: PurgeOptions,
 ): Promise<PurgeResult> {
   const folder = backupFolder({ prefix, name })
-  const context: PurgeContext = { bucket, folder, maxKeys, signal }
+  const context: PurgeContext = { bucket, folder, uid, maxKeys, signal }
   try {
     const owner = await readOwner(bucket, folder, signal)
     // Without an owner, or with another owner, this backup owns nothing in the folder.
@@ -84,6 +91,7 @@ export async function purge(
     if (survey !== undefined) return await deleteBatch(context, survey)
     return await startPurge(context, now)
   } catch (error) {
+    if (error instanceof FolderLost) return { done: true, deleted: 0 }
     // Deleting the bucket deleted the backup too.
     if (error instanceof StorageError && error.reason === 'NoSuchBucket') {
       return { done: true, deleted: 0 }
@@ -103,7 +111,7 @@ async function startPurge(context: PurgeContext, now: Date): Promise<PurgeResult
   if ((await bucket.size(manifestKey(folder), signal)) === undefined) {
     return deleteBatch(context, await firstSurvey(context))
   }
-  await bucket.delete([manifestKey(folder)], signal)
+  await deleteOwned([manifestKey(folder)], context)
   const readerAfter = await findActiveReader(bucket, folder, now, signal)
   if (readerAfter !== undefined) return { done: false, deleted: 1, reader: readerAfter }
   const { deleted, ...rest } = await deleteBatch(context, await firstSurvey(context))
@@ -118,8 +126,9 @@ async function firstSurvey(context: PurgeContext): Promise<Survey> {
 async function deleteBatch(context: PurgeContext, survey: Survey): Promise<PurgeResult> {
   const inner = new Set(survey.inner)
   for (const upload of await context.bucket.openUploads(context.folder, context.signal)) {
-    if (isOwnedKey(upload.key, context, inner))
-      await context.bucket.abortUpload(upload, context.signal)
+    if (!isOwnedKey(upload.key, context, inner)) continue
+    await requireOwner(context)
+    await context.bucket.abortUpload(upload, context.signal)
   }
   const { done, deleted, others } = await deleteKeys(context, inner)
   if (done) return { done, deleted, ...(others !== undefined && { others }) }
@@ -131,7 +140,7 @@ type BatchResult = Pick<PurgeResult, 'done' | 'deleted' | 'others'>
 
 /** Lists from the start after each deletion, because the keys listed before are deleted. */
 async function deleteKeys(context: PurgeContext, inner: Set<string>): Promise<BatchResult> {
-  const { bucket, folder, maxKeys, signal } = context
+  const { folder, maxKeys } = context
   const deletedKeys = new Set<string>()
   for (;;) {
     const { keys, isLast, isEmpty, others } = await nextOwnedKeys(context, inner, deletedKeys)
@@ -139,18 +148,28 @@ async function deleteKeys(context: PurgeContext, inner: Set<string>): Promise<Ba
       // Some object stores list deleted keys for a while: finish only after a listing without any
       // key of this backup.
       if (!isEmpty) return { done: false, deleted: deletedKeys.size }
-      await bucket.delete([ownerKey(folder)], signal)
+      await deleteOwned([ownerKey(folder)], context)
       return { done: true, deleted: deletedKeys.size + 1, ...(others !== undefined && { others }) }
     }
     const capacity = maxKeys - deletedKeys.size
     if (capacity <= 0) return { done: false, deleted: deletedKeys.size }
     const batch = keys.slice(0, capacity)
-    await bucket.delete(batch, signal)
+    await deleteOwned(batch, context)
     for (const key of batch) deletedKeys.add(key)
     // The remaining limit is smaller than a full batch; the next call deletes a full one.
     if (!isLast && deletedKeys.size + DELETE_BATCH_KEYS > maxKeys)
       return { done: false, deleted: deletedKeys.size }
   }
+}
+
+async function deleteOwned(keys: string[], context: PurgeContext): Promise<void> {
+  await requireOwner(context)
+  await context.bucket.delete(keys, context.signal)
+}
+
+async function requireOwner({ bucket, folder, uid, signal }: PurgeContext): Promise<void> {
+  const owner = await readOwner(bucket, folder, signal)
+  if (owner?.uid !== uid) throw new FolderLost()
 }
 
 interface OwnedPage {

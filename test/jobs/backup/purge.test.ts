@@ -385,3 +385,35 @@ t.test(
     }
   },
 )
+
+for (const during of ['ListObjectsV2', 'ListMultipartUploads'] as const) {
+  for (const batch of ['first', 'next'] as const) {
+    t.test(
+      `the backup that takes the folder during ${during} of the ${batch} batch stays`,
+      async (t) => {
+        const { s3, bucket, store, put } = await bucketOf(t)
+        put('a/owner.json', OWNER)
+        put('a/manifest.json')
+        for (let index = 0; index < 30; index += 1) put(`a/c/node-0/${index}`)
+        const target = { prefix: '', name: 'a', uid: 'u' }
+        const { survey } = batch === 'first' ? {} : await purge(bucket, target, { maxKeys: 20 })
+        // Another pod ends the purge of this backup, and one of the same name is created.
+        let isTaken = false
+        s3.misbehave(({ operation }) => {
+          if (isTaken || operation !== during) return undefined
+          isTaken = true
+          for (const key of store.keys()) store.objects.delete(key)
+          put('a/owner.json', { ...OWNER, uid: 'v' })
+          put('a/manifest.json')
+          for (let index = 0; index < 30; index += 1) put(`a/c/node-0/${index}`)
+          store.begin('a/c/node-0/open')
+          return undefined
+        })
+        t.match(await purge(bucket, target, { survey }), { done: true })
+        t.ok(isTaken)
+        t.equal(store.keys().length, 32)
+        t.equal(store.uploads.size, 1)
+      },
+    )
+  }
+}
