@@ -1,8 +1,9 @@
 /**
  * Access across namespaces. The annotation allowed-namespaces controls which namespaces may use the key of
  * a VecCluster or the bucket credentials of a VecBackup; the installation's setting applies to
- * clusters without the annotation. Also decides which Jobs block other work, and which namespaces
- * this installation watches: its service has no permissions in others.
+ * clusters without the annotation. Also decides which Jobs block other work, which namespaces this
+ * installation watches (its service has no permissions in others), and that work on a hibernated
+ * VecCluster waits.
  */
 import type { VecBackup } from '../crds/backup.ts'
 import type { VecCluster } from '../crds/cluster.ts'
@@ -11,10 +12,11 @@ import { ANNOTATIONS, readAnnotation } from '../crds/contract/names.ts'
 import type { Job } from '../crds/kubernetes.ts'
 import type { ConditionReason } from '../crds/schema.ts'
 import { secondsSince } from './conditions.ts'
-import { isUnfinished, isSigned } from './request.ts'
 import type { Context, Settings } from './protocol.ts'
+import { isSigned, isUnfinished } from './request.ts'
 
 export type CrossNamespace = Pick<Settings, 'crossNamespace'>
+
 export type AnnotatedResource = Pick<VecCluster, 'metadata'> | Pick<VecBackup, 'metadata'>
 
 export function hasAllowList({ metadata }: AnnotatedResource): boolean {
@@ -131,4 +133,14 @@ export function isNamespaceWatched(
  */
 export function namespaceNotWatched(label: string): string {
   return `${label} is in a namespace that this operator does not watch`
+}
+
+/** Why work on this cluster waits while it has no pods; undefined if it has some. */
+export function hibernationBlocker({
+  metadata: { namespace, name },
+  status,
+}: Pick<VecCluster, 'metadata' | 'status'>): ConditionReason | undefined {
+  if (status?.phase !== 'Hibernated') return undefined
+  const message = `cluster ${namespace}/${name} is hibernated: no pods run until its spec.hibernate is false`
+  return { reason: 'ClusterHibernated', message }
 }

@@ -353,8 +353,8 @@ export function kindHooks<Parent extends TSchema, Status>(
       spec: lenientFields(hooks.resource.spec, hooks.finalizeReads.map(String)),
       status: Type.Optional(lenientSchema(status)),
     }),
-    customize: (parent) => hooks.customize(parent),
-    sync: (request, context) => hooks.sync(request, context),
+    customize: hooks.customize.bind(hooks),
+    sync: hooks.sync.bind(hooks),
     ...(hooks.finalize && { finalize: hooks.finalize.bind(hooks) }),
   }
 }

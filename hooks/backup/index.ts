@@ -5,7 +5,7 @@
 import { VecBackup } from '../../crds/backup.ts'
 import { VecCluster } from '../../crds/cluster.ts'
 import { BackgroundTasks } from '../background-task.ts'
-import { isFinished } from '../data-job/status.ts'
+import { isFinished } from '../data-job/observe.ts'
 import { release } from '../lease-claim.ts'
 import { kindHooks, type KindHooks, type RelatedRule } from '../protocol.ts'
 import { JOB_CHILD_KINDS, relatedByName } from '../request.ts'

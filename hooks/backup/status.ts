@@ -11,8 +11,8 @@ import type { KubernetesEvent } from '../../crds/kubernetes.ts'
 import type { ConditionReason } from '../../crds/schema.ts'
 import { formatBytes } from '../../crds/units.ts'
 import { secondsSince, setConditions, timestamp } from '../conditions.ts'
+import type { Outcome } from '../data-job/observe.ts'
 import {
-  type Outcome,
   completionFields,
   dataJobEvents,
   outcomeCondition,
@@ -20,7 +20,7 @@ import {
   formatStartTime,
   unfinishedCondition,
   unlistedFields,
-} from '../data-job/status.ts'
+} from '../data-job/decision.ts'
 import type { Context } from '../protocol.ts'
 import { EXPIRED, scheduleOf } from './deletion-policy.ts'
 

@@ -13,6 +13,7 @@ import {
   type SideEffects,
   type Unfinished,
 } from '../data-job/decision.ts'
+import { isFinished, type Outcome } from '../data-job/observe.ts'
 import {
   busyWith,
   nextStep,
@@ -21,7 +22,6 @@ import {
   starting,
   type JobFacts,
 } from '../data-job/next-step.ts'
-import { isFinished, type Outcome } from '../data-job/status.ts'
 import {
   apiKeyBlocker,
   bucketBlocker,

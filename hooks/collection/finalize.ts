@@ -13,8 +13,8 @@ import {
   isNamespaceWatched,
   namespaceCheck,
   namespaceNotWatched,
+  hibernationBlocker,
 } from '../cross-namespace.ts'
-import { hibernationBlocker } from '../hibernation-blocker.ts'
 import type { Context, Desired, Settings } from '../protocol.ts'
 import { engineCacheFor, type Dependencies } from './observe.ts'
 import { clusterNameOf, collectionNameOf } from '../../crds/collection-ownership.ts'

@@ -4,11 +4,15 @@ import type { VecCollection } from '../../crds/collection.ts'
 import { clusterConnection } from '../../crds/contract/connection.ts'
 import type { BackgroundTasks } from '../background-task.ts'
 import { isFromTheFuture } from '../clock.ts'
-import { clusterAccessBlocker, isNamespaceWatched, namespaceCheck } from '../cross-namespace.ts'
+import {
+  clusterAccessBlocker,
+  isNamespaceWatched,
+  namespaceCheck,
+  hibernationBlocker,
+} from '../cross-namespace.ts'
 import type { Context, HookRequest } from '../protocol.ts'
 import { relatedClusters } from '../request.ts'
 import { isReshardingOn } from '../cluster/validation.ts'
-import { hibernationBlocker } from '../hibernation-blocker.ts'
 import type { EngineCache, EngineCaches } from './engine-cache.ts'
 import type { CollectionPorts } from './ports.ts'
 import { reconcile } from './reconcile.ts'

@@ -12,8 +12,8 @@ import {
   clusterAccessBlocker,
   isNamespaceWatched,
   namespaceNotWatched,
+  hibernationBlocker,
 } from '../cross-namespace.ts'
-import { hibernationBlocker } from '../hibernation-blocker.ts'
 import { newEvent } from '../events.ts'
 import type { Context, Desired } from '../protocol.ts'
 import type { Observed } from './observe.ts'

@@ -6,7 +6,7 @@ import { REQUEUE_SOON_SECONDS } from '../../crds/contract/limits.ts'
 import type { Job } from '../../crds/kubernetes.ts'
 import type { Condition } from '../../crds/schema.ts'
 import { setConditions } from '../conditions.ts'
-import type { DataJobDecision } from './decision.ts'
+import { type DataJobDecision, unfinishedCondition } from './decision.ts'
 import {
   isUnfinished,
   unchanged,
@@ -15,8 +15,7 @@ import {
   type ObservedJobs,
 } from '../request.ts'
 import type { Context, HookRequest } from '../protocol.ts'
-import type { DataJobPorts } from './observe.ts'
-import { isFinished, unfinishedCondition } from './status.ts'
+import { type DataJobPorts, isFinished } from './observe.ts'
 
 interface Parent<Status> {
   metadata: {

@@ -1,21 +1,40 @@
-/** Observations that VecBackup, VecRestore and VecMigration share, and the ports that they need. */
+/**
+ * Observations that VecBackup, VecRestore and VecMigration share, and the ports that they need: the
+ * outcome that a Job reported, the Secrets that it needs, and which of them it gets as copies.
+ */
 import type { VecCluster } from '../../crds/cluster.ts'
-import { clusterConnection } from '../../crds/contract/connection.ts'
-import { apiKeySecretName } from '../../crds/contract/names.ts'
-import type { AnyObject, ConfigMap, Job, KubernetesEvent, Secret } from '../../crds/kubernetes.ts'
-import { caRefOf, type BucketAccess } from '../../crds/storage.ts'
+import { clusterConnection, requiresApiKey } from '../../crds/contract/connection.ts'
+import type { Progress } from '../../crds/contract/job.ts'
+import { FINAL_REPORT_TIMEOUT_SECONDS } from '../../crds/contract/limits.ts'
+import { API_KEY_SECRET_KEY, apiKeySecretName } from '../../crds/contract/names.ts'
+import {
+  type AnyObject,
+  type ConfigMap,
+  finishedCondition,
+  type Job,
+  type KubernetesEvent,
+  type Secret,
+} from '../../crds/kubernetes.ts'
+import { type BucketAccess, caRefOf } from '../../crds/storage.ts'
+import { secondsSince } from '../conditions.ts'
+import { clusterAccessBlocker, type CrossNamespace } from '../cross-namespace.ts'
+import {
+  type CopySource,
+  readSecretCopies,
+  type SecretCopies,
+  type SecretCopyPorts,
+} from './secret-copies.ts'
 import { hasReported } from '../job-watch.ts'
-import type { Context } from '../protocol.ts'
+import type { LeasePorts } from '../lease.ts'
+import type { Context, Desired } from '../protocol.ts'
 import {
   isUnfinished,
-  refreshProgress,
+  latestJob,
   type NamespacedObject,
   type ObservedJobs,
   type ProgressOwner,
+  refreshProgress,
 } from '../request.ts'
-import type { SideEffectPorts } from './decision.ts'
-import { isFinished, needsLiveProgress, outcomeOf } from './status.ts'
-import { readSecretCopies, type SecretCopies, type SecretCopyPorts } from './secret-copies.ts'
 
 export interface ObservedDataJob extends ObservedJobs {
   /** While a Job runs that needs them. */
@@ -24,17 +43,6 @@ export interface ObservedDataJob extends ObservedJobs {
   liveJobs?: Job[]
   /** The ServiceAccount that the bucket is accessed with, read live while a Job is due or runs. */
   account?: AnyObject
-}
-
-/**
- * Credentials and certificate authority of the bucket, the engine's API key and its CA certificate, if
- * they exist.
- */
-export interface DataJobSecrets {
-  bucket?: Secret
-  bucketCa?: Secret | ConfigMap
-  engine?: Secret
-  tls?: Secret
 }
 
 /** What else an unfinished resource needs to be read. */
@@ -67,6 +75,69 @@ export async function readJobState<
   const live = await read(namespace, name)
   const isLiveFinished = live?.metadata.uid === uid && isFinished(live)
   return isLiveFinished ? { is: 'finished', resource: live } : { is: 'starting' }
+}
+
+export interface Outcome {
+  phase: 'Completed' | 'Failed'
+  /** When it finished. */
+  at: string
+  /** Why it failed. */
+  error?: string
+  /** For the condition, if it is not the amount of work done. */
+  message?: string
+}
+
+interface OutcomeInputs {
+  jobs: Job[]
+  progress?: Progress
+}
+
+/** The status has the outcome: nothing is computed after that. */
+export function isFinished({ status }: { status?: { phase?: string } }): boolean {
+  return status?.phase === 'Completed' || status?.phase === 'Failed'
+}
+
+/** The outcome; `unknown` while a report may still arrive; undefined if it has not finished. */
+export function outcomeOf(
+  { jobs, progress }: OutcomeInputs,
+  { now }: Context,
+): Outcome | 'unknown' | undefined {
+  if (progress?.state === 'Done') return { phase: 'Completed', at: progress.at }
+  if (progress !== undefined && progress.state !== 'Started') {
+    return { phase: 'Failed', at: progress.at, error: reportedError(progress) }
+  }
+  const latest = latestJob(jobs)
+  const end = latest && finishedCondition(latest)
+  if (latest === undefined || end === undefined) return undefined
+  const at = end.lastTransitionTime ?? latest.metadata.creationTimestamp ?? now.toISOString()
+  if (secondsSince(at, now) < FINAL_REPORT_TIMEOUT_SECONDS) return 'unknown'
+  const crashCount = latest.status?.failed ?? 1
+  return { phase: 'Failed', at, error: `Job crashed ${crashCount} times` }
+}
+
+/**
+ * Whether a Job finished a while ago and its last report has no outcome: the cache may lag behind,
+ * so only the live resource distinguishes a crash from a late report.
+ */
+export function needsLiveProgress(observed: OutcomeInputs, context: Context): boolean {
+  const outcome = outcomeOf(observed, context)
+  const hasFinalReport = observed.progress !== undefined && observed.progress.state !== 'Started'
+  return outcome !== undefined && outcome !== 'unknown' && !hasFinalReport
+}
+
+function reportedError({ backup, restore, migration, message, run }: Progress): string {
+  return (backup ?? restore ?? migration)?.error ?? message ?? `run ${run} failed`
+}
+
+/**
+ * Credentials and certificate authority of the bucket, the engine's API key and its CA certificate, if
+ * they exist.
+ */
+export interface DataJobSecrets {
+  bucket?: Secret
+  bucketCa?: Secret | ConfigMap
+  engine?: Secret
+  tls?: Secret
 }
 
 /** For a running Job: its secret copies, and the Secrets that they are made from. */
@@ -127,11 +198,56 @@ export async function readAccount(
   return account === undefined ? {} : { account }
 }
 
+/** The key of a cluster's Secret that a Job needs, by credential name. */
+export const CREDENTIAL_KEYS = { engine: API_KEY_SECRET_KEY, tls: 'ca.crt' } as const
+export type ClusterCredential = keyof typeof CREDENTIAL_KEYS
+
+export const CLUSTER_CREDENTIALS = Object.keys(CREDENTIAL_KEYS) as ClusterCredential[]
+
+/** The cluster's credentials that exist. */
+export function availableCredentials(
+  { spec }: VecCluster,
+  { engine, tls }: Partial<Record<ClusterCredential, Secret>>,
+): ClusterCredential[] {
+  return [
+    ...(requiresApiKey(spec) && engine !== undefined ? (['engine'] as const) : []),
+    ...(tls?.data?.[CREDENTIAL_KEYS.tls] !== undefined ? (['tls'] as const) : []),
+  ]
+}
+
+/**
+ * Sources of the copies of a cluster's credentials; none for a namespace that it does not allow.
+ */
+export function clusterCopySources(
+  cluster: VecCluster,
+  { engine, tls }: Partial<Record<ClusterCredential, Secret>>,
+  { from, settings }: { from: string; settings: CrossNamespace },
+): (CopySource & { credential: ClusterCredential })[] {
+  // Checked on every sync: the annotation may have changed, or another cluster may have this name
+  // by now.
+  if (clusterAccessBlocker(cluster, from, settings) !== undefined) return []
+  return [
+    ...(requiresApiKey(cluster.spec) && engine !== undefined
+      ? [clusterCopySource('engine', engine)]
+      : []),
+    ...(tls?.data?.[CREDENTIAL_KEYS.tls] !== undefined ? [clusterCopySource('tls', tls)] : []),
+  ]
+}
+
+function clusterCopySource(credential: ClusterCredential, secret: Secret) {
+  return { credential, keys: [CREDENTIAL_KEYS[credential]], secret }
+}
+
 export interface BucketAccessPorts {
   /** A ServiceAccount, read live; undefined if it does not exist. */
   serviceAccount(namespace: string, name: string): Promise<AnyObject | undefined>
   /** A ConfigMap, read live; undefined if it does not exist. */
   configMap(namespace: string, name: string): Promise<ConfigMap | undefined>
+}
+
+export interface SideEffectPorts extends LeasePorts, SecretCopyPorts {
+  /** Deletes a Job with foreground propagation; ignored if it is already gone. */
+  deleteJob(job: NonNullable<Desired<unknown>['deleteJobs']>[number]): Promise<void>
 }
 
 export interface DataJobPorts extends SideEffectPorts {

@@ -19,8 +19,11 @@ import {
   type CredentialsSecretRef,
 } from '../../crds/storage.ts'
 import type { ConditionReason, NamespacedName } from '../../crds/schema.ts'
-import { clusterAccessBlocker, type CrossNamespace } from '../cross-namespace.ts'
-import { hibernationBlocker } from '../hibernation-blocker.ts'
+import {
+  clusterAccessBlocker,
+  type CrossNamespace,
+  hibernationBlocker,
+} from '../cross-namespace.ts'
 import { originalOutcome } from '../request.ts'
 
 export interface Blocker extends ConditionReason {

@@ -3,16 +3,8 @@
  * kept equal to their source while it runs, deleted when it has finished. Each has only the keys
  * that the Job needs.
  */
-import type { VecCluster } from '../../crds/cluster.ts'
-import { requiresApiKey } from '../../crds/contract/connection.ts'
-import {
-  API_KEY_SECRET_KEY,
-  LABELS,
-  MANAGED_BY,
-  secretCopyName,
-} from '../../crds/contract/names.ts'
+import { LABELS, MANAGED_BY, secretCopyName } from '../../crds/contract/names.ts'
 import type { Job, Secret } from '../../crds/kubernetes.ts'
-import { clusterAccessBlocker, type CrossNamespace } from '../cross-namespace.ts'
 
 export interface SecretCopyPorts {
   /** A copy that the service wrote, read live. */
@@ -36,46 +28,6 @@ export interface CopySource {
   secret: Pick<Secret, 'data'>
   /** Type of the copy; Opaque by default. */
   type?: string
-}
-
-/** The key of a cluster's Secret that a Job needs, by credential name. */
-export const CREDENTIAL_KEYS = { engine: API_KEY_SECRET_KEY, tls: 'ca.crt' } as const
-export type ClusterCredential = keyof typeof CREDENTIAL_KEYS
-
-export const CLUSTER_CREDENTIALS = Object.keys(CREDENTIAL_KEYS) as ClusterCredential[]
-
-/** The cluster's credentials that exist. */
-export function availableCredentials(
-  { spec }: VecCluster,
-  { engine, tls }: Partial<Record<ClusterCredential, Secret>>,
-): ClusterCredential[] {
-  return [
-    ...(requiresApiKey(spec) && engine !== undefined ? (['engine'] as const) : []),
-    ...(tls?.data?.[CREDENTIAL_KEYS.tls] !== undefined ? (['tls'] as const) : []),
-  ]
-}
-
-/**
- * Sources of the copies of a cluster's credentials; none for a namespace that it does not allow.
- */
-export function clusterCopySources(
-  cluster: VecCluster,
-  { engine, tls }: Partial<Record<ClusterCredential, Secret>>,
-  { from, settings }: { from: string; settings: CrossNamespace },
-): (CopySource & { credential: ClusterCredential })[] {
-  // Checked on every sync: the annotation may have changed, or another cluster may have this name
-  // by now.
-  if (clusterAccessBlocker(cluster, from, settings) !== undefined) return []
-  return [
-    ...(requiresApiKey(cluster.spec) && engine !== undefined
-      ? [clusterCopySource('engine', engine)]
-      : []),
-    ...(tls?.data?.[CREDENTIAL_KEYS.tls] !== undefined ? [clusterCopySource('tls', tls)] : []),
-  ]
-}
-
-function clusterCopySource(credential: ClusterCredential, secret: Secret) {
-  return { credential, keys: [CREDENTIAL_KEYS[credential]], secret }
 }
 
 /** The existing copies, by credential. */

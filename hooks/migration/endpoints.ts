@@ -16,12 +16,12 @@ import {
   secretTypeBlocker,
   type Blocker,
 } from '../data-job/preconditions.ts'
+import type { CopySource } from '../data-job/secret-copies.ts'
 import {
   CLUSTER_CREDENTIALS,
   CREDENTIAL_KEYS,
   type ClusterCredential,
-  type CopySource,
-} from '../data-job/secret-copies.ts'
+} from '../data-job/observe.ts'
 
 /** The clusters of a migration that exist. */
 export interface Clusters {

@@ -14,8 +14,8 @@ import {
   readJobState,
   type DataJobPorts,
   type ObservedDataJob,
+  isFinished,
 } from '../data-job/observe.ts'
-import { isFinished } from '../data-job/status.ts'
 import {
   clusterBlocker,
   copyBlocker,

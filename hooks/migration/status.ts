@@ -5,8 +5,8 @@ import type { KubernetesEvent } from '../../crds/kubernetes.ts'
 import type { MigrationStatus, VecMigration } from '../../crds/migration.ts'
 import type { ConditionReason } from '../../crds/schema.ts'
 import { setConditions } from '../conditions.ts'
+import type { Outcome } from '../data-job/observe.ts'
 import {
-  type Outcome,
   completionFields,
   dataJobEvents,
   outcomeCondition,
@@ -15,7 +15,7 @@ import {
   unfinishedCondition,
   unfinishedPercentage,
   unlistedFields,
-} from '../data-job/status.ts'
+} from '../data-job/decision.ts'
 import type { Context } from '../protocol.ts'
 import { formatSource } from './endpoints.ts'
 

@@ -7,6 +7,7 @@ import {
   type DataJobDecision,
   type Unfinished,
 } from '../data-job/decision.ts'
+import { isFinished, type Outcome } from '../data-job/observe.ts'
 import {
   busyWith,
   nextStep,
@@ -14,7 +15,6 @@ import {
   starting,
   type JobFacts,
 } from '../data-job/next-step.ts'
-import { isFinished, type Outcome } from '../data-job/status.ts'
 import { formatHolderName, holderOf } from '../lease.ts'
 import { jobNameField, allObserved } from '../request.ts'
 import type { Context } from '../protocol.ts'

@@ -34,13 +34,11 @@ import {
   type DataJobPorts,
   type DataJobSecrets,
   type ObservedDataJob,
-} from '../data-job/observe.ts'
-import { isFinished } from '../data-job/status.ts'
-import {
+  isFinished,
   CLUSTER_CREDENTIALS,
   clusterCopySources,
-  type CopySource,
-} from '../data-job/secret-copies.ts'
+} from '../data-job/observe.ts'
+import type { CopySource } from '../data-job/secret-copies.ts'
 import { readLease, type ObservedLease } from '../lease.ts'
 import type { Context, HookRequest } from '../protocol.ts'
 import { observedJobs, relatedBackups, relatedClusters } from '../request.ts'

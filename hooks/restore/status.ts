@@ -6,8 +6,8 @@ import { formatRestoreSource, type RestoreStatus, type VecRestore } from '../../
 import type { ConditionReason } from '../../crds/schema.ts'
 import { formatBytes } from '../../crds/units.ts'
 import { setConditions } from '../conditions.ts'
+import type { Outcome } from '../data-job/observe.ts'
 import {
-  type Outcome,
   completionFields,
   dataJobEvents,
   outcomeCondition,
@@ -16,7 +16,7 @@ import {
   unfinishedCondition,
   unfinishedPercentage,
   unlistedFields,
-} from '../data-job/status.ts'
+} from '../data-job/decision.ts'
 import type { Context } from '../protocol.ts'
 
 export interface StatusInputs {

@@ -18,6 +18,7 @@ import {
   type DataJobDecision,
   type Unfinished,
 } from '../data-job/decision.ts'
+import { isFinished, type Outcome } from '../data-job/observe.ts'
 import {
   busyWith,
   nextStep,
@@ -26,7 +27,6 @@ import {
   starting,
   type JobFacts,
 } from '../data-job/next-step.ts'
-import { isFinished, type Outcome } from '../data-job/status.ts'
 import {
   apiKeyBlocker,
   bucketBlocker,

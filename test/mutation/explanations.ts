@@ -1070,7 +1070,7 @@ export const EXPLAINED: Readonly<Record<string, readonly Explained[]>> = {
       why: STORED,
     },
   ],
-  'hooks/data-job/status.ts': [
+  'hooks/data-job/decision.ts': [
     {
       line: '...(error !== undefined && { error: error.slice(0, MAX_ERROR) }),',
       changes: ['ConditionalExpression: error !== undefined -> true'],

@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { Condition } from '../../../crds/schema.ts'
-import { dataJobEvents } from '../../../hooks/data-job/status.ts'
+import { dataJobEvents } from '../../../hooks/data-job/decision.ts'
 import { ago, NOW } from '../../builders.ts'
 
 const story = {

@@ -1,12 +1,11 @@
 import t from 'tap'
 import { ANNOTATIONS, API_KEY_SECRET_KEY } from '../../../crds/contract/names.ts'
 import {
-  clusterCopySources,
   secretCopyRefs,
   secretCopiesToWrite,
-  availableCredentials,
   readSecretCopies,
 } from '../../../hooks/data-job/secret-copies.ts'
+import { clusterCopySources, availableCredentials } from '../../../hooks/data-job/observe.ts'
 import { cluster, secret } from '../../builders.ts'
 import { dataJobOf } from './fixtures.ts'
 

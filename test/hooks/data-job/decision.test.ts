@@ -1,6 +1,6 @@
 /** What the statuses of a backup, a restore and a migration share. */
 import t from 'tap'
-import { completionFields, unfinishedPercentage } from '../../../hooks/data-job/status.ts'
+import { completionFields, unfinishedPercentage } from '../../../hooks/data-job/decision.ts'
 
 t.test('of nothing, nothing is done', async (t) => {
   t.equal(unfinishedPercentage(0, 0), 0)
