@@ -42,7 +42,7 @@ export class ShardsProgress {
   moves: Move[]
   removedPeer: ShardsResult['removedPeer']
   removedOrdinal: number | undefined
-  /** The same, of an earlier Job: it has waited for the end of the pod. */
+  /** The same, of an earlier Job that has ended by itself: it has waited for the end of the pod. */
   readonly formerOrdinal: number | undefined
   purpose: string | undefined
   /** Why no further node is updated. */
@@ -73,7 +73,8 @@ export class ShardsProgress {
     this.moves = earlier?.moves ?? []
     this.removedPeer = earlier?.removedPeer
     this.removedOrdinal = earlier?.removedOrdinal
-    this.formerOrdinal = isSameJob ? undefined : earlier?.removedOrdinal
+    const hasWaited = !isSameJob && previous?.state !== 'Started'
+    this.formerOrdinal = hasWaited ? earlier?.removedOrdinal : undefined
   }
 
   beginStep(text: string): void {

@@ -545,6 +545,46 @@ t.test('a Job that ends just before it removes the pod leaves that to the next o
 })
 
 t.test(
+  'the next Job waits for the pod of a removed node if the first ended while it waited',
+  async (t) => {
+    const world = await shardsWorld(t, { nodes: 3, shards: 2 })
+    await world.setReplicas(2)
+    world.unreachable.add(2)
+    const controller = new AbortController()
+    const onSleep = async () => {
+      world.finishTransfers()
+      const { replicas } = await world.state()
+      if (replicas === 2) controller.abort(new Error('SIGTERM'))
+    }
+    const first = await world.run({ nodes: 2 }, { signal: controller.signal, onSleep })
+    t.not(first.code, EXIT.done, first.log)
+    t.match(await world.progress(), { state: 'Started', shards: { removedOrdinal: 2 } })
+    matchWhole(t, await world.state(), { replicas: 2, pods: ['vec-a-0', 'vec-a-1', 'vec-a-2'] })
+
+    let waited = 0
+    const { code, log } = await world.run(
+      { run: 2, nodes: 2 },
+      {
+        pod: 'pod-2',
+        async onSleep(seconds) {
+          waited = seconds
+          if (seconds < 60) return
+          world.unreachable.clear()
+          await world.settle()
+        },
+      },
+    )
+    t.equal(code, EXIT.done, log)
+    t.ok(waited >= 60, `${waited} s`)
+    t.notOk('removedOrdinal' in ((await world.progress())?.shards ?? {}))
+    matchWhole(t, await world.state(), {
+      pods: ['vec-a-0', 'vec-a-1'],
+      claims: { 'qdrant-storage-vec-a-0': 'in use', 'qdrant-storage-vec-a-1': 'in use' },
+    })
+  },
+)
+
+t.test(
   'a pod that does not end holds one Job for ten minutes, and its volume is left to another',
   async (t) => {
     const world = await shardsWorld(t, { nodes: 3, shards: 2 })
