@@ -13,7 +13,7 @@ import {
   Rejected,
   StorageError,
 } from '../crds/contract/errors.ts'
-import { isRecent } from './clock.ts'
+import { isRecent } from './conditions.ts'
 
 const INLINE_MS = 1_000
 const FIRST_RETRY_SECONDS = 2

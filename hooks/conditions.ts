@@ -2,7 +2,9 @@
  * Status conditions: `lastTransitionTime` changes only on a transition. Also the conditions that
  * tools read without knowing our kinds (kubectl wait, Flux, Argo CD): `Reconciling` while work is
  * in progress, `Stalled` while a user must act, and on backups, restores and migrations `Failed`.
- * Each of these exists only while it is True.
+ * Each of these exists only while it is True. And the times that a sync records: a clock that was ahead
+ * may have been set back since, and what it recorded does not count, otherwise it would hold until the
+ * clock is there again.
  */
 import { shortHash } from '../crds/contract/names.ts'
 import type { Condition, ConditionReason } from '../crds/schema.ts'
@@ -54,6 +56,16 @@ export function secondsSince(earlier: string, now: Date): number {
   return (now.getTime() - Date.parse(earlier)) / 1000
 }
 
+/** Whether less than this long has passed since a time that was recorded, in milliseconds. */
+export function isRecent(recordedAt: number, maxAgeMs: number, now: number): boolean {
+  return !isFromTheFuture(recordedAt, now) && now - recordedAt < maxAgeMs
+}
+
+/** Whether a clock that was ahead recorded this time, by more than the tolerance. */
+export function isFromTheFuture(recordedAt: number, now: number, toleranceMs = 0): boolean {
+  return recordedAt - now > toleranceMs
+}
+
 interface KstatusFields {
   phase?: string
   error?: string
@@ -69,6 +81,7 @@ interface KstatusParent {
 }
 
 export const KSTATUS_TYPES = ['Reconciling', 'Stalled', 'Failed'] as const
+
 type KstatusType = (typeof KSTATUS_TYPES)[number]
 
 /** Reasons that only a user's change resolves; the operator retries every other reason. */

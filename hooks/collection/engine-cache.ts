@@ -4,7 +4,7 @@
  */
 import { RETRY_SECONDS } from '../../crds/contract/limits.ts'
 import type { Alias } from '../../crds/engine/collections.ts'
-import { isRecent } from '../clock.ts'
+import { isRecent } from '../conditions.ts'
 import { FairLimiter } from '../fair-limiter.ts'
 import type { CollectionEngine } from './ports.ts'
 

@@ -3,7 +3,7 @@ import type { VecCluster } from '../../crds/cluster.ts'
 import type { VecCollection } from '../../crds/collection.ts'
 import { clusterConnection } from '../../crds/contract/connection.ts'
 import type { BackgroundTasks } from '../background-task.ts'
-import { isFromTheFuture } from '../clock.ts'
+import { isFromTheFuture } from '../conditions.ts'
 import {
   clusterAccessBlocker,
   isNamespaceWatched,

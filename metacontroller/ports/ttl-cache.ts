@@ -1,5 +1,5 @@
 /** Short-lived cache for reads that many resources repeat. */
-import { isRecent } from '../../hooks/clock.ts'
+import { isRecent } from '../../hooks/conditions.ts'
 
 /** Total size of the cache, and the size of one value. */
 export interface Capacity<T> {

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { isFromTheFuture, isRecent } from '../../hooks/clock.ts'
+import { isFromTheFuture, isRecent } from '../../hooks/conditions.ts'
 
 t.test('a time is recent from its own millisecond until its age is reached', async (t) => {
   const ages = [-1, 0, 1, 99, 100, 101]
