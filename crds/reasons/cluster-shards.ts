@@ -172,6 +172,7 @@ export const SHARDS_PLACED_REASONS: readonly Reason[] = [
       'node <n> has lost its data (<evidence>): every shard on it has an Active replica on another node, so it can be replaced: annotate the VecCluster with vec-operator.dev/replace="<n>"',
       'node <n> has lost its data (<evidence>): every shard on it has an Active replica on another node, so it can be replaced: remove the annotation vec-operator.dev/replace, which gave up the earlier peer <peer>, and set vec-operator.dev/replace="<n>" again',
       'node <n> has lost its data (<evidence>): every shard on it has an Active replica on another node, so it can be replaced: remove the annotation vec-operator.dev/replace, which was set while the node was running, and set vec-operator.dev/replace="<n>" again',
+      'node <n> has lost its data (<evidence>): every shard on it has an Active replica on another node, so it is replaced once this has lasted for ten minutes; to have it done at once, annotate the VecCluster with vec-operator.dev/replace="<n>"',
       'node <n> has lost its data (<evidence>): no other node has an Active replica of <shards>: restore them from a backup (a VecRestore with spec.shards), or delete their collections; the newest Completed backups: <backups>',
       'node <n> has lost its data (<evidence>): no other node has an Active replica of <shards>: restore them from a backup (a VecRestore with spec.shards), or delete their collections; no Completed VecBackup of the cluster exists',
     ],

@@ -11,6 +11,8 @@ import { nodeCapacity } from './capacity.ts'
 import type { NodeFacts, PeerFacts, ShardFacts, ShardsSummary } from './shards/summary.ts'
 
 const MAX_LISTED = 5
+/** How long the Kubernetes node of a local volume has to be missing until its pod is replaced without being asked. */
+const NODE_GONE_SECONDS = 600
 
 export interface LostNode {
   ordinal: number
@@ -19,6 +21,8 @@ export interface LostNode {
   evidence: string
   /** A user named it in the annotation. */
   isConfirmed: boolean
+  /** It would be replaced without being asked, but the evidence may pass: a node that restarts is registered again. */
+  isAwaited?: true
   /** The annotation names the node, but was set for an earlier loss of it, or while it was running. */
   ineffective?: ReplacedPeer
 }
@@ -52,7 +56,8 @@ export function nodeRecord(
 
 /** Nodes whose peer is still listed and whose pod is not a member, with evidence that data is lost. */
 export function lostNodes(cluster: VecCluster, facts: ShardFacts): LostNode[] {
-  const { status } = cluster
+  const { status, spec } = cluster
+  const isWhenSafe = spec.healing.lostNodes === 'WhenSafe'
   const confirmed = replacedPeers(cluster, facts)
   return facts.nodes.flatMap((node) => {
     const { ordinal } = node
@@ -67,9 +72,11 @@ export function lostNodes(cluster: VecCluster, facts: ShardFacts): LostNode[] {
       if (loss === undefined && (!isConfirmed || mayBeIntact)) return []
       const evidence = loss ?? `the annotation ${ANNOTATIONS.replace} names it`
       const ineffective = confirmed.find((entry) => entry.ordinal === ordinal)
+      const isAwaited = !isConfirmed && isWhenSafe && mayReturn(recorded, node)
       return [
         {
           ...{ ordinal, peer: peer.id, evidence, isConfirmed },
+          ...(isAwaited && { isAwaited }),
           ...(!isConfirmed && ineffective !== undefined && { ineffective }),
         },
       ]
@@ -162,13 +169,21 @@ function lossOf(recorded: NodeStatus, node: NodeFacts): string | undefined {
   return `the Kubernetes node ${recorded.node} with its volume does not exist any more`
 }
 
-function safeAdvice({ ordinal, ineffective }: LostNode): string {
+/** The volume is there; the Kubernetes node that it is on is not, and not for long. */
+function mayReturn(recorded: NodeStatus | undefined, node: NodeFacts): boolean {
+  const hasVolume = node.volume !== undefined && node.volume === recorded?.volume
+  return hasVolume && (node.goneSeconds ?? 0) < NODE_GONE_SECONDS
+}
+
+function safeAdvice({ ordinal, ineffective, isAwaited }: LostNode): string {
   const annotation = `${ANNOTATIONS.replace}="${ordinal}"`
   const step =
     ineffective === undefined
       ? `annotate the VecCluster with ${annotation}`
       : `remove the annotation ${ANNOTATIONS.replace}, which ${earlierUse(ineffective)}, and set ${annotation} again`
-  return `every shard on it has an Active replica on another node, so it can be replaced: ${step}`
+  return isAwaited === true
+    ? `every shard on it has an Active replica on another node, so it is replaced once this has lasted for ten minutes; to have it done at once, ${step}`
+    : `every shard on it has an Active replica on another node, so it can be replaced: ${step}`
 }
 
 function earlierUse({ peer, isIgnored }: ReplacedPeer): string {

@@ -56,6 +56,7 @@ export function shardPorts(dependencies: ShardDependencies): ShardPorts {
   const { kubernetes, now } = dependencies
   const memories = new Map<string, ObservationMemory>()
   const periods = new WeakMap<ObservationMemory, Period>()
+  const absences = new WeakMap<ObservationMemory, Map<number, Period>>()
   const readNode = ttlCache(
     (name: string) => readKubernetesNode(kubernetes, name),
     NODE_TTL_SECONDS,
@@ -70,8 +71,10 @@ export function shardPorts(dependencies: ShardDependencies): ShardPorts {
       const desired = await readShardNumbers(dependencies, query)
       const at = now()
       memory.defects.observe(view, at)
+      const known = absences.get(memory) ?? new Map<number, Period>()
+      absences.set(memory, known)
       const facts = {
-        nodes: withData(nodes, view, memory),
+        nodes: withData(withGoneSeconds(nodes, known, at), view, memory),
         defects: memory.defects,
         ...(desired !== undefined && { shardNumbers: dueNumbers(desired, view) }),
       }
@@ -89,7 +92,7 @@ export function shardPorts(dependencies: ShardDependencies): ShardPorts {
   }
 }
 
-/** Observations of a cluster in which its nodes did not agree. */
+/** Observations in which the nodes of a cluster did not agree, or a Kubernetes node was missing. */
 export interface Period {
   first: Date
   last: Date
@@ -104,10 +107,32 @@ export function unsettledSince(
   const previous = periods.get(memory)
   periods.delete(memory)
   if (unsettled === undefined) return undefined
+  const period = continued(previous, at)
+  periods.set(memory, period)
+  return period.first
+}
+
+/** For how long Kubernetes nodes have been missing while the pods that ran there cannot be scheduled. */
+export function withGoneSeconds(
+  nodes: readonly NodeFacts[],
+  periods: Map<number, Period>,
+  at: Date,
+): NodeFacts[] {
+  return nodes.map((node) => {
+    const { ordinal, isNodeGone, isUnschedulable } = node
+    const previous = periods.get(ordinal)
+    periods.delete(ordinal)
+    if (isNodeGone !== true || isUnschedulable !== true) return node
+    const period = continued(previous, at)
+    periods.set(ordinal, period)
+    const goneSeconds = Math.floor((at.getTime() - period.first.getTime()) / 1000)
+    return { ...node, goneSeconds }
+  })
+}
+
+function continued(previous: Period | undefined, at: Date): Period {
   const isContinued = previous !== undefined && at.getTime() - previous.last.getTime() < MAX_GAP_MS
-  const first = isContinued ? previous.first : at
-  periods.set(memory, { first, last: at })
-  return first
+  return { first: isContinued ? previous.first : at, last: at }
 }
 
 interface Observation {

@@ -83,7 +83,10 @@ export function shardTargets(
     repair: healing.replicas,
     balance: false,
     lost: lostNodes(cluster, facts)
-      .filter(({ isConfirmed }) => isConfirmed || healing.lostNodes === 'WhenSafe')
+      .filter(
+        ({ isConfirmed, isAwaited }) =>
+          isConfirmed || (healing.lostNodes === 'WhenSafe' && isAwaited !== true),
+      )
       .map(({ peer }) => peer),
     maxTransfers: shards.maxTransfers,
     allowsFewerReplicas: acceptedRisks(cluster).includes('fewer-replicas'),

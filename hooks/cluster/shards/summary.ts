@@ -67,6 +67,8 @@ export interface NodeFacts {
   revision?: string
   /** The scheduler finds no node for the pod. */
   isUnschedulable?: true
+  /** For how long both have been so in each observation, in seconds. */
+  goneSeconds?: number
 }
 
 /** A peer that a member of the cluster lists. */

@@ -19,6 +19,13 @@ t.test('a node without a last replica can be replaced, also if another one has s
   t.equal(messageWith([{ peer: 101, shards: ['docs/1'] }]), safe)
 })
 
+t.test('a node that is replaced without being asked says when', async (t) => {
+  t.equal(
+    lostNodeMessage([{ ...NODE, isAwaited: true }], { onlyOn: [], backups: [] }),
+    `${START}every shard on it has an Active replica on another node, so it is replaced once this has lasted for ten minutes; to have it done at once, annotate the VecCluster with vec-operator.dev/replace="2"`,
+  )
+})
+
 t.test('an annotation of an earlier loss must be removed and set again', async (t) => {
   const message = lostNodeMessage([{ ...NODE, ineffective: { ordinal: 2, peer: 7 } }], {
     onlyOn: [],

@@ -9,7 +9,8 @@ import {
   replacedPeers,
 } from '../../../hooks/cluster/nodes.ts'
 import type { NodeFacts, PeerFacts } from '../../../hooks/cluster/shards/summary.ts'
-import { cluster } from '../../builders.ts'
+import { shardTargets } from '../../../hooks/cluster/shards/next-step.ts'
+import { cluster, progress, statefulSet } from '../../builders.ts'
 import { matchWhole } from '../../match-whole.ts'
 import { member, recordedNodes, threeNodes } from './shards.ts'
 
@@ -59,6 +60,33 @@ t.test('a local volume is lost with its Kubernetes node', async (t) => {
       evidence: 'the Kubernetes node worker-2 with its volume does not exist any more',
     },
   ])
+})
+
+t.test('WhenSafe replaces no pod whose Kubernetes node may be registered again', async (t) => {
+  const recorded = recordedNodes(3).map((entry) => ({ ...entry, node: 'worker-2' }))
+  const spec = { healing: { replicas: true, lostNodes: 'WhenSafe' } } as const
+  const lostAfter = (goneSeconds: number, facts: Partial<NodeFacts> = {}, annotations = {}) => {
+    const node = {
+      ordinal: 2,
+      volume: 'volume-2',
+      isNodeGone: true,
+      isUnschedulable: true,
+    } as const
+    const nodes = [...NODES.slice(0, 2), { ...node, goneSeconds, ...facts }]
+    const resource = threeNodes({ spec, annotations, status: { nodes: recorded } })
+    const known = { nodes, peers: PEERS }
+    const observed = { cluster: resource, statefulSet: statefulSet(3), progress: progress() }
+    return {
+      awaited: lostNodes(resource, known).map(({ isAwaited }) => isAwaited ?? false),
+      replaced: shardTargets(observed, known).repair.lost,
+    }
+  }
+  t.strictSame(lostAfter(0), { awaited: [true], replaced: [] })
+  t.strictSame(lostAfter(599), { awaited: [true], replaced: [] })
+  t.strictSame(lostAfter(600), { awaited: [false], replaced: [102] })
+  t.strictSame(lostAfter(0, { volume: 'other' }), { awaited: [false], replaced: [102] })
+  const annotations = { [ANNOTATIONS.replace]: '2' }
+  t.strictSame(lostAfter(0, {}, annotations), { awaited: [false], replaced: [102] })
 })
 
 t.test(

@@ -9,6 +9,7 @@ import { API_VERSION, LABELS } from '../../../crds/contract/names.ts'
 import { ShardsPlan } from '../../../crds/contract/shards-job.ts'
 import type {
   ShardFacts,
+  NodeFacts,
   ShardsQuery,
   ShardsTarget,
 } from '../../../hooks/cluster/shards/summary.ts'
@@ -22,6 +23,7 @@ import {
   dueNumbers,
   shardPorts,
   unsettledSince,
+  withGoneSeconds,
   type Period,
 } from '../../../metacontroller/ports/shards.ts'
 import { Defects } from '../../../jobs/cluster/shards/defects.ts'
@@ -187,6 +189,31 @@ const QUERY: ShardsQuery = {
   targets: () => ({ repair: TARGET }),
 }
 
+t.test('how long a Kubernetes node has been missing is counted while its pod waits', async (t) => {
+  const periods = new Map<number, Period>()
+  const seconds = (at: number, node: Partial<NodeFacts>) => {
+    const nodes = [{ ordinal: 0 }, { ordinal: 2, ...node }]
+    const [, found] = withGoneSeconds(nodes, periods, new Date(at * 1000))
+    return found?.goneSeconds
+  }
+  const gone = { isNodeGone: true, isUnschedulable: true } as const
+  t.strictSame(
+    [
+      seconds(100, gone),
+      seconds(700, gone),
+      seconds(760, { isUnschedulable: true }),
+      seconds(820, gone),
+      seconds(880, gone),
+      seconds(940, { isNodeGone: true }),
+      seconds(1000, gone),
+      // A Job has worked on the shards meanwhile.
+      seconds(2199, gone),
+      seconds(3399, gone),
+    ],
+    [0, 600, undefined, 0, 60, undefined, 0, 1199, 0],
+  )
+})
+
 t.test(
   'how long the nodes have not agreed is counted from observation to observation',
   async (t) => {
@@ -280,7 +307,7 @@ t.test('volumes and zones of the pods are read, and the node that a pod ran on l
     { ordinal: 0, volume: volume.metadata.uid, node: 'w-0', zone: 'z1' },
     {
       ...{ ordinal: 1, volume: second.metadata.uid, volumeBytes: 2 ** 31, node: 'w-1' },
-      ...{ isNodeGone: true, isUnschedulable: true },
+      ...{ isNodeGone: true, isUnschedulable: true, goneSeconds: 0 },
     },
     { ordinal: 2, isVolumeMissing: true },
   ])
