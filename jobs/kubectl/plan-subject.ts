@@ -1,11 +1,9 @@
 /** What a plan is about: a cluster, and the numbers of shards that its collections are to have. */
 import { VecCluster } from '../../crds/cluster.ts'
 import { VecCollection } from '../../crds/collection.ts'
-import { findOwner } from '../../crds/collection-ownership.ts'
+import { findOwner, isOfCluster, shardNumbersOf } from '../../crds/collection-ownership.ts'
 import { KubernetesError } from '../../crds/contract/errors.ts'
 import type { NamespacedName } from '../../crds/schema.ts'
-import { isOfCluster } from '../../crds/collection-ownership.ts'
-import { shardNumbersOf } from '../../crds/shard-numbers.ts'
 import { collections } from '../clients/kubernetes/api-resources.ts'
 import type { Kubernetes } from '../clients/kubernetes/client.ts'
 import type { DesiredNumber } from '../cluster/shards/view.ts'

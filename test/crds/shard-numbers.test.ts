@@ -3,8 +3,7 @@ import { Value } from '@sinclair/typebox/value'
 import t from 'tap'
 import { VecCollection } from '../../crds/collection.ts'
 import { API_VERSION } from '../../crds/contract/names.ts'
-import { isOfCluster } from '../../crds/collection-ownership.ts'
-import { shardNumbersOf } from '../../crds/shard-numbers.ts'
+import { isOfCluster, shardNumbersOf } from '../../crds/collection-ownership.ts'
 
 t.test(
   'the number of shards is that of the VecCollection that manages the collection',

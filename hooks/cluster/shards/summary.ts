@@ -10,7 +10,7 @@ import type {
   ShardsPlan,
 } from '../../../crds/contract/shards-job.ts'
 import type { ConditionReason } from '../../../crds/schema.ts'
-import type { ShardNumber } from '../../../crds/shard-numbers.ts'
+import type { ShardNumber } from '../../../crds/collection-ownership.ts'
 
 /** What a Job on the shards would be asked to do. */
 export type ShardsTarget = Pick<
