@@ -163,6 +163,12 @@ export const RESTORE_FAILURES: readonly KnownFailure[] = [
     fix: 'use another backup',
   },
   {
+    patterns: ['shard n of ... is empty after the restore, but about m points were backed up'],
+    cause:
+      'its node lost the points after it had taken the snapshot, or clients deleted them; the rest is there',
+    fix: 'stop clients and restore again',
+  },
+  {
     patterns: ['the points are restored, but not all of the aliases ...'],
     cause: 'the engine rejected them; its message is at the end',
     fix: 'create the aliases yourself',

@@ -138,15 +138,36 @@ export function findLoss(
   for (const shard of source.shards) {
     const { shardId } = shard
     if (written.has(shardId)) continue
-    const loss = shardLoss(counts.get(shardId), shard)
+    const loss = shardLoss(counts.get(shardId), shard) ?? emptyShard(source, shardId, counts)
     if (loss !== undefined) return `shard ${shardId} of ${name} ${loss}`
+  }
+  for (const { key, shardIds: ids, exactPointsCount = 0 } of source.shardKeys) {
+    if (exactPointsCount === 0 || ids.some((id) => written.has(id))) continue
+    if (exactTotal(ids, counts) === 0)
+      return `${formatShardKey(key, name)} ${isEmpty(exactPointsCount)}`
   }
   const total = totalPoints([...counts.keys()], counts)
   const recorded = source.exactPointsCount ?? source.pointsCount ?? 0
   if (written.size === 0 && total === 0 && recorded > 0) {
-    return `${name} is empty after the restore, but ${recorded} points were counted when it was backed up`
+    return `${name} ${isEmpty(recorded)}`
   }
   return undefined
+}
+
+function isEmpty(recorded: number): string {
+  return `is empty after the restore, but ${recorded} points were counted when it was backed up`
+}
+
+/** The number that its node reported before and after the stream is an estimate, and more than zero points are some. */
+function emptyShard(
+  { snapshots }: RestoreItem['source'],
+  id: number,
+  counts: Counts,
+): string | undefined {
+  const snapshot = snapshots.find((one) => 'shardId' in one && one.shardId === id)
+  const { pointsCount = 0 } = snapshot !== undefined && 'shardId' in snapshot ? snapshot : {}
+  if (pointsCount === 0 || exactTotal([id], counts) !== 0) return undefined
+  return `is empty after the restore, but about ${pointsCount} points were backed up`
 }
 
 /**
@@ -181,9 +202,12 @@ function shardLoss(
 
 /** Shards with a proven loss; all shards if only a total differs. */
 function suspectShards(item: RestoreItem, counts: Counts): number[] {
-  const suspects = item.source.shards.flatMap((shard) =>
-    shardLoss(counts.get(shard.shardId), shard) === undefined ? [] : [shard.shardId],
-  )
+  const { source } = item
+  const suspects = source.shards.flatMap((shard) => {
+    const { shardId } = shard
+    const loss = shardLoss(counts.get(shardId), shard) ?? emptyShard(source, shardId, counts)
+    return loss === undefined ? [] : [shardId]
+  })
   return suspects.length > 0 ? suspects : shardIds(item)
 }
 

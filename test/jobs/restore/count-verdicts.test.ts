@@ -112,6 +112,44 @@ t.test('an empty collection is a loss where points were recorded', async (t) => 
   t.equal(verdicts({ pointsCount: 3 }, { 0: [undefined] }).loss, undefined, 'unknown is not empty')
 })
 
+t.test(
+  'an empty shard is a loss where its stream had points, also without an exact count',
+  async (t) => {
+    const snapshot = { shardId: 1, nodeIndex: 0, key: 'k', sizeBytes: 1, sha256: 'a' }
+    const shards = [0, 1].map((shardId) => ({ shardId, nodes: [0] }))
+    const streamed = (pointsCount?: number) =>
+      ({
+        shards,
+        snapshots: [{ ...snapshot, ...(pointsCount !== undefined && { pointsCount }) }],
+      }) as Partial<Source>
+    const words = 'shard 1 of docs is empty after the restore, but about 40 points were backed up'
+    t.equal(verdicts(streamed(40), { 0: [5], 1: [0, 0] }).loss, words)
+    t.equal(verdicts(streamed(40), { 0: [5], 1: [1] }).loss, undefined)
+    t.equal(verdicts(streamed(40), { 0: [5], 1: ['0'] }).loss, undefined, 'an estimate')
+    t.equal(verdicts(streamed(0), { 0: [5], 1: [0] }).loss, undefined)
+    t.equal(verdicts(streamed(), { 0: [5], 1: [0] }).loss, undefined)
+    const item = { name: 'docs', source: { ...BASE, ...streamed(40) } as Source }
+    t.equal(findLoss(item, counts({ 0: [5], 1: [0] }), new Set([1])), undefined, 'clients write')
+    t.equal(findLoss(item, counts({ 0: [5], 1: [0] }), new Set([0])), words)
+  },
+)
+
+t.test('an empty shard key is a loss where it had points', async (t) => {
+  const shards = [0, 1, 2].map((shardId) => ({ shardId, nodes: [0] }))
+  const shardKeys = [
+    { key: 'a', shardIds: [0, 1], exactPointsCount: 9 },
+    { key: 7, shardIds: [2], exactPointsCount: 3 },
+  ]
+  const words =
+    'shard key "a" of docs is empty after the restore, but 9 points were counted when it was backed up'
+  const source = { shards, shardKeys } as Partial<Source>
+  t.equal(verdicts(source, { 0: [0], 1: [0], 2: [3] }).loss, words)
+  t.equal(verdicts(source, { 0: [0], 1: [1], 2: [3] }).loss, undefined)
+  const item = { name: 'docs', source: { ...BASE, ...source } as Source }
+  t.equal(findLoss(item, counts({ 0: [0], 1: [0], 2: [3] }), new Set([1])), undefined)
+  t.equal(findLoss(item, counts({ 0: [0], 1: [0], 2: [3] }), new Set([2])), words)
+})
+
 t.test('a total other than the recorded one is a difference, for each shard key too', async (t) => {
   const words = 'docs has 6 points; 5 were counted when it was backed up'
   matchWhole(t, verdicts({ exactPointsCount: 5 }, { 0: [6] }), {
