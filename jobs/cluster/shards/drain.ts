@@ -1,4 +1,5 @@
 /** Removes the nodes with the highest ordinals, once they hold no shard. */
+import { nodeDefect, replicaDefect } from './defects.ts'
 import {
   absentNode,
   activeElsewhere,
@@ -9,7 +10,9 @@ import {
   leavingPeers,
   nodeName,
   shardsOf,
+  type Shard,
 } from './queries.ts'
+import { SELF_REPAIR_SECONDS } from './repair.ts'
 import {
   addReplica,
   dropOf,
@@ -55,8 +58,15 @@ function drainPeer(view: ClusterView, desired: DesiredShards, peer: PeerView): P
       continue
     }
     const others = activeElsewhere(view, shard, peer.id)
+    const retained = retainedReplicas(view, shard, desired)
+    const isMissed = replica.state === 'Dead' && others.length < retained
+    if (isMissed && mayRecover(shard, peer, desired)) {
+      const message = `${describeShard(shard)} on ${nodeName(peer)} is Dead; the engine usually repairs it`
+      blocked ??= { is: 'waiting', purpose, message }
+      continue
+    }
     // A replica that is not Active contributes nothing: any Active one makes it dispensable.
-    const enough = replica.state === 'Active' ? retainedReplicas(view, shard, desired) : 1
+    const enough = replica.state === 'Active' ? retained : 1
     // The number of replicas does not show that the new one of a shard key takes the place of this one.
     const leaving = shard.key === undefined ? undefined : peer.id
     const plan =
@@ -67,6 +77,18 @@ function drainPeer(view: ClusterView, desired: DesiredShards, peer: PeerView): P
     blocked ??= plan
   }
   return blocked
+}
+
+/**
+ * A write that its node has missed makes a replica Dead for moments. Without repair, the shard would have one replica
+ * less from then on.
+ */
+function mayRecover({ collection, id }: Shard, peer: PeerView, desired: DesiredShards): boolean {
+  if (desired.repair) return false
+  const { ordinal, isMember } = peer
+  const isAbsent = !isMember && ordinal !== undefined
+  const defect = isAbsent ? nodeDefect(ordinal) : replicaDefect(collection, id, peer.id)
+  return desired.defectSeconds(defect) < SELF_REPAIR_SECONDS
 }
 
 /** Fewer nodes than replicas would leave shards with fewer replicas than they have. */

@@ -152,6 +152,60 @@ const CASES: Case[] = [
     },
   },
   {
+    title:
+      'without repair, the engine gets ten minutes to repair a Dead replica on a node to remove',
+    model: { shards: { 'docs/0': { 1: 'Active', 3: 'Dead' } } },
+    desired: { nodes: 2, repair: false, defectSeconds: (one) => (one === 'docs/0/3' ? 599 : 0) },
+    plan: {
+      is: 'waiting',
+      purpose: 'scale-in',
+      message: 'docs/0 on node 2 is Dead; the engine usually repairs it',
+    },
+  },
+  {
+    title: 'without repair, a replica that stays Dead does not keep its node from being removed',
+    model: { shards: { 'docs/0': { 1: 'Active', 3: 'Dead' } } },
+    desired: { nodes: 2, repair: false, defectSeconds: (one) => (one === 'docs/0/3' ? 600 : 0) },
+    plan: {
+      ...{ is: 'step', purpose: 'scale-in', bytes: 0 },
+      step: { do: 'drop', collection: 'docs', shard: 0, peer: 3 },
+    },
+  },
+  {
+    title: 'without repair, a node to remove that is down gets ten minutes to return',
+    model: {
+      peers: { ...THREE_NODES.peers, 3: { ordinal: 2, isUp: false } },
+      shards: { 'docs/0': { 1: 'Active', 3: 'Dead' } },
+    },
+    desired: { nodes: 2, repair: false, defectSeconds: (one) => (one === 'node 2' ? 599 : 0) },
+    plan: {
+      is: 'waiting',
+      purpose: 'scale-in',
+      message: 'docs/0 on node 2 is Dead; the engine usually repairs it',
+    },
+  },
+  {
+    title: 'a Dead replica on a node to remove is dropped at once if there are enough others',
+    model: { shards: { 'docs/0': { 1: 'Active', 2: 'Active', 3: 'Dead' } } },
+    desired: { nodes: 2, repair: false, defectSeconds: () => 0 },
+    plan: {
+      ...{ is: 'step', purpose: 'scale-in', bytes: 0 },
+      step: { do: 'drop', collection: 'docs', shard: 0, peer: 3 },
+    },
+  },
+  {
+    title: 'a Dead replica on a node to remove is dropped at once if it will be created again',
+    model: {
+      peers: { ...THREE_NODES.peers, 3: { ordinal: 2, isUp: false } },
+      shards: { 'docs/0': { 1: 'Active', 3: 'Dead' } },
+    },
+    desired: { nodes: 2, defectSeconds: () => 0 },
+    plan: {
+      ...{ is: 'step', purpose: 'scale-in', bytes: 0 },
+      step: { do: 'drop', collection: 'docs', shard: 0, peer: 3 },
+    },
+  },
+  {
     title: 'an empty node to remove is removed from the consensus',
     model: { shards: { 'docs/0': { 1: 'Active', 2: 'Active' } } },
     desired: { nodes: 2 },
