@@ -34,6 +34,12 @@ const UNREACHABLE = [
   },
   {
     path: 'hooks/cross-namespace.ts',
+    reasons: ['ClusterHibernated'],
+    kinds: ['VecCluster', 'VecAccessKey'],
+    why: 'hibernationBlocker is for what needs the pods of another resource: an access key is written without them',
+  },
+  {
+    path: 'hooks/cross-namespace.ts',
     reasons: ['RefNotPermitted'],
     kinds: ['VecBackupSchedule'],
     why: 'it only asks whether the cluster may be read: its backups report that they may not use it',
