@@ -34,6 +34,8 @@ export const RestoredCollection = Type.Object({
   error: Type.Optional(Type.String()),
   /** For a Failed collection: every step is done, its aliases included, and its points exist. */
   isInPlace: Type.Optional(Type.Literal(true)),
+  /** The first digits of its uuid, once it is restored: the pod that ends the restore compares them. */
+  uuid: Type.Optional(Type.String()),
 })
 export type RestoredCollection = Static<typeof RestoredCollection>
 

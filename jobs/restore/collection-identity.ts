@@ -46,7 +46,7 @@ async function hasPoints(name: string, context: RunContext): Promise<boolean> {
 /**
  * A collection that was completed earlier may have been deleted since, for example with its cluster, or deleted and
  * created again by another client. Every node is asked, because one that has not caught up still has the former one.
- * Of one that another pod completed only the name is known.
+ * Of one that another pod completed only the name is known if its report did not list the collection.
  */
 export async function failLostCollections(
   items: readonly RestoreItem[],
@@ -58,14 +58,14 @@ export async function failLostCollections(
   const lists = await readNames(context)
   const uuids = await readUuids(context)
   for (const { name } of restored) {
-    const expected = progress.restoredUuid(name)
-    const isOther = uuids.some((reported) => (reported?.get(name) ?? expected) !== expected)
+    const reported = uuids.flatMap((byName) => byName?.get(name) ?? [])
+    const isOther = reported.some((uuid) => !progress.isRestored(name, uuid))
     const without = lists.flatMap((names, node) =>
       names === undefined || names.includes(name) ? [] : [`${node}`],
     )
     const isOnNone = without.length === lists.filter((names) => names !== undefined).length
     if (isOnNone) progress.lost(name, collectionDeleted(name).message)
-    else if (expected !== undefined && isOther) progress.lost(name, recreated(name).message)
+    else if (isOther) progress.lost(name, recreated(name).message)
     else if (without.length > 0) progress.lost(name, deletedOn(without, name))
   }
 }

@@ -30,6 +30,8 @@ import { snapshotBytes, type RestoreItem, type SourceSnapshot } from '../manifes
 /** What a user must see first comes first. */
 const REPORT_ORDER = ['Failed', 'Restoring', 'Completed', 'Pending'] as const
 const MAX_NOTES = 10
+/** Enough to distinguish two collections of one name; the list of collections has little space. */
+const UUID_DIGITS = 8
 const MAX_NOTE = 256
 const UNLISTED = 'failed in an earlier attempt: its log has the error'
 
@@ -45,8 +47,6 @@ export class Progress {
   readonly #notes: string[]
   /** Collections that did not exist at the target when this or an earlier pod checked them. */
   readonly #absent = new Set<string>()
-  /** Of the collections that this pod has restored, if the engine reports them. */
-  readonly #uuids = new Map<string, string>()
   #phase: RestoreResult['phase'] = 'Downloading'
   #current: CurrentCollection | undefined
   /**
@@ -254,8 +254,9 @@ export class Progress {
 
   /** Every step was done, but something is missing in the collection. */
   incomplete(name: string, error: string, points: number | undefined): void {
+    const fields = this.#restoredFields(name, points)
     this.failed(name, error)
-    this.#progress.update(name, { isInPlace: true, ...this.#restoredFields(name, points) })
+    this.#progress.update(name, { isInPlace: true, ...fields })
   }
 
   /** Its points were restored and are gone: no alias may point to the collection of that name. */
@@ -265,15 +266,22 @@ export class Progress {
     this.failed(name, error)
   }
 
-  /** uuid of a collection that this pod has restored. */
-  restoredUuid(name: string): string | undefined {
-    return this.#uuids.get(name)
+  /**
+   * Whether a collection that was restored has this uuid; true if its own is unknown: the engine reported none, or the
+   * report of an earlier pod did not list the collection.
+   */
+  isRestored(name: string, uuid: string): boolean {
+    const { uuid: start = '' } = this.#progress.collections.get(name) ?? {}
+    return uuid.startsWith(start)
   }
 
+  /** Before the collection ends. */
   #restoredFields(name: string, points: number | undefined) {
+    const { uuid } = this
     return {
       bytes: this.#snapshotBytes.get(name) ?? 0,
       ...(points !== undefined && { points }),
+      ...(uuid !== undefined && { uuid: uuid.slice(0, UUID_DIGITS) }),
     }
   }
 
@@ -383,8 +391,6 @@ export class Progress {
   }
 
   #endCollection(): void {
-    const { collection, uuid } = this.#current ?? {}
-    if (collection !== undefined && uuid !== undefined) this.#uuids.set(collection, uuid)
     this.#current = undefined
     this.#collectionProgress.startCollection(0)
   }

@@ -680,3 +680,36 @@ t.test(
     t.match(JSON.stringify(await currentState('docs')), /another client/)
   },
 )
+
+t.test('one that is recreated after another pod restored it is not Completed', async (t) => {
+  const { world, engine, deleteCollections, nodes } = await restoreFixture(t, {
+    collections: ['a', 'b'],
+    prepare: async ({ aliases }) => {
+      for (const name of ['a', 'b']) aliases.set(`${name} live`, name)
+    },
+  })
+  deleteCollections('a', 'b')
+  const restore = await world.restore()
+  const controller = new AbortController()
+  for (const node of nodes) {
+    node.misbehave((request) => {
+      if (request.path[1] !== 'b' || !isRecovery(request)) return undefined
+      controller.abort(new Error('SIGTERM'))
+      return { cut: 'before' }
+    })
+  }
+  t.equal((await run(restore, { signal: controller.signal })).code, EXIT.crash)
+  for (const node of nodes) node.misbehave()
+  engine.removeCollection('a')
+  engine.createCollection('a', 3, 2)
+  t.equal((await run(restore, { pod: 'pod-2' })).code, EXIT.failed)
+  const error = ERROR.replace('docs', 'a')
+  matchWhole(t, await restore.result(), {
+    error,
+    collections: [
+      { name: 'a', status: 'Failed', error },
+      { name: 'b', status: 'Completed' },
+    ],
+  })
+  t.strictSame(Object.fromEntries(engine.aliases), { 'b live': 'b' })
+})
