@@ -177,12 +177,16 @@ interface Portrait {
   shards: { shard_key?: string | number }[]
 }
 
-/** A shard that has a key may have another id than in the backup. */
+/** A shard that has a key may have another id than in the backup, so the keys may be in another order. */
 function withoutIds(found: Portrait): Portrait {
   const shards = found.shards.map((shard) =>
     shard.shard_key === undefined ? shard : { shard_key: shard.shard_key },
   )
-  return { ...found, shards }
+  const byKey = ({ shard_key: key }: Portrait['shards'][number]) => JSON.stringify(key ?? null)
+  return {
+    ...found,
+    shards: shards.toSorted((one, other) => byKey(one).localeCompare(byKey(other))),
+  }
 }
 
 /** Custom sharding with one copy of each shard. */
