@@ -95,7 +95,7 @@ export async function isOther(
   return uuid !== undefined && uuid !== expected
 }
 
-/** Of a collection that another pod completed only the name is known. */
+/** Of a collection that another pod completed only the name is known if its report did not list the collection. */
 export async function failDeletedCollections(context: RunContext): Promise<void> {
   const { source, target, progress, options, tools } = context
   const existing = await withBackoff(context, () => listTargetCollections(context))
@@ -105,12 +105,9 @@ export async function failDeletedCollections(context: RunContext): Promise<void>
   for (const { name, proof, pointsCopied = 0 } of progress.completedCollections()) {
     const targetName = resolveTargetName(name, options)
     const { message } = collectionDeleted(targetName, target)
-    const expected = progress.targetUuid(name)
-    const isRecreated = uuids.some(
-      (reported) => (reported?.get(targetName) ?? expected) !== expected,
-    )
+    const reported = uuids.flatMap((byName) => byName?.get(targetName) ?? [])
     if (!existing.has(targetName)) progress.failed(name, `${name}: ${message}`)
-    else if (expected !== undefined && isRecreated)
+    else if (reported.some((uuid) => !progress.isTarget(name, uuid)))
       progress.failed(name, `${name}: ${recreated(targetName).message}`)
     // Without a proof the number is that of the source at present.
     else if (

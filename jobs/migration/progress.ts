@@ -17,6 +17,10 @@ import { countStates, JobProgress, MAX_LIST_BYTES } from '../progress.ts'
 const STATUS_ORDER = ['Failed', 'Running', 'Completed', 'Pending'] as const
 const LOG_INTERVAL_MS = 5_000
 
+/** Enough to distinguish two collections of one name. */
+const UUID_DIGITS = 8
+const UNKNOWN_UUID = '-'.repeat(UUID_DIGITS)
+
 type ProgressTools = Pick<Dependencies, 'time' | 'log' | 'reporter'>
 
 export class Progress {
@@ -24,8 +28,8 @@ export class Progress {
   readonly #startedAt: string
   readonly #progress: JobProgress<MigratedCollection>
   #position: MigrationCheckpoint | undefined
-  /** uuid of each target collection that this pod has completed, by the name at the source. */
-  readonly #targetUuids = new Map<string, string>()
+  /** First digits of the uuid of each target collection that is completed, by the name at the source. */
+  readonly #targetUuids: Map<string, string>
   /**
    * What this process has written; the next fields record since when, and what was last reported.
    */
@@ -53,6 +57,7 @@ export class Progress {
       statusOrder: STATUS_ORDER,
       toReport: () => ({ message: this.statusLine(), fields: { migration: this.toResult() } }),
     })
+    this.#targetUuids = decodeUuids(tools.reporter.previous?.migration)
     this.add(collections)
     for (const { error } of collections) if (error !== undefined) this.#progress.recordError(error)
   }
@@ -108,9 +113,12 @@ export class Progress {
     return [...this.#progress.collections.keys()]
   }
 
-  /** uuid of the target collection, if this pod has completed it and the engine reports one. */
-  targetUuid(name: string): string | undefined {
-    return this.#targetUuids.get(name)
+  /**
+   * Whether the target of a completed collection has this uuid; true if its own is unknown: the engine reported none, or
+   * the report of an earlier pod did not list the collection.
+   */
+  isTarget(name: string, uuid: string): boolean {
+    return uuid.startsWith(this.#targetUuids.get(name) ?? '')
   }
 
   completedCollections(): MigratedCollection[] {
@@ -137,7 +145,8 @@ export class Progress {
 
   completed(name: string, proof: string): void {
     const { collection, targetUuid } = this.#position ?? {}
-    if (collection === name && targetUuid !== undefined) this.#targetUuids.set(name, targetUuid)
+    if (collection === name && targetUuid !== undefined)
+      this.#targetUuids.set(name, targetUuid.slice(0, UUID_DIGITS))
     this.#clearPosition()
     this.#progress.update(name, { status: 'Completed', proof })
   }
@@ -210,6 +219,7 @@ export class Progress {
     const all = [...this.#progress.collections.values()]
     const { collections, omitted } = this.#listed()
     const finished = omitted.filter((collection) => collection.status === 'Completed')
+    const uuids = encodeUuids(collections, this.#targetUuids)
     return {
       startedAt: this.#startedAt,
       ...this.#progress.counts(),
@@ -219,6 +229,7 @@ export class Progress {
       collections,
       unlisted: countStates(omitted),
       ...(finished.length > 0 && { finished: fingerprints(finished.map(({ name }) => name)) }),
+      ...(uuids !== undefined && { uuids }),
       ...(this.#position !== undefined && { position: this.#position }),
     }
   }
@@ -283,4 +294,25 @@ export function includesFingerprint(name: string, finished = ''): boolean {
 
 function fingerprint(name: string): string {
   return createHash('sha256').update(name).digest().subarray(0, HASH_BYTES).toString('base64url')
+}
+
+/** Undefined if none is known. */
+function encodeUuids(
+  collections: readonly MigratedCollection[],
+  uuids: ReadonlyMap<string, string>,
+): string | undefined {
+  const all = collections.map(({ name }) => uuids.get(name) ?? UNKNOWN_UUID)
+  return all.every((digits) => digits === UNKNOWN_UUID) ? undefined : all.join('')
+}
+
+function decodeUuids({ collections = [], uuids = '' }: Partial<MigrationResult> = {}): Map<
+  string,
+  string
+> {
+  return new Map(
+    collections.flatMap(({ name }, index): [string, string][] => {
+      const digits = uuids.slice(index * UUID_DIGITS, (index + 1) * UUID_DIGITS)
+      return digits === '' || digits === UNKNOWN_UUID ? [] : [[name, digits]]
+    }),
+  )
 }

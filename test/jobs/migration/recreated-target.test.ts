@@ -208,3 +208,37 @@ t.test('no point is written a minute after a target collection was recreated', a
   // Two are written at a time: one may have been sent before.
   t.ok(later <= 1, `${later}`)
 })
+
+t.test('one that is recreated after another pod copied it is not Completed', async (t) => {
+  const scene = await startPair(t, false)
+  const { target, world } = scene
+  const stop = new AbortController()
+  target.node.misbehave((request) => {
+    if (!isUpsertOf('other')(request)) return undefined
+    stop.abort(new Error('SIGTERM'))
+    return { cut: 'before' }
+  })
+  t.equal((await world.run({ signal: stop.signal })).code, EXIT.crash)
+  target.node.misbehave()
+  target.engine.removeCollection('docs')
+  await createCollection(target, 'docs', manyPoints(POINTS))
+  const { code, log } = await world.run({ pod: 'pod-2', time: instantClock() })
+  t.equal(code, EXIT.failed, log.slice(-2000))
+  t.match(await world.result(), { completed: 1, failed: 1, error: ERROR })
+})
+
+t.test('one that another pod copied, and that is still the same, stays Completed', async (t) => {
+  const scene = await startPair(t, false)
+  const { target, world } = scene
+  const stop = new AbortController()
+  target.node.misbehave((request) => {
+    if (!isUpsertOf('other')(request)) return undefined
+    stop.abort(new Error('SIGTERM'))
+    return { cut: 'before' }
+  })
+  t.equal((await world.run({ signal: stop.signal })).code, EXIT.crash)
+  target.node.misbehave()
+  const { code, log } = await world.run({ pod: 'pod-2', time: instantClock() })
+  t.equal(code, EXIT.done, log.slice(-2000))
+  t.match(await world.result(), { completed: 2, failed: 0 })
+})
