@@ -21,7 +21,7 @@ import {
   leavingPeers,
 } from './queries.ts'
 import { replaceLostNodes, repairReplicas } from './repair.ts'
-import { continueResharding, startResharding } from './resharding.ts'
+import { continueResharding, currentResharding, startResharding } from './resharding.ts'
 import { dropOf, planned, transferInProgress, type Plan } from './step.ts'
 import { updateFailedNode, updateNodes } from './update.ts'
 import type { ClusterView, DesiredShards } from './view.ts'
@@ -42,7 +42,10 @@ export function planShards(view: ClusterView, desired: DesiredShards): Plan {
   if (moved !== undefined) return moved
   const repaired = desired.repair ? repairReplicas(view, desired) : undefined
   if (repaired?.is === 'step') return repaired
-  if (resharding !== undefined) return resharding
+  if (resharding !== undefined) {
+    const unrepaired = repaired?.is === 'refused' ? stuckResharding(view, desired) : undefined
+    return resharding.is === 'waiting' ? (unrepaired ?? resharding) : resharding
+  }
   if (repaired?.is === 'waiting') return repaired
   if (lost !== undefined) return lost
   const drained = drainNodes(view, desired)
@@ -55,6 +58,15 @@ export function planShards(view: ClusterView, desired: DesiredShards): Plan {
   const balanced = started === undefined ? balance(view, desired) : undefined
   if (balanced?.is === 'step') return balanced
   return repaired ?? started ?? balanced ?? transferInProgress(view) ?? { is: 'done' }
+}
+
+/** The shard of the collection in resharding that nothing can repair: a user has to know what it waits for. */
+function stuckResharding(view: ClusterView, desired: DesiredShards): Plan | undefined {
+  if (view.transfers.length > 0) return undefined
+  const current = currentResharding(view, desired)
+  const collections = view.collections.filter(({ name }) => name === current?.collection)
+  const plan = repairReplicas({ ...view, collections }, desired)
+  return plan?.is === 'refused' ? plan : undefined
 }
 
 /** A move that was begun ends, whatever else is due: until then the shard has a replica too many. */

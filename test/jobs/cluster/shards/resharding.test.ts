@@ -347,6 +347,31 @@ t.test('nothing is started without space, and the node is named with its numbers
   t.match(stepOf(view, desired(1)), { reason: 'NoCapacity', message: /about 300 bytes on node 0/ })
 })
 
+t.test('a resharding that waits for a shard that cannot be repaired names it', async (t) => {
+  const dead = { id: 1, bytes: 300, replicas: [{ peer: 2, state: 'Dead' as const }] }
+  const shards = [...TWO.slice(0, 1), dead, added('Resharding')]
+  const view = viewOf({ shards, resharding: up })
+  const goal = desired(3, {})
+  t.strictSame(planShards(view, goal), {
+    ...{ is: 'refused', reason: 'NoActiveReplica' },
+    message:
+      'docs/1 has no Active replica to repair that on node 1 from: restore the collection from a backup',
+  })
+  const waiting = { is: 'waiting', purpose: 'resharding', message: 'docs/1 on node 1 is Dead' }
+  t.strictSame(planShards(view, { ...goal, repair: false }), waiting)
+  t.match(stepOf(view, desired(2, {})), { do: 'abortResharding' }, 'the number is set back')
+
+  // Another collection does not end the Job that reshards this one.
+  const other = { name: 'broken', factor: 1, shards: [{ ...dead, id: 0 }] }
+  const absent = viewOf({ shards: [...TWO, added('Resharding')], resharding: up })
+  const peers = absent.peers.map((peer) => (peer.id === 1 ? { ...peer, isMember: false } : peer))
+  const collections = [other, ...absent.collections]
+  t.strictSame(planShards({ ...absent, peers, collections }, goal), {
+    ...waiting,
+    message: 'docs/0 on node 0 does not answer',
+  })
+})
+
 t.test(
   'a collection that cannot be repaired does not delay the resharding of others',
   async (t) => {
