@@ -8,7 +8,10 @@ import type { EngineSnapshots } from './clients/engine/snapshots.ts'
 /** A node that cannot be reached takes part in no change of the collection. */
 const ANSWER_MS = 5_000
 
-interface Question {
+/** Digits of a uuid in a report: enough to distinguish two collections of one name. */
+export const UUID_DIGITS = 8
+
+export interface Question {
   name: string
   /** By ordinal. */
   nodes: readonly EngineSnapshots[]
@@ -35,6 +38,21 @@ export async function agreedUuidOfReachable(question: Question): Promise<string 
     name,
     reported.map((uuids) => uuids?.get(name)),
   )
+}
+
+/**
+ * One attempt, at the nodes that answer soon: whether another collection has the name than the one with this uuid; false
+ * if there is none, or without uuids. Throws as `agreedUuidOfReachable` does.
+ */
+export async function isReplaced(
+  question: Question,
+  expected: string | undefined,
+): Promise<boolean> {
+  return expected !== undefined && isOther(await agreedUuidOfReachable(question), expected)
+}
+
+export function isOther(uuid: string | undefined, expected: string): boolean {
+  return uuid !== undefined && uuid !== expected
 }
 
 /** The answer of each node, by ordinal; undefined for one that does not answer. Throws if none does. */

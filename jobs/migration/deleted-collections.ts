@@ -4,7 +4,12 @@
  */
 import type { MigrationCheckpoint } from '../../crds/contract/migration-job.ts'
 import { EngineError, Rejected } from '../../crds/contract/errors.ts'
-import { agreedUuidOfReachable, askReachable } from '../collection-uuid.ts'
+import {
+  agreedUuidOfReachable,
+  askReachable,
+  isReplaced,
+  type Question,
+} from '../collection-uuid.ts'
 import { changeWithBackoff, withBackoff } from './backoff.ts'
 import { resolveTargetName, type Endpoint, type RunContext } from './context.ts'
 import { listedByAnyNode } from './list-collections.ts'
@@ -23,8 +28,7 @@ export function changeTarget<Result>(
   change: () => Promise<Result>,
 ): Promise<Result> {
   return changeWithBackoff(context, async () => {
-    const { signal } = context.tools
-    if (await isOther(collection, context, signal)) throw recreated(collection.name)
+    await requireUnchanged(collection, context)
     return change()
   })
 }
@@ -40,11 +44,10 @@ export class TargetWatch {
   /** Throws `Rejected` if another client has replaced the collection that the current one is copied to. */
   async requireSame(name: string, context: RunContext): Promise<void> {
     const { progress, tools } = context
-    const { time, signal } = tools
     const uuid = progress.position?.targetUuid
-    const askedAt = time.monotonicMs()
+    const askedAt = tools.time.monotonicMs()
     if (uuid === this.#uuid && askedAt - this.#confirmedAt < WRITE_MS) return
-    if (await isOther({ name, uuid }, context, signal)) throw recreated(name)
+    await requireUnchanged({ name, uuid }, context)
     this.#uuid = uuid
     this.#confirmedAt = askedAt
   }
@@ -58,8 +61,9 @@ export async function withIdentity(
 ): Promise<MigrationCheckpoint> {
   const { target, tools } = context
   if (position.targetUuid !== undefined) return position
-  const question = { name: targetName, nodes: target.snapshots, signal: tools.signal }
-  const uuid = await withBackoff(context, () => agreedUuidOfReachable(question))
+  const uuid = await withBackoff(context, () =>
+    agreedUuidOfReachable(uuidQuestion(targetName, target, tools.signal)),
+  )
   return { ...position, ...(uuid !== undefined && { targetUuid: uuid }) }
 }
 
@@ -69,30 +73,21 @@ export async function requireSameTarget(
   targetName: string,
   context: RunContext,
 ): Promise<void> {
-  if (await isReplaced(targetName, targetUuid, context)) throw recreated(targetName)
+  const collection = { name: targetName, uuid: targetUuid }
+  await withBackoff(context, () => requireUnchanged(collection, context))
 }
 
-/** Whether the target has another uuid than this one; false without uuids. */
-export async function isReplaced(
-  name: string,
-  uuid: string | undefined,
-  context: RunContext,
-): Promise<boolean> {
-  return withBackoff(context, () => isOther({ name, uuid }, context, context.tools.signal))
+/** One attempt: throws `Rejected` if another collection has the name, and an error that may pass if the nodes do not agree. */
+async function requireUnchanged(
+  { name, uuid }: TargetCollection,
+  { target, tools }: RunContext,
+): Promise<void> {
+  if (await isReplaced(uuidQuestion(name, target, tools.signal), uuid)) throw recreated(name)
 }
 
-/**
- * One attempt, at the nodes that answer: a node that has not caught up still reports the former collection, and the
- * others decide with it. Throws if they do not agree, which may pass.
- */
-export async function isOther(
-  { name, uuid: expected }: TargetCollection,
-  { target }: Pick<RunContext, 'target'>,
-  signal: AbortSignal,
-): Promise<boolean> {
-  if (expected === undefined) return false
-  const uuid = await agreedUuidOfReachable({ name, nodes: target.snapshots, signal })
-  return uuid !== undefined && uuid !== expected
+/** Which collection has this name on the nodes of the target. */
+export function uuidQuestion(name: string, target: Endpoint, signal: AbortSignal): Question {
+  return { name, nodes: target.snapshots, signal }
 }
 
 /** Of a collection that another pod completed only the name is known if its report did not list the collection. */

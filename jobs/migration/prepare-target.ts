@@ -14,14 +14,14 @@ import type {
 } from '../../crds/engine/collections.ts'
 import { formatNames } from '../../crds/units.ts'
 import { errorMessage } from '../clients/http/request.ts'
+import { isReplaced } from '../collection-uuid.ts'
 import { bodyDifferences, fanOutBody, recreateBody, recreateIndex } from '../recreate-collection.ts'
 import { changeWithBackoff, withBackoff } from './backoff.ts'
 import { resolveTargetName, type RunContext } from './context.ts'
 import {
   changeTarget,
-  isOther,
-  isReplaced,
   requireSameTarget,
+  uuidQuestion,
   withIdentity,
   type TargetCollection,
 } from './deleted-collections.ts'
@@ -325,10 +325,9 @@ export async function restorePreviousSettings(context: RunContext): Promise<void
     )
     // Another value is not one that this migration set: the collection may be that of another client.
     if (live?.config.optimizer_config['indexing_threshold'] !== 0) return
-    if (await isReplaced(name, targetUuid, context)) return
     await restoreIndexingThreshold({ name, uuid: targetUuid }, indexingThreshold, context)
   } catch (error) {
-    // Another client has replaced it meanwhile: its setting is its own.
+    // Another client has replaced it: its setting is its own.
     if (error instanceof Rejected) return
     throw withRestoreHint(error, name, indexingThreshold)
   }
@@ -361,7 +360,7 @@ export async function restoreAfterFailure(
   const body = { optimizers_config: { indexing_threshold: threshold } }
   try {
     const signal = AbortSignal.timeout(CLEANUP_TIMEOUT_MS)
-    if (await isOther({ name, uuid: targetUuid }, context, signal)) return error
+    if (await isReplaced(uuidQuestion(name, target, signal), targetUuid)) return error
     if ((await tools.reporter.owner()) === 'another pod') return error
     await target.collections.patchCollection(name, body, signal)
     return error

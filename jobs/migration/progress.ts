@@ -10,6 +10,7 @@ import type {
   MigrationCheckpoint,
   MigrationResult,
 } from '../../crds/contract/migration-job.ts'
+import { UUID_DIGITS } from '../collection-uuid.ts'
 import type { Dependencies } from '../dependencies.ts'
 import { countStates, JobProgress, MAX_LIST_BYTES } from '../progress.ts'
 
@@ -17,8 +18,6 @@ import { countStates, JobProgress, MAX_LIST_BYTES } from '../progress.ts'
 const STATUS_ORDER = ['Failed', 'Running', 'Completed', 'Pending'] as const
 const LOG_INTERVAL_MS = 5_000
 
-/** Enough to distinguish two collections of one name. */
-const UUID_DIGITS = 8
 const UNKNOWN_UUID = '-'.repeat(UUID_DIGITS)
 
 type ProgressTools = Pick<Dependencies, 'time' | 'log' | 'reporter'>

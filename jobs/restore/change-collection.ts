@@ -3,7 +3,7 @@
  * another client deleted the collection and created its own meanwhile, nothing of that one may be changed.
  */
 import { Rejected } from '../../crds/contract/errors.ts'
-import { agreedUuid, agreedUuidOfReachable } from '../collection-uuid.ts'
+import { agreedUuid, isOther, isReplaced, type Question } from '../collection-uuid.ts'
 import { retryChange, retryTransient } from '../retry.ts'
 import { ordinals, snapshotsOn, type EngineAccess, type RunContext } from './context.ts'
 
@@ -24,10 +24,9 @@ export function changeCollection<Result>(
  * collection was replaced, and an error that may pass if the nodes do not agree.
  */
 export async function requireStillOurs(name: string, context: RunContext): Promise<void> {
-  const { uuid } = context.progress
-  if (uuid === undefined) return
-  const question = { name, nodes: everyNode(context), signal: context.tools.signal }
-  if (isOther(await agreedUuidOfReachable(question), uuid)) throw recreated(name)
+  const { progress, tools } = context
+  if (await isReplaced(uuidQuestion(name, context, tools.signal), progress.uuid))
+    throw recreated(name)
 }
 
 /**
@@ -51,17 +50,12 @@ export async function requireSameUuid(
 /** Undefined if there is no such collection, or if the engine does not report it. Waits until all nodes agree. */
 export function readUuid(name: string, context: RunContext): Promise<string | undefined> {
   const { signal } = context.tools
-  return retryTransient(context, () => agreedUuid({ name, nodes: everyNode(context), signal }))
+  return retryTransient(context, () => agreedUuid(uuidQuestion(name, context, signal)))
 }
 
-/** Whether the nodes that answer report another collection of this name. */
-export async function isReplaced(
-  name: string,
-  expected: string,
-  access: EngineAccess,
-  signal: AbortSignal,
-): Promise<boolean> {
-  return isOther(await agreedUuidOfReachable({ name, nodes: everyNode(access), signal }), expected)
+/** Which collection has this name on the nodes of the target. */
+export function uuidQuestion(name: string, access: EngineAccess, signal: AbortSignal): Question {
+  return { name, nodes: everyNode(access), signal }
 }
 
 export function everyNode(access: EngineAccess) {
@@ -72,8 +66,4 @@ export function recreated(name: string): Rejected {
   return new Rejected(
     `collection ${name} was deleted and created again by another client during the restore: delete it or restore under another name, and create the VecRestore again`,
   )
-}
-
-function isOther(uuid: string | undefined, expected: string): boolean {
-  return uuid !== undefined && uuid !== expected
 }

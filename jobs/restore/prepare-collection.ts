@@ -7,9 +7,10 @@ import { EngineError, Rejected } from '../../crds/contract/errors.ts'
 import type { ShardKey } from '../../crds/contract/manifest.ts'
 import type { RestoreCollectionInfo } from '../clients/engine/responses.ts'
 import { errorMessage } from '../clients/http/request.ts'
+import { isReplaced } from '../collection-uuid.ts'
 import { recreateBody, recreateIndex } from '../recreate-collection.ts'
 import { isTransient, retryChange, retryTransient } from '../retry.ts'
-import { changeCollection, isReplaced, requireStillOurs } from './change-collection.ts'
+import { changeCollection, requireStillOurs, uuidQuestion } from './change-collection.ts'
 import { checkSameSchema, findCollection } from './collection-checks.ts'
 import type { Checkpoint } from './checkpoint.ts'
 import { recordIdentity, requireOwnCollection } from './collection-identity.ts'
@@ -263,7 +264,7 @@ export async function restoreFactor(name: string, context: RunContext): Promise<
     const collection = await recoveryOn(context, 0).collection(name, abortSignal)
     if (collection === undefined) return
     // That of another client has a factor of its own.
-    if (uuid !== undefined && (await isReplaced(name, uuid, context, abortSignal))) return
+    if (await isReplaced(uuidQuestion(name, context, abortSignal), uuid)) return
     if ((await reporter.owner()) === 'another pod') return
     await collectionsOn(context, 0).patchCollection(name, body, abortSignal)
     log.info({ collection: name, factor }, 'replication factor restored')

@@ -5,6 +5,7 @@
 import type { ShardSnapshot } from '../../crds/contract/manifest.ts'
 import type { RestoredCollection, RestoreResult } from '../../crds/contract/restore-job.ts'
 import { formatBytes } from '../../crds/units.ts'
+import { UUID_DIGITS } from '../collection-uuid.ts'
 import type { Dependencies } from '../dependencies.ts'
 import { countStates, JobProgress } from '../progress.ts'
 import {
@@ -30,8 +31,6 @@ import { snapshotBytes, type RestoreItem, type SourceSnapshot } from '../manifes
 /** What a user must see first comes first. */
 const REPORT_ORDER = ['Failed', 'Restoring', 'Completed', 'Pending'] as const
 const MAX_NOTES = 10
-/** Enough to distinguish two collections of one name; the list of collections has little space. */
-const UUID_DIGITS = 8
 const MAX_NOTE = 256
 const UNLISTED = 'failed in an earlier attempt: its log has the error'
 
