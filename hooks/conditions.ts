@@ -95,7 +95,7 @@ const USER_ACTION_REASONS = new Set([
   ...['ApiKeyMissing', 'JwtRbacDisabled', 'InvalidSchedule', 'HistoryTooLarge'],
 ])
 
-/** Of them, those that matter whatever helm does. */
+/** Those of them that need a user even while a helm run is due or in progress. */
 const NODE_REASONS = new Set(['LostNode', 'VolumeIntact'])
 
 /** Returns the status with these conditions as they are now, whatever earlier ones it carries. */

@@ -42,7 +42,7 @@ export function summaryOf(
   const targets = query.targets({ nodes, peers, ...numbers })
   const known = {
     ...query,
-    defectSeconds: (defect: string) => defects.secondsOf(defect, now),
+    defectSeconds: (defect: string) => defects.secondsOf(defect, now.getTime()),
   }
   const plan = (target: ShardsTarget) => outcomeOf(view, target, known)
   const resharding = reportedResharding(view, desiredOf(targets.repair, known))
@@ -52,7 +52,7 @@ export function summaryOf(
     ...{ nodes, peers, targets, ...numbers },
     collections: view.collections.length,
     ...countReplicas(view),
-    defects: defects.list(now),
+    defects: defects.list(now.getTime()),
     ...(resharding !== undefined && { resharding }),
     ...endedResharding(view, query.resharding, resharding),
     ...(view.broken !== undefined && { obstruction: view.broken }),

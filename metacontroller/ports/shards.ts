@@ -69,7 +69,7 @@ export function shardPorts(dependencies: ShardDependencies): ShardPorts {
       const view = await withPods(observed, query, kubernetes)
       const desired = await readShardNumbers(dependencies, query)
       const at = now()
-      memory.defects.observe(view, at)
+      memory.defects.observe(view, at.getTime())
       const known = absences.get(memory) ?? new Map<number, Period>()
       absences.set(memory, known)
       const facts = {

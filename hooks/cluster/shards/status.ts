@@ -46,17 +46,8 @@ export function isDraining(observed: Observed): boolean {
 }
 
 /** Reasons of Progressing for an update that stops until a repair or a user changes something. */
-const GATE_REASONS = new Set([
-  ...[
-    'LastCopy',
-    'SingleCopies',
-    'NodeMissing',
-    'NoQuorum',
-    'ReplicasDiffer',
-    'ReplicasNotCounted',
-  ],
-])
-/** Those whose time the service counts again once a Job has ended. */
+const GATE_REASONS = new Set(['LastCopy', 'SingleCopies', 'NodeMissing', 'NoQuorum'])
+/** The same, but of replicas that have differed for some time: the service counts it again once a Job has ended. */
 const LASTING_REASONS = new Set(['ReplicasDiffer', 'ReplicasNotCounted'])
 
 /**
@@ -95,7 +86,7 @@ function subjectOf(message: string): string | undefined {
 
 /** Whether a reason says that an update stops until a repair or a user changes something. */
 export function isGateReason(reason: string): boolean {
-  return GATE_REASONS.has(reason)
+  return GATE_REASONS.has(reason) || LASTING_REASONS.has(reason)
 }
 
 function bounded(gate: ConditionReason | undefined): ConditionReason | undefined {

@@ -15,39 +15,39 @@ const MAX_LISTED = 1000
 /** Replicas that are as they should be, or on the way to it. */
 const WORKING_STATES: readonly ReplicaState[] = ['Active', 'InTransfer', 'Resharding']
 
+/** Times are in milliseconds, of a clock that the observer chooses and does not change. */
 export class Defects {
-  /** In milliseconds, by `replicaDefect`, `differenceDefect` or `nodeDefect`. */
+  /** By `replicaDefect`, `differenceDefect` or `nodeDefect`. */
   #since: Map<string, number>
   #observedAt: number
 
   /** `known` are the seconds of defects that an earlier observer has found. */
-  constructor(known: Readonly<Record<string, number>> = {}, now = new Date(0)) {
-    this.#observedAt = now.getTime()
+  constructor(known: Readonly<Record<string, number>> = {}, now = 0) {
+    this.#observedAt = now
     const since = Object.entries(known).map(
       ([defect, seconds]) => [defect, this.#observedAt - seconds * 1000] as const,
     )
     this.#since = new Map(since)
   }
 
-  observe(view: ClusterView, now: Date): void {
+  observe(view: ClusterView, now: number): void {
     // Nothing is known about any replica.
     if (view.broken !== undefined) return
-    const at = now.getTime()
-    const earlier = at - this.#observedAt < MAX_GAP_MS ? this.#since : new Map<string, number>()
-    const found = defectsOf(view).map((defect) => [defect, earlier.get(defect) ?? at] as const)
+    const earlier = now - this.#observedAt < MAX_GAP_MS ? this.#since : new Map<string, number>()
+    const found = defectsOf(view).map((defect) => [defect, earlier.get(defect) ?? now] as const)
     // Nodes that do not agree do not prove that a replica is Active again.
     this.#since = new Map([...(view.unsettled === undefined ? [] : earlier), ...found])
-    this.#observedAt = at
+    this.#observedAt = now
   }
 
   /** 0 for what was not found defective. */
-  secondsOf(defect: string, now: Date): number {
+  secondsOf(defect: string, now: number): number {
     const since = this.#since.get(defect)
-    return since === undefined ? 0 : Math.max(0, Math.floor((now.getTime() - since) / 1000))
+    return since === undefined ? 0 : Math.max(0, Math.floor((now - since) / 1000))
   }
 
   /** The oldest ones, for another observer. */
-  list(now: Date): Record<string, number> {
+  list(now: number): Record<string, number> {
     const oldest = [...this.#since].toSorted(([, a], [, b]) => a - b).slice(0, MAX_LISTED)
     return Object.fromEntries(oldest.map(([defect]) => [defect, this.secondsOf(defect, now)]))
   }

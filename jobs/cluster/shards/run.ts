@@ -66,7 +66,7 @@ class ShardsRun {
     this.#tools = tools
     const earlier = tools.reporter.previous?.shards
     const now = tools.time.monotonicMs()
-    this.#memory = newObservationMemory(new Defects(plan.defects, new Date(now)))
+    this.#memory = newObservationMemory(new Defects(plan.defects, now))
     this.#transfers = new Transfers(earlier?.transfers ?? [], now)
     this.#progress = new ShardsProgress(plan, tools, {
       transfers: this.#transfers,
@@ -212,7 +212,7 @@ class ShardsRun {
   #desired(view: ClusterView): DesiredShards {
     const { nodes, repair, balance, lost, maxTransfers, allowsFewerReplicas, update } = this.#plan
     // The system clock may be set meanwhile.
-    const now = new Date(this.#tools.time.monotonicMs())
+    const now = this.#tools.time.monotonicMs()
     const { defects } = this.#memory
     defects.observe(view, now)
     return {

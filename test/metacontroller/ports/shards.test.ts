@@ -245,7 +245,7 @@ t.test(
 function observedDefects(seconds: number): Defects {
   const defects = new Defects()
   for (let age = seconds; age >= 0; age -= Math.min(600, age || 1)) {
-    defects.observe(VIEW, new Date(NOW.getTime() - age * 1000))
+    defects.observe(VIEW, NOW.getTime() - age * 1000)
   }
   return defects
 }
