@@ -1,9 +1,9 @@
 /**
  * Deletes the objects of a backup, a limited number per call; the next call continues. The service
  * calls it, and `backup purge` for a bucket that only the identity of a ServiceAccount may access. It
- * deletes only if owner.json names the uid of this backup, directly before each deletion, only keys that a backup
- * writes, and nothing in an inner folder with its own owner.json or manifest.json. The manifest is deleted first, so that no restore starts
- * from a partly deleted backup. owner.json is deleted last, so that a partly deleted backup still
+ * reads owner.json before each deletion, and stops unless that names the uid of this backup. It deletes only keys that a
+ * backup writes, and nothing in an inner folder with its own owner.json or manifest.json. The manifest is deleted first, so
+ * that no restore starts from a partly deleted backup. owner.json is deleted last, so that a partly deleted backup still
  * has its owner.
  */
 import type { PurgePlan } from '../../crds/contract/job.ts'
