@@ -1,6 +1,6 @@
 /**
- * Repositories of the engine's chart, over HTTP: helm in a pod cannot read a directory of this machine. One
- * answers everyone, as the public one; the operator is installed with the other, which asks for credentials.
+ * Repositories of the engine's chart, over HTTP: helm in a pod cannot read a directory of this machine. The open
+ * one needs no credentials, like the public one; the operator is installed with the closed one, which needs them.
  */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -52,8 +52,7 @@ export async function serveEngineChart(cluster: LocalCluster): Promise<void> {
   }
   // Addresses relative to the index: the same files are served at both.
   await cluster.helm(['repo', 'index', folder])
-  passwordOf(cluster)
-  const withAccounts = ['-h', folder, '-r', 'charts', '-c', accountsOf(cluster)]
+  const withAccounts = ['-h', folder, '-r', 'charts', '-c', accountsFile(cluster)]
   await serve(cluster, 'charts', OPEN_PORT, ['-h', folder])
   await serve(cluster, 'closed-charts', CLOSED_PORT, withAccounts)
 }
@@ -67,13 +66,15 @@ export async function statusOfClosed(cluster: LocalCluster): Promise<[number, nu
   return [answers[0].status, answers[1].status]
 }
 
-const accountsOf = ({ directory }: LocalCluster) => join(directory, 'chart-accounts')
-
-/** Random for each cluster; a command that finds the cluster running finds its password in the file. */
-function passwordOf(cluster: LocalCluster): string {
-  const file = accountsOf(cluster)
+/** Password file of the closed repository, random for each cluster: another command on the same cluster reads it. */
+function accountsFile({ directory }: LocalCluster): string {
+  const file = join(directory, 'chart-accounts')
   if (!existsSync(file)) writeFileSync(file, `/:${USERNAME}:${crypto.randomUUID()}\n`)
-  return readFileSync(file, 'utf8').trim().split(':').at(-1) ?? ''
+  return file
+}
+
+function passwordOf(cluster: LocalCluster): string {
+  return readFileSync(accountsFile(cluster), 'utf8').trim().split(':').at(-1) ?? ''
 }
 
 async function serve(cluster: LocalCluster, name: string, port: number, options: string[]) {

@@ -40,8 +40,8 @@ export interface Ground {
   defineKinds(): Promise<void>
   install(): Promise<void>
   /**
-   * HTTP statuses with which the repository of the engine's chart answers: with the credentials that the operator
-   * was given, and without; throws on a cluster whose repository is not ours.
+   * HTTP statuses of the repository of the engine's chart, for a request with the credentials of the operator and for one
+   * without; throws on a cluster whose repository is not ours.
    */
   chartRepositoryStatus(): Promise<[number, number]>
   /** The operator's image, as built here; throws on a cluster that was given its image. */

@@ -60,7 +60,7 @@ export interface InstallOptions {
 }
 
 export interface Installed {
-  /** Repository in which the engine's chart is, for who has no credentials; reachable from pods. */
+  /** Address of the open repository of the engine's chart; reachable from pods. */
   readonly chartRepository: string
   readonly stop: StopLoop
 }
@@ -77,7 +77,7 @@ export async function installOperator(
   const image = options.image ?? (await buildAndLoad(cluster, log))
   await serveEngineChart(cluster)
   await makeNamespace(cluster)
-  await installChart(cluster, image, { values: [...whatWeSet(cluster), ...values] })
+  await installChart(cluster, image, { values: [...installationValues(cluster), ...values] })
   log(`the operator runs in ${NAMESPACE}`)
 
   const start = real === undefined ? startLoop : () => startMetacontroller(cluster, real)
@@ -130,8 +130,8 @@ export interface ChartOptions {
   readonly values?: readonly string[]
 }
 
-/** What an installation by this repository's chart sets: Jobs use all of it. */
-function whatWeSet(cluster: LocalCluster): string[] {
+/** Values of an installation by the chart of this work tree. */
+function installationValues(cluster: LocalCluster): string[] {
   return [
     `engineChart.repository=${closedRepositoryOn(cluster)}`,
     `engineChart.credentialsSecret=${CHART_CREDENTIALS}`,
@@ -147,7 +147,7 @@ export async function installChart(
   {
     chart = join(REPOSITORY, 'chart'),
     wait = true,
-    values = whatWeSet(cluster),
+    values = installationValues(cluster),
   }: ChartOptions = {},
 ): Promise<void> {
   const [repository = '', tag = ''] = name.split(/:(?=[^:/]+$)/)

@@ -25,7 +25,7 @@ export function showImageSize(ground: Ground) {
   }
 }
 
-/** Every helm run of the other tests shows by its end that the operator has them. */
+/** That the operator has the credentials is shown by each helm run of the other tests. */
 export function showChartRepository(ground: Ground) {
   return async (t: Test) => {
     const statuses = await ground.chartRepositoryStatus().catch(skippedBy(t))

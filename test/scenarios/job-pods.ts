@@ -1,4 +1,4 @@
-/** What pods get from outside the spec of their resource: Jobs a volume of the chart's values, nodes an image by its digest. */
+/** Jobs with a volume from the values of the chart, and nodes with an image by its digest. */
 import type { AnyObject } from '../../crds/kubernetes.ts'
 import { JOB_VOLUME } from '../world/job-volume.ts'
 import type { World } from '../world/world.ts'
@@ -47,7 +47,7 @@ const mounted: Scenario = {
   },
 }
 
-const digest: Scenario = {
+const byDigest: Scenario = {
   title: 'the nodes run the image whose digest spec.image.digest names',
   async run(world, t) {
     const namespace = await world.namespace('digest')
@@ -74,4 +74,4 @@ const digest: Scenario = {
 
 const isNode = ({ metadata }: Pod) => metadata.name === 'vec-a-0'
 
-export const jobPods: Scenario[] = [mounted, digest]
+export const jobPods: Scenario[] = [mounted, byDigest]

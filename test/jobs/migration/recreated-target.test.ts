@@ -209,7 +209,8 @@ t.test('no point is written a minute after a target collection was recreated', a
   t.ok(later <= 1, `${later}`)
 })
 
-t.test('one that is recreated after another pod copied it is not Completed', async (t) => {
+/** A pod that ends after it has copied `docs`, while it copies the other collection. */
+async function endedAfterFirst(t: Test) {
   const scene = await startPair(t, false)
   const { target, world } = scene
   const stop = new AbortController()
@@ -220,6 +221,11 @@ t.test('one that is recreated after another pod copied it is not Completed', asy
   })
   t.equal((await world.run({ signal: stop.signal })).code, EXIT.crash)
   target.node.misbehave()
+  return scene
+}
+
+t.test('one that is recreated after another pod copied it is not Completed', async (t) => {
+  const { target, world } = await endedAfterFirst(t)
   target.engine.removeCollection('docs')
   await createCollection(target, 'docs', manyPoints(POINTS))
   const { code, log } = await world.run({ pod: 'pod-2', time: instantClock() })
@@ -228,16 +234,7 @@ t.test('one that is recreated after another pod copied it is not Completed', asy
 })
 
 t.test('one that another pod copied, and that is still the same, stays Completed', async (t) => {
-  const scene = await startPair(t, false)
-  const { target, world } = scene
-  const stop = new AbortController()
-  target.node.misbehave((request) => {
-    if (!isUpsertOf('other')(request)) return undefined
-    stop.abort(new Error('SIGTERM'))
-    return { cut: 'before' }
-  })
-  t.equal((await world.run({ signal: stop.signal })).code, EXIT.crash)
-  target.node.misbehave()
+  const { world } = await endedAfterFirst(t)
   const { code, log } = await world.run({ pod: 'pod-2', time: instantClock() })
   t.equal(code, EXIT.done, log.slice(-2000))
   t.match(await world.result(), { completed: 2, failed: 0 })

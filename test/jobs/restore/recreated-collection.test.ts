@@ -26,6 +26,37 @@ async function recreate({ engine, urls }: RestoreFixture): Promise<void> {
   await ask(urls[0] ?? '', 'PUT', '/collections/docs/points?wait=true', { points })
 }
 
+/** Does this once, when a node is about to begin a recovery of this collection; the answer says whether it was done. */
+function onceRecovered(nodes: RestoreFixture['nodes'], name: string, action: () => void) {
+  let isDone = false
+  for (const node of nodes) {
+    node.misbehave((request) => {
+      if (isDone || request.path[1] !== name || !isRecovery(request)) return undefined
+      isDone = true
+      action()
+      return undefined
+    })
+  }
+  return () => isDone
+}
+
+/** Of collections a and b, a was recreated: the restore fails with it alone. */
+async function failsFirst(
+  t: Test,
+  restore: Parameters<typeof run>[0],
+  options: Parameters<typeof run>[1] = {},
+): Promise<void> {
+  t.equal((await run(restore, options)).code, EXIT.failed)
+  const error = ERROR.replace('docs', 'a')
+  matchWhole(t, await restore.result(), {
+    error,
+    collections: [
+      { name: 'a', status: 'Failed', error },
+      { name: 'b', status: 'Completed' },
+    ],
+  })
+}
+
 /** Kills the first pod at a call, lets the other client act, and runs the next pod. */
 async function killedThenRecreated(
   t: Test,
@@ -217,27 +248,12 @@ t.test('one that is recreated while later ones are restored is not Completed', a
     },
   })
   deleteCollections('a', 'b')
-  let isRecreated = false
-  for (const node of nodes) {
-    node.misbehave((request) => {
-      if (isRecreated || request.path[1] !== 'b' || !isRecovery(request)) return undefined
-      isRecreated = true
-      engine.removeCollection('a')
-      engine.createCollection('a', 3, 2)
-      return undefined
-    })
-  }
-  const restore = await world.restore()
-  t.equal((await run(restore)).code, EXIT.failed)
-  t.ok(isRecreated)
-  const error = ERROR.replace('docs', 'a')
-  matchWhole(t, await restore.result(), {
-    error,
-    collections: [
-      { name: 'a', status: 'Failed', error },
-      { name: 'b', status: 'Completed' },
-    ],
+  const isRecreated = onceRecovered(nodes, 'b', () => {
+    engine.removeCollection('a')
+    engine.createCollection('a', 3, 2)
   })
+  await failsFirst(t, await world.restore())
+  t.ok(isRecreated())
   t.ok(engine.collections.has('a'))
   t.strictSame(Object.fromEntries(engine.aliases), { 'b live': 'b' })
 })
@@ -452,30 +468,15 @@ for (const node of [0, 2]) {
         prepare: async ({ aliases }) => aliases.set('a live', 'a'),
       })
       deleteCollections('a', 'b')
-      let isRecreated = false
-      for (const double of nodes) {
-        double.misbehave((request) => {
-          if (isRecreated || request.path[1] !== 'b' || !isRecovery(request)) return undefined
-          isRecreated = true
-          const former = engine.find('a')
-          engine.removeCollection('a')
-          engine.createCollection('a', 3, 2)
-          const others = [0, 1, 2].filter((ordinal) => ordinal !== node)
-          for (const ordinal of others) engine.outdated.set(ordinal, new Map([['a', former]]))
-          return undefined
-        })
-      }
-      const restore = await world.restore()
-      t.equal((await run(restore)).code, EXIT.failed)
-      t.ok(isRecreated)
-      const error = ERROR.replace('docs', 'a')
-      matchWhole(t, await restore.result(), {
-        error,
-        collections: [
-          { name: 'a', status: 'Failed', error },
-          { name: 'b', status: 'Completed' },
-        ],
+      const isRecreated = onceRecovered(nodes, 'b', () => {
+        const former = engine.find('a')
+        engine.removeCollection('a')
+        engine.createCollection('a', 3, 2)
+        const others = [0, 1, 2].filter((ordinal) => ordinal !== node)
+        for (const ordinal of others) engine.outdated.set(ordinal, new Map([['a', former]]))
       })
+      await failsFirst(t, await world.restore())
+      t.ok(isRecreated())
       t.strictSame([...engine.aliases], [], 'no alias points to the collection of another client')
     },
   )
@@ -488,19 +489,13 @@ t.test(
       collections: ['a', 'b'],
     })
     deleteCollections('a', 'b')
-    let isDeleted = false
-    for (const double of nodes) {
-      double.misbehave((request) => {
-        if (isDeleted || request.path[1] !== 'b' || !isRecovery(request)) return undefined
-        isDeleted = true
-        engine.outdated.set(0, new Map([['a', engine.find('a')]]))
-        engine.removeCollection('a')
-        return undefined
-      })
-    }
+    const isDeleted = onceRecovered(nodes, 'b', () => {
+      engine.outdated.set(0, new Map([['a', engine.find('a')]]))
+      engine.removeCollection('a')
+    })
     const restore = await world.restore()
     t.equal((await run(restore)).code, EXIT.failed)
-    t.ok(isDeleted)
+    t.ok(isDeleted())
     matchWhole(t, await restore.result(), {
       collections: [
         {
@@ -702,14 +697,6 @@ t.test('one that is recreated after another pod restored it is not Completed', a
   for (const node of nodes) node.misbehave()
   engine.removeCollection('a')
   engine.createCollection('a', 3, 2)
-  t.equal((await run(restore, { pod: 'pod-2' })).code, EXIT.failed)
-  const error = ERROR.replace('docs', 'a')
-  matchWhole(t, await restore.result(), {
-    error,
-    collections: [
-      { name: 'a', status: 'Failed', error },
-      { name: 'b', status: 'Completed' },
-    ],
-  })
+  await failsFirst(t, restore, { pod: 'pod-2' })
   t.strictSame(Object.fromEntries(engine.aliases), { 'b live': 'b' })
 })
