@@ -1,18 +1,133 @@
-/** What ends a round: only the defects of the engine that are known and listed. */
-import t from 'tap'
-import { engineDefect } from './watch.ts'
+/** What ends a round, and which nodes the suite restarts as a user would. */
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import t, { type Test } from 'tap'
+import { engineDefect, Watch } from './watch.ts'
 
 const node = (thread: string, err?: string) => ({
   consensus_thread_status: { consensus_thread_status: thread, ...(err !== undefined && { err }) },
 })
+const DEFECT = 'Service internal error: Shard 10 does not exist'
+const FAILED = 'Failed to handle committed entries'
+const HUNG_MS = 1_500
+/** Longer than a hung node is left alone, with the time between two looks. */
+const WATCHED_MS = 4_000
 
 t.test(
   'a known defect of the engine is distinguished from other errors of the consensus',
   async (t) => {
-    const known = 'Service internal error: Shard 10 does not exist'
-    t.equal(engineDefect(node('stopped_with_err', known)), known)
+    t.equal(engineDefect(node('stopped_with_err', DEFECT)), DEFECT)
     t.equal(engineDefect(node('stopped_with_err', 'No space left on device')), undefined)
     t.equal(engineDefect(node('stopped_with_err')), undefined)
-    t.equal(engineDefect(node('working', known)), undefined)
+    t.equal(engineDefect(node('working', DEFECT)), undefined)
   },
 )
+
+t.test('a node that is not ready since an error stopped its consensus is restarted', async (t) => {
+  const nodes = await nodesOf(t, [
+    { isReady: true, ...node('working') },
+    { isReady: false, ...node('stopped_with_err', FAILED) },
+  ])
+  const { watch, killed } = watched(nodes)
+  await pause(HUNG_MS / 2)
+  t.strictSame(killed, [], 'a node may recover for a while')
+  await pause(WATCHED_MS)
+  await watch.stop()
+  t.strictSame(killed, [1], 'once: its next process works')
+  t.equal(watch.hung, 1)
+})
+
+t.test('a node is restarted when its consensus is the only one and has stopped', async (t) => {
+  const nodes = await nodesOf(t, [{ isReady: false, ...node('stopped_with_err', FAILED) }])
+  const { watch, killed } = watched(nodes)
+  await pause(WATCHED_MS)
+  await watch.stop()
+  t.strictSame(killed, [0])
+})
+
+t.test('a node that starts, was removed or restarted meanwhile is not restarted', async (t) => {
+  const nodes = await nodesOf(t, [
+    { isReady: true, commit: 9, ...node('working') },
+    { isReady: false, commit: 2, ...node('working') },
+    { isReady: true, commit: 9, ...node('stopped') },
+    { isReady: false, commit: 2, ...node('stopped_with_err', FAILED) },
+  ])
+  const { watch, killed } = watched(nodes)
+  const restarts = setInterval(() => {
+    nodes[3].pid += 1
+  }, HUNG_MS / 2)
+  await pause(WATCHED_MS)
+  clearInterval(restarts)
+  await watch.stop()
+  t.strictSame(killed, [])
+  t.equal(watch.hung, 0)
+})
+
+t.test('a node with a known defect of the engine ends the round instead', async (t) => {
+  const nodes = await nodesOf(t, [
+    { isReady: true, ...node('working') },
+    { isReady: false, ...node('stopped_with_err', DEFECT) },
+  ])
+  const { watch, killed } = watched(nodes)
+  t.equal(await watch.broken, DEFECT)
+  await pause(WATCHED_MS)
+  await watch.stop()
+  t.strictSame(killed, [])
+})
+
+interface FakeNode extends ReturnType<typeof node> {
+  isReady: boolean
+  commit?: number
+}
+
+/** Nodes that answer as the engine does, without collections. */
+async function nodesOf<T extends FakeNode[]>(t: Test, [...nodes]: [...T]) {
+  const started = await Promise.all(
+    nodes.map(async (fake, peer_id) => {
+      const state = { ...fake, url: '', pid: 1 }
+      const server = createServer((request, response) => {
+        const result =
+          request.url === '/cluster'
+            ? {
+                ...{ peer_id, peers: {}, consensus_thread_status: state.consensus_thread_status },
+                raft_info: { commit: state.commit ?? 5, pending_operations: 0, leader: 0 },
+              }
+            : { collections: [] }
+        response.end(JSON.stringify({ result }))
+      })
+      await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+      t.teardown(() => server.close())
+      state.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+      return state
+    }),
+  )
+  return started as { [K in keyof T]: FakeNode & { url: string; pid: number } }
+}
+
+/** A node that is killed works again and is ready in its next process. */
+function watched(nodes: (FakeNode & { url: string; pid: number })[]) {
+  const killed: number[] = []
+  const at = (ordinal: number) => {
+    const found = nodes[ordinal]
+    if (found === undefined) throw new Error(`there is no node ${ordinal}`)
+    return found
+  }
+  const world = {
+    nodes: nodes.length,
+    ordinals: () => [...nodes.keys()],
+    isReady: (ordinal: number) => at(ordinal).isReady,
+    node: (ordinal: number) => ({
+      url: at(ordinal).url,
+      pid: at(ordinal).pid,
+      signal: () => {
+        killed.push(ordinal)
+        Object.assign(at(ordinal), { pid: at(ordinal).pid + 1, isReady: true, ...node('working') })
+      },
+    }),
+  }
+  return { watch: new Watch(world, HUNG_MS), killed }
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms))
+}

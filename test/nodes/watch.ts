@@ -3,6 +3,7 @@
  * other. What it finds wrong is a finding of the round.
  */
 import { ask, pathOf } from '../hard/ask.ts'
+import type { RealNode } from '../hard/engines.ts'
 import { viewOf } from '../hard/replicas.ts'
 import { MAX_GAP_MS, type Seen, type SeenReplica } from './serving.ts'
 import type { NodesWorld } from './world.ts'
@@ -31,8 +32,8 @@ const MOST_EMPTY = 3
 /** The engine reads from and writes to both alike; the second is that of a shard that gets points of a removed one. */
 const SERVING = ['Active', 'ReshardingScaleDown']
 /**
- * The engine can block its consensus thread for good when a shard key changes during a transfer
- * (docs/engine-notes.md). A user restarts the pod; so does this suite.
+ * The engine can block its consensus thread for good when a shard key changes during a transfer, and stop it with an
+ * error that a restart cures (docs/engine-notes.md). A user restarts the pod; so does this suite.
  */
 const HUNG_MS = 60_000
 /**
@@ -41,31 +42,50 @@ const HUNG_MS = 60_000
  */
 const ENGINE_DEFECTS = [/Shard \d+ does not exist/]
 
+/** An answer of a node. One that is not ready yet counts only as hung: it may be starting. */
+interface Found {
+  ordinal: number
+  url: string
+  pid: number | undefined
+  isReady: boolean
+  peers: Peers
+}
+
+/** What the watch reads of a world, and how it restarts an engine. */
+export type WatchedWorld = Pick<NodesWorld, 'nodes' | 'ordinals' | 'isReady'> & {
+  node(ordinal: number): Pick<RealNode, 'url' | 'pid' | 'signal'>
+}
+
 export class Watch {
   readonly samples: Sample[] = []
   readonly findings: string[] = []
   /** What could answer reads, at each look. */
   readonly seen: Seen[] = []
-  /** Nodes that were killed because they applied no consensus entry any more. */
+  /** Nodes that were killed because they applied no consensus entry any more, ready or not. */
   hung = 0
   /** Resolves with the error once a known defect of the engine has stopped the consensus of a node. */
   readonly broken: Promise<string>
   #break: (error: string) => void = () => {}
-  readonly #world: NodesWorld
+  readonly #world: WatchedWorld
+  readonly #hungMs: number
   readonly #started = Date.now()
   readonly #empty = new Map<string, number>()
   /** Shards that had an Active replica. One that is gone and comes back is another shard, which is empty at first. */
   readonly #wasActive = new Set<string>()
-  /** Since when each node has had the same commit although there are changes that it has not applied. */
-  readonly #behind = new Map<number, { commit: number; since: number }>()
+  /** Since when the process of each node has had the same commit although there are changes that it has not applied. */
+  readonly #behind = new Map<
+    number,
+    { pid: number | undefined; commit: number; isStopped: boolean; since: number }
+  >()
   /** Replicas that serve, when they were read last. */
   #replicas: SeenReplica[] = []
   #replicasAt = 0
   #over = false
   readonly #work: Promise<void>
 
-  constructor(world: NodesWorld) {
+  constructor(world: WatchedWorld, hungMs = HUNG_MS) {
     this.#world = world
+    this.#hungMs = hungMs
     this.broken = new Promise((resolve) => {
       this.#break = resolve
     })
@@ -104,15 +124,19 @@ export class Watch {
 
   async #sample(): Promise<void> {
     const at = Date.now()
-    const found = await this.#peers()
+    const all = await this.#answers()
+    const found = all.filter(({ isReady }) => isReady)
     const newest = found.toSorted(
       (one, other) => other.peers.raft_info.commit - one.peers.raft_info.commit,
     )[0]
     const commit = newest?.peers.raft_info.commit ?? 0
+    const defect = all.map(({ peers }) => engineDefect(peers)).find((text) => text !== undefined)
+    if (defect === undefined) this.#killHung(all, commit)
+    else this.#break(defect)
     try {
       // A blocked node does not answer for its collections.
       const asked = found.find(({ peers }) => !isBehind(peers, commit)) ?? newest
-      if (asked !== undefined) await this.#judgeAll(found, asked.url, commit)
+      if (asked !== undefined) await this.#judgeAll(found, asked.url)
     } finally {
       const nodes = found.map(({ peers }) => ({
         ...{ peer: peers.peer_id, commit: peers.raft_info.commit },
@@ -123,14 +147,7 @@ export class Watch {
     }
   }
 
-  async #judgeAll(
-    found: readonly { ordinal: number; peers: Peers }[],
-    url: string,
-    commit: number,
-  ): Promise<void> {
-    const defect = found.map(({ peers }) => engineDefect(peers)).find((text) => text !== undefined)
-    if (defect !== undefined) this.#break(defect)
-    this.#killHung(found, commit)
+  async #judgeAll(found: readonly { ordinal: number; peers: Peers }[], url: string): Promise<void> {
     const replicas = await replicasOf(url, CALL_MS)
     this.#replicas = replicas.filter(({ state }) => SERVING.includes(state))
     this.#replicasAt = Date.now()
@@ -148,14 +165,17 @@ export class Watch {
     this.samples.push(sample)
   }
 
-  #killHung(found: readonly { ordinal: number; peers: Peers }[], newest: number): void {
+  #killHung(found: readonly Found[], newest: number): void {
     const now = Date.now()
-    for (const { ordinal, peers } of found) {
+    for (const { ordinal, pid, isReady, peers } of found) {
       const { commit } = peers.raft_info
+      const isStopped = isStoppedByError(peers)
       const before = this.#behind.get(ordinal)
-      if (!isBehind(peers, newest)) this.#behind.delete(ordinal)
-      else if (before?.commit !== commit) this.#behind.set(ordinal, { commit, since: now })
-      else if (now - before.since > HUNG_MS) {
+      const isSame =
+        before?.pid === pid && before?.commit === commit && before.isStopped === isStopped
+      if (!isStopped && !(isReady && isBehind(peers, newest))) this.#behind.delete(ordinal)
+      else if (!isSame) this.#behind.set(ordinal, { pid, commit, isStopped, since: now })
+      else if (now - before.since > this.#hungMs) {
         this.hung += 1
         this.#behind.delete(ordinal)
         this.#world.node(ordinal).signal('SIGKILL')
@@ -180,14 +200,20 @@ export class Watch {
     this.findings.push(`${text} after ${Math.round(at / 1000)} s`)
   }
 
-  async #peers(): Promise<{ ordinal: number; url: string; peers: Peers }[]> {
+  /** The nodes that are ready. */
+  async #peers(): Promise<Found[]> {
+    return (await this.#answers()).filter(({ isReady }) => isReady)
+  }
+
+  async #answers(): Promise<Found[]> {
     const found = await Promise.all(
       this.#world.ordinals().map(async (ordinal) => {
-        if (!this.#world.isReady(ordinal)) return []
-        const { url } = this.#world.node(ordinal)
+        const isReady = this.#world.isReady(ordinal)
         try {
+          // A new pod has no engine yet.
+          const { url, pid } = this.#world.node(ordinal)
           const peers = (await ask(url, 'GET', '/cluster', undefined, CALL_MS)) as Peers
-          return [{ ordinal, url, peers }]
+          return [{ ordinal, url, pid, isReady, peers }]
         } catch {
           return []
         }
@@ -198,11 +224,17 @@ export class Watch {
 }
 
 /** The error with which a known defect of the engine has stopped this node's consensus. */
-export function engineDefect({
-  consensus_thread_status: { consensus_thread_status: thread, err = '' },
-}: Pick<Peers, 'consensus_thread_status'>): string | undefined {
-  if (thread !== 'stopped_with_err') return undefined
+export function engineDefect(peers: Pick<Peers, 'consensus_thread_status'>): string | undefined {
+  const { err = '' } = peers.consensus_thread_status
+  if (!isStoppedByError(peers)) return undefined
   return ENGINE_DEFECTS.some((pattern) => pattern.test(err)) ? err : undefined
+}
+
+/** A node that was removed is `stopped` instead. */
+function isStoppedByError({
+  consensus_thread_status: thread,
+}: Pick<Peers, 'consensus_thread_status'>) {
+  return thread.consensus_thread_status === 'stopped_with_err'
 }
 
 /** Nodes that list each other are one cluster. */
