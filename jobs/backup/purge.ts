@@ -1,7 +1,7 @@
 /**
  * Deletes the objects of a backup, a limited number per call; the next call continues. The service
  * calls it, and `backup purge` for a bucket that only the identity of a ServiceAccount may access. It
- * reads owner.json before each deletion, and stops unless that names the uid of this backup. It deletes only keys that a
+ * reads owner.json before each deletion, also before one is repeated, and stops unless that names the uid of this backup. It deletes only keys that a
  * backup writes, and nothing in an inner folder with its own owner.json or manifest.json. The manifest is deleted first, so
  * that no restore starts from a partly deleted backup. owner.json is deleted last, so that a partly deleted backup still
  * has its owner.
@@ -127,8 +127,7 @@ async function deleteBatch(context: PurgeContext, survey: Survey): Promise<Purge
   const inner = new Set(survey.inner)
   for (const upload of await context.bucket.openUploads(context.folder, context.signal)) {
     if (!isOwnedKey(upload.key, context, inner)) continue
-    await requireOwner(context)
-    await context.bucket.abortUpload(upload, context.signal)
+    await context.bucket.abortUpload(upload, context.signal, () => requireOwner(context))
   }
   const { done, deleted, others } = await deleteKeys(context, inner)
   if (done) return { done, deleted, ...(others !== undefined && { others }) }
@@ -162,9 +161,8 @@ async function deleteKeys(context: PurgeContext, inner: Set<string>): Promise<Ba
   }
 }
 
-async function deleteOwned(keys: string[], context: PurgeContext): Promise<void> {
-  await requireOwner(context)
-  await context.bucket.delete(keys, context.signal)
+function deleteOwned(keys: string[], context: PurgeContext): Promise<void> {
+  return context.bucket.delete(keys, context.signal, () => requireOwner(context))
 }
 
 async function requireOwner({ bucket, folder, uid, signal }: PurgeContext): Promise<void> {

@@ -17,7 +17,7 @@ import {
 import { StorageError } from '../../../crds/contract/errors.ts'
 import { DELETE_BATCH_KEYS } from '../../../crds/contract/limits.ts'
 import { MAX_RESPONSE_BYTES, ResponseTooLarge, ByteCounter } from '../http/body.ts'
-import { S3Connection, type S3ConnectionOptions } from './connection.ts'
+import { S3Connection, type S3CallOptions, type S3ConnectionOptions } from './connection.ts'
 import { md5Base64, encryptionParameters, requireEncryption } from './object-upload.ts'
 import { isTransientCode } from './errors.ts'
 import type { StreamUpload } from './upload.ts'
@@ -224,10 +224,15 @@ export class Bucket {
     )
   }
 
-  /** Deletes objects, a thousand per call; missing objects are accepted. */
-  async delete(keys: string[], signal?: AbortSignal): Promise<void> {
+  /** Deletes objects, a thousand per call; missing objects are accepted. An error of `beforeAttempt` ends it. */
+  async delete(
+    keys: string[],
+    signal?: AbortSignal,
+    beforeAttempt?: () => Promise<void>,
+  ): Promise<void> {
     for (let from = 0; from < keys.length; from += DELETE_BATCH_KEYS) {
-      await this.#deleteBatch(keys.slice(from, from + DELETE_BATCH_KEYS), signal)
+      const batch = keys.slice(from, from + DELETE_BATCH_KEYS)
+      await this.#deleteBatch(batch, { signal, beforeAttempt })
     }
   }
 
@@ -257,14 +262,16 @@ export class Bucket {
     )
   }
 
-  async abortUpload({ key, uploadId }: OpenUpload, signal?: AbortSignal): Promise<void> {
+  async abortUpload(
+    { key, uploadId }: OpenUpload,
+    signal?: AbortSignal,
+    beforeAttempt?: () => Promise<void>,
+  ): Promise<void> {
     const input = { Bucket: this.name, Key: key, UploadId: uploadId }
+    const options = { key, signal, isChange: true, beforeAttempt }
     await this.#unlessNotFound(() =>
-      this.#connection.call(
-        'ABORT UPLOAD',
-        { key, signal, isChange: true },
-        (client, abortSignal) =>
-          client.send(new AbortMultipartUploadCommand(input), { abortSignal }),
+      this.#connection.call('ABORT UPLOAD', options, (client, abortSignal) =>
+        client.send(new AbortMultipartUploadCommand(input), { abortSignal }),
       ),
     )
   }
@@ -273,13 +280,16 @@ export class Bucket {
     this.#connection.close()
   }
 
-  async #deleteBatch(keys: string[], signal: AbortSignal | undefined): Promise<void> {
+  async #deleteBatch(
+    keys: string[],
+    { signal, beforeAttempt }: Pick<S3CallOptions, 'signal' | 'beforeAttempt'>,
+  ): Promise<void> {
     const input = {
       Bucket: this.name,
       Delete: { Objects: keys.map((Key) => ({ Key })), Quiet: true },
     }
     const [first = ''] = keys
-    const options = { key: first, signal, isChange: true }
+    const options = { key: first, signal, isChange: true, beforeAttempt }
     await this.#connection.call('DELETE', options, async (client, abortSignal) => {
       const command = new DeleteObjectsCommand(input)
       command.middlewareStack.add(withMd5, { step: 'build', name: 'contentMd5' })

@@ -14,7 +14,13 @@ import type { AddressGuard } from '../http/address-guard.ts'
 import { limitBytes } from '../http/body.ts'
 import { deadline } from '../http/request.ts'
 import { trustOptions, type BucketCredentials, type CredentialsReader } from './credentials.ts'
-import { CERTIFICATE_REFUSED, isForbidden, isTransient, toStorageError } from './errors.ts'
+import {
+  CERTIFICATE_REFUSED,
+  isClockCorrected,
+  isForbidden,
+  isTransient,
+  toStorageError,
+} from './errors.ts'
 import { getSignedUrl } from '@aws-sdk/s3-request-presigner'
 import { PRESIGNED_URL_SECONDS } from '../../../crds/contract/limits.ts'
 
@@ -60,6 +66,8 @@ export interface S3CallOptions {
   signal?: AbortSignal | undefined
   /** Writes or deletes what others read. */
   isChange?: boolean
+  /** Runs directly before each attempt; its error ends the call. */
+  beforeAttempt?: (() => Promise<void>) | undefined
 }
 
 const ATTEMPTS = 8
@@ -87,14 +95,21 @@ export class S3Connection {
   /** Makes a call until it succeeds or fails permanently. */
   async call<Result>(
     name: string,
-    { key, timeoutMs = CALL_MS, idleMs = IDLE_MS, signal, isChange = false }: S3CallOptions,
+    options: S3CallOptions,
     send: (client: S3Client, signal: AbortSignal) => Promise<Result>,
   ): Promise<Result> {
+    const { key, timeoutMs = CALL_MS, idleMs = IDLE_MS, signal, isChange = false } = options
     const { attempts = ATTEMPTS, time, log, beforeChange } = this.#options
     let used: string | undefined
+    let mayBeSent = false
+    // Once for each call: keys that are wrong are rejected in the same way.
+    let clock: 'unknown' | 'just corrected' | 'corrected' = 'unknown'
     const attempt = async () => {
       signal?.throwIfAborted()
+      mayBeSent = false
       if (isChange) await beforeChange?.()
+      await options.beforeAttempt?.()
+      mayBeSent = true
       const limit = deadline(timeoutMs, signal)
       used = undefined
       const started = performance.now()
@@ -117,6 +132,8 @@ export class S3Connection {
           ? new Error(`not done within ${timeoutMs / 1000} s`)
           : cause
         const error = toStorageError(failure, { name, key, ...this.target })
+        if (clock !== 'unknown') clock = 'corrected'
+        else if (isClockCorrected(cause)) clock = 'just corrected'
         reportCall(error.status)
         throw error
       } finally {
@@ -134,10 +151,11 @@ export class S3Connection {
       return current.fingerprint !== used
     }
     const pauseMs = async (error: unknown, { retries }: { retries: number }) => {
-      if (!(error instanceof StorageError)) return undefined
-      // With renewed credentials, the next attempt may succeed.
-      if (isForbidden(error)) await this.#waitForRotation(error, isRotated, budget, signal)
-      else if (!this.#isRetryable(error)) return undefined
+      if (!(error instanceof StorageError) || !mayBeSent) return undefined
+      // With renewed credentials, or with the time of the store, the next attempt may succeed.
+      if (isForbidden(error) && clock !== 'just corrected')
+        await this.#waitForRotation(error, isRotated, budget, signal)
+      else if (!isForbidden(error) && !this.#isRetryable(error)) return undefined
       const left = attempts - 2 - retries
       if (left < 0) return undefined
       log.warn({ reason: error.message, left }, 'retrying bucket call')

@@ -19,11 +19,16 @@ interface StoreError {
   region: string | undefined
 }
 
+/**
+ * The clocks differ by more than a quarter of an hour. The SDK takes the time of the store from each answer, so that the
+ * next attempt has the right one.
+ */
+const WRONG_TIME = 'RequestTimeTooSkewed'
 /** Temporarily rejected, or corrupted in transit. */
 const TRANSIENT = new Set([
   'SlowDown',
   'RequestTimeout',
-  'RequestTimeTooSkewed',
+  WRONG_TIME,
   'BadDigest',
   'XAmzContentSHA256Mismatch',
   'IncompleteBody',
@@ -138,7 +143,17 @@ export function isForbidden({
   status,
   reason = '',
 }: Pick<StorageError, 'status' | 'reason'>): boolean {
+  if (reason === WRONG_TIME) return false
   return status === 401 || status === 403 || REFUSED_CREDENTIALS.has(reason)
+}
+
+/**
+ * Whether the SDK has found with this answer that the clocks differ: the time of the call may be all that the store
+ * rejects. An answer to HEAD has no code that says so.
+ */
+export function isClockCorrected(error: unknown): boolean {
+  const { $metadata } = Object(error) as Partial<{ $metadata: { clockSkewCorrected?: boolean } }>
+  return $metadata?.clockSkewCorrected === true
 }
 
 /** How stores respond to an unknown header, and to some other problems. */
@@ -164,6 +179,8 @@ function hint(storeError: StoreError, { bucket, region }: S3Call): string {
     return ` (the bucket is in region ${actual}, not in ${region})`
   }
   if (isStorageFull({ status, reason: name })) return ' (the store is full)'
+  if (name === WRONG_TIME)
+    return ' (compare the clock of the Kubernetes node with that of the store)'
   if (isForbidden({ status, reason: name })) {
     return ' (check the credentials, the bucket policy, endpoint and forcePathStyle)'
   }

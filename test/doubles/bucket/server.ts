@@ -41,6 +41,8 @@ export interface BucketServerOptions {
   host?: string
   tls?: { cert: string; key: string }
   now?: () => Date
+  /** How far the time of a signed call may be from `now`; any by default. Answers then have the time of the server. */
+  maxSkewMs?: number
   port?: number
 }
 
@@ -61,7 +63,7 @@ export interface BucketServer {
 }
 
 export async function startBucketServer(options: BucketServerOptions = {}): Promise<BucketServer> {
-  const { tls, region = 'us-east-1', now = () => new Date() } = options
+  const { tls, region = 'us-east-1', now = () => new Date(), maxSkewMs } = options
   const buckets = new Map((options.buckets ?? ['backups']).map((name) => [name, new BucketStore()]))
   const keys = new Map(Object.entries(options.keys ?? { id: 'secretsecret' }))
   const tokens = new Map<string, string>()
@@ -86,7 +88,8 @@ export async function startBucketServer(options: BucketServerOptions = {}): Prom
     if (bad !== undefined && 'after' in bad) await bad.after
     if (bad !== undefined && 'status' in bad) throw errorAnswer(bad)
     const { method = 'GET', url = '/', headers } = request
-    checkSignature({ method, target: url, headers, body }, { keys, tokens, expired, region, now })
+    const trust = { keys, tokens, expired, region, now, maxSkewMs }
+    checkSignature({ method, target: url, headers, body }, trust)
     if (call.operation === 'CreateBucket') make(buckets, call.bucket)
     const store = buckets.get(call.bucket)
     if (store === undefined) {
@@ -101,6 +104,7 @@ export async function startBucketServer(options: BucketServerOptions = {}): Prom
   }
   const half = new WeakMap<IncomingMessage, S3Answer>()
   const listener = (request: IncomingMessage, response: ServerResponse) => {
+    if (maxSkewMs !== undefined) response.setHeader('date', now().toUTCString())
     answer(request)
       .catch((error: unknown) => {
         if (error instanceof S3Error) return { ...error.answer, close: !request.complete }

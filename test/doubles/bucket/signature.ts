@@ -21,6 +21,8 @@ export interface Trust {
   expired: ReadonlySet<string>
   region: string
   now: () => Date
+  /** How far the time of a signed call may be from `now`; any if undefined. */
+  maxSkewMs: number | undefined
 }
 
 interface Signature {
@@ -39,7 +41,7 @@ interface Signature {
 /** Throws what S3 answers to a call it does not trust. */
 export function checkSignature(
   call: SignedCall,
-  { keys, tokens, expired, region, now }: Trust,
+  { keys, tokens, expired, region, now, maxSkewMs = Infinity }: Trust,
 ): void {
   const given = signatureOf(call)
   if (given === undefined) throw new S3Error(403, 'AccessDenied', 'Access Denied')
@@ -56,6 +58,10 @@ export function checkSignature(
   }
   if (given.expires !== undefined && dateOf(given.date) + given.expires * 1000 < now().getTime()) {
     throw new S3Error(403, 'AccessDenied', 'Request has expired')
+  }
+  if (given.expires === undefined && Math.abs(dateOf(given.date) - now().getTime()) > maxSkewMs) {
+    const words = 'The difference between the request time and the server time is too large.'
+    throw new S3Error(403, 'RequestTimeTooSkewed', words)
   }
   const expected = Buffer.from(signed(call, given, secret))
   const actual = Buffer.from(given.signature)

@@ -417,3 +417,49 @@ for (const during of ['ListObjectsV2', 'ListMultipartUploads'] as const) {
     )
   }
 }
+
+for (const during of ['AbortMultipartUpload', 'DeleteObjects'] as const) {
+  t.test(`the backup that takes the folder before ${during} is repeated stays`, async (t) => {
+    const { s3, bucket, store, put } = await bucketOf(t)
+    put('a/owner.json', OWNER)
+    for (let index = 0; index < 30; index += 1) put(`a/c/node-0/${index}`)
+    const open = store.begin('a/c/node-0/open')
+    // The store is busy, and another process ends the purge before the next attempt.
+    let isTaken = false
+    s3.misbehave(({ operation }) => {
+      if (isTaken || operation !== during) return undefined
+      isTaken = true
+      put('a/owner.json', { ...OWNER, uid: 'v' })
+      for (let index = 0; index < 30; index += 1) put(`a/c/node-0/${index}`)
+      return { status: 503, code: 'SlowDown' }
+    })
+    t.strictSame(await purge(bucket, { prefix: '', name: 'a', uid: 'u' }), {
+      ...{ done: true, deleted: 0 },
+    })
+    t.ok(isTaken)
+    t.equal(store.keys().length, 31)
+    t.equal(store.uploads.has(open), during === 'AbortMultipartUpload')
+  })
+}
+
+t.test(
+  'a purge that cannot read owner.json before a repeated deletion ends with that error',
+  async (t) => {
+    const { s3, bucket, store, put } = await bucketOf(t)
+    put('a/owner.json', OWNER)
+    put('a/c/node-0/1')
+    let isBusy = false
+    s3.misbehave(({ operation }) => {
+      if (operation === 'DeleteObjects') isBusy = true
+      return isBusy ? { status: 503, code: 'SlowDown' } : undefined
+    })
+    await t.rejects(purge(bucket, { prefix: '', name: 'a', uid: 'u' }), {
+      code: 'StorageError',
+      message: /^GET s3:\/\/backups\/a\/owner.json answered 503 SlowDown/,
+    })
+    t.equal(store.keys().length, 2)
+    // Two attempts to read it, not two for each attempt to delete.
+    const after = s3.calls.findIndex(({ operation }) => operation === 'DeleteObjects') + 1
+    t.equal(s3.calls.length - after, 2)
+  },
+)

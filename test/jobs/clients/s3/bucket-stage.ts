@@ -2,12 +2,15 @@
 import type { Test } from 'tap'
 import { Bucket } from '../../../../jobs/clients/s3/bucket.ts'
 import { jobLog } from '../../../../jobs/log.ts'
-import { startBucketServer } from '../../../doubles/bucket/server.ts'
+import { startBucketServer, type BucketServerOptions } from '../../../doubles/bucket/server.ts'
 import { instantClock } from '../../job-world.ts'
 
 /** Closed with the test. */
-export async function bucketStage(t: Test, { attempts }: { attempts?: number } = {}) {
-  const s3 = await startBucketServer()
+export async function bucketStage(
+  t: Test,
+  { attempts, server }: { attempts?: number; server?: BucketServerOptions } = {},
+) {
+  const s3 = await startBucketServer(server)
   const bucket = new Bucket({
     target: { bucket: 'backups', region: 'us-east-1', endpoint: s3.url, forcePathStyle: true },
     credentials: async () => ({ accessKeyId: 'id', secretAccessKey: 'secretsecret' }),

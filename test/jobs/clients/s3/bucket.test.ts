@@ -159,3 +159,51 @@ t.test('objects and open uploads are found on every page of a listing', async (t
   t.equal(new Set(uploads.map(({ uploadId }) => uploadId)).size, 10)
   t.ok(uploads.every(({ key }) => keys.includes(key)))
 })
+
+const QUARTER_HOUR_MS = 900_000
+
+t.test(
+  'calls follow the time of the store when the clock is wrong, or is set meanwhile',
+  async (t) => {
+    let aheadMs = 3_600_000
+    const now = () => new Date(Date.now() + aheadMs)
+    const { s3, bucket } = await bucketStage(t, {
+      attempts: 2,
+      server: { now, maxSkewMs: QUARTER_HOUR_MS },
+    })
+    await bucket.putJson('k', {})
+    aheadMs = -7_200_000
+    // An answer to HEAD has no body, and so no code.
+    t.equal(await bucket.size('k'), 2)
+    t.strictSame(
+      s3.calls.map(({ operation }) => operation),
+      ['PutObject', 'PutObject', 'HeadObject', 'HeadObject'],
+    )
+  },
+)
+
+t.test('keys that are wrong are final also where the clock is', async (t) => {
+  const now = () => new Date(Date.now() + 3_600_000)
+  const { s3, bucket } = await bucketStage(t, { server: { now, maxSkewMs: QUARTER_HOUR_MS } })
+  s3.keys.set('id', 'another secret')
+  await t.rejects(bucket.getJson('k'), { code: 'StorageError', reason: 'SignatureDoesNotMatch' })
+  await t.rejects(bucket.size('k'), { code: 'StorageError', status: 403 })
+  t.strictSame(
+    s3.calls.map(({ operation }) => operation),
+    ['GetObject', 'GetObject', 'HeadObject', 'HeadObject'],
+  )
+})
+
+t.test(
+  'a store that stays at another time names the clocks, and not the credentials',
+  async (t) => {
+    const { s3, bucket } = await bucketStage(t, { attempts: 2 })
+    s3.misbehave(() => ({ status: 403, code: 'RequestTimeTooSkewed', message: 'too large' }))
+    await t.rejects(bucket.putJson('k', {}), {
+      code: 'StorageError',
+      message:
+        'PUT s3://backups/k answered 403 RequestTimeTooSkewed: too large (compare the clock of the Kubernetes node with that of the store)',
+    })
+    t.equal(s3.calls.length, 2)
+  },
+)
