@@ -12,6 +12,13 @@ export interface KeyPair {
   key: string
 }
 
+export interface CertificateOptions {
+  /** Validity. */
+  days?: number
+  /** Default: of a server only. */
+  usages?: readonly ('serverAuth' | 'clientAuth')[]
+}
+
 interface Certificate {
   subject: string
   /** Public key of the subject, SPKI in DER. */
@@ -32,6 +39,7 @@ const OIDS = {
   authorityKeyId: '2.5.29.35',
   subjectAltName: '2.5.29.17',
   serverAuth: '1.3.6.1.5.5.7.3.1',
+  clientAuth: '1.3.6.1.5.5.7.3.2',
 }
 
 const AUTHORITY_DAYS = 3650
@@ -57,12 +65,12 @@ export function newAuthority(now: Date, days = AUTHORITY_DAYS): KeyPair {
   return { cert, key: keyPair.key }
 }
 
-/** Creates a server certificate for these host names and IP addresses. */
+/** Creates a certificate for these host names and IP addresses. */
 export function newCertificate(
   authority: KeyPair,
   hosts: readonly string[],
   now: Date,
-  days = CERTIFICATE_DAYS,
+  { days = CERTIFICATE_DAYS, usages = ['serverAuth'] }: CertificateOptions = {},
 ): KeyPair {
   const keyPair = generateKeys()
   const issuerKey = createPublicKey(authority.key).export({ type: 'spki', format: 'der' })
@@ -73,7 +81,7 @@ export function newCertificate(
       extension(OIDS.basicConstraints, sequence(), true),
       // digitalSignature
       extension(OIDS.keyUsage, bitString(Buffer.from([0x80]), 7), true),
-      extension(OIDS.extendedKeyUsage, sequence(objectId(OIDS.serverAuth))),
+      extension(OIDS.extendedKeyUsage, sequence(...usages.map((usage) => objectId(OIDS[usage])))),
       extension(OIDS.authorityKeyId, sequence(tagged(0x80, keyId(issuerKey)))),
       extension(OIDS.subjectAltName, sequence(...hosts.map(altName))),
     ],

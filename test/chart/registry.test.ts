@@ -206,7 +206,7 @@ async function startServer(
 ): Promise<{ port: number; ca: string }> {
   const now = new Date()
   const authority = newAuthority(now, 1)
-  const certificate = newCertificate(authority, ['localhost'], now, 1)
+  const certificate = newCertificate(authority, ['localhost'], now, { days: 1 })
   const server = createServer(certificate, listener).listen(0, '127.0.0.1')
   await once(server, 'listening')
   t.teardown(() => {

@@ -5,10 +5,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { API_GROUP, API_KEY_SECRET_KEY, API_VERSION } from '../../crds/contract/names.ts'
 import { customResourceDefinition, RESOURCES } from '../../crds/crd.ts'
-import type { AnyObject } from '../../crds/kubernetes.ts'
+import type { AnyObject, Secret } from '../../crds/kubernetes.ts'
 import { writesIn } from '../audit/calls.ts'
 import { openBuckets, type Buckets } from '../world/buckets/buckets.ts'
 import { ApiError, type ApiClient, type ApiObject } from '../world/client.ts'
+import { schemeOf, type EnginePod } from '../world/engine-call.ts'
 import { timeoutError, WorldObjects } from '../world/objects.ts'
 import {
   NotSupported,
@@ -219,15 +220,16 @@ class OpenWorld extends WorldObjects implements ClusterWorld {
     body?: object,
     given?: string,
   ): Promise<unknown> {
-    const secret = (await this.client.get({
-      apiVersion: 'v1',
-      kind: 'Secret',
-      namespace,
-      name: name.replace(/-\d+$/, '-apikey'),
-    })) as { data?: Record<string, string> } | undefined
-    const encoded = secret?.data?.[API_KEY_SECRET_KEY]
+    const keySecret = name.replace(/-\d+$/, '-apikey')
+    const core = { apiVersion: 'v1', namespace }
+    const [secret, pod] = await Promise.all([
+      this.client.get({ ...core, kind: 'Secret', name: keySecret }),
+      this.client.get({ ...core, kind: 'Pod', name }),
+    ])
+    const encoded = (secret as Secret | undefined)?.data?.[API_KEY_SECRET_KEY]
     const key = given ?? (encoded && Buffer.from(encoded, 'base64').toString())
-    const proxy = `/api/v1/namespaces/${namespace}/pods/http:${name}:6333/proxy${path}`
+    const target = `${schemeOf(pod as EnginePod | undefined)}:${name}:6333`
+    const proxy = `/api/v1/namespaces/${namespace}/pods/${target}/proxy${path}`
     const headers = key === undefined ? {} : { 'api-key': key }
     for (let attempt = 1; ; attempt += 1) {
       try {

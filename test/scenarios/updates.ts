@@ -8,7 +8,8 @@ import {
   type KeyPair,
 } from '../../metacontroller/identity/certificates.ts'
 import type { Reference, World } from '../world/world.ts'
-import { THREE_NODES, TWO_COPIES } from './formation.ts'
+import { points } from './backup-parts.ts'
+import { NODES, THREE_NODES, TWO_COPIES } from './formation.ts'
 import {
   conditionIn,
   eventsIn,
@@ -78,14 +79,17 @@ async function checkUpdated(world: World, t: Test, cluster: Reference) {
   const replicas = await placement(world, namespace)
   t.equal(replicas.length, 6)
   t.ok(replicas.every(({ state }) => state === 'Active'))
-  const steps = (await eventsIn(world, namespace))
-    .filter(({ reason }) => reason === 'ShardStep')
-    .map(({ message }) => message)
-  t.strictSame(steps.filter((message) => message.startsWith('updating')).toSorted(), [
-    'updating node 0',
-    'updating node 1',
-    'updating node 2',
-  ])
+  t.strictSame(await updatedNodes(world, namespace), NODES)
+}
+
+/** Nodes that were updated according to the Events, each update once. */
+async function updatedNodes(world: World, namespace: string): Promise<number[]> {
+  return (await eventsIn(world, namespace))
+    .flatMap(({ reason, message }) =>
+      reason === 'ShardStep' ? (/^updating node (\d)$/.exec(message)?.[1] ?? []) : [],
+    )
+    .map(Number)
+    .toSorted()
 }
 
 const RESTART = 'vec-operator.dev/restart'
@@ -164,29 +168,24 @@ const lastReplica: Scenario = {
 }
 
 const renewed: Scenario = {
-  title: 'a renewed certificate restarts the nodes of a cluster with TLS one by one',
+  title:
+    'a renewed certificate restarts the nodes of a cluster with TLS one by one, and they still reach each other',
   async run(world, t) {
     const namespace = await world.namespace('renewed')
     const authority = newAuthority(world.now(), 2)
     const issue = () => world.apply(certificateSecret(namespace, authority, world.now()))
     await issue()
-    const cluster = await running(world, namespace, 'a', {
+    // The nodes use the certificate as servers and as clients: each verifies the other.
+    const cluster = await formedCluster(world, namespace, {
       version: world.versions.newer,
-      ...{ replicas: 2, cluster: { enabled: true } },
+      cluster: { enabled: true, p2p: { enableTls: true } },
       tls: { enabled: true, secretRef: { name: 'cert' } },
     })
-    // True only once every node has answered over HTTPS.
-    await world.waitFor(
-      cluster,
-      'formed',
-      (object) =>
-        statusOf(object).formedNodes === 2 &&
-        conditionIn(object, 'ShardsPlaced')?.status === 'True',
-      600,
-    )
+    await write(world, namespace, { node: 0, first: 1 })
+    t.strictSame(await counts(world, namespace), [POINTS, POINTS, POINTS])
     const [first = '', ...others] = await marks(world, namespace, ANNOTATIONS.certificate)
     t.match(first, /^[0-9a-f]{12}$/)
-    t.strictSame(others, [first])
+    t.strictSame(others, [first, first])
 
     await world.waitForPassing(cluster, passing('Upgrading'), issue)
     const object = await untilApplied(world, cluster, UPDATE_SECONDS)
@@ -194,26 +193,53 @@ const renewed: Scenario = {
     const [second = '', ...rest] = await marks(world, namespace, ANNOTATIONS.certificate)
     t.match(second, /^[0-9a-f]{12}$/)
     t.not(second, first)
-    t.strictSame(rest, [second])
-    const steps = (await eventsIn(world, namespace))
-      .filter(({ reason }) => reason === 'ShardStep')
-      .map(({ message }) => message)
-    t.strictSame(steps.filter((message) => message.startsWith('updating')).toSorted(), [
-      'updating node 0',
-      'updating node 1',
-    ])
+    t.strictSame(rest, [second, second])
+    t.strictSame(await updatedNodes(world, namespace), NODES)
+
+    await write(world, namespace, { node: 2, first: POINTS + 1 })
+    t.strictSame(await counts(world, namespace), [2 * POINTS, 2 * POINTS, 2 * POINTS])
+    const replicas = await placement(world, namespace)
+    t.ok(replicas.length === 6 && replicas.every(({ state }) => state === 'Active'))
   },
+}
+
+/** Enough for points in each of the three shards. */
+const POINTS = 60
+
+/** Writes points through one node, which sends most of them to other nodes, and waits for every replica. */
+async function write(
+  world: World,
+  namespace: string,
+  { node, first }: { node: number; first: number },
+) {
+  const pod = { namespace, name: `vec-a-${node}` }
+  const path = '/collections/books/points?wait=true&ordering=strong'
+  await world.engine(pod, 'PUT', path, { points: points(POINTS, first) })
+}
+
+/** Number of points according to each node, none of which has all shards. */
+async function counts(world: World, namespace: string): Promise<number[]> {
+  return Promise.all(
+    NODES.map(async (node) => {
+      const pod = { namespace, name: `vec-a-${node}` }
+      const path = '/collections/books/points/count'
+      const answer = await world.engine(pod, 'POST', path, { exact: true })
+      return (answer as { result: { count: number } }).result.count
+    }),
+  )
 }
 
 /** With a new key and certificate for the nodes of cluster `a`. */
 function certificateSecret(namespace: string, authority: KeyPair, now: Date): object {
   const domain = `${namespace}.svc.cluster.local`
-  const { cert, key } = newCertificate(
-    authority,
-    [`vec-a.${domain}`, `*.vec-a-headless.${domain}`],
-    now,
-    1,
-  )
+  const hosts = [
+    ...[`vec-a.${domain}`, `*.vec-a-headless.${domain}`],
+    ...NODES.map((node) => `vec-a-${node}.vec-a-headless`),
+  ]
+  const { cert, key } = newCertificate(authority, hosts, now, {
+    days: 1,
+    usages: ['serverAuth', 'clientAuth'],
+  })
   const base64 = (text: string) => Buffer.from(text).toString('base64')
   return {
     apiVersion: 'v1',

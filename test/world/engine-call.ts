@@ -4,7 +4,17 @@ import { API_KEY_SECRET_KEY } from '../../crds/contract/names.ts'
 import { recordAt } from './api/json.ts'
 import type { EmbeddedApi } from './api/server.ts'
 import { ApiError } from './client.ts'
-import type { Pod } from './controllers/objects.ts'
+
+/** A pod of an engine, as far as its scheme is concerned. */
+export interface EnginePod {
+  spec: { containers: { readinessProbe?: { httpGet?: { scheme?: string } } }[] }
+}
+
+/** What the pod proxy is to call: the scheme of the readiness probe. */
+export function schemeOf(pod: EnginePod | undefined): 'http' | 'https' {
+  const probe = pod?.spec.containers[0]?.readinessProbe
+  return probe?.httpGet?.scheme === 'HTTPS' ? 'https' : 'http'
+}
 
 /** The answer as JSON; throws an ApiError when the engine or the proxy refuses. */
 export async function callEngine(
@@ -29,9 +39,9 @@ export async function callEngine(
 }
 
 function podScheme({ resources }: EmbeddedApi, namespace: string, name: string): string {
-  const pod = resources.find(resources.kinds.of('v1', 'Pod'), namespace, name) as Pod | undefined
-  const probe = pod?.spec.containers[0]?.readinessProbe
-  return probe?.httpGet?.scheme === 'HTTPS' ? 'https' : 'http'
+  return schemeOf(
+    resources.find(resources.kinds.of('v1', 'Pod'), namespace, name) as EnginePod | undefined,
+  )
 }
 
 function apiKeyHeader(

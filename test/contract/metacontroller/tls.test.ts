@@ -77,7 +77,7 @@ if (real === undefined || !definitions.includes('caBundle')) {
 /** A server with a certificate of another authority. */
 async function strangerOn(t: Test) {
   const now = new Date()
-  const certificate = newCertificate(newAuthority(now, 1), ['localhost'], now, 1)
+  const certificate = newCertificate(newAuthority(now, 1), ['localhost'], now, { days: 1 })
   const requests: string[] = []
   const server = createServer(certificate, ({ url = '' }, response) => {
     requests.push(url)

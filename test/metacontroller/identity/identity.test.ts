@@ -111,7 +111,7 @@ t.test('invalid keys of the Secret are recreated', async (t) => {
 t.test('every host is in the certificate, be it a name or an address', async (t) => {
   const authority = newAuthority(new Date(), 10)
   const hosts = ['a.ns.svc', '127.0.0.1', 'fd00::1', '::1']
-  const { cert } = newCertificate(authority, hosts, new Date(), 1)
+  const { cert } = newCertificate(authority, hosts, new Date(), { days: 1 })
   const read = new X509Certificate(cert)
   t.equal(read.checkHost('a.ns.svc'), 'a.ns.svc')
   t.equal(read.checkHost('b.ns.svc'), undefined)
