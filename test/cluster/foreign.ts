@@ -76,6 +76,7 @@ export async function openForeignGround(
       installed = false
     },
     chartRepositoryStatus: () => notHere('a repository that asks for credentials'),
+    openChartRegistry: () => notHere('another repository of the engine chart'),
     operatorImage: () => notHere('the size of the image'),
     installPrevious: () => notHere('an upgrade from an earlier chart'),
     upgradeFromPrevious: () => notHere('an upgrade from an earlier chart'),

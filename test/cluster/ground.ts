@@ -4,17 +4,21 @@ import type { StoreAccess } from '../world/buckets/buckets.ts'
 import { ApiClient } from '../world/client.ts'
 import { openForeignGround } from './foreign.ts'
 import type { Image } from './buildah.ts'
+import { openChartRegistry, type ChartRegistry } from './chart-registry.ts'
 import { statusOfClosed } from './chart-repository.ts'
 import { buildImages, loadImages } from './engines.ts'
 import {
   installChart,
   installOperator,
   installPrevious,
+  leaveRegistry,
   rotateToken,
   setReplicas,
   HELM_TEST,
+  NAMESPACE,
   UNINSTALL,
   upgradeOperator,
+  useRegistry,
   whatIsReal,
 } from './install.ts'
 import { startLocalCluster, type LocalCluster } from './local.ts'
@@ -44,6 +48,11 @@ export interface Ground {
    * without; throws on a cluster whose repository is not ours.
    */
   chartRepositoryStatus(): Promise<[number, number]>
+  /**
+   * Lets helm Jobs pull the engine's chart from an OCI registry of its own, and from the former repository when it is
+   * closed; throws on a cluster that was given its operator.
+   */
+  openChartRegistry(): Promise<Omit<ChartRegistry, 'ca'>>
   /** The operator's image, as built here; throws on a cluster that was given its image. */
   operatorImage(): Promise<{ sizeBytes: number }>
   /** Installs the operator's chart of an earlier commit and returns which; throws if there is none. */
@@ -127,6 +136,19 @@ function localGround(cluster: LocalCluster, { log, operatorImage }: Parts): Grou
       await installOperator(cluster, { log, image: await operatorImage() })
     },
     chartRepositoryStatus: () => statusOfClosed(cluster),
+    openChartRegistry: async () => {
+      const registry = await openChartRegistry(cluster, NAMESPACE, log)
+      await useRegistry(cluster, registry)
+      await restartLoop()
+      return {
+        ...registry,
+        close: async () => {
+          await leaveRegistry(cluster)
+          await restartLoop()
+          await registry.close()
+        },
+      }
+    },
     operatorImage,
     installPrevious: async () => installPrevious(cluster, await operatorImage()),
     upgradeFromPrevious: async () => {

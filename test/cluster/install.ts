@@ -2,12 +2,13 @@
  * Installs the operator as a user would: CRDs, images, the engine's chart in a repository that pods
  * can reach, `helm install` of chart/, and a Metacontroller to drive it.
  */
-import { mkdirSync } from 'node:fs'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 import { JOB_VOLUME } from '../world/job-volume.ts'
 import { PULL_SECRET, pullSecret } from '../world/pull-secret.ts'
 import type { Image } from './buildah.ts'
+import { CHART_PULL_SECRET, type ChartRegistry } from './chart-registry.ts'
 import {
   CHART_CREDENTIALS,
   chartCredentials,
@@ -106,18 +107,44 @@ function minorOf(version: string): number {
 
 /** As in docs/operations.md; the other values stay. */
 export async function rotateToken(cluster: LocalCluster): Promise<void> {
-  await setValue(cluster, `hooks.token.rotation=${Date.now()}`)
+  await setValues(cluster, [`hooks.token.rotation=${Date.now()}`])
 }
 
 export async function setReplicas(cluster: LocalCluster, replicas: number): Promise<void> {
-  await setValue(cluster, `replicaCount=${replicas}`)
+  await setValues(cluster, [`replicaCount=${replicas}`])
 }
 
-async function setValue(cluster: LocalCluster, value: string): Promise<void> {
+/** Lets helm Jobs pull the engine's chart from the registry. */
+export async function useRegistry(
+  cluster: LocalCluster,
+  { address, ca }: Pick<ChartRegistry, 'address' | 'ca'>,
+): Promise<void> {
+  const caFile = join(cluster.directory, 'chart-registry-ca.crt')
+  writeFileSync(caFile, ca)
+  const values = [
+    `engineChart.repository=${address}`,
+    `engineChart.pullSecret=${CHART_PULL_SECRET}`,
+    'engineChart.credentialsSecret=',
+  ]
+  await setValues(cluster, values, ['--set-file', `engineChart.caBundle=${caFile}`])
+}
+
+/** Lets them download it from the repository of the installation again. */
+export async function leaveRegistry(cluster: LocalCluster): Promise<void> {
+  const none = ['engineChart.pullSecret=', 'engineChart.caBundle=']
+  await setValues(cluster, [...repositoryValues(cluster), ...none])
+}
+
+async function setValues(
+  cluster: LocalCluster,
+  values: readonly string[],
+  flags: readonly string[] = [],
+): Promise<void> {
   await cluster.helm([
     ...['upgrade', RELEASE, join(REPOSITORY, 'chart'), '--namespace', NAMESPACE],
     ...['--reuse-values', '--wait', '--timeout', '120s'],
-    ...['--set', value],
+    ...values.flatMap((value) => ['--set', value]),
+    ...flags,
   ])
 }
 
@@ -132,11 +159,13 @@ export interface ChartOptions {
 
 /** Values of an installation by the chart of this work tree. */
 function installationValues(cluster: LocalCluster): string[] {
+  return [...repositoryValues(cluster), PULLED, ...JOB_VOLUMES]
+}
+
+function repositoryValues(cluster: LocalCluster): string[] {
   return [
     `engineChart.repository=${closedRepositoryOn(cluster)}`,
     `engineChart.credentialsSecret=${CHART_CREDENTIALS}`,
-    PULLED,
-    ...JOB_VOLUMES,
   ]
 }
 

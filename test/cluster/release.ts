@@ -3,12 +3,13 @@ import type { Test } from 'tap'
 import type { AnyObject, Lease, Secret } from '../../crds/kubernetes.ts'
 import { API_GROUP, API_VERSION } from '../../crds/contract/names.ts'
 import { PLURALS } from '../../metacontroller/controllers.ts'
-import { phaseOf } from '../scenarios/scenario.ts'
+import { conditionIn, phaseOf, running } from '../scenarios/scenario.ts'
 import { referenceOf } from '../world/client.ts'
 import { NotSupported, type Reference } from '../world/world.ts'
 import type { Ground } from './ground.ts'
 import { growthOf, recordedBytes } from './image-size.ts'
 import { NAMESPACE, RELEASE } from './install.ts'
+import { POD_RANGE } from './network.ts'
 import type { ClusterWorld } from './world.ts'
 
 const SEEN_SECONDS = 60
@@ -30,6 +31,34 @@ export function showChartRepository(ground: Ground) {
   return async (t: Test) => {
     const statuses = await ground.chartRepositoryStatus().catch(skippedBy(t))
     if (statuses !== undefined) t.strictSame(statuses, [200, 401])
+  }
+}
+
+/** helm pulls the chart in the pod of the Job; the operator has no other repository meanwhile. */
+export function showChartRegistry(ground: Ground, world: ClusterWorld) {
+  return async (t: Test) => {
+    const registry = await ground.openChartRegistry().catch(skippedBy(t))
+    if (registry === undefined) return
+    try {
+      t.strictSame(await registry.statuses(), [200, 401])
+      const namespace = await world.namespace('registry')
+      const cluster = await running(world, namespace, 'a')
+      const ready = conditionIn(await world.get(cluster), 'Ready')
+      t.equal(ready?.status, 'True')
+      const pulled = registry
+        .calls()
+        .filter(({ from, method, status }) => isPod(from) && method === 'GET' && status === 200)
+        .flatMap(({ path }) => /^[/]v2[/]charts[/]qdrant[/]([a-z]+)[/]/.exec(path)?.[1] ?? [])
+      t.strictSame([...new Set(pulled)].toSorted(), ['blobs', 'manifests'])
+      await world.client.delete({
+        apiVersion: 'v1',
+        kind: 'Namespace',
+        namespace: '',
+        name: namespace,
+      })
+    } finally {
+      await registry.close()
+    }
   }
 }
 
@@ -172,6 +201,11 @@ export function showUpgrade(ground: Ground, world: ClusterWorld) {
     await removed(world, survivor)
     await ground.uninstall()
   }
+}
+
+function isPod(address: string): boolean {
+  const [network = ''] = POD_RANGE.split(/0[.]0[/]/)
+  return address.startsWith(network)
 }
 
 async function collectionWithoutCluster(world: ClusterWorld, purpose: string) {

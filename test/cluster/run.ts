@@ -52,6 +52,7 @@ import { openGround, type Ground } from './ground.ts'
 import { NAMESPACE, RELEASE } from './install.ts'
 import { showQuickstart } from './quickstart.ts'
 import {
+  showChartRegistry,
   showChartRepository,
   showFailover,
   showHelmTest,
@@ -179,6 +180,13 @@ if (world !== undefined) {
     'helm test passes, and fails and names the hooks while the service is stopped',
     around,
     showHelmTest(ground, world),
+  )
+  const fromRegistry =
+    'a cluster is installed from a registry that needs a pull Secret and has a CA of its own'
+  await t.test(
+    fromRegistry,
+    ONLY !== undefined && chosen.test(fromRegistry) ? {} : around,
+    showChartRegistry(ground, world),
   )
   await t.test(
     'of two replicas one is the leader, and the other takes over',

@@ -90,9 +90,18 @@ t.test('the example leaves no download at its default', async (t) => {
   const { image, imagePullSecrets } = object.spec
   t.match(image.repository, 'example.com')
   t.not(imagePullSecrets.length, 0)
-  const secret = set.get('engineChart.credentialsSecret')
-  const created = commandsIn(SECTION).find((words) => words.includes('secret')) ?? []
-  t.ok(created.includes(secret ?? 'none'), 'and creates the Secret that it names')
+})
+
+t.test('the examples create the Secrets that they name', async (t) => {
+  const commands = commandsIn(SECTION)
+  const named = commands.flatMap((words) =>
+    words.flatMap((word) => /^engineChart[.]\w+Secret=(.+)$/.exec(word)?.[1] ?? []),
+  )
+  const created = commands
+    .filter(([program, verb, kind]) => [program, verb, kind].join(' ') === 'kubectl create secret')
+    .map(([, , , , name]) => name)
+  t.equal(named.length, 2, 'one for each way to reach the chart')
+  t.strictSame(created.toSorted(), named.toSorted())
 })
 
 t.test('a row that is missing or of another image is found', async (t) => {
