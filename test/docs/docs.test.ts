@@ -36,6 +36,17 @@ for (const page of PAGES) {
     }
   })
 
+  t.test(`${page.path}: every command that its sentences name exists`, async (t) => {
+    for (const span of page.spans) {
+      const [program = '', verb = '', ...rest] = span.split(' ')
+      if (program === 'npm' && ['run', 'start', 'test'].includes(verb))
+        npm(t, [verb, ...rest], span)
+      if (program === 'kubectl' && /^[a-z]/.test(rest[0] ?? '')) kubectl(t, [verb, ...rest], span)
+      if (program === 'vec-operator' && verb !== '')
+        t.ok(findCommand([verb, ...rest]) !== undefined, span)
+    }
+  })
+
   t.test(`${page.path}: every resource in it is admitted`, async (t) => {
     for (const { text } of page.blocks.filter(({ language }) => language === 'yaml')) {
       for (const document of parseAllDocuments(text)) {

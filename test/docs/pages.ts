@@ -9,6 +9,8 @@ export interface Page {
   path: string
   text: string
   blocks: Block[]
+  /** Text between backticks, outside blocks. */
+  spans: string[]
   /** Targets of links, except links to other hosts. */
   links: string[]
   /** Anchors of the headings. */
@@ -46,6 +48,7 @@ function page(path: string, text: string): Page {
     path,
     text,
     blocks,
+    spans: [...prose.matchAll(/`([^`\n]+)`/g)].map(([, span = '']) => span),
     links: links.filter((target) => !/^[a-z]+:/.test(target)),
     anchors: new Set([...prose.matchAll(/^#+ (.*)$/gm)].map(([, title = '']) => anchorOf(title))),
   }
