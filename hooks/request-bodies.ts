@@ -8,7 +8,7 @@ import type { FastifyInstance, FastifyRequest, preParsingAsyncHookHandler } from
 import { MAX_REQUEST_BYTES } from '../crds/contract/limits.ts'
 
 /** A body of at most this size waits for no other, unless it has more values than the next constant. */
-const SMALL_BYTES = 64 * 1024
+export const SMALL_BODY_BYTES = 64 * 1024
 /**
  * So many values are not counted. A body that is small and has few values takes at most 64 KiB and 320 KB; Metacontroller has
  * five workers for each of seven kinds, so that 35 of them take 13 MB. Without this bound, small bodies full of `{}` would take
@@ -55,7 +55,8 @@ export function limitBodies(
       return
     }
     void values.take(scanned.values, caller).then(
-      () => void parse(request, scanned.json, done),
+      // Other requests continue before this one is validated.
+      () => void parse(request, scanned.json, (...result) => setImmediate(done, ...result)),
       (error: unknown) => done(error as Error, undefined),
     )
   })
@@ -65,7 +66,7 @@ export function limitBodies(
     if (size > MAX_REQUEST_BYTES) return
     const caller = { response, waitsUntil: performance.now() + maxWaitMs }
     callers.set(request, caller)
-    if (size > SMALL_BYTES) await bytes.take(size, caller)
+    if (size > SMALL_BODY_BYTES) await bytes.take(size, caller)
   }
 }
 

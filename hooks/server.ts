@@ -2,6 +2,7 @@
  * The hook service: routes, authentication and limits. It decides nothing about resources: the
  * hooks of each kind do, and every answer is validated before it is sent.
  */
+import { setImmediate } from 'node:timers/promises'
 import { TypeBoxValidatorCompiler, type TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import { Type } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
@@ -31,7 +32,7 @@ import {
   type KindHooks,
 } from './protocol.ts'
 import { isNamespaceWatched } from './cross-namespace.ts'
-import { bodySize, limitBodies, WaitTimeout } from './request-bodies.ts'
+import { bodySize, limitBodies, SMALL_BODY_BYTES, WaitTimeout } from './request-bodies.ts'
 
 /** No other route expects a body; a larger one is rejected. */
 const NO_BODY_BYTES = 1024
@@ -202,6 +203,7 @@ function addKindHooks(
           bytes: bodySize(request) ?? 0,
         }
         if (!isWatched(received.parent.metadata)) return skipUnwatched(received, hook)
+        await letOthersContinue(received)
         const settings = { ...options.settings, jobKeys: options.jobKeys?.() ?? options.tokens() }
         const context = { now: options.now(), settings }
         const observed =
@@ -213,6 +215,7 @@ function addKindHooks(
           received.parent,
           options.answerDeadlineMs,
         )
+        await letOthersContinue(received)
         const decision = addKstatus(body.parent, desired, context.now)
         const answer = validateAnswer(body, decision, hook)
         options.metrics.recordDecision?.(body, answer)
@@ -222,6 +225,11 @@ function addKindHooks(
       },
     )
   }
+}
+
+/** Each step of a hook with thousands of children takes a tenth of a second or more. */
+async function letOthersContinue({ bytes = 0 }: { bytes?: number }): Promise<void> {
+  if (bytes > SMALL_BODY_BYTES) await setImmediate()
 }
 
 /**

@@ -23,11 +23,15 @@ const SLOT_DIGITS = /^-(\d{4})(\d\d)(\d\d)-(\d\d)(\d\d)(\d\d)$/
 /** The slot of a backup; undefined if the name was not generated from a slot. */
 export function slotOf(schedule: string, { metadata: { name } }: VecBackup): Date | undefined {
   if (!name.startsWith(schedule)) return undefined
-  const instant = name.slice(schedule.length).replace(SLOT_DIGITS, '$1-$2-$3T$4:$5:$6Z')
-  const slot = new Date(instant)
-  const isInstant = !Number.isNaN(slot.getTime())
+  const digits = SLOT_DIGITS.exec(name.slice(schedule.length))?.slice(1).map(Number)
+  if (digits === undefined) return undefined
+  // Dates are neither parsed nor formatted: a request has thousands of backups.
+  const [year = NaN, month = NaN, day, hour, minute, second] = digits
+  const slot = new Date(Date.UTC(year, month - 1, day, hour, minute, second))
+  const found = [slot.getUTCFullYear(), slot.getUTCMonth() + 1, slot.getUTCDate()]
+  found.push(slot.getUTCHours(), slot.getUTCMinutes(), slot.getUTCSeconds())
   // A day that its month does not have is another instant.
-  return isInstant && timestamp(slot) === instant ? slot : undefined
+  return found.every((part, at) => part === digits[at]) ? slot : undefined
 }
 
 export function newBackup(schedule: VecBackupSchedule, slot: Date): Child {

@@ -10,6 +10,8 @@ import type { CollectionEngine } from './ports.ts'
 
 const MAX_AGE_MS = 10_000
 const EVICT_AFTER_MS = 600_000
+/** Each takes about 7 KB. A cluster whose cache was removed is asked again. */
+const MAX_CACHES = 1000
 const MAX_CONCURRENT = 8
 
 /** Reconciles share the calls: aborting one reconcile must not abort a call for the others. */
@@ -17,6 +19,7 @@ const NEVER_ABORTED = new AbortController().signal
 
 /** One cache per connection: a different key Secret or TLS setting counts as a different engine. */
 export class EngineCaches {
+  /** In the order of their last use. */
   readonly #caches = new Map<string, EngineCache>()
   readonly #now: () => Date
 
@@ -31,7 +34,10 @@ export class EngineCaches {
     }
     const cache = this.#caches.get(key) ?? new EngineCache(engine(), this.#now)
     cache.usedAt = time
+    this.#caches.delete(key)
     this.#caches.set(key, cache)
+    const [leastRecent = key] = this.#caches.keys()
+    if (this.#caches.size > MAX_CACHES) this.#caches.delete(leastRecent)
     return cache
   }
 }

@@ -114,6 +114,23 @@ const manyCollections: Attack = {
   },
 }
 
+/** What the service holds for each of them is part of its memory during the attacks that follow. */
+const manyClusters: Attack = {
+  title: 'VecCollections of 3,000 clusters',
+  async begin(ground) {
+    const problems: string[] = []
+    for (let at = 0; at < 3000; at += 10) {
+      const calls = Array.from({ length: 10 }, () => {
+        const body = collectionSync(`one-of-many-${ground.number()}`)
+        return callHook(`${ground.url}/veccollections/sync`, body, TOKEN)
+      })
+      for (const { status, text } of await Promise.all(calls))
+        if (status !== 200) problems.push(`answered with ${status}: ${text}`)
+    }
+    return { problems }
+  },
+}
+
 const largeSecrets: Attack = {
   title: 'Secrets of 1 MiB that are keys of clusters',
   async begin(ground) {
@@ -179,6 +196,7 @@ export const SERVICE_ATTACKS: Attack[] = [
   endlessAnswer('an endless word', 'x'),
   slowPage,
   manyCollections,
+  manyClusters,
   largeSecrets,
   madeUpReports,
   ...REQUEST_ATTACKS,

@@ -110,14 +110,23 @@ async function figuresOf(
 }
 
 /** An attack that does not last is repeated. */
-async function attackFor(seconds: number, { lasts, begin }: Attack, ground: Ground): Promise<void> {
+async function attackFor(
+  seconds: number,
+  { title, lasts, begin }: Attack,
+  ground: Ground,
+): Promise<void> {
   const until = monotonic() + 1000 * seconds * NANOSECONDS
-  do {
-    const { problems, end } = await begin(ground)
-    if (problems.length > 0) throw new Error(problems.join('; '))
-    if (lasts === true) await sleep(1000 * seconds)
-    await end?.()
-  } while (monotonic() < until)
+  try {
+    do {
+      const { problems, end } = await begin(ground)
+      if (problems.length > 0) throw new Error(problems.join('; '))
+      if (lasts === true) await sleep(1000 * seconds)
+      await end?.()
+    } while (monotonic() < until)
+  } catch (error) {
+    if (ground.isAlive()) throw error
+    throw new Error(`the service has ended during: ${title}`, { cause: error })
+  }
 }
 
 /** Healthy requests of another thread. */

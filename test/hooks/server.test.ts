@@ -78,6 +78,42 @@ async function post(answer: () => Answer | Promise<Answer>, payload: unknown, pa
   return built.inject({ method: 'POST', url: `/vecclusters/${path}`, payload: payload as object })
 }
 
+t.test('other requests continue between the steps of a large one', async (t) => {
+  const stepsOf = async (annotations: Record<string, string>) => {
+    const steps: string[] = []
+    const step = (name: string) => {
+      steps.push(name)
+      setImmediate(() => steps.push('others'))
+    }
+    const decide = () => {
+      step('decide')
+      return fine
+    }
+    const { built } = server(decide, {
+      // Of each request, before it is validated.
+      outdatedCrd: () => {
+        step('begin')
+        return undefined
+      },
+      metrics: {
+        ...{ observe: () => undefined, text: async () => '', contentType: 'text/plain' },
+        recordDecision: () => steps.push('end'),
+      },
+    })
+    const payload = { ...body, parent: cluster({ annotations }) }
+    const { statusCode } = await built.inject({
+      method: 'POST',
+      url: '/vecclusters/sync',
+      payload,
+    })
+    t.equal(statusCode, 200)
+    return steps.slice(0, steps.indexOf('end') + 1)
+  }
+  const large = await stepsOf({ note: 'x'.repeat(64 * 1024) })
+  t.strictSame(large, ['begin', 'others', 'decide', 'others', 'end'])
+  t.strictSame(await stepsOf({}), ['begin', 'decide', 'end'])
+})
+
 t.test('finalize decides on the live status, sync on the one that was sent', async (t) => {
   const seen: unknown[] = []
   const hooks = kindHooks({

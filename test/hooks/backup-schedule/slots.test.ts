@@ -323,6 +323,8 @@ t.test('the slot of a backup is in its name, after that of its schedule', async 
     ...['nightly', 'nightly-', 'nightly-extra', 'nightly-20260228', 'nightly-20260228-0300'],
     ...['weekly2-20260228-030000', 'nightly2-20260228-030000', 'nightly-x-20260228-030000'],
     ...['nightly-20260228-030000-x', 'nightly-20260230-030000', 'nightly-20260228-250000'],
+    ...['nightly-20260200-030000', 'nightly-20261301-030000', 'nightly-20260001-030000'],
+    ...['nightly-20260228-036000', 'nightly-20260228-030060', 'nightly-00260228-030000'],
   ])
     t.equal(slotIn(name), undefined, name)
 })

@@ -256,6 +256,19 @@ t.test('an engine is cached by its connection, until ten minutes after its last 
   t.equal(made, 3)
 })
 
+t.test('at most a thousand engines are cached: those that were used last', async (t) => {
+  const engines = new EngineCaches(stage().now)
+  const get = (key: string) => engines.get(key, () => ({}) as CollectionEngine)
+  const first = get('0')
+  const second = get('1')
+  for (let at = 2; at < 1000; at += 1) get(String(at))
+  t.equal(get('0'), first, 'all have a place')
+  const last = get('1000')
+  t.equal(get('0'), first, 'it was used after the second')
+  t.equal(get('1000'), last)
+  t.not(get('1'), second, 'its place is taken')
+})
+
 t.test('a clock that is set back extends neither a response nor a back-off', async (t) => {
   const { shared, asked, later } = stage()
   await shared.version(signal)
