@@ -30,7 +30,8 @@ export const CLUSTER_REASONS: readonly Reason[] = [
     condition: NOT_APPLIED,
     event: 'Normal',
     messages: ['helm run <n> is in progress'],
-    cause: 'The Job of the helm run is running. It waits up to ten minutes for the engine.',
+    cause:
+      'The Job of the helm run is running. It enlarges volumes first, where the spec asks for it, and does not wait for the pods: the condition Progressing reports their rollout.',
     fix: 'Nothing; `kubectl logs job/<name>` shows the output of helm.',
   },
   {
@@ -104,7 +105,7 @@ export const CLUSTER_REASONS: readonly Reason[] = [
     event: 'Warning',
     messages: ['<what helm printed>', 'the helm run failed'],
     cause:
-      'helm failed: the chart repository or the API server returned an error, or the pods did not become ready within ten minutes.',
+      'helm failed: the chart repository or the API server returned an error, or helm did not end within eleven minutes.',
     fix: 'Read `kubectl logs job/<name>`. The run is retried after 30 s, and immediately after a change of the spec.',
   },
   {

@@ -207,8 +207,8 @@ export const COLLECTION_REASONS: readonly Reason[] = [
     condition: { type: 'Replicated', status: 'False' },
     messages: ['<n> of <n> replicas are Active'],
     cause:
-      'A node is down, or the factor was raised: the engine does not create replicas automatically.',
-    fix: 'Repair the node, or replicate the shards with the API of the engine (`POST /collections/<name>/cluster`).',
+      'A node is down, or the factor was raised. A Job of the VecCluster creates missing replicas, unless its spec.healing.replicas is false.',
+    fix: 'Nothing while the condition ShardsPlaced of the VecCluster reports progress; otherwise do what its message says. With spec.healing.replicas: false, replicate the shards with the API of the engine (`POST /collections/<name>/cluster`).',
   },
   {
     reason: 'Resharding',
