@@ -195,6 +195,12 @@ export const BACKUP_FAILURES: readonly KnownFailure[] = [
     fix: 'check its annotation or Pod Identity association, and the trust policy of the role ([object stores](../object-stores.md#identities-of-serviceaccounts))',
   },
   {
+    patterns: ['RequestTimeTooSkewed', 'compare the clock ...'],
+    cause:
+      'a call had the wrong time several times, although it was corrected by that of the store',
+    fix: 'correct the clock of the Kubernetes node, or of the store',
+  },
+  {
     patterns: ['NoSuchBucket'],
     cause: 'the endpoint has no bucket with this name',
     fix: 'create the bucket, or correct `endpoint` and `forcePathStyle`',

@@ -195,6 +195,11 @@ export const RESTORE_FAILURES: readonly KnownFailure[] = [
     fix: 'check `manifest.json`',
   },
   {
+    patterns: ['... is that of a backup that failed, without ...'],
+    cause: '`spec.source` names a backup that does not have all of its collections',
+    fix: 'use another backup, or name the collections in `spec.collections`',
+  },
+  {
     patterns: ['collectionMapping ...'],
     cause: 'a name that is not restored, or two sources for one target',
     fix: 'correct the mapping',

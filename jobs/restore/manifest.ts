@@ -2,9 +2,9 @@
  * Reads the manifest and selects the collections that the spec asks for. The manifest comes from a
  * bucket and is not trusted: keys outside its own folder are rejected.
  */
-import { Rejected } from '../../crds/contract/errors.ts'
+import { Rejected, StorageError } from '../../crds/contract/errors.ts'
 import { manifestKey } from '../../crds/contract/backup-keys.ts'
-import { MANIFEST_VERSION, isShardManifest } from '../../crds/contract/manifest.ts'
+import { MANIFEST_VERSION, isShardManifest, type Manifest } from '../../crds/contract/manifest.ts'
 import {
   parseManifest,
   parseForeignManifest,
@@ -16,7 +16,9 @@ import {
 import type { RestorePlan } from '../../crds/contract/restore-job.ts'
 import type { RestoreSpec } from '../../crds/restore.ts'
 import { formatBytes, formatNames } from '../../crds/units.ts'
+import { readOwner } from '../backup/owner.ts'
 import type { Bucket } from '../clients/s3/bucket.ts'
+import { isTransient } from '../clients/s3/errors.ts'
 import { collectionFromSnapshots } from './snapshot-metadata.ts'
 import { requireSameNodeCount } from './target-checks.ts'
 
@@ -63,7 +65,37 @@ export async function readManifest(request: ManifestRequest): Promise<SourceMani
     throw new Rejected(`${address} is that of another backup: its uid is ${manifest.uid}`)
   }
   checkManifest(manifest, folder, plan)
+  await rejectIncomplete(manifest, request)
   return manifest
+}
+
+/**
+ * A backup that failed has a manifest of what is complete. Only a restore that names a VecBackup knows that it is Completed;
+ * owner.json has the collections that the backup was to contain.
+ */
+async function rejectIncomplete(
+  { uid, collections, deletedCollections = [] }: Manifest,
+  { bucket, plan, collections: selected, signal }: ManifestRequest,
+): Promise<void> {
+  if (plan.backup !== undefined || selected !== undefined) return
+  const folder = manifestFolder(plan)
+  const owner = await readOwner(bucket, folder, signal).catch(ignoreUnreadable)
+  // The manifest may have been copied without it, or the credentials may not read it.
+  if (owner?.uid !== uid) return
+  const accounted = new Set([...collections.map(({ name }) => name), ...deletedCollections])
+  const missing = owner.collections.filter((name) => !accounted.has(name))
+  if (missing.length === 0) return
+  throw new Rejected(
+    `s3://${bucket.name}/${manifestKey(folder)} is that of a backup that failed, without ${formatNames(missing, MAX_LISTED)}: use another backup, or name the collections to restore in spec.collections`,
+  )
+}
+
+/** A good backup is restored whatever is in its owner.json. */
+function ignoreUnreadable(error: unknown): undefined {
+  if (error instanceof Rejected) return
+  const isFinal = error instanceof StorageError && !isTransient(error)
+  if (isFinal || (error instanceof StorageError && error.cause instanceof SyntaxError)) return
+  throw error
 }
 
 /** Reads from the snapshots what the manifest of another program does not contain. */

@@ -5,11 +5,13 @@ import type { NodeManifest } from '../../../crds/contract/manifest.ts'
 import type { RestoreSpec } from '../../../crds/restore.ts'
 import { matchWhole } from '../../match-whole.ts'
 import { ask } from './collection-state.ts'
+import { FROM_BUCKET } from './external-manifest.ts'
 import {
   MANIFEST,
   isRecovery,
   createKeyedCollection,
   run,
+  runToDone,
   restoreFixture,
   type RestoreFixture,
 } from './restore-fixture.ts'
@@ -23,6 +25,7 @@ interface Rejection {
 }
 
 const [first, second] = ['docs', 'other']
+const OWNER = 'nightly/b/owner.json'
 
 const REJECTIONS: Rejection[] = [
   {
@@ -77,6 +80,16 @@ const REJECTIONS: Rejection[] = [
     title: 'a manifest of a newer version',
     manifest: (manifest) => Object.assign(manifest, { manifestVersion: 99 }),
     error: /^manifest\.json: manifestVersion 99 is newer than this operator reads/,
+  },
+  {
+    title: 'the location of a backup that failed, without two of its collections',
+    spec: FROM_BUCKET,
+    arrange: ({ store }) => {
+      const owner = JSON.parse(store().text(OWNER) ?? '') as { collections: string[] }
+      const collections = [...owner.collections, 'lost', 'broken']
+      store().put(OWNER, Buffer.from(JSON.stringify({ ...owner, collections })))
+    },
+    error: `s3://backups/${MANIFEST} is that of a backup that failed, without lost, broken: use another backup, or name the collections to restore in spec.collections`,
   },
   {
     title: 'a manifest of another backup',
@@ -253,4 +266,44 @@ function takenBy(engineVersion: string) {
     manifest.engineVersion = engineVersion
     for (const collection of manifest.collections) collection.engineVersion = engineVersion
   }
+}
+
+interface OwnerFile {
+  uid: string
+  collections: string[]
+}
+
+const SOURCES: {
+  title: string
+  spec?: Partial<RestoreSpec>
+  owner: (owner: OwnerFile) => unknown
+}[] = [
+  {
+    title: 'that failed, for a restore that names its collections',
+    spec: { collections: ['docs', 'other'] },
+    owner: (owner) => ({ ...owner, collections: [...owner.collections, 'lost'] }),
+  },
+  {
+    title: 'without a collection that a client deleted during the backup',
+    owner: (owner) => ({ ...owner, collections: [...owner.collections, 'deleted'] }),
+  },
+  {
+    title: 'whose owner.json is that of another one',
+    owner: (owner) => ({ ...owner, uid: 'another', collections: ['lost'] }),
+  },
+  { title: 'whose owner.json is none', owner: () => 'none' },
+  { title: 'whose owner.json is not JSON', owner: () => undefined },
+]
+
+for (const { title, spec = {}, owner } of SOURCES) {
+  t.test(`the location of a backup ${title}: is restored`, async (t) => {
+    const stood = await restoreFixture(t, { collections: [first, second] })
+    const { store } = stood
+    stood.rewrite((manifest) => (manifest.deletedCollections = ['deleted']))
+    const content = owner(JSON.parse(store().text(OWNER) ?? '') as OwnerFile)
+    store().put(OWNER, Buffer.from(content === undefined ? '{' : JSON.stringify(content)))
+    stood.deleteCollections(first, second)
+    await runToDone(t, await stood.world.restore({ ...FROM_BUCKET, ...spec }))
+    await stood.assertRestored(first, second)
+  })
 }
