@@ -40,14 +40,19 @@ export function isMissingPermission({ reason }: Blocker): boolean {
   return PERMISSION_REASONS.includes(reason)
 }
 
+/** Only a resource without a status is recognized as a copy. */
+const COPY_OF_ENDED = 'CopyOfEnded'
+
 /**
- * Selects the missing permission, else the first terminal blocker, else the first blocker. Without
- * permission nothing else is reported about the resources of another namespace, and a terminal
- * blocker must not be hidden by a temporary one.
+ * Selects that the resource is a copy, else the missing permission, else the first terminal blocker, else
+ * the first blocker. A copy that waited for permission would run once it has it. Without permission nothing
+ * else is reported about the resources of another namespace, and a terminal blocker must not be hidden by a
+ * temporary one.
  */
 export function selectBlocker(blockers: readonly (Blocker | undefined)[]): Blocker | undefined {
   const present = blockers.filter((blocker) => blocker !== undefined)
   return (
+    present.find(({ reason }) => reason === COPY_OF_ENDED) ??
     present.find(isMissingPermission) ??
     present.find(({ terminal }) => terminal === true) ??
     present[0]
@@ -198,7 +203,7 @@ export function copyBlocker(
   if (original === undefined) return undefined
   const { uid, state, at } = original
   return {
-    reason: 'CopyOfEnded',
+    reason: COPY_OF_ENDED,
     message: `this is a copy of a ${resource.kind} (uid ${uid}) that finished as ${state} at ${at}, and is not run again; to run it, create another ${resource.kind} without the annotation ${ANNOTATIONS.progress}`,
     terminal: true,
     showMessage: true,

@@ -1,6 +1,6 @@
 /** What a Job waits for before it can start. */
 import t from 'tap'
-import { bucketBlocker, secretBlocker } from '../../../hooks/data-job/preconditions.ts'
+import { bucketBlocker, secretBlocker, selectBlocker } from '../../../hooks/data-job/preconditions.ts'
 import { secret } from '../../builders.ts'
 
 t.test('a Secret serves only with a value in each of the keys', async (t) => {
@@ -37,4 +37,16 @@ t.test('a session token that is named must be in the Secret; by default it may b
     reason: 'InvalidSecret',
     message: 'Secret ns/s has no value in key token',
   })
+})
+
+t.test('a copy is reported first, then a permission, then what ends the request', async (t) => {
+  const waits = { reason: 'ClusterNotFound', message: 'not found' }
+  const ends = { reason: 'BackupNotCompleted', message: 'Failed', terminal: true as const }
+  const forbidden = { reason: 'RefNotPermitted', message: 'not allowed' }
+  const copy = { reason: 'CopyOfEnded', message: 'a copy', terminal: true as const }
+  t.equal(selectBlocker([waits, ends, forbidden, copy]), copy)
+  t.equal(selectBlocker([waits, ends, undefined, forbidden]), forbidden)
+  t.equal(selectBlocker([waits, ends]), ends)
+  t.equal(selectBlocker([undefined, waits]), waits)
+  t.equal(selectBlocker([undefined]), undefined)
 })

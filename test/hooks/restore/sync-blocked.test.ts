@@ -8,9 +8,17 @@ import { restoreRbac } from '../../../hooks/restore/job.ts'
 import { sync } from '../../../hooks/restore/sync.ts'
 import { NOW, ago, context } from '../../builders.ts'
 import { matchWhole } from '../../match-whole.ts'
-import { backup } from '../backup/objects.ts'
+import { backup, runningCluster } from '../backup/objects.ts'
 import { createdJob, jobPlan, statusSummary } from '../decisions.ts'
-import { OWN_HOLDER, heldLeases, ready, report, restore, restoreJob } from './objects.ts'
+import {
+  OWN_HOLDER,
+  completedBackup,
+  heldLeases,
+  ready,
+  report,
+  restore,
+  restoreJob,
+} from './objects.ts'
 
 t.test('a Job that ended without a report: again in 2 s, after 30 s Failed', async (t) => {
   const ended = (seconds: number) =>
@@ -48,6 +56,27 @@ t.test(
     }
   },
 )
+
+t.test('a copy that is not permitted is refused as a copy: permission starts nothing', async (t) => {
+  const elsewhere = {
+    namespace: 'mine',
+    spec: {
+      targetClusterRef: { name: 'a', namespace: 'ns' },
+      backupRef: { name: 'b', namespace: 'ns' },
+    },
+  }
+  const allowing = (name: string) => ({ annotations: { [ANNOTATIONS.allowedNamespaces]: name } })
+  const parts = {
+    backup: completedBackup(allowing('mine')),
+    cluster: runningCluster(allowing('other')),
+  }
+  const first = sync(ready({ ...parts, restore: copyOf('Done', elsewhere) }), context)
+  t.match(first.status, { phase: 'Failed', error: /^this is a copy of a VecRestore/ })
+  const { status } = first
+  const permitted = { ...parts, cluster: runningCluster(allowing('mine')) }
+  const restored = copyOf('Done', { ...elsewhere, status })
+  t.equal(createdJob(sync(ready({ ...permitted, restore: restored }), context)), undefined)
+})
 
 t.test(
   'a report of another resource stops no restore that was looked at, or of one at work',
