@@ -76,17 +76,23 @@ export function nextStep(observed: ObservedDataJob, facts: JobFacts, context: Co
   if (outcome !== undefined) return { is: 'finished', outcome }
 
   const { blocker } = facts
+  const revocation = blocker !== undefined && isMissingPermission(blocker) ? blocker : undefined
   const job = observed.jobs.find(isUnfinished)
   if (job !== undefined) {
     // A running Job is not affected by what changed after it started, except by its permission.
     return running(
-      blocker !== undefined && isMissingPermission(blocker)
-        ? accessRevoked(job, blocker, facts)
+      revocation !== undefined
+        ? accessRevoked(job, revocation, facts)
         : watchJob(job, observed, facts, context),
     )
   }
-  // Metacontroller's cache does not have the Job yet. Its Leases must not be released.
-  const [hiddenJob] = observed.liveJobs ?? []
+  // Metacontroller's cache does not have the Job yet, or no longer. Its Leases must not be released.
+  const { liveJobs = [] } = observed
+  const runningJob = liveJobs.find(isUnfinished)
+  if (runningJob !== undefined && revocation !== undefined) {
+    return running(accessRevoked(runningJob, revocation, facts))
+  }
+  const [hiddenJob] = liveJobs
   if (hiddenJob !== undefined) return running(watchHiddenJob(hiddenJob, facts, context))
 
   if (blocker === undefined) return { is: 'ready' }

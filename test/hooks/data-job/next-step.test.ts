@@ -135,6 +135,28 @@ t.test('a Job that loses its permission is stopped and loses its credentials', a
   t.match(stepWith(job, { blocker: other }), { answer: { deleteJobs: undefined } })
 })
 
+t.test('a Job that lost its label loses its credentials with its permission too', async (t) => {
+  const blocker = { reason: 'RefNotPermitted', message: 'not allowed' }
+  const step = (hidden: Job) =>
+    nextStep(
+      { ...observe(), liveJobs: [hidden] },
+      { ...facts, blocker, copiedCredentials: ['engine'] },
+      context,
+    )
+  const hidden = dataJobOf(identity, { createdAgo: JOB_CACHE_TIMEOUT_SECONDS })
+  matchWhole(t, step(hidden), {
+    is: 'running',
+    answer: {
+      conditionReason: blocker,
+      resyncAfterSeconds: REQUEUE_SOON_SECONDS,
+      deleteJobs: [{ namespace: 'ns', name, uid }],
+      deleteCopies: [{ namespace: 'ns', ownerUid: uid }],
+    },
+  })
+  const ended = step(dataJobOf(identity, { ended: ['Complete', 5] }))
+  t.match(ended, { is: 'running', answer: { deleteJobs: undefined, deleteCopies: undefined } })
+})
+
 t.test('a starting Job is checked again soon only if copies were written', async (t) => {
   const message = `Job ${name} is starting`
   t.match(stepWith(job), {
