@@ -157,23 +157,17 @@ function dataState(status: KstatusFields): Partial<Record<KstatusType, Condition
   return { Stalled: failed, Failed: failed }
 }
 
-/** The conditions describe an earlier spec: the engine has not been compared with this one yet. */
-function outdatedState(
-  status: KstatusFields,
-  generation: number,
-): Partial<Record<KstatusType, ConditionReason>> {
-  const { observedGeneration = generation } = findCondition(status, 'Ready', 'True') ?? {}
-  if (observedGeneration >= generation) return {}
-  const message = `generation ${generation} is not applied yet`
-  return { Reconciling: { reason: 'SpecChanged', message } }
-}
-
 function readyState(
   status: KstatusFields,
   generation: number,
 ): Partial<Record<KstatusType, ConditionReason>> {
-  const ready = findCondition(status, 'Ready', 'False')
-  if (ready === undefined) return outdatedState(status, generation)
+  const ready = status.conditions?.find(({ type }) => type === 'Ready')
+  // The condition describes an earlier spec: the engine has not been compared with this one yet.
+  if (ready?.observedGeneration !== undefined && ready.observedGeneration < generation) {
+    const message = `generation ${generation} is not applied yet`
+    return { Reconciling: { reason: 'SpecChanged', message } }
+  }
+  if (ready?.status !== 'False') return {}
   const isTerminal = status.phase === 'Failed' || status.phase === 'Degraded'
   return isTerminal || USER_ACTION_REASONS.has(ready.reason)
     ? { Stalled: ready }

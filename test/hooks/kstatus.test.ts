@@ -100,6 +100,13 @@ t.test('a Ready of an earlier generation is Reconciling', async (t) => {
   ])
 })
 
+t.test('a failure of an earlier generation is Reconciling: the new spec may cure it', async (t) => {
+  const refused = condition('Ready', 'False', 'EngineRefused')
+  t.strictSame(added('VecCollection', [refused], { phase: 'Failed', generation: 2 }), [
+    ['Reconciling', 'SpecChanged', NEW],
+  ])
+})
+
 t.test('a condition keeps its time while it lasts, and goes when it is over', async (t) => {
   const before = [condition('Reconciling', 'True', 'HelmRunning')]
   const still = condition('Applied', 'False', 'HelmFailed')
