@@ -93,6 +93,12 @@ function newSecretCopy(
   }
 }
 
-function isUpToDate(copy: Secret | undefined, desired: Secret): boolean {
-  return copy !== undefined && JSON.stringify(copy.data ?? {}) === JSON.stringify(desired.data)
+/** The API server sorts the keys. */
+function isUpToDate(copy: Secret | undefined, { data: desired = {} }: Secret): boolean {
+  if (copy === undefined) return false
+  const { data = {} } = copy
+  const keys = Object.keys(desired)
+  return (
+    keys.length === Object.keys(data).length && keys.every((key) => data[key] === desired[key])
+  )
 }

@@ -84,6 +84,19 @@ t.test('a copy that is as its source is not written again; one that differs is',
   t.strictSame(names(secretCopiesToWrite(rotated, there, job)), names(one ? [one] : []))
 })
 
+t.test('a copy is not written again because the API server sorts its keys', async (t) => {
+  const data = secret({ rootUser: 'u', rootPassword: 'p', 'ca.crt': 'authority' }).data ?? {}
+  const sources = [{ credential: 'bucket', keys: Object.keys(data), secret: { data } }]
+  const sorted = Object.fromEntries(Object.entries(data).toSorted(([a], [b]) => (a < b ? -1 : 1)))
+  const bucket = { ...secret({}), data: sorted }
+  t.strictSame(secretCopiesToWrite(sources, { bucket }, job), [])
+  const { rootUser: _, ...fewer } = sorted
+  for (const other of [fewer, { ...sorted, more: '' }, { ...sorted, rootUser: '' }]) {
+    const existing = { bucket: { ...bucket, data: other } }
+    t.equal(secretCopiesToWrite(sources, existing, job).length, 1)
+  }
+})
+
 t.test('the copies of a Job are read and deleted by its name, each with its owner', async (t) => {
   const [one, other] = secretCopyRefs(['engine', 'tls'], job)
   t.strictSame([one?.namespace, one?.ownerUid], ['ns', job.metadata.uid])
