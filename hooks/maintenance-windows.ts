@@ -15,6 +15,9 @@ export type WindowState =
   /** `opensAt` is absent if no window is valid. */
   | { is: 'closed'; opensAt?: Date }
 
+/** More than the time between two slots of 29 February, which may be eight years. */
+const LONGEST_GAP_MS = 10 * 366 * 86_400_000
+
 type Windows = NonNullable<ClusterSpec['maintenanceWindows']>
 
 export function windowState({ metadata, spec }: VecCluster, now: Date): WindowState {
@@ -23,11 +26,17 @@ export function windowState({ metadata, spec }: VecCluster, now: Date): WindowSt
     return { is: 'open' }
   }
   const usable = windows.flatMap((window, index) => usableSlots(window, index))
-  const ends = usable
-    .map(({ slots, milliseconds }) => slots.latestUntil(now).getTime() + milliseconds)
-    .filter((end) => end > now.getTime())
+  const next = usable.map(({ slots, milliseconds }) => {
+    // No search backwards: where slots are years apart, it costs a hundred times as much.
+    const searched = Math.min(milliseconds, LONGEST_GAP_MS)
+    const slot = slots.firstAfter(new Date(now.getTime() - searched))
+    return slot > now
+      ? { opensAt: slot.getTime() }
+      : { endsAt: slots.latestUntil(now, slot).getTime() + milliseconds }
+  })
+  const ends = next.flatMap(({ endsAt }) => endsAt ?? [])
   if (ends.length > 0) return { is: 'open', endsAt: new Date(Math.max(...ends)) }
-  const opens = usable.map(({ slots }) => slots.firstAfter(now).getTime())
+  const opens = next.flatMap(({ opensAt }) => opensAt ?? [])
   return opens.length === 0
     ? { is: 'closed' }
     : { is: 'closed', opensAt: new Date(Math.min(...opens)) }

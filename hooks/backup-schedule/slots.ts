@@ -7,8 +7,8 @@ import { CRON_PATTERN } from '../../crds/cron.ts'
 import { Rejected } from '../../crds/contract/errors.ts'
 
 export interface Slots {
-  /** The latest slot that is not after this instant. */
-  latestUntil(instant: Date): Date
+  /** The latest slot that is not after this instant; `known` is one that is not, near it. */
+  latestUntil(instant: Date, known?: Date): Date
   /** The first slot after this instant. */
   firstAfter(instant: Date): Date
 }
@@ -57,23 +57,29 @@ function slotsInTimeZone(cron: CronExpression): Slots {
     while (!cron.includesDate(slot)) slot = cron.next()
     return slot.toDate()
   }
-  return { latestUntil: (instant) => searchLatestUntil(firstAfter, instant), firstAfter }
+  return {
+    latestUntil: (instant, known) => searchLatestUntil(firstAfter, instant, known),
+    firstAfter,
+  }
 }
 
-const MINUTE_MS = 60_000
 /** The first distance that is searched backwards, and the factor to the next one. */
-const FIRST_SEARCH_MS = 60 * MINUTE_MS
+const FIRST_SEARCH_MS = 3_600_000
 const SEARCH_FACTOR = 4
 
 /**
  * The latest slot, found with `firstAfter` alone. Where the clock skips midnight, `prev` of the parser throws
  * after a second of work, for up to a week after the change of the clock.
  */
-function searchLatestUntil(firstAfter: Slots['firstAfter'], instant: Date): Date {
+function searchLatestUntil(
+  firstAfter: Slots['firstAfter'],
+  instant: Date,
+  known: Date | undefined,
+): Date {
   const end = instant.getTime()
   const slotAfter = (time: number) => firstAfter(new Date(time)).getTime()
   let distance = FIRST_SEARCH_MS
-  let latest = slotAfter(end - distance)
+  let latest = known?.getTime() ?? slotAfter(end - distance)
   let none = end
   while (latest > end) {
     none = end - distance
@@ -81,14 +87,16 @@ function searchLatestUntil(firstAfter: Slots['firstAfter'], instant: Date): Date
     latest = slotAfter(end - distance)
   }
   // No slot is between `none` and the end. Each step halves what is between it and the latest slot that is known.
-  while (none - latest > MINUTE_MS) {
-    const middle = latest + Math.floor((none - latest) / 2)
+  for (let next = slotAfter(latest); next <= end; next = slotAfter(latest)) {
+    const middle = next + Math.floor((none - next) / 2)
     const slot = slotAfter(middle)
     if (slot <= end) latest = slot
-    else none = middle
+    else {
+      latest = next
+      none = middle
+    }
   }
-  const next = slotAfter(latest)
-  return new Date(next <= end ? next : latest)
+  return new Date(latest)
 }
 
 /** Rewrites parts of the expression that the parser interprets differently from a CronJob. */

@@ -69,6 +69,33 @@ t.test('a window whose hour the clocks skip does not open on that day', async (t
   t.strictSame(stateAt(next, berlin), ['open', '2026-03-30T03:30:00.000Z'])
 })
 
+t.test('a window that lasts longer than the time between two of them is always open', async (t) => {
+  const hourly = [{ schedule: '0 * * * *', duration: '90m', timeZone: 'Europe/Berlin' }]
+  t.strictSame(stateAt('2026-02-28T12:20:00Z', hourly), ['open', '2026-02-28T13:30:00.000Z'])
+  const century = [{ schedule: '0 0 29 2 *', duration: '876000h', timeZone: 'Europe/Berlin' }]
+  t.strictSame(stateAt('2026-02-28T12:20:00Z', century), ['open', '2124-02-04T23:00:00.000Z'])
+})
+
+t.test('windows that open once in years are judged in an instant, open or not', async (t) => {
+  const zones = ['Europe/Berlin', 'America/Sao_Paulo', 'Asia/Beirut', 'Antarctica/Troll']
+  const rare = (duration: string) =>
+    [...zones, ...zones, ...zones, ...zones].map((timeZone, minute) => ({
+      ...{ schedule: `${minute} 2 29 2 *`, duration, timeZone },
+    }))
+  const judged: [string, [string, string]][] = [
+    ['3h', ['closed', '2028-02-29T00:02:00.000Z']],
+    ['876000h', ['open', '2124-02-05T05:13:00.000Z']],
+  ]
+  for (const [duration, expected] of judged) {
+    const windows = rare(duration)
+    stateAt('2026-03-01T12:00:00Z', windows)
+    const before = process.cpuUsage()
+    t.strictSame(stateAt('2026-03-01T12:00:00Z', windows), expected)
+    const { user, system } = process.cpuUsage(before)
+    t.ok((user + system) / 1000 < 400, `${(user + system) / 1000} ms of the processor`)
+  }
+})
+
 t.test('without windows, or with the annotation, nothing waits', async (t) => {
   t.strictSame(windowState(cluster(), NOW), { is: 'open' })
   t.strictSame(stateAt('2026-02-28T12:00:00Z', []), ['open', undefined])
