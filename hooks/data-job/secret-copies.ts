@@ -98,7 +98,5 @@ function isUpToDate(copy: Secret | undefined, { data: desired = {} }: Secret): b
   if (copy === undefined) return false
   const { data = {} } = copy
   const keys = Object.keys(desired)
-  return (
-    keys.length === Object.keys(data).length && keys.every((key) => data[key] === desired[key])
-  )
+  return keys.length === Object.keys(data).length && keys.every((key) => data[key] === desired[key])
 }

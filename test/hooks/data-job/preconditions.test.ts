@@ -1,6 +1,10 @@
 /** What a Job waits for before it can start. */
 import t from 'tap'
-import { bucketBlocker, secretBlocker, selectBlocker } from '../../../hooks/data-job/preconditions.ts'
+import {
+  bucketBlocker,
+  secretBlocker,
+  selectBlocker,
+} from '../../../hooks/data-job/preconditions.ts'
 import { secret } from '../../builders.ts'
 
 t.test('a Secret serves only with a value in each of the keys', async (t) => {

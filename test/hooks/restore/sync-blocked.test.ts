@@ -57,26 +57,29 @@ t.test(
   },
 )
 
-t.test('a copy that is not permitted is refused as a copy: permission starts nothing', async (t) => {
-  const elsewhere = {
-    namespace: 'mine',
-    spec: {
-      targetClusterRef: { name: 'a', namespace: 'ns' },
-      backupRef: { name: 'b', namespace: 'ns' },
-    },
-  }
-  const allowing = (name: string) => ({ annotations: { [ANNOTATIONS.allowedNamespaces]: name } })
-  const parts = {
-    backup: completedBackup(allowing('mine')),
-    cluster: runningCluster(allowing('other')),
-  }
-  const first = sync(ready({ ...parts, restore: copyOf('Done', elsewhere) }), context)
-  t.match(first.status, { phase: 'Failed', error: /^this is a copy of a VecRestore/ })
-  const { status } = first
-  const permitted = { ...parts, cluster: runningCluster(allowing('mine')) }
-  const restored = copyOf('Done', { ...elsewhere, status })
-  t.equal(createdJob(sync(ready({ ...permitted, restore: restored }), context)), undefined)
-})
+t.test(
+  'a copy that is not permitted is refused as a copy: permission starts nothing',
+  async (t) => {
+    const elsewhere = {
+      namespace: 'mine',
+      spec: {
+        targetClusterRef: { name: 'a', namespace: 'ns' },
+        backupRef: { name: 'b', namespace: 'ns' },
+      },
+    }
+    const allowing = (name: string) => ({ annotations: { [ANNOTATIONS.allowedNamespaces]: name } })
+    const parts = {
+      backup: completedBackup(allowing('mine')),
+      cluster: runningCluster(allowing('other')),
+    }
+    const first = sync(ready({ ...parts, restore: copyOf('Done', elsewhere) }), context)
+    t.match(first.status, { phase: 'Failed', error: /^this is a copy of a VecRestore/ })
+    const { status } = first
+    const permitted = { ...parts, cluster: runningCluster(allowing('mine')) }
+    const restored = copyOf('Done', { ...elsewhere, status })
+    t.equal(createdJob(sync(ready({ ...permitted, restore: restored }), context)), undefined)
+  },
+)
 
 t.test(
   'a report of another resource stops no restore that was looked at, or of one at work',
