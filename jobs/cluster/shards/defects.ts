@@ -12,8 +12,8 @@ export const MAX_GAP_MS = 2 * MAX_SHARDS_CHECK_SECONDS * 1000
 /** Of the plan of a Job: what is left out counts from the first observation of the Job. */
 const MAX_LISTED = 1000
 
-/** Replicas that are as they should be, or on the way to it. */
-const WORKING_STATES: readonly ReplicaState[] = ['Active', 'InTransfer', 'Resharding']
+/** Replicas that have all points of their shard. */
+const COMPLETE_STATES: readonly ReplicaState[] = ['Active', 'Resharding']
 
 /** Times are in milliseconds, of a clock that the observer chooses and does not change. */
 export class Defects {
@@ -34,7 +34,12 @@ export class Defects {
     // Nothing is known about any replica.
     if (view.broken !== undefined) return
     const earlier = now - this.#observedAt < MAX_GAP_MS ? this.#since : new Map<string, number>()
-    const found = defectsOf(view).map((defect) => [defect, earlier.get(defect) ?? now] as const)
+    // Transfers of the engine may fail one after another: a defect ends once the replica is Active, and begins without one.
+    const copied = replicaDefects(view, (state) => state === 'InTransfer')
+    const lasting = copied.filter((defect) => earlier.has(defect))
+    const found = [...defectsOf(view), ...lasting].map(
+      (defect) => [defect, earlier.get(defect) ?? now] as const,
+    )
     // Nodes that do not agree do not prove that a replica is Active again.
     this.#since = new Map([...(view.unsettled === undefined ? [] : earlier), ...found])
     this.#observedAt = now
@@ -68,13 +73,9 @@ export function nodeDefect(ordinal: number): string {
 
 /** Replicas that are not as they should be on nodes that answer, or that differ, and pods that are no node. */
 function defectsOf(view: ClusterView): string[] {
-  const members = new Set(view.peers.filter(({ isMember }) => isMember).map(({ id }) => id))
-  const replicas = view.collections.flatMap(({ name, shards }) =>
-    shards.flatMap(({ id, replicas }) =>
-      replicas
-        .filter(({ peer, state }) => members.has(peer) && !WORKING_STATES.includes(state))
-        .map(({ peer }) => replicaDefect(name, id, peer)),
-    ),
+  const replicas = replicaDefects(
+    view,
+    (state) => state !== 'InTransfer' && !COMPLETE_STATES.includes(state),
   )
   const differences = view.collections.flatMap(({ name, shards }) =>
     shards
@@ -82,4 +83,16 @@ function defectsOf(view: ClusterView): string[] {
       .map(({ id }) => differenceDefect(name, id)),
   )
   return [...replicas, ...differences, ...absentOrdinals(view, view.nodes).map(nodeDefect)]
+}
+
+/** Replicas in such a state, on nodes that answer. */
+function replicaDefects(view: ClusterView, is: (state: ReplicaState) => boolean): string[] {
+  const members = new Set(view.peers.filter(({ isMember }) => isMember).map(({ id }) => id))
+  return view.collections.flatMap(({ name, shards }) =>
+    shards.flatMap(({ id, replicas }) =>
+      replicas
+        .filter(({ peer, state }) => members.has(peer) && is(state))
+        .map(({ peer }) => replicaDefect(name, id, peer)),
+    ),
+  )
 }

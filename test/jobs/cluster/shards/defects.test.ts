@@ -19,8 +19,8 @@ t.test('a replica that dies later does not inherit the time of another one', (t)
   t.end()
 })
 
-t.test('a replica that was Active meanwhile starts again, and so does one in a transfer', (t) => {
-  for (const state of ['Active', 'InTransfer', 'Resharding'] as const) {
+t.test('a replica that was Active meanwhile starts again, and so does one in a resharding', (t) => {
+  for (const state of ['Active', 'Resharding'] as const) {
     const defects = observed([
       [0, healthy({ 'docs/0': { 1: 'Active', 2: 'Dead' } })],
       [300, healthy({ 'docs/0': { 1: 'Active', 2: state } })],
@@ -28,6 +28,32 @@ t.test('a replica that was Active meanwhile starts again, and so does one in a t
     ])
     t.equal(defects.secondsOf(OLD, at(610)), 10, state)
   }
+  t.end()
+})
+
+t.test('transfers of the engine that fail again and again do not restart the time', (t) => {
+  const state = (replica: 'Dead' | 'InTransfer') =>
+    healthy({ 'docs/0': { 1: 'Active', 2: replica } })
+  const defects = observed([
+    [0, state('Dead')],
+    [60, state('InTransfer')],
+    [300, state('Dead')],
+    [360, state('InTransfer')],
+    [600, state('Dead')],
+  ])
+  t.equal(defects.secondsOf(OLD, at(610)), 610)
+  defects.observe(healthy({ 'docs/0': { 1: 'Active', 2: 'Active' } }), at(620))
+  t.equal(defects.secondsOf(OLD, at(620)), 0, 'Active')
+  t.end()
+})
+
+t.test('a transfer is no defect: the time of a new replica begins when it has failed', (t) => {
+  const state = (replica: 'Dead' | 'InTransfer') =>
+    healthy({ 'docs/0': { 1: 'Active', 2: replica } })
+  const defects = observed([[0, state('InTransfer')]])
+  t.strictSame(defects.list(at(300)), {})
+  defects.observe(state('Dead'), at(300))
+  t.equal(defects.secondsOf(OLD, at(310)), 10)
   t.end()
 })
 
