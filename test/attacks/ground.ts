@@ -1,5 +1,5 @@
 /**
- * The real service as a process, with the flags of its Deployment, on the embedded API; next to it an engine
+ * The real service as a process, with the flags of its Deployment and with TLS, on the embedded API; next to it an engine
  * that answers what an attack wants. What counts is the most memory of its own that the process ever had.
  */
 import { spawn } from 'node:child_process'
@@ -8,14 +8,16 @@ import { readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs'
 import { createServer, type RequestListener } from 'node:http'
 import { join } from 'node:path'
 import type { Writable } from 'node:stream'
+import { connect as connectTls } from 'node:tls'
 import { parse } from 'yaml'
 import { customResourceDefinition, RESOURCES } from '../../crds/crd.ts'
+import { ONE } from '../metacontroller/certificates.ts'
 import { program } from '../program.ts'
 import { serviceFlags } from '../service-flags.ts'
 import { startApi } from '../world/api/server.ts'
 import { ApiClient } from '../world/client.ts'
 import { systemClock } from '../world/clock.ts'
-import { TOKEN } from './healthy.ts'
+import { TOKEN, trustService } from './healthy.ts'
 import type { MemoryCgroup } from './memory-cgroup.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
@@ -95,6 +97,9 @@ async function startProcess(
 ) {
   writeFileSync(join(folder, 'tokens'), `${TOKEN}\n`)
   writeFileSync(join(folder, 'api-token'), api.serviceToken)
+  writeFileSync(join(folder, 'tls.crt'), ONE.cert)
+  writeFileSync(join(folder, 'tls.key'), ONE.key)
+  trustService()
   const main = join(await program(), 'metacontroller', 'serve.js')
   const names = join(import.meta.dirname, '../doubles/loopback-names.ts')
   const flags = ['--import', names, ...serviceFlags(), main, '--port', '0', '--host', '127.0.0.1']
@@ -103,6 +108,7 @@ async function startProcess(
     env: {
       ...{ PATH: process.env['PATH'], NODE_ENV: 'production', IMAGE: 'vec-operator:test' },
       ...{ HOOK_TOKEN_FILE: join(folder, 'tokens'), ENGINE_ROUTE: 'direct' },
+      ...{ TLS_CERT_FILE: join(folder, 'tls.crt'), TLS_KEY_FILE: join(folder, 'tls.key') },
       ...{ VEC_API_SERVER: api.url, VEC_API_TOKEN_FILE: join(folder, 'api-token') },
       ...{ LOOPBACK_CLUSTER: ENGINE_HOST, LOG_LEVEL: 'WARNING', LOG_FORMAT: 'json' },
     },
@@ -113,8 +119,10 @@ async function startProcess(
   child.stdout.on('data', (chunk: Buffer) => (log = (log + chunk.toString()).slice(-100_000)))
   const port = await listeningPort(child.pid ?? 0, () => child.exitCode !== null)
   return {
-    url: `http://127.0.0.1:${port}`,
-    port,
+    url: `https://127.0.0.1:${port}`,
+    /** A connection for something else than HTTP; its errors are ignored. */
+    connect: () =>
+      connectTls({ host: '127.0.0.1', port, ca: ONE.cert }).on('error', () => undefined),
     log: () => log,
     /** The most memory it ever had, in bytes; 0 once it has ended. */
     peak: () => (child.exitCode === null ? peakOf(child.pid ?? 0) : 0),

@@ -1,5 +1,7 @@
 /** A healthy request, as Metacontroller sends it, for every client. */
+import { getCACertificates, setDefaultCACertificates } from 'node:tls'
 import { cluster } from '../builders.ts'
+import { ONE } from '../metacontroller/certificates.ts'
 
 export const TOKEN = 'attacks'
 
@@ -8,6 +10,11 @@ const HEALTHY = {
   method: 'POST',
   headers: { 'content-type': 'application/json', authorization: `Bearer ${TOKEN}` },
   body: JSON.stringify({ parent: cluster() }),
+}
+
+/** From now on, `fetch` of this thread accepts the certificate of the service. */
+export function trustService(): void {
+  setDefaultCACertificates([...getCACertificates('default'), ONE.cert])
 }
 
 /** Resolves with the status code, or with the error if there is no answer. */

@@ -1,5 +1,4 @@
 /** Requests that a tenant has filled, with children that belong to a resource of theirs. */
-import { connect } from 'node:net'
 import { MAX_REQUEST_BYTES } from '../../crds/contract/limits.ts'
 import { backup, hookRequest, schedule } from '../hooks/backup-schedule/stage.ts'
 import { MAX_REQUEST_VALUES } from '../../hooks/request-bodies.ts'
@@ -51,13 +50,11 @@ function unansweredProbes(): Attack {
   return {
     title: 'chunked probes whose answers are not read',
     lasts: true,
-    async begin({ port, url }) {
+    async begin({ connect, url }) {
       const probe =
         'GET /healthz HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n'
       const page = 'GET /metrics HTTP/1.1\r\nhost: a\r\n\r\n'
-      const sockets = Array.from({ length: 20 }, () =>
-        connect(port, '127.0.0.1').on('error', () => undefined),
-      )
+      const sockets = Array.from({ length: 20 }, connect)
       for (const socket of sockets) socket.pause().write(page.repeat(100) + probe.repeat(1000))
       const body = filledRequest({ annotations: { note: 'x'.repeat(32 * 1024) } })
       const { status, text } = await post(`${url}/vecbackupschedules/sync`, body, TOKEN)

@@ -3,7 +3,7 @@
  * bench at how long healthy requests take meanwhile.
  */
 import { once } from 'node:events'
-import { connect, type Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import { API_VERSION } from '../../crds/contract/names.ts'
 import { cluster, resource } from '../builders.ts'
 import { collectionSpec } from '../hooks/collection/stage.ts'
@@ -202,10 +202,10 @@ export const SERVICE_ATTACKS: Attack[] = [
   ...REQUEST_ATTACKS,
 ]
 
-async function opened(ground: Ground, count: number): Promise<Socket[]> {
+async function opened({ connect }: Ground, count: number): Promise<Socket[]> {
   const sockets: Socket[] = []
   for (let made = 0; made < count; made += 1) {
-    const socket = connect(ground.port, '127.0.0.1').on('error', () => undefined)
+    const socket = connect()
     sockets.push(socket)
     if (made % 100 === 99) await once(socket, 'connect')
   }

@@ -4,7 +4,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parentPort, workerData } from 'node:worker_threads'
-import { requestHealthy } from '../attacks/healthy.ts'
+import { requestHealthy, trustService } from '../attacks/healthy.ts'
 import { monotonic } from './instants.ts'
 
 export interface Sample {
@@ -19,6 +19,7 @@ export interface Sample {
 const PAUSE_MS = 10
 
 const { url } = workerData as { url: string }
+trustService()
 for (;;) {
   const sentAt = monotonic()
   const status = await requestHealthy(url)
