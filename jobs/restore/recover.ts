@@ -229,9 +229,9 @@ async function recoverShard(
  * before, and now has the number of its snapshot. If success cannot be proved, the shard is
  * recovered again.
  */
-async function isShardRecovered(
+export async function isShardRecovered(
   name: string,
-  { snapshot, node, before }: ShardRecovery,
+  { snapshot, node, before }: Pick<ShardRecovery, 'snapshot' | 'node' | 'before'>,
   context: RunContext,
 ): Promise<boolean> {
   const { shardId, pointsCount } = snapshot

@@ -2,6 +2,7 @@
 import t from 'tap'
 import {
   checkpointFor,
+  CollectionProgress,
   doneFields,
   isPartlyRestored,
   isStarted,
@@ -68,4 +69,30 @@ t.test('a collection is started once it is ours or has data', async (t) => {
   t.equal(checkpoint(false, 0), false)
   t.equal(checkpoint(true, 0), true)
   t.equal(checkpoint(false, 1), true)
+})
+
+t.test('bytes of uploads in progress count until their snapshot is restored', async (t) => {
+  const progress = new CollectionProgress()
+  progress.start(1_000)
+  progress.startCollection(1_000)
+  t.equal(progress.bytes, 1_000)
+  progress.startUpload('a')
+  progress.startUpload('b')
+  progress.addSent('a', 30)
+  progress.addSent('a', 40)
+  progress.addSent('b', 5)
+  t.equal(progress.bytes, 1_075)
+  progress.startUpload('a')
+  progress.addSent('a', 1)
+  t.equal(progress.bytes, 1_006, 'a retry starts at 0')
+  progress.snapshotRestored('a', 100)
+  t.equal(progress.bytes, 1_105)
+  t.equal(
+    progress.bytesPerSecond(3_000),
+    50,
+    'what was restored before this attempt is not counted',
+  )
+  progress.startCollection(0)
+  t.equal(progress.bytes, 0)
+  t.equal(progress.bytesPerSecond(5_000), 25, 'an average over all collections')
 })

@@ -3,6 +3,7 @@ import t from 'tap'
 import { EXIT } from '../../../crds/contract/job.ts'
 import type { NodeManifest } from '../../../crds/contract/manifest.ts'
 import type { RestoreSpec } from '../../../crds/restore.ts'
+import { rejectPriority } from '../../../jobs/restore/collection-checks.ts'
 import { matchWhole } from '../../match-whole.ts'
 import { ask } from './collection-state.ts'
 import { FROM_BUCKET } from './external-manifest.ts'
@@ -259,6 +260,47 @@ for (const priority of ['replica', 'no_sync'] as const) {
     await alone.assertRestored('docs')
   })
 }
+
+t.test(
+  'a priority is allowed only where no node but that of the snapshot holds a copy',
+  async (t) => {
+    const errorOf = (
+      { method = 'Shard', nodes = [1] }: { method?: 'Node' | 'Shard'; nodes?: number[] },
+      holders: number[] | undefined,
+      { replicas = 3, priority = 'replica' }: { replicas?: number; priority?: string } = {},
+    ) => {
+      const shards = [
+        { shardId: 0, nodes: [0] },
+        { shardId: 1, nodes },
+      ]
+      const item = { method, name: 'docs', source: { name: 'docs', shards } } as never
+      const statesOf = (ordinals: number[]) =>
+        new Map(ordinals.map((ordinal) => [ordinal, 'Active' as const]))
+      const views = new Map([
+        [0, statesOf([0])],
+        ...(holders === undefined ? [] : ([[1, statesOf(holders)]] as const)),
+      ])
+      try {
+        rejectPriority(item, views, { priority, plan: { cluster: { replicas } } } as never)
+        return undefined
+      } catch (error) {
+        return (error as Error).message
+      }
+    }
+    const refused = /^priority replica is refused for collection docs: /
+    t.equal(errorOf({}, [1]), undefined)
+    t.equal(errorOf({}, [2]), undefined, 'a shard goes to the node that holds it')
+    t.equal(errorOf({}, undefined), undefined, 'no node holds it yet')
+    t.match(errorOf({}, [1, 2]), refused)
+    t.equal(errorOf({}, [1, 2], { priority: 'snapshot' }), undefined)
+    t.equal(errorOf({}, [1, 2], { replicas: 1 }), undefined)
+    const method = 'Node'
+    t.equal(errorOf({ method }, [1]), undefined)
+    t.match(errorOf({ method }, [2]), refused, 'it is on another node than that of the snapshot')
+    t.match(errorOf({ method }, undefined), refused, 'no node holds it yet')
+    t.match(errorOf({ method, nodes: [1, 2] }, [1, 2]), refused)
+  },
+)
 
 /** The whole backup, and each of its collections. */
 function takenBy(engineVersion: string) {

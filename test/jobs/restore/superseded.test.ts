@@ -4,6 +4,9 @@
  */
 import t from 'tap'
 import { EXIT } from '../../../crds/contract/job.ts'
+import { API_VERSION } from '../../../crds/contract/names.ts'
+import { ResourceDeleted } from '../../../jobs/reporter.ts'
+import { run as runRestore } from '../../../jobs/restore/run.ts'
 import type { EngineRequest } from '../../doubles/engine/answers.ts'
 import { UNAVAILABLE } from '../../doubles/engine/misbehaviour.ts'
 import { instantClock, takeOver, TAKEN_OVER } from '../job-world.ts'
@@ -47,6 +50,22 @@ t.test('a pod that was replaced does not delete the collection of the next one',
   t.equal(code, EXIT.crash, log.slice(-2000))
   await assertRestored('docs')
 })
+
+t.test(
+  'a VecRestore that is deleted before its pod reads the spec is reported as gone',
+  async (t) => {
+    const asked: unknown[] = []
+    const tools = {
+      openBucket: async () => ({}),
+      kubernetes: { get: async (...args: unknown[]) => void asked.push(args.slice(0, 2)) },
+    } as never
+    const plan = { resource: 'vecrestores', namespace: 'ns', name: 'r1' } as never
+    await t.rejects(runRestore(plan, tools), new ResourceDeleted('vecrestores ns/r1 is gone'))
+    t.strictSame(asked, [
+      [{ apiVersion: API_VERSION, plural: 'vecrestores', namespace: 'ns' }, 'r1'],
+    ])
+  },
+)
 
 /**
  * Another pod takes the restore over while this request is in progress. Returns the requests of this kind that the

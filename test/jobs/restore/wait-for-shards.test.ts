@@ -3,7 +3,7 @@ import { pino } from 'pino'
 import t from 'tap'
 import { EngineError } from '../../../crds/contract/errors.ts'
 import type { RunContext } from '../../../jobs/restore/context.ts'
-import { isNodeRecovered } from '../../../jobs/restore/recover.ts'
+import { isNodeRecovered, isShardRecovered } from '../../../jobs/restore/recover.ts'
 import { waitForShards } from '../../../jobs/restore/wait-for-shards.ts'
 import { Superseded } from '../../../jobs/reporter.ts'
 import { RetryBudget } from '../../../jobs/retry.ts'
@@ -116,6 +116,26 @@ t.test('nodes that do not answer are asked again', async (t) => {
   t.ok(seconds() >= 20 && seconds() <= 21, `${seconds()} s`)
 })
 
+t.test('nodes that are about to agree are asked again within milliseconds', async (t) => {
+  const asked: number[] = []
+  const { context } = runOn({
+    views: (at) => {
+      asked.push(Math.round(at * 1000))
+      return at < 8 ? LOADING : AGREED
+    },
+  })
+  await waitForShards('docs', context)
+  const times = [...new Set(asked)]
+  const pauses = times.slice(1).map((at, index) => at - (times[index] ?? 0))
+  const expected = [
+    ...Array.from({ length: 10 }, () => 10),
+    ...Array.from({ length: 10 }, () => 40),
+    ...Array.from({ length: 20 }, () => 200),
+    ...Array.from({ length: 4 }, () => 1_000),
+  ]
+  t.strictSame(pauses, expected)
+})
+
 t.test('what is missing for 30 s while all nodes agree is an error', async (t) => {
   const { context, seconds } = runOn({ views: () => AGREED })
   await t.rejects(
@@ -224,6 +244,38 @@ t.test('the share of a node grows with the number of its shards', async (t) => {
   t.equal(await withPoints(1), false, '2 of 5')
   t.equal(await withPoints(2), true, '4 of 5')
 })
+
+t.test(
+  'a shard that is Active with the points of its snapshot, and had others, is recovered',
+  async (t) => {
+    const recovered = ({
+      state = 'Active',
+      points = 10,
+      before = 3,
+      recorded = 10,
+      shardId = 0,
+    }: {
+      state?: string
+      points?: number
+      before?: number | null
+      recorded?: number | null
+      shardId?: number
+    } = {}) => {
+      const { context } = runOn({ views: () => [{ 0: { 0: state } }, { 0: { 0: state } }], points })
+      const snapshot = { shardId, ...(recorded !== null && { pointsCount: recorded }) } as never
+      const known = { points: before ?? undefined }
+      return isShardRecovered('docs', { snapshot, node: 0, before: known }, context)
+    }
+    t.equal(await recovered(), true)
+    t.equal(await recovered({ state: 'Partial' }), false, 'its recovery has not ended')
+    t.equal(await recovered({ state: 'Dead' }), false)
+    t.equal(await recovered({ points: 9 }), false, 'it has another number of points')
+    t.equal(await recovered({ before: 10 }), false, 'it had as many before')
+    t.equal(await recovered({ before: null }), false, 'it was not counted before')
+    t.equal(await recovered({ recorded: null }), false, 'the backup has no number')
+    t.equal(await recovered({ shardId: 7 }), false, 'the node does not hold it')
+  },
+)
 
 t.test('nodes that disagree for good end the restore', async (t) => {
   await t.rejects(isRecovered({ views: () => DISPUTED }, {}), { message: /delete the collection/ })
