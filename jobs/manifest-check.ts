@@ -8,6 +8,7 @@ import { Type, type Static, type TSchema } from '@sinclair/typebox'
 import { TypeCompiler, type TypeCheck } from '@sinclair/typebox/compiler'
 import { isShardSnapshotKey } from '../crds/contract/backup-keys.ts'
 import { Rejected } from '../crds/contract/errors.ts'
+import { MAX_MANIFEST_BYTES } from '../crds/contract/limits.ts'
 import {
   ForeignManifest,
   MANIFEST_VERSION,
@@ -21,6 +22,7 @@ import {
   type ShardSnapshot,
   type NodeSnapshot,
 } from '../crds/contract/manifest.ts'
+import { formatBytes } from '../crds/units.ts'
 
 const NEWEST_VERSION = Math.max(...Object.values(MANIFEST_VERSION))
 
@@ -181,9 +183,15 @@ function firstDuplicate(shards: { shardId: number }[]): number | undefined {
 /** What an engine reports about a collection is nested only a few levels deep. */
 const MAX_DEPTH = 100
 
-/** The manifest with its checksum. */
+/** The manifest with its checksum. Throws `Rejected` if it is larger than any that a restore reads. */
 export function withChecksum<M extends Manifest>(manifest: M): M {
-  return { ...manifest, manifestSha256: manifestChecksum(manifest) }
+  const complete = { ...manifest, manifestSha256: manifestChecksum(manifest) }
+  const bytes = Buffer.byteLength(JSON.stringify(complete))
+  if (bytes <= MAX_MANIFEST_BYTES) return complete
+  const { length } = manifest.collections
+  throw new Rejected(
+    `manifest.json of ${length} collections would have ${formatBytes(bytes)}, and a restore reads ${formatBytes(MAX_MANIFEST_BYTES)}: name fewer of them in spec.collections, in several VecBackups`,
+  )
 }
 
 /**

@@ -119,6 +119,8 @@ export const MAX_REPORT_MESSAGE = 2048
 export const MAX_COLLECTIONS = 1000
 /** Collections that one VecMigration copies: its report has capacity for a few bytes of each. */
 export const MAX_MIGRATED_COLLECTIONS = 5000
+/** A Job reads a manifest of this size in its 512 MiB of memory: that of about 150,000 shards. */
+export const MAX_MANIFEST_BYTES = 64 * 1024 * 1024
 /** Dimensions the engine allows for a dense vector. */
 export const MAX_VECTOR_SIZE = 65_536
 

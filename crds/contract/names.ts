@@ -261,7 +261,7 @@ export function trimTrailing(text: string, characters: string): string {
 /** Six bytes of a SHA-256: eight letters of base64. */
 const NAME_HASH_LENGTH = 8
 /** Maximum number of names whose hashes fit. */
-const MAX_HASHED_NAMES = 1000
+export const MAX_HASHED_NAMES = 1000
 
 export function nameHash(name: string): string {
   return hash('sha256', name, 'base64').slice(0, NAME_HASH_LENGTH)

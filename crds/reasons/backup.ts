@@ -195,6 +195,11 @@ export const BACKUP_FAILURES: readonly KnownFailure[] = [
     fix: 'check its annotation or Pod Identity association, and the trust policy of the role ([object stores](../object-stores.md#identities-of-serviceaccounts))',
   },
   {
+    patterns: ['manifest.json of n collections would have ...'],
+    cause: 'the backup has more collections or shards than the Job of a restore can read',
+    fix: 'several VecBackups, each with some of the collections in `spec.collections`',
+  },
+  {
     patterns: ['RequestTimeTooSkewed', 'compare the clock ...'],
     cause:
       'a call had the wrong time several times, although it was corrected by that of the store',

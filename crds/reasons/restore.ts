@@ -195,6 +195,11 @@ export const RESTORE_FAILURES: readonly KnownFailure[] = [
     fix: 'check `manifest.json`',
   },
   {
+    patterns: ['shard key n of ... is above 2^53'],
+    cause: 'the backup of another program has a shard key that JavaScript cannot represent',
+    fix: 'restore the other collections, and recover the snapshots of this one with the engine',
+  },
+  {
     patterns: ['... is that of a backup that failed, without ...'],
     cause: '`spec.source` names a backup that does not have all of its collections',
     fix: 'use another backup, or name the collections in `spec.collections`',

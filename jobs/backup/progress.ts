@@ -8,7 +8,7 @@ import type {
   ManifestSnapshot,
   ShardSnapshot,
 } from '../../crds/contract/manifest.ts'
-import { hashNames } from '../../crds/contract/names.ts'
+import { hashNames, MAX_HASHED_NAMES } from '../../crds/contract/names.ts'
 import { formatBytes } from '../../crds/units.ts'
 import type { Dependencies } from '../dependencies.ts'
 import { countStates, JobProgress } from '../progress.ts'
@@ -273,7 +273,9 @@ function completedHashes(
 ): Pick<BackupResult, 'collectionHashes' | 'emptyCollectionHashes'> {
   const completed = all.filter(({ status }) => status === 'Completed')
   const collectionHashes = hashNames(completed.map(({ name }) => name))
-  const emptyHashes = hashNames(completed.flatMap((one) => (one.isEmpty === true ? one.name : [])))
+  const empty = completed.flatMap((one) => (one.isEmpty === true ? one.name : []))
+  // The first ones are those that the status lists: without their hashes they would count as collections with points.
+  const emptyHashes = hashNames(empty.slice(0, MAX_HASHED_NAMES))
   return {
     ...(completed.length > 0 && collectionHashes !== undefined && { collectionHashes }),
     ...(emptyHashes !== undefined && emptyHashes !== '' && { emptyCollectionHashes: emptyHashes }),

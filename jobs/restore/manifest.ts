@@ -4,6 +4,7 @@
  */
 import { Rejected, StorageError } from '../../crds/contract/errors.ts'
 import { manifestKey } from '../../crds/contract/backup-keys.ts'
+import { MAX_MANIFEST_BYTES } from '../../crds/contract/limits.ts'
 import { MANIFEST_VERSION, isShardManifest, type Manifest } from '../../crds/contract/manifest.ts'
 import {
   parseManifest,
@@ -22,11 +23,6 @@ import { isTransient } from '../clients/s3/errors.ts'
 import { collectionFromSnapshots } from './snapshot-metadata.ts'
 import { requireSameNodeCount } from './target-checks.ts'
 
-/**
- * The Job has 512 MiB of memory; the manifest of a thousand collections with a thousand shards each
- * is smaller than this.
- */
-const MAX_MANIFEST_BYTES = 64 * 1024 * 1024
 const MAX_LISTED = 10
 
 /** Folder of the manifest as a key prefix: with a trailing slash, or empty. */

@@ -77,6 +77,7 @@ export async function collectionFromSnapshots(
   const [first] = metadata
   if (first === undefined) throw new Rejected(`manifest.json: collection ${name} has no snapshots`)
   requireSameCollection(name, metadata)
+  for (const { key } of first.keys) rejectUnsafeShardKey(name, key)
   const { uuid: _, ...config } = first.config
   const shardKeys = first.keys.map(({ key, shard_ids }) => ({
     key,
@@ -174,6 +175,14 @@ function requireSameCollection(name: string, [first, ...others]: SnapshotMetadat
   const nodes = `${first?.snapshot.nodeIndex} and ${different.snapshot.nodeIndex}`
   throw new Rejected(
     `the snapshots of ${name} from nodes ${nodes} have different configurations or shard keys: it was changed while it was backed up. Use another backup`,
+  )
+}
+
+/** The restore would create it as another number. */
+function rejectUnsafeShardKey(name: string, key: ShardKey): void {
+  if (typeof key !== 'number' || Number.isSafeInteger(key)) return
+  throw new Rejected(
+    `shard key ${key} of ${name} is above 2^53, which cannot be read exactly: name the other collections in spec.collections, and recover the snapshots of this one with the engine`,
   )
 }
 

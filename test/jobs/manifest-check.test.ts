@@ -6,6 +6,7 @@ import {
   type ShardCollection,
   type ShardManifest,
 } from '../../crds/contract/manifest.ts'
+import { MAX_MANIFEST_BYTES } from '../../crds/contract/limits.ts'
 import { parseManifest, withChecksum } from '../../jobs/manifest-check.ts'
 
 const SHA256 = '0'.repeat(64)
@@ -309,4 +310,20 @@ t.test('a manifest that is nested too deep is rejected without a crash', async (
   const docs = { ...collection([]), config: { params: { deep } } }
   const value = { ...manifest(docs), manifestSha256: SHA256 }
   t.throws(() => parseManifest(value), { message: /nested more than 100 levels deep/ })
+})
+
+t.test('a manifest that is larger than a restore reads is not given a checksum', (t) => {
+  const docs = collection([undefined])
+  const sized = (bytes: number) => {
+    const config = { ...docs.config, metadata: { text: 'x'.repeat(bytes) } }
+    return { ...manifest({ ...docs, config }), collections: [{ ...docs, config }] }
+  }
+  const rest = Buffer.byteLength(JSON.stringify(withChecksum(sized(0))))
+  t.doesNotThrow(() => withChecksum(sized(MAX_MANIFEST_BYTES - rest)))
+  t.throws(() => withChecksum(sized(MAX_MANIFEST_BYTES - rest + 1)), {
+    code: 'Rejected',
+    message:
+      'manifest.json of 1 collections would have 64 MiB, and a restore reads 64 MiB: name fewer of them in spec.collections, in several VecBackups',
+  })
+  t.end()
 })

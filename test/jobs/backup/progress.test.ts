@@ -62,6 +62,16 @@ t.test('completed collections without points are listed as empty', async (t) => 
   t.equal(result.emptyCollectionHashes, hashNames(['a', 'c']))
 })
 
+t.test('of more empty collections than hashes fit, the first ones are listed', async (t) => {
+  const names = Array.from({ length: 1001 }, (_, index) => `c${index}`)
+  const { progress } = newProgress(names)
+  for (const name of names) progress.completed({ ...completedCollection(name), pointsCount: 0 })
+  const result = progress.result()
+  t.ok(Value.Check(BackupResult, result))
+  t.equal(result.emptyCollectionHashes, hashNames(names.slice(0, 1000)))
+  t.equal(result.collectionHashes, undefined)
+})
+
 t.test(
   '2,000 collections are summarized: failures are listed first, the others counted',
   async (t) => {

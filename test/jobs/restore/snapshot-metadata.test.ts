@@ -12,10 +12,14 @@ const SIGNAL = new AbortController().signal
 const NODES = 2
 
 /** Snapshots of both nodes, and what a manifest says of them. */
-function backedUp(change: (bytes: Buffer, node: number) => Buffer = (bytes) => bytes) {
+function backedUp(
+  change: (bytes: Buffer, node: number) => Buffer = (bytes) => bytes,
+  arrange: (engine: EngineCluster) => void = () => undefined,
+) {
   const engine = new EngineCluster({ name: 'vec-a', staleMs: 0 })
   for (let node = 0; node < NODES; node += 1) engine.join(node)
   engine.createCollection('docs', 3, NODES)
+  arrange(engine)
   const objects = Array.from({ length: NODES }, (_, node) =>
     change(Buffer.from(makeSnapshot(engine, node, 'docs').content), node),
   )
@@ -68,6 +72,27 @@ t.test('a snapshot without indexes and shard keys has none of them', async (t) =
     shards: [0, 1, 2].map((shardId) => ({ shardId, nodes: [0, 1] })),
   })
 })
+
+for (const { key, isSafe } of [
+  { key: 2 ** 53 - 1, isSafe: true },
+  { key: 2 ** 53, isSafe: false },
+  { key: String(2 ** 53), isSafe: true },
+]) {
+  t.test(`a shard key ${JSON.stringify(key)} is ${isSafe ? 'read' : 'rejected'}`, async (t) => {
+    const { read } = backedUp(undefined, (engine) => {
+      const { shards = [], config } = engine.find('docs') ?? {}
+      for (const shard of shards) shard.key = key
+      Object.assign(config?.params ?? {}, { sharding_method: 'custom' })
+    })
+    if (isSafe) t.strictSame((await read()).shardKeys, [{ key, shardIds: [0, 1, 2] }])
+    else {
+      await t.rejects(read(), {
+        code: 'Rejected',
+        message: /^shard key 9007199254740992 of docs is above 2\^53, which cannot be read exactly/,
+      })
+    }
+  })
+}
 
 t.test('a snapshot without a configuration is rejected', async (t) => {
   const { read } = backedUp((bytes) => renameFile(bytes, 'config.json', 'z'))
