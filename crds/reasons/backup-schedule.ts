@@ -73,9 +73,12 @@ export const BACKUP_SCHEDULE_REASONS: readonly Reason[] = [
     reason: 'ClockSkew',
     condition: NOT_READY,
     event: 'Warning',
-    messages: ['the last slot <time> is ahead of the clock; no backup is created until then'],
+    messages: [
+      'the last slot <time> is ahead of the clock; no backup is created until then',
+      'the last slot <time> is ahead of the clock; no backup is created until then, or until VecBackup <name> is deleted',
+    ],
     cause: 'The clock of the operator was set back, or was ahead before.',
-    fix: 'Correct the clock of the node. Backups continue after the last slot.',
+    fix: 'Correct the clock of the node. Backups continue after the last slot, or, if that is more than a day ahead, once its VecBackup is deleted.',
   },
   {
     reason: 'BackupCreated',

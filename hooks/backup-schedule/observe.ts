@@ -4,13 +4,14 @@ import type { VecBackup } from '../../crds/backup.ts'
 import type { VecCluster } from '../../crds/cluster.ts'
 import type { AnyObject, KubernetesEvent } from '../../crds/kubernetes.ts'
 import type { VecRestore } from '../../crds/restore.ts'
+import { isFromTheFuture } from '../conditions.ts'
 import { clusterAccessBlocker } from '../cross-namespace.ts'
 import type { Context, HookRequest } from '../protocol.ts'
 import { objectsOf, relatedClusters } from '../request.ts'
 import { BACKUP_CHILD_KIND, backupName, slotOf } from './backups.ts'
 import type { LiveDrill } from './drill-facts.ts'
 import { DRILL_CHILD_KINDS, drillName } from './drill-objects.ts'
-import { decide, type LiveState, type Observed } from './tick.ts'
+import { decide, FAR_AHEAD_MS, type LiveState, type Observed } from './tick.ts'
 
 export interface Dependencies {
   ports: BackupSchedulePorts
@@ -46,14 +47,14 @@ export async function observe(
       ...(hasDrill(schedule, drillChildren) && { live: await readDrill(schedule, ports) }),
     },
   }
-  const cached = withLastSlot(inRequest, lastSlots)
+  const cached = withLastSlot(inRequest, lastSlots, now)
   const { create, prune, annotate } = decide(cached, now)
   if (create === undefined && prune.length + annotate.length === 0) return cached
 
   const { schedule: current, backups } =
     inRequest.drill.live ?? (await readSchedule(schedule, ports))
   const live: LiveState = { backups, ...(current !== undefined && { schedule: current }) }
-  const observed = withLastSlot({ ...cached, live }, lastSlots)
+  const observed = withLastSlot({ ...cached, live }, lastSlots, now)
   const dueSlot = decide(observed, now).create
   const conflictingBackup = dueSlot && (await ports.backup(namespace, backupName(name, dueSlot)))
   return conflictingBackup === undefined
@@ -115,14 +116,23 @@ async function readDrill(
 /**
  * A slot had its backup if the cached or the live status says so, or if the backup exists, even while it is
  * being deleted. The backup may disappear and the status may be stale, so the last slot is also remembered.
+ * What a clock recorded that was far ahead counts only while that backup exists: otherwise the schedule would
+ * create none until the clock is there again.
  */
-function withLastSlot(observed: Observed, lastSlots: Map<string, Date | undefined>): Observed {
+function withLastSlot(
+  observed: Observed,
+  lastSlots: Map<string, Date | undefined>,
+  now: Date,
+): Observed {
   const { schedule, children, live } = observed
   const { name, uid } = schedule.metadata
-  const lastSlot = latestOf([
+  const recorded = [
     lastSlots.get(uid),
     reportedSlot(schedule, schedule),
     reportedSlot(schedule, live?.schedule),
+  ].filter((slot) => !isFromTheFuture(slot?.getTime() ?? 0, now.getTime(), FAR_AHEAD_MS))
+  const lastSlot = latestOf([
+    ...recorded,
     ...[...children, ...(live?.backups ?? [])].map((backup) => slotOf(name, backup)),
   ])
   lastSlots.set(uid, lastSlot)

@@ -24,6 +24,9 @@ import { dueSlot, isPastDeadline, parseCron, type Slots } from './slots.ts'
 /** Clock differences up to this are not reported. */
 const CLOCK_TOLERANCE_MS = 60_000
 
+/** A slot that is further ahead of the clock counts only while its backup exists. */
+export const FAR_AHEAD_MS = 86_400_000
+
 export interface Decision {
   /** The slot to create a backup for. */
   create?: Date
@@ -117,7 +120,7 @@ function decideSlot(observed: Observed, slots: Slots, now: Date): SlotDecision {
   }
   const createdAt = new Date(metadata.creationTimestamp)
   const slot = dueSlot(slots, { createdAt, lastSlot, now })
-  if (slot === undefined) return { ready: clockSkew(lastSlot, now) ?? scheduledFinding() }
+  if (slot === undefined) return { ready: clockSkew(observed, now) ?? scheduledFinding() }
   if (isPastDeadline(slot, spec.startingDeadlineSeconds, now)) {
     const message = `the slot ${timestamp(slot)} was skipped: it was missed by more than spec.startingDeadlineSeconds`
     return { ready: readyFinding('True', 'SlotMissed', message) }
@@ -255,11 +258,15 @@ function parseSchedule({ schedule }: Observed): Slots | Rejected {
 }
 
 /** Reports a backup for a future slot, created while the clock was ahead. */
-function clockSkew(lastSlot: Date | undefined, now: Date): ConditionUpdate | undefined {
-  if (lastSlot === undefined || lastSlot.getTime() - now.getTime() <= CLOCK_TOLERANCE_MS) {
-    return undefined
-  }
-  const message = `the last slot ${timestamp(lastSlot)} is ahead of the clock; no backup is created until then`
+function clockSkew({ schedule, lastSlot }: Observed, now: Date): ConditionUpdate | undefined {
+  const aheadMs = (lastSlot?.getTime() ?? 0) - now.getTime()
+  if (lastSlot === undefined || aheadMs <= CLOCK_TOLERANCE_MS) return undefined
+  const ahead = `the last slot ${timestamp(lastSlot)} is ahead of the clock`
+  const name = backupName(schedule.metadata.name, lastSlot)
+  const message =
+    aheadMs > FAR_AHEAD_MS
+      ? `${ahead}; no backup is created until then, or until VecBackup ${name} is deleted`
+      : `${ahead}; no backup is created until then`
   return readyFinding('False', 'ClockSkew', message)
 }
 

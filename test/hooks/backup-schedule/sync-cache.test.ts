@@ -27,6 +27,39 @@ t.test('a VecBackup of that name which is not ours is not changed and is named',
   t.equal(desired.status.lastScheduleTime, undefined)
 })
 
+t.test('a slot of a clock that was years ahead counts only while its backup exists', async (t) => {
+  const status = { lastScheduleTime: '2036-03-01T03:00:00Z' }
+  const [yesterday, ahead] = [backup('2026-02-28T03:00:00Z'), backup('2036-03-01T03:00:00Z')]
+  const stage: ScheduleFixture = { schedule: schedule({ status }), children: [yesterday, ahead] }
+  const hooks = backupScheduleHooks(fakePorts(stage))
+  const now = '2026-03-01T03:10:00Z'
+  const waits = await tick(stage, now, hooks)
+  t.strictSame(createdNames(waits, stage), [])
+  matchWhole(t, waits.status.conditions, [
+    {
+      ...{ status: 'False', reason: 'ClockSkew' },
+      message:
+        'the last slot 2036-03-01T03:00:00Z is ahead of the clock; no backup is created until then, or until VecBackup nightly-20360301-030000 is deleted',
+    },
+  ])
+  // The cache shows it after the API server.
+  const lagging = { ...stage, children: [yesterday] }
+  t.strictSame(createdNames(await tick(lagging, now, hooks), lagging), [])
+  stage.children.pop()
+  const continued = await tick(stage, now, hooks)
+  t.strictSame(createdNames(continued, stage), ['nightly-20260301-030000'])
+  t.equal(continued.status.lastScheduleTime, '2026-02-28T03:00:00Z')
+})
+
+t.test('a slot that is hours ahead of the clock counts without its backup', async (t) => {
+  const status = { lastScheduleTime: '2026-03-02T03:00:00Z' }
+  const stage = { schedule: schedule({ status }), children: [backup('2026-02-28T03:00:00Z')] }
+  const desired = await tick(stage, '2026-03-01T03:10:00Z')
+  t.strictSame(createdNames(desired, stage), [])
+  t.equal(desired.status.conditions?.[0]?.reason, 'ClockSkew')
+  t.equal(desired.status.lastScheduleTime, status.lastScheduleTime)
+})
+
 t.test('a child with a name that no schedule gives is kept and never pruned', async (t) => {
   const odd = backup('2026-02-01T03:00:00Z')
   odd.metadata.name = 'nightly-by-hand'
