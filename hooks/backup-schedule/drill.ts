@@ -11,10 +11,11 @@ import type { VecBackup } from '../../crds/backup.ts'
 import { Rejected } from '../../crds/contract/errors.ts'
 import { REQUEUE_SOON_SECONDS, RETRY_SECONDS } from '../../crds/contract/limits.ts'
 import { VecRestore } from '../../crds/restore.ts'
-import { timestamp } from '../conditions.ts'
+import { isFromTheFuture, timestamp } from '../conditions.ts'
 import { unchanged } from '../request.ts'
 import { awaitedWindowMessage } from '../maintenance-windows.ts'
 import type { Child } from '../protocol.ts'
+import { slotOf } from './backups.ts'
 import {
   event,
   idle,
@@ -47,6 +48,7 @@ import {
   type WithDrill,
 } from './drill-objects.ts'
 import { dueSlot, parseCron } from './slots.ts'
+import { FAR_AHEAD_MS } from './tick.ts'
 
 export function decideDrill(inputs: DrillInputs, now: Date): DrillDecision {
   const { schedule, drill } = inputs
@@ -76,7 +78,10 @@ export function decideDrill(inputs: DrillInputs, now: Date): DrillDecision {
 function dueDrill({ spec, metadata, status }: VecBackupSchedule, now: Date): Date | undefined {
   if (spec.drill === undefined) return undefined
   const slots = parseCron(spec.drill.schedule, { field: 'spec.drill.schedule' })
-  const lastSlot = status?.lastDrill && new Date(status.lastDrill.slot)
+  const { lastDrill } = status ?? {}
+  // Without this, no drill would start until the clock is there again.
+  const isRecorded = lastDrill !== undefined && !isFarAhead(lastDrill, now)
+  const lastSlot = isRecorded ? new Date(lastDrill.slot) : undefined
   return dueSlot(slots, { createdAt: new Date(metadata.creationTimestamp), lastSlot, now })
 }
 
@@ -91,18 +96,28 @@ interface End {
 }
 
 function endReason(
-  { schedule, status }: Facts,
+  { schedule, status, now }: Facts,
   identity: DrillIdentity | undefined,
 ): End | undefined {
   if (identity === undefined)
     return { reason: 'no restore drill is in progress', isCanceled: false }
   const { lastDrill } = status
-  if (lastDrill !== undefined && Date.parse(lastDrill.slot) >= Date.parse(identity.slot)) {
+  if (lastDrill !== undefined && hasEnded(identity, lastDrill, now)) {
     return { reason: 'the restore drill has ended', isCanceled: false }
   }
   if (schedule.spec.drill === undefined)
     return { reason: 'spec.drill was removed', isCanceled: true }
   return schedule.spec.suspend ? { reason: 'spec.suspend is true', isCanceled: true } : undefined
+}
+
+/** A result of a clock that was far ahead is not that of a later drill. */
+function hasEnded({ slot }: DrillIdentity, lastDrill: DrillIdentity, now: Date): boolean {
+  const [last, current] = [Date.parse(lastDrill.slot), Date.parse(slot)]
+  return last === current || (last > current && !isFarAhead(lastDrill, now))
+}
+
+function isFarAhead({ slot }: DrillIdentity, now: Date): boolean {
+  return isFromTheFuture(Date.parse(slot), now.getTime(), FAR_AHEAD_MS)
 }
 
 function removeObjects(facts: Facts, identity: DrillIdentity | undefined, end: End): DrillDecision {
@@ -235,7 +250,7 @@ function start(facts: Facts & { schedule: WithDrill }, slot: Date): DrillDecisio
   if (source === undefined) return wait(`waits: ${facts.sourceBlocker}`)
   const window = awaitedWindowMessage(source, now)
   if (window !== undefined) return wait(window)
-  const backup = newestCompleted(live.backups)
+  const backup = newestCompleted(schedule, live.backups)
   if (backup === undefined) return wait('waits for a completed backup of this schedule')
   const name = drillName(schedule.metadata.name)
   const foreign = foreignObject(facts)
@@ -266,9 +281,13 @@ function start(facts: Facts & { schedule: WithDrill }, slot: Date): DrillDecisio
   }
 }
 
-/** The names of backups sort by slot. */
-function newestCompleted(backups: VecBackup[]): VecBackup | undefined {
+/** The names of backups sort by slot. One that was created otherwise is not of this schedule. */
+function newestCompleted(
+  { metadata: { name } }: VecBackupSchedule,
+  backups: VecBackup[],
+): VecBackup | undefined {
   return backups
+    .filter((backup) => slotOf(name, backup) !== undefined)
     .filter(
       ({ metadata, status }) =>
         metadata.deletionTimestamp === undefined && status?.phase === 'Completed',

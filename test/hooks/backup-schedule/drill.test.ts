@@ -516,6 +516,28 @@ t.test('objects whose annotation was changed are removed, and others are left al
   t.strictSame((await pass({ drill: [other], live: { drill: [] } })).retained, ['VecCluster'])
 })
 
+t.test('a drill of a clock that was years ahead does not keep drills from starting', async (t) => {
+  const slot = '2036-03-01T04:00:00Z'
+  const lastDrill = { ...RUN, slot, completionTime: slot, result: 'Passed' as const }
+  const parts = { schedule: drilled({}, { ...REPORTED, lastDrill }) }
+  t.strictSame((await pass(parts)).created, ['VecCluster'])
+  const running = await pass({ ...parts, drill: [drillCluster()] })
+  t.strictSame([running.pruned, running.retained], [[], ['VecCluster']])
+  const ended = [drillCluster(READY, `${BACKUP} ${slot}`)]
+  t.strictSame((await pass({ ...parts, drill: ended })).pruned, ['VecCluster'])
+  const soon = { ...lastDrill, slot: '2026-03-01T23:00:00Z' }
+  const waits = await pass({ schedule: drilled({}, { ...REPORTED, lastDrill: soon }) })
+  t.strictSame(waits.created, [], 'hours ahead')
+})
+
+t.test('a backup with a name that no schedule gives is not drilled', async (t) => {
+  const byHand = stored(COLLECTIONS)
+  byHand.metadata = { ...byHand.metadata, name: 'nightly-copy', uid: 'uid-copy' }
+  const { created, drill } = await pass({ children: [stored(), byHand] })
+  t.strictSame([created, drill?.backupName], [['VecCluster'], BACKUP])
+  t.strictSame((await pass({ children: [byHand] })).created, [])
+})
+
 t.test('the backup under drill is not pruned by retention', async (t) => {
   const newer = backup('2026-03-02T03:00:00Z')
   const status = { lastScheduleTime: '2026-03-02T03:00:00Z' }
