@@ -87,6 +87,7 @@ async function serveHooks(options: ServiceOptions, foundation: Foundation): Prom
     ...{ startedAt, version: settings.version },
     list: () => listClusters(kubernetes, namespaces),
     patch: (cluster, patch) => patchCluster(kubernetes, cluster, patch),
+    now,
     timers,
     log,
   })

@@ -8,6 +8,7 @@
 import { KubernetesError } from '../crds/contract/errors.ts'
 import type { AnyObject } from '../crds/kubernetes.ts'
 import { ANNOTATIONS, readAnnotation } from '../crds/contract/names.ts'
+import { isFromTheFuture } from '../hooks/conditions.ts'
 import type { Log, Timers } from './runtime.ts'
 
 /** Identifies one start of the service. */
@@ -25,6 +26,7 @@ export interface StartupMarkOptions<Cluster> extends ServiceStart {
    * was replaced by another of the same name.
    */
   patch(cluster: Cluster, patch: object): Promise<boolean>
+  now: () => Date
   timers: Timers
   log: Log
 }
@@ -34,6 +36,8 @@ const MARK_INTERVAL_MS = 1_000
 const RETRY_DELAY_MS = 30_000
 /** A mark of the same release is valid for this long. */
 const MARK_TTL_MS = 3_600_000
+/** What is further in the future, a clock recorded that was ahead: it does not count. */
+const CLOCK_TOLERANCE_MS = 60_000
 /** Maximum number of clusters marked per list call. */
 const MARKS_PER_LIST = 20
 
@@ -48,25 +52,28 @@ export interface MarkableCluster {
 export function clustersToMark<Cluster extends MarkableCluster>(
   clusters: Cluster[],
   start: ServiceStart,
+  now: Date,
 ): Cluster[] {
   const { startedAt } = start
+  const isAhead = (time: string) =>
+    isFromTheFuture(Date.parse(time), now.getTime(), CLOCK_TOLERANCE_MS)
   // Kubernetes timestamps have a resolution of one second. A cluster created in the second of the
   // start was not handled by an earlier service.
   const startSecond = startedAt.getTime() - startedAt.getMilliseconds()
   return clusters.filter(({ metadata, appliedAt = '' }) => {
     // A cluster that was created or applied since the start already has this release.
     const isOlder = Date.parse(metadata.creationTimestamp ?? '') < startSecond
-    const isApplied = Date.parse(appliedAt) >= startSecond
-    const mark = readAnnotation(metadata.annotations, ANNOTATIONS.restartedAt)
-    return (
-      isOlder && !isApplied && !isRecent(mark, start) && metadata.deletionTimestamp === undefined
-    )
+    const isApplied = Date.parse(appliedAt) >= startSecond && !isAhead(appliedAt)
+    const mark = readAnnotation(metadata.annotations, ANNOTATIONS.restartedAt) ?? ''
+    const isMarked =
+      mark === formatMark(start) || (isRecent(mark, start) && !isAhead(mark.split('/')[0] ?? ''))
+    return isOlder && !isApplied && !isMarked && metadata.deletionTimestamp === undefined
   })
 }
 
 /** A service that restarts repeatedly must not start a helm run each time; a new release must. */
-function isRecent(mark: string | undefined, { startedAt, version }: ServiceStart): boolean {
-  const [time = '', release] = (mark ?? '').split('/')
+function isRecent(mark: string, { startedAt, version }: ServiceStart): boolean {
+  const [time = '', release] = mark.split('/')
   return release === version && startedAt.getTime() - Date.parse(time) < MARK_TTL_MS
 }
 
@@ -104,7 +111,7 @@ export function markClustersOnStartup<Cluster extends MarkableCluster>(
   }
 
   async function markAll(): Promise<void> {
-    const candidates = clustersToMark(await options.list(), options)
+    const candidates = clustersToMark(await options.list(), options, options.now())
     const pending = candidates.filter(({ metadata }) => !rejected.has(metadata.uid))
     log.info({ clusters: pending.length }, 'marking clusters after the start')
     await markFirst(pending.slice(0, MARKS_PER_LIST))

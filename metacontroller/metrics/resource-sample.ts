@@ -8,6 +8,8 @@ import { criticalConditions, type CriticalCondition } from '../../crds/critical-
 import type { Condition } from '../../crds/schema.ts'
 import { BACKUP_CHILD_KIND } from '../../hooks/backup-schedule/backups.ts'
 import { parseCron } from '../../hooks/backup-schedule/slots.ts'
+import { FAR_AHEAD_MS } from '../../hooks/backup-schedule/tick.ts'
+import { isFromTheFuture } from '../../hooks/conditions.ts'
 import type { HookAnswer, HookRequest, AnyParent } from '../../hooks/protocol.ts'
 
 /** Times are in milliseconds since 1970. */
@@ -103,6 +105,8 @@ function scheduleSample(
   const completionTimes = backups
     .filter(({ status }) => status?.phase === 'Completed')
     .map(({ status }) => Date.parse(status?.completionTime ?? ''))
+    // A clock that was far ahead recorded it: the alert on old backups would be silent until then.
+    .filter((time) => !isFromTheFuture(time, now.getTime(), FAR_AHEAD_MS))
   const isPaused =
     spec.suspend || status.conditions?.some(({ reason }) => reason === 'ClusterHibernated')
   const intervalMs = isPaused === true ? undefined : slotInterval(spec.schedule, now)

@@ -46,6 +46,7 @@ function runner(
       if (done) marked.set(found.metadata.name, { [ANNOTATIONS.restartedAt]: MARK })
       return done
     },
+    now: () => clock.now(),
     timers: clock,
     log: silent,
   })
@@ -93,6 +94,7 @@ t.test(
         cluster('going', { deletionTimestamp: '2026-03-01T11:59:00Z' }),
       ],
       RUN,
+      START,
     )
     t.strictSame(
       due.map(({ metadata }) => metadata.name),
@@ -104,7 +106,8 @@ t.test(
 t.test('a cluster made in the second of the start was made for this release', async (t) => {
   const startedAt = new Date('2026-03-01T12:00:07.900Z')
   const made = (at: string) => cluster(at, { creationTimestamp: `2026-03-01T12:00:${at}Z` })
-  const due = clustersToMark([made('06'), made('07'), made('08')], { startedAt, version: '0.2.0' })
+  const start = { startedAt, version: '0.2.0' }
+  const due = clustersToMark([made('06'), made('07'), made('08')], start, startedAt)
   t.strictSame(
     due.map(({ metadata }) => metadata.name),
     ['06'],
@@ -177,7 +180,7 @@ t.test('a service that ends again and again marks a cluster once an hour', async
     '2026-03-01T11:59:00.000Z',
     'anything',
   ]
-  const due = clustersToMark(marks.map(marked), RUN)
+  const due = clustersToMark(marks.map(marked), RUN, START)
   t.strictSame(
     due.map(({ metadata }) => metadata.name),
     marks.slice(1),
@@ -187,7 +190,11 @@ t.test('a service that ends again and again marks a cluster once an hour', async
 
 t.test('a cluster that was applied since the start needs no mark', async (t) => {
   const applied = (appliedAt: string) => ({ ...cluster(appliedAt), appliedAt })
-  const due = clustersToMark(['2026-03-01T11:59:59Z', '2026-03-01T12:00:00Z'].map(applied), RUN)
+  const due = clustersToMark(
+    ['2026-03-01T11:59:59Z', '2026-03-01T12:00:00Z'].map(applied),
+    RUN,
+    START,
+  )
   t.strictSame(
     due.map(({ metadata }) => metadata.name),
     ['2026-03-01T11:59:59Z'],
@@ -200,6 +207,26 @@ t.test('a cluster that was applied since the start needs no mark', async (t) => 
   )
   await pass(200)
   t.equal(patched.length, 20, 'the list is read again now and then')
+})
+
+t.test('what a clock recorded that was ahead keeps no cluster from its mark', async (t) => {
+  const marked = (mark: string) =>
+    cluster(mark, { annotations: { [ANNOTATIONS.restartedAt]: mark } })
+  const marks = ['2026-03-01T12:00:30.000Z/0.2.0', '2036-03-01T12:00:00.000Z/0.2.0']
+  const applied = ['2026-03-01T12:01:30Z', '2036-03-01T12:00:00Z'].map((appliedAt) => ({
+    ...cluster(appliedAt),
+    appliedAt,
+  }))
+  const now = new Date('2026-03-01T12:01:00Z')
+  const due = clustersToMark([...marks.map(marked), ...applied], RUN, now)
+  t.strictSame(
+    due.map(({ metadata }) => metadata.name),
+    ['2036-03-01T12:00:00.000Z/0.2.0', '2036-03-01T12:00:00Z'],
+    'seconds are a difference between clocks',
+  )
+  const own = marked('2036-03-01T12:00:00.000Z/0.2.0')
+  const start = { ...RUN, startedAt: new Date('2036-03-01T12:00:00Z') }
+  t.strictSame(clustersToMark([own], start, now), [], 'the mark of this start')
 })
 
 t.test('a cluster that refuses its mark stops no other', async (t) => {

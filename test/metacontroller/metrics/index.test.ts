@@ -291,6 +291,28 @@ t.test('only conditions that mean danger are a metric', async (t) => {
   ])
 })
 
+t.test('a backup of a clock that was years ahead does not count as the newest one', async (t) => {
+  const service = metrics()
+  const completedOf = async (...minutes: number[]) => {
+    const backups = minutes.map((age) => [
+      `ns/${age}`,
+      { status: { phase: 'Completed', completionTime: ago(age * MINUTE) } },
+    ])
+    const children = {
+      'VecBackup.vec-operator.dev/v1alpha1': Object.fromEntries(backups) as object,
+    }
+    const spec = { schedule: '0 * * * *', suspend: false }
+    const request = requestOf({ kind: 'VecBackupSchedule', spec, children })
+    service.recordDecision?.(request, { status: {}, children: [] })
+    const name = 'vec_operator_backup_schedule_last_completed_timestamp_seconds'
+    return (await samples(service, name)).map((line) => Number(line.split(' ').at(-1)))
+  }
+  const years = -5_000_000
+  t.strictSame(await completedOf(50, years), [seconds(50 * MINUTE)])
+  t.strictSame(await completedOf(years), [])
+  t.strictSame(await completedOf(50, -30), [seconds(-30 * MINUTE)], 'clocks differ by minutes')
+})
+
 t.test('a schedule shows its newest Completed backup and the time between its slots', async (t) => {
   const service = metrics()
   const prefix = 'vec_operator_backup_schedule'
