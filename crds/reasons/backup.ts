@@ -293,6 +293,11 @@ export const BACKUP_FAILURES: readonly KnownFailure[] = [
     fix: 'repair the cluster first',
   },
   {
+    patterns: ['... may have points of another one: the number of shards is being changed'],
+    cause: 'another client changes the number of shards',
+    fix: 'create another VecBackup once that has ended',
+  },
+  {
     patterns: ['the nodes do not see one cluster', 'do not list the same collections'],
     cause: 'a node lost its volume or its connection to the others, and forms a separate cluster',
     fix: 'repair the cluster first: a backup of one part would not contain the data of the others',

@@ -1,7 +1,7 @@
 /**
  * Decides which shard is streamed next and from which pod: the least busy one with an Active
  * replica, and never two shards from one pod at once. Which node holds which shard is as seen by the
- * nodes that answer: an unavailable node does not stop the others.
+ * nodes that answer, at least half of all: an unavailable node does not stop the others.
  */
 import { EngineError } from '../../../crds/contract/errors.ts'
 import type { LocalShard } from '../../../crds/contract/manifest.ts'
@@ -13,15 +13,19 @@ import { ordinals, snapshotsForPod, type RunContext } from '../context.ts'
 /** By the ordinal of the reporting node. */
 export type ShardView = ReadonlyMap<number, BackupClusterInfo>
 
-/** Waits, within bounds, until a node answers. */
+/**
+ * Waits, within bounds, until half of the nodes answer. What a majority has agreed on is known to one of them: a node
+ * that was just restarted still calls a replica Active that the others have called Dead.
+ */
 export function readShardView(collection: string, context: RunContext): Promise<ShardView> {
   return retryTransient(context, () => readShardViewOnce(collection, context))
 }
 
 async function readShardViewOnce(collection: string, context: RunContext): Promise<ShardView> {
   const view = new Map<number, BackupClusterInfo>()
+  const nodes = ordinals(context)
   let lastError = new EngineError('there is no node')
-  for (const ordinal of ordinals(context)) {
+  for (const ordinal of nodes) {
     try {
       const { signal } = context.tools
       view.set(
@@ -35,7 +39,7 @@ async function readShardViewOnce(collection: string, context: RunContext): Promi
       lastError = error
     }
   }
-  if (view.size === 0) throw lastError
+  if (view.size === 0 || view.size < nodes.length / 2) throw lastError
   return view
 }
 
@@ -52,6 +56,13 @@ export function activeReplicas(view: ShardView): ActiveReplicas {
     }
   }
   return replicas
+}
+
+/** Whether any node says that the number of shards is being changed. */
+export function isResharding(view: ShardView): boolean {
+  return [...view.values()].some(
+    ({ resharding_operations: operations = [] }) => operations.length > 0,
+  )
 }
 
 /** Points of a replica, as counted by its node. */

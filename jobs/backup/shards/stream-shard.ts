@@ -11,7 +11,13 @@ import { BLOCK, continuesSparseMap, isZeroBlock, paddedSize, parseHeader } from 
 import { snapshotsForPod, type RunContext } from '../context.ts'
 import { requireKeyLength, withStreamErrors } from '../objects.ts'
 import { markUploaded, prepareUpload } from './checkpoint.ts'
-import { activeReplicas, pointCount, readShardView, type ShardView } from './scheduler.ts'
+import {
+  activeReplicas,
+  isResharding,
+  pointCount,
+  readShardView,
+  type ShardView,
+} from './scheduler.ts'
 
 /** The engine silently closes a stream whose client reads nothing for this long. */
 const ENGINE_STALL_LIMIT_MS = 300_000
@@ -43,9 +49,11 @@ export async function streamShard(
   // missing writes may catch up before the end of its stream.
   const before = await readShardView(collection, context)
   requireActive(source, before, 'was no longer Active before its stream')
+  requireOwnPoints(source, before)
   const uploaded = await upload(source, { key, expectedBytes }, context)
   const after = await readShardView(collection, context)
   requireActive(source, after, 'did not stay Active until the end of its stream')
+  requireOwnPoints(source, after)
   const [pointsBefore, pointsAfter] = [before, after].map((view) =>
     pointCount(view, node, shard.shardId),
   )
@@ -108,6 +116,17 @@ function requireActive(
 ): void {
   if (activeReplicas(view).get(shardId)?.includes(node) === true) return
   throw new EngineError(`shard ${shardId} on node ${node} ${failure}`)
+}
+
+/**
+ * Before a shard is removed, its points are copied to the others, whose replicas are Active again before that ends. If
+ * it is aborted, the collection has the same shards as before, and the snapshot the points of both.
+ */
+function requireOwnPoints({ collection, shard: { shardId } }: StreamSource, view: ShardView): void {
+  if (!isResharding(view)) return
+  throw new EngineError(
+    `shard ${shardId} of ${collection} may have points of another one: the number of shards is being changed`,
+  )
 }
 
 interface VerifyOptions {

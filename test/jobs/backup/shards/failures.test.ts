@@ -9,6 +9,7 @@ import { RetryBudget } from '../../../../jobs/retry.ts'
 import { PARTS_EXHAUSTED } from '../../../../jobs/clients/s3/parts.ts'
 import { streamShard, verifiedBytes } from '../../../../jobs/backup/shards/stream-shard.ts'
 import type { Misbehaviour } from '../../../doubles/engine/misbehaviour.ts'
+import { abortResharding, startResharding } from '../../../doubles/engine/resharding.ts'
 import { tarOf } from '../../../doubles/engine/tar.ts'
 import { matchWhole } from '../../../match-whole.ts'
 import { instantClock } from '../../job-world.ts'
@@ -125,6 +126,68 @@ t.test('a replica that turned Dead before its stream began is not streamed', asy
   t.strictSame(wereDead, [false])
   await assertComplete(t, fixture)
 })
+
+t.test('a replica that only its own node calls Active is not streamed', async (t) => {
+  const fixture = await shardFixture(t, { nodes: 3, replicationFactor: 2, parallelism: 1 })
+  const { engine, nodes, s3, world } = fixture
+  const shard = engine.collections.get('docs')?.shards[1]
+  if (shard === undefined) throw new Error('there is no such shard')
+  t.strictSame(shard.peers, [engine.peer(1).id, engine.peer(2).id])
+  const dead = { [engine.peer(1).id]: 'Dead' }
+  let isAlone = false
+  s3.misbehave(({ operation, key }) => {
+    if (operation !== 'PutObject' || !/shard-1\/checkpoint.json$/.test(key)) return undefined
+    // Node 1 has just been restarted, and the others do not answer.
+    isAlone = shard.reportedStates === undefined
+    shard.reportedStates = { 0: dead, 2: dead }
+    return undefined
+  })
+  const sources: number[] = []
+  nodes.forEach((node, ordinal) => {
+    node.misbehave((request) => {
+      if (streamedShard(request) === 1) sources.push(ordinal)
+      const isOfShards = request.path.join('/') === 'collections/docs/cluster'
+      return isAlone && ordinal !== 1 && isOfShards ? { status: 503, body: 'busy' } : undefined
+    })
+  })
+  const onLine = (line: string) => {
+    if (/waiting for the engine/.test(line)) isAlone = false
+  }
+  const { code, log } = await world.run({}, { onLine })
+  t.equal(code, EXIT.done, log.slice(-2000))
+  t.strictSame(sources, [2])
+  await assertComplete(t, fixture)
+})
+
+t.test(
+  'a shard that may have points of a shard that is being removed is streamed again',
+  async (t) => {
+    const fixture = await shardFixture(t, { nodes: 2, shards: 3 })
+    const { engine, world } = fixture
+    const collection = engine.collections.get('docs')
+    if (collection === undefined) throw new Error('there is no collection')
+    engine.reshardingEnabled = true
+    let streams = 0
+    onStream(fixture, (id) => {
+      if (id !== 0) return undefined
+      streams += 1
+      if (streams === 1) startResharding(engine, collection, 'docs', { direction: 'down' })
+      return undefined
+    })
+    const onLine = (line: string) => {
+      if (/retrying shard/.test(line) && collection.resharding !== undefined)
+        abortResharding(engine, collection)
+    }
+    const { code, log } = await world.run({}, { onLine })
+    t.equal(code, EXIT.done, log.slice(-2000))
+    t.match(
+      log,
+      /shard 0 of docs may have points of another one: the number of shards is being changed/,
+    )
+    t.equal(streams, 2)
+    await assertComplete(t, fixture)
+  },
+)
 
 /** What happens to shard 1 while shard 0 is streamed. */
 const SHARD_MOVES: [string, (fixture: ShardFixture) => void][] = [
