@@ -5,6 +5,7 @@
 import { timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import { setImmediate } from 'node:timers/promises'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 
 /** Maximum connections of one server, with or without TLS. */
@@ -40,8 +41,8 @@ export class ConnectionLimiter {
   /** Keyed by address and port of the client; the oldest is first. */
   readonly #unauthenticated = new Map<string, Socket>()
   readonly #maxUnauthenticated: number
-  /** Connections with a request that is not answered yet. */
-  readonly #answering = new WeakSet<Socket>()
+  /** The answer of each connection that is not sent yet. */
+  readonly #answers = new WeakMap<Socket, ServerResponse>()
   /** No connection is accepted any more. */
   isClosing = false
 
@@ -71,13 +72,15 @@ export class ConnectionLimiter {
    * Closes a connection with a request before the answer to the one before: our clients send none, and answers
    * that are not read would take memory without end.
    */
-  refusePipelining({ socket }: IncomingMessage, response: ServerResponse): boolean {
-    if (this.#answering.has(socket)) {
+  async refusePipelining({ socket }: IncomingMessage, response: ServerResponse): Promise<boolean> {
+    // On TLS, Node says that an answer is sent one round of its event loop later. Its client may have read it before.
+    if (this.#answers.get(socket)?.writableEnded === true) await setImmediate()
+    if (socket.destroyed || this.#answers.has(socket)) {
       socket.destroy()
       return true
     }
-    this.#answering.add(socket)
-    response.once('close', () => this.#answering.delete(socket))
+    this.#answers.set(socket, response)
+    response.once('close', () => this.#answers.delete(socket))
     return false
   }
 

@@ -120,7 +120,7 @@ export function buildServer(options: ServerOptions): FastifyInstance {
   })
   // Authenticate before parsing the body, on every route and for unknown routes too.
   server.addHook('onRequest', async (request, reply) => {
-    if (connectionLimiter.refusePipelining(request.raw, reply.raw)) return reply.hijack()
+    if (await connectionLimiter.refusePipelining(request.raw, reply.raw)) return reply.hijack()
     if (UNAUTHENTICATED_ROUTES.has(routeName(request))) return
     authenticate(request, reply, options.tokens())
     connectionLimiter.markAuthenticated(request.raw.socket)

@@ -2,17 +2,25 @@
 import { once } from 'node:events'
 import { Agent, request, type IncomingMessage } from 'node:http'
 import { connect, type AddressInfo, type Socket } from 'node:net'
+import { setImmediate } from 'node:timers/promises'
+import { Worker } from 'node:worker_threads'
 import type { FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
 import { pino } from 'pino'
 import { ConnectionLimiter } from '../../hooks/authentication.ts'
 import { buildServer } from '../../hooks/server.ts'
 import { NOW, settings } from '../builders.ts'
+import { ONE } from '../metacontroller/certificates.ts'
 
 const TOKEN = 'secret'
 
-async function served(t: Test, extend: (server: FastifyInstance) => unknown = () => undefined) {
+async function served(
+  t: Test,
+  extend: (server: FastifyInstance) => unknown = () => undefined,
+  tls?: { cert: string; key: string },
+) {
   const built = buildServer({
+    ...(tls !== undefined && { tls }),
     hooks: [],
     tokens: () => [TOKEN],
     log: pino({ level: 'silent' }),
@@ -76,6 +84,43 @@ t.test('a request before the answer to the one before closes the connection', as
   const agent = new Agent({ keepAlive: true, maxSockets: 1 })
   t.teardown(() => agent.destroy())
   for (let count = 0; count < 100; count += 1) t.equal(await statusOf(port, agent), 404)
+})
+
+/** In a thread of its own, so that its next request arrives while the server is busy. */
+const CLIENT = `
+  const { Agent, request } = require('node:https')
+  const { parentPort, workerData } = require('node:worker_threads')
+  const agent = new Agent({ keepAlive: true, maxSockets: 1, ca: workerData.ca })
+  const results = []
+  const next = () => {
+    if (results.length === 20) return parentPort.postMessage(results)
+    const sent = request({ ...workerData.target, agent })
+    sent.on('response', (response) => response.resume().on('end', () => end(response.statusCode)))
+    sent.on('error', (error) => end(error.message))
+    sent.end()
+  }
+  const end = (result) => (results.push(result), next())
+  next()
+`
+
+t.test('over TLS, a request after the whole answer to the one before is served', async (t) => {
+  const busy = async () => {
+    const answered = setImmediate()
+    // Work of another request, between the last byte of this answer and what Node does after it.
+    void setImmediate().then(() => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 20))
+    await answered
+    return 'done'
+  }
+  const { port } = await served(t, (server) => server.get('/busy', busy), ONE)
+  const headers = { authorization: `Bearer ${TOKEN}` }
+  const target = { host: '127.0.0.1', port, path: '/busy', headers }
+  const client = new Worker(CLIENT, { eval: true, workerData: { ca: ONE.cert, target } })
+  t.teardown(() => client.terminate())
+  const [results] = (await once(client, 'message')) as [unknown[]]
+  t.strictSame(
+    results,
+    results.map(() => 200),
+  )
 })
 
 t.test('a connection that its client closes is forgotten', async (t) => {
