@@ -13,6 +13,9 @@ import type {
 
 type Engine = Pick<EngineShards, 'estimatePoints' | 'countPoints'>
 
+/** Whether a node recovers a collection from a snapshot; also while that is not known. */
+export type RecoveryCheck = (ordinal: number, collection: string) => Promise<boolean>
+
 /** A member and what it reports; undefined while it does not answer. */
 export interface Report {
   ordinal: number
@@ -33,6 +36,7 @@ interface Context {
    * Active; updated. Absent if the numbers are not compared.
    */
   equal?: Set<string> | undefined
+  isRecovering: RecoveryCheck
   signal: AbortSignal
 }
 
@@ -51,7 +55,7 @@ const MANY_POINTS = 1000
 export async function combineCollection(
   name: string,
   nodes: readonly Report[],
-  { facts, suspects, unreadableBefore, equal, signal }: Context,
+  { facts, suspects, unreadableBefore, equal, isRecovering, signal }: Context,
 ): Promise<Combined> {
   const reports = nodes.flatMap(({ ordinal, engine, status, collections }) => {
     const placement = collections?.get(name)
@@ -64,9 +68,10 @@ export async function combineCollection(
   for (const id of shardIds(reports)) {
     const replicas = reportedReplicas(id, reports)
     disagreements.push(...shardDisagreements(name, { id, replicas, reports }))
-    const states = replicas.map((replica): ReplicaView => {
+    const reported = replicas.map((replica): ReplicaView => {
       return { peer: replica.peer, state: combinedState(replica, { id, transfers }) }
     })
+    const states = await withRecoveries(name, reported, { reports, isRecovering })
     const looksUnreadable = await findUnreadable(name, { id, replicas: states, reports, signal })
     const views = states.map((replica): ReplicaView => {
       const key = `${name}/${id}/${replica.peer}`
@@ -184,6 +189,25 @@ function combinedState(
   const reported = [...new Set([...states.values()])].map((state) => replicaState(state, isTarget))
   const worst = SEVERITY.findLast((state) => reported.includes(state))
   return worst ?? 'Incomplete'
+}
+
+/**
+ * A snapshot that a user has a node recover takes its replicas out of service for as long as that takes. A copy of
+ * another replica would mix its points with those of the snapshot.
+ */
+function withRecoveries(
+  name: string,
+  replicas: readonly ReplicaView[],
+  { reports, isRecovering }: { reports: NodeView[]; isRecovering: RecoveryCheck },
+): Promise<ReplicaView[]> {
+  return Promise.all(
+    replicas.map(async (replica): Promise<ReplicaView> => {
+      const owner = reports.find(({ peer }) => peer === replica.peer)
+      if (replica.state !== 'Incomplete' || owner === undefined) return replica
+      const isRecovered = await isRecovering(owner.ordinal, name)
+      return isRecovered ? { ...replica, state: 'InTransfer' } : replica
+    }),
+  )
 }
 
 /** From best to worst. */

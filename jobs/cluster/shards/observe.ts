@@ -14,7 +14,7 @@ import {
   type ShardPlacement,
 } from '../../clients/engine/shards.ts'
 import { mapConcurrently } from '../../retry.ts'
-import { combineCollection } from './combine.ts'
+import { combineCollection, type RecoveryCheck } from './combine.ts'
 import { Defects } from './defects.ts'
 import { findMembers, ordinalFromUri, type PodStatus } from './membership.ts'
 import type { ClusterView, CollectionView, Obstruction, PeerView, TransferView } from './view.ts'
@@ -186,6 +186,7 @@ async function combine(
   const transfers: TransferView[] = []
   const disagreements: string[] = []
   const settling = findUnsettled(nodes, after)
+  const isRecovering = recoveryCheck(nodes, signal)
   // Of an earlier update.
   if (options.comparesCounts !== true) memory.equal.clear()
   for (const name of names.toSorted()) {
@@ -194,6 +195,7 @@ async function combine(
       suspects: memory.suspects,
       unreadableBefore: nowMs - unreadableMs,
       equal: options.comparesCounts === true ? memory.equal : undefined,
+      isRecovering,
       signal,
     })
     collections.push(combined.view)
@@ -212,6 +214,17 @@ async function combine(
     collections,
     transfers,
     ...(unsettled !== undefined && { unsettled }),
+  }
+}
+
+/** Each node is asked once. */
+function recoveryCheck(nodes: readonly NodeReport[], signal: AbortSignal): RecoveryCheck {
+  const answers = new Map<number, Promise<ReadonlySet<string> | undefined>>()
+  return async (ordinal, collection) => {
+    const engine = nodes.find((node) => node.ordinal === ordinal)?.engine
+    const known = answers.get(ordinal) ?? engine?.recovering(signal).catch(unlessEngineError)
+    if (known !== undefined) answers.set(ordinal, known)
+    return (await known)?.has(collection) ?? true
   }
 }
 

@@ -8,7 +8,7 @@ import type { ReshardingRecord } from '../../../crds/contract/shards-job.ts'
 /** Where a replica can be repaired from, and what is known about it. */
 export type ReplicaState =
   | 'Active'
-  /** The target of a transfer that is listed: the engine is working on it. */
+  /** The target of a transfer that is listed, or recovered from a snapshot: the engine is working on it. */
   | 'InTransfer'
   /** Repaired by the engine from an Active replica, usually. */
   | 'Dead'

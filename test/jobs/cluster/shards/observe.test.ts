@@ -10,6 +10,7 @@ import {
 import { jobLog } from '../../../../jobs/log.ts'
 import { EngineCluster } from '../../../doubles/engine/cluster.ts'
 import { startEngineNode, type EngineNode } from '../../../doubles/engine/node.ts'
+import { counted } from '../../../doubles/engine/running.ts'
 
 const SILENT = jobLog({}, { write: () => undefined })
 
@@ -144,6 +145,35 @@ t.test('without a transfer, Dead is Dead and any other state is incomplete', asy
       .toSorted()
   t.strictSame(states(0), ['0 Dead', '1 Incomplete'])
   t.strictSame(states(1), ['1 Incomplete', '2 Incomplete'])
+})
+
+t.test('a replica that its node recovers from a snapshot is being worked on', async (t) => {
+  const { engine, nodes, observe, peer, shard } = await world(t)
+  shard(1).states = { [peer(1)]: 'ManualRecovery' }
+  const state = async () => {
+    const { collections } = await observe()
+    return collections[0]?.shards[1]?.replicas.find((replica) => replica.peer === peer(1))?.state
+  }
+  const recovery = Promise.withResolvers<undefined>()
+  const running = counted(engine, { ordinal: 1, collection: 'docs' }, () => recovery.promise)
+  t.equal(await state(), 'InTransfer')
+  nodes[1]?.misbehave(({ path }) =>
+    path[0] === 'telemetry' ? { status: 500, body: 'no' } : undefined,
+  )
+  t.equal(await state(), 'InTransfer', 'what the node does is not known')
+  nodes[1]?.misbehave()
+  recovery.resolve(undefined)
+  await running
+  t.equal(await state(), 'Incomplete')
+  const other = Promise.withResolvers<undefined>()
+  for (const at of [
+    { ordinal: 0, collection: 'docs' },
+    { ordinal: 1, collection: 'other' },
+  ]) {
+    void counted(engine, at, () => other.promise)
+  }
+  t.equal(await state(), 'Incomplete', 'of another node, or of another collection')
+  other.resolve(undefined)
 })
 
 const DISAGREEMENTS: {

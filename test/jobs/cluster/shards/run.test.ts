@@ -1,6 +1,7 @@
 /** `cluster shards`, through the real CLI, an API server and engine doubles. */
 import t, { type Test } from 'tap'
 import { EXIT } from '../../../../crds/contract/job.ts'
+import { counted } from '../../../doubles/engine/running.ts'
 import { matchWhole } from '../../../match-whole.ts'
 import { START } from '../../job-fixture.ts'
 import { shardsWorld, startedSteps, type ShardsWorld } from './shards-world.ts'
@@ -200,6 +201,34 @@ t.test('a dead replica is left to the engine at first', async (t) => {
   t.notMatch(log, /step started/)
   t.match(await world.progress(), { state: 'Done', shards: { stepsDone: 0 } })
 })
+
+t.test(
+  'a replica that a user recovers from a snapshot is left alone until that ends',
+  async (t) => {
+    const world = await shardsWorld(t, { nodes: 3, shards: 1 })
+    const shard = world.shard(0)
+    const [peer = 0] = shard.peers
+    const ordinal = world.engine.peers().find(({ id }) => id === peer)?.ordinal ?? 0
+    shard.states = { [peer]: 'ManualRecovery' }
+    const recovery = Promise.withResolvers<undefined>()
+    const at = { ordinal, collection: 'docs' }
+    const running = counted(world.engine, at, () => recovery.promise)
+    const defects = { [`docs/0/${peer}`]: 600 }
+    const first = await world.run({ defects })
+    t.equal(first.code, EXIT.done, first.log)
+    t.strictSame(startedSteps(first.log), [])
+
+    // It was given up, and has left the replica as it was.
+    recovery.resolve(undefined)
+    await running
+    const second = await world.run({ defects, run: 2, hash: 'hash-2' }, { pod: 'pod-2' })
+    t.equal(second.code, EXIT.done, second.log)
+    matchWhole(t, startedSteps(second.log), [
+      /^docs\/0: repairing the replica on node \d from node /,
+    ])
+    matchWhole(t, (await world.state()).shards[0], [/ Active$/, / Active$/])
+  },
+)
 
 t.test('a system clock that is set takes no time from the engine, nor a transfer', async (t) => {
   for (const jump of [3_600_000, -3_600_000]) {
