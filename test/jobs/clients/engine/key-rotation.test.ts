@@ -8,6 +8,7 @@ import { Engine } from '../../../../jobs/clients/engine/client.ts'
 import { KeyRotation } from '../../../../jobs/clients/engine/credentials.ts'
 import { jobLog } from '../../../../jobs/log.ts'
 import { EngineCluster } from '../../../doubles/engine/cluster.ts'
+import { UNAVAILABLE, type Misbehaviour } from '../../../doubles/engine/misbehaviour.ts'
 import { startEngineNode } from '../../../doubles/engine/node.ts'
 import { makeSnapshot } from '../../../doubles/engine/snapshots.ts'
 import { instantClock } from '../../job-world.ts'
@@ -53,6 +54,8 @@ async function stage(t: Test) {
     cluster,
     engineOn,
     mounted,
+    misbehave: (ordinal: number, misbehaviour?: Misbehaviour) =>
+      nodes[ordinal]?.misbehave(misbehaviour && (() => misbehaviour)),
     rotate: (ordinal: number, key: string) => {
       const config = keys[ordinal]
       if (config !== undefined) config.service.api_key = key
@@ -124,4 +127,35 @@ t.test('a key that never worked is rejected at once', async (t) => {
   mounted.key = 'wrong'
   await t.rejects(engineOn(0).collections(), { code: 'EngineError', status: 401 })
   t.equal(slept(), 0)
+})
+
+t.test(
+  'a key is not taken for one that worked by answers for which no key is needed',
+  async (t) => {
+    const { engineOn, mounted, misbehave, slept } = await stage(t)
+    mounted.key = 'wrong'
+    t.equal(await engineOn(0).readyz(), true)
+    t.equal(await engineOn(0).version(), '1.18.3')
+    misbehave(0, UNAVAILABLE)
+    await t.rejects(engineOn(0).collections(), { code: 'EngineError', status: 503 })
+    misbehave(0)
+    await t.rejects(engineOn(0).collections(), { code: 'EngineError', status: 401 })
+    t.equal(slept(), 0, 'no other key is waited for')
+  },
+)
+
+t.test('a rejected call for bytes is repeated as it was', async (t) => {
+  const { engineOn, mounted, rotate, onSleep } = await stage(t)
+  const points = new EnginePoints(engineOn(0))
+  await points.upsert('docs', [Buffer.from('[{"id":7,"vector":[1,0]},{"id":8,"vector":[1,0]}]')])
+  rotate(0, 'new')
+  onSleep(() => (mounted.key = 'new'))
+  t.strictSame([...(await points.retrieve('docs', ['8'])).keys()], ['8'])
+  rotate(0, 'newer')
+  onSleep(() => (mounted.key = 'newer'))
+  await t.rejects(points.scroll('docs', { limit: 10, maxBytes: 60 }), {
+    code: 'EngineError',
+    status: 413,
+  })
+  t.equal((await points.scroll('docs', { limit: 10 })).count, 2)
 })

@@ -8,35 +8,16 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { EngineCollections } from '../../../../jobs/clients/engine/collections.ts'
 import { EngineRecovery } from '../../../../jobs/clients/engine/recovery.ts'
-import {
-  EngineConnections,
-  urlTransport,
-  type EngineCall,
-} from '../../../../jobs/clients/engine/transport.ts'
+import { EngineConnections, urlTransport } from '../../../../jobs/clients/engine/transport.ts'
 import { Engine } from '../../../../jobs/clients/engine/client.ts'
 import { jobLog } from '../../../../jobs/log.ts'
+import { recordedEngine } from './engine-stage.ts'
 
 const log = jobLog({ LOG_LEVEL: 'ERROR' })
 const MOVE = { shard_id: 1, from_peer_id: 2, to_peer_id: 3 }
 
-/** An engine that accepts all calls, and what it was sent. */
-function recorded() {
-  const calls: (EngineCall & { sent: string })[] = []
-  const route = {
-    node: 'node 0',
-    async send(call: EngineCall) {
-      const sent = call.body instanceof Readable ? await text(call.body) : (call.body ?? '')
-      calls.push({ ...call, sent })
-      return { status: 200, text: '{"result":true,"status":"ok"}', headers: {} }
-    },
-    open: () => Promise.reject(new Error('no stream is asked for')),
-  }
-  const engine = new Engine({ transport: route, log, credentials: async () => ({}) })
-  return { calls, engine }
-}
-
 t.test('calls that all nodes have to agree on wait longer than the engine itself', async (t) => {
-  const { calls, engine } = recorded()
+  const { calls, engine } = recordedEngine()
   const recovery = new EngineRecovery(engine)
   const collections = new EngineCollections(engine)
   await recovery.createShardKey('docs', { key: 'a', shards: 1 })
@@ -56,7 +37,7 @@ t.test('calls that all nodes have to agree on wait longer than the engine itself
 })
 
 t.test('a node answers once it has taken a snapshot, not before', async (t) => {
-  const { calls, engine } = recorded()
+  const { calls, engine } = recordedEngine()
   const recovery = new EngineRecovery(engine)
   const source = Readable.from([Buffer.from('bytes')])
   const download = {
