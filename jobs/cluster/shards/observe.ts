@@ -90,7 +90,12 @@ export async function observeShards(
   const nodes = await Promise.all(members.map((member) => readNode(member, signal)))
   const { pods: after } = await readStatuses(engines, signal)
   await refreshFacts(options, memory, { nodes, signal })
-  return combine(options, nodes, { after: after as PodStatus[], memory, signal })
+  const view = await combine(options, nodes, { after: after as PodStatus[], memory, signal })
+  if (options.comparesCounts !== true || view.unsettled !== undefined) return view
+  // Counting takes long: a replica may have become Dead meanwhile.
+  const { pods: last } = await readStatuses(engines, signal)
+  const unsettled = findUnsettled(nodes, last as PodStatus[])
+  return unsettled === undefined ? view : { ...view, unsettled }
 }
 
 /** A member and what it reports. */

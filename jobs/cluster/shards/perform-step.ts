@@ -228,10 +228,9 @@ export class StepRunner {
         if (view.update === undefined) return 'retry'
         // Each node is an Event.
         await this.#progress.checkpoint()
-        await releaseNode(step.ordinal, view.update, this.#plan, this.#tools)
         // Its replicas miss the changes that are made while it restarts.
         this.#memory.equal.clear()
-        return 'done'
+        return releaseNode(step.ordinal, view.update, this.#plan, this.#tools)
     }
   }
 

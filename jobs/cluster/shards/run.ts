@@ -5,7 +5,7 @@
  */
 import { EngineError } from '../../../crds/contract/errors.ts'
 import type { ShardsPlan } from '../../../crds/contract/shards-job.ts'
-import type { Pod, StatefulSet } from '../../../crds/kubernetes.ts'
+import type { StatefulSet } from '../../../crds/kubernetes.ts'
 import type { Dependencies, RunResult } from '../../dependencies.ts'
 import { isKubernetesError } from '../../reporter.ts'
 import { isTransient } from '../../retry.ts'
@@ -58,7 +58,7 @@ class ShardsRun {
   #brokenSince: number | undefined
   /** Since when the nodes have not agreed, or planning has not been possible. */
   #unsettledSince: number | undefined
-  /** The pods of the last observation during an update. */
+  /** The pods as last read during an update. */
   #pods: string | undefined
 
   constructor(plan: ShardsPlan, tools: Dependencies) {
@@ -182,6 +182,7 @@ class ShardsRun {
     const { zones, volumeBytes, cluster, update } = this.#plan
     const nodes = set.spec.replicas ?? 1
     const comparesCounts = update !== undefined
+    if (comparesCounts && this.#pods === undefined) await this.#readPods(set)
     const view = await observeShards(
       {
         ...{ nodes, name: cluster.name, zones, volumeBytes, memory: this.#memory, comparesCounts },
@@ -191,22 +192,22 @@ class ShardsRun {
       this.#tools.signal,
     )
     if (update === undefined) return view
-    const pods = await readPods(set, this.#plan, this.#tools)
-    const hasRestarted = this.#noteRestarts(pods)
+    const { pods, hasRestarted } = await this.#readPods(set)
     const unsettled = view.unsettled ?? 'a pod has changed while the nodes were read'
     return withUpdate(hasRestarted ? { ...view, unsettled } : view, set, (ordinal) => pods[ordinal])
   }
 
   /**
-   * Whether a pod is another one than in the last observation, has restarted, or has become ready or not. A replica
-   * whose node was away may miss points: that it was equal before says nothing.
+   * Also whether a pod is another one than the last time, has restarted, or has become ready or not. A replica whose
+   * node was away may miss points: that it was equal before says nothing.
    */
-  #noteRestarts(pods: readonly (Pod | undefined)[]): boolean {
-    const present = JSON.stringify(pods.map((pod) => pod && runOf(pod)))
-    const hasChanged = this.#pods !== undefined && this.#pods !== present
-    if (hasChanged) this.#memory.equal.clear()
+  async #readPods(set: StatefulSet) {
+    const pods = await readPods(set, this.#plan, this.#tools)
+    const present = pods.map(runOf).join()
+    const hasRestarted = this.#pods !== undefined && this.#pods !== present
+    if (hasRestarted) this.#memory.equal.clear()
     this.#pods = present
-    return hasChanged
+    return { pods, hasRestarted }
   }
 
   #desired(view: ClusterView): DesiredShards {

@@ -171,6 +171,7 @@ export function updateView(
     partition: partitionOf(set),
     outdated: ordinals.filter((ordinal) => podOf(ordinal) !== undefined && !isCurrent(ordinal)),
     unready: ordinals.filter((ordinal) => !isStable(podOf(ordinal))),
+    runs: ordinals.map((ordinal) => runOf(podOf(ordinal))),
   }
   const isComplete = view.outdated.length === 0 && currentRevision === revision
   return isComplete ? undefined : view
@@ -188,23 +189,30 @@ export function readPods(
 }
 
 /** What changes when the pod is replaced, its containers restart, or it becomes ready or not. */
-export function runOf(pod: Pod): unknown[] {
+export function runOf(pod: Pod | undefined): string {
+  if (pod === undefined) return ''
   const restarts = (pod.status?.containerStatuses ?? []).map(({ restartCount = 0 }) => restartCount)
-  return [pod.metadata.uid, isStable(pod), ...restarts]
+  return [pod.metadata.uid, isStable(pod), ...restarts].join(' ')
 }
 
 /**
- * Lowers the partition to this node. Does nothing if the StatefulSet has changed since it was
- * observed.
+ * Lowers the partition to this node. Does nothing if the StatefulSet or another pod has changed since they were
+ * observed: two nodes must not be down at the same time.
  */
 export async function releaseNode(
   ordinal: number,
-  { generation }: UpdateView,
+  { generation, runs }: UpdateView,
   plan: RemovalPlan,
   tools: Pick<Dependencies, 'kubernetes' | 'log'>,
-): Promise<void> {
+): Promise<'done' | 'retry'> {
   const set = await readStatefulSet(plan, tools)
-  if (set?.metadata.generation !== generation || partitionOf(set) <= ordinal) return
+  if (set?.metadata.generation !== generation || partitionOf(set) <= ordinal) return 'done'
+  const pods = await readPods(set, plan, tools)
+  const changed = pods.findIndex((pod, index) => index !== ordinal && runOf(pod) !== runs[index])
+  if (changed >= 0) {
+    tools.log.info({ ordinal, changed }, 'another pod has changed: the node is not released')
+    return 'retry'
+  }
   const { resourceVersion, uid } = set.metadata
   await tools.kubernetes.patch(statefulSets(plan.namespace), plan.release, {
     metadata: { ...(uid !== undefined && { uid }), resourceVersion },
@@ -214,6 +222,7 @@ export async function releaseNode(
     { statefulSet: plan.release, partition: ordinal },
     'released a node for its update',
   )
+  return 'done'
 }
 
 export function podName({ release }: Pick<RemovalPlan, 'release'>, ordinal: number): string {

@@ -100,6 +100,8 @@ export interface UpdateView {
   outdated: number[]
   /** Ordinals of the pods that are not ready, do not exist or are about to stop. */
   unready: number[]
+  /** By ordinal: what changes when the pod is another one, restarts, or becomes ready or not. */
+  runs: string[]
 }
 
 export interface ClusterView {

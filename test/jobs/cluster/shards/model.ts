@@ -101,7 +101,8 @@ export function viewOf(model: Model, bytes: (shard: string) => number = () => 10
 function updateOf({ pods, peers }: Model, update: NonNullable<Model['update']>): UpdateView {
   const up = Object.values(peers).flatMap(({ ordinal, isUp }) => (isUp ? [ordinal] : []))
   const ordinals = Array.from({ length: pods }, (_, ordinal) => ordinal)
-  return { ...update, generation: 1, unready: ordinals.filter((one) => !up.includes(one)) }
+  const unready = ordinals.filter((one) => !up.includes(one))
+  return { ...update, generation: 1, unready, runs: ordinals.map(String) }
 }
 
 export function nextPlan(model: Model, desired: DesiredShards) {

@@ -240,6 +240,43 @@ t.test('a node that does not become ready stops the update; a new spec ends the 
   t.match(await world.progress(), { state: 'Done', shards: { isYielded: true } })
 })
 
+t.test('a node is not released when another pod fails in that moment', async (t) => {
+  const world = await shardsWorld(t, { nodes: 3, shards: 3 })
+  await world.changeTemplate('rev-2')
+  world.failPodAtStep('updating node 2', 0)
+  let sleeps = 0
+  const onSleep = async () => {
+    sleeps += 1
+    if (sleeps > 5) return
+    t.equal((await world.rollout()).partition, 3)
+    if (sleeps === 5) await world.setReady(0, true)
+  }
+  const { code, log } = await world.run(UPDATE, { onSleep })
+  t.equal(code, EXIT.done, log)
+  t.ok(sleeps > 5, `${sleeps} sleeps`)
+  t.strictSame(await world.rollout(), { partition: 0, revisions: Array(3).fill('rev-2') })
+})
+
+t.test('a replica that dies while points are counted keeps the other one running', async (t) => {
+  const world = await shardsWorld(t, { nodes: 3, shards: 3 })
+  const shard = world.shard(1)
+  const [other = 0] = shard.peers.filter((peer) => peer !== world.peer(2))
+  t.ok(shard.peers.includes(world.peer(2)))
+  await world.changeTemplate('rev-2')
+  world.nodes.get(0)?.misbehave(({ method, path }) => {
+    const isLastCount = method === 'POST' && path.at(-1) === 'count' && path[3] === '2'
+    if (!isLastCount || shard.states !== undefined) return undefined
+    shard.states = { [other]: 'Dead' }
+    world.engine.changes += 1
+    return undefined
+  })
+  const { code, log } = await world.run({ ...UPDATE, repair: false })
+  t.equal(code, EXIT.done, log)
+  t.strictSame(shard.states, { [other]: 'Dead' })
+  t.strictSame(await world.rollout(), { partition: 3, revisions: Array(3).fill('rev-1') })
+  t.match((await world.progress())?.shards?.blocked, { reason: 'LastCopy' })
+})
+
 t.test('a partition that someone else has set to 0 is left alone', async (t) => {
   const world = await shardsWorld(t, { nodes: 3, shards: 3 })
   await world.changeTemplate('rev-2')

@@ -13,7 +13,8 @@ import type {
 } from '../../../../jobs/cluster/shards/view.ts'
 import { DESIRED, THREE_NODES, viewOf, type Model } from './model.ts'
 
-const UPDATE: UpdateView = { generation: 4, partition: 3, outdated: [0, 1, 2], unready: [] }
+const ALL = { outdated: [0, 1, 2], runs: ['a', 'b', 'c'] }
+const UPDATE: UpdateView = { generation: 4, partition: 3, unready: [], ...ALL }
 const LAST_NODE: UpdateView = { ...UPDATE, partition: 2, outdated: [0, 1] }
 const WAY_OUT = 'accept the risk with the annotation vec-operator.dev/accept-risk: last-copy'
 
