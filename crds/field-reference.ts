@@ -75,7 +75,7 @@ function annotationsSection(): string {
         [
           `\`${ANNOTATIONS.retainObjects}\``,
           'VecBackup, VecBackupSchedule',
-          '`true`: the objects stay in the bucket whatever deletes the resource, retention included. spec.deletionPolicy is the finer switch.',
+          '`true`, or any value but `false`: the objects stay in the bucket whatever deletes the resource, retention included. spec.deletionPolicy is the finer switch.',
         ],
       ],
     ),

@@ -8,6 +8,7 @@ import { LARGE_HISTORY_BYTES, MAX_HISTORY_BYTES } from '../../crds/contract/limi
 import { ANNOTATIONS, API_VERSION, LABELS } from '../../crds/contract/names.ts'
 import { timestamp, type ConditionUpdate } from '../conditions.ts'
 import { childKind } from '../answer-validation.ts'
+import { retains } from '../backup/deletion-policy.ts'
 import type { Child } from '../protocol.ts'
 
 export const BACKUP_CHILD_KIND = childKind(API_VERSION, VecBackup.kind)
@@ -67,7 +68,7 @@ export function missingPolicy(
   const isDeleting = metadata.deletionTimestamp !== undefined
   const retain = retainAnnotation(schedule)
   const isAnnotated = retain === metadata.annotations?.[ANNOTATIONS.retainObjects]
-  if (retain !== undefined && !isAnnotated && (retain === 'true' || !isDeleting)) {
+  if (retain !== undefined && !isAnnotated && (retains(retain) || !isDeleting)) {
     return ANNOTATIONS.retainObjects
   }
   const { deletionPolicy } = schedule.spec

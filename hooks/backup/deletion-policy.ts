@@ -30,12 +30,17 @@ export function deletionActionFor(
   }: { schedule?: SchedulePolicy | undefined; isNamespaceTerminating: boolean },
 ): DeletionAction {
   const annotations = [backup.metadata.annotations, schedule?.annotations]
-  if (annotations.some((values) => values?.[ANNOTATIONS.retainObjects] === 'true')) return 'retain'
+  if (annotations.some((values) => retains(values?.[ANNOTATIONS.retainObjects]))) return 'retain'
   if (isPruned(backup) || isExpired(backup)) return 'delete'
   const policies = [backup.spec.deletionPolicy, schedule?.deletionPolicy]
   if (policies.includes('Retain')) return 'retain'
   if (isNamespaceTerminating && !policies.includes('Delete')) return 'retain in a deleted namespace'
   return 'delete'
+}
+
+/** What the annotation retain-objects says. Any value but `false` retains: a misspelt one must delete nothing. */
+export function retains(annotation: string | undefined): boolean {
+  return annotation !== undefined && annotation.toLowerCase() !== 'false'
 }
 
 /** The schedule that created it; undefined for a manual backup. */

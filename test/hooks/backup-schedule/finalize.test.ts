@@ -54,6 +54,15 @@ t.test('retain-objects: waits until every backup carries it (H2)', async (t) => 
   )
 })
 
+t.test('retain-objects: a backup that is being deleted gets it too, in any spelling', async (t) => {
+  const misspelt = schedule({
+    annotations: { [ANNOTATIONS.retainObjects]: 'True' },
+    deletionTimestamp,
+  })
+  const children = [backup(SLOT, { phase: 'Completed', deletionTimestamp })]
+  t.equal((await finalized({ schedule: misspelt, children })).finalized, undefined)
+})
+
 t.test('retain-objects: done once they do', async (t) => {
   const children = [backup(SLOT, { phase: 'Completed', retain: 'true' })]
   t.equal((await finalized({ schedule: retained, children })).finalized, true)

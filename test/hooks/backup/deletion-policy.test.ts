@@ -100,11 +100,23 @@ t.test('a backup whose schedule is gone is deleted with its objects', async (t) 
   t.equal((await purgesOf(t, madeBySchedule(), ports)).purges, 1)
 })
 
-t.test('an annotation with another value than true retains nothing', async (t) => {
-  const annotations = { [ANNOTATIONS.retainObjects]: 'false' }
-  const found = deletionActionFor(backup({ annotations }), { isNamespaceTerminating: false })
-  t.equal(found, 'delete')
-})
+t.test(
+  'retain-objects retains with each value but false: a misspelt one deletes nothing',
+  async (t) => {
+    for (const [value, action] of [
+      ['true', 'retain'],
+      ['True', 'retain'],
+      ['yes', 'retain'],
+      ['', 'retain'],
+      ['false', 'delete'],
+      ['False', 'delete'],
+    ] as const) {
+      const annotations = { [ANNOTATIONS.retainObjects]: value }
+      const found = deletionActionFor(backup({ annotations }), { isNamespaceTerminating: false })
+      t.equal(found, action, value)
+    }
+  },
+)
 
 /** A backup that was started and is being deleted. */
 function deletedBackup(parts: Parameters<typeof backup>[0] = {}) {
