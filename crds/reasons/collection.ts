@@ -68,7 +68,7 @@ export const COLLECTION_REASONS: readonly Reason[] = [
     messages: ['<path>: desired <value>, live <value>'],
     cause:
       'The live collection differs in a field that cannot be changed after its creation. Nothing was changed.',
-    fix: 'Revert the spec; or create a collection with another name, copy the points and move the alias.',
+    fix: 'Revert the spec; or create a collection with another name, write the points into it and move the alias. A VecMigration copies them if only the number of shards differs.',
   },
   {
     reason: 'UnsupportedFields',
