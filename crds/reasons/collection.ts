@@ -132,7 +132,7 @@ export const COLLECTION_REASONS: readonly Reason[] = [
     ],
     cause:
       'A collection that had points was deleted in the engine, or the node that responds lost its volume. The operator does not replace it with an empty collection.',
-    fix: 'Check the condition Consensus of the VecCluster first. Restore a backup with a VecRestore, or set the annotation if the points are not needed.',
+    fix: 'Check the condition Consensus of the VecCluster first. Restore a backup with a VecRestore, or set the annotation if the points are not needed, and remove it once the collection exists.',
   },
   {
     reason: 'CollectionRecreated',
