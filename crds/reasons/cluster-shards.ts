@@ -202,7 +202,7 @@ export const SHARDS_PLACED_REASONS: readonly Reason[] = [
     ],
     cause:
       'A node is to be replaced, and it had the only Active replica of a shard. Dropping it would drop the shard.',
-    fix: 'Restore the collections with a VecRestore (spec.collections), or delete them. The node is replaced within a minute after that.',
+    fix: 'Restore the shards with a VecRestore with spec.shards, from a backup with spec.method Shard; the node is replaced within a minute after that. From a backup with spec.method Node: delete the collections, and restore them once the node is replaced, because such a restore needs every node.',
   },
   {
     reason: 'NoActiveReplica',
@@ -213,7 +213,7 @@ export const SHARDS_PLACED_REASONS: readonly Reason[] = [
       '<shard> has no Active replica on a node that answers',
     ],
     cause: 'All replicas of a shard are defective, or on nodes that do not answer.',
-    fix: 'Bring the missing nodes back. If there are none, restore the collection with a VecRestore.',
+    fix: 'Bring the missing nodes back. If they have lost their data, restore the shards with a VecRestore with spec.shards. If all nodes answer, restore the collection with a VecRestore.',
   },
   {
     reason: 'NoCapacity',
