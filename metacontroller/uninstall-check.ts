@@ -46,7 +46,7 @@ export function uninstallMessage(remaining: readonly string[]): string {
   if (remaining.length === 0) return 'no resource is left that needs the operator\n'
   const omitted = remaining.length - MAX_LISTED
   return [
-    `${remaining.length} resources have a finalizer that only the running operator takes off:`,
+    `${remaining.length} resources have a finalizer that only the running operator removes:`,
     ...remaining.slice(0, MAX_LISTED).map((name) => `  ${name}`),
     ...(omitted > 0 ? [`  and ${omitted} more`] : []),
     'Delete them first; "--no-hooks" of helm leaves them as they are.',

@@ -62,7 +62,7 @@ t.test('uninstalling is not held up by CRDs that are gone', async (t) => {
 t.test('of thousands of resources twenty are named', async (t) => {
   const names = Array.from({ length: 25 }, (_, index) => `VecCollection shop/c-${index}`)
   const lines = uninstallMessage(names).split('\n')
-  t.equal(lines[0], '25 resources have a finalizer that only the running operator takes off:')
+  t.equal(lines[0], '25 resources have a finalizer that only the running operator removes:')
   t.equal(lines.filter((line) => line.startsWith('  VecCollection')).length, 20)
   t.ok(lines.includes('  and 5 more'))
   t.match(uninstallMessage([]), 'no resource is left')
