@@ -140,6 +140,12 @@ export const ShardsResult = Type.Object({
   moves: Type.Array(ShardMove, { maxItems: 64 }),
   /** Transfers that were started and have not ended, as far as this Job knows. */
   transfers: Type.Optional(Type.Array(ShardMove, { maxItems: 64 })),
+  /** Shards whose copies have failed, and that are not complete since: the next Job tries them after the others. */
+  failed: Type.Optional(
+    Type.Array(Type.Object({ collection: Type.String({ maxLength: 255 }), shard: Count() }), {
+      maxItems: 16,
+    }),
+  ),
   /** The resharding in progress, from which the next pod or Job continues. */
   resharding: Type.Optional(ReshardingRecord),
   /** The latest ones, the newest last. */

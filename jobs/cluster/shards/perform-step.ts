@@ -122,7 +122,10 @@ export class StepRunner {
     return this.#progress.paused()
   }
 
-  /** Returns the report of a Job that ends because this transfer failed too often. */
+  /**
+   * Returns the report of a Job that ends because this transfer failed too often. A repair that fails is given up,
+   * so that those of other shards are made.
+   */
   countFailure(
     transfer: ShardTransfer,
     view: ClusterView,
@@ -134,6 +137,8 @@ export class StepRunner {
     this.#failed = { transfer, message: text }
     this.#tools.log.warn({ failures, reason }, `${describeTransfer(view, transfer)} failed`)
     if (failures < MAX_FAILURES) return undefined
+    const mayContinue = this.#progress.purpose === 'repair' && transfer.toShard === undefined
+    if (mayContinue && this.#transfers.giveUp(transfer, text)) return undefined
     return this.#progress.ended('Failed', 'TransferFailed', text)
   }
 

@@ -25,6 +25,7 @@ const MAX_ESTIMATE = 200_000
 /** Limits of the report. */
 const MAX_STEP_TEXT = 512
 const MAX_MOVES = 64
+const MAX_FAILED = 16
 const MAX_BLOCKED = 1000
 
 export type FinalReport = Report & { state: RunResult }
@@ -145,7 +146,8 @@ export class ShardsProgress {
   }
 
   #result(step?: string): ShardsResult {
-    const { running, completed, bytesMoved, bytesRunning, bytesPerSecond } = this.#sources.transfers
+    const { running, failed, completed, bytesMoved, bytesRunning, bytesPerSecond } =
+      this.#sources.transfers
     const resharding = this.#sources.resharding()
     const reshardings = this.#sources.reshardings()
     const bytesLeft = this.#estimate.bytes + bytesRunning
@@ -164,6 +166,7 @@ export class ShardsProgress {
       ...(this.balancedNodes !== undefined && { balancedNodes: this.balancedNodes }),
       moves: this.moves.slice(-MAX_MOVES),
       ...(running.length > 0 && { transfers: running.slice(-MAX_MOVES) }),
+      ...(failed.length > 0 && { failed: failed.slice(0, MAX_FAILED) }),
       ...(resharding !== undefined && { resharding }),
       ...(reshardings.length > 0 && { reshardings: [...reshardings] }),
       ...(this.removedPeer !== undefined && { removedPeer: this.removedPeer }),

@@ -38,7 +38,9 @@ const DEFECT_SECONDS = 30
 export function repairReplicas(view: ClusterView, desired: DesiredShards): Plan | undefined {
   let rejection: Refused | undefined
   let waiting: Plan | undefined
-  for (const shard of shardsOf(view)) {
+  const hasFailed = (shard: Shard) => Number(desired.copyFailure?.(shard) !== undefined)
+  // A shard whose copies fail must not keep the others from being repaired.
+  for (const shard of shardsOf(view).toSorted((a, b) => hasFailed(a) - hasFailed(b))) {
     if (hasTransfer(view, shard)) continue
     const plan = repairShard(view, shard, desired)
     if (plan?.is === 'step') return plan

@@ -67,7 +67,7 @@ class ShardsRun {
     const earlier = tools.reporter.previous?.shards
     const now = tools.time.monotonicMs()
     this.#memory = newObservationMemory(new Defects(plan.defects, now))
-    this.#transfers = new Transfers(earlier?.transfers ?? [], now)
+    this.#transfers = new Transfers(earlier?.transfers ?? [], now, earlier?.failed)
     this.#progress = new ShardsProgress(plan, tools, {
       transfers: this.#transfers,
       resharding: () => this.#resharding.record,
@@ -153,7 +153,11 @@ class ShardsRun {
         if (this.#isTransferring() || this.#mayRecover()) return this.#wait(decision.message)
         // No failure: the update continues as soon as what blocks it has changed.
         if (this.#progress.blocked?.message === decision.message) return this.#progress.paused()
-        return this.#progress.ended('Refused', decision.reason, decision.message)
+        return this.#progress.ended(
+          decision.reason === 'TransferFailed' ? 'Failed' : 'Refused',
+          decision.reason,
+          decision.message,
+        )
       case 'waiting':
         if (pause !== undefined && !this.#isTransferring()) return this.#pausedBy(pause, view)
         return this.#wait(decision.message, this.#steps.updateStep)
@@ -221,6 +225,7 @@ class ShardsRun {
       ...{ nodes, repair, balance, lost, maxTransfers, allowsFewerReplicas },
       ...(update !== undefined && { update }),
       moves: this.#progress.moves,
+      copyFailure: (shard) => this.#transfers.failureOf(shard),
       defectSeconds: (defect) => defects.secondsOf(defect, now),
     }
   }

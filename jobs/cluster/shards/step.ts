@@ -114,11 +114,13 @@ export function addReplica(
 
 export function startTransfer(
   view: ClusterView,
-  { maxTransfers }: DesiredShards,
+  { maxTransfers, copyFailure }: DesiredShards,
   purpose: ShardPurpose,
   shard: Shard,
   toStep: (from: number) => Step,
 ): Plan {
+  const failure = copyFailure?.(shard)?.message
+  if (failure !== undefined) return refused('TransferFailed', failure)
   const from = copySource(view, shard)
   if (from === undefined) {
     return refused(

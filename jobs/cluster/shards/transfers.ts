@@ -5,7 +5,7 @@
 import type { ShardTransfer } from '../../clients/engine/shards.ts'
 import { longCallTimeoutMs } from '../../clients/http/request.ts'
 import { findShard } from './queries.ts'
-import type { ClusterView } from './view.ts'
+import type { ClusterView, CopyFailure } from './view.ts'
 
 interface TrackedTransfer {
   transfer: ShardTransfer
@@ -17,6 +17,12 @@ interface TrackedTransfer {
   /** The engine has started it: it accepted the call, or has listed the transfer. */
   isStarted: boolean
 }
+
+/** A shard of which a copy has failed. */
+type FailedShard = Pick<ShardTransfer, 'collection' | 'shard'>
+
+/** A node that refuses all copies must not be asked for those of hundreds of shards. */
+const MAX_GIVEN_UP = 10
 
 /** Without progress for this long, a transfer of few bytes is stuck. */
 const STALL_MS = 1_800_000
@@ -32,6 +38,8 @@ function stallMs(bytes: number): number {
 export class Transfers {
   readonly #tracked = new Map<string, TrackedTransfer>()
   readonly #failures = new Map<string, number>()
+  /** Until all replicas of the shard are Active. */
+  readonly #failedShards = new Map<string, FailedShard & CopyFailure>()
   readonly #streamed: ShardTransfer[] = []
   #bytesMoved = 0
   #completed = 0
@@ -39,8 +47,31 @@ export class Transfers {
   #observedAt: number | undefined
 
   /** Continues transfers of an earlier pod. */
-  constructor(started: readonly ShardTransfer[], now: number) {
+  constructor(started: readonly ShardTransfer[], now: number, failed: readonly FailedShard[] = []) {
     for (const transfer of started) this.start(transfer, 0, now)
+    for (const shard of failed) this.#failedShards.set(shardKey(shard), shard)
+  }
+
+  /** Shards of which a copy has failed. */
+  get failed(): FailedShard[] {
+    return [...this.#failedShards.values()].map(({ collection, shard }) => ({ collection, shard }))
+  }
+
+  failureOf({
+    collection,
+    id: shard,
+  }: {
+    collection: string
+    id: number
+  }): CopyFailure | undefined {
+    return this.#failedShards.get(shardKey({ collection, shard }))
+  }
+
+  /** No further copy of this shard is to be made. Returns false if that is so of too many. */
+  giveUp({ collection, shard }: ShardTransfer, message: string): boolean {
+    this.#failedShards.set(shardKey({ collection, shard }), { collection, shard, message })
+    const givenUp = [...this.#failedShards.values()].filter((one) => one.message !== undefined)
+    return givenUp.length < MAX_GIVEN_UP
   }
 
   /** Transfers of a resharding that have succeeded since the last call. */
@@ -95,6 +126,9 @@ export class Transfers {
     this.#tracked.delete(key)
     const failures = (this.#failures.get(key) ?? 0) + 1
     this.#failures.set(key, failures)
+    const { collection, shard } = transfer
+    const known = this.#failedShards.get(shardKey(transfer))
+    this.#failedShards.set(shardKey(transfer), known ?? { collection, shard })
     return failures
   }
 
@@ -105,6 +139,7 @@ export class Transfers {
     }
     this.#observedAt = now
     if (view.broken !== undefined) return []
+    if (view.unsettled === undefined) this.#forgetFailures(view)
     const reported = new Map(view.transfers.map((transfer) => [keyOf(transfer), transfer]))
     const failed: ShardTransfer[] = []
     for (const [key, tracked] of this.#tracked) {
@@ -138,6 +173,13 @@ export class Transfers {
       .map(({ transfer }) => transfer)
   }
 
+  #forgetFailures(view: ClusterView): void {
+    for (const [key, failed] of this.#failedShards) {
+      const { replicas = [] } = findShard(view, failed) ?? {}
+      if (replicas.every(({ state }) => state === 'Active')) this.#failedShards.delete(key)
+    }
+  }
+
   #complete(key: string, { transfer, bytes }: TrackedTransfer): void {
     if (transfer.toShard !== undefined) this.#streamed.push(transfer)
     this.#tracked.delete(key)
@@ -165,6 +207,10 @@ function isComplete(view: ClusterView, transfer: ShardTransfer): boolean {
   const target = findShard(view, { collection, shard: toShard })
   const state = target?.replicas.find(({ peer }) => peer === to)?.state
   return state === (transfer.toShard === undefined ? 'Active' : 'Resharding')
+}
+
+function shardKey({ collection, shard }: FailedShard): string {
+  return `${collection}/${shard}`
 }
 
 function keyOf({ collection, shard, from, to, toShard = shard }: ShardTransfer): string {

@@ -156,6 +156,12 @@ export interface DesiredUpdate {
   allowsLastCopy: boolean
 }
 
+/** What is known of a shard with a copy that has failed. */
+export interface CopyFailure {
+  /** Why no further copy is tried; absent as long as one is, after those of other shards. */
+  message?: string
+}
+
 export interface DesiredShards {
   /** Pods with this ordinal or a higher one are drained and removed. */
   nodes: number
@@ -175,6 +181,8 @@ export interface DesiredShards {
   moves: readonly Move[]
   /** Absent if no number of shards is changed. */
   resharding?: DesiredResharding
+  /** Copies of shards that have failed; absent if none were made. */
+  copyFailure?: (shard: { collection: string; id: number }) => CopyFailure | undefined
   /** For how long a replica or node has been defective (defects.ts); 0 if it is not. */
   defectSeconds: (defect: string) => number
 }

@@ -794,6 +794,70 @@ t.test('a target on which no copy succeeds, as on a full disk, is named', async 
   t.strictSame(active, Object.values(before.shards), 'every source is as before')
 })
 
+/** Replicas of two shards are Dead, and no copy of the first one succeeds. */
+async function failingShard(t: Test) {
+  const world = await shardsWorld(t, { nodes: 3, shards: 4 })
+  const defects: Record<string, number> = {}
+  for (const id of [0, 2]) {
+    const [peer = 0] = world.shard(id).peers
+    world.shard(id).states = { [peer]: 'Dead' }
+    defects[`docs/${id}/${peer}`] = 600
+  }
+  world.engine.transferOutcome = ({ shard }) => (shard === 0 ? 'fail' : 'complete')
+  return { world, defects }
+}
+
+t.test('a shard whose copies fail delays the repair of no other one', async (t) => {
+  const { world, defects } = await failingShard(t)
+  const { code, log } = await world.run({ defects })
+  t.equal(code, EXIT.failed, log.slice(-2000))
+  const of = (id: number) => startedSteps(log).map((step) => step.startsWith(`docs/${id}: rep`))
+  t.strictSame(of(0), [true, false, true, true])
+  t.strictSame(of(2), [false, true, false, false])
+  matchWhole(t, (await world.state()).shards[2], [/ Active$/, / Active$/])
+  matchWhole(t, await world.progress(), {
+    state: 'Failed',
+    reason: 'TransferFailed',
+    message: /^docs\/0: replicating from node \d to node \d failed 3 times: it ended without an /,
+    shards: { stepsDone: 1, failed: [{ collection: 'docs', shard: 0 }] },
+  })
+})
+
+t.test('the next Job begins with the shards whose copies have not failed', async (t) => {
+  const { world, defects } = await failingShard(t)
+  // A copy takes longer than a Job goes on.
+  const first = await world.run({ defects }, { speed: 10_000 })
+  t.equal(first.code, EXIT.failed, first.log.slice(-2000))
+  t.equal(startedSteps(first.log).length, 1)
+  matchWhole(t, await world.progress(), {
+    reason: 'TransferFailed',
+    shards: { failed: [{ collection: 'docs', shard: 0 }] },
+  })
+  const next = { defects, run: 2, hash: 'hash-2' }
+  const second = await world.run(next, { pod: 'pod-2', speed: 10_000 })
+  t.equal(second.code, EXIT.done, second.log.slice(-2000))
+  matchWhole(t, startedSteps(second.log), [/^docs\/2: repairing /])
+  world.engine.transferOutcome = () => 'complete'
+  const third = await world.run({ defects, run: 3, hash: 'hash-3' }, { pod: 'pod-3' })
+  t.equal(third.code, EXIT.done, third.log.slice(-2000))
+  t.notOk('failed' in ((await world.progress())?.shards ?? {}))
+})
+
+t.test('a Job ends when the copies of ten shards have failed', async (t) => {
+  const world = await shardsWorld(t, { nodes: 3, shards: 12 })
+  const defects: Record<string, number> = {}
+  for (const { id, peers } of world.engine.find('docs')?.shards ?? []) {
+    const [peer = 0] = peers
+    world.shard(id).states = { [peer]: 'Dead' }
+    defects[`docs/${id}/${peer}`] = 600
+  }
+  world.engine.transferOutcome = () => 'fail'
+  const { code, log } = await world.run({ defects })
+  t.equal(code, EXIT.failed, log.slice(-2000))
+  t.match(await world.progress(), { state: 'Failed', reason: 'TransferFailed' })
+  t.ok(startedSteps(log).length < 12 * 3, `${startedSteps(log).length} copies`)
+})
+
 t.test('a short transfer is followed by the next step within a second', async (t) => {
   const world = await shardsWorld(t, { nodes: 3, spread: 2, shards: 6, factor: 1 })
   let last = 0
