@@ -159,6 +159,8 @@ export const ShardsResult = Type.Object({
     Type.Object({
       reason: Type.String({ maxLength: 64 }),
       message: Type.String({ maxLength: 1024 }),
+      /** The shard whose replicas are not known to be equal, if that is why. */
+      differs: Type.Optional(Type.String({ maxLength: 300 })),
     }),
   ),
   /** The Job ended to let others work on the cluster; steps are left. */

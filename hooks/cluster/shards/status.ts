@@ -74,14 +74,9 @@ function lastingGate(
 ): ConditionReason | undefined {
   const blocked = progress?.shards?.blocked
   if (blocked === undefined || !LASTING_REASONS.has(blocked.reason)) return undefined
-  const isSame =
-    update?.is === 'waiting' && subjectOf(update.message) === subjectOf(blocked.message)
-  return isSame ? blocked : undefined
-}
-
-/** Without the numbers, which writes change. */
-function subjectOf(message: string): string | undefined {
-  return message.split(': ')[0]
+  // Not the messages: writes change the numbers in them.
+  const isSame = update?.is === 'waiting' && update.differs === blocked.differs
+  return isSame && blocked.differs !== undefined ? blocked : undefined
 }
 
 /** Whether a reason says that an update stops until a repair or a user changes something. */
@@ -90,7 +85,7 @@ export function isGateReason(reason: string): boolean {
 }
 
 function bounded(gate: ConditionReason | undefined): ConditionReason | undefined {
-  return gate && { ...gate, message: gate.message.slice(0, MAX_MESSAGE) }
+  return gate && { reason: gate.reason, message: gate.message.slice(0, MAX_MESSAGE) }
 }
 
 /** The fields of the status that describe nodes and shards. */

@@ -43,9 +43,15 @@ export type PlanOutcome =
   | { is: 'done' }
   | { is: 'step'; purpose: ShardPurpose }
   /** Something is in progress. */
-  | { is: 'waiting'; purpose: ShardPurpose | 'transfer' | 'agreement'; message: string }
+  | {
+      is: 'waiting'
+      purpose: ShardPurpose | 'transfer' | 'agreement'
+      message: string
+      /** The shard whose replicas are not known to be equal, if that is why. */
+      differs?: string
+    }
   /** A user has to act. */
-  | { is: 'refused'; reason: string; message: string }
+  | { is: 'refused'; reason: string; message: string; differs?: string }
 
 /** What Kubernetes knows about the node of one ordinal. */
 export interface NodeFacts {

@@ -7,14 +7,13 @@ import type {
   ShardsPlan,
   ShardsResult,
 } from '../../../crds/contract/shards-job.ts'
-import type { ConditionReason } from '../../../crds/schema.ts'
 import type { Dependencies, RunResult } from '../../dependencies.ts'
 import type { Report } from '../../reporter.ts'
 import { unfinishedMoves } from './queries.ts'
 import { afterTransfers, planAll } from './simulate.ts'
 import type { Plan } from './step.ts'
 import type { Transfers } from './transfers.ts'
-import type { ClusterView, DesiredShards, Move } from './view.ts'
+import type { ClusterView, DesiredShards, Move, Obstruction } from './view.ts'
 
 /** Interval in which the rest of the plan is counted. */
 const ESTIMATE_MS = 30_000
@@ -47,7 +46,7 @@ export class ShardsProgress {
   readonly formerOrdinal: number | undefined
   purpose: string | undefined
   /** Why no further node is updated. */
-  blocked: ConditionReason | undefined
+  blocked: Obstruction | undefined
   readonly #tools: Dependencies
   readonly #sources: Sources
   readonly #previousSteps: number

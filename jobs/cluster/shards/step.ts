@@ -10,7 +10,7 @@ import {
   remainingMembers,
   type Shard,
 } from './queries.ts'
-import type { ClusterView, DesiredShards, Move, PeerView } from './view.ts'
+import type { ClusterView, DesiredShards, Move, Obstruction, PeerView } from './view.ts'
 
 export type Step =
   /** Creates a replica on a node that has none. With `move`, that on `move.from` is dropped later. */
@@ -78,9 +78,14 @@ export type Plan =
   | { is: 'done' }
   | { is: 'step'; step: Step; purpose: ShardPurpose; bytes: number }
   /** Something is in progress; the next observation decides. */
-  | { is: 'waiting'; purpose: ShardPurpose | 'transfer' | 'agreement'; message: string }
+  | {
+      is: 'waiting'
+      purpose: ShardPurpose | 'transfer' | 'agreement'
+      message: string
+      differs?: string
+    }
   /** A user has to act. */
-  | { is: 'refused'; reason: string; message: string }
+  | ({ is: 'refused' } & Obstruction)
 
 export type Refused = Extract<Plan, { is: 'refused' }>
 

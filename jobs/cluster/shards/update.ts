@@ -76,7 +76,9 @@ export function closedGate(view: ClusterView, desired: DesiredShards): Obstructi
   if (view.broken !== undefined || view.unsettled !== undefined) return undefined
   if (updateFailedNode(view, desired) !== undefined) return undefined
   const plan = updateNodes(view, desired)
-  return plan?.is === 'refused' ? { reason: plan.reason, message: plan.message } : undefined
+  if (plan?.is !== 'refused') return undefined
+  const { is: _, ...gate } = plan
+  return gate
 }
 
 /** Collections with shards that only this node has: they are not available while it restarts. */
@@ -193,8 +195,9 @@ function differingReplicas(
   const uncounted = shard.difference.filter(({ points }) => points === undefined)
   const isKnown = uncounted.length === 0
   const message = isKnown ? differenceText(shard) : uncountedText(shard, uncounted)
-  if (secondsOf(shard) < DIFFERENCE_SECONDS) return waiting(message)
-  return isKnown
+  const differs = describeShard(shard)
+  if (secondsOf(shard) < DIFFERENCE_SECONDS) return { ...waiting(message), differs }
+  const gate = isKnown
     ? refused(
         'ReplicasDiffer',
         `${message}, and node ${ordinal} is updated next: if clients add or delete points all the time, pause them for a minute; otherwise drop the replica with missing points, which is created again, or ${ACCEPT_HINT}`,
@@ -203,6 +206,7 @@ function differingReplicas(
         'ReplicasNotCounted',
         `${message}, and node ${ordinal} is updated next: look at the log and the load of that node, or ${ACCEPT_HINT}`,
       )
+  return { ...gate, differs }
 }
 
 function differenceText(shard: Shard): string {
@@ -217,7 +221,7 @@ function uncountedText(shard: Shard, uncounted: readonly CountedReplica[]): stri
   return `the points of ${describeShard(shard)} are not counted: no answer from ${nodes.join(', ')}`
 }
 
-function waiting(message: string): Plan {
+function waiting(message: string): Extract<Plan, { is: 'waiting' }> {
   return { is: 'waiting', purpose: 'update', message }
 }
 

@@ -88,6 +88,8 @@ export interface TransferView {
 export interface Obstruction {
   reason: string
   message: string
+  /** The shard whose replicas are not known to be equal, if that is why. */
+  differs?: string
 }
 
 /** An update of pods to the template of their StatefulSet that is not complete. */

@@ -271,12 +271,12 @@ t.test('the replica that remains must have as many points', (t) => {
         defectSeconds: (defect) => (defect === differenceDefect('docs', 1) ? seconds : 0),
       },
     )
-  t.strictSame(plan(299), waiting(message))
+  t.strictSame(plan(299), { ...waiting(message), differs: 'docs/1' })
   const reason = refused(
     'ReplicasDiffer',
     `${message}, and node 2 is updated next: if clients add or delete points all the time, pause them for a minute; otherwise drop the replica with missing points, which is created again, or ${WAY_OUT}`,
   )
-  t.strictSame(plan(300), reason)
+  t.strictSame(plan(300), { ...reason, differs: 'docs/1' })
   // Node 0 has no replica of it.
   t.strictSame(plan(300, { ...UPDATE, partition: 1, outdated: [0] }), release(0))
   const accepted = {
@@ -290,14 +290,19 @@ t.test('the replica that remains must have as many points', (t) => {
 t.test('a replica whose points are not counted is not called different', (t) => {
   const view = { ...differing([{ ordinal: 1 }, { ordinal: 2, points: 10 }]), update: UPDATE }
   const message = 'the points of docs/1 are not counted: no answer from node 1'
-  t.strictSame(planShards(view, { ...UPDATING, defectSeconds: () => 0 }), waiting(message))
-  t.strictSame(
-    planShards(view, UPDATING),
-    refused(
-      'ReplicasNotCounted',
-      `${message}, and node 2 is updated next: look at the log and the load of that node, or ${WAY_OUT}`,
-    ),
+  t.strictSame(planShards(view, { ...UPDATING, defectSeconds: () => 0 }), {
+    ...waiting(message),
+    differs: 'docs/1',
+  })
+  const reason = refused(
+    'ReplicasNotCounted',
+    `${message}, and node 2 is updated next: look at the log and the load of that node, or ${WAY_OUT}`,
   )
+  t.strictSame(planShards(view, UPDATING), { ...reason, differs: 'docs/1' })
+  t.strictSame(closedGate(view, UPDATING), {
+    ...{ reason: 'ReplicasNotCounted', differs: 'docs/1' },
+    message: 'message' in reason ? reason.message : '',
+  })
   t.end()
 })
 
