@@ -1,10 +1,17 @@
 /** The Kubernetes client, against the embedded API server and against one that answers garbage. */
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { once } from 'node:events'
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer as createHttpServer } from 'node:http'
+import { createServer } from 'node:https'
+import type { AddressInfo } from 'node:net'
 import { delimiter, join } from 'node:path'
+import { text } from 'node:stream/consumers'
 import { rootCertificates } from 'node:tls'
 import t, { type Test } from 'tap'
+import { API_VERSION } from '../../../../crds/contract/names.ts'
 import { AnyObject, Secret } from '../../../../crds/kubernetes.ts'
 import { errorMessage } from '../../../../jobs/clients/http/request.ts'
+import * as resources from '../../../../jobs/clients/kubernetes/api-resources.ts'
 import { userAccess, serviceAccess } from '../../../../jobs/clients/kubernetes/access.ts'
 import {
   SERVICE_ACCOUNT_FOLDER,
@@ -15,6 +22,8 @@ import {
 } from '../../../../jobs/clients/kubernetes/client.ts'
 import { jobLog } from '../../../../jobs/log.ts'
 import { startScriptedApi, type ScriptedAnswer } from '../../../doubles/scripted-api.ts'
+import { matchWhole } from '../../../match-whole.ts'
+import { ONE, TWO } from '../../../metacontroller/certificates.ts'
 import { startApi, type EmbeddedApi } from '../../../world/api/server.ts'
 import { ManualClock } from '../../../world/clock.ts'
 
@@ -43,14 +52,16 @@ const ACCESSES: Record<string, (api: EmbeddedApi, folder: string) => Promise<Api
   },
 }
 
-function kubeconfig(server: string, token: string) {
+function kubeconfig(server: string, token: string, namespace?: string) {
   return {
     apiVersion: 'v1',
     kind: 'Config',
     'current-context': 'c',
     clusters: [{ name: 'c', cluster: { server, 'insecure-skip-tls-verify': true } }],
     users: [{ name: 'u', user: { token } }],
-    contexts: [{ name: 'c', context: { cluster: 'c', user: 'u' } }],
+    contexts: [
+      { name: 'c', context: { cluster: 'c', user: 'u', ...(namespace && { namespace }) } },
+    ],
   }
 }
 
@@ -161,7 +172,7 @@ t.test('an error names each of several addresses that do not answer', async (t) 
 t.test('a call that is aborted ends with the reason', async (t) => {
   const { kubernetes } = await scripted(t, () => ({ status: 200, body: {} }))
   const signal = AbortSignal.abort(new Error('SIGTERM'))
-  await t.rejects(kubernetes.call('GET', '/', { signal }), { message: 'SIGTERM' })
+  await t.rejects(kubernetes.call('GET', '/', { signal }), { message: /^SIGTERM$/ })
 })
 
 t.test('in a pod the service account is used, and an IPv6 address is bracketed', async (t) => {
@@ -264,4 +275,226 @@ t.test('a path holds the namespace, if any, and a name that is safe', async (t) 
 t.test('a kubeconfig without a context is rejected', async (t) => {
   const folder = t.testdir({ config: '{"apiVersion":"v1","kind":"Config"}' })
   await t.rejects(serviceAccess(join(folder, 'config')), { code: 'KubernetesError' })
+})
+
+t.test('outside a pod the API is trusted by its authority, and a token is optional', async (t) => {
+  const calls: (string | undefined)[] = []
+  const server = createServer(ONE, ({ headers }, response) => {
+    calls.push(headers.authorization)
+    response.writeHead(404).end()
+  })
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  t.teardown(() => server.close().closeAllConnections())
+  const { port } = server.address() as AddressInfo
+  const folder = t.testdir({ 'ca.crt': ONE.cert, 'other.crt': TWO.cert })
+  const kubernetesBy = (env: NodeJS.ProcessEnv) =>
+    new Kubernetes(inClusterAccess({ VEC_API_SERVER: `https://127.0.0.1:${port}`, ...env }), log)
+  const trusting = kubernetesBy({ VEC_API_CA_FILE: join(folder, 'ca.crt') })
+  t.equal(await trusting.get(SECRETS, 'any', Secret), undefined)
+  for (const env of [{}, { VEC_API_CA_FILE: join(folder, 'other.crt') }]) {
+    await t.rejects(kubernetesBy(env).get(SECRETS, 'any', Secret), {
+      code: 'KubernetesError',
+      message: /got no answer: .*self-signed certificate/,
+    })
+  }
+  t.strictSame(calls, [undefined])
+})
+
+t.test(
+  'a user in a pod has its namespace, unless a kubeconfig or a context is named',
+  async (t) => {
+    const root = podRoot(t)
+    const config = join(root, 'config')
+    writeFileSync(config, JSON.stringify(kubeconfig('https://from.file:6443', 'x', 'of-context')))
+    const env = { KUBERNETES_SERVICE_HOST: '10.0.0.1' }
+    const found = async (...parameters: Parameters<typeof userAccess>) => {
+      const { access, namespace } = await userAccess(...parameters)
+      return [access.server, namespace]
+    }
+    const byFile = ['https://from.file:6443', 'of-context']
+    t.strictSame(await found({}, env, root), ['https://10.0.0.1:443', 'ns'])
+    t.strictSame(await found({ kubeconfig: config }, env, root), byFile)
+    t.strictSame(await found({}, { ...env, KUBECONFIG: config }, root), byFile)
+    t.strictSame(await found({ context: 'c' }, { ...env, KUBECONFIG: config }, root), byFile)
+    rmSync(join(root, SERVICE_ACCOUNT_FOLDER, 'namespace'))
+    t.strictSame(await found({}, env, root), ['https://10.0.0.1:443', undefined])
+    restored(t, { KUBECONFIG: config })
+    t.strictSame(await found({ context: 'c' }, env, root), byFile, 'a context is of a kubeconfig')
+  },
+)
+
+t.test('a context is chosen by its name, and has to exist', async (t) => {
+  const { clusters, users, contexts, ...rest } = kubeconfig('https://one:6443', 'x', 'first')
+  const config = {
+    ...{ ...rest, users },
+    clusters: [...clusters, { name: 'other', cluster: { server: 'https://two:6443' } }],
+    contexts: [...contexts, { name: 'second', context: { cluster: 'other', user: 'u' } }],
+  }
+  const file = join(t.testdir({ config: JSON.stringify(config) }), 'config')
+  const { access, namespace } = await userAccess({ kubeconfig: file, context: 'second' }, {})
+  t.strictSame([access.server, namespace], ['https://two:6443', undefined])
+  await t.rejects(userAccess({ kubeconfig: file, context: 'third' }, {}), {
+    code: 'KubernetesError',
+    message: 'the kubeconfig has no context third',
+  })
+})
+
+t.test('each kind of object is addressed in its API group, in a namespace or in all', async (t) => {
+  const { apiResource: _, inNamespaces, ...kinds } = resources
+  const paths = Object.entries(kinds).map(([name, kind]) => [name, resourcePath(kind())])
+  t.strictSame(Object.fromEntries(paths), {
+    namespaces: '/api/v1/namespaces',
+    pods: '/api/v1/pods',
+    persistentVolumeClaims: '/api/v1/persistentvolumeclaims',
+    kubernetesNodes: '/api/v1/nodes',
+    services: '/api/v1/services',
+    configMaps: '/api/v1/configmaps',
+    secrets: '/api/v1/secrets',
+    serviceAccounts: '/api/v1/serviceaccounts',
+    events: '/api/v1/events',
+    jobs: '/apis/batch/v1/jobs',
+    statefulSets: '/apis/apps/v1/statefulsets',
+    endpointSlices: '/apis/discovery.k8s.io/v1/endpointslices',
+    leases: '/apis/coordination.k8s.io/v1/leases',
+    crds: '/apis/apiextensions.k8s.io/v1/customresourcedefinitions',
+    compositeControllers: '/apis/metacontroller.k8s.io/v1alpha1/compositecontrollers',
+    clusters: `/apis/${API_VERSION}/vecclusters`,
+    accessKeys: `/apis/${API_VERSION}/vecaccesskeys`,
+    collections: `/apis/${API_VERSION}/veccollections`,
+    backups: `/apis/${API_VERSION}/vecbackups`,
+    backupSchedules: `/apis/${API_VERSION}/vecbackupschedules`,
+    restores: `/apis/${API_VERSION}/vecrestores`,
+    migrations: `/apis/${API_VERSION}/vecmigrations`,
+  })
+  t.equal(resourcePath(kinds.secrets('ns'), 'a'), '/api/v1/namespaces/ns/secrets/a')
+  const scale = { ...kinds.statefulSets('ns'), subresource: 'scale' }
+  t.equal(resourcePath(scale, 'a'), '/apis/apps/v1/namespaces/ns/statefulsets/a/scale')
+  const served = (names: string[]) =>
+    inNamespaces(kinds.pods, names).map((one) => resourcePath(one))
+  t.strictSame(served([]), ['/api/v1/pods'])
+  t.strictSame(served(['a', 'b']), ['/api/v1/namespaces/a/pods', '/api/v1/namespaces/b/pods'])
+})
+
+t.test('a list asks for its selectors, and leaves out the field owners', async (t) => {
+  const metadata = { name: 'a', managedFields: [{ manager: 'x' }] }
+  const body = { kind: 'SecretList', metadata: {}, items: [{ metadata }, {}] }
+  const { api, kubernetes } = await scripted(t, () => ({ status: 200, body }))
+  const type = { apiVersion: 'v1', kind: 'Secret' }
+  const selector = { labelSelector: 'app in (a,b)', fieldSelector: 'metadata.name=a' }
+  const found = await kubernetes.collect(
+    SECRETS,
+    { ...selector, skipsUnreadable: true },
+    (object) => object,
+  )
+  t.strictSame(found, [{ ...type, metadata: { name: 'a' } }, type])
+  const { pathname, searchParams } = new URL(api.calls[0]?.path ?? '', api.url)
+  t.equal(pathname, '/api/v1/namespaces/ns/secrets')
+  t.strictSame(Object.fromEntries(searchParams), { ...selector, limit: '250' })
+})
+
+t.test('a list that is rejected is not repeated, one that has expired three times', async (t) => {
+  const answer = { status: 403, body: { message: 'forbidden' } }
+  const { api, kubernetes } = await scripted(t, () => answer)
+  await t.rejects(kubernetes.list(SECRETS, AnyObject), { code: 'KubernetesError', status: 403 })
+  t.equal(api.calls.length, 1)
+  answer.status = 410
+  await t.rejects(kubernetes.list(SECRETS, AnyObject), { code: 'KubernetesError', status: 410 })
+  t.equal(api.calls.length, 1 + 4)
+})
+
+t.test('a deletion that conflicts without a uid is an error, and so is one denied', async (t) => {
+  const answer = { status: 409, body: { message: 'conflict' } }
+  const { api, kubernetes } = await scripted(t, () => answer)
+  await kubernetes.delete(SECRETS, 's', { uid: 'u', propagation: 'Foreground' })
+  t.strictSame(JSON.parse(api.calls[0]?.body ?? ''), {
+    ...{ kind: 'DeleteOptions', apiVersion: 'v1' },
+    ...{ propagationPolicy: 'Foreground', preconditions: { uid: 'u' } },
+  })
+  await t.rejects(kubernetes.delete(SECRETS, 's'), { code: 'KubernetesError', status: 409 })
+  answer.status = 403
+  await t.rejects(kubernetes.delete(SECRETS, 's', { uid: 'u' }), {
+    code: 'KubernetesError',
+    status: 403,
+  })
+})
+
+t.test('the long message of an error is truncated, also where it is no Status', async (t) => {
+  const long = 'x'.repeat(5000)
+  for (const body of [{ message: long }, long]) {
+    const { kubernetes } = await scripted(t, () => ({ status: 422, body }))
+    await t.rejects(kubernetes.create(SECRETS, {}), { message: /answered 422: x{2048}$/ })
+  }
+})
+
+t.test(
+  'a check before changes runs before each of them, and its error ends the call',
+  async (t) => {
+    const api = await startScriptedApi(() => ({ status: 200, body: secret('s') }))
+    t.teardown(() => api.close())
+    let checks = 0
+    const failure: { error?: Error } = {}
+    const check = async () => {
+      checks += 1
+      if (failure.error !== undefined) throw failure.error
+    }
+    const access = inClusterAccess({ VEC_API_SERVER: api.url })
+    const kubernetes = new Kubernetes(access, log, check)
+    const changes = [
+      () => kubernetes.create(SECRETS, secret('s')),
+      () => kubernetes.patch(SECRETS, 's', {}),
+      () => kubernetes.delete(SECRETS, 's'),
+    ]
+    for (const change of changes) await change()
+    t.equal(checks, changes.length)
+    await kubernetes.get(SECRETS, 's', Secret)
+    t.match(await kubernetes.dryRunPatch(SECRETS, 's', { patch: { a: 1 }, schema: Secret }), {
+      metadata: { name: 's' },
+    })
+    t.equal(checks, changes.length, 'nothing is changed by these')
+    matchWhole(t, api.calls.at(-1), {
+      method: 'PATCH',
+      path: '/api/v1/namespaces/ns/secrets/s?dryRun=All',
+      headers: { 'content-type': 'application/merge-patch+json' },
+      body: '{"a":1}',
+    })
+    const error = new Error('replaced by another pod')
+    failure.error = error
+    const before = api.calls.length
+    for (const change of changes) await t.rejects(change(), error)
+    t.equal(api.calls.length, before)
+  },
+)
+
+t.test('a response is streamed; a call that stalls, or is aborted, ends', async (t) => {
+  const silent = Promise.withResolvers<undefined>()
+  const server = createHttpServer((request, response) => {
+    if (request.url === '/silent') {
+      silent.resolve(undefined)
+      return
+    }
+    response.writeHead(200, { 'content-length': '6' }).write('abc')
+    if (request.url === '/whole') response.end(String(request.headers['x-call']))
+  })
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  t.teardown(() => server.close().closeAllConnections())
+  const { port } = server.address() as AddressInfo
+  const access = inClusterAccess({ VEC_API_SERVER: `http://127.0.0.1:${port}` })
+  const kubernetes = new Kubernetes(access, log)
+  const options = { headers: { 'x-call': 'def' }, timeoutMs: 60_000, stallMs: 60_000 }
+  const { status, length, body } = await kubernetes.open('GET', '/whole', options)
+  t.strictSame([status, length, await text(body)], [200, 6, 'abcdef'])
+  const half = await kubernetes.open('GET', '/half', { ...options, stallMs: 100 })
+  await t.rejects(text(half.body), { message: 'Body Timeout Error' })
+  const late = await kubernetes.open('GET', '/half', { ...options, timeoutMs: 100 })
+  await t.rejects(text(late.body), { name: 'TimeoutError' })
+  const abort = new AbortController()
+  const { signal } = abort
+  const call = kubernetes.open('GET', '/silent', { ...options, signal })
+  await silent.promise
+  abort.abort(new Error('SIGTERM'))
+  await t.rejects(call, { message: /^SIGTERM$/ })
+  await t.rejects(kubernetes.open('GET', '/silent', { ...options, timeoutMs: 100 }), {
+    code: 'KubernetesError',
+    message: 'GET /silent got no answer: The operation was aborted due to timeout',
+  })
 })
