@@ -162,7 +162,7 @@ t.test('a replica that only its own node calls Active is not streamed', async (t
 t.test(
   'a shard that may have points of a shard that is being removed is streamed again',
   async (t) => {
-    const fixture = await shardFixture(t, { nodes: 2, shards: 3 })
+    const fixture = await shardFixture(t, { nodes: 2, shards: 3, parallelism: 1 })
     const { engine, world } = fixture
     const collection = engine.collections.get('docs')
     if (collection === undefined) throw new Error('there is no collection')
