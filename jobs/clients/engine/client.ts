@@ -124,10 +124,11 @@ export class Engine {
     const call = { method: 'GET' as const, path, headers, timeoutMs, signal, stallMs: STALL_MS }
     const { status, body } = await transport.open(call, ca)
     if (status === 200) return body
-    const response = { status, text: await readPrefix(body) }
+    const description = `GET ${path} on ${this.node}`
+    const text = await readPrefix(body).catch(rethrowBrokenOff(description, signal))
+    const response = { status, text }
     if (await this.#waitForRenewedKey(response, signal)) return this.open(path, timeoutMs, signal)
-    this.#requireSuccess(response, `GET ${path}`)
-    return body
+    throw rejectionError(response, description)
   }
 
   /**
@@ -155,10 +156,9 @@ export class Engine {
     const call = { method, path, headers, ...payload, timeoutMs, stallMs: timeoutMs, signal }
     const { status, body: response, length, retryAfterSeconds } = await transport.open(call, ca)
     const description = `${method} ${path} on ${this.node}`
-    const bytes = await readBody(response, { length, maxBytes }).catch((cause: unknown) => {
-      signal?.throwIfAborted()
-      throw new EngineError(`${description} broke off: ${errorMessage(cause)}`, { cause })
-    })
+    const bytes = await readBody(response, { length, maxBytes }).catch(
+      rethrowBrokenOff(description, signal),
+    )
     if (bytes === undefined) {
       throw new EngineError(`${description} answered more than ${maxBytes} bytes`, { status: 413 })
     }
@@ -267,12 +267,9 @@ export class Engine {
     return transport.send({ method, path, headers, ...payload, timeoutMs, signal }, ca)
   }
 
-  #requireSuccess({ status, text, retryAfterSeconds }: HttpResponse, call: string): string {
-    if (status < 400) return text
-    throw new EngineError(`${call} on ${this.node} answered ${status}: ${extractError(text)}`, {
-      status,
-      retryAfterSeconds,
-    })
+  #requireSuccess(response: HttpResponse, call: string): string {
+    if (response.status < 400) return response.text
+    throw rejectionError(response, `${call} on ${this.node}`)
   }
 
   #validate<Schema extends TSchema>(
@@ -285,6 +282,24 @@ export class Engine {
     throw new EngineError(
       `${call} on ${this.node} answered without a valid ${schemaError.path || 'JSON body'}: ${schemaError.message}`,
     )
+  }
+}
+
+function rejectionError(
+  { status, text, retryAfterSeconds }: HttpResponse,
+  description: string,
+): EngineError {
+  return new EngineError(`${description} answered ${status}: ${extractError(text)}`, {
+    status,
+    retryAfterSeconds,
+  })
+}
+
+/** The connection was lost while the response was read: the caller's reason, if it aborted the call. */
+function rethrowBrokenOff(description: string, signal: AbortSignal | undefined) {
+  return (cause: unknown): never => {
+    signal?.throwIfAborted()
+    throw new EngineError(`${description} broke off: ${errorMessage(cause)}`, { cause })
   }
 }
 

@@ -103,6 +103,26 @@ t.test('only the beginning of an endless error on a stream is read', async (t) =
   await t.rejects(engine.open('/snapshots/x', 60_000), { status: 500, message: /: no no no/ })
 })
 
+t.test('an answer that breaks off, or is no file, is an error of the engine', async (t) => {
+  const url = await served(t, ({ url: path }, response) => {
+    if (path === '/moved') response.writeHead(302, { location: '/' }).end('moved')
+    else {
+      response.writeHead(path === '/error' ? 500 : 200, { 'content-length': '100' })
+      response.write('half', () => response.destroy())
+    }
+  })
+  const engine = engineAt(t, url, {})
+  await t.rejects(engine.open('/error', 60_000), {
+    code: 'EngineError',
+    message: `GET /error on ${url} broke off: other side closed`,
+  })
+  await t.rejects(engine.bytes('GET', '/bytes', {}), {
+    code: 'EngineError',
+    message: `GET /bytes on ${url} broke off: other side closed`,
+  })
+  await t.rejects(engine.open('/moved', 60_000), { code: 'EngineError', status: 302 })
+})
+
 t.test(
   'an HTML error becomes text without tags, truncated to the length of a status',
   async (t) => {

@@ -2,6 +2,7 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import type { StorageError } from '../../../../crds/contract/errors.ts'
 import type { Clock } from '../../../../jobs/clock.ts'
 import { identityCredentials } from '../../../../jobs/clients/s3/identity.ts'
 import { jobLog } from '../../../../jobs/log.ts'
@@ -171,4 +172,23 @@ t.test('the authority of the token service is read again for each renewal', asyn
   authority.pem = undefined
   await t.rejects(read({ renew: true }), refused)
   t.equal(identity.calls.length, 2)
+})
+
+t.test('what the token service rejects for a moment is asked for again later', async (t) => {
+  const { read, identity } = await stage(t, 'web identity')
+  for (const [status, code, reason] of [
+    [400, 'Throttling', undefined],
+    [400, 'ThrottlingException', undefined],
+    [400, 'IDPCommunicationError', undefined],
+    [429, 'TooManyRequests', undefined],
+    [500, 'InternalFailure', undefined],
+    [503, 'ServiceUnavailable', undefined],
+    [403, 'AccessDenied', 'IdentityRefused'],
+    [400, 'InvalidIdentityToken', 'IdentityRefused'],
+  ] as const) {
+    identity.rejection = { status, code, message: 'no' }
+    const error = await read().catch((cause: unknown) => cause)
+    t.match(error, { code: 'StorageError', message: new RegExp(`${code}.*: no$`) })
+    t.equal((error as StorageError).reason, reason, `${status} ${code}`)
+  }
 })
