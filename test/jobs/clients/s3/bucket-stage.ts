@@ -1,6 +1,7 @@
 /** A bucket on the double of an S3 server, in virtual time. */
 import type { Test } from 'tap'
 import { Bucket } from '../../../../jobs/clients/s3/bucket.ts'
+import type { S3ConnectionOptions } from '../../../../jobs/clients/s3/connection.ts'
 import { jobLog } from '../../../../jobs/log.ts'
 import { startBucketServer, type BucketServerOptions } from '../../../doubles/bucket/server.ts'
 import { instantClock } from '../../job-world.ts'
@@ -8,7 +9,7 @@ import { instantClock } from '../../job-world.ts'
 /** Closed with the test. */
 export async function bucketStage(
   t: Test,
-  { attempts, server }: { attempts?: number; server?: BucketServerOptions } = {},
+  { server, ...options }: Partial<S3ConnectionOptions> & { server?: BucketServerOptions } = {},
 ) {
   const s3 = await startBucketServer(server)
   const bucket = new Bucket({
@@ -16,7 +17,7 @@ export async function bucketStage(
     credentials: async () => ({ accessKeyId: 'id', secretAccessKey: 'secretsecret' }),
     time: instantClock(),
     log: jobLog({ LOG_LEVEL: 'ERROR' }),
-    ...(attempts !== undefined && { attempts }),
+    ...options,
   })
   t.teardown(async () => {
     bucket.close()

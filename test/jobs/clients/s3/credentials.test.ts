@@ -1,8 +1,13 @@
 /** Credentials of a bucket: where they are found in a Secret, and that temporary ones work and are renewed. */
+import { rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { Bucket } from '../../../../jobs/clients/s3/bucket.ts'
 import {
+  mountedBucketCa,
+  mountedBucketCredentials,
   parseCredentials,
+  withCa,
   type BucketCredentials,
 } from '../../../../jobs/clients/s3/credentials.ts'
 import { jobLog } from '../../../../jobs/log.ts'
@@ -133,4 +138,58 @@ t.test('an untrusted certificate is final, unless the store was trusted before',
   authority.pem = TWO.cert
   t.strictSame((await bucket.list('')).objects, [])
   t.equal(authority.pauses, 2)
+})
+
+t.test('the keys are read from mounted files at each call', async (t) => {
+  const folder = t.testdir({ bucket: { ...CLOUD, 'ca.crt': '' } })
+  const read = mountedBucketCredentials(DEFAULTS, { VEC_CREDENTIALS: folder })
+  const keys = { accessKeyId: 'id', secretAccessKey: 'secret', ca: undefined }
+  t.strictSame(await read(), keys)
+  writeFileSync(join(folder, 'bucket/CLOUD_ACCESS_KEY_ID'), 'renewed\n')
+  writeFileSync(join(folder, 'bucket/ca.crt'), 'pem')
+  t.strictSame(await read(), { ...keys, accessKeyId: 'renewed', ca: 'pem' })
+  rmSync(join(folder, 'bucket/CLOUD_SECRET_ACCESS_KEY'))
+  await t.rejects(read(), {
+    reason: 'MissingCredentials',
+    message: 'Secret keys has no CLOUD_SECRET_ACCESS_KEY',
+  })
+})
+
+t.test('the authority that a bucket names is read at each call, and has to be one', async (t) => {
+  const folder = t.testdir({ 'bucket-ca': { 'ca.pem': ONE.cert } })
+  const env = { VEC_CREDENTIALS: folder }
+  const file = join(folder, 'bucket-ca/ca.pem')
+  const read = mountedBucketCa({ caConfigMapRef: { name: 'store', key: 'ca.pem' } }, env)
+  t.equal(read(), ONE.cert)
+  t.equal(read(), ONE.cert)
+  writeFileSync(file, TWO.cert)
+  t.equal(read(), TWO.cert)
+  const text = 'caConfigMapRef: ConfigMap store has'
+  for (const [content, problem] of [
+    ['', 'no value'],
+    ['-----BEGIN CERTIFICATE-----', 'no valid certificate \\(PEM\\)'],
+  ] as const) {
+    writeFileSync(file, content)
+    t.throws(read, {
+      reason: 'MissingCredentials',
+      message: new RegExp(`^${text} ${problem} in key ca\\.pem$`),
+    })
+  }
+  rmSync(file)
+  t.throws(read, { message: `${text} no value in key ca.pem` })
+  writeFileSync(file, TWO.cert)
+  t.equal(read(), TWO.cert)
+  t.equal(mountedBucketCa({}, env)(), undefined, 'a bucket that names none')
+})
+
+t.test('an authority that a bucket names replaces that of its Secret', async (t) => {
+  const asked: unknown[] = []
+  const keys = { accessKeyId: 'id', secretAccessKey: 'secret', ca: 'of the Secret' }
+  const read = async (options?: { renew: boolean }) => {
+    asked.push(options)
+    return keys
+  }
+  t.strictSame(await withCa(read, () => undefined)(), keys)
+  t.strictSame(await withCa(read, () => 'named')({ renew: true }), { ...keys, ca: 'named' })
+  t.strictSame(asked, [undefined, { renew: true }])
 })

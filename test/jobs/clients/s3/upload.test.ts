@@ -2,10 +2,12 @@
  * An upload, by the SDK's library and by parts of our own: what is stored is what came, whatever the store
  * knows of checksums, and nothing of an upload that fails stays open.
  */
+import { createHash } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
 import { crc32 } from 'node:zlib'
 import t, { type Test } from 'tap'
 import { Bucket } from '../../../../jobs/clients/s3/bucket.ts'
+import { crc32Base64, md5Base64, sha256Hex } from '../../../../jobs/clients/s3/object-upload.ts'
 import { DEFAULT_PART_BYTES } from '../../../../crds/contract/limits.ts'
 import { jobLog } from '../../../../jobs/log.ts'
 import { KEYS } from '../../../contract/bucket/real.ts'
@@ -96,6 +98,21 @@ for (const [way, sizes] of WAYS) {
       )
     })
   }
+
+  t.test(`${way}: chunks that are part of a larger buffer are stored as they are`, async (t) => {
+    const { bucket, objects } = await store(t)
+    const bytes = 2 * DEFAULT_PART_BYTES + 1
+    const whole = new Uint8Array(bytes + 6).map((_, at) => at)
+    async function* source() {
+      yield whole.subarray(3, 3 + DEFAULT_PART_BYTES + 5)
+      yield whole.subarray(3 + DEFAULT_PART_BYTES + 5, 3 + bytes)
+    }
+    t.equal(await bucket.upload({ key: 'k', source: source(), ...sizes }), bytes)
+    t.equal(
+      crc32(objects.objects.get('k')?.body ?? Buffer.alloc(0)),
+      crc32(whole.subarray(3, 3 + bytes)),
+    )
+  })
 
   for (const [checksums, what] of STORES) {
     for (const isLocked of [false, true]) {
@@ -326,4 +343,13 @@ t.test('a body that is sent in pieces is signed, checked and sent again as a who
     crc32(objects.objects.get('k')?.body ?? Buffer.alloc(0)),
     await checksumOf(bytesOf(bytes)),
   )
+})
+
+t.test('checksums of a body of any length are those of all its bytes', async (t) => {
+  for (const bytes of [0, 5, 4 * MIB, 4 * MIB + 1, 17 * MIB]) {
+    const body = Buffer.alloc(bytes, 'some bytes')
+    t.equal(await md5Base64(body), createHash('md5').update(body).digest('base64'))
+    t.equal(await sha256Hex(body), createHash('sha256').update(body).digest('hex'))
+    t.equal(Buffer.from(await crc32Base64(body), 'base64').readUInt32BE(), crc32(body))
+  }
 })
