@@ -101,6 +101,22 @@ export const status = Type.Object({
         'Peers that the annotation vec-operator.dev/replace gave up. It has no effect on later peers of the same nodes.',
     }),
   ),
+  pendingCertificate: Type.Optional(
+    Type.Object(
+      {
+        hash: Type.String({ description: 'Of the certificate and its authorities.' }),
+        revision: Type.Optional(
+          Type.String({
+            description:
+              'Revision of the pods when it was first seen; absent once all pods were started after that.',
+          }),
+        ),
+      },
+      {
+        description: 'A renewed certificate that the nodes are not restarted for.',
+      },
+    ),
+  ),
   balancedNodes: Type.Optional(
     Type.Integer({
       description:

@@ -34,6 +34,7 @@ export const DANGERS: readonly Danger[] = [
   { type: 'Consensus', status: 'False' },
   { type: 'Replicated', status: 'False' },
   { type: 'Capacity', status: 'False' },
+  { type: 'CertificateInUse', status: 'False' },
   { type: 'HistoryBounded', status: 'False' },
   { type: 'RestoreTested', status: 'False' },
   {

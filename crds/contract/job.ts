@@ -63,6 +63,8 @@ export const AppliedCertificate = Type.Object({
   mark: Type.Optional(ShortString()),
   /** Hash of the annotation with which a user restarts the nodes. */
   restart: Type.Optional(ShortString()),
+  /** Absent if it cannot be read, and for runs of an earlier release. */
+  expiresAt: Type.Optional(Timestamp()),
 })
 export type AppliedCertificate = Static<typeof AppliedCertificate>
 

@@ -1,7 +1,14 @@
-/** Reasons of the condition KeyRotated, and of a helm run whose keys have changed. */
+/** Reasons of the conditions KeyRotated and CertificateInUse, and of a helm run whose keys have changed. */
 import { NOTHING_TO_DO, type Reason } from './reason.ts'
 
 const ROTATING = { type: 'KeyRotated', status: 'False' } as const
+const RENEWED = { type: 'CertificateInUse', status: 'False' } as const
+const FORMER_CERTIFICATE =
+  'Secret <name> has another certificate: nodes that were not restarted since then use the former one for <connections> until it expires'
+const CERTIFICATE_EFFECT =
+  'HTTPS uses the renewed certificate within an hour; gRPC and the connections between nodes use it after a restart. Once the former one expires, gRPC clients and, with p2p TLS, the other nodes refuse it.'
+const RESTART_NODES =
+  'Restart the nodes before the former certificate expires: `kubectl annotate --overwrite qc <name> vec-operator.dev/restart="$(date +%s)"`.'
 
 export const KEY_REASONS: readonly Reason[] = [
   {
@@ -94,6 +101,26 @@ export const KEY_REASONS: readonly Reason[] = [
     cause:
       'spec.apiKey.rotation has no effect on engines before 1.17.0, unless they are being updated to a newer one. Clients get 401 until the rollout is complete.',
     fix: 'Nothing. Update the engine before the next rotation.',
+  },
+  {
+    reason: 'RestartDisabled',
+    condition: RENEWED,
+    event: 'Warning',
+    messages: [
+      `${FORMER_CERTIFICATE}; spec.tls.restartOnRenewal is false: to restart them one by one, set the annotation vec-operator.dev/restart to another value`,
+    ],
+    cause: CERTIFICATE_EFFECT,
+    fix: `${RESTART_NODES} Without \`spec.tls.restartOnRenewal: false\` the operator does that after each renewal.`,
+  },
+  {
+    reason: 'AuthorityChanged',
+    condition: RENEWED,
+    event: 'Warning',
+    messages: [
+      `${FORMER_CERTIFICATE}; its authorities have changed as well, so they are restarted only on request: set the annotation vec-operator.dev/restart to another value`,
+    ],
+    cause: `${CERTIFICATE_EFFECT} Nodes with the former and with the new certificate may not accept each other during the restart, so it waits for you.`,
+    fix: `${RESTART_NODES} To change to another authority without that, add it to \`ca.crt\` first, and leave the former one there until every node has a certificate of the new one.`,
   },
   {
     reason: 'KeysChanged',

@@ -7,10 +7,15 @@
  * During that update, nodes with the former and with the new certificate must accept each other. What is recorded is
  * therefore the certificate that the nodes were last restarted with, and not what the Secret has since then.
  */
+import { X509Certificate } from 'node:crypto'
+import type { ClusterStatus } from '../../crds/cluster.ts'
 import type { AppliedCertificate } from '../../crds/contract/job.ts'
 import { ANNOTATIONS, shortHash } from '../../crds/contract/names.ts'
 import { secretValue, type Secret } from '../../crds/kubernetes.ts'
+import { timestamp, type ConditionUpdate } from '../conditions.ts'
+import { isHibernated } from './hibernate.ts'
 import type { Observed } from './ports.ts'
+import { isRolledOut } from './rollout.ts'
 
 /** What a helm run applies and records; undefined without TLS, or without a certificate. */
 export function plannedCertificate({
@@ -21,7 +26,7 @@ export function plannedCertificate({
   const current = currentCertificate({ cluster, secrets })
   if (current === undefined) return undefined
   const former = progress?.applied?.certificate
-  const mark = shortHash(current.fingerprint, ...current.authorities)
+  const mark = hashOf(current)
   if (former === undefined) {
     const { helmRelease } = cluster.status ?? {}
     const isInstallation = progress?.applied === undefined && helmRelease === undefined
@@ -32,10 +37,8 @@ export function plannedCertificate({
   if (current.restart !== former.restart) {
     return { ...current, ...(former.mark !== undefined && { mark: former.mark }) }
   }
-  const isChanged =
-    current.fingerprint !== former.fingerprint ||
-    current.authorities.join() !== former.authorities.join()
-  const restarts = isChanged && cluster.spec.tls.restartOnRenewal !== false
+  const isRenewed = hashOf(current) !== hashOf(former)
+  const restarts = isRenewed && cluster.spec.tls.restartOnRenewal !== false
   return restarts && isAcceptedByNodes(current, former) ? { ...current, mark } : former
 }
 
@@ -53,7 +56,58 @@ export function currentCertificate({
     fingerprint: shortHash('certificate', JSON.stringify(parts)),
     authorities: authoritiesIn(secret, certificate).toSorted(),
     ...(restart !== undefined && { restart: shortHash(restart) }),
+    ...expiryOf(certificate),
   }
+}
+
+/**
+ * A renewed certificate that no helm run restarts the nodes for. Another change of their template restarts them as
+ * well: the revision tells whether all pods were started since it was first seen.
+ */
+export function pendingCertificate(
+  observed: Observed,
+): NonNullable<ClusterStatus['pendingCertificate']> | undefined {
+  const { cluster, statefulSet, progress } = observed
+  const current = currentCertificate(observed)
+  const former = progress?.applied?.certificate
+  if (!cluster.spec.tls.enabled || former === undefined) return undefined
+  // The Secret is missing for now.
+  if (current === undefined) return cluster.status?.pendingCertificate
+  const hash = hashOf(current)
+  const planned = plannedCertificate(observed) ?? current
+  if (hash === hashOf(former) || hash === hashOf(planned)) return undefined
+  // Pods that are started later read the renewed one.
+  if (isHibernated(observed)) return { hash }
+  const revision = statefulSet?.status?.updateRevision
+  const recorded = cluster.status?.pendingCertificate
+  if (recorded?.hash !== hash) return revision === undefined ? undefined : { hash, revision }
+  const isRestarted = revision !== undefined && revision !== recorded.revision
+  return isRestarted && isRolledOut(observed) ? { hash } : recorded
+}
+
+/** Present only while nodes use a certificate that was renewed, and no helm run restarts them. */
+export function certificateCondition(observed: Observed): ConditionUpdate | undefined {
+  const current = currentCertificate(observed)
+  const former = observed.progress?.applied?.certificate
+  const isPending = pendingCertificate(observed)?.revision !== undefined
+  if (!isPending || current === undefined || former === undefined) return undefined
+  const { tls, cluster } = observed.cluster.spec
+  const connections = cluster.p2p.enableTls ? 'gRPC and the connections between nodes' : 'gRPC'
+  const expiry = former.expiresAt === undefined ? '' : ` at ${former.expiresAt}`
+  const renewal = `Secret ${tls.secretRef?.name ?? ''} has another certificate: nodes that were not restarted since then use the former one for ${connections} until it expires${expiry}`
+  const annotation = `set the annotation ${ANNOTATIONS.restart} to another value`
+  const update = { type: 'CertificateInUse', status: 'False' } as const
+  return isAcceptedByNodes(current, former)
+    ? {
+        ...update,
+        reason: 'RestartDisabled',
+        message: `${renewal}; spec.tls.restartOnRenewal is false: to restart them one by one, ${annotation}`,
+      }
+    : {
+        ...update,
+        reason: 'AuthorityChanged',
+        message: `${renewal}; its authorities have changed as well, so they are restarted only on request: ${annotation}`,
+      }
 }
 
 /** Whether what trusts these authorities also verifies nodes that still have the former certificate. */
@@ -74,6 +128,19 @@ function isAcceptedByNodes(current: AppliedCertificate, former: AppliedCertifica
     hasFormerAuthorities(current, former) &&
     (isSameCertificate || hasFormerAuthorities(former, current))
   )
+}
+
+function hashOf({ fingerprint, authorities }: AppliedCertificate): string {
+  return shortHash(fingerprint, ...authorities)
+}
+
+/** Nothing for a text that is no certificate: the engine says so. */
+function expiryOf(certificate: string): Pick<AppliedCertificate, 'expiresAt'> {
+  try {
+    return { expiresAt: timestamp(new Date(new X509Certificate(certificate).validTo)) }
+  } catch {
+    return {}
+  }
 }
 
 /** Of `ca.crt`. Without it, nodes trust what is in `tls.crt`: the certificates after their own, or that one. */

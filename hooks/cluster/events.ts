@@ -74,6 +74,8 @@ function isNewEvent(cluster: VecCluster, { type, status, reason, message }: Cond
     case 'KeyRotated':
       // The message says how many nodes accept a key.
       return previous?.reason !== reason && (status === 'False' || previous?.status === 'False')
+    case 'CertificateInUse':
+      return true
     case 'Ready':
       // The condition Progressing has the same reason, and it is one Event.
       if (reason === HIBERNATED) return false

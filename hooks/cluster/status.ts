@@ -8,6 +8,7 @@ import { getCondition, setConditions, type ConditionUpdate } from '../conditions
 import { jobNameField } from '../request.ts'
 import type { Context } from '../protocol.ts'
 import { capacityCondition } from './capacity.ts'
+import { certificateCondition, pendingCertificate } from './certificate.ts'
 import { consensusCondition, isConsensusLost, formedNodes } from './consensus.ts'
 import type { Observed } from './ports.ts'
 import {
@@ -41,9 +42,10 @@ export function clusterStatus(
   const volumeSize = plannedVolumeSize(observed)
   const nodes = formedNodes(observed, isRolledOut(observed))
   const { remaining } = versionSteps(observed)
+  const certificate = pendingCertificate(observed)
   const findings = [
     ...podConditions(observed, context, shardWork),
-    ...keyConditions(observed),
+    ...secretConditions(observed),
     appliedCondition(cluster.metadata.generation, notApplied),
   ]
   return {
@@ -62,6 +64,7 @@ export function clusterStatus(
     ...shardsStatus(observed),
     ...hibernationBackupStatus(observed),
     ...keyRotationStatus(observed),
+    ...(certificate !== undefined && { pendingCertificate: certificate }),
     ...(volumeSize !== undefined && { volumeSize }),
     ...jobNameField(observed),
     conditions: setConditions(cluster, findings, now).map((condition) =>
@@ -70,9 +73,9 @@ export function clusterStatus(
   }
 }
 
-function keyConditions(observed: Observed): ConditionUpdate[] {
-  const condition = keyRotatedCondition(observed)
-  return condition === undefined ? [] : [condition]
+function secretConditions(observed: Observed): ConditionUpdate[] {
+  const conditions = [keyRotatedCondition(observed), certificateCondition(observed)]
+  return conditions.filter((condition) => condition !== undefined)
 }
 
 function readyReplicas(observed: Observed): number {

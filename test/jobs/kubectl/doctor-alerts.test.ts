@@ -64,6 +64,7 @@ const FINDINGS: Record<string, Found | string> = {
   VecClusterShardsNotPlaced: condition('ShardsPlaced', 'False', 'NoCapacity'),
   VecClusterVolumeFull: condition('Capacity', 'False', 'VolumeFull'),
   VecClusterVolumeLow: condition('Capacity', 'False', 'VolumeLow'),
+  VecClusterCertificateNotUsed: condition('CertificateInUse', 'False', 'RestartDisabled'),
   VecCollectionReplicasMissing: condition('Replicated', 'False', 'ReplicasMissing'),
   VecScheduleHistoryLarge: condition('HistoryBounded', 'False', 'HistoryLarge'),
   VecRestoreDrillFailed: condition('RestoreTested', 'False', 'DrillFailed'),
