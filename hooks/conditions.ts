@@ -56,6 +56,18 @@ export function secondsSince(earlier: string, now: Date): number {
   return (now.getTime() - Date.parse(earlier)) / 1000
 }
 
+/** Clocks of the nodes of a Kubernetes cluster differ by less than this. */
+const MAX_CLOCK_SKEW_SECONDS = 600
+
+/**
+ * Seconds from a time that another clock may have recorded. One that is far ahead does not count: infinitely
+ * many have passed, otherwise a wait would last until this clock is there.
+ */
+export function secondsSinceRecorded(recorded: string, now: Date): number {
+  const seconds = secondsSince(recorded, now)
+  return seconds < -MAX_CLOCK_SKEW_SECONDS ? Infinity : seconds
+}
+
 /** Whether less than this long has passed since a time that was recorded, in milliseconds. */
 export function isRecent(recordedAt: number, maxAgeMs: number, now: number): boolean {
   return !isFromTheFuture(recordedAt, now) && now - recordedAt < maxAgeMs

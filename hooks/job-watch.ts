@@ -7,7 +7,7 @@ import { FIRST_REPORT_TIMEOUT_SECONDS, STALE_REPORT_SECONDS } from '../crds/cont
 import { ANNOTATIONS } from '../crds/contract/names.ts'
 import { finishedCondition, type Job } from '../crds/kubernetes.ts'
 import type { ConditionReason } from '../crds/schema.ts'
-import { secondsSince } from './conditions.ts'
+import { secondsSince, secondsSinceRecorded } from './conditions.ts'
 import type { Context, PrunedChild } from './protocol.ts'
 import { type ObservedJobs, runNumber } from './request.ts'
 
@@ -53,6 +53,12 @@ export function silenceReason(
     reason: 'JobSilent',
     message: `Job ${job.metadata.name} has not reported for more than ${minutes} minutes: check its pods and their nodes`,
   }
+}
+
+/** When a Job ended: as it has reported, or by the control plane if the clock of its node was far ahead. */
+export function endTime({ at }: Pick<Progress, 'at'>, job: Job | undefined, now: Date): string {
+  if (secondsSinceRecorded(at, now) !== Infinity) return at
+  return (job && finishedCondition(job)?.lastTransitionTime) ?? at
 }
 
 /** Hash of the plan that a Job was created with. */

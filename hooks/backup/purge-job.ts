@@ -15,7 +15,7 @@ import type { Progress } from '../../crds/contract/job.ts'
 import { finishedCondition, type Job } from '../../crds/kubernetes.ts'
 import type { ConditionReason } from '../../crds/schema.ts'
 import { serviceAccountError } from '../../crds/storage.ts'
-import { secondsSince } from '../conditions.ts'
+import { secondsSinceRecorded } from '../conditions.ts'
 import { isMissingPermission } from '../data-job/preconditions.ts'
 import { hasReported, restartReason, silenceReason } from '../job-watch.ts'
 import { isUnfinished, latestJob, nextRunNumber, runNumber, allObserved } from '../request.ts'
@@ -112,7 +112,7 @@ function lastFailure(
   if (last === undefined || finished === undefined) return undefined
   const isRefused = report?.state === 'Refused'
   const pause = isRefused ? RETRY_SECONDS : PURGE_JOB_RETRY_SECONDS
-  const remaining = pause - secondsSince(finished.lastTransitionTime ?? '', now)
+  const remaining = pause - secondsSinceRecorded(finished.lastTransitionTime ?? '', now)
   if (!(remaining > 0)) return undefined
   const path = s3PathOf(deletion.backup)
   if (isRefused) {

@@ -8,7 +8,7 @@ import { REQUEUE_SOON_SECONDS, RETRY_SECONDS } from '../../crds/contract/limits.
 import { LABELS } from '../../crds/contract/names.ts'
 import type { Job } from '../../crds/kubernetes.ts'
 import type { ConditionReason } from '../../crds/schema.ts'
-import { secondsSince } from '../conditions.ts'
+import { secondsSinceRecorded } from '../conditions.ts'
 import { hasReported, restartReason, silenceReason } from '../job-watch.ts'
 import {
   childrenAfter,
@@ -51,7 +51,7 @@ export function finalize(observed: Observed, context: Context): Desired<ClusterS
   if (failure === 'unknown')
     return uninstalling(observed, context, 'helm uninstall has finished; waiting for its report')
   if (failure !== undefined && failure.plan === uninstallRun(observed).hash) {
-    const remainingSeconds = RETRY_SECONDS - secondsSince(failure.failedAt, context.now)
+    const remainingSeconds = RETRY_SECONDS - secondsSinceRecorded(failure.failedAt, context.now)
     if (remainingSeconds > 0) return desiredState(observed, context, failure, remainingSeconds)
   }
   return startUninstall(observed, context)

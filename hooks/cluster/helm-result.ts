@@ -13,9 +13,9 @@ import { finishedCondition, type Job } from '../../crds/kubernetes.ts'
 import { FINAL_REPORT_TIMEOUT_SECONDS } from '../../crds/contract/limits.ts'
 import { LABELS } from '../../crds/contract/names.ts'
 import type { ConditionReason } from '../../crds/schema.ts'
-import { getCondition, secondsSince, jitterOf } from '../conditions.ts'
+import { getCondition, jitterOf, secondsSinceRecorded } from '../conditions.ts'
 import { latestJob, runNumber } from '../request.ts'
-import { planHash } from '../job-watch.ts'
+import { endTime, planHash } from '../job-watch.ts'
 import type { Context, Settings } from '../protocol.ts'
 import type { Observed } from './ports.ts'
 
@@ -58,16 +58,17 @@ export function lastFailure(
   const latest = latestJob(helmJobs(jobs))
   const finished = latest && finishedCondition(latest)
   const report = progress?.verb === 'shards' ? undefined : progress
-  if (latest === undefined || finished === undefined) return reportedFailure(report)
+  const reported = () => reportedFailure(report, latest, now)
+  if (latest === undefined || finished === undefined) return reported()
   if (reportsEndOf(progress, latest)) {
-    if (report !== undefined) return reportedFailure(report)
+    if (report !== undefined) return reported()
     // Work on the shards has replaced the report of this run.
     return finished.type === 'Complete'
       ? undefined
       : replacedFailure(cluster, latest, finished.lastTransitionTime ?? '')
   }
   const failedAt = finished.lastTransitionTime ?? ''
-  if (secondsSince(failedAt, now) < FINAL_REPORT_TIMEOUT_SECONDS) return 'unknown'
+  if (secondsSinceRecorded(failedAt, now) < FINAL_REPORT_TIMEOUT_SECONDS) return 'unknown'
   const crashes = latest.status?.failed ?? 1
   return {
     reason: 'JobCrashed',
@@ -104,13 +105,17 @@ function replacedFailure(cluster: VecCluster, job: Job, failedAt: string): Failu
   }
 }
 
-function reportedFailure(progress: Progress | undefined): Failure | undefined {
+function reportedFailure(
+  progress: Progress | undefined,
+  job: Job | undefined,
+  now: Date,
+): Failure | undefined {
   if (progress?.state !== 'Failed' && progress?.state !== 'Refused') return undefined
   return {
     reason: progress.reason ?? 'HelmFailed',
     message: progress.message ?? 'the helm run failed',
     plan: progress.plan,
-    failedAt: progress.at,
+    failedAt: endTime(progress, job, now),
     rejected: progress.state === 'Refused',
   }
 }

@@ -10,7 +10,7 @@ import {
   type StatefulSet,
 } from '../../crds/kubernetes.ts'
 import type { BackgroundTasks } from '../background-task.ts'
-import { secondsSince } from '../conditions.ts'
+import { secondsSinceRecorded } from '../conditions.ts'
 import { blockingRules } from '../cross-namespace.ts'
 import { readLease } from '../lease.ts'
 import type { Context, HookRequest } from '../protocol.ts'
@@ -230,6 +230,6 @@ function isEndReportMissing({ jobs, progress }: Observed, { now }: Context): boo
   const finished = finishedCondition(latest)
   return (
     finished !== undefined &&
-    secondsSince(finished.lastTransitionTime ?? '', now) >= FINAL_REPORT_TIMEOUT_SECONDS
+    secondsSinceRecorded(finished.lastTransitionTime ?? '', now) >= FINAL_REPORT_TIMEOUT_SECONDS
   )
 }

@@ -9,7 +9,7 @@ import {
 } from '../../crds/contract/limits.ts'
 import type { AnyObject, Job } from '../../crds/kubernetes.ts'
 import type { ConditionReason } from '../../crds/schema.ts'
-import { getCondition, secondsSince } from '../conditions.ts'
+import { getCondition, secondsSinceRecorded } from '../conditions.ts'
 import { hasReported, restartReason, silenceReason } from '../job-watch.ts'
 import { isHelmBinding } from '../job.ts'
 import { isUnfinished, nextRunNumber, runNumber, allObserved } from '../request.ts'
@@ -106,7 +106,7 @@ export function sync(observed: Observed, context: Context): Decision {
   // The same plan is retried after a back-off, a different plan immediately.
   if (failure?.plan === pendingRun.hash) {
     const backOffSeconds = failure.rejected ? REFUSED_RETRY_SECONDS : RETRY_SECONDS
-    const remainingSeconds = backOffSeconds - secondsSince(failure.failedAt, context.now)
+    const remainingSeconds = backOffSeconds - secondsSinceRecorded(failure.failedAt, context.now)
     if (remainingSeconds > 0) {
       const resyncAfterSeconds = failure.rejected ? READINESS_CHECK_SECONDS : remainingSeconds
       return desiredState(observed, context, {

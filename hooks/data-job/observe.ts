@@ -16,7 +16,7 @@ import {
   type Secret,
 } from '../../crds/kubernetes.ts'
 import { type BucketAccess, caRefOf } from '../../crds/storage.ts'
-import { secondsSince } from '../conditions.ts'
+import { secondsSinceRecorded } from '../conditions.ts'
 import { clusterAccessBlocker, type CrossNamespace } from '../cross-namespace.ts'
 import {
   type CopySource,
@@ -110,7 +110,7 @@ export function outcomeOf(
   const end = latest && finishedCondition(latest)
   if (latest === undefined || end === undefined) return undefined
   const at = end.lastTransitionTime ?? latest.metadata.creationTimestamp ?? now.toISOString()
-  if (secondsSince(at, now) < FINAL_REPORT_TIMEOUT_SECONDS) return 'unknown'
+  if (secondsSinceRecorded(at, now) < FINAL_REPORT_TIMEOUT_SECONDS) return 'unknown'
   const crashCount = latest.status?.failed ?? 1
   return { phase: 'Failed', at, error: `Job crashed ${crashCount} times` }
 }

@@ -18,7 +18,7 @@ import {
 } from '../../../crds/contract/api-keys.ts'
 import type { ClusterStatus } from '../../../crds/cluster.ts'
 import { secretValue } from '../../../crds/kubernetes.ts'
-import { getCondition, secondsSince, timestamp } from '../../conditions.ts'
+import { getCondition, secondsSince, secondsSinceRecorded, timestamp } from '../../conditions.ts'
 import type { Observed } from '../ports.ts'
 import type {
   DecidedRotation,
@@ -219,15 +219,18 @@ function overlapping(observed: Observed, facts: Overlapping): DecidedRotation {
 
 /**
  * When the overlap of these two keys began. Another key may have been published in between, and this one
- * again, without a status that shows it.
+ * again, without a status that shows it. One that a clock recorded that was far ahead begins again: the former key
+ * would be accepted until the clock is there.
  */
 function overlapStart(
   recorded: Recorded | undefined,
-  { published, former, keys }: Pick<Overlapping, 'published' | 'former' | 'keys'>,
+  { published, former, keys, now }: Pick<Overlapping, 'published' | 'former' | 'keys' | 'now'>,
 ): string | undefined {
   if (recorded?.publishedKey !== published || recorded.formerKey !== former) return undefined
   if (recorded.publishedVersion !== keys.publishedVersion) return undefined
-  return recorded.overlapTime
+  const { overlapTime } = recorded
+  const isFarAhead = secondsSinceRecorded(overlapTime ?? '', now) === Infinity
+  return isFarAhead ? undefined : overlapTime
 }
 
 /** The former key of an overlap that is over: tokens that it has signed are looked for. */

@@ -2,7 +2,7 @@
 import { clusterConnection } from '../../../crds/contract/connection.ts'
 import { MAX_SHARDS_CHECK_SECONDS, SHARDS_CHECK_SECONDS } from '../../../crds/contract/limits.ts'
 import type { BackgroundTasks } from '../../background-task.ts'
-import { secondsSince } from '../../conditions.ts'
+import { secondsSinceRecorded } from '../../conditions.ts'
 import { namespaceCheck } from '../../cross-namespace.ts'
 import { isUnfinished } from '../../request.ts'
 import type { Context } from '../../protocol.ts'
@@ -57,7 +57,7 @@ export async function observeShards(
 /** A cluster with many collections is asked less often: each of them costs every node several calls. */
 function isOld({ at, collections }: ShardsSummary, now: Date): boolean {
   const seconds = Math.min(Math.max(collections, SHARDS_CHECK_SECONDS), MAX_SHARDS_CHECK_SECONDS)
-  return secondsSince(at, now) >= seconds
+  return secondsSinceRecorded(at, now) >= seconds
 }
 
 function queryOf(observed: Observed, context: Context): ShardsQuery {

@@ -9,9 +9,9 @@ import {
 import { LABELS } from '../../../crds/contract/names.ts'
 import type { Progress } from '../../../crds/contract/job.ts'
 import type { ConditionReason } from '../../../crds/schema.ts'
-import { getCondition, secondsSince } from '../../conditions.ts'
+import { getCondition, secondsSinceRecorded } from '../../conditions.ts'
 import { latestJob } from '../../request.ts'
-import { planHash } from '../../job-watch.ts'
+import { endTime, planHash } from '../../job-watch.ts'
 import type { Context } from '../../protocol.ts'
 import { reportsEndOf } from '../helm-result.ts'
 import type { Observed } from '../ports.ts'
@@ -43,7 +43,7 @@ export function isShardsEndUnknown(
   if (newest === undefined || reportsEndOf(progress, newest)) return false
   const finished = finishedCondition(newest)
   if (finished === undefined) return false
-  return secondsSince(finished.lastTransitionTime ?? '', now) < FINAL_REPORT_TIMEOUT_SECONDS
+  return secondsSinceRecorded(finished.lastTransitionTime ?? '', now) < FINAL_REPORT_TIMEOUT_SECONDS
 }
 
 /** Undefined if no Job has ended, as far as is known. */
@@ -53,12 +53,13 @@ export function lastShardsRun(
 ): ShardsRun | undefined {
   const newest = latestJob(shardsJobs(jobs))
   if (progress?.verb === 'shards' && progress.state !== 'Started') {
-    if (newest === undefined || reportsEndOf(progress, newest)) return reportedRun(progress, now)
+    if (newest === undefined || reportsEndOf(progress, newest))
+      return reportedRun(progress, newest, now)
   }
   if (newest === undefined) return undefined
   const finished = finishedCondition(newest)
   if (finished === undefined) return undefined
-  const age = secondsSince(finished.lastTransitionTime ?? '', now)
+  const age = secondsSinceRecorded(finished.lastTransitionTime ?? '', now)
   const plan = planHash(newest)
   // A later helm run has replaced the report.
   if (finished.type === 'Complete') return { plan, restSeconds: SHARDS_REPEAT_SECONDS - age }
@@ -73,8 +74,9 @@ export function lastShardsRun(
   }
 }
 
-function reportedRun({ state, at, plan, shards, reason, message }: Progress, now: Date): ShardsRun {
-  const age = secondsSince(at, now)
+function reportedRun(progress: Progress, job: Job | undefined, now: Date): ShardsRun {
+  const { state, plan, shards, reason, message } = progress
+  const age = secondsSinceRecorded(endTime(progress, job, now), now)
   if (state === 'Done') {
     return { plan, restSeconds: shards?.isYielded === true ? 0 : SHARDS_REPEAT_SECONDS - age }
   }
