@@ -104,6 +104,8 @@ const USER_ACTION_REASONS = new Set([
   // Why nodes cannot be removed, and nodes that a user decides about.
   ...['NotEnoughNodes', 'NoCapacity', 'NoActiveReplica', 'LastReplicaLost', 'LostNode'],
   'VolumeIntact',
+  // Why a pod is not updated.
+  'SingleCopies',
   ...['ApiKeyMissing', 'JwtRbacDisabled', 'InvalidSchedule', 'HistoryTooLarge'],
 ])
 
@@ -156,8 +158,18 @@ function clusterState(status: KstatusFields): Partial<Record<KstatusType, Condit
   if (pending !== undefined) {
     return USER_ACTION_REASONS.has(pending.reason) ? { Stalled: pending } : { Reconciling: pending }
   }
-  const rolling = findCondition(status, 'Progressing', 'True')
-  return rolling === undefined ? {} : { Reconciling: rolling }
+  const rolling = findCondition(status, 'Progressing', 'True') ?? heldUpdate(status)
+  if (rolling === undefined) return {}
+  return USER_ACTION_REASONS.has(rolling.reason) ? { Stalled: rolling } : { Reconciling: rolling }
+}
+
+/** Reasons of Progressing while no pod is to be updated. */
+const ROLLED_OUT_REASONS = new Set(['RolloutComplete', 'Hibernated'])
+
+/** All pods may be ready, and some of them have the former template. */
+function heldUpdate(status: KstatusFields): Condition | undefined {
+  const held = findCondition(status, 'Progressing', 'False')
+  return held === undefined || ROLLED_OUT_REASONS.has(held.reason) ? undefined : held
 }
 
 function dataState(status: KstatusFields): Partial<Record<KstatusType, ConditionReason>> {

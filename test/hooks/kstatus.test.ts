@@ -45,6 +45,26 @@ t.test('a VecCluster is Reconciling while helm or the rollout is at work', async
   t.strictSame(added('VecCluster', [done, applied]), [])
 })
 
+t.test(
+  'a VecCluster is Reconciling while its update is held, and Stalled for a user',
+  async (t) => {
+    const applied = condition('Applied', 'True', 'UpToDate')
+    const ready = condition('Ready', 'True', 'AllReplicasReady')
+    const held = (reason: string) => [condition('Progressing', 'False', reason), ready, applied]
+    for (const reason of ['LastCopy', 'NodeMissing', 'NoQuorum', 'ReplicasNotCounted']) {
+      t.strictSame(added('VecCluster', held(reason)), [['Reconciling', reason, NEW]])
+    }
+    t.strictSame(added('VecCluster', held('ReplicasDiffer')), [
+      ['Reconciling', 'ReplicasDiffer', NEW],
+    ])
+    t.strictSame(added('VecCluster', held('SingleCopies')), [['Stalled', 'SingleCopies', NEW]])
+    t.strictSame(
+      added('VecCluster', [condition('Progressing', 'False', 'Hibernated'), applied]),
+      [],
+    )
+  },
+)
+
 t.test('a VecCluster is Stalled where only a user helps', async (t) => {
   const split = condition('Consensus', 'False', 'SplitBrain')
   const refused = condition('Applied', 'False', 'VersionSkipped')
