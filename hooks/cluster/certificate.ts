@@ -62,7 +62,7 @@ export function currentCertificate({
 
 /**
  * A renewed certificate that no helm run restarts the nodes for. Another change of their template restarts them as
- * well: the revision tells whether all pods were started since it was first seen.
+ * well: the revision shows whether all pods were started since it was first seen.
  */
 export function pendingCertificate(
   observed: Observed,

@@ -17,6 +17,7 @@ import {
   settings,
   statefulSet,
 } from '../../builders.ts'
+import { matchWhole } from '../../match-whole.ts'
 import { condition, ready, sync } from './decisions.ts'
 
 type Data = Record<string, string>
@@ -93,8 +94,10 @@ t.test('without restartOnRenewal a condition and an Event say what to do', async
     'Secret cert has another certificate: nodes that were not restarted since then use the former one for gRPC and the connections between nodes until it expires at 2026-04-01T00:00:00Z; spec.tls.restartOnRenewal is false: to restart them one by one, set the annotation vec-operator.dev/restart to another value',
   ])
   const events = (renewed.events ?? []).filter(({ reason }) => reason === 'RestartDisabled')
-  t.match(events, [{ type: 'Warning' }])
-  t.match(criticalConditions(renewed.status.conditions ?? []), [{ reason: 'RestartDisabled' }])
+  matchWhole(t, events, [{ type: 'Warning' }])
+  matchWhole(t, criticalConditions(renewed.status.conditions ?? []), [
+    { reason: 'RestartDisabled' },
+  ])
   const again = syncWith({
     status: renewed.status,
     recorded: { expiresAt: '2026-04-01T00:00:00Z' },
