@@ -53,7 +53,11 @@ export async function observe(
 
   const { schedule: current, backups } =
     inRequest.drill.live ?? (await readSchedule(schedule, ports))
-  const live: LiveState = { backups, ...(current !== undefined && { schedule: current }) }
+  const live: LiveState = {
+    backups,
+    toRestore: await ports.backupsToRestore(backups),
+    ...(current !== undefined && { schedule: current }),
+  }
   const observed = withLastSlot({ ...cached, live }, lastSlots, now)
   const dueSlot = decide(observed, now).create
   const conflictingBackup = dueSlot && (await ports.backup(namespace, backupName(name, dueSlot)))
@@ -165,6 +169,8 @@ export interface BackupSchedulePorts {
   cluster(namespace: string, name: string): Promise<VecCluster | undefined>
   /** A VecRestore of any owner; undefined if it does not exist. */
   restore(namespace: string, name: string): Promise<VecRestore | undefined>
+  /** Names of those of these backups that unfinished VecRestores are to restore. */
+  backupsToRestore(backups: readonly VecBackup[]): Promise<string[]>
   /** Writes an Event; an Event that exists or cannot be written is not an error. */
   writeEvent(event: KubernetesEvent): Promise<void>
 }

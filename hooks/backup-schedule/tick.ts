@@ -196,7 +196,10 @@ function onSlotDue(observed: Observed, slot: Date): SlotDecision {
   }
 }
 
-/** Finished backups that no retention rule keeps, except those with the last copy of a collection. */
+/**
+ * Finished backups that no retention rule keeps, except those with the last copy of a collection, and those that an
+ * unfinished VecRestore names: it may wait for hours, for the cluster or for a backup in progress.
+ */
 function applyRetention(observed: Observed): { expired: PrunedChild[]; lastCopies: LastCopy[] } {
   const { schedule, children, live } = observed
   const finished = existingBackups(observed, live?.backups ?? children).filter(
@@ -207,7 +210,10 @@ function applyRetention(observed: Observed): { expired: PrunedChild[]; lastCopie
   const completed = finished.filter(({ status }) => status?.phase === 'Completed')
   const lastCopies = findLastCopies(completed.map(backupContents), retained)
   const names = new Set([...retained, ...lastCopies.map(({ name }) => name)])
-  const unretained = finished.filter(({ metadata }) => !names.has(metadata.name))
+  const toRestore = new Set(live?.toRestore)
+  const unretained = finished.filter(
+    ({ metadata: { name } }) => !names.has(name) && !toRestore.has(name),
+  )
   return {
     expired: deletable(observed, unretained, 'no rule of spec.retentionPolicy keeps it'),
     lastCopies,
@@ -301,6 +307,8 @@ export interface Observed {
 export interface LiveState {
   schedule?: VecBackupSchedule
   backups: VecBackup[]
+  /** Names of the backups that unfinished VecRestores are to restore. */
+  toRestore?: readonly string[]
   /** A VecBackup with the desired name that this schedule does not own. */
   conflictingBackup?: VecBackup
 }

@@ -58,16 +58,25 @@ export async function observe(
   }
 }
 
-/** An expired backup is deleted with its objects: a single wrong clock must not cause that. */
+/**
+ * An expired backup is deleted with its objects: a single wrong clock must not cause that, and it is not deleted before
+ * the restores that name it have ended.
+ */
 async function readExpiry(
   requested: RequestedState,
   ports: BackupPorts,
   { now }: Context,
 ): Promise<Observed> {
-  const { status, metadata } = requested.backup
-  const isDue = secondsSince(status?.expiresAt ?? '', now) >= 0
-  const apiTime = isDue ? await ports.apiTime(metadata.namespace) : undefined
-  return { ...requested, secrets: {}, ...(apiTime !== undefined && { apiTime }) }
+  const { backup } = requested
+  const observed: Observed = { ...requested, secrets: {} }
+  if (!(secondsSince(backup.status?.expiresAt ?? '', now) >= 0)) return observed
+  const [apiTime, toRestore] = await Promise.all([
+    ports.apiTime(backup.metadata.namespace),
+    ports.backupsToRestore([backup]),
+  ])
+  if (apiTime !== undefined) observed.apiTime = apiTime
+  if (toRestore.length > 0) observed.isToBeRestored = true
+  return observed
 }
 
 export function fromRequest(request: HookRequest<VecBackup>): RequestedState {
@@ -199,6 +208,8 @@ export interface BackupPorts extends DataJobPorts, BucketAccessPorts {
    * watched namespaces; none without the kind.
    */
   restoresReading(backup: NamespacedName & { storage: S3Target }): Promise<BackupReader[]>
+  /** Names of those of these backups that unfinished VecRestores are to restore. */
+  backupsToRestore(backups: readonly VecBackup[]): Promise<string[]>
   /**
    * The policy of a VecBackupSchedule for the objects of its backups, read live; undefined if it is
    * gone.
@@ -227,6 +238,8 @@ export interface Observed extends ObservedDataJob {
   secrets: DataJobSecrets
   /** The API server's time; read only if the backup has expired by the local clock. */
   apiTime?: Date
+  /** An unfinished VecRestore names it; read only if the backup has expired by the local clock. */
+  isToBeRestored?: true
   /** Read only if a Job may be due, or has not reported yet. */
   leases?: { write: ObservedLease; backup: ObservedLease }
   /** Unfinished helm Jobs of the cluster; read with the Leases. */

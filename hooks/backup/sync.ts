@@ -182,6 +182,9 @@ function retained(observed: Observed, context: Context): Decision {
     const events = [warningEvent(backup, CLOCK_AHEAD, context.now)]
     return { status, ...remaining, events, resyncAfterSeconds: EXPIRY_CHECK_SECONDS }
   }
+  if (observed.isToBeRestored === true) {
+    return { status, ...remaining, resyncAfterSeconds: EXPIRY_CHECK_SECONDS }
+  }
   // Deletion must distinguish this from a user's deletion, so the condition is recorded before the
   // backup deletes itself.
   if (!isExpired(backup)) {

@@ -18,7 +18,8 @@ import {
 import { caError, caRefOf, caValue, type S3Target } from '../../crds/storage.ts'
 import type { NamespacedName } from '../../crds/schema.ts'
 import type { SchedulePolicy } from '../../hooks/backup/deletion-policy.ts'
-import { readBucketCa } from '../../hooks/data-job/observe.ts'
+import { isNamespaceAllowed } from '../../hooks/cross-namespace.ts'
+import { isFinished, readBucketCa } from '../../hooks/data-job/observe.ts'
 import { bucketSecretTypeBlocker } from '../../hooks/data-job/preconditions.ts'
 import type {
   BackupPorts,
@@ -119,6 +120,7 @@ export function backupPorts(dependencies: BackupDependencies): BackupPorts {
       kubernetes.delete(backups(namespace), name, { uid }),
     replaceReport: (backup, report) => patchProgress(dependencies, backup, report),
     restoresReading: (backup: StoredBackup) => restoresReading(kubernetes, namespaces, backup),
+    backupsToRestore: (candidates) => backupsToRestore(kubernetes, namespaces, candidates),
     apiTime: (namespace) => readApiTime(kubernetes, namespace),
     helmJobsAt: (cluster) => activeHelmJobs(dependencies, cluster),
     schedulePolicy: (namespace, name) => readSchedulePolicy(kubernetes, namespace, name),
@@ -234,6 +236,7 @@ const OptionalString = Type.Optional(Type.String())
  */
 const RestoreSource = Type.Object({
   ...AnyObject.properties,
+  status: Type.Optional(Type.Object({ phase: OptionalString })),
   spec: Type.Object({
     backupRef: Type.Optional(Type.Object({ name: Type.String(), namespace: OptionalString })),
     source: Type.Optional(
@@ -274,6 +277,34 @@ export async function restoresReading(
   return [...readers, ...unknown]
 }
 
+/**
+ * Names of those of these backups that VecRestores are to restore, which have not ended, from live reads. Restores of
+ * namespaces that may not use a backup do not count, and those of a namespace that cannot be read are unknown.
+ */
+async function backupsToRestore(
+  kubernetes: Kubernetes,
+  namespaces: string[],
+  candidates: readonly VecBackup[],
+): Promise<string[]> {
+  const { found } = await listReadable(inNamespaces(restores, namespaces), (resource) =>
+    listOrEmpty(kubernetes, [resource], RestoreSource),
+  )
+  const unfinished = found.filter(
+    (restore) => !isFinished(restore) && restore.metadata.deletionTimestamp === undefined,
+  )
+  const isNamed = (backup: VecBackup) =>
+    unfinished.some(
+      (restore) =>
+        referenceKind(restore, storedBackup(backup)) !== undefined &&
+        isNamespaceAllowed(backup, restore.metadata.namespace ?? ''),
+    )
+  return candidates.filter(isNamed).map(({ metadata }) => metadata.name)
+}
+
+function storedBackup({ metadata: { namespace, name }, spec }: VecBackup): StoredBackup {
+  return { namespace, name, storage: spec.storage.s3 }
+}
+
 function referenceKind(
   { metadata, spec }: RestoreSource,
   backup: StoredBackup,
@@ -312,7 +343,7 @@ function objectIdentity({
 }
 
 export function backupSchedulePorts(dependencies: CommonDependencies): BackupSchedulePorts {
-  const { kubernetes } = dependencies
+  const { kubernetes, namespaces } = dependencies
   const { backup, cluster, writeEvent } = commonPorts(dependencies)
   return {
     schedule: (namespace, name) =>
@@ -321,6 +352,7 @@ export function backupSchedulePorts(dependencies: CommonDependencies): BackupSch
     backup,
     cluster,
     restore: (namespace, name) => kubernetes.get(restores(namespace), name, LenientRestore),
+    backupsToRestore: (candidates) => backupsToRestore(kubernetes, namespaces, candidates),
     writeEvent,
   }
 }

@@ -177,6 +177,7 @@ const ofBackup: Uses<BackupPorts> = {
   apiTime: (ports) => ports.apiTime('ns'),
   replaceReport: (ports) => ports.replaceReport(IDENTITY, REPORT),
   restoresReading: (ports) => ports.restoresReading({ ...NAME, storage: STORAGE }),
+  backupsToRestore: (ports) => ports.backupsToRestore([]),
   helmJobsAt: (ports) => ports.helmJobsAt(NAME),
   schedulePolicy: (ports) => ports.schedulePolicy('ns', 'a'),
   isNamespaceTerminating: (ports) => ports.isNamespaceTerminating('ns'),
@@ -211,6 +212,7 @@ const ofSchedule: Uses<BackupSchedulePorts> = {
   backup: (ports) => ports.backup('ns', 'a'),
   cluster: (ports) => ports.cluster('ns', 'a'),
   restore: (ports) => ports.restore('ns', 'a'),
+  backupsToRestore: (ports) => ports.backupsToRestore([]),
   writeEvent: (ports) => ports.writeEvent(event),
 }
 

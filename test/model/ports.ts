@@ -6,6 +6,7 @@ import { ANNOTATIONS, LABELS } from '../../crds/contract/names.ts'
 import { VecRestore } from '../../crds/restore.ts'
 import { StorageError } from '../../crds/contract/errors.ts'
 import type { AccessKeyPorts } from '../../hooks/access-key/observe.ts'
+import { isFinished } from '../../hooks/data-job/observe.ts'
 import type { BackupSchedulePorts } from '../../hooks/backup-schedule/observe.ts'
 import type { ClusterPorts } from '../../hooks/cluster/ports.ts'
 import type { MigrationPorts } from '../../hooks/migration/observe.ts'
@@ -102,6 +103,13 @@ export function portsOver(world: SmallWorld): AllPorts {
           uid,
           by: 'name',
         })),
+    backupsToRestore: async (candidates) => {
+      const named = objects<Small>(world.live, VecRestore.kind)
+        .filter(({ metadata }) => metadata.deletionTimestamp === undefined)
+        .filter((restore) => !isFinished(restore as Parameters<typeof isFinished>[0]))
+        .map(({ spec }) => (spec as VecRestore['spec']).backupRef?.name)
+      return candidates.map(({ metadata }) => metadata.name).filter((name) => named.includes(name))
+    },
     backupsOf: async ({ uid }) =>
       objects<Small>(world.live, VecBackup.kind).filter(({ metadata }) =>
         metadata.ownerReferences?.some((owner) => owner.uid === uid),

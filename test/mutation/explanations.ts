@@ -427,7 +427,7 @@ export const EXPLAINED: Readonly<Record<string, readonly Explained[]>> = {
   ],
   'hooks/backup/observe.ts': [
     {
-      line: 'return { ...requested, secrets: {}, ...(apiTime !== undefined && { apiTime }) }',
+      line: 'if (apiTime !== undefined) observed.apiTime = apiTime',
       changes: ['ConditionalExpression: apiTime !== undefined -> true'],
       why: UNDEFINED,
     },

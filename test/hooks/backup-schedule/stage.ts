@@ -122,6 +122,8 @@ export interface ScheduleFixture {
     backups?: VecBackup[]
     others?: VecBackup[]
     drill?: (VecCluster | VecRestore)[]
+    /** Names of the backups that unfinished restores name. */
+    toRestore?: string[]
   }
 }
 
@@ -143,6 +145,10 @@ export function fakePorts(
       [...backups, ...(live.others ?? [])].find(({ metadata }) => metadata.name === name),
     cluster: async (_, name) => drillObject('VecCluster', name) as VecCluster | undefined,
     restore: async (_, name) => drillObject('VecRestore', name) as VecRestore | undefined,
+    backupsToRestore: async (candidates) => {
+      const names = candidates.map(({ metadata }) => metadata.name)
+      return names.filter((name) => live.toRestore?.includes(name))
+    },
     writeEvent: async (event) => void events.push(event),
   }
   return ports

@@ -147,6 +147,29 @@ t.test(
   },
 )
 
+t.test('a backup that an unfinished VecRestore names is deleted once that has ended', async (t) => {
+  const children = [25, 26, 27].map((day) => backup(`2026-02-${day}T03:00:00Z`))
+  const stage: ScheduleFixture = {
+    schedule: schedule({
+      spec: { retentionPolicy: { keepLast: 1 }, suspend: true },
+      status: { lastScheduleTime: '2026-02-27T03:00:00Z' },
+    }),
+    children,
+    live: { toRestore: ['nightly-20260225-030000'] },
+  }
+  const desired = await tick(stage, '2026-02-28T12:00:00Z')
+  t.strictSame(prunedNames(desired), ['nightly-20260226-030000'])
+  t.strictSame(
+    desired.children.map(({ metadata }) => metadata.name),
+    ['nightly-20260225-030000', 'nightly-20260227-030000'],
+  )
+  const left = [children[0], children[2]].filter((one) => one !== undefined)
+  const waiting = await tick({ ...stage, children: left }, '2026-02-28T12:01:00Z')
+  t.strictSame(prunedNames(waiting), [])
+  const ended = { ...stage, children: left, live: { toRestore: [] } }
+  t.strictSame(prunedNames(await tick(ended, '2026-02-28T12:02:00Z')), ['nightly-20260225-030000'])
+})
+
 t.test('a rule that becomes stricter drops many backups, and that is one Event', async (t) => {
   const days = Array.from({ length: 9 }, (_, day) => backup(`2026-02-2${day}T03:00:00Z`))
   const stage: ScheduleFixture = {

@@ -269,6 +269,21 @@ t.test('an expired backup deletes itself, by its uid', async (t) => {
   t.strictSame(second.written, ['expire b uid-b'])
 })
 
+t.test('an expired backup that an unfinished VecRestore names is not deleted', async (t) => {
+  const status = { phase: 'Completed', expiresAt: ago(1) } as const
+  const toRestore: Partial<BackupPorts> = {
+    backupsToRestore: async (backups) => backups.map(({ metadata }) => metadata.name),
+  }
+  const first = await callHook('sync', hookRequest(backup({ status })), toRestore)
+  t.strictSame(first.written, [])
+  t.strictSame(first.desired.status, status)
+  t.equal(first.desired.resyncAfterSeconds, 300)
+  const { desired } = await callHook('sync', hookRequest(backup({ status })))
+  const recorded = hookRequest(backup({ status: desired.status }))
+  t.strictSame((await callHook('sync', recorded, toRestore)).written, [], 'also once it is recorded')
+  t.strictSame((await callHook('sync', recorded)).written, ['expire b uid-b'])
+})
+
 t.test('a silent Job is stopped', async (t) => {
   const jobs = [dataJob({ createdAgo: 700 })]
   const { written } = await callHook('sync', hookRequest(backup(), [...rbac, ...jobs]), whole)
