@@ -59,12 +59,21 @@ export class LostTarget {
     return running === 'unknown' ? [] : [...new Set(running.map(({ node }) => node))]
   }
 
-  /** Throws `Rejected` unless the collection has the schema and the shards of the backup. */
-  async requireSameCollection(name: string, recorded: ShardItem['source']): Promise<void> {
+  /**
+   * Throws `Rejected` unless the collection has the schema of the backup, and the shard keys of these shards have the
+   * same shards: which points belong to them depends on all shards of the key, and on no other key. Without shard keys
+   * these are all shards of the collection.
+   */
+  async requireSameCollection(
+    name: string,
+    recorded: ShardItem['source'],
+    lost: ShardItem['source']['shards'],
+  ): Promise<void> {
     const view = await this.#view()
     const live = collectionIn(view, name)
+    const keys = new Set(lost.map(({ shardKey }) => shardKey))
     const ids = (shards: [number, string | number | undefined][]) =>
-      shards.toSorted(([a], [b]) => a - b)
+      shards.filter(([, key]) => keys.has(key)).toSorted(([a], [b]) => a - b)
     const expected = ids(recorded.shards.map(({ shardId, shardKey }) => [shardId, shardKey]))
     const actual = ids(live.shards.map(({ id, key }) => [id, key]))
     if (!isDeepStrictEqual(expected, actual)) {

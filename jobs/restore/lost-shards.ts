@@ -5,10 +5,9 @@
  * can be replaced (docs/engine-notes.md, "Snapshots of a shard").
  */
 import { EngineError, Rejected } from '../../crds/contract/errors.ts'
-import { LONG_CALL_TIMEOUT_SECONDS } from '../../crds/contract/limits.ts'
 import { isShardManifest, type ShardSnapshot } from '../../crds/contract/manifest.ts'
 import type { RestoreSpec } from '../../crds/restore.ts'
-import { EngineShards } from '../clients/engine/shards.ts'
+import { countPoints } from '../clients/engine/statistics.ts'
 import type { ShardItem, SourceManifest } from '../manifest-check.ts'
 import { retryTransient } from '../retry.ts'
 import type { Checkpoint } from './checkpoint.ts'
@@ -81,22 +80,22 @@ async function restoreItem(
   const checkpoint = progress.checkpoint(name)
   if (checkpoint === 'Completed' || checkpoint === 'Failed') return
   progress.startCollection(item, plan.cluster.replicas, checkpoint)
-  let points = 0
+  const counts: (number | undefined)[] = []
   const isRestored = await attemptCollection(
     name,
     async () => {
       await checkObjects(item.source, context)
       await waitForEarlierRecoveries(item, checkpoint, context, target.nodesOf(checkpoint))
-      await target.requireSameCollection(name, recorded)
+      await target.requireSameCollection(name, recorded, item.source.shards)
       await target.waitUntilLost(name, openShards(item, checkpoint))
       for (const snapshot of item.source.snapshots) {
-        points += await restoreShard(item, { snapshot, checkpoint }, target, context)
+        counts.push(await restoreShard(item, { snapshot, checkpoint }, target, context))
       }
     },
     context,
   )
   if (isRestored) {
-    progress.completed(name, points)
+    progress.completed(name, sumIfAllKnown(counts))
     const shards = item.source.snapshots.map(({ shardId }) => shardId)
     tools.log.info({ collection: name, shards }, `shards of ${name} restored`)
   }
@@ -117,13 +116,20 @@ interface ShardRequest {
   checkpoint: Checkpoint
 }
 
-/** Returns the number of points of the shard. */
+function sumIfAllKnown(counts: readonly (number | undefined)[]): number | undefined {
+  return counts.reduce<number | undefined>(
+    (sum, count) => (sum === undefined || count === undefined ? undefined : sum + count),
+    0,
+  )
+}
+
+/** Returns the number of points of the shard, estimated if they are too many to count; undefined if it is unknown. */
 async function restoreShard(
   item: ShardItem,
   { snapshot, checkpoint }: ShardRequest,
   target: LostTarget,
   context: RunContext,
-): Promise<number> {
+): Promise<number | undefined> {
   const { progress } = context
   const { name } = item
   const { shardId: shard, sizeBytes: bytes, sha256 } = snapshot
@@ -150,29 +156,36 @@ async function restoreShard(
   }
   if (!checkpoint.shardsDone.includes(shard)) await progress.shardDone(snapshot)
   await target.waitUntilActive(name, shard, node)
-  return countPoints(name, { snapshot, node }, context)
+  return comparePoints(name, { snapshot, node }, context)
 }
 
-/** A count reads the whole shard. */
-const COUNT_MS = LONG_CALL_TIMEOUT_SECONDS * 1000
-
-/** Clients may write as soon as the shard is Active, so another number is noted and not a failure. */
-async function countPoints(
+/**
+ * Clients may write as soon as the shard is Active, so another number is noted and not a failure. Nor is a shard that
+ * the engine does not count: it is restored, and others may follow.
+ */
+async function comparePoints(
   name: string,
   { snapshot, node }: { snapshot: ShardSnapshot; node: number },
   context: RunContext,
-): Promise<number> {
+): Promise<number | undefined> {
   const { shardId: shard, pointsCount: recorded } = snapshot
-  const engine = new EngineShards(engineOn(context, node))
-  const options = { signal: context.tools.signal, timeoutMs: COUNT_MS }
-  const count = await retryTransient(context, () => engine.countPoints(name, shard, options))
+  const { tools, progress } = context
+  const scope = { collection: name, shard }
+  const counted = await retryTransient(context, () =>
+    countPoints(engineOn(context, node), scope, tools.signal),
+  )
+  if (!counted.isExact) {
+    progress.note(`shard ${shard} of ${name} was not counted exactly: ${counted.reason}`)
+    return counted.points
+  }
+  const { points: count } = counted
   if (recorded === undefined || count === recorded) return count
   if (count === 0) {
     throw new EngineError(
       `shard ${shard} of ${name} has no point on node ${node}, but the backup recorded ${recorded}`,
     )
   }
-  context.progress.note(
+  progress.note(
     `shard ${shard} of ${name} has ${count} points, and the backup recorded ${recorded}: other clients may have written meanwhile`,
   )
   return count

@@ -166,6 +166,64 @@ t.test(
   },
 )
 
+t.test('shards that the engine does not count in time are restored all the same', async (t) => {
+  const stage = await lostNode(t)
+  const { world, ids, remaining, before, nodes } = stage
+  t.equal(ids.length, 2)
+  const body = '{"status":{"error":"Timeout error: Operation count timed out"},"time":30}'
+  let counts = 0
+  for (const node of nodes.slice(0, LOST)) {
+    node.misbehave(({ path, body: request }) => {
+      if (path.at(-1) !== 'count' || (request as { exact?: boolean }).exact !== true)
+        return undefined
+      counts += 1
+      return { status: 408, body }
+    })
+  }
+  const restore = await world.restore({ shards: [{ collection: 'docs', ids }] })
+  await runToDone(t, restore)
+  const { collections, notes = [] } = await restore.result()
+  t.match(collections, [{ name: 'docs', status: 'Completed' }])
+  t.match(notes[0], /^shard \d of docs was not counted exactly: no answer in 30 s$/)
+  t.equal(notes.length, 2)
+  t.equal(counts, 2, 'a count that takes long is not repeated')
+  for (const node of nodes.slice(0, LOST)) node.misbehave(() => undefined)
+  for (const url of remaining) t.strictSame(await readCollectionState([url], 'docs'), before, url)
+})
+
+t.test('shard keys that were created or deleted since the backup are no obstacle', async (t) => {
+  const bucket = await startBucket<ShardManifest>(t, () => MANIFEST)
+  const { engine, nodes, urls, ports } = await startEngine(t, 3)
+  const [first = ''] = urls
+  const vectors = { size: 2, distance: 'Dot' }
+  const body = { vectors, sharding_method: 'custom', replication_factor: 1 }
+  await ask(first, 'PUT', '/collections/tenants', body)
+  const keys = ['a', 'b', 'c', 'd', 'e', 'f']
+  const addKey = async (shard_key: string) => {
+    await ask(first, 'PUT', '/collections/tenants/shards', { shard_key })
+    const points = [{ id: 1, vector: [1, 2], payload: { shard_key } }]
+    await ask(first, 'PUT', '/collections/tenants/points?wait=true', { points, shard_key })
+  }
+  for (const key of keys) await addKey(key)
+  const world = await restoreWorld(t, { ports, endpoint: bucket.s3.url, method: 'Shard' })
+  const { code, log } = await world.run()
+  t.equal(code, EXIT.done, code === EXIT.done ? 'backed up' : log)
+  await addKey('new')
+  const lost = engine.peer(LOST).id
+  const { shards = [] } = engine.collections.get('tenants') ?? {}
+  const ofKey = (key: string) => shards.find((shard) => shard.key === key)
+  const [lostKey = ''] = keys.filter((key) => ofKey(key)?.peers.includes(lost) === true)
+  const [otherKey = ''] = keys.filter((key) => ofKey(key)?.peers.includes(lost) === false)
+  await ask(first, 'POST', '/collections/tenants/shards/delete', { shard_key: otherKey })
+  await nodes[LOST]?.close()
+  const ids = [ofKey(lostKey)?.id ?? 0]
+  await runToDone(t, await world.restore({ shards: [{ collection: 'tenants', ids }] }))
+  const found = (await ask(first, 'POST', '/collections/tenants/points/scroll', {
+    shard_key: lostKey,
+  })) as { points: object[] }
+  t.match(found.points, [{ id: 1, payload: { shard_key: lostKey } }])
+})
+
 t.test('a backup by node has no single shards', async (t) => {
   const stage = await lostNode(t, { method: 'Node' })
   const { error } = await errorOf(stage, { shards: [{ collection: 'docs', ids: stage.ids }] })
