@@ -179,6 +179,8 @@ async function prepareExisting(item: RestoreItem, context: RunContext): Promise<
   const target = await retryTransient(context, () => findCollection(name, context))
   if (target === undefined) throw collectionDeleted(name)
   const { live } = target
+  // It may have been recreated since it was checked, which may be hours ago.
+  checkSameSchema(name, item.source, live.config.params)
   if (context.progress.wasAbsent(name)) requireEmpty(item, live)
   const factor = Number(live.config.params['replication_factor'] ?? 1)
   const fields = { collection: name, factor }

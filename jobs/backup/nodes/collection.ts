@@ -28,6 +28,8 @@ export async function backUpByNode(name: string, context: RunContext): Promise<N
   const firstRound = Math.max(1, ...previous.map((checkpoint) => checkpoint?.round ?? 1))
   for (let number = firstRound; number < firstRound + MAX_ROUNDS; number += 1) {
     const round = { number, topology: await waitForTopology(name, context) }
+    // An alias may have replaced it since, and the engine returns another collection by that.
+    if (number > firstRound) await requireCollection(name, context)
     const before = await readCountsBefore(name, round.topology.manifestFields, context)
     const snapshots = await takeSnapshots(name, round, previous, context)
     if (snapshots !== undefined && (await isUnchanged(round, name, context))) {

@@ -43,6 +43,8 @@ export async function backUpByShard(name: string, context: RunContext): Promise<
   await requireCollection(name, context)
   for (let round = 1; round <= MAX_ROUNDS; round += 1) {
     const topology = await waitForTopology(name, context)
+    // An alias may have replaced it since, and the engine returns another collection by that.
+    if (round > 1) await requireCollection(name, context)
     context.progress.startShards(topology.shards.length)
     const before = await readCountsBefore(name, topology.manifestFields, context)
     const { snapshots, reused } = await streamShards(name, topology, context)

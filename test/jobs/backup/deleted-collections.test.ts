@@ -105,6 +105,39 @@ t.test('by shard: a collection deleted while it is streamed is left out and name
   t.equal(fixture.store().uploads.size, 0)
 })
 
+for (const method of ['Node', 'Shard'] as const) {
+  t.test(
+    `${method}: a collection that an alias replaces is left out, and not read by it`,
+    async (t) => {
+      const options = { engineCollections: ALL, nodes: 2 }
+      const fixture =
+        method === 'Node' ? await backupFixture(t, options) : await shardFixture(t, options)
+      const { engine, nodes, world } = fixture
+      let isReplaced = false
+      for (const node of nodes) {
+        node.misbehave((request) => {
+          const isRead = isSnapshotCreation(request, 'docs') || streamedShard(request) === 1
+          if (isReplaced || !isRead || request.path[1] !== 'docs') return undefined
+          isReplaced = true
+          engine.removeCollection('docs')
+          engine.aliases.set('docs', 'other')
+          return undefined
+        })
+      }
+      const { code, log } = await world.run()
+      t.ok(isReplaced)
+      t.equal(code, EXIT.done, log.slice(-3000))
+      t.strictSame(namesIn(fixture), ['other'])
+      const message = `Backed up 1/1 collections; ${NOTE}; alias docs was created on other`
+      t.equal((await world.progress())?.message, message)
+      t.strictSame(
+        fixture.keys().filter((key) => /\/docs\/.*\.snapshot$/.test(key)),
+        [],
+      )
+    },
+  )
+}
+
 t.test(
   'a collection deleted between two pods is left out, with what the first uploaded',
   async (t) => {

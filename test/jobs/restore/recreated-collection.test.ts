@@ -204,6 +204,46 @@ for (const where of ['before a collection is begun', 'while another one is resto
   })
 }
 
+for (const method of ['Node', 'Shard'] as const) {
+  t.test(
+    `${method}: one that is recreated with other vectors meanwhile is left alone`,
+    async (t) => {
+      const fixture = await restoreFixture(t, { collections: ['a', 'b'], method })
+      const { world, engine, nodes, currentState } = fixture
+      let isRecreated = false
+      const recoveries: unknown[] = []
+      for (const node of nodes) {
+        node.misbehave((request) => {
+          const { path } = request
+          if (!isRecovery(request) && path.at(-1) !== 'upload') return undefined
+          if (path[1] === 'b') recoveries.push(path)
+          if (isRecreated) return undefined
+          isRecreated = true
+          engine.removeCollection('b')
+          engine.createCollection('b', 3, 2)
+          const { config } = engine.collections.get('b') ?? {}
+          Object.assign(config?.params ?? {}, { vectors: { size: 7, distance: 'Cosine' } })
+          return undefined
+        })
+      }
+      const restore = await world.restore()
+      t.equal((await run(restore)).code, EXIT.failed)
+      matchWhole(t, await restore.result(), {
+        collections: [
+          { name: 'a', status: 'Completed' },
+          {
+            name: 'b',
+            status: 'Failed',
+            error: /^collection b is at the target with other vectors/,
+          },
+        ],
+      })
+      t.strictSame(recoveries, [])
+      t.match(await currentState('b'), { config: { params: { vectors: { size: 7 } } } })
+    },
+  )
+}
+
 t.test('an empty collection that is created while others are restored is filled', async (t) => {
   const fixture = await restoreFixture(t, { collections: ['a', 'b'] })
   const { world, engine, deleteCollections, nodes, assertRestored } = fixture
