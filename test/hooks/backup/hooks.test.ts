@@ -280,7 +280,11 @@ t.test('an expired backup that an unfinished VecRestore names is not deleted', a
   t.equal(first.desired.resyncAfterSeconds, 300)
   const { desired } = await callHook('sync', hookRequest(backup({ status })))
   const recorded = hookRequest(backup({ status: desired.status }))
-  t.strictSame((await callHook('sync', recorded, toRestore)).written, [], 'also once it is recorded')
+  t.strictSame(
+    (await callHook('sync', recorded, toRestore)).written,
+    [],
+    'also once it is recorded',
+  )
   t.strictSame((await callHook('sync', recorded)).written, ['expire b uid-b'])
 })
 

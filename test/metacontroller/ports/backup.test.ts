@@ -155,32 +155,35 @@ t.test('restores of a backup name it, or its place in the bucket', async (t) => 
   t.ok(found.every(({ uid }) => uid !== ''))
 })
 
-t.test('backups are to be restored while a VecRestore that may use them has not ended', async (t) => {
-  const { api, ports } = await stage(t)
-  await makeBackup(api)
-  const found = await ports.backup('ns', 'b')
-  if (found === undefined) throw new Error('there is no backup')
-  const other = { ...found, metadata: { ...found.metadata, name: 'b-2' } }
-  const toRestore = () => ports.backupsToRestore([found, other])
-  t.strictSame(await toRestore(), [])
-  await makeRestore(api, 'across', 'other', { backupRef: { name: 'b', namespace: 'ns' } })
-  t.strictSame(await toRestore(), [], 'of a namespace that may not use it')
-  const annotations = { [ANNOTATIONS.allowedNamespaces]: 'other' }
-  const shared = { ...found, metadata: { ...found.metadata, annotations } }
-  t.strictSame(await ports.backupsToRestore([shared]), ['b'])
-  await makeRestore(api, 'here', 'ns', { backupRef: { name: 'b' } })
-  t.strictSame(await toRestore(), ['b'])
-  const reference = { apiVersion: API_VERSION, kind: 'VecRestore', namespace: 'ns', name: 'here' }
-  const setPhase = (phase: string) =>
-    api.patch(reference, { status: { phase } }, { subresource: 'status' })
-  await setPhase('Pending')
-  t.strictSame(await toRestore(), ['b'])
-  await setPhase('Failed')
-  t.strictSame(await toRestore(), [], 'it has ended')
-  const s3 = { bucket: 'backups', credentialsSecretRef: { name: 'bucket' }, path: 'p/b' }
-  await makeRestore(api, 'place', 'ns', { source: { s3 } })
-  t.strictSame(await toRestore(), ['b'])
-})
+t.test(
+  'backups are to be restored while a VecRestore that may use them has not ended',
+  async (t) => {
+    const { api, ports } = await stage(t)
+    await makeBackup(api)
+    const found = await ports.backup('ns', 'b')
+    if (found === undefined) throw new Error('there is no backup')
+    const other = { ...found, metadata: { ...found.metadata, name: 'b-2' } }
+    const toRestore = () => ports.backupsToRestore([found, other])
+    t.strictSame(await toRestore(), [])
+    await makeRestore(api, 'across', 'other', { backupRef: { name: 'b', namespace: 'ns' } })
+    t.strictSame(await toRestore(), [], 'of a namespace that may not use it')
+    const annotations = { [ANNOTATIONS.allowedNamespaces]: 'other' }
+    const shared = { ...found, metadata: { ...found.metadata, annotations } }
+    t.strictSame(await ports.backupsToRestore([shared]), ['b'])
+    await makeRestore(api, 'here', 'ns', { backupRef: { name: 'b' } })
+    t.strictSame(await toRestore(), ['b'])
+    const reference = { apiVersion: API_VERSION, kind: 'VecRestore', namespace: 'ns', name: 'here' }
+    const setPhase = (phase: string) =>
+      api.patch(reference, { status: { phase } }, { subresource: 'status' })
+    await setPhase('Pending')
+    t.strictSame(await toRestore(), ['b'])
+    await setPhase('Failed')
+    t.strictSame(await toRestore(), [], 'it has ended')
+    const s3 = { bucket: 'backups', credentialsSecretRef: { name: 'bucket' }, path: 'p/b' }
+    await makeRestore(api, 'place', 'ns', { source: { s3 } })
+    t.strictSame(await toRestore(), ['b'])
+  },
+)
 
 t.test(
   'a restore by spec.source reads the backup whose bucket, store and path it names',
