@@ -174,7 +174,9 @@ export function dataJobReasons({ kind, noun, clusterField }: DataJobTerms): Reas
         'Secret <namespace>/<name> not found',
         ...(hasBucket ? ['<field>.caSecretRef: Secret <namespace>/<name> not found'] : []),
       ],
-      cause: `The Secret with the ${hasBucket ? 'credentials or the certificate authority' : 'credentials'} of a bucket or the API key of an engine does not exist.`,
+      cause: hasBucket
+        ? 'The Secret with the credentials or the certificate authority of a bucket or the API key of an engine does not exist.'
+        : 'The Secret with the API key or the certificate authority of the source, or the API key of a VecCluster, does not exist.',
       fix: 'Create the Secret.',
     },
     {
