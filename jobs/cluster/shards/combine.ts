@@ -11,7 +11,7 @@ import type {
   TransferView,
 } from './view.ts'
 
-type Engine = Pick<EngineShards, 'estimatePoints' | 'countPoints'>
+export type Counting = Pick<EngineShards, 'estimatePoints' | 'countPoints'>
 
 /** Whether a node recovers a collection from a snapshot; also while that is not known. */
 export type RecoveryCheck = (ordinal: number, collection: string) => Promise<boolean>
@@ -19,7 +19,7 @@ export type RecoveryCheck = (ordinal: number, collection: string) => Promise<boo
 /** A member and what it reports; undefined while it does not answer. */
 export interface Report {
   ordinal: number
-  engine: Engine
+  engine: Counting
   status: { peer_id: number }
   collections: Map<string, ShardPlacement> | undefined
 }
@@ -111,7 +111,7 @@ export async function combineCollection(
 
 export interface NodeView {
   ordinal: number
-  engine: Engine
+  engine: Counting
   peer: number
   placement: ShardPlacement
 }

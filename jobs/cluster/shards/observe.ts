@@ -14,7 +14,7 @@ import {
   type ShardPlacement,
 } from '../../clients/engine/shards.ts'
 import { mapConcurrently } from '../../retry.ts'
-import { combineCollection, type RecoveryCheck } from './combine.ts'
+import { combineCollection, type Counting, type RecoveryCheck } from './combine.ts'
 import { Defects } from './defects.ts'
 import { findMembers, ordinalFromUri, type PodStatus } from './membership.ts'
 import type { ClusterView, CollectionView, Obstruction, PeerView, TransferView } from './view.ts'
@@ -58,6 +58,8 @@ export interface ObservationMemory {
 const MAX_COLLECTIONS = 1000
 /** Calls to one node at the same time. */
 const CONCURRENCY = 4
+/** After this many calls in succession, a node does not answer. */
+const MAX_UNANSWERED = 3
 /** A replica whose node is busy, or whose disk pauses, must not be dropped for that. */
 const UNREADABLE_MS = 30_000
 /** Telemetry is read again after this many observations, if volumes are not watched. */
@@ -194,15 +196,20 @@ async function combine(
   const isRecovering = recoveryCheck(nodes, signal)
   // Of an earlier update.
   if (options.comparesCounts !== true) memory.equal.clear()
-  for (const name of names.toSorted()) {
-    const combined = await combineCollection(name, nodes, {
+  const reports = nodes.map((node) => ({ ...node, engine: counting(node.engine) }))
+  // Exact counts take memory on each node.
+  const concurrency = options.comparesCounts === true ? 1 : CONCURRENCY
+  const all = await mapConcurrently(names.toSorted(), concurrency, (name) =>
+    combineCollection(name, reports, {
       facts: memory.facts,
       suspects: memory.suspects,
       unreadableBefore: nowMs - unreadableMs,
       equal: options.comparesCounts === true ? memory.equal : undefined,
       isRecovering,
       signal,
-    })
+    }),
+  )
+  for (const combined of all) {
     collections.push(combined.view)
     transfers.push(...combined.transfers)
     disagreements.push(...combined.disagreements)
@@ -219,6 +226,29 @@ async function combine(
     collections,
     transfers,
     ...(unsettled !== undefined && { unsettled }),
+  }
+}
+
+/**
+ * A node that does not answer is not asked again in this observation: with hundreds of empty collections, each of which
+ * is counted, a look would take hours.
+ */
+function counting(engine: EngineShards): Counting {
+  let unanswered = 0
+  const ask = async <Result>(call: () => Promise<Result>): Promise<Result> => {
+    if (unanswered >= MAX_UNANSWERED) throw new EngineError(`${engine.node} has not answered`)
+    try {
+      const result = await call()
+      unanswered = 0
+      return result
+    } catch (error) {
+      if (error instanceof EngineError && error.status === undefined) unanswered += 1
+      throw error
+    }
+  }
+  return {
+    estimatePoints: (...call) => ask(() => engine.estimatePoints(...call)),
+    countPoints: (...call) => ask(() => engine.countPoints(...call)),
   }
 }
 

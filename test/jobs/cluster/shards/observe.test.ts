@@ -176,6 +176,34 @@ t.test('a replica that its node recovers from a snapshot is being worked on', as
   other.resolve(undefined)
 })
 
+for (const comparesCounts of [false, true]) {
+  const title = `a node that stops to answer is not waited for again and again, ${comparesCounts}`
+  t.test(title, async (t) => {
+    const { engine, nodes, observe } = await world(t)
+    for (let index = 0; index < 40; index += 1) engine.createCollection(`empty-${index}`, 1, 3)
+    let calls = 0
+    nodes[2]?.misbehave(({ method, path }) => {
+      if (method !== 'POST' || path.at(-1) !== 'count') return undefined
+      calls += 1
+      return { cut: 'before' }
+    })
+    const { collections, peers } = await observe({ comparesCounts })
+    t.equal(peers.length, 3)
+    t.strictSame(
+      collections.map(({ name }) => name),
+      collections.map(({ name }) => name).toSorted(),
+    )
+    t.equal(collections.length, 41)
+    const states = collections.flatMap(({ shards }) => shards.flatMap(({ replicas }) => replicas))
+    t.ok(
+      states.every(({ state }) => state === 'Active'),
+      'nothing is known against them',
+    )
+    // Each call would take ten seconds.
+    t.ok(calls > 0 && calls < 20, `${calls} calls`)
+  })
+}
+
 const DISAGREEMENTS: {
   title: string
   change: (given: Awaited<ReturnType<typeof world>>) => unknown
