@@ -96,7 +96,7 @@ export async function combineCollection(
       ...(difference !== undefined && { difference }),
     })
   }
-  const factor = replicationFactor(name, facts)
+  const factor = replicationFactor(name, reports, facts)
   if (factor === undefined) disagreements.push(`no node reports the configuration of ${name}`)
   return {
     view: {
@@ -307,9 +307,14 @@ function reshardingView({
   return { ...(uuid !== undefined && { uuid }), direction, shard, peer }
 }
 
-function replicationFactor(name: string, facts: Context['facts']): number | undefined {
-  for (const byName of facts.values()) {
-    const factor = byName.get(name)?.factor
+/** Of a node that answers: what is remembered of another one may be that of an earlier collection. */
+function replicationFactor(
+  name: string,
+  reports: NodeView[],
+  facts: Context['facts'],
+): number | undefined {
+  for (const { ordinal } of reports) {
+    const factor = facts.get(ordinal)?.get(name)?.factor
     if (factor !== undefined) return factor
   }
   return undefined

@@ -97,6 +97,18 @@ t.test('sizes are remembered, but not where volumes are watched', async (t) => {
   t.strictSame(await bytesSeen({ volumeBytes: 1_000 }), [500, 500])
 })
 
+t.test('the factor of a collection is what the nodes that answer report', async (t) => {
+  const { engine, nodes, observe } = await world(t)
+  const memory = newObservationMemory()
+  const factor = async () =>
+    (await observe({ memory, watchesVolumes: true })).collections[0]?.factor
+  t.equal(await factor(), 2)
+  await nodes[0]?.close()
+  const params = engine.find('docs')?.config['params']
+  Object.assign(params ?? {}, { replication_factor: 3 })
+  t.equal(await factor(), 3)
+})
+
 t.test('a pod that does not answer is no member, and the others still are', async (t) => {
   const { nodes, observe, peer } = await world(t)
   await nodes[2]?.close()
