@@ -4,8 +4,10 @@ import { Type } from '@sinclair/typebox'
 import t, { type Test } from 'tap'
 import type { Connection } from '../../../../crds/contract/connection.ts'
 import type { EngineError } from '../../../../crds/contract/errors.ts'
+import type { Secret } from '../../../../crds/kubernetes.ts'
 import {
   mountedEngineCredentials,
+  secretEngineCredentials,
   type EngineCredentials,
 } from '../../../../jobs/clients/engine/credentials.ts'
 import {
@@ -21,6 +23,7 @@ import { jobLog } from '../../../../jobs/log.ts'
 import { EngineCluster } from '../../../doubles/engine/cluster.ts'
 import { TOO_MANY } from '../../../doubles/engine/misbehaviour.ts'
 import { startEngineNode, type EngineNodeOptions } from '../../../doubles/engine/node.ts'
+import { makeSnapshot } from '../../../doubles/engine/snapshots.ts'
 import { startScriptedApi, type ScriptedAnswer } from '../../../doubles/scripted-api.ts'
 import { matchWhole } from '../../../match-whole.ts'
 import { EXPIRED } from '../../../metacontroller/certificates.ts'
@@ -317,3 +320,78 @@ t.test("outside the cluster a pod is reached through the API server's proxy", as
   })
   await t.rejects(lost.collections(), { code: 'EngineError', message: /got no answer/ })
 })
+
+t.test('a snapshot is downloaded through the proxy, and points are sent through it', async (t) => {
+  const own = await node(t)
+  own.cluster.createCollection('docs')
+  const file = makeSnapshot(own.cluster, 0, 'docs')
+  // The form in which the API server's proxy forwards a request.
+  const seen: string[] = []
+  const access = inClusterAccess({ VEC_API_SERVER: own.url })
+  const transport = apiProxyTransport(new Kubernetes(access, log), { ...CONNECTION, tls: true }, 2)
+  const prefix = '/api/v1/namespaces/ns/pods/https:vec-a-2:6333/proxy'
+  own.misbehave(({ method, path, body }) => {
+    seen.push(`${method} /${path.join('/')} ${JSON.stringify(body ?? {})}`)
+    return { status: 200, body: 'bytes' }
+  })
+  const engine = new Engine({ transport, log, credentials: async () => ({}) })
+  const snapshots = new EngineSnapshots(engine)
+  t.equal(await text(await snapshots.download('docs', file)), 'bytes')
+  t.equal(String(await engine.bytes('POST', '/x', { body: { a: 1 } })), 'bytes')
+  t.strictSame(seen, [
+    `GET ${prefix}/collections/docs/snapshots/${file.name} {}`,
+    `POST ${prefix}/x {"a":1}`,
+  ])
+  own.misbehave(() => ({ cut: 'before' }))
+  await t.rejects(snapshots.download('docs', file), {
+    code: 'EngineError',
+    message: new RegExp(`^GET vec-a-2/collections/docs/snapshots/${file.name} got no answer: `),
+  })
+  const signal = AbortSignal.abort(new Error('over'))
+  await t.rejects(snapshots.download('docs', file, signal), { message: /^over$/ })
+})
+
+t.test('a call for bytes ends with the reason of its signal', async (t) => {
+  const slow = await node(t)
+  const asked = Promise.withResolvers<undefined>()
+  slow.misbehave(() => {
+    asked.resolve(undefined)
+    return { cut: 'silent' }
+  })
+  const abort = new AbortController()
+  const call = engineAt(t, slow.url).bytes('GET', '/collections', { signal: abort.signal })
+  await asked.promise
+  abort.abort(new Error('over'))
+  await t.rejects(call, { message: /^over$/ })
+})
+
+t.test(
+  'the key and the certificate authority are read from the Secrets of the cluster',
+  async (t) => {
+    const base64 = (value: string) => Buffer.from(value).toString('base64')
+    const read: string[] = []
+    const secrets: Record<string, Record<string, string>> = {
+      keys: { 'api-key': base64('k'), other: base64('o') },
+      tls: { 'ca.crt': base64('pem'), 'tls.key': base64('private') },
+    }
+    const readSecret = async (namespace: string, name: string): Promise<Secret | undefined> => {
+      read.push(`${namespace}/${name}`)
+      const data = secrets[name]
+      const metadata = { name, namespace }
+      return data && { apiVersion: 'v1', kind: 'Secret', metadata, data }
+    }
+    const found = (fields: Partial<Connection>) =>
+      secretEngineCredentials({ ...CONNECTION, ...fields }, readSecret)
+    t.strictSame(await found({}), { key: undefined, ca: undefined })
+    t.strictSame(read, [], 'a cluster without them needs no Secret')
+    t.strictSame(await found({ key: { secret: 'keys', key: 'other' }, caSecret: 'tls' }), {
+      key: 'o',
+      ca: 'pem',
+    })
+    t.strictSame(read, ['ns/keys', 'ns/tls'])
+    t.strictSame(await found({ key: { secret: 'gone', key: 'api-key' }, caSecret: 'gone' }), {
+      key: undefined,
+      ca: undefined,
+    })
+  },
+)

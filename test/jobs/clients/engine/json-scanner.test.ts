@@ -60,7 +60,20 @@ t.test('what is cut keeps every digit', async (t) => {
   )
 })
 
-for (const text of ['', '{}', '[1', '[1 2]', '["a', '["a\\"]', '[[1', '[,]', '[{]', 'null']) {
+for (const text of [
+  '',
+  '{}',
+  '[1',
+  '[1 2]',
+  '["a',
+  '["a\\"]',
+  '[[1',
+  '[{"a":[1',
+  '[[[1,2',
+  '[,]',
+  '[{]',
+  'null',
+]) {
   t.test(`${JSON.stringify(text)} is no array`, async (t) => {
     t.throws(() => arraySpans(Buffer.from(text)), SyntaxError)
   })

@@ -8,6 +8,8 @@ import { EnginePoints, pageIds } from '../../../../jobs/clients/engine/points.ts
 import { EngineConnections, urlTransport } from '../../../../jobs/clients/engine/transport.ts'
 import { Engine } from '../../../../jobs/clients/engine/client.ts'
 import { jobLog } from '../../../../jobs/log.ts'
+import { ask } from '../../restore/collection-state.ts'
+import { engineNodes } from './engine-stage.ts'
 
 interface Answer {
   status?: number
@@ -152,4 +154,136 @@ t.test('the ids of a page are read as JSON, from one chunk or from two', async (
   t.strictSame(idsOf(chunks.join('')), ids)
   t.strictSame(idsOf(...chunks), ids)
   t.strictSame(idsOf('[]'), [])
+})
+
+const NEXT = `{"result":{"points":${POINTS},"next_page_offset":9},"status":"ok","time":0.1}`
+
+for (const [how, body] of [
+  ['as the engine writes it', NEXT],
+  ['in another order', `{"status":"ok","result":{"next_page_offset":9,"points":${POINTS}}}`],
+  ['with a long end', `${NEXT.slice(0, -1)},"usage":{"x":"${'x'.repeat(5000)}"}}`],
+] as const) {
+  t.test(`a page ${how} says where the next one begins`, async (t) => {
+    const { points } = await answering(t, { body })
+    const page = await points.scroll('docs', { limit: 2 })
+    t.equal(page.points.toString(), POINTS)
+    t.strictSame([page.count, page.bytes, page.next], [2, POINTS.length, '9'])
+  })
+}
+
+t.test(
+  'a page that is not the last is not scanned, where the engine writes it as usual',
+  async (t) => {
+    const usual =
+      '{"result":{"points":[NOT SCANNED],"next_page_offset":9},"status":"ok","time":0.1}'
+    const { points } = await answering(t, { body: usual })
+    const page = await points.scroll('docs', { limit: 7 })
+    t.strictSame([page.points.toString(), page.count, page.next], ['[NOT SCANNED]', 7, '9'])
+    for (const body of [` ${usual}`, usual.replace('9}', '"9"}'), `${usual.slice(0, -1)},"x":1}`]) {
+      const other = await answering(t, { body })
+      await t.rejects(other.points.scroll('docs', { limit: 7 }), { code: 'EngineError' }, body)
+    }
+  },
+)
+
+t.test(
+  'a range ends before its last id, and continues while the next page is before',
+  async (t) => {
+    const items = ['{"id":5,"payload":{}}', '{"id":7,"payload":{}}']
+    const page = (next: string) =>
+      `{"result":{"points":[${items.join(',')}],"next_page_offset":${next}},"status":"ok","time":0.1}`
+    for (const [next, endId, expected] of [
+      ['9', '10', [2, '9']],
+      ['9', '9', [2, undefined]],
+      ['9', '7', [1, undefined]],
+      ['9', '"6f1c5a3e-0000-4000-8000-000000000001"', [2, '9']],
+      ['null', '6', [1, undefined]],
+      ['null', '5', [0, undefined]],
+      ['null', '10', [2, undefined]],
+    ] as const) {
+      const { points } = await answering(t, { body: page(next) })
+      const found = await points.scroll('docs', { limit: 2, endId })
+      t.strictSame([found.count, found.next], expected, `${next} until ${endId}`)
+      t.equal(Buffer.concat(found.points).toString(), `[${items.slice(0, found.count).join(',')}]`)
+    }
+  },
+)
+
+t.test('ids alone, samples and single points are asked for as they are named', async (t) => {
+  const body = `{"result":{"points":[],"next_page_offset":null},"status":"ok","time":0.1}`
+  const { points, asked } = await answering(t, { body })
+  await points.scroll('docs', { limit: 1, idsOnly: true })
+  await points.sampleIds('docs', 3)
+  await points.sampleIds('docs', 3, 'k')
+  const single = await answering(t, { body: '{"result":[]}' })
+  t.strictSame(
+    await single.points.retrieve('docs', ['1'], { idsOnly: true, shardKey: 7 }),
+    new Map(),
+  )
+  const without = '"with_payload":false'
+  const sample = `{"query":{"sample":"random"},"limit":3,${without}`
+  t.strictSame(
+    [...asked, ...single.asked],
+    [
+      {
+        call: 'POST /collections/docs/points/scroll',
+        body: `{"limit":1,${without},"with_vector":false}`,
+      },
+      { call: 'POST /collections/docs/points/query', body: `${sample}}` },
+      { call: 'POST /collections/docs/points/query', body: `${sample},"shard_key":"k"}` },
+      {
+        call: 'POST /collections/docs/points',
+        body: `{"ids":[1],${without},"with_vector":false,"shard_key":7}`,
+      },
+    ],
+  )
+})
+
+t.test('a page or points above their byte limit are not read', async (t) => {
+  const { points } = await answering(t, { body: `{"result":${POINTS}}` })
+  const tooLarge = { code: 'EngineError', status: 413, message: /answered more than 50 bytes$/ }
+  await t.rejects(points.scroll('docs', { limit: 2, maxBytes: 50 }), tooLarge)
+  await t.rejects(points.retrieve('docs', ['1'], { maxBytes: 50 }), tooLarge)
+})
+
+for (const [what, body] of [
+  ['no result', '{"status":"ok"}'],
+  ['no points', '{"result":{}}'],
+  ['points without ids', '{"result":{"points":[{"payload":{}}]}}'],
+  ['no JSON', 'points'],
+] as const) {
+  t.test(`an answer with ${what} is an EngineError that names the call`, async (t) => {
+    const { points } = await answering(t, { body })
+    const message = (path: string) =>
+      new RegExp(`POST /collections/docs/points${path} on http.* did not answer valid JSON`)
+    await t.rejects(points.sampleIds('docs', 1), {
+      code: 'EngineError',
+      message: message('/query'),
+    })
+    const wrong = body.replace('{"points":[{"payload":{}}]}', '[{"payload":{}}]')
+    const other = await answering(t, { body: wrong })
+    await t.rejects(other.points.retrieve('docs', ['1']), {
+      code: 'EngineError',
+      message: message(''),
+    })
+  })
+}
+
+t.test('shard keys are listed with their numbers of shards, wherever these are', async (t) => {
+  const { cluster, first } = await engineNodes(t, 2)
+  cluster.createCollection('docs', 2)
+  const points = new EnginePoints(first.engine)
+  t.strictSame(await points.shardKeys('docs'), [])
+  await ask(first.url, 'PUT', '/collections/keyed', { sharding_method: 'custom', vectors: {} })
+  for (const [shard_key, shards_number] of [
+    ['a', 3],
+    [7, 1],
+  ] as const) {
+    const body = { shard_key, shards_number, replication_factor: 2 }
+    await ask(first.url, 'PUT', '/collections/keyed/shards', body)
+  }
+  t.strictSame(await points.shardKeys('keyed'), [
+    { key: 'a', shards: 3 },
+    { key: 7, shards: 1 },
+  ])
 })

@@ -3,7 +3,11 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { MAX_EXACT_POINTS } from '../../../../crds/contract/limits.ts'
 import { Engine } from '../../../../jobs/clients/engine/client.ts'
-import { appliedWrites, countPoints } from '../../../../jobs/clients/engine/statistics.ts'
+import {
+  appliedWrites,
+  countPoints,
+  shardBytes,
+} from '../../../../jobs/clients/engine/statistics.ts'
 import { EngineConnections, urlTransport } from '../../../../jobs/clients/engine/transport.ts'
 import { jobLog } from '../../../../jobs/log.ts'
 import type { EngineRequest } from '../../../doubles/engine/answers.ts'
@@ -11,6 +15,7 @@ import { EngineCluster } from '../../../doubles/engine/cluster.ts'
 import type { Misbehaviour } from '../../../doubles/engine/misbehaviour.ts'
 import { startEngineNode } from '../../../doubles/engine/node.ts'
 import { ask } from '../../restore/collection-state.ts'
+import { outlastsEngine, recordedEngine } from './engine-stage.ts'
 
 const POINTS = 12
 const JSON_TYPE = { 'content-type': 'application/json' }
@@ -176,4 +181,79 @@ t.test('an engine that numbers no writes says nothing about them', async (t) => 
   t.strictSame(await appliedWrites(engine, 'docs'), new Map())
   nodes[0]?.misbehave(() => failure(500, 'no'))
   t.strictSame(await appliedWrites(engine, 'docs'), new Map())
+})
+
+t.test('the size of a shard is estimated where the engine reports it', async (t) => {
+  const sizes = { vectors_size_bytes: 100, payloads_size_bytes: 20, num_points: 3 }
+  const { engine, calls } = recordedEngine({
+    collections: {
+      collections: [
+        { id: 'none' },
+        { id: 'unlisted', shards: null },
+        {
+          id: 'docs',
+          shards: [
+            { id: 0, local: sizes },
+            { id: 1, local: { ...sizes, num_points: null } },
+            { id: 2, local: { ...sizes, vectors_size_bytes: null } },
+            { id: 3, local: { ...sizes, payloads_size_bytes: null } },
+            { id: 4, local: null },
+            { id: 5 },
+          ],
+        },
+      ],
+    },
+  })
+  t.strictSame(
+    await shardBytes(engine),
+    new Map([
+      ['none', new Map()],
+      ['unlisted', new Map()],
+      [
+        'docs',
+        new Map([
+          [0, 120 + 3 * 256],
+          [1, 120],
+        ]),
+      ],
+    ]),
+  )
+  t.match(calls[0]?.path, /^\/telemetry\?details_level=3&/, 'the first level with shards')
+  t.ok(outlastsEngine(calls[0]), 'the engine gives up before the client')
+  t.strictSame(await shardBytes(recordedEngine({ collections: {} }).engine), new Map())
+  const malformed = recordedEngine({ collections: { collections: [{ shards: [] }] } })
+  await t.rejects(shardBytes(malformed.engine), { code: 'EngineError', message: /\/id: / })
+})
+
+t.test('a replica whose writes are not all applied has no number of writes', async (t) => {
+  const shard = (id: number, length: number, op_num: number | null) => ({
+    id,
+    local: { update_queue: { length, op_num } },
+  })
+  const shards = [shard(0, 0, 7), shard(1, 2, 9), shard(2, 0, null), { id: 3, local: null }]
+  const { engine, calls } = recordedEngine({
+    collections: {
+      collections: [
+        { id: 'other', shards: [shard(0, 0, 1)] },
+        { id: 'docs', shards },
+      ],
+    },
+  })
+  t.strictSame(
+    await appliedWrites(engine, 'docs'),
+    new Map([
+      [0, 7],
+      [2, 0],
+    ]),
+  )
+  t.ok(outlastsEngine(calls[0]), 'the engine gives up before the client')
+  t.strictSame(await appliedWrites(engine, 'none'), new Map())
+})
+
+t.test('an aborted count is no count, and ends with the reason', async (t) => {
+  const { engine } = await started(t)
+  const over = new Error('SIGTERM')
+  const scope = { collection: 'docs', upperBound: 1 }
+  await t.rejects(countPoints(engine, scope, AbortSignal.abort(over)), { message: /^SIGTERM$/ })
+  await t.rejects(appliedWrites(engine, 'docs', AbortSignal.abort(over)), { message: /^SIGTERM$/ })
 })

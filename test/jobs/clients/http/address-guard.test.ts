@@ -1,5 +1,6 @@
 /** What a tenant may have the service call: no loopback, no link-local address, and not the service itself. */
 import type { LookupAddress } from 'node:dns'
+import { networkInterfaces } from 'node:os'
 import t from 'tap'
 import { AddressGuard, type AddressRules } from '../../../../jobs/clients/http/address-guard.ts'
 import { Bucket } from '../../../../jobs/clients/s3/bucket.ts'
@@ -75,6 +76,27 @@ t.test('a name is judged by every address it has when the connection is created'
   await t.rejects(resolved('localhost', false), { message: /^localhost has the address / })
   t.equal(await resolved('10.1.2.4', false), '10.1.2.4')
   t.strictSame(await resolved('10.1.2.4', true), [{ address: '10.1.2.4', family: 4 }])
+})
+
+t.test('a name that does not resolve is an error of its own', async (t) => {
+  const error = await new Promise<NodeJS.ErrnoException | null>((resolve) =>
+    guard().lookup('no-such-host.invalid', { all: true }, resolve),
+  )
+  t.match(error, { code: /^(ENOTFOUND|EAI_AGAIN)$/ })
+})
+
+t.test('the addresses of this process are not called, also if no rule names them', async (t) => {
+  const own = Object.values(networkInterfaces()).flatMap((all = []) => all)
+  t.not(own.length, 0)
+  const open = new AddressGuard({ allowHttp: true, denied: [] })
+  for (const { address, family } of own) {
+    const host = family === 'IPv6' ? `[${address.split('%')[0]}]` : address
+    t.throws(
+      () => open.check(`http://${host}:9000`),
+      { code: 'StorageError', reason: 'AddressRefused' },
+      address,
+    )
+  }
 })
 
 t.test('a bucket at such a name or address is rejected, once, with the reason', async (t) => {
