@@ -55,7 +55,7 @@ export interface ObservationMemory {
 }
 
 /** More collections are not observed: each costs a call to every node. */
-const MAX_COLLECTIONS = 1000
+const MAX_COLLECTIONS = 5000
 /** Calls to one node at the same time. */
 const CONCURRENCY = 4
 /** After this many calls in succession, a node does not answer. */
@@ -137,7 +137,7 @@ async function readNode(
   try {
     const names = await engine.collections(signal)
     if (names.length > MAX_COLLECTIONS) {
-      const failure = `node ${ordinal} has more than ${MAX_COLLECTIONS} collections`
+      const failure = `node ${ordinal} has more than ${MAX_COLLECTIONS} collections, which is more than the operator works with`
       return { ...base, collections: undefined, failure }
     }
     const placements = await mapConcurrently(names, CONCURRENCY, async (name) => {

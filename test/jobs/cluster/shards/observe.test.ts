@@ -12,6 +12,7 @@ import { EngineCluster } from '../../../doubles/engine/cluster.ts'
 import { startEngineNode, type EngineNode } from '../../../doubles/engine/node.ts'
 import { counted } from '../../../doubles/engine/running.ts'
 
+const JSON_TYPE = { 'content-type': 'application/json' }
 const SILENT = jobLog({}, { write: () => undefined })
 
 /** Three nodes with one collection of two shards, each with replicas on two nodes. */
@@ -107,6 +108,38 @@ t.test('the factor of a collection is what the nodes that answer report', async 
   const params = engine.find('docs')?.config['params']
   Object.assign(params ?? {}, { replication_factor: 3 })
   t.equal(await factor(), 3)
+})
+
+t.test('a cluster may have 5000 collections; one with more is not planned for', async (t) => {
+  const engine = new EngineCluster({ name: 'vec-a', staleMs: 0 })
+  const connections = new EngineConnections()
+  t.teardown(() => connections.close())
+  const node = await startEngineNode({ ordinal: 0, cluster: engine })
+  t.teardown(() => node.close())
+  const names = Array.from({ length: 1200 }, (_, index) => `tenant-${index}`)
+  for (const name of names) engine.createCollection(name, 1, 1)
+  const observe = () =>
+    observeShards(
+      { nodes: 1, name: 'a', nowMs: 0 },
+      () => {
+        const transport = urlTransport(`http://127.0.0.1:${node.port}`, connections)
+        return new Engine({ transport, credentials: async () => ({}), log: SILENT })
+      },
+      new AbortController().signal,
+    )
+  const { collections, unsettled } = await observe()
+  t.equal(unsettled, undefined)
+  t.equal(collections.length, 1200)
+  const result = { collections: Array.from({ length: 5001 }, (_, name) => ({ name: `${name}` })) }
+  node.misbehave(({ path }) =>
+    path.join('/') === 'collections'
+      ? { status: 200, body: JSON.stringify({ result, status: 'ok', time: 0 }), headers: JSON_TYPE }
+      : undefined,
+  )
+  t.match(await observe(), {
+    unsettled:
+      'node 0 does not report its shards: node 0 has more than 5000 collections, which is more than the operator works with',
+  })
 })
 
 t.test('a pod that does not answer is no member, and the others still are', async (t) => {
