@@ -37,6 +37,33 @@ export function restartReason(
     : `has not reported for ${FIRST_REPORT_TIMEOUT_SECONDS} s`
 }
 
+/** Why a Job is to be recreated, whether it has reported or not. */
+export function recreationReason(
+  observed: Pick<ObservedJobs, 'progress'>,
+  job: Job,
+  facts: Parameters<typeof restartReason>[1],
+  context: Context,
+): string | undefined {
+  return hasReported(observed, job)
+    ? suspendedReason(job, observed.progress, context)
+    : restartReason(job, facts, context)
+}
+
+/**
+ * Why a Job that has reported is to be recreated: it is suspended, so that it has no pods that could still be working,
+ * and it would never end.
+ */
+export function suspendedReason(
+  job: Job,
+  progress: Progress | undefined,
+  context: Context,
+): string | undefined {
+  const { spec, status, metadata } = job
+  const isSuspended = spec?.suspend === true && (status?.active ?? 0) === 0
+  if (!isSuspended || metadata.deletionTimestamp !== undefined) return undefined
+  return silenceReason(job, progress, context) === undefined ? undefined : 'is suspended'
+}
+
 /**
  * Why a Job that has reported is silent. It is not replaced: its pod may still be working on an
  * unreachable node. The message stays the same while the silence lasts.

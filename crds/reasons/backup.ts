@@ -113,6 +113,7 @@ export const BACKUP_REASONS: readonly Reason[] = [
       'Job <name> is deleting the objects in s3://<bucket>/<folder>',
       'Job <name> is deleting the objects in s3://<bucket>/<folder>; <n> objects remain',
       'Job <name> has not reported for 600 s; recreating it',
+      'Job <name> is suspended; recreating it',
     ],
     cause: 'The backup is being deleted, and its objects with it.',
     fix: NOTHING_TO_DO,

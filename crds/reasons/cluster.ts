@@ -180,9 +180,10 @@ export const CLUSTER_REASONS: readonly Reason[] = [
       'Job <name> lost its Lease; recreating it',
       'Job <name> has an outdated plan; recreating it',
       'Job <name> has not reported for 600 s; recreating it',
+      'Job <name> is suspended; recreating it',
     ],
     cause:
-      'The Job has no running pod after ten minutes (wrong image, quota, no node with free capacity), or its plan or image is out of date.',
+      'The Job has no running pod after ten minutes (wrong image, quota, no node with free capacity), or its plan or image is out of date. Or it has spec.suspend true and no pods.',
     fix: 'Check the pods and Events of the Job and fix the cause. The Job is recreated automatically.',
   },
   {

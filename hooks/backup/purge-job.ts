@@ -17,7 +17,7 @@ import type { ConditionReason } from '../../crds/schema.ts'
 import { serviceAccountError } from '../../crds/storage.ts'
 import { secondsSinceRecorded } from '../conditions.ts'
 import { isMissingPermission } from '../data-job/preconditions.ts'
-import { hasReported, restartReason, silenceReason } from '../job-watch.ts'
+import { hasReported, recreationReason, silenceReason } from '../job-watch.ts'
 import { isUnfinished, latestJob, nextRunNumber, runNumber, allObserved } from '../request.ts'
 import type { Child, Context, PrunedChild } from '../protocol.ts'
 import { backupRbac, purgeJob, purgePlan } from './job.ts'
@@ -82,9 +82,7 @@ function watchPurge(job: Job, deletion: Deletion, context: Context): Waiting {
   const { backup, progress } = deletion
   const { name } = job.metadata
   const { hash: desiredHash } = purgePlan(backup)
-  const restart = hasReported(deletion, job)
-    ? undefined
-    : restartReason(job, { desiredHash, lostLease: false }, context)
+  const restart = recreationReason(deletion, job, { desiredHash, lostLease: false }, context)
   if (restart !== undefined) {
     const message = `Job ${name} ${restart}; recreating it`
     return {

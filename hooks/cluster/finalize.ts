@@ -9,7 +9,7 @@ import { LABELS } from '../../crds/contract/names.ts'
 import type { Job } from '../../crds/kubernetes.ts'
 import type { ConditionReason } from '../../crds/schema.ts'
 import { secondsSinceRecorded } from '../conditions.ts'
-import { hasReported, restartReason, silenceReason } from '../job-watch.ts'
+import { recreationReason, silenceReason } from '../job-watch.ts'
 import {
   childrenAfter,
   isUnfinished,
@@ -63,10 +63,8 @@ function uninstallInProgress(
   job: Job,
   context: Context,
 ): Desired<ClusterStatus> {
-  const { hash: planHash } = uninstallRun(observed)
-  const restart = hasReported(observed, job)
-    ? undefined
-    : restartReason(job, { desiredHash: planHash, lostLease: false }, context)
+  const { hash: desiredHash } = uninstallRun(observed)
+  const restart = recreationReason(observed, job, { desiredHash, lostLease: false }, context)
   if (restart !== undefined) {
     const message = `Job ${job.metadata.name} ${restart}; recreating it`
     const notApplied = { reason: 'JobNotStarted', message }

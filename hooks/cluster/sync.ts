@@ -10,7 +10,7 @@ import {
 import type { AnyObject, Job } from '../../crds/kubernetes.ts'
 import type { ConditionReason } from '../../crds/schema.ts'
 import { getCondition, secondsSinceRecorded } from '../conditions.ts'
-import { hasReported, restartReason, silenceReason } from '../job-watch.ts'
+import { hasReported, recreationReason, silenceReason } from '../job-watch.ts'
 import { isHelmBinding } from '../job.ts'
 import { isUnfinished, nextRunNumber, runNumber, allObserved } from '../request.ts'
 import { formatHolderName } from '../lease.ts'
@@ -238,16 +238,11 @@ function runInProgress(observed: Observed, job: Job, context: Context): Decision
   const { cluster, progress } = observed
   const { namespace = '', name, uid = '' } = job.metadata
   const isReported = hasReported(observed, job)
-  const restart = isReported
-    ? undefined
-    : restartReason(
-        job,
-        {
-          desiredHash: desiredRun(observed, context.settings).hash,
-          lostLease: !isFirstInstall(observed) && hasLostLease(observed, context),
-        },
-        context,
-      )
+  const facts = {
+    desiredHash: desiredRun(observed, context.settings).hash,
+    lostLease: !isFirstInstall(observed) && hasLostLease(observed, context),
+  }
+  const restart = recreationReason(observed, job, facts, context)
   if (restart !== undefined) {
     const message = `Job ${name} ${restart}; recreating it`
     return {

@@ -14,7 +14,7 @@ import type { Progress } from '../../crds/contract/job.ts'
 import type { Job } from '../../crds/kubernetes.ts'
 import type { ConditionReason } from '../../crds/schema.ts'
 import { secondsSince } from '../conditions.ts'
-import { hasReported, restartReason, silenceReason } from '../job-watch.ts'
+import { hasReported, restartReason, silenceReason, suspendedReason } from '../job-watch.ts'
 import { isUnfinished, jobsToDelete, isSigned } from '../request.ts'
 import { formatHolderName, type LeaseWrite } from '../lease.ts'
 import type { Claim } from '../lease-claim.ts'
@@ -160,16 +160,16 @@ function watchJob(
   const silence = silenceReason(job, progress, context)
   // If a user removed its report, it writes another one within a minute.
   const isReporting = hasReported(observed, job) || (progress === undefined && facts.hasStarted)
-  // A suspended Job has no pods that could still be working, and would hold its Lease forever.
-  const isSuspendedAndSilent = silence !== undefined && isSuspended(job)
-  if (isReporting && !isSuspendedAndSilent) {
+  // It would hold its Lease forever.
+  const suspended = suspendedReason(job, progress, context)
+  if (isReporting && suspended === undefined) {
     return {
       ...(silence !== undefined && { conditionReason: silence }),
       resyncAfterSeconds: READINESS_CHECK_SECONDS,
       ...writeCopies,
     }
   }
-  const stuckReason = isSuspendedAndSilent ? 'is suspended' : restartReason(job, facts, context)
+  const stuckReason = suspended ?? restartReason(job, facts, context)
   if (stuckReason !== undefined) return recreateJob(job, stuckReason)
   return {
     ...starting(facts, `Job ${job.metadata.name} is starting`),
@@ -188,11 +188,6 @@ function recreateJob({ metadata }: Job, stuckReason: string): Unfinished {
     resyncAfterSeconds: REQUEUE_SOON_SECONDS,
     deleteJobs: [{ namespace, name, uid }],
   }
-}
-
-/** Suspended by `spec.suspend`, and without pods. */
-function isSuspended({ spec, status }: Job): boolean {
-  return spec?.suspend === true && (status?.active ?? 0) === 0
 }
 
 /**

@@ -9,7 +9,7 @@ import {
 } from '../../../crds/contract/limits.ts'
 import type { Job } from '../../../crds/kubernetes.ts'
 import type { ConditionReason } from '../../../crds/schema.ts'
-import { hasReported, restartReason } from '../../job-watch.ts'
+import { hasReported, recreationReason } from '../../job-watch.ts'
 import { isUnfinished, nextRunNumber, allObserved } from '../../request.ts'
 import { formatHolderName, secondsSinceAcquired } from '../../lease.ts'
 import { claim } from '../../lease-claim.ts'
@@ -98,13 +98,8 @@ export function shardsInProgress(observed: Observed, job: Job, context: Context)
   const { namespace = '', name, uid = '' } = job.metadata
   const isReported = hasReported(observed, job)
   const notApplied = notAppliedBehind(observed, context)
-  const restart = isReported
-    ? undefined
-    : restartReason(
-        job,
-        { desiredHash: undefined, lostLease: hasLostLease(observed, context) },
-        context,
-      )
+  const facts = { desiredHash: undefined, lostLease: hasLostLease(observed, context) }
+  const restart = recreationReason(observed, job, facts, context)
   if (restart !== undefined) {
     const message = `Job ${name} ${restart}; recreating it`
     return {

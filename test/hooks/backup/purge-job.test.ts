@@ -155,6 +155,20 @@ t.test('a Job that has become silent is a condition and an Event', async (t) => 
   ])
 })
 
+t.test('a suspended Job that has become silent is stopped, and another one follows', async (t) => {
+  const job = await purgeJobOf()
+  const report = { run: 2, job: 'purge-1', state: 'Started', at: ago(601) } as const
+  const { spec = { template: { spec: { containers: [] } } } } = job
+  const suspended = { ...job, spec: { ...spec, suspend: true } }
+  const { desired, condition } = await finalize(deletedBackup(report), [suspended])
+  const message = `Job ${job.metadata.name} is suspended; recreating it`
+  t.match(condition, { reason: 'Purging', message })
+  t.strictSame(
+    desired.deleteJobs?.map(({ uid }) => uid),
+    ['purge-1'],
+  )
+})
+
 t.test('a Job that failed is reported and repeated after five minutes', async (t) => {
   const job = await purgeJobOf()
   const failed = {
