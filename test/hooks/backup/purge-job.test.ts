@@ -189,6 +189,13 @@ t.test('a Job that failed is reported and repeated after five minutes', async (t
   const created = late.desired.children.filter(({ kind }) => kind === 'Job')
   matchWhole(t, created, [{ metadata: { name: /-3$/ } }], 'the next one replaces it')
   matchWhole(t, late.desired.pruned, [{ kind: 'Job', name: job.metadata.name }])
+  const ahead = await finalize(deletedBackup(failed), [finished(job, 'Failed', -86_400)])
+  matchWhole(
+    t,
+    ahead.desired.children.filter(({ kind }) => kind === 'Job'),
+    [{ metadata: { name: /-3$/ } }],
+    'not once a clock that was ahead is there',
+  )
   const silent = await finalize(deletedBackup(), [finished(job, 'Failed', 60)])
   t.match(silent.condition, { reason: 'PurgeFailed', message: /ended without a report/ })
 })
