@@ -15,6 +15,7 @@ import type {
 import { formatNames } from '../../crds/units.ts'
 import { errorMessage } from '../clients/http/request.ts'
 import { isReplaced } from '../collection-uuid.ts'
+import { createIndexes, type RecordedIndex } from '../payload-indexes.ts'
 import { bodyDifferences, fanOutBody, recreateBody, recreateIndex } from '../recreate-collection.ts'
 import { changeWithBackoff, withBackoff } from './backoff.ts'
 import { resolveTargetName, type RunContext } from './context.ts'
@@ -196,12 +197,26 @@ async function ensureTarget(
       collections.patchCollection(name, fanOut, tools.signal),
     )
   }
-  for (const [field, { data_type: dataType, params }] of Object.entries(
-    sourceCollection.info.payload_schema,
-  )) {
-    const body = recreateIndex(field, { dataType, ...(params != null && { params }) })
-    await changeTarget(collection, context, () => collections.putIndex(name, body, tools.signal))
-  }
+  const { info } = sourceCollection
+  const indexes = Object.entries(info.payload_schema).map(
+    ([field, { data_type: dataType, params }]): [string, RecordedIndex] => [
+      field,
+      { dataType, ...(params != null && { params }) },
+    ],
+  )
+  await createIndexes(Object.fromEntries(indexes), info, {
+    read: () => readTarget(name, context),
+    create: async (field, index) => {
+      const body = recreateIndex(field, index)
+      await changeTarget(collection, context, () => collections.putIndex(name, body, tools.signal))
+    },
+    setLimit: async (count) => {
+      const body = { strict_mode_config: { max_payload_index_count: count } }
+      await changeTarget(collection, context, () =>
+        collections.patchCollection(name, body, tools.signal),
+      )
+    },
+  })
 }
 
 interface TargetSetup {

@@ -14,6 +14,7 @@ import {
   type PlainObject,
 } from '../../crds/engine/plain-object.ts'
 import type { RestoreCollectionInfo } from '../clients/engine/responses.ts'
+import { isSameIndex, withoutNull } from '../payload-indexes.ts'
 import { retryTransient } from '../retry.ts'
 import { changeCollection } from './change-collection.ts'
 import { collectionsOn, recoveryOn, type RunContext } from './context.ts'
@@ -217,30 +218,15 @@ export function indexDifferences(
   live: NonNullable<RestoreCollectionInfo['payload_schema']>,
 ): string[] {
   return [...new Set([...Object.keys(recorded), ...Object.keys(live)])].flatMap((field) => {
-    const [expected, actual] = [ownValue(recorded, field), ownValue(live, field)]
+    const expected = Object.hasOwn(recorded, field) ? recorded[field] : undefined
+    const actual = ownValue(live, field)
     const index = `the payload index of ${JSON.stringify(field)}`
     if (actual === undefined) return [`${index} (missing)`]
     if (expected === undefined) return [`${index} (not in the backup)`]
-    const isEqual =
-      ownValue(expected, 'dataType') === ownValue(actual, 'data_type') &&
-      isDeepStrictEqual(
-        withoutNull(ownValue(expected, 'params')),
-        withoutNull(ownValue(actual, 'params')),
-      )
-    return isEqual ? [] : [`${index} (another one)`]
+    return isSameIndex(expected, actual) ? [] : [`${index} (another one)`]
   })
 }
 
 function formatDifference({ path, recorded, live }: Difference): string {
   return `${path.join('.')} (${formatValue(live)}, not ${formatValue(recorded)})`
-}
-
-/** Treats null as unset at any depth, and also an object without any set value. */
-function withoutNull(value: unknown): unknown {
-  if (value === null) return undefined
-  if (!isPlainObject(value)) return value
-  const entries = Object.entries(value)
-    .map(([name, child]) => [name, withoutNull(child)] as const)
-    .filter(([, child]) => child !== undefined)
-  return entries.length === 0 ? undefined : Object.fromEntries(entries)
 }

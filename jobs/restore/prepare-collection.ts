@@ -8,6 +8,7 @@ import type { ShardKey } from '../../crds/contract/manifest.ts'
 import type { RestoreCollectionInfo } from '../clients/engine/responses.ts'
 import { errorMessage } from '../clients/http/request.ts'
 import { isReplaced } from '../collection-uuid.ts'
+import { createIndexes } from '../payload-indexes.ts'
 import { recreateBody, recreateIndex } from '../recreate-collection.ts'
 import { isTransient, retryChange, retryTransient } from '../retry.ts'
 import { changeCollection, requireStillOurs, uuidQuestion } from './change-collection.ts'
@@ -194,15 +195,24 @@ async function prepareExisting(item: RestoreItem, context: RunContext): Promise<
  * (docs/engine-notes.md, "Recovery of a collection").
  */
 async function buildIndexes({ name, source }: RestoreItem, context: RunContext): Promise<void> {
+  const { signal } = context.tools
   // Derives the time limit: existing data may be as large as the backup, or larger.
   const bytes = snapshotBytes(source)
-  for (const [field, index] of Object.entries(source.payloadIndexes)) {
-    const { dataType, params } = index
-    const body = recreateIndex(field, { dataType, ...(params !== undefined && { params }) })
-    await changeCollection(name, context, () =>
-      recoveryOn(context, 0).buildIndex(name, { body, bytes }, context.tools.signal),
-    )
-  }
+  await createIndexes(source.payloadIndexes, source, {
+    read: () => retryTransient(context, () => recoveryOn(context, 0).collection(name, signal)),
+    create: async (field, index) => {
+      const body = recreateIndex(field, index)
+      await changeCollection(name, context, () =>
+        recoveryOn(context, 0).buildIndex(name, { body, bytes }, signal),
+      )
+    },
+    setLimit: async (count) => {
+      const body = { strict_mode_config: { max_payload_index_count: count } }
+      await changeCollection(name, context, () =>
+        collectionsOn(context, 0).patchCollection(name, body, signal),
+      )
+    },
+  })
 }
 
 /**

@@ -27,6 +27,14 @@ export function checkTimeout(collection: Collection, seconds: string | undefined
   }
 }
 
+/** Also of an index that exists. */
+export function checkIndexes(collection: Collection): void {
+  const limit = limitOf(collection, 'max_payload_index_count')
+  if (limit === undefined || Object.keys(collection.payloadSchema).length < limit) return
+  const error = `Bad request: Collection already has the maximum number of payload indices (${limit})`
+  refuse(400, `${error}. Help: Please delete an existing index before creating a new one.`)
+}
+
 export function checkBatch(collection: Collection, points: number): void {
   checkLimit(limitOf(collection, 'upsert_max_batchsize'), points, 'upsert limit')
   const perMinute = limitOf(collection, 'write_rate_limit')

@@ -96,6 +96,34 @@ t.test('no index is built during the copy, and strict mode applies from the star
   }
 })
 
+t.test('indexes are created although strict mode allows fewer, also by the next pod', async (t) => {
+  const strict_mode_config = { enabled: true, max_payload_index_count: 2 }
+  for (const isKilled of [false, true]) {
+    const scene = await startEnginePair(t, { spec: SPEC })
+    const { source, target, world } = scene
+    const body = { ...BODY, strict_mode_config: { enabled: true, max_payload_index_count: 3 } }
+    await createCollection(source, 'docs', manyPoints(100), body)
+    for (const field_name of ['a', 'b', 'c']) {
+      const index = { field_name, field_schema: 'keyword' }
+      await source.call('PUT', '/collections/docs/index?wait=true', index)
+    }
+    await source.call('PATCH', '/collections/docs', { strict_mode_config })
+    if (isKilled) {
+      const stop = new AbortController()
+      target.node.misbehave((request) => {
+        if (isUpsert(request)) stop.abort(new Error('SIGTERM'))
+        return undefined
+      })
+      await world.run({ signal: stop.signal })
+      target.node.misbehave()
+    }
+    await runToDone(t, world)
+    const { config, payloadSchema = {} } = target.engine.find('docs') ?? {}
+    t.match(config?.strict_mode_config, strict_mode_config)
+    t.strictSame(Object.keys(payloadSchema).sort(), ['a', 'b', 'c'])
+  }
+})
+
 t.test('a copy that fails or is ended puts indexing back', async (t) => {
   for (const way of ['fails', 'is ended'] as const) {
     const scene = await startEnginePair(t, { spec: SPEC })

@@ -126,6 +126,43 @@ t.test(
   },
 )
 
+for (const [where, limit] of [
+  ['over a collection', 2],
+  ['into a new collection', 1],
+] as const) {
+  t.test(`indexes are restored ${where} whose strict mode allows ${limit}`, async (t) => {
+    const prepare = async (_: unknown, url: string) => {
+      await madeAs(url, BODY, ['tag', 'other'])
+      const strict_mode_config = { enabled: true, max_payload_index_count: limit }
+      await ask(url, 'PATCH', '/collections/docs', { strict_mode_config })
+    }
+    const stood = await restoreFixture(t, { collections: [], prepare })
+    if (where === 'into a new collection') stood.deleteCollections('docs')
+    const restore = await stood.world.restore()
+    await runToDone(t, restore)
+    await stood.assertRestored('docs')
+    t.equal((await restore.result()).notes, undefined)
+  })
+}
+
+t.test('an index whose creation was not answered is not created again at the limit', async (t) => {
+  const stood = await restoreFixture(t, {
+    collections: [],
+    prepare: (_, url) =>
+      madeAs(url, { ...BODY, strict_mode_config: { enabled: true, max_payload_index_count: 1 } }, [
+        'tag',
+      ]),
+  })
+  stood.deleteCollections('docs')
+  let lost = 1
+  stood.nodes[0]?.misbehave(({ method, path }) =>
+    method === 'PUT' && path[2] === 'index' && lost-- > 0 ? { cut: 'after' } : undefined,
+  )
+  await runToDone(t, await stood.world.restore())
+  t.ok(lost <= 0)
+  await stood.assertRestored('docs')
+})
+
 t.test('vectors of another size or datatype are rejected before any change', async (t) => {
   for (const a of [
     { size: 4, distance: 'Dot' },

@@ -122,6 +122,28 @@ export const INDEXES: Case[] = [
     },
   },
   {
+    title:
+      'at the limit of strict mode no index is created, also one that exists, and it may be lowered',
+    async play(stage) {
+      await created(stage, 'docs')
+      const limit = (max_payload_index_count: number) =>
+        stage.call('PATCH', '/collections/docs', {
+          body: { strict_mode_config: { enabled: true, max_payload_index_count } },
+        })
+      await limit(2)
+      await put(stage, 'a', 'keyword', true)
+      await put(stage, 'b', 'keyword', true)
+      await schema(stage, ({ b }) => b !== undefined)
+      await put(stage, 'b', 'keyword', true)
+      await put(stage, 'c', 'keyword', true)
+      await limit(3)
+      await put(stage, 'b', 'keyword', true)
+      await put(stage, 'c', 'keyword', true)
+      await schema(stage, ({ c }) => c !== undefined)
+      await limit(1)
+    },
+  },
+  {
     title: 'DELETE of an index is 200 whether it is there or not',
     async play(stage) {
       await created(stage, 'docs')

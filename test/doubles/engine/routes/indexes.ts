@@ -4,6 +4,7 @@ import { CreateIndex } from '../bodies/index.ts'
 import type { EngineCluster } from '../cluster.ts'
 import { normalised } from '../json-path.ts'
 import { isObject, readBody } from '../read.ts'
+import { checkIndexes } from '../strict.ts'
 import { found } from './collections.ts'
 
 /** The index that a body asks for, and the path in its normal form. */
@@ -35,7 +36,9 @@ export function indexRoutes(
 
 function put({ body }: EngineRequest, cluster: EngineCluster, name: string): void {
   const { path, info } = indexOf(body)
-  const { payloadSchema } = found(cluster, name)
+  const collection = found(cluster, name)
+  checkIndexes(collection)
+  const { payloadSchema } = collection
   // A bare type and one with nothing but its type are the same: what is there stays.
   const known = payloadSchema[path]
   if (known === undefined || !isSame(known, info)) payloadSchema[path] = info
