@@ -294,7 +294,7 @@ export const EXPLAINED: Readonly<Record<string, readonly Explained[]>> = {
       why: UNDEFINED,
     },
     {
-      line: 'const live: LiveState = { backups, ...(current !== undefined && { schedule: current }) }',
+      line: '...(current !== undefined && { schedule: current }),',
       changes: ['ConditionalExpression: current !== undefined -> true'],
       why: UNDEFINED,
     },
@@ -575,7 +575,7 @@ export const EXPLAINED: Readonly<Record<string, readonly Explained[]>> = {
       why: UNDEFINED,
     },
     {
-      line: "secondsSince(finished.lastTransitionTime ?? '', now) >= FINAL_REPORT_TIMEOUT_SECONDS",
+      line: "secondsSinceRecorded(finished.lastTransitionTime ?? '', now) >= FINAL_REPORT_TIMEOUT_SECONDS",
       changes: ['StringLiteral: \'\' -> "Stryker was here!"'],
       why: STORED,
     },
@@ -711,12 +711,12 @@ export const EXPLAINED: Readonly<Record<string, readonly Explained[]>> = {
   ],
   'hooks/cluster/shards/result.ts': [
     {
-      line: "return secondsSince(finished.lastTransitionTime ?? '', now) < FINAL_REPORT_TIMEOUT_SECONDS",
+      line: "return secondsSinceRecorded(finished.lastTransitionTime ?? '', now) < FINAL_REPORT_TIMEOUT_SECONDS",
       changes: ['StringLiteral: \'\' -> "Stryker was here!"'],
       why: STORED,
     },
     {
-      line: "const age = secondsSince(finished.lastTransitionTime ?? '', now)",
+      line: "const age = secondsSinceRecorded(finished.lastTransitionTime ?? '', now)",
       changes: ['StringLiteral: \'\' -> "Stryker was here!"'],
       why: STORED,
     },
