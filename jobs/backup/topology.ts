@@ -67,12 +67,18 @@ export function shardsOnNode({ shards }: Topology, ordinal: number): LocalShard[
     .map(({ shardId, shardKey }) => ({ shardId, ...(shardKey !== undefined && { shardKey }) }))
 }
 
-/** Equal for two streams of a shard that fit the same collection, regardless of the source node. */
+/**
+ * Equal for two streams of a shard that fit the same collection, regardless of the source node. `shards` are those of the
+ * collection: which points belong to one depends on the others of its shard key, whose number the configuration does
+ * not have.
+ */
 export function shardFingerprint(
   { shardId, shardKey }: LocalShard,
-  { identity }: Pick<Topology, 'identity'>,
+  { identity, shards }: { identity: string; shards: readonly LocalShard[] },
 ) {
-  return fingerprintOf([shardId, shardKey ?? null, identity])
+  const ofKey = shards.filter((shard) => shardKey !== undefined && shard.shardKey === shardKey)
+  const ids = ofKey.map((shard) => shard.shardId).toSorted((a, b) => a - b)
+  return fingerprintOf([shardId, shardKey ?? null, identity, ...(ids.length > 1 ? [ids] : [])])
 }
 
 /** The current topology, or the reason why no snapshots can be taken of it. */

@@ -86,7 +86,8 @@ async function isUnchanged(
     return { view, identity: await currentIdentity(name, [...view.keys()], context) }
   })
   const expected = topology.shards.map((shard) => shardFingerprint(shard, topology))
-  const actual = listShards(view).map((shard) => shardFingerprint(shard, { identity }))
+  const shards = listShards(view)
+  const actual = shards.map((shard) => shardFingerprint(shard, { identity, shards }))
   return isDeepStrictEqual(expected.sort(), actual.sort())
 }
 
