@@ -1,7 +1,9 @@
 /** Calls of helm and the meaning of its output, with scripts on PATH in its place. */
-import { chmodSync, existsSync, readFileSync } from 'node:fs'
+import { chmodSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import t, { type Test } from 'tap'
+import { JOB_ENV } from '../../../crds/contract/job.ts'
+import { mountedChartCredentials } from '../../../jobs/clients/chart-repository.ts'
 import { Helm, upgradeArguments, type HelmOptions } from '../../../jobs/clients/helm.ts'
 import { jobLog } from '../../../jobs/log.ts'
 import { jobWorld } from '../job-world.ts'
@@ -148,6 +150,41 @@ t.test('the image by digest is an argument of the post-renderer', async (t) => {
     ...['--post-renderer', 'node', '--post-renderer-args', 'main.js'],
     ...['--post-renderer-args', 'vec-a', '--post-renderer-args', 'image=a/b@sha256:0'],
   ])
+})
+
+t.test('the post-renderer gets what is to be changed, and runs only then', async (t) => {
+  const argumentsOf = (request: object) => {
+    const flags = upgradeArguments({ ...REQUEST, ...request }, ['node'])
+    return flags.filter((_, at) => flags[at - 1] === '--post-renderer-args')
+  }
+  t.strictSame(argumentsOf({}), [])
+  t.strictSame(argumentsOf({ isAdjusted: true }), ['vec-a'])
+  t.strictSame(argumentsOf({ partition: 0 }), ['vec-a', 'partition=0'])
+  t.strictSame(argumentsOf({ partition: 2, secretChecksum: 'sum' }), [
+    ...['vec-a', 'partition=2', 'secret-checksum=sum'],
+  ])
+})
+
+t.test('the notes of the chart are left out, and only those', async (t) => {
+  const script = 'printf "STATUS: deployed\\nNOTES: 1 of 2\\nNOTES:\\nuse port-forward\\n"'
+  t.equal(await helmOf(t, script).helm.upgrade(REQUEST), 'STATUS: deployed\nNOTES: 1 of 2')
+})
+
+t.test('credentials of the repository are mounted, and both are needed', async (t) => {
+  t.equal(mountedChartCredentials({}), undefined, 'a repository without credentials')
+  const folder = t.testdir({ chart: { username: 'robot\r\n', password: ' with spaces \n' } })
+  const env = { VEC_CREDENTIALS: folder, [JOB_ENV.chartCredentials]: 'chart' }
+  const read = mountedChartCredentials(env)
+  t.strictSame(read?.(), { username: 'robot', password: ' with spaces ' })
+  for (const content of ['', '\n', undefined]) {
+    const file = join(folder, 'chart/password')
+    if (content === undefined) rmSync(file)
+    else writeFileSync(file, content)
+    t.throws(() => read?.(), {
+      code: 'HelmError',
+      message: /credentialsSecret names has no password: set its keys username and password$/,
+    })
+  }
 })
 
 t.test('TLS of the ServiceMonitor is an argument of the post-renderer', async (t) => {

@@ -184,3 +184,21 @@ t.test('an index is waited for, for as long as its data takes', async (t) => {
   t.equal(call?.timeoutMs, longCallTimeoutMs(2 ** 40))
   t.strictSame(JSON.parse(call?.sent ?? ''), body)
 })
+
+t.test('a node verifies the checksum of what it downloads, where there is one', async (t) => {
+  const { engine, calls } = recordedEngine()
+  const recovery = new EngineRecovery(engine)
+  const download = { url: 'http://s3/k', priority: 'replica', size: 2 ** 40 } as const
+  await recovery.recover({ collection: 'a b' }, { ...download, checksum: 'abc' })
+  await recovery.recover({ collection: 'a b', shard: 0 }, { ...download, checksum: undefined })
+  const body = { location: 'http://s3/k', priority: 'replica' }
+  t.strictSame(
+    calls.map(({ sent }) => JSON.parse(sent) as object),
+    [{ ...body, checksum: 'abc' }, body],
+  )
+  t.strictSame(
+    calls.map(({ path }) => path),
+    ['', '/shards/0'].map((part) => `/collections/a%20b${part}/snapshots/recover?wait=true`),
+  )
+  t.equal(calls[0]?.timeoutMs, longCallTimeoutMs(2 ** 40))
+})

@@ -214,6 +214,14 @@ t.test('without a mounted service account KUBECONFIG is used', async (t) => {
   t.equal(server, 'https://from.environment:6443')
 })
 
+t.test('VEC_API_SERVER counts as a pod: a kubeconfig is not looked for', async (t) => {
+  const folder = t.testdir({ config: JSON.stringify(kubeconfig('https://from.file:6443', 'x')) })
+  restored(t, { VEC_API_SERVER: 'https://from.variable:6443', KUBECONFIG: join(folder, 'config') })
+  t.equal((await serviceAccess(undefined, folder)).server, 'https://from.variable:6443')
+  const { access, namespace } = await userAccess({}, { VEC_API_SERVER: 'https://own:6443' }, folder)
+  t.strictSame([access.server, namespace], ['https://own:6443', undefined])
+})
+
 t.test('an empty KUBECONFIG counts as none: the file in the home directory is used', async (t) => {
   const config = JSON.stringify(kubeconfig('https://from.home:6443', 'x'))
   const folder = t.testdir({ '.kube': { config } })
