@@ -72,6 +72,23 @@ t.test('a collection is created, read, changed and deleted', async (t) => {
   t.pass('one that is gone is fine')
 })
 
+t.test('a read or a deletion that the engine rejects or does not answer is an error', async (t) => {
+  const { engine, node, cluster } = await stage(t)
+  await engine.createCollection('docs', VECTORS)
+  const calls: (() => Promise<unknown>)[] = [
+    () => engine.deleteCollection('docs'),
+    () => engine.deleteIndex('docs', 'a'),
+    () => engine.collectionInfo('docs'),
+  ]
+  for (const call of calls) {
+    node.misbehave(() => UNAVAILABLE)
+    await t.rejects(call(), { code: 'EngineError', status: 503 })
+    node.misbehave(() => ({ cut: 'before' }))
+    await t.rejects(call(), { code: 'EngineError', message: /got no answer/ })
+  }
+  t.ok(cluster.collections.has('docs'))
+})
+
 t.test("a rejected value has the engine's error message", async (t) => {
   const { engine, url } = await stage(t)
   const vectors = { size: 65_537, distance: 'Dot' }
