@@ -28,6 +28,7 @@ import { startScriptedApi, type ScriptedAnswer } from '../../../doubles/scripted
 import { matchWhole } from '../../../match-whole.ts'
 import { EXPIRED } from '../../../metacontroller/certificates.ts'
 import { jobWorld } from '../../job-world.ts'
+import { recordedEngine } from './engine-stage.ts'
 
 const log = jobLog({ LOG_LEVEL: 'ERROR' })
 const CONNECTION: Connection = { namespace: 'ns', name: 'a', replicas: 3, tls: false }
@@ -162,6 +163,28 @@ t.test('collections and the locations of their shards are read', async (t) => {
     status: 404,
     message: `GET /collections/none/cluster on ${url} answered 404: Not found: Collection \`none\` doesn't exist!`,
   })
+})
+
+t.test('a shard or a transfer that is not whole is no answer', async (t) => {
+  const shard = { shard_id: 0, state: 'Active' }
+  const whole = { peer_id: 1, shard_count: 1 }
+  const lists = {
+    local_shards: [{ ...shard, points_count: 1 }],
+    remote_shards: [{ ...shard, peer_id: 2 }],
+    shard_transfers: [{ shard_id: 0, from: 1, to: 2 }],
+  }
+  const valid = recordedEngine({ ...whole, ...lists })
+  t.strictSame(await valid.engine.collectionCluster('docs'), { ...whole, ...lists })
+  for (const [list, [item]] of Object.entries(lists)) {
+    for (const field of Object.keys(item ?? {})) {
+      const broken = { ...item, [field]: undefined }
+      const { engine } = recordedEngine({ ...whole, ...lists, [list]: [broken] })
+      await t.rejects(engine.collectionCluster('docs'), {
+        code: 'EngineError',
+        message: new RegExp(`without a valid /${list}/0/${field}: `),
+      })
+    }
+  }
 })
 
 t.test('a rotated key is used by the next call', async (t) => {

@@ -278,12 +278,17 @@ t.test('a list whose rest cannot be asked for is an error, unless it is not need
   t.strictSame([objects.length, next], [1, undefined])
 })
 
-t.test('an open upload is aborted, and may be gone already', async (t) => {
-  const { bucket, store } = await bucketStage(t)
+t.test('an open upload is aborted, and may be gone already; a denial is an error', async (t) => {
+  const { s3, bucket, store } = await bucketStage(t)
   const [uploadId, other] = [store.begin('k'), store.begin('k')]
   await bucket.abortUpload({ key: 'k', uploadId })
   await bucket.abortUpload({ key: 'k', uploadId })
   t.strictSame([...store.uploads.keys()], [other])
+  s3.misbehave(() => ({ status: 403, code: 'AccessDenied' }))
+  await t.rejects(bucket.abortUpload({ key: 'k', uploadId: other }), {
+    code: 'StorageError',
+    message: /^ABORT UPLOAD s3:\/\/backups\/k answered 403 AccessDenied /,
+  })
 })
 
 t.test('an upload after which the store has no object is not a success', async (t) => {
