@@ -4,7 +4,7 @@
  */
 import type { ShardTransfer } from '../../clients/engine/shards.ts'
 import { longCallTimeoutMs } from '../../clients/http/request.ts'
-import { findShard } from './queries.ts'
+import { activeHolders, findShard, requiredReplicas, type Shard } from './queries.ts'
 import type { ClusterView, CopyFailure } from './view.ts'
 
 interface TrackedTransfer {
@@ -175,8 +175,8 @@ export class Transfers {
 
   #forgetFailures(view: ClusterView): void {
     for (const [key, failed] of this.#failedShards) {
-      const { replicas = [] } = findShard(view, failed) ?? {}
-      if (replicas.every(({ state }) => state === 'Active')) this.#failedShards.delete(key)
+      const shard = findShard(view, failed)
+      if (shard === undefined || isWhole(view, shard)) this.#failedShards.delete(key)
     }
   }
 
@@ -207,6 +207,12 @@ function isComplete(view: ClusterView, transfer: ShardTransfer): boolean {
   const target = findShard(view, { collection, shard: toShard })
   const state = target?.replicas.find(({ peer }) => peer === to)?.state
   return state === (transfer.toShard === undefined ? 'Active' : 'Resharding')
+}
+
+/** Nothing is left to be copied. */
+function isWhole(view: ClusterView, shard: Shard): boolean {
+  const isActive = shard.replicas.every(({ state }) => state === 'Active')
+  return isActive && activeHolders(view, shard).length >= requiredReplicas(view, shard, view.nodes)
 }
 
 function shardKey({ collection, shard }: FailedShard): string {

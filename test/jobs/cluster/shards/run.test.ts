@@ -843,6 +843,29 @@ t.test('the next Job begins with the shards whose copies have not failed', async
   t.notOk('failed' in ((await world.progress())?.shards ?? {}))
 })
 
+t.test('a shard whose copies are rejected delays the repair of no other one', async (t) => {
+  const world = await shardsWorld(t, { nodes: 3, shards: 4 })
+  for (const id of [0, 2]) world.shard(id).peers = world.shard(id).peers.slice(0, 1)
+  for (const node of world.nodes.values()) {
+    node.misbehave(({ body }) =>
+      JSON.stringify(body ?? '').includes('"replicate_shard":{"shard_id":0')
+        ? { status: 400, body: '{"status":{"error":"Bad request: not today"},"time":0}' }
+        : undefined,
+    )
+  }
+  const { code, log } = await world.run()
+  t.equal(code, EXIT.failed, log.slice(-2000))
+  const steps = startedSteps(log)
+  t.equal(steps.filter((step) => step.startsWith('docs/0: ')).length, 3)
+  matchWhole(t, (await world.state()).shards[2], [/ Active$/, / Active$/])
+  matchWhole(t, await world.progress(), {
+    state: 'Failed',
+    reason: 'TransferFailed',
+    message: /^docs\/0: replicating from node \d to node \d failed 3 times: .*not today/,
+    shards: { failed: [{ collection: 'docs', shard: 0 }] },
+  })
+})
+
 t.test('a Job ends when the copies of ten shards have failed', async (t) => {
   const world = await shardsWorld(t, { nodes: 3, shards: 12 })
   const defects: Record<string, number> = {}
