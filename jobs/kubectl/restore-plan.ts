@@ -8,7 +8,6 @@ import { formatBytes } from '../../crds/units.ts'
 import { errorMessage } from '../clients/http/request.ts'
 import { checkCollection, findCollection } from '../restore/collection-checks.ts'
 import { targetTopology, type PreflightContext } from '../restore/context.ts'
-import { selectItems } from '../restore/manifest.ts'
 import {
   emptyLoad,
   planPlacement,
@@ -17,6 +16,7 @@ import {
   type ShardView,
 } from '../restore/placement.ts'
 import { snapshotBytes, type RestoreItem } from '../manifest-check.ts'
+import { selectItems } from '../restore/select-collections.ts'
 import { withTargetIds } from '../restore/shard-ids.ts'
 import {
   checkNodeCapacity,

@@ -1,21 +1,19 @@
 /**
- * Reads the manifest and selects the collections that the spec asks for. The manifest comes from a
- * bucket and is not trusted: keys outside its own folder are rejected.
+ * Reads the manifest. It comes from a bucket and is not trusted: keys outside its own folder are
+ * rejected.
  */
 import { Rejected, StorageError } from '../../crds/contract/errors.ts'
 import { manifestKey } from '../../crds/contract/backup-keys.ts'
 import { MAX_MANIFEST_BYTES } from '../../crds/contract/limits.ts'
-import { MANIFEST_VERSION, isShardManifest, type Manifest } from '../../crds/contract/manifest.ts'
+import { MANIFEST_VERSION, type Manifest } from '../../crds/contract/manifest.ts'
 import {
   parseManifest,
   parseForeignManifest,
   isForeignManifest,
   type SourceManifest,
   type SourceSnapshot,
-  type RestoreItem,
 } from '../manifest-check.ts'
 import type { RestorePlan } from '../../crds/contract/restore-job.ts'
-import type { RestoreSpec } from '../../crds/restore.ts'
 import { formatBytes, formatNames } from '../../crds/units.ts'
 import { readOwner } from '../backup/owner.ts'
 import type { Bucket } from '../clients/s3/bucket.ts'
@@ -145,50 +143,6 @@ export function unverifiableNotes({ uid, collections }: SourceManifest): string[
       ? [`${withoutChecksum.length} snapshots have no checksum: only their sizes were compared`]
       : []),
   ]
-}
-
-/** The collections that the spec asks for, under their names at the target. */
-export function selectItems(
-  manifest: SourceManifest,
-  spec: Pick<RestoreSpec, 'collections' | 'collectionMapping'>,
-): RestoreItem[] {
-  const byName = new Map(allItems(manifest).map((item) => [item.name, item]))
-  const names = [...new Set(spec.collections ?? byName.keys())]
-  const missing = names.filter((name) => !byName.has(name))
-  if (missing.length > 0)
-    throw new Rejected(`Collections not present in backup: ${formatNames(missing, MAX_LISTED)}`)
-  const mapping = new Map(Object.entries(spec.collectionMapping))
-  // Without this check, a misspelt name in the mapping would restore the collection over the
-  // collection that the mapping is meant to protect.
-  const unused = [...mapping.keys()].filter((name) => !names.includes(name))
-  if (unused.length > 0) {
-    throw new Rejected(
-      `collectionMapping names collections that are not restored: ${formatNames(unused, MAX_LISTED)}`,
-    )
-  }
-  const items = names.flatMap((name) => {
-    const item = byName.get(name)
-    return item === undefined ? [] : [{ ...item, name: mapping.get(name) ?? name }]
-  })
-  rejectNameCollisions(items)
-  return items
-}
-
-/** All collections, each under its own name. */
-function allItems(manifest: SourceManifest): RestoreItem[] {
-  if (!isShardManifest(manifest)) {
-    return manifest.collections.map((source) => ({ method: 'Node', source, name: source.name }))
-  }
-  const { nodeCount, collections } = manifest
-  return collections.map((source) => ({ method: 'Shard', source, name: source.name, nodeCount }))
-}
-
-function rejectNameCollisions(items: RestoreItem[]): void {
-  for (const [name, sources] of Map.groupBy(items, (item) => item.name)) {
-    if (sources.length < 2) continue
-    const names = sources.map(({ source }) => source.name)
-    throw new Rejected(`collectionMapping: ${names.join(' and ')} would both become ${name}`)
-  }
 }
 
 function rejectDuplicateCollections({ collections }: ManifestOutline): void {

@@ -20,7 +20,7 @@ import { failLostCollections, requireOwnCollection } from './collection-identity
 import { attemptCollection, targetTopology, type RunContext } from './context.ts'
 import { detectDeliveryModes } from './deliver-snapshot.ts'
 import { restoreLostShards } from './lost-shards.ts'
-import { manifestFolder, readManifest, selectItems, unverifiableNotes } from './manifest.ts'
+import { manifestFolder, readManifest, unverifiableNotes } from './manifest.ts'
 import { emptyLoad, planPlacement } from './placement.ts'
 import {
   lowerFactorAgain,
@@ -32,6 +32,7 @@ import { Progress } from './progress.ts'
 import { recoverNodes, recoverShards } from './recover.ts'
 import type { RestoreItem, SourceManifest } from '../manifest-check.ts'
 import { waitForEarlierRecoveries } from './retry-recovery.ts'
+import { selectItems } from './select-collections.ts'
 import { withTargetIds } from './shard-ids.ts'
 import { moveShards, replicateShards } from './shard-transfers.ts'
 import { checkNodeCapacity, checkTarget, nodeLoads, rejectOverCapacity } from './target-checks.ts'

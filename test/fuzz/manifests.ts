@@ -12,7 +12,7 @@ import {
 } from '../../crds/contract/manifest.ts'
 import { VecRestore } from '../../crds/restore.ts'
 import { parseManifest, withChecksum } from '../../jobs/manifest-check.ts'
-import { selectItems } from '../../jobs/restore/manifest.ts'
+import { selectItems } from '../../jobs/restore/select-collections.ts'
 import { damaged, damages, type Damage } from './mangle.ts'
 import { Broken } from './promises.ts'
 import { resourceOf } from './specs.ts'
