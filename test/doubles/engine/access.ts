@@ -1,4 +1,4 @@
-/** What a credential allows: by route, in the engine's own words (facts 8). */
+/** What a credential allows, by route, with the engine's messages (docs/engine-notes.md#authentication). */
 import { bare, refuse, EngineFailure, type EngineRequest } from './answers.ts'
 import type { EngineCluster } from './cluster.ts'
 import { matches } from './points.ts'

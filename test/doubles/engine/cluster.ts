@@ -49,7 +49,7 @@ export type TransferOutcome = 'complete' | 'fail' | 'stall'
 
 /** As measured on idle collections: see docs/engine-notes.md. */
 const STALE_MS = 5
-/** Normally it is less than 0.2 s (facts 6.4). */
+/** Normally it is less than 0.2 s on the real engine. */
 const SETTLE_MS = 20
 /** Time until a replica of a small shard is copied. */
 const COPY_MS = 30

@@ -1,4 +1,4 @@
-/** One collection: its config with the engine's defaults, and what PATCH makes of it (facts 2.1, 3.2). */
+/** One collection: its config with the engine's defaults, and what PATCH makes of it (docs/engine-notes.md#collections). */
 import { refuse } from './answers.ts'
 import type { Point } from './points.ts'
 

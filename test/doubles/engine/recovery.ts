@@ -1,6 +1,7 @@
 /**
- * What the recovery of a snapshot does to a collection of several nodes, as the real engine was seen to
- * do it (facts 6.3), with the damage that comes of haste and of priorities.
+ * What the recovery of a snapshot does to a collection of several nodes, as observed on the real engine
+ * (docs/engine-notes.md#recovery-of-a-collection), with the damage that early recoveries and some priorities
+ * cause.
  */
 import { createHash } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'

@@ -1,4 +1,4 @@
-/** Snapshots of one shard: what is in them, and what a node makes of one that it takes (facts 6.6). */
+/** Snapshots of one shard: their content, and their recovery (docs/engine-notes.md#snapshots-of-a-shard). */
 import { refuse } from './answers.ts'
 import type { EngineCluster } from './cluster.ts'
 import type { Shard } from './collection.ts'

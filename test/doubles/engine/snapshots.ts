@@ -1,5 +1,5 @@
 /**
- * Snapshot files, by node: one of another is unknown there (facts 6.1). Each is a tar that is filled up,
+ * Snapshot files, by node: no node knows those of another (docs/engine-notes.md#snapshots-of-a-node). Each is a tar that is filled up,
  * so that it can be as large as a test wants.
  */
 import { createHash } from 'node:crypto'

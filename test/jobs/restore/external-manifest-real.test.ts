@@ -1,6 +1,6 @@
 /**
- * Snapshots of a real engine, which ENGINE_BIN names, and a manifest of exactly the fields of the
- * specification: everything is deleted, restored into three nodes, and compared point by point.
+ * Snapshots of a real engine, which ENGINE_BIN names, and a manifest with only the fields that
+ * another program writes: everything is deleted, restored into three nodes, and compared point by point.
  */
 import t, { type Test } from 'tap'
 import { EXIT } from '../../../crds/contract/job.ts'

@@ -1,4 +1,4 @@
-/** What a migration rests on: pages, batches, samples and their limits, also under shard keys (facts 7). */
+/** What a migration rests on: pages, batches, samples and their limits, also under shard keys. */
 import type { Case } from '../case.ts'
 import type { Stage } from '../stage.ts'
 import { created } from './making.ts'

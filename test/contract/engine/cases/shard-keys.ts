@@ -1,4 +1,4 @@
-/** Custom sharding: keys are made and deleted, and each brings shards of its own (facts 7.4). */
+/** Custom sharding: keys are made and deleted, and each has its own shards. */
 import type { Case } from '../case.ts'
 import type { Stage } from '../stage.ts'
 import { created, VECTORS } from './making.ts'

@@ -1,4 +1,4 @@
-/** Aliases: changed one action after the other, without going back (facts 5). */
+/** Aliases: actions are applied one after the other; those before a failed one stay. */
 import { visible } from '../access.ts'
 import { ok, refuse, type EngineAnswer, type EngineRequest } from '../answers.ts'
 import { ChangeAliases } from '../bodies/placing.ts'

@@ -154,7 +154,7 @@ function stateOf(shard: Shard, peer: number, ordinal: number): string {
   return transfer?.state ?? shard.states?.[peer] ?? 'Active'
 }
 
-/** Applied, and yet the call may wait for something that never comes (facts 3.1). */
+/** The change is applied, but the call may wait until its timeout (docs/engine-notes.md#collections). */
 async function answered(
   { enabled }: EngineCluster,
   hangs: boolean,

@@ -1,4 +1,4 @@
-/** /collections/{c}/points: as much as counts, pages, copies and tokens need (facts 7). */
+/** /collections/{c}/points: as much as counts, pages, copies and tokens need. */
 import { ok, refuse, type EngineAnswer, type EngineRequest } from '../answers.ts'
 import type { EngineCluster } from '../cluster.ts'
 import type { Collection, Shard, ShardKey } from '../collection.ts'

@@ -1,4 +1,4 @@
-/** /collections/{c}/shards: the keys of custom sharding, each with shards of its own (facts 7.4). */
+/** /collections/{c}/shards: the keys of custom sharding, each with its own shards. */
 import { ok, refuse, refuseTooMany, type EngineAnswer, type EngineRequest } from '../answers.ts'
 import { CreateShardKey, DropShardKey } from '../bodies/placing.ts'
 import type { EngineCluster } from '../cluster.ts'

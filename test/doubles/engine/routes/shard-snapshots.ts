@@ -1,4 +1,4 @@
-/** GET /collections/{c}/shards/{id}/snapshot: a shard of this node as a stream; no file is made (facts 6.6). */
+/** GET /collections/{c}/shards/{id}/snapshot: a shard of this node as a stream; no file is written. */
 import { text, type EngineAnswer, type EngineRequest } from '../answers.ts'
 import type { EngineCluster } from '../cluster.ts'
 import { shardContentOf } from '../shard-recovery.ts'
