@@ -79,6 +79,10 @@ export const WORDS = [
   { phrase: 'lies? (in|on|under|below|beside)', use: 'is, is stored' },
   { phrase: 'looks? (once )?more', use: 'checks again' },
   { phrase: 'to be had', use: 'available' },
+  {
+    phrase: 'facts [0-9][0-9.]*',
+    use: 'the section of docs/engine-notes.md or docs/metacontroller-notes.md',
+  },
   { phrase: 'what (is|are) ours', use: 'what this operator owns' },
 ]
 

@@ -24,6 +24,7 @@ const BAD: [what: string, file: string, text: string, finding: RegExp][] = [
   ['a property', 'a.ts', 'interface A {\n  told: string\n}\n', /^a\.ts:2: told \(told\)/],
   ['a private field', 'a.ts', 'class A {\n  #room = 1\n}\n', /^a\.ts:2: #room \(room\)/],
   ['a comment', 'a.ts', 'const a = 1\n// Nobody reads it.\n', /^a\.ts:2: Nobody \(write: user/],
+  ['a citation', 'a.ts', '/** Seen (facts 6.4). */\n', /^a\.ts:1: facts 6\.4 \(write: the section/],
   ['a string', 'a.ts', "const a = 'made anew'\n", /^a\.ts:1: anew \(write: recreated/],
   ['a template', 'a.ts', 'const a = `${b} is under way`\n', /^a\.ts:1: under way \(write/],
   ['a document', 'a.md', '# A\n\nThe status tells how far it is.\n', /^a\.md:3: tells \(write/],

@@ -1,4 +1,4 @@
-/** /collections/{c}/index: payload indexes in their normal form (facts 4). */
+/** /collections/{c}/index: payload indexes in their normal form. */
 import { ok, refuse, type EngineAnswer, type EngineRequest } from '../answers.ts'
 import { CreateIndex } from '../bodies/index.ts'
 import type { EngineCluster } from '../cluster.ts'
