@@ -45,7 +45,7 @@ function annotationsSection(): string {
         [
           `\`${ANNOTATIONS.acceptRisk}\``,
           'VecCluster, VecCollection',
-          'Risks that are accepted, separated by commas: shard-loss, fewer-replicas, last-copy, version-skip, downgrade, no-backup. On a VecCollection: empty-collection.',
+          'Risks that are accepted, separated by commas: shard-loss, fewer-replicas, last-copy, version-skip, downgrade, no-backup, split-brain. On a VecCollection: empty-collection.',
         ],
         [
           `\`${ANNOTATIONS.allowedNamespaces}\``,

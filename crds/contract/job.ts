@@ -46,6 +46,7 @@ export const Risk = Enum([
   'version-skip',
   'downgrade',
   'no-backup',
+  'split-brain',
 ])
 export type Risk = Static<typeof Risk>
 

@@ -20,7 +20,7 @@ export const ANNOTATIONS = {
   lastAppliedSpec: `${API_GROUP}/last-applied-spec`,
   /** The service sets it on each VecCluster after startup: requests one helm run. */
   restartedAt: `${API_GROUP}/restarted-at`,
-  /** Comma-separated list of accepted risks: shard-loss, fewer-replicas, last-copy, version-skip, downgrade, no-backup. */
+  /** Comma-separated list of accepted risks: shard-loss, fewer-replicas, last-copy, version-skip, downgrade, no-backup, split-brain. */
   acceptRisk: `${API_GROUP}/accept-risk`,
   /** `now` on a VecCluster: its maintenance windows do not count while it has the annotation. */
   maintenance: `${API_GROUP}/maintenance`,

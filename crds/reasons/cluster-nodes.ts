@@ -159,7 +159,7 @@ export const CONSENSUS_AND_CAPACITY_REASONS: readonly Reason[] = [
     condition: { type: 'Consensus', status: 'False' },
     event: 'Warning',
     messages: [
-      'the pods form <n> separate clusters: <pods>; backups, restores and migrations wait until they form one cluster',
+      'the pods form <n> separate clusters: <pods>; backups, restores, migrations and helm runs wait until they form one cluster',
     ],
     cause:
       'Pods behind one Service belong to different clusters of the engine. Usually pod 0 lost its volume, started empty and bootstrapped a new cluster. A request reaches either cluster.',

@@ -18,8 +18,10 @@ import { errorMessage } from '../background-task.ts'
 import { getCondition, type ConditionUpdate } from '../conditions.ts'
 import type { Observed, PodConsensus, FormationPorts } from './ports.ts'
 import { isBeingReplaced } from './rollout.ts'
+import { acceptedRisks } from './validation.ts'
 import type { ClusterStatus, VecCluster } from '../../crds/cluster.ts'
 import { keyRefused } from '../../crds/contract/api-keys.ts'
+import { formatAcceptHint } from '../../crds/contract/job.ts'
 import { KubernetesError } from '../../crds/contract/errors.ts'
 import type { ConfigMap } from '../../crds/kubernetes.ts'
 
@@ -99,12 +101,26 @@ function isLost(pods: PodConsensus[]): boolean {
   return assessConsensus(pods).status === 'False'
 }
 
+/**
+ * Why no helm run may start while the pods form separate clusters: a node that is added or restarted joins the cluster
+ * of node 0, which may be the empty one.
+ */
+export function splitBlocker({ cluster, consensus = [] }: Observed): string | undefined {
+  const split = formatSplit(consensus, podNameIn(cluster.metadata.name))
+  if (split === undefined || acceptedRisks(cluster).includes('split-brain')) return undefined
+  return `${split.slice(0, MAX_MESSAGE)}; repair the cluster first, or ${formatAcceptHint('split-brain')}`
+}
+
 type ConsensusResult = Omit<ConditionUpdate, 'type'>
 type PodNameOf = (ordinal: number) => string
 
+function podNameIn(cluster: string): PodNameOf {
+  return (ordinal) => `${releaseName(cluster)}-${ordinal}`
+}
+
 /** Messages name the pods and Secrets of the cluster. */
 function assessConsensus(pods: PodConsensus[], cluster = ''): ConsensusResult {
-  const podName = (ordinal: number) => `${releaseName(cluster)}-${ordinal}`
+  const podName = podNameIn(cluster)
   return (
     stoppedPods(pods, podName) ??
     splitBrain(pods, podName) ??
@@ -122,16 +138,21 @@ function stoppedPods(pods: PodConsensus[], podName: PodNameOf): ConsensusResult 
   return falseResult('ConsensusStopped', message.join('; '))
 }
 
-/** If two pods do not know each other, they belong to different clusters behind the same Service. */
 function splitBrain(pods: PodConsensus[], podName: PodNameOf): ConsensusResult | undefined {
+  const message = formatSplit(pods, podName)
+  if (message === undefined) return undefined
+  return falseResult(
+    'SplitBrain',
+    `${message}; backups, restores, migrations and helm runs wait until they form one cluster`,
+  )
+}
+
+/** If two pods do not know each other, they belong to different clusters behind the same Service. */
+function formatSplit(pods: PodConsensus[], podName: PodNameOf): string | undefined {
   const groups = connectedGroups(pods.filter(isMember))
   if (groups.length < 2) return undefined
   const listed = groups.map((group) => group.map(({ ordinal }) => podName(ordinal)).join(', '))
-  const message = `the pods form ${groups.length} separate clusters: ${listed.join(' | ')}`
-  return falseResult(
-    'SplitBrain',
-    `${message}; backups, restores and migrations wait until they form one cluster`,
-  )
+  return `the pods form ${groups.length} separate clusters: ${listed.join(' | ')}`
 }
 
 /** Finds pods that answer but do not know all other pods. */

@@ -43,7 +43,7 @@ const IN_PROGRESS_REASONS = new Set([
 
 /** Reasons that each sync checks before it starts a run: once it starts one, they no longer apply. */
 const CHECKED_REASONS = new Set([
-  ...['InvalidSpec', 'InvalidSecret', 'VolumeKept'],
+  ...['InvalidSpec', 'InvalidSecret', 'VolumeKept', 'SplitBrain'],
   ...['HibernationBackupFailed', 'BackupScheduleInvalid'],
   // Why nodes cannot be drained.
   ...['NotEnoughNodes', 'NoCapacity', 'NoActiveReplica', 'LastReplicaLost', 'TransferFailed'],

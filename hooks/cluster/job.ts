@@ -101,7 +101,7 @@ function plannedMonitorTls(
 }
 
 /** Risks that the helm run does not check: accepting one of them is no reason for a run. */
-const RISKS_OUTSIDE_HELM = new Set<Risk>(['last-copy', 'no-backup'])
+const RISKS_OUTSIDE_HELM = new Set<Risk>(['last-copy', 'no-backup', 'split-brain'])
 
 /**
  * Whether the pods are updated one by one by a Job on the shards. It asks all nodes for their shards:

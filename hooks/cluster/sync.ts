@@ -24,6 +24,7 @@ import {
   releaseLeases,
   type Decision,
 } from './decision.ts'
+import { splitBlocker } from './consensus.ts'
 import { stoppedError } from './hibernate.ts'
 import { awaitedBackup, type AwaitedBackup } from './hibernation-backup.ts'
 import {
@@ -80,6 +81,11 @@ export function sync(observed: Observed, context: Context): Decision {
   const secretError = validateSecrets(referencedSecrets(observed.cluster.spec), observed.secrets)
   if (secretError !== undefined) {
     return releaseLeases(observed, blocked(observed, context, 'InvalidSecret', secretError))
+  }
+
+  const splitError = splitBlocker(observed)
+  if (splitError !== undefined) {
+    return releaseLeases(observed, blocked(observed, context, 'SplitBrain', splitError))
   }
 
   const [retainedVolume] = observed.retainedVolumes ?? []

@@ -30,7 +30,7 @@ t.test('a pod that founded a separate cluster is a split brain, also behind Read
   t.strictSame(result(pod(0, [0]), pod(1, [1, 2]), pod(2, [1, 2])), [
     'False',
     'SplitBrain',
-    'the pods form 2 separate clusters: vec-a-0 | vec-a-1, vec-a-2; backups, restores and migrations wait until they form one cluster',
+    'the pods form 2 separate clusters: vec-a-0 | vec-a-1, vec-a-2; backups, restores, migrations and helm runs wait until they form one cluster',
   ])
   t.equal(result(pod(0, [0, 1]), pod(1, [0, 1]), pod(2, [2]))[1], 'SplitBrain')
 })

@@ -59,6 +59,45 @@ t.test('a rejection is final for its plan and checked again after 10 minutes', a
   t.ok(createdJob(late))
 })
 
+t.test(
+  'no helm run starts while the pods form separate clusters, unless the risk is accepted',
+  async (t) => {
+    const member = (ordinal: number, known: number[]) => ({
+      ...({ ordinal, state: 'working', peerId: ordinal, hasLeader: true } as const),
+      peers: known.map((id) => ({ id, ordinal: id })),
+    })
+    const consensus = [member(0, [0]), member(1, [1, 2]), member(2, [1, 2])]
+    const changed = { spec: { replicas: 4 } }
+    const report = progress({ applied: applied({ planHash: 'former' }) })
+    const held = sync(running({ cluster: cluster(changed), consensus, progress: report }), context)
+    t.equal(createdJob(held), undefined)
+    const [, reason, message] = condition(held, 'Applied') ?? []
+    t.strictSame(
+      [reason, message],
+      [
+        'SplitBrain',
+        'the pods form 2 separate clusters: vec-a-0 | vec-a-1, vec-a-2; repair the cluster first, or accept the risk with the annotation vec-operator.dev/accept-risk: split-brain',
+      ],
+    )
+    const annotations = { [ANNOTATIONS.acceptRisk]: 'split-brain' }
+    const accepted = cluster({ ...changed, annotations })
+    t.equal(
+      upgradePlan(sync(running({ cluster: accepted, consensus, progress: report }), context)).run,
+      2,
+    )
+    const one = [member(0, [0, 1, 2]), member(1, [0, 1, 2]), member(2, [0, 1, 2])]
+    const repaired = sync(
+      running({ cluster: cluster(changed), consensus: one, progress: report }),
+      context,
+    )
+    t.equal(upgradePlan(repaired).run, 2)
+    t.strictSame(
+      desiredRun(running({ cluster: accepted }), settings).hash,
+      upgradePlan(repaired).hash,
+    )
+  },
+)
+
 t.test('an annotation that accepts the risk retries a rejected plan immediately', async (t) => {
   const { hash: plan } = desiredRun(ready(), settings)
   const annotations = { [ANNOTATIONS.acceptRisk]: 'shard-loss, nonsense' }
