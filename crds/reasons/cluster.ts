@@ -307,7 +307,7 @@ export const CLUSTER_REASONS: readonly Reason[] = [
     event: 'Warning',
     messages: ['<n>/<n> replicas ready', '<n>/<n> replicas ready: <cause>'],
     cause:
-      'A pod is starting, cannot start, or was lost. The cause is reported by the scheduler, the kubelet or the container.',
+      'A pod is starting, cannot start, or was lost. The cause is reported by the scheduler, the kubelet or the container. Why a volume cannot be attached or mounted is only in the Events of the pod.',
     fix: 'Fix the cause in the message. If there is none, check the pods of StatefulSet vec-<name>.',
   },
   {

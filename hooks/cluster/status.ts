@@ -239,6 +239,9 @@ function podCause({ metadata, status = {} }: Pod): string | undefined {
   if (metadata.deletionTimestamp !== undefined) return 'is terminating'
   const scheduled = podCondition(status, 'PodScheduled')
   if (scheduled?.status === 'False') return scheduled.message ?? scheduled.reason
+  // The kubelet has the reason, such as a volume that is attached to another node, only in an Event of the pod.
+  if (podCondition(status, 'PodReadyToStartContainers')?.status === 'False')
+    return 'its volumes or its network are not ready, see `kubectl describe pod`'
   const init = firstContainerCause(status.initContainerStatuses ?? [])
   if (init !== undefined) return `init container ${init}`
   const main = firstContainerCause(status.containerStatuses ?? [])

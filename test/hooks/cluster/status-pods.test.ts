@@ -52,6 +52,25 @@ t.test('the scheduler, the kubelet and the container are quoted', async (t) => {
   t.equal(formatCauses([pod(0, killed)]), 'vec-a-0: container qdrant: exit code 137, OOMKilled')
 })
 
+t.test('a pod whose volumes cannot be attached or mounted', async (t) => {
+  const conditions = [
+    { type: 'PodScheduled', status: 'True' },
+    { type: 'PodReadyToStartContainers', status: 'False' },
+  ]
+  const status = {
+    conditions,
+    initContainerStatuses: [{ name: 'chown', ...waiting('PodInitializing') }],
+    containerStatuses: [{ name: 'qdrant', ...waiting('PodInitializing') }],
+  }
+  t.equal(
+    formatCauses([pod(0, status)]),
+    'vec-a-0: its volumes or its network are not ready, see `kubectl describe pod`',
+  )
+  const [scheduled, sandbox] = conditions
+  const started = { ...status, conditions: [scheduled, { ...sandbox, status: 'True' }] }
+  t.equal(formatCauses([pod(0, started as Status)]), undefined)
+})
+
 t.test('pods that are ready, or only starting, have no cause', async (t) => {
   const ready = {
     conditions: [{ type: 'Ready', status: 'True' }],
