@@ -157,6 +157,20 @@ t.test('alerts fire in the cases of alerts.yaml, and not before', { skip }, asyn
   await t.resolves(run(promtool, ['test', 'rules', join(import.meta.dirname, 'alerts.yaml')]))
 })
 
+t.test('alerts.yaml has a case in which each alert fires', async (t) => {
+  const { tests } = parse(readFileSync(join(import.meta.dirname, 'alerts.yaml'), 'utf8')) as {
+    tests: { alert_rule_test: { alertname: string; exp_alerts?: unknown[] }[] }[]
+  }
+  const firing = tests
+    .flatMap(({ alert_rule_test: cases }) => cases)
+    .filter(({ exp_alerts: expected = [] }) => expected.length > 0)
+  const names = new Set(firing.map(({ alertname }) => alertname))
+  t.strictSame(
+    alerts.map(({ alert }) => alert).filter((alert) => !names.has(alert)),
+    [],
+  )
+})
+
 t.test('promtool accepts the metrics', { skip }, async (t) => {
   const linesAbout = async (metrics: string) => {
     const check = execFile(promtool, ['check', 'metrics'])
