@@ -118,6 +118,13 @@ const status = Type.Object({
     Type.Array(collection, { description: 'The collections, one by one.' }),
   ),
   unlistedCollections: UnlistedCollections(),
+  nodes: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      description:
+        'Number of nodes of a backup by node, once the snapshots of its collections are no longer listed.',
+    }),
+  ),
   error: Type.Optional(Type.String({ description: 'Error of the first collection that failed.' })),
   clusterUid: Type.Optional(
     Type.String({
@@ -162,3 +169,14 @@ export const VecBackup = defineResource({
 export type VecBackup = Static<typeof VecBackup.schema>
 export type BackupSpec = VecBackup['spec']
 export type BackupStatus = NonNullable<VecBackup['status']>
+
+/** Number of nodes that a backup by node has snapshots of; undefined if its status does not say it. */
+export function nodesOf({
+  spec,
+  status = {},
+}: Pick<VecBackup, 'spec' | 'status'>): number | undefined {
+  if (spec.method === 'Shard') return undefined
+  const snapshots = (status.collections ?? []).flatMap((one) => one.snapshots ?? [])
+  if (snapshots.length === 0) return status.nodes
+  return Math.max(...snapshots.map(({ node }) => node)) + 1
+}

@@ -1,6 +1,6 @@
 /** The objects of a restore drill: a temporary VecCluster like that of the backups, and the VecRestore into it. */
 import type { BackupScheduleSpec, VecBackupSchedule } from '../../crds/backup-schedule.ts'
-import type { VecBackup } from '../../crds/backup.ts'
+import { nodesOf, type VecBackup } from '../../crds/backup.ts'
 import { VecCluster } from '../../crds/cluster.ts'
 import { MAX_CLUSTER_NAME } from '../../crds/contract/limits.ts'
 import { ANNOTATIONS, API_VERSION, LABELS, shortHash } from '../../crds/contract/names.ts'
@@ -51,13 +51,7 @@ export function drillNodes(
   backup: VecBackup | undefined,
 ): number {
   if (backup?.spec.method === 'Shard') return replicas ?? spec.replicas
-  return nodesOf(backup) ?? spec.replicas
-}
-
-/** Undefined once the status no longer lists the snapshots. */
-function nodesOf(backup: VecBackup | undefined): number | undefined {
-  const snapshots = (backup?.status?.collections ?? []).flatMap((one) => one.snapshots ?? [])
-  return snapshots.length === 0 ? undefined : Math.max(...snapshots.map(({ node }) => node)) + 1
+  return (backup && nodesOf(backup)) ?? spec.replicas
 }
 
 export function drillCluster(

@@ -3,7 +3,7 @@
  * backup is compacted a day after the backup finished: a schedule receives all its backups in one
  * request, so fields that repeat the manifest in the bucket must not stay on them forever.
  */
-import type { BackupStatus, VecBackup } from '../../crds/backup.ts'
+import { nodesOf, type BackupStatus, type VecBackup } from '../../crds/backup.ts'
 import { s3Path } from '../../crds/contract/backup-keys.ts'
 import type { BackupResult, Progress } from '../../crds/contract/job.ts'
 import { BACKUP_DETAILS_SECONDS } from '../../crds/contract/limits.ts'
@@ -202,15 +202,17 @@ export function compactStatus(backup: VecBackup, status: BackupStatus, now: Date
     ...(size !== undefined && { size }),
     ...(error !== undefined && { error: error.slice(0, MAX_ERROR) }),
   }))
+  const nodes = nodesOf({ ...backup, status })
+  const fields = { ...status, ...(nodes !== undefined && { nodes }) }
   // Without the hashes, retention identifies the collections by their names alone.
-  if (collectionHashes === undefined) return { ...status, collections: shortened }
+  if (collectionHashes === undefined) return { ...fields, collections: shortened }
   const failedFirst = shortened.toSorted((a, b) => failedRank(a) - failedRank(b))
   const omitted = failedFirst.slice(MAX_LISTED).map((collection) => collection.status)
   const count = (phase: string) => omitted.filter((a) => a === phase).length
   const { completed = 0, failed = 0, pending = 0 } = status.unlistedCollections ?? {}
   const [omittedCompleted, omittedFailed] = [count('Completed'), count('Failed')]
   return {
-    ...status,
+    ...fields,
     collections: failedFirst.slice(0, MAX_LISTED),
     ...unlistedFields({
       completed: completed + omittedCompleted,

@@ -206,6 +206,13 @@ t.test('a backup by node gets as many nodes as it was made of', async (t) => {
   const collections = [{ name: 'docs', status: 'Completed' as const, snapshots }]
   const { children } = await pass({ children: [stored({ collections })] })
   t.equal((children.at(-1)?.['spec'] as VecCluster['spec']).replicas, 2)
+  const listed = [{ name: 'docs', status: 'Completed' as const }]
+  const old = await pass({ children: [stored({ collections: listed, nodes: 4 })] })
+  t.equal(
+    (old.children.at(-1)?.['spec'] as VecCluster['spec']).replicas,
+    4,
+    'also when its snapshots are no longer listed',
+  )
   const refused = await pass({ schedule: drilled({ drill: { ...DRILL, replicas: 1 } }) })
   t.strictSame(refused.created, [])
   t.strictSame(refused.condition, [
