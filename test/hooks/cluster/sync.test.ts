@@ -150,6 +150,18 @@ for (const parts of [{ plan: 'other' }, { image: 'vec-operator:old' }]) {
   })
 }
 
+t.test('a helm Job that stops reporting stays, and the silence is said', async (t) => {
+  const jobs = [helmJob({ createdAgo: 5000, plan: desiredRun(ready(), settings).hash })]
+  const after = (seconds: number) =>
+    sync(ready({ jobs, progress: progress({ state: 'Started', at: ago(seconds) }) }), context)
+  t.equal(condition(after(599), 'Applied')?.[1], 'HelmRunning')
+  const silent = after(600)
+  t.equal(silent.deleteJobs, undefined, 'its pod may still be working')
+  const message = `Job ${jobs[0]?.metadata.name ?? ''} has not reported for more than 10 minutes: check its pods and their nodes`
+  t.strictSame(condition(silent, 'Applied'), ['False', 'JobSilent', message])
+  matchWhole(t, silent.events, [{ type: 'Warning', reason: 'JobSilent', message }])
+})
+
 t.test('a Job that has reported keeps its frozen plan', async (t) => {
   const jobs = [helmJob({ plan: 'other', createdAgo: 5000 })]
   const desired = sync(ready({ jobs, progress: progress({ state: 'Started' }) }), context)
