@@ -60,13 +60,20 @@ function slicesOf({ count, seed, ...part }: Part): Part[] {
  * machine without memory does not.
  */
 async function fuzzApart(part: Part, enough: AbortSignal): Promise<Fuzzed> {
-  let come = await inProcess(part, enough)
-  if (typeof come === 'string' && !enough.aborted) {
-    process.stderr.write(`fuzz: ${come}; its cases run once more\n`)
-    come = await inProcess(part, enough)
-  }
-  if (typeof come !== 'string') return come
-  return { ...merged([]), failures: [{ case: undefined, why: come }] }
+  const first = await inProcess(part, enough)
+  if (typeof first !== 'string') return first
+  if (enough.aborted) return failed(first)
+  process.stderr.write(`fuzz: ${first}; its cases run once more\n`)
+  const second = await inProcess(part, enough)
+  if (typeof second === 'string') return failed(second)
+  return { ...second, kinds: { ...second.kinds, [RUN_AGAIN]: 1 } }
+}
+
+/** Among the kinds of cases, so that each result shows it. */
+const RUN_AGAIN = 'processes that ended without a result, and were run once more'
+
+function failed(why: string): Fuzzed {
+  return { ...merged([]), failures: [{ case: undefined, why }] }
 }
 
 /** What came of it, or why there is nothing. */
