@@ -78,7 +78,7 @@ export function useRealParts(env: NodeJS.ProcessEnv): RealParts {
 export function describeRealParts(parts: RealParts): string {
   const { ENGINE_BIN, ENGINE_CHART, METACONTROLLER_BIN, S3_BIN } = parts
   const described = [
-    `engine ${ENGINE_BIN === undefined ? STAND_IN : engineVersion(ENGINE_BIN)}`,
+    `engine ${ENGINE_BIN === undefined ? STAND_IN : (engineVersion(ENGINE_BIN) ?? UNKNOWN)}`,
     `chart ${ENGINE_CHART === undefined ? STAND_IN : chartVersion(ENGINE_CHART)}`,
     `metacontroller ${METACONTROLLER_BIN === undefined ? STAND_IN : metacontrollerVersion(METACONTROLLER_BIN)}`,
     `s3 ${S3_BIN === undefined ? STAND_IN : basename(S3_BIN)}`,
@@ -89,9 +89,9 @@ export function describeRealParts(parts: RealParts): string {
 const STAND_IN = 'a stand-in'
 const UNKNOWN = 'of unknown version'
 
-/** The engine says it: `qdrant 1.18.3`. */
-function engineVersion(bin: string): string {
-  return /^qdrant (\S+)/.exec(outputOf(bin, ['--version']))?.[1] ?? UNKNOWN
+/** As the engine itself reports it: `qdrant 1.18.3`; undefined for another program. */
+export function engineVersion(bin: string): string | undefined {
+  return /^qdrant (\S+)/.exec(outputOf(bin, ['--version']))?.[1]
 }
 
 function chartVersion(folder: string): string {

@@ -11,6 +11,7 @@ import { customResourceDefinition } from '../../crds/crd.ts'
 import { RealEngines, type RealNode } from '../hard/engines.ts'
 import { startApi, type EmbeddedApi } from '../world/api/server.ts'
 import { ApiClient, type ApiObject } from '../world/client.ts'
+import { ENGINE_VERSION, engineVersion } from '../real-parts.ts'
 import { systemClock } from '../world/clock.ts'
 import type { Containers } from '../world/controllers/containers.ts'
 import { startControllers, type Controllers } from '../world/controllers/index.ts'
@@ -41,6 +42,8 @@ export class NodesWorld {
   readonly hasGuard: boolean
   readonly #octet: number
   readonly #engines: RealEngines
+  /** Of the engine. */
+  readonly #version: string
   readonly #controllers: Controllers
   readonly #names = new Map<number, NameProxy>()
   /** uid of the claim whose folder a node has. */
@@ -56,6 +59,7 @@ export class NodesWorld {
     this.hasGuard = hasGuard
     this.#octet = octet
     this.#engines = new RealEngines(bin, this.folder, octet)
+    this.#version = engineVersion(bin) ?? ENGINE_VERSION
     const runs = () => this.#containers()
     this.#controllers = startControllers({ api, clock: systemClock, helm: '', runs })
     api.attach({
@@ -198,9 +202,9 @@ export class NodesWorld {
     await client.create({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: NAMESPACE } })
     await client.create(customResourceDefinition(VecCluster, '0.0.0'))
     const metadata = { namespace: NAMESPACE, name: CLUSTER }
-    const spec = { version: '1.18.3', replicas, cluster: { enabled: true } }
+    const spec = { version: this.#version, replicas, cluster: { enabled: true } }
     await client.create({ apiVersion: API_VERSION, kind: 'VecCluster', metadata, spec })
-    await client.create(statefulSet(replicas))
+    await client.create(statefulSet(replicas, this.#version))
   }
 
   #containers(): Containers {
@@ -285,10 +289,10 @@ function claimName(ordinal: number): string {
 }
 
 /** What matters here of the StatefulSet of the chart. */
-function statefulSet(replicas: number): object {
+function statefulSet(replicas: number, version: string): object {
   const labels = { 'app.kubernetes.io/instance': RELEASE, 'app.kubernetes.io/name': 'qdrant' }
   const readinessProbe = { httpGet: { path: '/readyz', port: 6333 }, periodSeconds: 1 }
-  const container = { name: 'qdrant', image: 'qdrant:v1.18.3', readinessProbe }
+  const container = { name: 'qdrant', image: `qdrant:v${version}`, readinessProbe }
   return {
     apiVersion: 'apps/v1',
     kind: 'StatefulSet',
