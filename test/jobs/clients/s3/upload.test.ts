@@ -201,6 +201,25 @@ for (const [way, sizes] of WAYS) {
     t.equal(completions, 2)
   })
 
+  t.test(`${way}: a completion that is answered with 200 and an error is no success`, async (t) => {
+    const { s3, bucket, objects } = await store(t)
+    let failures = 1
+    s3.misbehave(({ operation }) =>
+      operation === 'CompleteMultipartUpload' && failures-- > 0
+        ? { status: 200, code: 'InternalError' }
+        : undefined,
+    )
+    t.equal(await bucket.upload({ key: 'k', source: bytesOf(ALL), ...sizes }), ALL)
+    t.equal(objects.objects.get('k')?.body.length, ALL, 'it is sent again')
+
+    failures = Infinity
+    await t.rejects(bucket.upload({ key: 'k2', source: bytesOf(ALL), ...sizes }), {
+      message: /COMPLETE UPLOAD .* InternalError/,
+    })
+    t.equal(objects.objects.get('k2'), undefined)
+    t.equal(objects.uploads.size, 0)
+  })
+
   t.test(`${way}: a completion that did not happen is not a success`, async (t) => {
     const { s3, bucket, objects } = await store(t)
     s3.misbehave(({ operation }) => {
