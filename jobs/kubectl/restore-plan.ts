@@ -13,7 +13,7 @@ import {
   planPlacement,
   type BytesByNode,
   type Placement,
-  type ShardView,
+  type ReportedShards,
 } from '../restore/placement.ts'
 import { snapshotBytes, type RestoreItem } from '../manifest-check.ts'
 import { selectItems } from '../restore/select-collections.ts'
@@ -96,8 +96,8 @@ async function previewCollection(
   const { source, name } = item
   const preview = { collection: source.name, becomes: name, bytes: snapshotBytes(source) }
   try {
-    const shardView = await checkCollection(item, context)
-    placement.add(withTargetIds(item, shardView), shardView)
+    const reportedShards = await checkCollection(item, context)
+    placement.add(withTargetIds(item, reportedShards), reportedShards)
     const exists = (await findCollection(name, context)) !== undefined
     return { ...preview, does: exists ? 'replaces existing collection' : 'is created' }
   } catch (error) {
@@ -159,12 +159,12 @@ export class PlacementPreview {
     this.#load = emptyLoad(targetTopology(context))
   }
 
-  /** A collection that can be restored; `shardView` is of the existing one at the target. */
-  add(item: RestoreItem, shardView: ShardView | undefined): void {
+  /** A collection that can be restored; `reportedShards` is of the existing one at the target. */
+  add(item: RestoreItem, reportedShards: ReportedShards | undefined): void {
     this.#items.push(item)
     const placement = planPlacement(
       item,
-      { view: shardView },
+      { view: reportedShards },
       targetTopology(this.#context),
       this.#load,
     )

@@ -12,11 +12,11 @@ import {
   disagreement,
   replicasOnFirstNode,
   type ReplicaStates,
-  type ShardView,
+  type ReportedShards,
 } from './placement.ts'
 import type { RestoreItem } from '../manifest-check.ts'
 import { checkShardIds, withTargetIds } from './shard-ids.ts'
-import { tryReadShardView } from './wait-for-shards.ts'
+import { tryReadReportedShards } from './wait-for-shards.ts'
 
 /**
  * Objects requested concurrently: a store needs some milliseconds for each response, local or
@@ -31,14 +31,14 @@ const OBJECT_CONCURRENCY = 8
 export async function checkCollection(
   item: RestoreItem,
   context: PreflightContext,
-): Promise<ShardView | undefined> {
+): Promise<ReportedShards | undefined> {
   const { source, name } = item
   const [, target] = await Promise.all([
     checkObjects(source, context),
     retryTransient(context, () => findCollection(name, context)),
   ])
   if (target !== undefined) checkSameSchema(name, source, target.live.config.params)
-  const view = target && (await retryTransient(context, () => readShardView(name, context)))
+  const view = target && (await retryTransient(context, () => readReportedShards(name, context)))
   if (view === undefined) checkShardIds(item)
   const resolved = withTargetIds(item, view)
   // If the nodes disagree, the restore repairs that first and checks the shards afterwards.
@@ -74,8 +74,11 @@ export async function findCollection(
 }
 
 /** The shards as all nodes report them; throws if a node does not respond. */
-export async function readShardView(name: string, context: PreflightContext): Promise<ShardView> {
-  const view = await tryReadShardView(name, context)
+export async function readReportedShards(
+  name: string,
+  context: PreflightContext,
+): Promise<ReportedShards> {
+  const view = await tryReadReportedShards(name, context)
   if (typeof view === 'string') throw new EngineError(view)
   return view
 }
@@ -173,7 +176,11 @@ function defaultValue(field: string): unknown {
  * With other ids or keys, points would end up among those of another key: the engine accepts the
  * snapshot of another shard (docs/engine-notes.md, "Snapshots of a shard").
  */
-function checkSameShards(name: string, { shards }: RestoreItem['source'], view: ShardView): void {
+function checkSameShards(
+  name: string,
+  { shards }: RestoreItem['source'],
+  view: ReportedShards,
+): void {
   const recorded = shards.map(({ shardId, shardKey }) => [shardId, shardKey ?? null])
   const current = [...replicasOnFirstNode(view).keys()].map((id) => [id, view.keys.get(id) ?? null])
   if (isDeepStrictEqual(recorded.sort(byId), current.sort(byId))) return

@@ -25,7 +25,7 @@ export interface TargetTopology {
 
 /** Replicas that exist at the target, and an earlier plan. */
 export interface PlacementHints {
-  view?: ShardView | undefined
+  view?: ReportedShards | undefined
   planned?: Placement | undefined
 }
 
@@ -139,8 +139,8 @@ function leastLoaded(nodes: number[], load: BytesByNode): number | undefined {
  */
 export type ReplicaStates = Map<number, Map<number, string>>
 
-/** What all nodes report at about the same time. */
-export interface ShardView {
+/** What all nodes report of the shards of a collection, at about the same time. */
+export interface ReportedShards {
   /** By ordinal of the reporting node. */
   replicas: ReplicaStates[]
   /** Key of each shard, with custom sharding. */
@@ -152,12 +152,15 @@ export interface ShardView {
 }
 
 /** Replicas of each shard as the first node reports them, even if nodes disagree. */
-export function replicasOnFirstNode({ replicas: [first] }: ShardView): ReplicaStates {
+export function replicasOnFirstNode({ replicas: [first] }: ReportedShards): ReplicaStates {
   return first ?? new Map<number, Map<number, string>>()
 }
 
 /** Throws if consensus has stopped. */
-export function shardView(placements: RestoreClusterInfo[], views: ConsensusStatus[]): ShardView {
+export function reportedShards(
+  placements: RestoreClusterInfo[],
+  views: ConsensusStatus[],
+): ReportedShards {
   const peers = placements.map(({ peer_id }) => peer_id)
   const ordinalOf = (peer: number) => {
     const ordinal = peers.indexOf(peer)
@@ -182,7 +185,7 @@ export function shardView(placements: RestoreClusterInfo[], views: ConsensusStat
  * Why the next step has to wait; undefined if all nodes agree, all replicas are Active and nothing
  * moves.
  */
-export function unstableReason(view: ShardView): string | undefined {
+export function unstableReason(view: ReportedShards): string | undefined {
   return view.instability ?? disagreement(view) ?? inactiveReplica(view.replicas)
 }
 
@@ -190,7 +193,10 @@ export function unstableReason(view: ShardView): string | undefined {
  * The first replica that not all nodes report in the same state, and what each node reports;
  * undefined if there is none.
  */
-export function disagreement({ replicas, keys }: Omit<ShardView, 'peers'>): string | undefined {
+export function disagreement({
+  replicas,
+  keys,
+}: Omit<ReportedShards, 'peers'>): string | undefined {
   for (const shard of new Set(replicas.flatMap((reported) => [...reported.keys()]))) {
     const reports = replicas.map((reported) => reported.get(shard))
     for (const node of new Set(reports.flatMap((states) => [...(states?.keys() ?? [])]))) {

@@ -17,7 +17,7 @@ import type { Checkpoint } from './checkpoint.ts'
 import { recordIdentity, requireOwnCollection } from './collection-identity.ts'
 import { applyConfig } from './config.ts'
 import { collectionsOn, recoveryOn, type RunContext } from './context.ts'
-import { replicasOnFirstNode, type ShardView } from './placement.ts'
+import { replicasOnFirstNode, type ReportedShards } from './placement.ts'
 import { snapshotBytes, type RestoreItem } from '../manifest-check.ts'
 import { waitForIdle } from './retry-recovery.ts'
 import { keyPlan, type KeyStep } from './shard-ids.ts'
@@ -63,7 +63,7 @@ async function deleteIncomplete(
  * Throws unless exactly the recorded shards exist under their ids and keys; nothing may be
  * recovered otherwise.
  */
-export function requireShards({ source, name }: RestoreItem, view: ShardView): void {
+export function requireShards({ source, name }: RestoreItem, view: ReportedShards): void {
   const replicas = replicasOnFirstNode(view)
   for (const { shardId, shardKey } of source.shards) {
     if (replicas.has(shardId) && view.keys.get(shardId) === shardKey) continue

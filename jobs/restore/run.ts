@@ -15,7 +15,7 @@ import { ResourceDeleted, type Report } from '../reporter.ts'
 import { isReportable, reportReason, RetryBudget, retryTransient, withHint } from '../retry.ts'
 import { restoreAliases } from './aliases.ts'
 import { isPartlyRestored, isStarted, type Checkpoint } from './checkpoint.ts'
-import { checkCollection, readShardView } from './collection-checks.ts'
+import { checkCollection, readReportedShards } from './collection-checks.ts'
 import { failLostCollections, requireOwnCollection } from './collection-identity.ts'
 import { attemptCollection, targetTopology, type RunContext } from './context.ts'
 import { detectDeliveryModes } from './deliver-snapshot.ts'
@@ -170,7 +170,7 @@ async function checkItems(items: RestoreItem[], context: RunContext): Promise<Re
         const view = isStarted(checkpoint) ? undefined : await checkCollection(item, context)
         if (!isStarted(checkpoint) && view === undefined) progress.recordAbsent(item.name)
         const current = isPartlyRestored(checkpoint)
-          ? await retryTransient(context, () => readShardView(item.name, context))
+          ? await retryTransient(context, () => readReportedShards(item.name, context))
           : view
         const resolved = withTargetIds(item, current)
         context.placements.set(item.name, planPlacement(resolved, { view }, target, bytesByNode))

@@ -8,7 +8,7 @@
  */
 import { Rejected } from '../../crds/contract/errors.ts'
 import type { ManifestCollection, ShardKey } from '../../crds/contract/manifest.ts'
-import type { ShardView } from './placement.ts'
+import type { ReportedShards } from './placement.ts'
 import type { RestoreItem } from '../manifest-check.ts'
 
 /** Each skipped id costs a shard that is created and deleted again, some hundredths of a second. */
@@ -73,7 +73,7 @@ export function checkShardIds({ method, source, name }: RestoreItem): void {
 /** The item with the ids that its shards have, or will have, at the target. */
 export function withTargetIds<Item extends RestoreItem>(
   item: Item,
-  view: ShardView | undefined,
+  view: ReportedShards | undefined,
 ): Item {
   if (item.method === 'Node') return item
   const ids = view === undefined ? keyPlan(item).ids : targetIds(item.source, view)
@@ -93,7 +93,10 @@ export function withTargetIds<Item extends RestoreItem>(
 }
 
 /** Ids of the keys that have one shard in the backup and one at the target. */
-function targetIds({ shardKeys }: RestoreItem['source'], { keys }: ShardView): Map<number, number> {
+function targetIds(
+  { shardKeys }: RestoreItem['source'],
+  { keys }: ReportedShards,
+): Map<number, number> {
   const shardsByKey = Map.groupBy(keys, ([, key]) => key)
   const pairs = shardKeys.flatMap(({ key, shardIds: [id, ...others] }): [number, number][] => {
     const [target, ...otherShards] = shardsByKey.get(key) ?? []

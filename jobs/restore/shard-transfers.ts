@@ -15,7 +15,7 @@ import {
   targetFactor,
   type Placement,
   type ReplicaStates,
-  type ShardView,
+  type ReportedShards,
 } from './placement.ts'
 import { forgetLoweredFactor } from './prepare-collection.ts'
 import type { RestoreItem, ShardItem } from '../manifest-check.ts'
@@ -42,7 +42,7 @@ export type ShardChange =
 /**
  * The remaining changes. A replica on another node is dropped once the shard is on its own node.
  */
-export function plannedMoves(placement: Placement, view: ShardView): ShardChange[] {
+export function plannedMoves(placement: Placement, view: ReportedShards): ShardChange[] {
   const peer = (ordinal: number) => view.peers[ordinal] ?? ordinal
   return [...replicasOnFirstNode(view)].flatMap(([shard, states]): ShardChange[] => {
     const [primary] = placement.get(shard) ?? []
@@ -93,7 +93,7 @@ export interface Rebalance {
   /** Describes the first deviation; undefined if there is none. */
   findMissing: (replicas: ReplicaStates) => string | undefined
   /** Starts everything that is missing. */
-  start: (view: ShardView) => Promise<void>
+  start: (view: ReportedShards) => Promise<void>
 }
 
 /** Repeats until nothing is missing and all nodes agree on that. */
@@ -190,7 +190,7 @@ interface ReplicaTransfer {
 }
 
 /** Transfers from a node that holds the shard to each node that is to hold it too. */
-export function missingReplicas(placement: Placement, view: ShardView): ReplicaTransfer[] {
+export function missingReplicas(placement: Placement, view: ReportedShards): ReplicaTransfer[] {
   const replicas = replicasOnFirstNode(view)
   return [...placement].flatMap(([shardId, nodes]) => {
     const holders = replicas.get(shardId) ?? new Map<number, string>()

@@ -12,10 +12,10 @@ import {
   disagreement,
   fingerprint,
   replicasOnFirstNode,
-  shardView,
+  reportedShards,
   unstableReason,
   type ReplicaStates,
-  type ShardView,
+  type ReportedShards,
 } from './placement.ts'
 
 /**
@@ -66,7 +66,7 @@ export async function waitForShards(
   collection: string,
   context: RunContext,
   findMissing: (replicas: ReplicaStates) => string | undefined = () => undefined,
-): Promise<ShardView> {
+): Promise<ReportedShards> {
   const { tools, progress } = context
   const { time, signal, log } = tools
   const timer = new StabilityTimer(() => time.monotonicMs())
@@ -75,7 +75,7 @@ export async function waitForShards(
   const pauseMs = [...FIRST_PAUSES_MS, PAUSE_MS]
   const afterPause = () => progress.reported()
   return poll({ time, signal, pauseMs, afterPause }, async ({ pauses }) => {
-    const view = await tryReadShardView(collection, context)
+    const view = await tryReadReportedShards(collection, context)
     const instability = typeof view === 'string' ? view : unstableReason(view)
     const missingReason =
       typeof view === 'string' ? undefined : findMissing(replicasOnFirstNode(view))
@@ -106,15 +106,15 @@ export async function waitForShards(
 }
 
 /** What the nodes report; the error message if a node is temporarily unavailable. */
-export async function tryReadShardView(
+export async function tryReadReportedShards(
   collection: string,
   context: EngineAccess,
-): Promise<ShardView | string> {
+): Promise<ReportedShards | string> {
   try {
     const { signal } = context.tools
     const nodes = ordinals(context).map((ordinal) => recoveryOn(context, ordinal))
     const views = await Promise.all(nodes.map((node) => node.cluster(signal)))
-    return shardView(
+    return reportedShards(
       await Promise.all(nodes.map((node) => node.collectionCluster(collection, signal))),
       views,
     )
@@ -158,7 +158,7 @@ class StabilityTimer {
     this.#changedAt = now()
   }
 
-  observe(view: ShardView | string, instability: string | undefined): void {
+  observe(view: ReportedShards | string, instability: string | undefined): void {
     const replicas = typeof view === 'string' ? '' : view.replicas.map(fingerprint).join()
     const state = `${instability ?? ''} ${replicas}`
     if (state !== this.#lastState) this.#changedAt = this.#now()
@@ -201,7 +201,7 @@ export interface PhantomReplica {
 
 export async function repairReplicas(
   collection: string,
-  view: ShardView,
+  view: ReportedShards,
   context: RunContext,
 ): Promise<void> {
   const { log, signal, reporter } = context.tools
@@ -230,7 +230,7 @@ export async function repairReplicas(
  * Only replicas of shards that also have a replica on which all nodes agree: the last replica is
  * never dropped.
  */
-export function phantomReplicas({ replicas }: Pick<ShardView, 'replicas'>): PhantomReplica[] {
+export function phantomReplicas({ replicas }: Pick<ReportedShards, 'replicas'>): PhantomReplica[] {
   const shards = new Set(replicas.flatMap((states) => [...states.keys()]))
   return [...shards].flatMap((shard) => {
     const holdersByNode = replicas.map((states) => new Set(states.get(shard)?.keys() ?? []))

@@ -32,7 +32,7 @@ import {
   type Assignment,
   activeReplicas,
   listShards,
-  readShardView,
+  readNodeReports,
   shardExists,
 } from './scheduler.ts'
 import { streamShard } from './stream-shard.ts'
@@ -82,7 +82,7 @@ async function isUnchanged(
 ): Promise<boolean> {
   // A node may disappear between the two calls: ask the other nodes again.
   const { view, identity } = await retryTransient(context, async () => {
-    const view = await readShardView(name, context)
+    const view = await readNodeReports(name, context)
     return { view, identity: await currentIdentity(name, [...view.keys()], context) }
   })
   const expected = topology.shards.map((shard) => shardFingerprint(shard, topology))
@@ -243,7 +243,7 @@ async function nextAssignment({
   const limit = retryBudget.nextLimitMs()
   let idleSinceMs: number | undefined
   for (;;) {
-    const view = await readShardView(collection, context)
+    const view = await readNodeReports(collection, context)
     // Its shard key may have been deleted: the collection is checked again at the end.
     for (const shardId of scheduler.pending())
       if (!shardExists(view, shardId)) scheduler.remove(shardId)

@@ -10,18 +10,18 @@ import { isTransient, retryTransient } from '../../retry.ts'
 import { rejectIfDeleted } from '../source-cluster.ts'
 import { ordinals, snapshotsForPod, type RunContext } from '../context.ts'
 
-/** By the ordinal of the reporting node. */
-export type ShardView = ReadonlyMap<number, BackupClusterInfo>
+/** What each node reports of the shards of a collection, by its ordinal. */
+export type NodeReports = ReadonlyMap<number, BackupClusterInfo>
 
 /**
  * Waits, within bounds, until half of the nodes answer. What a majority has agreed on is known to one of them: a node
  * that was just restarted still calls a replica Active that the others have called Dead.
  */
-export function readShardView(collection: string, context: RunContext): Promise<ShardView> {
-  return retryTransient(context, () => readShardViewOnce(collection, context))
+export function readNodeReports(collection: string, context: RunContext): Promise<NodeReports> {
+  return retryTransient(context, () => readNodeReportsOnce(collection, context))
 }
 
-async function readShardViewOnce(collection: string, context: RunContext): Promise<ShardView> {
+async function readNodeReportsOnce(collection: string, context: RunContext): Promise<NodeReports> {
   const view = new Map<number, BackupClusterInfo>()
   const nodes = ordinals(context)
   let lastError = new EngineError('there is no node')
@@ -47,7 +47,7 @@ async function readShardViewOnce(collection: string, context: RunContext): Promi
  * A replica can be streamed only if its node reports it as Active and no node reports another
  * state.
  */
-export function activeReplicas(view: ShardView): ActiveReplicas {
+export function activeReplicas(view: NodeReports): ActiveReplicas {
   const replicas = new Map<number, number[]>()
   for (const [ordinal, { peer_id, local_shards }] of view) {
     for (const { shard_id, state } of local_shards) {
@@ -59,25 +59,25 @@ export function activeReplicas(view: ShardView): ActiveReplicas {
 }
 
 /** Whether any node says that the number of shards is being changed. */
-export function isResharding(view: ShardView): boolean {
+export function isResharding(view: NodeReports): boolean {
   return [...view.values()].some(
     ({ resharding_operations: operations = [] }) => operations.length > 0,
   )
 }
 
 /** Points of a replica, as counted by its node. */
-export function pointCount(view: ShardView, node: number, shardId: number): number | undefined {
+export function pointCount(view: NodeReports, node: number, shardId: number): number | undefined {
   const shards = view.get(node)?.local_shards ?? []
   return shards.find(({ shard_id }) => shard_id === shardId)?.points_count
 }
 
 /** Whether any node lists the shard at all. */
-export function shardExists(view: ShardView, shardId: number): boolean {
+export function shardExists(view: NodeReports, shardId: number): boolean {
   return listShards(view).some((shard) => shard.shardId === shardId)
 }
 
 /** Every shard that at least one node lists. */
-export function listShards(view: ShardView): LocalShard[] {
+export function listShards(view: NodeReports): LocalShard[] {
   const shards = new Map<number, LocalShard>()
   for (const { local_shards, remote_shards } of view.values()) {
     for (const { shard_id: shardId, shard_key: shardKey } of [...local_shards, ...remote_shards]) {
@@ -87,7 +87,7 @@ export function listShards(view: ShardView): LocalShard[] {
   return [...shards.values()]
 }
 
-function isReportedInactive(view: ShardView, shardId: number, peer: number): boolean {
+function isReportedInactive(view: NodeReports, shardId: number, peer: number): boolean {
   return [...view.values()].some(({ remote_shards }) =>
     remote_shards.some(
       ({ shard_id, peer_id, state }) =>

@@ -15,8 +15,8 @@ import {
   activeReplicas,
   isResharding,
   pointCount,
-  readShardView,
-  type ShardView,
+  readNodeReports,
+  type NodeReports,
 } from './scheduler.ts'
 
 /** The engine silently closes a stream whose client reads nothing for this long. */
@@ -47,11 +47,11 @@ export async function streamShard(
   const expectedBytes = await context.shardSizes.estimate(collection, shard.shardId, context)
   // The API server or the store may have been slow since the shard was assigned. A replica that is
   // missing writes may catch up before the end of its stream.
-  const before = await readShardView(collection, context)
+  const before = await readNodeReports(collection, context)
   requireActive(source, before, 'was no longer Active before its stream')
   requireOwnPoints(source, before)
   const uploaded = await upload(source, { key, expectedBytes }, context)
-  const after = await readShardView(collection, context)
+  const after = await readNodeReports(collection, context)
   requireActive(source, after, 'did not stay Active until the end of its stream')
   requireOwnPoints(source, after)
   const [pointsBefore, pointsAfter] = [before, after].map((view) =>
@@ -111,7 +111,7 @@ async function upload(
  */
 function requireActive(
   { shard: { shardId }, node }: StreamSource,
-  view: ShardView,
+  view: NodeReports,
   failure: string,
 ): void {
   if (activeReplicas(view).get(shardId)?.includes(node) === true) return
@@ -122,7 +122,10 @@ function requireActive(
  * Before a shard is removed, its points are copied to the others, whose replicas are Active again before that ends. If
  * it is aborted, the collection has the same shards as before, and the snapshot the points of both.
  */
-function requireOwnPoints({ collection, shard: { shardId } }: StreamSource, view: ShardView): void {
+function requireOwnPoints(
+  { collection, shard: { shardId } }: StreamSource,
+  view: NodeReports,
+): void {
   if (!isResharding(view)) return
   throw new EngineError(
     `shard ${shardId} of ${collection} may have points of another one: the number of shards is being changed`,

@@ -8,7 +8,7 @@ import {
   targetFactor,
   type BytesByNode,
   type ReplicaStates,
-  type ShardView,
+  type ReportedShards,
 } from '../../../jobs/restore/placement.ts'
 import type { ShardItem } from '../../../jobs/manifest-check.ts'
 import { firstMisplaced, plannedMoves } from '../../../jobs/restore/shard-transfers.ts'
@@ -35,7 +35,7 @@ function shardItem(shards: [number, number[]][], nodeCount = 3, replicationFacto
   return { method: 'Shard', source, name: 'docs', nodeCount }
 }
 
-function view(shards: Record<number, number[]>): ShardView {
+function view(shards: Record<number, number[]>): ReportedShards {
   const replicas: ReplicaStates = new Map(
     Object.entries(shards).map(([shard, nodes]) => [
       Number(shard),

@@ -8,7 +8,11 @@ import { unverifiableNotes } from '../../../jobs/restore/manifest.ts'
 import { requireShards } from '../../../jobs/restore/prepare-collection.ts'
 import { misplacedOnNode } from '../../../jobs/restore/recover.ts'
 import { phantomReplicas } from '../../../jobs/restore/wait-for-shards.ts'
-import { disagreement, shardView, type ReplicaStates } from '../../../jobs/restore/placement.ts'
+import {
+  disagreement,
+  reportedShards,
+  type ReplicaStates,
+} from '../../../jobs/restore/placement.ts'
 import {
   requireSupportedEngine,
   requireCompatibleVersion,
@@ -123,21 +127,24 @@ t.test('nodes are stable when all have applied the same entries and no shard mov
     shard_transfers: transfers as never[],
   })
   const both = [placement(10), placement(11)]
-  const rest = shardView(both, [view(7), view(7)])
+  const rest = reportedShards(both, [view(7), view(7)])
   t.equal(rest.instability, undefined)
   t.equal(disagreement(rest), undefined)
-  t.equal(shardView(both, [view(7), view(8)]).instability, 'the nodes have not applied the same')
-  t.match(shardView(both, [view(7), view(7, 1)]).instability, /^node 1 has not applied all/)
+  t.equal(
+    reportedShards(both, [view(7), view(8)]).instability,
+    'the nodes have not applied the same',
+  )
+  t.match(reportedShards(both, [view(7), view(7, 1)]).instability, /^node 1 has not applied all/)
   const moving = [placement(10, [{ shard_id: 0, from: 10, to: 11, comment: '3 of 9' }]), both[1]]
   t.equal(
-    shardView(moving as never, [view(7), view(7)]).instability,
+    reportedShards(moving as never, [view(7), view(7)]).instability,
     'shard 0 is being transferred from node 0 to node 1 (3 of 9)',
   )
   const dead = {
     ...view(7),
     consensus_thread_status: { consensus_thread_status: 'stopped_with_err', err: 'x' },
   }
-  t.throws(() => shardView(both, [view(7), dead]), {
+  t.throws(() => reportedShards(both, [view(7), dead]), {
     message: 'consensus is stopped_with_err on node 1: x',
   })
 })
