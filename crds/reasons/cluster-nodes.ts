@@ -160,10 +160,11 @@ export const CONSENSUS_AND_CAPACITY_REASONS: readonly Reason[] = [
     event: 'Warning',
     messages: [
       'the pods form <n> separate clusters: <pods>; backups, restores, migrations and helm runs wait until they form one cluster',
+      'the pods form <n> separate clusters: <pods>; repair the cluster first, or accept the risk with the annotation vec-operator.dev/accept-risk: split-brain',
     ],
     cause:
-      'Pods behind one Service belong to different clusters of the engine. Usually pod 0 lost its volume, started empty and bootstrapped a new cluster. A request reaches either cluster.',
-    fix: 'Stop writers. Compare the collections of each group (GET /cluster and /collections on each pod). Keep the group that has the data and delete the pods and volumes of the others, the pod that bootstrapped the new cluster last; or restore a backup into a new cluster.',
+      'Pods behind one Service belong to different clusters of the engine. Usually pod 0 lost its volume, started empty and bootstrapped a new cluster. A request reaches either cluster. The condition Applied has this reason too while a helm run is due: a node that it adds or restarts would join the cluster of pod 0, which may be the one without data.',
+    fix: 'Stop writers. Compare the collections of each group (GET /cluster and /collections on each pod). Keep the group that has the data and delete the pods and volumes of the others, the pod that bootstrapped the new cluster last; or restore a backup into a new cluster. If an earlier release installed the cluster, pod 0 may have no guard yet and bootstrap a cluster again: accept the risk, and the helm run adds the guard.',
   },
   {
     reason: 'PeersMissing',

@@ -121,17 +121,6 @@ export const CLUSTER_REASONS: readonly Reason[] = [
     fix: 'Repair that pod, or revert the change of spec.replicas. The check is repeated every 30 s.',
   },
   {
-    reason: 'SplitBrain',
-    condition: NOT_APPLIED,
-    event: 'Warning',
-    messages: [
-      'the pods form <n> separate clusters: <pods>; repair the cluster first, or accept the risk with the annotation vec-operator.dev/accept-risk: split-brain',
-    ],
-    cause:
-      'The condition Consensus has this reason too. A node that a helm run adds or restarts joins the cluster of node 0, which may be the one without data.',
-    fix: 'Repair the cluster as the reason SplitBrain of Consensus says. Where node 0 has no guard yet, because the cluster was installed by an earlier release, accept the risk: the helm run adds it.',
-  },
-  {
     reason: 'ShardsWouldBeLost',
     condition: NOT_APPLIED,
     event: 'Warning',
