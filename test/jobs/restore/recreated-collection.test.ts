@@ -631,6 +631,7 @@ for (const [what, { options, isChange }] of Object.entries(CHANGES)) {
     })
     const { world, engine, urls, currentState } = fixture
     await ask(urls[0] ?? '', 'PATCH', '/collections/docs', { hnsw_config: { m: 40 } })
+    await ask(urls[0] ?? '', 'DELETE', '/collections/docs/index/id?wait=true')
     let isVerified = false
     const { recreated, changes } = recreateAt(fixture, (request) => {
       const docs = engine.find('docs')
