@@ -34,6 +34,6 @@ t.test('a file of crds is tested by the folders of hooks that import it', async 
 })
 
 t.test('a file that its own folder alone imports is tested there', async (t) => {
-  const found = testsOf('hooks/backup/deletion-policy.ts')
+  const found = testsOf('hooks/backup/purge-job.ts')
   t.strictSame(found.toSorted(), testsIn('hooks/backup').toSorted())
 })
