@@ -825,7 +825,7 @@ t.test('a shard whose copies fail delays the repair of no other one', async (t) 
 
 t.test('the next Job begins with the shards whose copies have not failed', async (t) => {
   const { world, defects } = await failingShard(t)
-  // A copy takes longer than a Job goes on.
+  // A copy takes longer than a Job runs.
   const first = await world.run({ defects }, { speed: 10_000 })
   t.equal(first.code, EXIT.failed, first.log.slice(-2000))
   t.equal(startedSteps(first.log).length, 1)
