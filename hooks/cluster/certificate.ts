@@ -86,11 +86,14 @@ export function pendingCertificate(
 }
 
 /** Present only while nodes use a certificate that was renewed, and no helm run restarts them. */
-export function certificateCondition(observed: Observed): ConditionUpdate | undefined {
+export function certificateCondition(
+  observed: Observed,
+  pending: ClusterStatus['pendingCertificate'],
+): ConditionUpdate | undefined {
+  if (pending?.revision === undefined) return undefined
   const current = currentCertificate(observed)
   const former = observed.progress?.applied?.certificate
-  const isPending = pendingCertificate(observed)?.revision !== undefined
-  if (!isPending || current === undefined || former === undefined) return undefined
+  if (current === undefined || former === undefined) return undefined
   const { tls, cluster } = observed.cluster.spec
   const connections = cluster.p2p.enableTls ? 'gRPC and the connections between nodes' : 'gRPC'
   const expiry = former.expiresAt === undefined ? '' : ` at ${former.expiresAt}`

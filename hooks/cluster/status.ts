@@ -45,7 +45,7 @@ export function clusterStatus(
   const certificate = pendingCertificate(observed)
   const findings = [
     ...podConditions(observed, context, shardWork),
-    ...secretConditions(observed),
+    ...secretConditions(observed, certificate),
     appliedCondition(cluster.metadata.generation, notApplied),
   ]
   return {
@@ -73,8 +73,11 @@ export function clusterStatus(
   }
 }
 
-function secretConditions(observed: Observed): ConditionUpdate[] {
-  const conditions = [keyRotatedCondition(observed), certificateCondition(observed)]
+function secretConditions(
+  observed: Observed,
+  certificate: ClusterStatus['pendingCertificate'],
+): ConditionUpdate[] {
+  const conditions = [keyRotatedCondition(observed), certificateCondition(observed, certificate)]
   return conditions.filter((condition) => condition !== undefined)
 }
 
