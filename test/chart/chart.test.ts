@@ -40,7 +40,7 @@ t.test("the specification's values have the specification's defaults", async (t)
     serviceAccount: { create: true, name: '' },
     resources: {
       requests: { cpu: '100m', memory: '128Mi' },
-      limits: { cpu: '500m', memory: '320Mi' },
+      limits: { cpu: '500m', memory: '384Mi' },
     },
     operator: { logLevel: 'INFO', logFormat: 'json' },
   })

@@ -328,6 +328,37 @@ t.test('/healthz and /metrics need no token, as GET only', async (t) => {
   }
 })
 
+t.test('requests for /metrics at the same time share one page', async (t) => {
+  let pages = 0
+  const { built } = server(() => fine, {
+    metrics: {
+      observe: () => undefined,
+      text: async () => `page ${(pages += 1)}`,
+      contentType: 'text/plain',
+    },
+  })
+  const answers = await Promise.all(Array.from({ length: 20 }, () => built.inject('/metrics')))
+  t.strictSame(new Set(answers.map(({ body }) => body)), new Set(['page 1']))
+  t.equal((await built.inject('/metrics')).body, 'page 2', 'the next request gets a new one')
+})
+
+t.test('a page of metrics that fails is not shared with the next request', async (t) => {
+  let pages = 0
+  const { built } = server(() => fine, {
+    metrics: {
+      observe: () => undefined,
+      text: async () => {
+        pages += 1
+        if (pages === 1) throw new Error('no page')
+        return 'page'
+      },
+      contentType: 'text/plain',
+    },
+  })
+  t.equal((await built.inject('/metrics')).statusCode, 500)
+  t.equal((await built.inject('/metrics')).body, 'page')
+})
+
 t.test('/healthz and /metrics need no token', async (t) => {
   const { built } = server(() => fine, { tokens: () => ['new'] })
   t.equal((await built.inject('/healthz')).statusCode, 200)
