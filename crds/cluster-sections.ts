@@ -426,6 +426,6 @@ export const maintenanceWindows = Type.Array(
   {
     maxItems: 16,
     description:
-      'When helm runs that may restart pods, removals of nodes and balance may begin; default: always. Repairs begin at any time.',
+      'When helm runs that may restart pods, removals of nodes, changes of numbers of shards and balance may begin; default: always. Repairs begin at any time.',
   },
 )
