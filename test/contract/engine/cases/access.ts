@@ -93,12 +93,12 @@ export const ACCESS: Case[] = [
     play: askOddly,
   },
   {
-    title: 'beside an alternative key every token that fails is called a foreign one',
+    title: 'with an alternative key every rejected token gets the error of a foreign one',
     service: ROTATING,
     play: askOddly,
   },
   {
-    title: 'a credential may come as bearer token; api-key wins',
+    title: 'a credential may be a bearer token; the header api-key takes precedence',
     service: SERVICE,
     async play(stage) {
       const bearer = (authorization: string, key: string | null = null) =>
@@ -111,7 +111,7 @@ export const ACCESS: Case[] = [
     },
   },
   {
-    title: 'a token with value_exists holds as long as its point is there',
+    title: 'a token with value_exists is valid as long as its point exists',
     service: SERVICE,
     async play(stage) {
       await grounded(stage)
@@ -187,7 +187,7 @@ export const ACCESS: Case[] = [
     },
   },
   {
-    title: 'with a read-only key alone no call may write',
+    title: 'with only a read-only key no call may write',
     service: { read_only_api_key: READ_ONLY },
     async play(stage) {
       await stage.call('GET', '/collections', { key: READ_ONLY })

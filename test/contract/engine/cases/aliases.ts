@@ -14,7 +14,7 @@ const drop = (alias_name: string) => ({ delete_alias: { alias_name } })
 
 export const ALIASES: Case[] = [
   {
-    title: 'an alias that points elsewhere is taken over without a word',
+    title: 'an alias of another collection is moved without an error',
     async play(stage) {
       await created(stage, 'one')
       await created(stage, 'two')
@@ -28,7 +28,7 @@ export const ALIASES: Case[] = [
     },
   },
   {
-    title: 'actions before a failing one stay',
+    title: 'actions before a failing one remain in effect',
     async play(stage) {
       await created(stage, 'one')
       await update(stage, make('al', 'one'), make('other', 'none'), make('third', 'one'))
@@ -36,7 +36,7 @@ export const ALIASES: Case[] = [
     },
   },
   {
-    title: 'an unknown alias may be deleted, but not renamed or be the name of a collection',
+    title: 'an unknown alias may be deleted, not renamed; a collection name cannot be an alias',
     async play(stage) {
       await created(stage, 'one')
       await created(stage, 'two')
@@ -52,7 +52,7 @@ export const ALIASES: Case[] = [
     },
   },
   {
-    title: 'a name of an alias resolves in every path but those of PUT and DELETE',
+    title: 'an alias resolves in every path except those of PUT and DELETE',
     async play(stage) {
       await created(stage, 'one')
       await update(stage, make('al', 'one'))
@@ -71,7 +71,7 @@ export const ALIASES: Case[] = [
     },
   },
   {
-    title: 'aliases go with their collection',
+    title: 'aliases are deleted with their collection',
     async play(stage) {
       await created(stage, 'one')
       await update(stage, make('al', 'one'), make('b', 'one'), drop('b'))

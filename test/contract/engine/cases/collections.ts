@@ -87,7 +87,7 @@ export const COLLECTIONS: Case[] = [
     },
   },
   {
-    title: 'empty objects are harmless, but for quantization, and strict mode is kept empty',
+    title: 'empty objects change nothing, and an empty strict mode is stored',
     async play(stage) {
       const body = {
         hnsw_config: {},
@@ -122,7 +122,7 @@ export const COLLECTIONS: Case[] = [
   },
   {
     title:
-      'a bad value is refused with its path, or with the name of the shape that it does not fit',
+      'a bad value is rejected with its path, or with the name of the type that it does not match',
     async play(stage) {
       for (const [what, body] of REFUSED) {
         const { status, body: answer } = await stage.ask('PUT', '/collections/bad', { body })
@@ -174,8 +174,7 @@ export const COLLECTIONS: Case[] = [
     },
   },
   {
-    title:
-      'a collection that is there is 409, one that is missing 404, and existence is always 200',
+    title: 'creating an existing collection is 409, reading a missing one 404, /exists always 200',
     async play(stage) {
       await created(stage, 'docs')
       await stage.call('PUT', '/collections/docs', { body: VECTORS })

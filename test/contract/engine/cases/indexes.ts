@@ -107,7 +107,7 @@ export const INDEXES: Case[] = [
     },
   },
   {
-    title: 'the same index again changes nothing, another type or parameter takes its place',
+    title: 'creating the same index again changes nothing, another type or parameter replaces it',
     async play(stage) {
       await created(stage, 'docs')
       await put(stage, 'f', 'keyword', true)
@@ -123,7 +123,7 @@ export const INDEXES: Case[] = [
   },
   {
     title:
-      'at the limit of strict mode no index is created, also one that exists, and it may be lowered',
+      'at the limit of strict mode no index is created, not even an existing one; it may be lowered',
     async play(stage) {
       await created(stage, 'docs')
       const limit = (max_payload_index_count: number) =>
@@ -144,7 +144,7 @@ export const INDEXES: Case[] = [
     },
   },
   {
-    title: 'DELETE of an index is 200 whether it is there or not',
+    title: 'DELETE of an index is 200 whether it exists or not',
     async play(stage) {
       await created(stage, 'docs')
       await put(stage, '"x y".c', 'keyword', true)

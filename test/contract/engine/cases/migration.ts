@@ -62,7 +62,7 @@ export const MIGRATION: Case[] = [
     },
   },
   {
-    title: 'a multivector of two vectors of whole numbers is taken for a sparse one',
+    title: 'a multivector of two vectors of integers is parsed as a sparse vector',
     // Words differ with the node that holds the shard.
     sizes: ['one'],
     async play(stage) {
@@ -78,7 +78,7 @@ export const MIGRATION: Case[] = [
     },
   },
   {
-    title: 'the offset of a page is the id the next one begins with, numbers before UUIDs',
+    title: 'the offset of a page is the first id of the next one; numbers come before UUIDs',
     async play(stage) {
       await created(stage, 'docs', SMALL)
       const id = '6f1c5a3e-0000-4000-8000-000000000001'
@@ -90,7 +90,7 @@ export const MIGRATION: Case[] = [
     },
   },
   {
-    title: 'a page begins with the first id that is not before its offset, which need not be there',
+    title: 'a page begins with the first id from its offset on, and the offset need not exist',
     async play(stage) {
       await created(stage, 'docs', SMALL)
       const ids = ['9', '10', '9007199254740993', '18446744073709551615', ...UUIDS]
@@ -103,7 +103,7 @@ export const MIGRATION: Case[] = [
     },
   },
   {
-    title: 'a sample has other points each time, and all of them where there are few',
+    title: 'a random sample has other points each time, and all points of a small collection',
     async play(stage) {
       await created(stage, 'docs', SMALL)
       await write(stage, { points: [ONE, TWO, THREE] })
@@ -117,7 +117,7 @@ export const MIGRATION: Case[] = [
     },
   },
   {
-    title: 'under custom sharding every call has its key, and one id may be under several',
+    title: 'with custom sharding writes need a shard key, and an id may exist under several keys',
     async play(stage) {
       await created(stage, 'docs', { ...SMALL, sharding_method: 'custom' })
       await makeKey(stage, 'a')
@@ -139,7 +139,7 @@ export const MIGRATION: Case[] = [
     },
   },
   {
-    title: 'a shard key is none of a collection without custom sharding',
+    title: 'a call with a shard key is 400 in a collection without custom sharding',
     async play(stage) {
       await created(stage, 'docs', SMALL)
       await write(stage, { points: [ONE], shard_key: 'a' })
@@ -165,7 +165,7 @@ export const MIGRATION: Case[] = [
     },
   },
   {
-    title: 'a rate that is exceeded is 429, and a batch above the whole rate is to be split',
+    title: 'exceeding the rate limit is 429, and a batch above the whole limit must be split',
     sizes: ['one'],
     async play(stage) {
       const strict = { enabled: true, write_rate_limit: 2 }

@@ -41,7 +41,7 @@ async function refused(stage: Stage, name: string, bodies: [string, unknown][]):
 
 export const PATCHES: Case[] = [
   {
-    title: 'PATCH merges what it knows and ignores the rest',
+    title: 'PATCH merges known fields and ignores others',
     async play(stage) {
       await created(stage, 'docs', NAMED)
       const body = {
@@ -111,7 +111,7 @@ export const PATCHES: Case[] = [
     },
   },
   {
-    title: 'a typo in hnsw, optimizers, strict mode or params is a 200 that never shows',
+    title: 'a misspelt field in hnsw, optimizers, strict mode or params is 200 and has no effect',
     async play(stage) {
       await created(stage, 'docs')
       await refused(stage, 'docs', [
@@ -149,7 +149,7 @@ export const PATCHES: Case[] = [
     },
   },
   {
-    title: 'what stands before the failing part of a PATCH is applied',
+    title: 'the parts of a PATCH before the failing one are applied',
     async play(stage) {
       await created(stage, 'docs', NAMED)
       const body = { hnsw_config: { m: 24 }, sparse_vectors: { nope: { modifier: 'idf' } } }
@@ -161,7 +161,7 @@ export const PATCHES: Case[] = [
     },
   },
   {
-    title: 'PATCH of replication_factor changes the number and no copies',
+    title: 'PATCH of replication_factor changes the number, and creates or drops no replica',
     async play(stage) {
       await created(stage, 'docs', { vectors: { size: 2, distance: 'Dot' }, shard_number: 3 })
       await patched(stage, 'docs', { params: { replication_factor: 2 } }, /"replication_factor":2/)

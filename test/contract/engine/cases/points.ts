@@ -36,7 +36,7 @@ async function replicas(stage: Stage): Promise<unknown[]> {
 
 export const POINTS_CASES: Case[] = [
   {
-    title: 'a shard applies writes in the order in which it took them, whether clients wait or not',
+    title: 'a shard applies writes in the order of their arrival, with and without wait',
     applyMs: 60_000,
     async play(stage) {
       await created(stage, 'docs', {

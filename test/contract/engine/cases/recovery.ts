@@ -96,7 +96,7 @@ export async function rest(stage: Stage, name: string, copies: number): Promise<
 
 export const RECOVERY: Case[] = [
   {
-    title: 'a node says why it did not take a snapshot, and nothing is changed',
+    title: 'a node that rejects a snapshot says why, and nothing is changed',
     async play(stage) {
       await created(stage, 'docs', { ...DOCS, shard_number: 1 })
       const files = { junk: Buffer.from('{"no":"snapshot"}'), forbidden: 403 }
@@ -138,7 +138,7 @@ export const RECOVERY: Case[] = [
     },
   },
   {
-    title: 'a snapshot brings a collection back that is missing, with its config and its indexes',
+    title: 'a snapshot restores a missing collection with its configuration and indexes',
     sizes: ['one'],
     async play(stage) {
       await created(stage, 'docs', { ...DOCS, shard_number: 2, metadata: { a: 1 } })
@@ -163,7 +163,7 @@ export const RECOVERY: Case[] = [
     },
   },
   {
-    title: 'a snapshot that is sent is taken as well, and stays as a file under its name',
+    title: 'an uploaded snapshot is recovered as well, and remains as a file under its name',
     sizes: ['one'],
     async play(stage) {
       await created(stage, 'docs', { ...DOCS, shard_number: 1 })
@@ -213,8 +213,7 @@ export const RECOVERY: Case[] = [
     },
   },
   {
-    title:
-      'under custom sharding a snapshot brings back no keys and no points where there were none',
+    title: 'with custom sharding a snapshot restores no keys and no points of a missing collection',
     sizes: ['three'],
     async play(stage) {
       await created(stage, 'docs', { ...DOCS, sharding_method: 'custom', shard_number: 1 })
@@ -241,7 +240,7 @@ export const RECOVERY: Case[] = [
     },
   },
   {
-    title: 'a copy is made on another node, and dropped again, but never the last one',
+    title: 'a replica is created on another node and dropped again; the last one cannot be dropped',
     sizes: ['three'],
     async play(stage) {
       await created(stage, 'docs', { ...DOCS, shard_number: 1 })

@@ -42,7 +42,7 @@ function noteAnswers(stage: Stage, { holder, free, other }: Peers) {
 export const REPLICAS: Case[] = [
   {
     title:
-      'a transfer needs an Active source and another target, and one that is not there cannot be aborted',
+      'a transfer needs an Active source and another target, and a missing one cannot be aborted',
     sizes: ['three'],
     async play(stage) {
       await created(stage, 'docs', DOCS)
@@ -69,7 +69,7 @@ export const REPLICAS: Case[] = [
     },
   },
   {
-    title: 'a peer with shards is not removed, one without is, and lists itself alone from then on',
+    title: 'a peer with shards cannot be removed; one that was removed lists only itself',
     sizes: ['three'],
     changesPeers: true,
     async play(stage) {

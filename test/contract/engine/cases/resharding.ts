@@ -198,7 +198,7 @@ const SIZES = ['one'] as const
 
 export const RESHARDING: Case[] = [
   {
-    title: 'without its setting a resharding is refused, and so are its other stages',
+    title: 'without cluster.resharding_enabled a resharding is refused',
     sizes: SIZES,
     async play(stage) {
       await created(stage, 'docs', { ...VECTORS, shard_number: 1 })

@@ -130,7 +130,7 @@ async function row(stage: Stage, key: string): Promise<Record<string, string>> {
 
 export const ROLE_CASES: Case[] = Object.entries(ROLES).map(
   ([role, { token: made, may }]): Case => ({
-    title: `what may be done with: ${role}`,
+    title: `calls that are allowed with: ${role}`,
     service: role.endsWith('alternative key') ? ROTATING : SERVICE,
     async play(stage) {
       await grounded(stage)

@@ -11,7 +11,7 @@ export const SERVICE: Case[] = [
     },
   },
   {
-    title: 'an unknown route or method is 404 with an empty body, and slashes at the end are cut',
+    title: 'an unknown route or method is 404 with an empty body, and trailing slashes are ignored',
     async play(stage) {
       await created(stage, 'docs')
       await stage.call('GET', '/nope')

@@ -32,7 +32,7 @@ function make(stage: Stage, body: object) {
 
 export const SHARD_KEYS: Case[] = [
   {
-    title: 'a shard key brings shards with ids handed out one after the other from 1 on',
+    title: 'a shard key gets shards with consecutive ids from 1 on',
     async play(stage) {
       await created(stage, 'docs', CUSTOM)
       await make(stage, { shard_key: 'berlin' })
@@ -43,7 +43,7 @@ export const SHARD_KEYS: Case[] = [
     },
   },
   {
-    title: 'a shard key that is there, or one of a collection of another method, is 400',
+    title: 'creating an existing shard key, or one without custom sharding, is 400',
     async play(stage) {
       await created(stage, 'docs', CUSTOM)
       await make(stage, { shard_key: 'berlin' })

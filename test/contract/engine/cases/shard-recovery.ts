@@ -57,7 +57,7 @@ async function copiesOf(stage: Stage, name: string): Promise<number> {
 
 export const SHARD_RECOVERY: Case[] = [
   {
-    title: 'a node takes the snapshot of its shard, and no copy moves',
+    title: 'a node recovers the snapshot of its shard, and no replica moves',
     async play(stage) {
       await sharded(stage, 3, 60)
       await created(stage, 'again', { ...DOCS, shard_number: 3 })
@@ -84,7 +84,7 @@ export const SHARD_RECOVERY: Case[] = [
     },
   },
   {
-    title: 'why the snapshot of a shard was not taken, and nothing is changed',
+    title: 'a node that rejects the snapshot of a shard says why, and nothing is changed',
     sizes: ['one'],
     async play(stage) {
       await sharded(stage, 2, 20)
@@ -111,7 +111,7 @@ export const SHARD_RECOVERY: Case[] = [
     },
   },
   {
-    title: 'the snapshot of a shard that is sent is taken as well, and no file of it stays',
+    title: 'an uploaded snapshot of a shard is recovered as well, and no file remains',
     sizes: ['one'],
     async play(stage) {
       await sharded(stage, 1, 5)
@@ -129,7 +129,7 @@ export const SHARD_RECOVERY: Case[] = [
     },
   },
   {
-    title: 'the snapshot of another shard is taken without complaint',
+    title: 'the snapshot of another shard is recovered without an error',
     sizes: ['one'],
     async play(stage) {
       await sharded(stage, 2, 50)
@@ -143,7 +143,7 @@ export const SHARD_RECOVERY: Case[] = [
     },
   },
   {
-    title: 'a node that does not hold the shard becomes one more that does',
+    title: 'a node without the shard gets a replica when it recovers the snapshot',
     sizes: ['three'],
     async play(stage) {
       await sharded(stage, 1, 20)

@@ -8,7 +8,7 @@ const DOCS = { vectors: { size: 2, distance: 'Dot' } }
 
 export const SHARD_STREAMS: Case[] = [
   {
-    title: 'a shard is streamed without a length, as a tar with an end, and no file is made',
+    title: 'a shard is streamed as a tar with an end marker, without a length and without a file',
     sizes: ['alone', 'one', 'three'],
     async play(stage) {
       await created(stage, 'docs', { ...DOCS, shard_number: 3 })
@@ -30,7 +30,7 @@ export const SHARD_STREAMS: Case[] = [
     },
   },
   {
-    title: 'a node streams the shards that it holds, and says which it does not',
+    title: 'a node streams the shards that it has, and rejects others with the reason',
     sizes: ['three'],
     async play(stage) {
       // The engine decides where a shard comes; the recording names the node that is asked.

@@ -129,7 +129,7 @@ async function noteArchives(stage: Stage, name: string): Promise<void> {
 export const SNAPSHOTS: Case[] = [
   {
     title:
-      'a snapshot may be begun without waiting, and telemetry counts it until its file is there',
+      'a snapshot may be started without waiting, and telemetry counts it until its file exists',
     async play(stage) {
       await created(stage, 'docs', DOCS)
       await fill(stage, 'docs', 3)
@@ -179,7 +179,7 @@ export const SNAPSHOTS: Case[] = [
   },
   {
     title:
-      'telemetry numbers the writes of a shard, the same on each of its copies, and reads are none',
+      'telemetry numbers the writes of a shard equally on each replica, and does not count reads',
     async play(stage) {
       const body = { ...DOCS, shard_number: 1, replication_factor: stage.nodes }
       await created(stage, 'docs', body)
@@ -203,8 +203,7 @@ export const SNAPSHOTS: Case[] = [
     },
   },
   {
-    title:
-      'a snapshot of a node is a tar with the state of its copies and the configuration of all',
+    title: 'a snapshot of a node is a tar with the states of its replicas and the configuration',
     sizes: ['alone', 'one', 'three'],
     async play(stage) {
       await created(stage, 'docs', { ...DOCS, shard_number: 2, replication_factor: stage.nodes })
@@ -220,7 +219,7 @@ export const SNAPSHOTS: Case[] = [
     },
   },
   {
-    title: 'under custom sharding a snapshot of a node has the keys with the ids of their shards',
+    title: 'with custom sharding a snapshot of a node has the keys with the ids of their shards',
     sizes: ['one', 'three'],
     async play(stage) {
       const body = { ...DOCS, sharding_method: 'custom', replication_factor: stage.nodes }

@@ -37,7 +37,7 @@ async function afterBadAnswer(stage: Stage, answer: (body: HookBody) => unknown)
 
 function bad(what: string, answer: (body: HookBody) => unknown, setting = {}): Case {
   return {
-    title: `${what} is an error that touches nothing, is tried again and gives a SyncError event`,
+    title: `${what} is an error: nothing is changed, the call is repeated, the parent gets a SyncError Event`,
     setting,
     play: (stage) => afterBadAnswer(stage, answer),
   }
@@ -45,7 +45,7 @@ function bad(what: string, answer: (body: HookBody) => unknown, setting = {}): C
 
 export const ANSWERS: Case[] = [
   {
-    title: 'the first sync gets parent, every kind of child, related and finalizing',
+    title: 'the first sync gets the parent, every kind of child, related and finalizing',
     async play(stage) {
       await stage.start({})
       await stage.thing({ size: 1 }, { labels: { team: 'a' } })
@@ -58,7 +58,8 @@ export const ANSWERS: Case[] = [
     },
   },
   {
-    title: 'a 200 without children deletes every owned child and one without status wipes it',
+    title:
+      'a 200 without children deletes all owned children, one without status clears the status',
     async play(stage) {
       stage.hooks.answer('sync', keeping(ONE, TWO, part('three', {})))
       await stage.start({})
@@ -77,7 +78,7 @@ export const ANSWERS: Case[] = [
     },
   },
   {
-    title: 'null as an answer is a valid one that deletes every child',
+    title: 'the answer null is valid and deletes every child',
     async play(stage) {
       await withChild(stage)
       stage.hooks.answer('sync', () => new Reply(200, 'null'))
@@ -109,7 +110,7 @@ export const ANSWERS: Case[] = [
   bad('a connection that breaks', () => BROKEN),
   bad('a 500', () => new Reply(500, 'broken')),
   {
-    title: 'a field of a child written twice is no error',
+    title: 'a duplicate field in a child is no error',
     async play(stage) {
       const child =
         '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"},"data":{"a":"1","a":"2"}}'
@@ -123,7 +124,7 @@ export const ANSWERS: Case[] = [
     },
   },
   {
-    title: 'in loose mode an unknown field is overlooked',
+    title: 'in loose mode an unknown field of the answer is ignored',
     async play(stage) {
       await withChild(stage, { webhook: { responseUnMarshallMode: 'loose' } })
       stage.hooks.answer('sync', () => ({ status: { phase: 'Loose' }, dropped: [] }))
@@ -135,7 +136,7 @@ export const ANSWERS: Case[] = [
     },
   },
   {
-    title: 'a child of an unknown kind fails only itself: the others are made, status is written',
+    title: 'despite a child of an unknown kind the other children and the status are written',
     async play(stage) {
       const strange = { apiVersion: 'strange/v1', kind: 'Thingummy', metadata: { name: 'x' } }
       stage.hooks.answer('sync', keeping(strange, ONE, { ...strange, apiVersion: undefined }))
@@ -148,7 +149,7 @@ export const ANSWERS: Case[] = [
     },
   },
   {
-    title: 'a null among the children ends the whole process',
+    title: 'null in the list of children crashes Metacontroller',
     async play(stage) {
       await withChild(stage)
       stage.hooks.answer('sync', () => ({ status: {}, children: [null] }))
@@ -159,7 +160,8 @@ export const ANSWERS: Case[] = [
     },
   },
   {
-    title: 'of two children with one name the later one wins, and a namespace is filled in',
+    title:
+      'of two children with one name the last one wins; a missing namespace is that of the parent',
     async play(stage) {
       stage.hooks.answer(
         'sync',

@@ -70,7 +70,7 @@ export const CHILDREN: Case[] = [
     },
   },
   {
-    title: 'OnDelete keeps a child of which only the identity is answered',
+    title: 'OnDelete keeps a child that is returned with apiVersion, kind and name only',
     async play(stage) {
       await withChild(stage)
       stage.hooks.answer(
@@ -104,7 +104,8 @@ export const CHILDREN: Case[] = [
     },
   },
   {
-    title: 'InPlace sets what is desired, takes away what no longer is, and leaves the rest',
+    title:
+      'InPlace sets desired fields, removes those not desired any more, and leaves fields of others',
     setting: { methods: { ConfigMap: 'InPlace' } },
     play: (stage) =>
       changed(stage, {
@@ -173,7 +174,7 @@ export const CHILDREN: Case[] = [
       }),
   },
   {
-    title: 'a changed child with status keeps it, and wishes about system fields are ignored',
+    title: 'InPlace ignores the status and the system fields of a child in the answer',
     setting: { methods: { Part: 'InPlace' } },
     play: (stage) =>
       changed(stage, {
@@ -187,7 +188,7 @@ export const CHILDREN: Case[] = [
       }),
   },
   {
-    title: 'Recreate does not repeat itself over wishes about status and system fields',
+    title: 'Recreate does not recreate a child for a status or system fields in the answer',
     setting: { methods: { Part: 'Recreate' } },
     async play(stage) {
       stage.hooks.answer(

@@ -40,7 +40,7 @@ export const CLAIMING: Case[] = [
     },
   },
   {
-    title: 'one child with another controller-uid label ends the pass before children and status',
+    title: 'a child with another controller-uid label ends the sync before anything is written',
     async play(stage) {
       stage.hooks.answer(
         'sync',
@@ -165,7 +165,8 @@ export const CLAIMING: Case[] = [
     },
   },
   {
-    title: 'a child that changes during the call is not overwritten but brought right afterwards',
+    title:
+      'a child that changes during the call is not overwritten, but corrected by the next sync',
     async play(stage) {
       await withChild(stage, { methods: { ConfigMap: 'InPlace' } })
       let calls = 0
@@ -184,7 +185,7 @@ export const CLAIMING: Case[] = [
     },
   },
   {
-    title: 'a parent that goes during the call is no error',
+    title: 'a parent that is deleted during the call is no error',
     async play(stage) {
       stage.hooks.answer('sync', async () => {
         await stage.delete('Thing', 'alpha')
@@ -199,7 +200,7 @@ export const CLAIMING: Case[] = [
     },
   },
   {
-    title: 'a namesake that a parent gets during the call does not get its status',
+    title: 'a parent that is recreated under its name during the call does not get the status',
     async play(stage) {
       let calls = 0
       stage.hooks.answer('sync', async () => {
@@ -218,7 +219,7 @@ export const CLAIMING: Case[] = [
     },
   },
   {
-    title: 'a namesake that a child gets during the call is not deleted in its place',
+    title: 'a child that is recreated under its name during the call is not deleted',
     async play(stage) {
       await withChild(stage)
       let calls = 0
@@ -238,7 +239,7 @@ export const CLAIMING: Case[] = [
     },
   },
   {
-    title: 'what depends on a deleted child goes with it',
+    title: 'objects that a deleted child owns are deleted with it',
     async play(stage) {
       await withChild(stage)
       const child = await stage.untilThere('ConfigMap', 'one')

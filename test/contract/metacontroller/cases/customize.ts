@@ -23,7 +23,7 @@ async function withFriend(stage: Stage, rule: object = {}): Promise<void> {
 
 function wrongRule(what: string, rule: object): Case {
   return {
-    title: `${what} fails the sync: the hook is not asked, the parent gets a SyncError event`,
+    title: `${what} fails the sync: the hook is not called, the parent gets a SyncError Event`,
     async play(stage) {
       stage.hooks.answer('customize', () => ({ relatedResources: [rule] }))
       await stage.start(ALL)
@@ -38,7 +38,7 @@ function wrongRule(what: string, rule: object): Case {
 
 export const CUSTOMIZE: Case[] = [
   {
-    title: 'customize is asked before sync, with controller and parent, and once for a generation',
+    title: 'customize is called before sync, with controller and parent, once for each generation',
     async play(stage) {
       await withFriend(stage)
       const asked = stage.hooks.of('customize')[0]?.body
@@ -65,7 +65,7 @@ export const CUSTOMIZE: Case[] = [
     },
   },
   {
-    title: 'related objects come by kind and namespace/name, and a kind without any is named too',
+    title: 'related objects are listed by kind and namespace/name, also kinds without objects',
     async play(stage) {
       const { namespace } = stage
       await withFriend(stage)
@@ -110,7 +110,7 @@ export const CUSTOMIZE: Case[] = [
     },
   },
   {
-    title: 'a change of a related object makes a sync, one of another object does not',
+    title: 'a change of a related object causes a sync, a change of another object does not',
     async play(stage) {
       await withFriend(stage)
       const calls = stage.hooks.of('sync').length
@@ -156,7 +156,7 @@ export const CUSTOMIZE: Case[] = [
   wrongRule('a kind that is not there', { apiVersion: 'strange/v1', resource: 'thingummies' }),
   wrongRule('an unknown field in a rule', { ...CONFIG_MAPS, name: 'one' }),
   {
-    title: 'a failing customize fails the sync: the other hook is not asked, nothing is touched',
+    title: 'a failing customize fails the sync: the sync hook is not called, nothing is changed',
     async play(stage) {
       await withFriend(stage)
       stage.hooks.answer('customize', () => new Reply(500, 'broken'))
@@ -169,7 +169,7 @@ export const CUSTOMIZE: Case[] = [
     },
   },
   {
-    title: 'a bare list is no answer of customize',
+    title: 'a list as the answer of customize is an error',
     async play(stage) {
       stage.hooks.answer('customize', () => [CONFIG_MAPS])
       await stage.start(ALL)
@@ -180,7 +180,7 @@ export const CUSTOMIZE: Case[] = [
     },
   },
   {
-    title: 'what customize answered is forgotten after 20 minutes',
+    title: 'the answer of customize is cached for 20 minutes',
     expected: { 'times after 19 minutes': 1, 'times after 21 minutes': 2 },
     async play(stage) {
       await withFriend(stage)

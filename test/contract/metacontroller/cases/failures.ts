@@ -19,7 +19,7 @@ function pauses(stage: Stage, from: number): number[] {
 
 export const FAILURES: Case[] = [
   {
-    title: 'a failing hook is asked again after pauses that double',
+    title: 'a failing hook is called again after pauses that double',
     async play(stage) {
       await withChild(stage)
       const before = stage.hooks.of('sync').length
@@ -46,7 +46,8 @@ export const FAILURES: Case[] = [
     },
   },
   {
-    title: '429 with Retry-After waits that long, keeps everything and gives no event',
+    title:
+      '429 with Retry-After delays the next call by that time, changes nothing and gives no Event',
     async play(stage) {
       await withChild(stage)
       const before = stage.hooks.of('sync').length
@@ -66,7 +67,7 @@ export const FAILURES: Case[] = [
     },
   },
   {
-    title: '429 with a date in Retry-After waits until then',
+    title: '429 with a date in Retry-After delays the next call until then',
     async play(stage) {
       await withChild(stage)
       const before = stage.hooks.of('sync').length
@@ -84,7 +85,7 @@ export const FAILURES: Case[] = [
     },
   },
   {
-    title: '429 without Retry-After is asked again at once, and again',
+    title: 'after 429 without Retry-After the hook is called again at once, repeatedly',
     async play(stage) {
       await withChild(stage)
       const before = stage.hooks.of('sync').length
@@ -100,7 +101,7 @@ export const FAILURES: Case[] = [
     },
   },
   {
-    title: 'a hook that is slower than its timeout is an error that touches nothing',
+    title: 'a hook that exceeds its timeout is an error, and nothing is changed',
     async play(stage) {
       await withChild(stage, { webhook: { timeout: '1s' } })
       let calls = 0
@@ -117,7 +118,7 @@ export const FAILURES: Case[] = [
     },
   },
   {
-    title: 'the body of a failed answer stands in the event on the parent',
+    title: 'the Event on the parent has the body of a failed answer',
     async play(stage) {
       stage.hooks.answer('sync', () => new Reply(500, 'the reason'))
       await stage.start({})
@@ -148,7 +149,7 @@ export const FAILURES: Case[] = [
     },
   },
   {
-    title: 'resyncAfterSeconds is kept',
+    title: 'the next sync is after resyncAfterSeconds',
     async play(stage) {
       let calls = 0
       stage.hooks.answer('sync', () => {
@@ -165,7 +166,7 @@ export const FAILURES: Case[] = [
     },
   },
   {
-    title: 'a later answer moves the timer only earlier, and 0 does not cancel it',
+    title: 'a later resyncAfterSeconds makes the next call only earlier, and 0 does not cancel it',
     async play(stage) {
       const seconds = [2, 60, 0]
       let calls = 0
@@ -190,7 +191,7 @@ export const FAILURES: Case[] = [
     },
   },
   {
-    title: 'resyncPeriodSeconds asks again and again, also where status changes are ignored',
+    title: 'resyncPeriodSeconds causes repeated calls, also with ignoreStatusChanges',
     async play(stage) {
       stage.hooks.answer('sync', () => ({ status: { phase: 'Same' }, children: [] }))
       await stage.start({ spec: { resyncPeriodSeconds: 1 } })
@@ -200,7 +201,7 @@ export const FAILURES: Case[] = [
     },
   },
   {
-    title: 'every parent is seen again after 30 minutes, and no period longer than that counts',
+    title: 'every parent is synced again after 30 minutes, also with a longer resyncPeriodSeconds',
     expected: {
       'calls after 29 minutes': 1,
       'calls after 31 minutes': 2,
@@ -220,7 +221,7 @@ export const FAILURES: Case[] = [
     },
   },
   {
-    title: 'five parents are worked on at once, and no more',
+    title: 'at most five parents are processed at the same time',
     async play(stage) {
       stage.hooks.answer('sync', async () => {
         await delay(400)
@@ -233,7 +234,7 @@ export const FAILURES: Case[] = [
     },
   },
   {
-    title: 'what happens during a call becomes one more round, and never two at once',
+    title: 'changes during a call cause one more call, and no two calls for a parent run at once',
     async play(stage) {
       await withChild(stage)
       const before = stage.hooks.of('sync').length

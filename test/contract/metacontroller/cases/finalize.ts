@@ -9,7 +9,7 @@ const OTHER = 'contract/other'
 
 export const FINALIZE: Case[] = [
   {
-    title: 'the finalizer is there before the first sync',
+    title: 'the finalizer is added before the first sync',
     async play(stage) {
       await stage.start({})
       await stage.thing()
@@ -74,7 +74,8 @@ export const FINALIZE: Case[] = [
     },
   },
   {
-    title: 'in a namespace that ends a child cannot be made, status is written, the end is awaited',
+    title:
+      'in a terminating namespace no child is created, the status is written until finalized is true',
     async play(stage) {
       await withChild(stage)
       let answered = 0
@@ -142,7 +143,7 @@ export const FINALIZE: Case[] = [
     },
   },
   {
-    title: 'a parent that another finalizer keeps is finalized again, its children are let be',
+    title: 'a parent that another finalizer keeps is finalized again, its children are not changed',
     async play(stage) {
       await withChild(stage)
       await stage.patch('Thing', 'alpha', {
@@ -167,7 +168,8 @@ export const FINALIZE: Case[] = [
     },
   },
   {
-    title: 'while a parent is being deleted every change of it counts, also one of its finalizers',
+    title:
+      'while a parent is being deleted every change of it causes a call, also of its finalizers',
     async play(stage) {
       const finalizer = 'metacontroller.io/compositecontroller-contract'
       stage.hooks.answer('sync', keeping(ONE))
@@ -187,7 +189,8 @@ export const FINALIZE: Case[] = [
     },
   },
   {
-    title: 'without a finalize hook a parent kept by another finalizer is synced, children let be',
+    title:
+      'without a finalize hook a parent that another finalizer keeps is synced, not its children',
     async play(stage) {
       stage.hooks.answer('sync', keeping(ONE))
       await stage.start({ hooks: ['sync'] })
@@ -207,7 +210,7 @@ export const FINALIZE: Case[] = [
   },
   {
     title:
-      'in a foreground deletion finalize is called but children are let be until they are gone',
+      'in a foreground deletion finalize is called, and children are not changed until they are gone',
     async play(stage) {
       stage.hooks.answer('sync', keeping(configMap('one', {}, { finalizers: [OTHER] })))
       await stage.start({})
@@ -238,7 +241,7 @@ export const FINALIZE: Case[] = [
     },
   },
   {
-    title: 'a deletion that orphans lets children go and is finalized',
+    title: 'a deletion that orphans releases the children and calls finalize',
     async play(stage) {
       await withChild(stage)
       let answered = 0

@@ -5,7 +5,8 @@ import { withChild } from './answers.ts'
 
 export const STATUS: Case[] = [
   {
-    title: 'status is replaced whole and gets observedGeneration, whatever the hook says about it',
+    title:
+      'the whole status is replaced, with observedGeneration whatever the hook returned for it',
     async play(stage) {
       stage.hooks.answer('sync', ({ parent }) =>
         parent.metadata.generation === 1
@@ -28,7 +29,7 @@ export const STATUS: Case[] = [
     },
   },
   {
-    title: 'a status that is there already is not written again',
+    title: 'a status that has not changed is not written again',
     async play(stage) {
       await withChild(stage)
       const before = await stage.get('Thing', 'alpha')
@@ -44,7 +45,7 @@ export const STATUS: Case[] = [
     },
   },
   {
-    title: 'a status that the schema refuses fails the sync after the children are made',
+    title: 'a status that the schema rejects fails the sync after the children are created',
     async play(stage) {
       stage.hooks.answer('sync', () => ({ status: { phase: 5 }, children: [configMap('one')] }))
       await stage.start({})
@@ -68,7 +69,7 @@ export const STATUS: Case[] = [
     },
   },
   {
-    title: 'with ignoreStatusChanges its own status write makes no sync, an annotation does',
+    title: 'with ignoreStatusChanges its own status write causes no sync, an annotation does',
     async play(stage) {
       stage.hooks.answer('sync', ({ parent }) => ({
         status: { phase: parent.metadata.annotations?.['touched'] ?? 'new' },
@@ -98,7 +99,7 @@ export const STATUS: Case[] = [
     },
   },
   {
-    title: 'without ignoreStatusChanges its own status write makes one more sync',
+    title: 'without ignoreStatusChanges its own status write causes one more sync',
     async play(stage) {
       stage.hooks.answer('sync', () => ({ status: { phase: 'Fine' }, children: [] }))
       await stage.start({ hooks: ['sync'], parentResource: { ignoreStatusChanges: false } })
@@ -113,7 +114,7 @@ export const STATUS: Case[] = [
     },
   },
   {
-    title: 'parents that are there before the controller are seen when it starts',
+    title: 'parents that exist before the controller are synced when it starts',
     async play(stage) {
       await stage.thing()
       await stage.thing({}, { name: 'beta' })
