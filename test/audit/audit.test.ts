@@ -88,7 +88,7 @@ t.test('an unused permission is reported, unless it has a reason', async (t) => 
   })
 })
 
-t.test('a call that is not needed may be denied, and is noted with the reason', async (t) => {
+t.test('a denied call that is not needed is accepted and listed with the reason', async (t) => {
   const refused = entry('create', 'pods', { decision: 'forbid' })
   const calls = await sumUp([entry('get', 'secrets'), entry('delete', 'secrets'), listed, refused])
   const vain = [[/^create pods$/, 'it can do without']] as const

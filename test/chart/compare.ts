@@ -16,7 +16,7 @@ import { checksumsOf, objectsOf, type Rendering } from './objects.ts'
 export const DOUBLE = join(import.meta.dirname, '../doubles/chart')
 const RECORDED = join(import.meta.dirname, 'recorded')
 
-/** What a chart makes of one case. */
+/** What a chart renders for one case. */
 export interface Rendered {
   objects: Rendering
   /** Checksums that differ from those of the defaults: what rolls the pods. */

@@ -1,4 +1,4 @@
-/** What the engine's charts of all supported versions make of fields of the pods, with the real helm. */
+/** What the engine's charts of all supported versions render for fields of the pods, with the real helm. */
 import { globSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import t from 'tap'

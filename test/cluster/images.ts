@@ -172,7 +172,7 @@ CMD ["./entrypoint.sh"]
 `
 }
 
-/** What node makes of the sources is kept for the user that the chart runs them as: pods start sooner. */
+/** The compile cache of Node is kept for the user that the chart runs them as: pods start sooner. */
 const COMPILED = `ENV NODE_COMPILE_CACHE=/app/compiled
 RUN mkdir -m 777 /app/compiled
 USER 1000:2000

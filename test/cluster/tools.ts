@@ -78,7 +78,7 @@ const VOLUME_DRIVER = [
   },
 ] as const satisfies readonly GoProgram[]
 
-/** No parts of a cluster: they check the alert rules of the chart, what others make of a status, and the chart. */
+/** No parts of a cluster: they check the alert rules of the chart, how other tools judge a status, and the chart. */
 const CHECKERS: readonly GoProgram[] = [
   {
     name: 'promtool',

@@ -31,7 +31,7 @@ const DEFAULTED: [KindName, given: Fields, stored: Fields][] = [
   [
     'VecCluster',
     SMALLEST_CLUSTER,
-    // What tests of the hooks take for the whole spec is just what the API server makes of it.
+    // The spec that tests of the hooks use is the one that the API server stores, with all defaults.
     clusterSpec({ version: '1.16.0' }),
   ],
   [

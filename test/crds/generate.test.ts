@@ -11,7 +11,7 @@ t.test('the committed CRDs and field reference are those of the schemas', async 
   t.strictSame(generate(repositoryRoot, { check: true }), [], 'run npm run generate')
 })
 
-t.test('what differs is named, and written when it is not only checked', async (t) => {
+t.test('files that differ are named, and written unless only a check was requested', async (t) => {
   const folder = pathToFileURL(`${t.testdir({ chart: { crds: {} }, crds: {}, docs: {} })}/`)
   const all = [...generatedFiles().keys()]
   t.strictSame(generate(folder, { check: true }), all)

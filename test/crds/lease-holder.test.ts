@@ -17,7 +17,7 @@ const RESTORE = {
   uid: '0d2c3a7e-4f5b-4a60-9c1d-8e7f6a5b4c3d',
 }
 
-t.test('what is written into a Lease is read from it again', async (t) => {
+t.test('a holder that is written into a Lease can be read from it', async (t) => {
   t.equal(
     formatHolderIdentity(RESTORE),
     'VecRestore/ns/docs.back-1/0d2c3a7e-4f5b-4a60-9c1d-8e7f6a5b4c3d',

@@ -41,7 +41,7 @@ t.test('the manifest is in the folder of the backup, under its prefix', async (t
   t.equal(restoreSource(restore(), undefined), undefined, 'the backup is not known yet')
 })
 
-t.test('a bucket that is named directly is read as it is named, whatever the backup', async (t) => {
+t.test('spec.source is used as written, without regard to any VecBackup', async (t) => {
   const { source } = directRestore().spec
   t.strictSame(restoreSource(directRestore(), undefined), source?.s3)
   t.strictSame(restoreSource(directRestore(), backup()), source?.s3)

@@ -176,7 +176,7 @@ for (const [kind, phases, fields] of PHASES) {
     t.throws(() => stored(kind, { phase: 'Unknown' }), { message: /status\.phase: Unsupported/ })
   })
 
-  t.test(`a condition type stands once in ${kind}`, async (t) => {
+  t.test(`a condition type occurs once in ${kind}`, async (t) => {
     const conditions = [condition, condition]
     t.throws(() => stored(kind, { conditions }), { message: /Duplicate value: {"type":"Ready"}/ })
   })

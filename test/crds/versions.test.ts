@@ -35,7 +35,7 @@ t.test('the same minor version and the one after it can read a file of a version
   )
 })
 
-t.test('the numbers of a version are read whatever follows them', async (t) => {
+t.test('the numbers of a version are parsed with any suffix', async (t) => {
   const { major, minor, patch } = parseVersion('v1.31.4-eks-a737599')
   t.strictSame([major, minor, patch], [1, 31, 4])
 })

@@ -123,7 +123,7 @@ t.test('the index names every page', async (t) => {
   }
 })
 
-t.test('docs/command-line.md has the help of every CLI command as it is printed', async (t) => {
+t.test('docs/command-line.md has the printed help of every CLI command', async (t) => {
   const page = PAGES.find(({ path }) => path === 'docs/command-line.md')
   const helpTexts = page?.blocks.filter(({ language }) => language === '').map(({ text }) => text)
   t.strictSame(helpTexts, COMMANDS.map(commandHelp))

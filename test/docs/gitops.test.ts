@@ -1,5 +1,5 @@
 /**
- * What Argo CD and Flux make of the statuses that hooks write: the health check in docs/gitops.md, run by
+ * How Argo CD and Flux judge the statuses that hooks write: the health check in docs/gitops.md, run by
  * Lua, and kstatus, the library with which Flux waits.
  */
 import { spawnSync } from 'node:child_process'
@@ -29,7 +29,7 @@ function literal(value: unknown): string {
   return `{${entries.join(', ')}}`
 }
 
-/** What Argo CD makes of a resource, which it passes as the global `obj`. */
+/** How Argo CD judges a resource, which it passes as the global `obj`. */
 async function healthOf(object: object): Promise<{ status: string; message: string }> {
   const lua = await new LuaFactory().createEngine()
   try {

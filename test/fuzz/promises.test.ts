@@ -9,7 +9,7 @@ const DEFECT = '{"level":"ERROR","err":{"type":"TypeError"},"msg":"hook failed"}
 const CALM = '{"level":"INFO","msg":"reconciled"}\n'
 
 for (const late of [LATE, UNHEARD]) {
-  t.test('a call that was too late on a machine that stood still is no failure', async (t) => {
+  t.test('a late call on a machine that was stalled is no failure', async (t) => {
     await t.resolves(checkNews([CALM, late], async () => [CALM]))
   })
 
@@ -23,7 +23,7 @@ for (const late of [LATE, UNHEARD]) {
   })
 }
 
-t.test('a hook that failed is a failure at once, whatever was too late beside it', async (t) => {
+t.test('a failed hook is a failure at once, also if other calls were late', async (t) => {
   const asked = async () => t.fail('it was asked once more')
   await t.rejects(
     checkNews([LATE, DEFECT], async () => [String(await asked())]),
@@ -31,6 +31,6 @@ t.test('a hook that failed is a failure at once, whatever was too late beside it
   )
 })
 
-t.test('news without a failure ask for nothing more', async (t) => {
+t.test('reports without a failure cause no second run', async (t) => {
   await t.resolves(checkNews([CALM], async () => [String(t.fail('it was asked once more'))]))
 })

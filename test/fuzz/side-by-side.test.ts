@@ -7,7 +7,7 @@ import { fuzzAll, type Part } from './side-by-side.ts'
 const SEED = 7
 const COUNT = 40
 
-t.test('the same seed gives the same cases, whatever runs beside them', async (t) => {
+t.test('the same seed gives the same cases, also while other processes run', async (t) => {
   const part: Part = { subject: manifests.name, isWorld: false, seed: SEED, count: COUNT }
   const reported: string[] = []
   const [one, other] = await fuzzAll([part, part], ({ subject }) => void reported.push(subject))
@@ -17,7 +17,7 @@ t.test('the same seed gives the same cases, whatever runs beside them', async (t
   t.strictSame(reported, [manifests.name, manifests.name])
 })
 
-t.test('a run may be ended early, with what it has come to', async (t) => {
+t.test('a run that is stopped early reports its results so far', async (t) => {
   const end = new AbortController()
   const part: Part = { subject: manifests.name, isWorld: false, seed: SEED, count: 1_000_000 }
   const last: Part = { ...part, count: COUNT }
@@ -34,7 +34,7 @@ t.test('a run that was ended before it began ends at once', async (t) => {
   t.strictSame(failures, [])
 })
 
-t.test('a process that ends without a word is run once more, and then is a failure', async (t) => {
+t.test('a process that ends without a report is run once more, then is a failure', async (t) => {
   const part: Part = { subject: 'nothing', isWorld: false, seed: SEED, count: COUNT }
   const [lost] = await fuzzAll([part], () => undefined)
   t.equal(lost?.cases, 0)

@@ -76,7 +76,7 @@ function failed(why: string): Fuzzed {
   return { ...merged([]), failures: [{ case: undefined, why }] }
 }
 
-/** What came of it, or why there is nothing. */
+/** The result, or why there is none. */
 async function inProcess(part: Part, enough: AbortSignal): Promise<Fuzzed | string> {
   const worker = fork(new URL('worker.ts', import.meta.url), [JSON.stringify(part)])
   const { promise, resolve } = Promise.withResolvers<Fuzzed | string>()

@@ -33,7 +33,7 @@ const VERSION = settings.version
 /** What a pass came to. Where it changed no object, and said what the one before it said, the next one will too. */
 export type Passed = 'gone' | 'changed' | 'unchanged'
 
-/** Objects as they stood at some time. */
+/** Objects as they were at some time. */
 export interface Remembered {
   /** Milliseconds since 1970. */
   at: number

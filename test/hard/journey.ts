@@ -1,4 +1,4 @@
-/** One seed: a cluster under load, a data job with faults, and the verdict of the oracle on what it brought. */
+/** One seed: a cluster under load, a data job with faults, and the verdict of the oracle on the result. */
 import { recordAt, valueAt } from '../world/api/json.ts'
 import { Dice } from '../faults/machine/dice.ts'
 import { askUntilAnswered, pathOf } from './ask.ts'

@@ -9,7 +9,7 @@ t.test('the same seed draws the same plan, another seed another', async (t) => {
   t.not(JSON.stringify(draw(7)), JSON.stringify(draw(8)))
 })
 
-t.test('over many seeds every fault, journey and way of restoring comes', async (t) => {
+t.test('many seeds together cover every fault, journey and way of restoring', async (t) => {
   const plans = SEEDS.map((seed) => draw(seed))
   const faults = new Set(plans.flatMap(({ strikes }) => strikes.map(({ fault }) => fault)))
   const real = FAULTS.filter((fault) => !NEEDS_DOUBLES.includes(fault))

@@ -18,7 +18,7 @@ t.test('a pass that ends within a second is answered inline', async (t) => {
   t.strictSame(await passes.run('a', NOW, async () => 1), { value: 1 })
 })
 
-t.test('only the look that starts a pass waits for it', async (t) => {
+t.test('only the call that starts a pass waits for it', async (t) => {
   // Longer than any test: who waits that long never answers.
   const passes = new BackgroundTasks<number>(0, 10 ** 8)
   const slow = pending<number>()
@@ -90,7 +90,7 @@ t.test('at most one pass runs per resource', async (t) => {
   slow.settle(1)
 })
 
-t.test('an engine that failed is left alone for 30 s; the last result stands', async (t) => {
+t.test('a failed task is not run for 30 s, and the last result is returned', async (t) => {
   // Each of these passes ends at once, however slow the machine is.
   const passes = new BackgroundTasks<number>(0, 10 ** 8)
   await passes.run('a', NOW, async () => 1)

@@ -33,7 +33,7 @@ t.test('in another one only a Job that this operator created counts', async (t) 
   t.notOk(isBlockingJob(ours({ name: 'restore-run-x-2' }), closed), 'the signature of another Job')
 })
 
-t.test('and while it is deleted, only until its pods must have stopped', async (t) => {
+t.test('in another one a deleted Job counts until its pods must have stopped', async (t) => {
   t.ok(isBlockingJob(ours({ deletionTimestamp: ago(119) }), closed))
   t.notOk(isBlockingJob(ours({ deletionTimestamp: ago(120) }), closed))
 })

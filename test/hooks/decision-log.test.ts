@@ -93,7 +93,7 @@ t.test('a wait is one line when it begins, when its reason changes and when it e
   ])
 })
 
-t.test('a wait that comes back after its end is logged again', async (t) => {
+t.test('a wait that begins again is logged again', async (t) => {
   const { logged } = stage()
   const waits = applied('ClusterBusy', 'waits for VecBackup ns/one')
   const end = applied('UpToDate', 'generation 1 is applied', 'True')
@@ -112,14 +112,14 @@ t.test('work is logged when it begins, not with each of its messages', async (t)
   t.strictSame(await logged(() => ({ status: later, children: [] }), { status: begun }), [])
 })
 
-t.test('what is done after a failure is a retry: a warning with the reason', async (t) => {
+t.test('work after a failure is logged as a retry: a warning with the reason', async (t) => {
   const { logged } = stage()
   matchWhole(t, await logged(() => warned('HelmFailed', 'chart 9.9.9 not found')), [
     { level: WARNING, reason: 'HelmFailed', message: 'chart 9.9.9 not found', msg: 'retrying' },
   ])
 })
 
-t.test('what only a user can change is rejected: a warning with the reason', async (t) => {
+t.test('a state that only a user can change is refused: a warning with the reason', async (t) => {
   const { logged } = stage()
   const refused = applied('InvalidSpec', 'spec.config.tls.cert is set by spec.tls: remove it')
   matchWhole(t, await logged(() => ({ status: refused, children: [] })), [
@@ -163,7 +163,7 @@ t.test('a Job that is observed already is no new one', async (t) => {
   matchWhole(t, taken(), [{ child: `Job ${name}`, msg: 'creating child' }])
 })
 
-t.test('what is observed is looked through once, however much is desired', async (t) => {
+t.test('the observed children are searched once, however many are desired', async (t) => {
   let reads = 0
   const names = Array.from({ length: 100 }, (_, at) => `b-${at}`)
   const observed = Object.fromEntries(
@@ -212,7 +212,7 @@ t.test(
   },
 )
 
-t.test('what is to be asked again later has its reason and its time in the log', async (t) => {
+t.test('a call that is repeated later is logged with the reason and the time', async (t) => {
   const { logged } = stage()
   const later = (): never => {
     throw new RetryLater('namespace ns is not watched by this operator', 3600)
@@ -240,7 +240,7 @@ t.test('a defect is logged once, with its stack', async (t) => {
   t.equal(lines.length, 1)
 })
 
-t.test('what a pass threw is logged once, with its stack, unless it was expected', async (t) => {
+t.test('an unexpected error is logged once, with its stack', async (t) => {
   const { logged } = stage()
   const status = applied('PodsNotAnswering', 'querying the pods failed')
   const failing = (error: unknown) => () => ({ status, children: [], failure: { error } })

@@ -27,7 +27,7 @@ function stage(max: number) {
   return { start, end, fail, running, settle }
 }
 
-t.test('as many run as may, and one for each key', async (t) => {
+t.test('calls run up to the limit, and one for each key', async (t) => {
   const { start, end, running, settle } = stage(2)
   const calls = [start('a', 'a1'), start('a', 'a2'), start('b', 'b1'), start('c', 'c1')]
   await settle()
@@ -42,7 +42,7 @@ t.test('as many run as may, and one for each key', async (t) => {
   t.strictSame(running, [])
 })
 
-t.test('those of one key start in the order in which they came', async (t) => {
+t.test('calls of one key start in the order of their arrival', async (t) => {
   const { start, end, running, settle } = stage(5)
   const calls = ['a1', 'a2', 'a3'].map((name) => start('a', name))
   await settle()

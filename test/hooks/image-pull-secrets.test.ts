@@ -176,7 +176,7 @@ for (const end of ['Complete', 'Failed'] as const) {
   })
 }
 
-t.test('what was remembered of a resource goes with it', async (t) => {
+t.test('the cache entry of a resource is removed with it', async (t) => {
   const { show, calls } = stage({ finalized: true })
   await show(job('Complete'), 'finalize')
   await show(job('Complete'))

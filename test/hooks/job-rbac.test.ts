@@ -57,7 +57,7 @@ for (const [kind, plural, name, rbac, roles] of KINDS) {
   })
 }
 
-t.test('rights are never updated in place: other rules have another name', async (t) => {
+t.test('RBAC objects are never updated in place: other rules have another name', async (t) => {
   const named = (plural: string, helm: boolean, parent = cluster()) =>
     jobRbac(parent, { kind: 'cluster', plural, helm })[0].metadata.name
   const names = [
@@ -70,7 +70,7 @@ t.test('rights are never updated in place: other rules have another name', async
   t.equal(named('vecclusters', false), names[0])
 })
 
-t.test('rights are there once each of them was observed and is to stay', async (t) => {
+t.test('RBAC is present once each object was observed and none is being deleted', async (t) => {
   const rbac = clusterRbac(cluster())
   const observed = rbac as AnyObject[]
   t.ok(allObserved(rbac, observed))

@@ -34,7 +34,7 @@ t.test('the signature is of this very Job', async (t) => {
   t.notOk(isSigned(altered({ annotations: { [ANNOTATIONS.signature]: 'zz' } }), settings.jobKeys))
 })
 
-t.test('what admission rewrites in the pods changes nothing', async (t) => {
+t.test('changes of the pods by admission do not change the signature', async (t) => {
   const job = created()
   const container = { image: 'mirror.example/vec-operator@sha256:0' }
   const rewritten = { ...job, spec: { template: { spec: { containers: [container] } } } }

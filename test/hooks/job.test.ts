@@ -37,7 +37,7 @@ function podWith(more: Partial<Settings> = {}, options: Partial<JobOptions> = {}
   return (job['spec'] as { template: { spec: Pod } }).template.spec
 }
 
-t.test('a Job is made of its plan, its account and the image, and of nothing else', async (t) => {
+t.test('a Job depends on its plan, its ServiceAccount and the image only', async (t) => {
   const plan = { namespace: 'ns', name: 'a', uid: 'u', run: 1, hash: 'h' }
   const resources = { requests: { cpu: '50m' }, limits: { memory: '1Gi' } }
   const labels = {
@@ -212,7 +212,7 @@ t.test('the pod of a Job keeps to the Pod Security Standard restricted', async (
   t.strictSame([...new Set(kinds)].sort(), ['emptyDir', 'secret'])
 })
 
-t.test('an observed child stays by its identity alone, whatever else was seen of it', async (t) => {
+t.test('an observed child is returned with its identity only', async (t) => {
   const { apiVersion, kind } = helmJob()
   const seen = { apiVersion, kind, metadata: { name: 'j', namespace: 'ns', uid: 'u' }, spec: null }
   t.strictSame(unchanged(seen), { apiVersion, kind, metadata: { name: 'j', namespace: 'ns' } })
@@ -220,7 +220,7 @@ t.test('an observed child stays by its identity alone, whatever else was seen of
   t.strictSame(unchanged(bare), bare)
 })
 
-t.test('of what is to be created, only what is not there is created', async (t) => {
+t.test('of the children to create, only those that do not exist are created', async (t) => {
   const [one, other] = [helmJob({ run: 1 }), helmJob({ run: 2 })]
   const made = { ...unchanged(helmJob({ run: 2 })), spec: { backoffLimit: 6 } }
   t.strictSame(childrenAfter([one, other], { created: [made] }), [unchanged(one), unchanged(other)])

@@ -98,7 +98,7 @@ for (const kind of ['VecBackup', 'VecRestore', 'VecMigration']) {
   })
 }
 
-t.test('the others are Reconciling while they are not Ready, and Stalled for good', async (t) => {
+t.test('other kinds are Reconciling until they are Ready, or Stalled for a user', async (t) => {
   const waits = condition('Ready', 'False', 'ClusterNotReady')
   const refused = condition('Ready', 'False', 'EngineRefused')
   t.strictSame(added('VecCollection', [waits], { phase: 'Ready' }), [
@@ -127,7 +127,7 @@ t.test('a failure of an earlier generation is Reconciling: the new spec may cure
   ])
 })
 
-t.test('a condition keeps its time while it lasts, and goes when it is over', async (t) => {
+t.test('a condition keeps its time while it is True, and is removed afterwards', async (t) => {
   const before = [condition('Reconciling', 'True', 'HelmRunning')]
   const still = condition('Applied', 'False', 'HelmFailed')
   t.strictSame(added('VecCluster', [still], { before }), [['Reconciling', 'HelmFailed', ago(60)]])

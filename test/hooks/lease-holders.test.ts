@@ -64,7 +64,7 @@ t.test('no Job is asked for where a Lease has no holder', async (t) => {
   t.strictSame(asked, ['uid-me'])
 })
 
-t.test('a Lease that was never taken is held for no time at all', async (t) => {
+t.test('a Lease that was never acquired has no holder, and its age is infinite', async (t) => {
   const lease = withSpec({ holderIdentity: mine })
   t.equal(holderOf({ kind: 'backup', lease, jobs: [] }, NOW), undefined)
   t.equal(secondsSinceAcquired([{ kind: 'backup', lease }], NOW), Infinity)
@@ -79,7 +79,7 @@ t.test('two Leases are held since the later of them was taken', async (t) => {
   t.equal(secondsSinceAcquired(leases, NOW), 20)
 })
 
-t.test('only who is in it, owned by this very cluster and before a Job, holds it', async (t) => {
+t.test('a Lease is held if this very cluster owns it, until its Job has ended', async (t) => {
   const seen = (holder: string, owner = 'uid-a') => ({
     ...{ kind: 'backup' as const, lease: leaseOf('backup', holder, 5, owner), jobs: [] },
   })
@@ -92,7 +92,7 @@ t.test('only who is in it, owned by this very cluster and before a Job, holds it
   t.not(claim([after], me, about).state, 'held', 'its Job has ended')
 })
 
-t.test('one owner among several is enough, and none is none', async (t) => {
+t.test('one owner among several suffices, and a Lease without owners is not owned', async (t) => {
   const lease = leaseOf('backup', mine)
   const stranger = { apiVersion: 'v1', kind: 'ConfigMap', name: 'x', uid: 'uid-x' }
   lease.metadata.ownerReferences?.unshift(stranger)

@@ -123,7 +123,7 @@ async function rounds(
   return order
 }
 
-t.test('they have their turns in the order in which they came', async (t) => {
+t.test('waiting resources get the Lease in the order of their requests', async (t) => {
   const store = new LeaseStore()
   const all = ['first', 'second', 'third', 'fourth'].map(
     (name) => new Claimant(name, ['backup'], store),

@@ -226,14 +226,14 @@ for (const spec of [
   )
 }
 
-t.test('a Lease without acquireTime is held by a Job alone', async (t) => {
+t.test('a Lease without acquireTime is held only while a Job of the holder exists', async (t) => {
   const held = lease('backup', other, 1)
   held.spec = { holderIdentity: 'VecRestore/far/other/uid-other' }
   t.equal(holderOf({ kind: 'backup', lease: held, jobs: [] }, NOW), undefined)
   t.strictSame(holderOf({ kind: 'backup', lease: held, jobs: [newJob('one')] }, NOW), other)
 })
 
-t.test('who waits says for whom', async (t) => {
+t.test('the current holder of a Lease is named for those that wait', async (t) => {
   const store = new LeaseStore()
   t.equal(await currentHolder(CLUSTER.metadata, 'write', store, allAllowed), undefined)
   store.leases.set('vec-a-write', lease('write', other, 20))

@@ -286,7 +286,7 @@ t.test('a chunked body counts as the largest one, and is refused above the limit
   t.strictSame(await post('after', MOST), [200, { name: 'after' }])
 })
 
-t.test('what is no JSON is refused, large or small, and its place released', async (t) => {
+t.test('a body that is not JSON is rejected, and its capacity is released', async (t) => {
   const { url, headers, post } = await serve(t)
   for (const body of ['', '{', `[${'x'.repeat(MOST)}`, `"${'x'.repeat(MOST)}`]) {
     const response = await fetch(url, { method: 'POST', headers, body })

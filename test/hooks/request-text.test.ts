@@ -41,7 +41,7 @@ t.test('managed fields of the parent, children and related objects are left out'
   }
 })
 
-t.test('what only looks like managed fields stays', async (t) => {
+t.test('text that only looks like managed fields is kept', async (t) => {
   const metadata = { managedFields: [1], b: 2 }
   for (const object of [
     { managedFields: [1] },

@@ -16,7 +16,7 @@ t.test('a vector may be called "size"', async (t) => {
   t.strictSame(recreateBody({ params: { vectors } }), { vectors: { size: vector, other: vector } })
 })
 
-t.test('what only PATCH takes is left to PATCH', async (t) => {
+t.test('fields that only PATCH accepts are left to PATCH', async (t) => {
   const fanOut = { read_fan_out_factor: 2, read_fan_out_delay_ms: 50 }
   t.strictSame(recreateBody({ params: { shard_number: 1, ...fanOut } }), { shard_number: 1 })
   t.strictSame(fanOutBody({ params: { shard_number: 1, ...fanOut } }), { params: fanOut })

@@ -94,7 +94,7 @@ t.test('the first report claims the resource for this pod', async (t) => {
   )
 })
 
-t.test('what was applied is carried over by later reports', async (t) => {
+t.test('later reports keep the applied release', async (t) => {
   const { reporterOf, progress } = await reporting(t)
   await reporterOf('pod').finish({ state: 'Done', applied: APPLIED })
   const next = reporterOf('pod', 2)

@@ -85,7 +85,7 @@ function metacontroller({ url: server, loopToken }: Server, url: string) {
 }
 type Server = Awaited<ReturnType<typeof startApi>>
 
-t.test('out of the cluster the service looks after the namespace it is given', async (t) => {
+t.test('outside the cluster the service serves the given namespace', async (t) => {
   const { server, api } = await cluster(t)
   const tokenFile = join(t.testdir({}), 'hook-token')
   writeFileSync(tokenFile, TOKEN)

@@ -175,7 +175,7 @@ t.test(
   },
 )
 
-t.test('it does not start without a token, unless an option allows it', async (t) => {
+t.test('the service does not start without a token, unless an option allows it', async (t) => {
   await t.rejects(service(t, { insecureHooks: false }), {
     message:
       'no HOOK_TOKEN_FILE and no HOOK_SECRET; --insecure-hooks accepts calls without a token',

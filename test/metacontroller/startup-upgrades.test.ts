@@ -209,7 +209,7 @@ t.test('a cluster that was applied since the start needs no mark', async (t) => 
   t.equal(patched.length, 20, 'the list is read again now and then')
 })
 
-t.test('what a clock recorded that was ahead keeps no cluster from its mark', async (t) => {
+t.test('a time that a fast clock recorded keeps no cluster from its helm run', async (t) => {
   const marked = (mark: string) =>
     cluster(mark, { annotations: { [ANNOTATIONS.restartedAt]: mark } })
   const marks = ['2026-03-01T12:00:30.000Z/0.2.0', '2036-03-01T12:00:00.000Z/0.2.0']

@@ -159,7 +159,7 @@ function overwrite(world: SmallWorld): RestorePorts['writeLease'] {
   }
 }
 
-t.test('worlds with a stopped service have the same future, whatever led to them', async (t) => {
+t.test('states with a stopped service are equal whatever led to them', async (t) => {
   for (const lives of [restores(), collections(), migrations()]) {
     const { compared, differences } = await walk(lifeOf(lives['two services'] as Life), WALKS)
     t.ok(compared > 50, String(compared))

@@ -58,7 +58,7 @@ t.test('a node that is behind and applies what it has is up', async (t) => {
   t.notOk(isExcused(read, busy))
 })
 
-t.test('what was not seen excuses nothing', async (t) => {
+t.test('an unobserved state excuses no failed request', async (t) => {
   const seen = looks(() => ({}))
   t.notOk(isExcused(read, []))
   t.notOk(

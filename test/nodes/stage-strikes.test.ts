@@ -31,7 +31,7 @@ t.test('each step of a resharding has its kind, and other steps have none', asyn
   )
 })
 
-t.test('each pair of step and victim comes once, in an order of the seed', async (t) => {
+t.test('each pair of step and victim occurs once, in an order of the seed', async (t) => {
   const all = pairs(new Dice(1))
   t.equal(all.length, 40)
   t.equal(new Set(all.map(({ step, victim }) => `${step}/${victim}`)).size, 40)

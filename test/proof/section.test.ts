@@ -118,7 +118,7 @@ t.test('a result that is older than what it covers is marked, and only then', as
   t.match(mark('none', unknown), '- **Older than what it covers.** The commit was not recorded.')
 })
 
-t.test('what has changed since a commit is found by git', async (t) => {
+t.test('files that changed since a commit are found by git', async (t) => {
   const root = t.testdir({ crds: { 'one.ts': '' }, docs: { 'page.md': '' } })
   const git = (...args: string[]) =>
     execFileSync('git', ['-c', 'user.name=t', '-c', 'user.email=t@example.org', ...args], {

@@ -55,7 +55,7 @@ t.test(
   },
 )
 
-t.test('what changed is what differs from the commit where the branch left main', async (t) => {
+t.test('changed files are those that differ from the merge base with main', async (t) => {
   const root = project(t, { 'hooks/one.ts': '1\n', 'hooks/two.ts': '2\n', 'hooks/three.ts': '3\n' })
   const git = (...args: string[]) =>
     execFileSync('git', ['-c', 'user.name=t', '-c', 'user.email=t@t.example', ...args], {

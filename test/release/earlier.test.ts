@@ -48,12 +48,12 @@ t.test('a change that is not committed is upgraded to from the last commit', asy
   t.equal(await valuesIn(previous()), 'two')
 })
 
-t.test('a change that was taken back is no change', async (t) => {
+t.test('a change that was reverted is no change', async (t) => {
   const { previous } = repository(t, 'one', 'two', 'one')
   t.equal(await valuesIn(previous()), 'two')
 })
 
-t.test('a shallow clone has no earlier chart, and says what brings it', async (t) => {
+t.test('a shallow clone has no earlier chart, and the message says how to fetch it', async (t) => {
   const { folder, work } = repository(t, 'one', 'two')
   const shallow = join(folder, 'shallow')
   execFileSync('git', ['clone', '--quiet', '--depth', '1', `file://${work}`, shallow])
@@ -64,7 +64,7 @@ t.test('a shallow clone has no earlier chart, and says what brings it', async (t
   )
 })
 
-t.test('what is no clone has no history', async (t) => {
+t.test('a folder without git has no history', async (t) => {
   const found = previousChart('/', join(t.testdir({}), 'previous'))
   await t.rejects(
     found,

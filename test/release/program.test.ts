@@ -40,7 +40,7 @@ t.test('only the entry points of the chart and the hooks run on import', async (
   t.strictSame(started.toSorted(), ENTRIES)
 })
 
-t.test('it runs in an empty folder', async (t) => {
+t.test('the program runs in an empty folder', async (t) => {
   const folder = t.testdir()
   cpSync(app, folder, { recursive: true })
   const run = async (...args: string[]) =>

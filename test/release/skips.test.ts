@@ -45,7 +45,7 @@ t.test('the list has each title once', async (t) => {
   t.equal(new Set(titles).size, titles.length)
 })
 
-t.test('what test files say that skip themselves without a real part is listed', async (t) => {
+t.test('reasons of test files that skip themselves without a real part are listed', async (t) => {
   const root = join(CI, '..')
   const said = globSync('test/**/*.test.ts', { cwd: root }).flatMap((file) => {
     const code = readFileSync(join(root, file), 'utf8')

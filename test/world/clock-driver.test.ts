@@ -35,7 +35,7 @@ t.test('an hour passes at once, and every timer runs', async (t) => {
   t.equal(ticks, 61)
 })
 
-t.test('who waits for something gets it at the moment it is there', async (t) => {
+t.test('a waiting caller continues at the moment when its condition is met', async (t) => {
   const { clock, driver, passed } = world()
   let there = false
   clock.setTimeout(() => (there = true), 30_000)

@@ -9,7 +9,7 @@ import { startEmbeddedWorld } from './embedded.ts'
 
 const phaseOf = (object: AnyObject | undefined) => (object as VecCluster | undefined)?.status?.phase
 
-t.test('a VecCluster goes from nothing to Pending to Running, and away again', async (t) => {
+t.test('a VecCluster becomes Pending, then Running, and can be deleted', async (t) => {
   const world = await startEmbeddedWorld()
   t.teardown(() => world.close())
   const namespace = await world.namespace('life')

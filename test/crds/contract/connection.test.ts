@@ -46,7 +46,7 @@ t.test('a certificate that is not enabled is not used', async (t) => {
   t.notOk('caSecret' in connection)
 })
 
-t.test('the key is that of the generated Secret, whatever its source', async (t) => {
+t.test('the connection names the key in vec-<name>-apikey, also with secretRef', async (t) => {
   const key = { secret: 'vec-main-apikey', key: 'api-key' }
   for (const apiKey of [{ autoGenerate: true }, { secretRef: { name: 'own', key: 'k' } }]) {
     t.match(clusterConnection(cluster({ apiKey })), { key })
@@ -61,7 +61,7 @@ t.test('a plan is read back only with a whole connection in it', async (t) => {
   t.notOk(Value.Check(Connection, { ...connection, key: { secret: 'x' } }))
 })
 
-t.test('an apiKey without a source is no key', async (t) => {
+t.test('apiKey without secretRef and autoGenerate means no API key', async (t) => {
   t.notOk(requiresApiKey(cluster({ apiKey: {} }).spec))
   t.ok(requiresApiKey(cluster({ apiKey: { autoGenerate: true } }).spec))
 })

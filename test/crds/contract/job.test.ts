@@ -19,7 +19,7 @@ const plan: UninstallPlan = {
   release: 'vec-main',
 }
 
-t.test('a plan comes out of the environment as it went in', async (t) => {
+t.test('a plan that is read from the environment equals the one that was written', async (t) => {
   t.strictSame(decodePlan(UninstallPlan, encodePlan(plan, 'spec.config')), plan)
 })
 

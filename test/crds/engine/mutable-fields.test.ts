@@ -1,4 +1,4 @@
-/** Where each value of a spec stands: in the live config it is compared with, and in PATCH. */
+/** The path of each value of a spec: in the live configuration that it is compared with, and in PATCH. */
 import t from 'tap'
 import type { CollectionSpec } from '../../../crds/collection.ts'
 import { declaredQuantization, mutableFields } from '../../../crds/engine/mutable-fields.ts'
@@ -69,7 +69,7 @@ const FIELD_PATHS: [title: string, spec: Partial<CollectionSpec>, paths: FieldPa
 ]
 
 for (const [title, spec, paths] of FIELD_PATHS) {
-  t.test(`what is compared is what is patched: ${title}`, async (t) => {
+  t.test(`the same fields are compared and patched: ${title}`, async (t) => {
     const fields = mutableFields(collectionSpec({ vectors: [vector], ...spec }))
     t.strictSame(
       fields.map(({ path, live, patch }) => [path, live.join('/'), patch.join('/')]),

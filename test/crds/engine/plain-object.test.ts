@@ -28,7 +28,7 @@ t.test('only own fields of objects are read', async (t) => {
   t.equal(valueAt({ a: 1 }, ['a', 'b', 'c']), undefined)
 })
 
-t.test('null declares nothing, and an object without a declaration is none', async (t) => {
+t.test('null declares nothing, and an object of undeclared values counts as absent', async (t) => {
   t.strictSame(withoutNulls({ a: null, b: 0, c: false }), { b: 0, c: false })
   for (const value of [undefined, {}, { a: null }]) t.equal(withoutNulls(value), undefined)
 })

@@ -5,7 +5,7 @@ import type { StoredPart } from './store.ts'
 import { S3Error } from './xml.ts'
 
 /**
- * What a store makes of them: it keeps them, as S3 does; it checks them and answers none; it does not
+ * What a store does with them: it keeps them, as S3 does; it checks them and answers none; it does not
  * heed that they are to come; it refuses to hear of them.
  */
 export type Checksums = 'kept' | 'unanswered' | 'unheeded' | 'refused'

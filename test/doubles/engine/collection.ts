@@ -1,4 +1,4 @@
-/** One collection: its config with the engine's defaults, and what PATCH makes of it (docs/engine-notes.md#collections). */
+/** One collection: its config with the engine's defaults, and how PATCH changes it (docs/engine-notes.md#collections). */
 import { refuse } from './answers.ts'
 import type { Point } from './points.ts'
 

@@ -53,7 +53,7 @@ function without(points: Point[], written: Point[]): Point[] {
   )
 }
 
-/** Points without an index that are let be, as the engine reckons it. */
+/** Number of points that the engine leaves without an index, by its own estimate. */
 function capacityOf({ config }: Collection): number {
   const { vectors } = config.params
   const size = typeof vectors['size'] === 'number' ? vectors['size'] : 1

@@ -25,7 +25,7 @@ export interface Making {
   until?: (ordinal: number, collection: string) => Promise<unknown> | undefined
   /** The vector size in telemetry, if it differs from the size of the files. */
   vectorBytes?: number
-  /** Words of the engine where no file comes of it. */
+  /** Message of the engine if no file results. */
   failure?: (ordinal: number, collection: string) => string | undefined
 }
 

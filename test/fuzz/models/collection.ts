@@ -1,4 +1,4 @@
-/** VecCollection: what it makes of an engine. Sources: docs/kinds/collection.md, the specification. */
+/** VecCollection: what it does with an engine. Sources: docs/kinds/collection.md, the specification. */
 import fc from 'fast-check'
 import { API_VERSION } from '../../../crds/contract/names.ts'
 import { EngineCluster } from '../../doubles/engine/cluster.ts'

@@ -117,7 +117,7 @@ export class Run {
   }
 }
 
-/** Status and children, in whatever order they come. When it is asked again may be drawn by chance. */
+/** Status and children, in any order. When it is asked again may be drawn by chance. */
 function decisionIn(answer: string): string {
   const { status, children, finalized } = JSON.parse(answer) as Record<string, unknown>
   const sorted = (children as object[]).map((child) => JSON.stringify(child)).sort()

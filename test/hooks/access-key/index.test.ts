@@ -78,7 +78,7 @@ t.test(
   },
 )
 
-t.test('while the key waits its Secret keeps its data and stays a child', async (t) => {
+t.test('while the access key is Pending its Secret remains with its data', async (t) => {
   const held = storedSecret(await sync(observed(), context))
   const desired = await sync({ accessKey: accessKey(), children: [held] }, context)
   t.strictSame(storedSecret(desired), held)

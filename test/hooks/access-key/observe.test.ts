@@ -39,7 +39,7 @@ t.test('the key of the pods signs, if the cluster has one', async (t) => {
   t.equal(open.found.signingKey, undefined)
 })
 
-t.test('before helm has run there is no key to sign with', async (t) => {
+t.test('before the first helm run there is no signing key', async (t) => {
   const bare = secret({})
   delete bare.data
   for (const there of [undefined, bare, secret({ other: 'x' })]) {

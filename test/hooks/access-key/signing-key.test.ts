@@ -127,7 +127,7 @@ t.test('no token is signed before a helm run has applied spec.apiKey.jwtRbac', a
   t.strictSame(await keyAfter(), { signingKey: OURS }, 'the run was by an earlier release')
 })
 
-t.test('without a key there is none to sign with', async (t) => {
+t.test('without an API key in the Secret no signing key is returned', async (t) => {
   t.strictSame((await keyOf(cluster(), { cached: OURS })).result, {})
   t.strictSame((await keyOf(reportedCluster(REPORTED), { cached: undefined })).result, {})
   const gone = await keyOf(reportedCluster(REPORTED), { cached: FOREIGN, live: undefined })

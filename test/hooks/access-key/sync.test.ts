@@ -101,7 +101,7 @@ t.test('the Secret is written again when the address of its cluster has changed'
   t.equal(readToken(storedSecret(next)), readToken(held), 'with the same token')
 })
 
-t.test('a generation that changes nothing of the token is noted on the Secret', async (t) => {
+t.test('a new generation with the same token is recorded on the Secret', async (t) => {
   const held = storedSecret(await sync(observed(), context))
   const before = accessKey()
   const after = { ...before, metadata: { ...before.metadata, generation: 2 } }

@@ -53,7 +53,7 @@ t.test(
   },
 )
 
-t.test('a renewal that is due within the minute is not waited past', async (t) => {
+t.test('the next sync is not later than a renewal that is due within the minute', async (t) => {
   const spec = { access: 'r', ttl: '3h' } as const
   const now = new Date(NOW.getTime() + 3600_000 - 20_000)
   t.equal((await syncTwice({ accessKey: accessKey(spec) }, now)).resyncAfterSeconds, 20)

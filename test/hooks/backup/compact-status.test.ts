@@ -125,7 +125,7 @@ t.test('a manual backup keeps its list, and without hashes every name stays', as
   )
 })
 
-t.test('which collections had no points is known for good, from the newest report', async (t) => {
+t.test('the collections without points remain in the status, from the newest report', async (t) => {
   const emptyCollectionHashes = hashNames(names.slice(0, 3)) ?? ''
   const started = withProgress({ ...ended, backup: full({ emptyCollectionHashes }) })
   const done = await finished(scheduled(started))

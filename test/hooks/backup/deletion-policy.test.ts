@@ -59,7 +59,7 @@ function policyOf({ schedule, annotated }: Case): SchedulePolicy | undefined {
   }
 }
 
-t.test('every case of who deletes it, policies, annotations and namespace', async (t) => {
+t.test('every combination of deleter, policies, annotations and namespace', async (t) => {
   const policies = [undefined, 'Delete', 'Retain'] as const
   for (const by of ['user', 'retention', 'retentionDays'] as const) {
     for (const own of policies) {
@@ -155,7 +155,7 @@ t.test(
   },
 )
 
-t.test('a policy that its schedule has, and the backup not yet, holds (M8)', async (t) => {
+t.test('the policy of the schedule counts for a backup without it (M8)', async (t) => {
   const asked: string[] = []
   const says = (policy: Omit<SchedulePolicy, 'uid'>) => ({
     async schedulePolicy(namespace: string, name: string) {
@@ -189,7 +189,7 @@ t.test('an unreadable schedule does not delete objects', async (t) => {
   })
 })
 
-t.test('a namespace that is deleted empties a bucket only where that was asked for', async (t) => {
+t.test('the deletion of a namespace deletes objects only with deletionPolicy Delete', async (t) => {
   const isNamespaceTerminating = async () => true
   const stays =
     'namespace ns is being deleted and spec.deletionPolicy is not Delete; the objects in s3://store/daily/b are retained'

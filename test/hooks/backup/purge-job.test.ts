@@ -120,7 +120,7 @@ t.test('while the Job runs, nothing else is created and it is not stopped', asyn
   }
 })
 
-t.test('the resource goes once the Job has reported that the objects are gone', async (t) => {
+t.test('the resource is finalized once the Job has reported the end of the purge', async (t) => {
   const job = finished(await purgeJobOf(), 'Complete', 1)
   const done = await finalize(deletedBackup({ run: 2, state: 'Done' }), [job])
   t.equal(done.desired.finalized, true)

@@ -221,7 +221,7 @@ t.test('the Job is created in the next sync that sees the Lease held', async (t)
   })
 })
 
-t.test('who waits for a Lease says for whom', async (t) => {
+t.test('a backup that waits for a Lease names its holder', async (t) => {
   const lease = leaseOf('backup', 'VecBackup/ns/other/uid-other')
   const decision = sync(
     ready({ leases: { write: { kind: 'write' }, backup: { kind: 'backup', lease, jobs: [] } } }),

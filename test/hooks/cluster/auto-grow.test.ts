@@ -132,7 +132,7 @@ t.test(
   },
 )
 
-t.test('a larger size in the spec wins; a smaller one than has grown is no error', async (t) => {
+t.test('a larger size in the spec is used; one below the grown size is no error', async (t) => {
   t.equal(
     plannedSize({ autoGrow: QUARTER, size: '50Gi', planned: '13Gi', gib: 50, percent: 1 }),
     undefined,

@@ -26,7 +26,7 @@ t.test('a run that is started again counts once, from the last start', async (t)
   t.equal(limit.slotsOfOthers('other', after(20_000)), 1)
 })
 
-t.test('a cluster whose Job did not start goes behind the clusters that wait', async (t) => {
+t.test('a cluster whose Job did not start is queued behind the clusters that wait', async (t) => {
   const limit = new HelmConcurrency()
   limit.markNotStarted('stuck')
   limit.markNotStarted('also stuck')
@@ -37,7 +37,7 @@ t.test('a cluster whose Job did not start goes behind the clusters that wait', a
   t.equal(limit.slotsOfOthers('stuck', after(40_001)), 0, 'they are gone')
 })
 
-t.test('a cluster that waits for no slot any more is not waited for', async (t) => {
+t.test('a cluster that no longer waits for a slot blocks no other', async (t) => {
   const limit = new HelmConcurrency()
   limit.markNotStarted('stuck')
   for (const uid of ['blocked', 'deleted', 'started']) limit.markWaiting(uid, true, NOW)
@@ -50,7 +50,7 @@ t.test('a cluster that waits for no slot any more is not waited for', async (t) 
   t.equal(limit.slotsOfOthers('stuck', after(15_001)), 0)
 })
 
-t.test('a cluster that got a Job, or was deleted, goes behind no other', async (t) => {
+t.test('a cluster that got a Job, or was deleted, is not queued', async (t) => {
   const limit = new HelmConcurrency()
   for (const uid of ['started', 'deleted']) limit.markNotStarted(uid)
   limit.markWaiting('other', true, NOW)

@@ -139,7 +139,7 @@ t.test('while pods are stopping, the cluster is not Hibernated yet', async (t) =
   t.strictSame(condition(decision, 'Ready'), ['False', 'Hibernated', MESSAGE])
 })
 
-t.test('the generation of the conditions is that which hibernates the pods', async (t) => {
+t.test('the conditions have the generation that hibernates the pods', async (t) => {
   const earlier = {
     ...{ type: 'Ready', status: 'True' as const, reason: 'AllReplicasReady', message: '' },
     ...{ lastTransitionTime: '2026-02-28T00:00:00Z', observedGeneration: 6 },
@@ -186,7 +186,7 @@ t.test('a cluster can be created without pods', async (t) => {
   t.match(upgradePlan(decision).values, { replicaCount: 0 })
 })
 
-t.test('false again: helm starts all nodes, and nothing is known about them', async (t) => {
+t.test('hibernate false: helm starts all nodes, which have no conditions at first', async (t) => {
   const woken = threeNodes({ status: { ...sync(asleep(), context).status } })
   const due = asleep({ cluster: woken, ...RUN_DUE })
   const decision = sync(due, context)
@@ -333,7 +333,7 @@ t.test('no work on shards is due for a cluster that hibernates', async (t) => {
   t.equal(nextShardStep(observedShards({}, { plans }), context).is, 'due')
 })
 
-t.test('what the pods answered before is forgotten', async (t) => {
+t.test('earlier answers of the pods are not used', async (t) => {
   let asked = 0
   const { ports } = fakePorts({
     async consensus() {

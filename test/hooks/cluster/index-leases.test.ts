@@ -164,7 +164,7 @@ t.test('a cluster that waits for a slot or a Secret holds no Lease', async (t) =
   )
 })
 
-t.test('a Job that came after its hold was over is stopped before it has reported', async (t) => {
+t.test('a Job that appears after its Lease has expired is stopped before it reports', async (t) => {
   const plan = desiredRun(withPendingRun(), settings).hash
   const jobs = [helmJob({ plan, createdAgo: 20 })]
   const busy = { write, backup: heldLease(BACKUP, undefined, 10) }

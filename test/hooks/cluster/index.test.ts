@@ -181,7 +181,7 @@ t.test('clusters whose Jobs never start do not keep the slots from the others (L
   t.strictSame(await syncAt(cluster(), 60), { deleted: 0, created: true })
 })
 
-t.test('a Job on shards that did not start does not send the cluster behind others', async (t) => {
+t.test('a Job on shards that did not start does not queue the cluster behind others', async (t) => {
   const one = { ...context, settings: { ...settings, maxHelmJobs: 1 } }
   let unfinished = 1
   const { ports } = fakePorts({ unfinishedHelmJobs: async () => unfinished })
@@ -214,7 +214,7 @@ t.test('a cluster that is deleted while it waits for a slot is not waited for', 
   t.ok(next.children.some(({ kind, spec }) => kind === 'Job' && spec !== undefined))
 })
 
-t.test('what the query of the pods threw is in the decision, for the log (M13)', async (t) => {
+t.test('the error of the query of the pods is in the decision, for the log (M13)', async (t) => {
   const error = new TypeError('x')
   const { ports } = fakePorts({ consensus: async () => Promise.reject(error) })
   const parent = appliedCluster({ phase: 'Running', appliedRun: 1 })

@@ -39,7 +39,7 @@ t.test('a Secret without data has no authority', async (t) => {
   t.match(values, { config: { tls: { ca_cert: '/qdrant/tls/tls.crt' } } })
 })
 
-t.test('only the v that a version begins with is left out', async (t) => {
+t.test('a leading v of a version is removed, and nothing else', async (t) => {
   t.equal(planOf({ spec: { version: 'v1.19.0-dev' } }).version, '1.19.0-dev')
   t.equal(planOf({ spec: { version: '1.19.0-dev' } }).version, '1.19.0-dev')
 })

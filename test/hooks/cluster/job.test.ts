@@ -42,7 +42,7 @@ for (const [verb, job] of [
   ['upgrade', upgradeOf()],
   ['uninstall', uninstall()],
 ] as const) {
-  t.test(`helm ${verb} runs under the account made for it, with the means of helm`, async (t) => {
+  t.test(`helm ${verb} has its own ServiceAccount and the resources of helm Jobs`, async (t) => {
     const { serviceAccountName, containers } = podOf(job)
     t.equal(serviceAccountName, clusterRbac(cluster())[0].metadata.name)
     matchWhole(t, containers, [

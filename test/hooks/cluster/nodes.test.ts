@@ -150,7 +150,7 @@ t.test('the annotation does not give up a node whose volume is intact', async (t
   t.strictSame(named({ volume: 'volume-2' }, PEERS, ignored), { lost: [], intact: [] })
 })
 
-t.test('a peer whose address is no pod is known by the record of its node', async (t) => {
+t.test('a peer whose address names no pod is identified by the recorded peer id', async (t) => {
   const nowhere = { id: 102, isMember: false }
   matchWhole(t, lostWith({ volume: 'other' }, [member(0), member(1), nowhere]), [
     { ordinal: 2, peer: 102, evidence: 'its volume is a new one' },

@@ -41,7 +41,7 @@ function appliedCluster(parts: ClusterOverrides = {}) {
   return cluster({ ...parts, annotations: { [ANNOTATIONS.progress]: JSON.stringify(report) } })
 }
 
-t.test('the StatefulSet of the release is known by its name', async (t) => {
+t.test('the StatefulSet of the release is identified by its name', async (t) => {
   const other = statefulSet()
   const related = [
     { ...other, metadata: { ...other.metadata, name: 'vec-b' } },

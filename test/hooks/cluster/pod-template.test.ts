@@ -38,7 +38,7 @@ t.test(
   },
 )
 
-t.test('what the API server would not accept as a label or an annotation is refused', async (t) => {
+t.test('labels and annotations that the API server would not accept are refused', async (t) => {
   const syntax = 'must be a name of at most 63 letters, digits, "-", "_" and ".", with or without'
   const long = 'x'.repeat(64)
   for (const field of ['podLabels', 'podAnnotations'] as const) {
@@ -120,7 +120,7 @@ t.test(
   },
 )
 
-t.test('the digest is no value of the chart', async (t) => {
+t.test('the digest is not among the values of the chart', async (t) => {
   const { image } = cluster().spec
   const spec = { image: { ...image, digest: DIGEST } }
   t.strictSame(chartValues(cluster({ spec }), { hasCaCertificate: false })['image'], image)

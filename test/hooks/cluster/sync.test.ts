@@ -135,7 +135,7 @@ t.test('a Job silent for 10 minutes is deleted: JobNotStarted', async (t) => {
   t.equal(sync(ready({ jobs: due }), context).deleteJobs?.length, 1)
 })
 
-t.test('a silent Job stays while its plan and image are current', async (t) => {
+t.test('a silent Job is kept while its plan and image are current', async (t) => {
   const jobs = [helmJob({ createdAgo: 599, plan: desiredRun(ready(), settings).hash })]
   const desired = sync(ready({ jobs }), context)
   t.equal(desired.deleteJobs, undefined)
@@ -150,7 +150,7 @@ for (const parts of [{ plan: 'other' }, { image: 'vec-operator:old' }]) {
   })
 }
 
-t.test('a helm Job that stops reporting stays, and the silence is said', async (t) => {
+t.test('a helm Job that stops reporting is kept, and the condition says so', async (t) => {
   const jobs = [helmJob({ createdAgo: 5000, plan: desiredRun(ready(), settings).hash })]
   const after = (seconds: number) =>
     sync(ready({ jobs, progress: progress({ state: 'Started', at: ago(seconds) }) }), context)

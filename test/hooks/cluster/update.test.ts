@@ -177,7 +177,7 @@ t.test('the pods are read while some may be outdated or are not ready', (t) => {
   t.end()
 })
 
-t.test('a closed gate is a state that a user sees', (t) => {
+t.test('the condition Progressing says why the next node is not updated', (t) => {
   const refused: PlanOutcome = { is: 'refused', ...LAST_COPY }
   const decision = sync(updating(refused, { summary: { closedGate: LAST_COPY } }), context)
   t.equal(createdJob(decision), undefined)
@@ -192,7 +192,7 @@ t.test('a closed gate is a state that a user sees', (t) => {
   t.end()
 })
 
-t.test('what a Job has waited for is a reason until the nodes report something else', (t) => {
+t.test('the last wait of a Job remains the reason until the nodes report another', (t) => {
   const difference = 'the replicas of docs/2 have different numbers of points'
   const blocked = {
     reason: 'ReplicasDiffer',
@@ -234,7 +234,7 @@ t.test('what a Job has waited for is a reason until the nodes report something e
   t.end()
 })
 
-t.test('it is shown while the repair is waited for, and while nothing newer is known', (t) => {
+t.test('the condition remains during a repair, and while nothing newer is observed', (t) => {
   const waiting: PlanOutcome = { is: 'waiting', purpose: 'repair', message: 'docs/2 is Dead' }
   const decision = sync(updating(waiting, { summary: { closedGate: LAST_COPY } }), context)
   matchWhole(t, condition(decision, 'Progressing'), ['False', 'LastCopy', LAST_COPY.message])

@@ -131,7 +131,7 @@ t.test('a certificate is used only where tls is enabled, and where it is named',
   t.equal(referencedSecrets(clusterSpec({ tls: { enabled: true, ...named } })).length, 1)
 })
 
-t.test('of a certificate the pair is in use, and the authority where there is one', async (t) => {
+t.test('the fingerprint of a certificate covers the key pair and the authority', async (t) => {
   const print = (data: Record<string, string>) =>
     fingerprints(tlsReferences, new Map([['key', secret(data)]]))['key']
   const pair = { 'tls.crt': 'c', 'tls.key': 'k' }
@@ -158,7 +158,7 @@ t.test('a fingerprint changes with the value in use and with nothing else', asyn
   t.not(print({ api: 'one' }), print({ api: 'two' }))
 })
 
-t.test('of a Secret with both keys, each of them counts', async (t) => {
+t.test('the fingerprint of a Secret with both keys covers each of them', async (t) => {
   const source = (key: string) => ({ autoGenerate: false, secretRef: { name: 'key', key } })
   const references = referencedSecrets(
     clusterSpec({ apiKey: { ...source('api'), jwtRbac: false }, readOnlyApiKey: source('read') }),

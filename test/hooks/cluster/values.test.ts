@@ -89,7 +89,7 @@ const rows: Row[] = [
     },
   },
   {
-    title: 'what is passed through to the pods keeps its name',
+    title: 'fields that are passed to the pods keep their names',
     spec: {
       topologySpreadConstraints: [{ maxSkew: 1 }],
       priorityClassName: 'databases',
@@ -327,7 +327,7 @@ t.test('a list in config replaces the whole list', async (t) => {
   })
 })
 
-t.test('what is no map replaces what was there, whatever it was', async (t) => {
+t.test('a value that is not a map replaces any former value', async (t) => {
   const spec = { config: { cluster: { p2p: null }, log_level: { default: 'INFO' } } }
   t.match(chartValues(cluster({ spec }), { hasCaCertificate: false }), {
     config: { cluster: { enabled: true, p2p: null }, log_level: { default: 'INFO' } },

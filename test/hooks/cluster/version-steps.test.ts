@@ -143,7 +143,7 @@ t.test('the annotation of the applied spec may be anything', async (t) => {
   }
 })
 
-t.test('what is not there says nothing about a step', async (t) => {
+t.test('a missing StatefulSet, label or annotation changes no version step', async (t) => {
   const waiting = { version: '1.17.1', remaining: ['1.17.1', '1.18.3'] }
   const step: Case = { from: '1.17.1', madeFor: '1.18.3', to: '1.18.3', readyReplicas: 0 }
   const { statefulSet: set, ...withoutSet } = at(step)

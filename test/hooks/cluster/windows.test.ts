@@ -184,7 +184,7 @@ t.test('a helm run that may restart pods waits for the window, without the Lease
   t.type(createdJob(sync(runDue(windowed(LATER, { annotations })), context)), 'object')
 })
 
-t.test('a run of which nothing is known for its pods waits too', async (t) => {
+t.test('a run without a recorded hash of its pods waits too', async (t) => {
   const known = runDue(windowed(LATER))
   const decision = sync({ ...known, progress: progress({ applied: applied() }) }, context)
   t.equal(condition(decision, 'Applied')?.[1], 'MaintenanceWindow')

@@ -1,4 +1,4 @@
-/** What the engine makes of the bodies that it is sent: that of the engine double, without its routes and its time. */
+/** The configuration that results from request bodies: that of the engine double, without its routes and its time. */
 import { EngineError } from '../../../crds/contract/errors.ts'
 import type {
   CollectionBody,

@@ -1,5 +1,5 @@
 /**
- * An engine as plain data behind the port of the VecCollection hooks: what it makes of bodies is what the engine
+ * An engine as plain data behind the port of the VecCollection hooks. It applies request bodies as the engine
  * double does. Reads after a PATCH are old by count, not by time, and a test may let single calls fail.
  */
 import type {

@@ -16,20 +16,20 @@ async function deletionMessage(stage: CollectionHarness) {
   return { finalized, message: status.conditions?.[0]?.message }
 }
 
-t.test('what is not there is not deleted', async (t) => {
+t.test('a collection that does not exist is not deleted', async (t) => {
   const stage = await created()
   stage.engine.collections.clear()
   t.equal((await deletionMessage(stage)).finalized, true)
   t.strictSame(stage.engine.writes, [])
 })
 
-t.test('a collection that is gone at once is not looked for any longer', async (t) => {
+t.test('a collection that is gone at once is not polled again', async (t) => {
   const stage = await created()
   t.equal((await deletionMessage(stage)).finalized, true)
   t.strictSame(stage.waits, [])
 })
 
-t.test('a collection that stays is looked for, and then said to be still there', async (t) => {
+t.test('a collection that remains after its deletion is polled, then reported', async (t) => {
   const stage = await created()
   const stored = stage.engine.collections.get('docs')
   stage.engine.beforeCall = (name) => {
@@ -44,7 +44,7 @@ t.test('a collection that stays is looked for, and then said to be still there',
   t.ok(stage.waits.length > 1)
 })
 
-t.test('a defect is no word about the collection: it is asked again', async (t) => {
+t.test('after a defect the engine is asked again for the collection', async (t) => {
   const stage = await created()
   stage.engine.faults.set('collectionInfo', { error: new TypeError('a defect') })
   t.strictSame(await deletionMessage(stage), {

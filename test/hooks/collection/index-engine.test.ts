@@ -89,7 +89,7 @@ t.test('a value that is not sent, for the call would hang, is not looked for', a
   t.strictSame(stage.waits, [])
 })
 
-t.test('what the engine ignores is known also when a later call of the pass fails', async (t) => {
+t.test('ignored fields are recorded also if a later call of the reconcile fails', async (t) => {
   const stage = new CollectionHarness(collection({ hnsw: { mm: 1 }, replicationFactor: 1 }))
   stage.engine.faults.set('collectionCluster', {
     error: engineError(500, 'no replica'),

@@ -27,7 +27,7 @@ t.test('cluster not found: retried in 30 s, no phase change', async (t) => {
   t.match((await stage.sync()).status, { phase: 'Ready', health: 'green' })
 })
 
-t.test('a hibernated cluster: said so, nothing is asked, and the phase stays', async (t) => {
+t.test('a hibernated cluster is not called, and the phase is unchanged', async (t) => {
   const stage = new CollectionHarness()
   await stage.syncUntilStable()
   stage.engine.calls.length = 0
@@ -230,7 +230,7 @@ t.test('no collection calls a cluster for 30 s after it did not answer', async (
 
 for (const applied of [true, false]) {
   const what = applied ? 'applied after all' : 'lost'
-  t.test(`a time-out of a write is followed by a read, not by a result: ${what}`, async (t) => {
+  t.test(`after a time-out of a write the state is read before a result: ${what}`, async (t) => {
     const stage = new CollectionHarness(collection({ hnsw: { m: 32 }, aliases: ['live'] }))
     stage.engine.faults.set('createCollection', timeout(applied))
     const first = await stage.sync()

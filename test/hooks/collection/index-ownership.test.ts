@@ -258,7 +258,7 @@ t.test('a declared index that someone else made differently is replaced', async 
   )
 })
 
-t.test('an index that someone else made as declared, or that is not declared, stays', async (t) => {
+t.test('an index of another client, as declared or not declared, is not changed', async (t) => {
   const stage = new CollectionHarness(
     collection({ payloadIndexes: [keywordIndex('a'), keywordIndex('b')] }),
   )

@@ -122,7 +122,7 @@ t.test('ignored fields are a separate failure', async (t) => {
   ])
 })
 
-t.test('what the engine ignores stays known when the indexes cannot be created', async (t) => {
+t.test('ignored fields remain recorded if the indexes cannot be created', async (t) => {
   const stage = await ignoring()
   stage.engine.liveInfo('docs').payload_schema = {}
   stage.engine.faults.set('putIndex', { error: engineError(503, 'busy'), persists: true })
@@ -131,7 +131,7 @@ t.test('what the engine ignores stays known when the indexes cannot be created',
   t.strictSame(aliases, ['live'])
 })
 
-t.test('what the engine ignores stays known while the collection is Degraded', async (t) => {
+t.test('ignored fields remain recorded while the collection is Degraded', async (t) => {
   const stage = await ignoring()
   stage.engine.liveInfo('docs').config.params['vectors'] = { size: 99, distance: 'Cosine' }
   const { phase, ignored: known } = await stage.syncNextInterval()

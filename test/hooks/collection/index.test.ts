@@ -72,7 +72,7 @@ t.test('reconciled at once when its spec is updated', async (t) => {
   matchWhole(t, await stage.syncNextInterval(), { phase: 'Ready', payloadIndexes: ['a'] })
 })
 
-t.test('what a reconcile sets while its spec is changed is removed by the next one', async (t) => {
+t.test('a value that was set while its spec changed is removed by the next one', async (t) => {
   const stage = new CollectionHarness(undefined, 1)
   await stage.syncUntilStable()
   stage.applySpec({ aliases: ['kept', 'dropped'], payloadIndexes: [keywordIndex('a')] })
@@ -132,7 +132,7 @@ t.test('a no-change pass costs at most two calls of its own', async (t) => {
   ])
 })
 
-t.test('reconciled every 60 s: what is known is shown in between, without a call', async (t) => {
+t.test('reconciled every 60 s; in between the last result is shown, without a call', async (t) => {
   const stage = new CollectionHarness()
   await stage.syncUntilStable()
   const { length } = stage.engine.calls

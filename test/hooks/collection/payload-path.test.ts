@@ -42,7 +42,7 @@ for (const path of [
   'a"b"',
   'a.[0]',
 ]) {
-  t.test(`what is no path is left for the engine to refuse: ${path}`, async (t) => {
+  t.test(`an invalid path is sent unchanged, for the engine to reject: ${path}`, async (t) => {
     t.equal(canonicalPath(path), path)
   })
 }

@@ -58,7 +58,7 @@ t.test('a difference is reported with its innermost path and both values', async
   )
 })
 
-t.test('what does not differ is no drift', async (t) => {
+t.test('equal values are no drift', async (t) => {
   t.strictSame(findDrift(collectionSpec({ hnsw: { m: 16 } }), config({})), [])
   t.equal(findDrift(collectionSpec({ hnsw: { m: 17 } }), config({})).length, 1)
 })

@@ -53,7 +53,7 @@ for (const question of ['permitted', 'writeHolder'] as const) {
   })
 }
 
-t.test('a write in which the reconcile was aborted is no doubt, but the end', async (t) => {
+t.test('an abort during a write ends the reconcile', async (t) => {
   const { writes, engine } = stage('createCollection')
   engine.faults.set('createCollection', { error: engineError(500, 'time-out') })
   await t.rejects(writes.create({}), ended)

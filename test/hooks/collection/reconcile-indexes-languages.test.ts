@@ -24,6 +24,6 @@ for (const [code, name] of [
   })
 }
 
-t.test('what is no short name is shown as it is', async (t) => {
+t.test('a language that is not a short name is shown unchanged', async (t) => {
   for (const name of ['english', 'xx', '', 7, null, undefined]) t.equal(languageOf(name), name)
 })

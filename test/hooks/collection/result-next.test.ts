@@ -28,7 +28,7 @@ function reported(
 const first = (status?: CollectionStatus) =>
   nextReconcileAt(collection({}, {}, status), undefined, identity, at)
 
-t.test('a collection without a pass is due immediately', async (t) => {
+t.test('a collection that was never reconciled is due immediately', async (t) => {
   t.equal(first(), 0)
   t.equal(first({}), 0)
 })
@@ -59,7 +59,7 @@ for (const [title, status] of [
   })
 }
 
-t.test('the next pass comes when the last one asked for it', async (t) => {
+t.test('the next reconcile is due when the last one requested it', async (t) => {
   t.equal(nextReconcileAt(collection(), lastReconcile(), identity, 0), at + 50_000)
 })
 

@@ -14,7 +14,7 @@ const running = (direction: 'up' | 'down', name = 'docs') => ({
   shards: { resharding: { collection: name, direction, shard: 3, stage: 'migrate' } },
 })
 
-t.test('it names the shard and the stage while the cluster works on the collection', async (t) => {
+t.test('the condition names the shard and the stage of the work in progress', async (t) => {
   t.strictSame(reshardingCondition(collection(DESIRED), cluster(running('up')), 3), {
     ...{ type: 'Resharding', status: 'True', reason: 'Resharding' },
     message:
@@ -58,7 +58,7 @@ t.test(
   },
 )
 
-t.test('it has the number of points that are copied', async (t) => {
+t.test('the condition has the number of copied points', async (t) => {
   const { shards } = running('up')
   const resharding = { ...shards.resharding, points: { copied: 120, total: 400 } }
   t.match(reshardingCondition(collection(DESIRED), cluster({ shards: { resharding } }), 3), {

@@ -49,7 +49,7 @@ t.test('a condition has the first thousand characters of the error', async (t) =
   t.equal(conditions?.[0]?.message.length, 1024)
 })
 
-t.test('what a pass could not read is unchanged', async (t) => {
+t.test('values that could not be read are unchanged', async (t) => {
   const before: CollectionStatus = {
     phase: 'Degraded',
     ...{ health: 'yellow', pointsCount: 1, indexedVectorsCount: 2, segmentsCount: 3 },

@@ -6,7 +6,7 @@ t.test('of nothing, nothing is done', async (t) => {
   t.equal(unfinishedPercentage(0, 0), 0)
 })
 
-t.test('what has not ended is never done by more than 99 percent', async (t) => {
+t.test('unfinished work is never shown as more than 99 percent', async (t) => {
   t.strictSame(
     [0, 1, 199, 200].map((done) => unfinishedPercentage(done, 200)),
     [0, 0, 99, 99],

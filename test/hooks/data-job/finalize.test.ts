@@ -35,7 +35,7 @@ t.test(
   },
 )
 
-t.test('what has finished keeps its outcome while its Job exits', async (t) => {
+t.test('a finished resource keeps its outcome while its Job exits', async (t) => {
   const conditions = [
     {
       ...{ type: 'Complete', status: 'True' as const, reason: 'MigrationCompleted' },
@@ -47,7 +47,7 @@ t.test('what has finished keeps its outcome while its Job exits', async (t) => {
   t.strictSame(finalize(deletion, context).status, completed.status)
 })
 
-t.test('what has no Job in progress is deleted at once', async (t) => {
+t.test('a resource without a Job in progress is finalized at once', async (t) => {
   const { status: _, ...bare } = parent
   t.strictSame(finalize({ parent: bare, children: [], liveJobs: [] }, context), {
     status: {},

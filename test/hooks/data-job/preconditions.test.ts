@@ -43,7 +43,7 @@ t.test('a session token that is named must be in the Secret; by default it may b
   })
 })
 
-t.test('a copy is reported first, then a permission, then what ends the request', async (t) => {
+t.test('a copy is reported first, then a permission, then a terminal blocker', async (t) => {
   const waits = { reason: 'ClusterNotFound', message: 'not found' }
   const ends = { reason: 'BackupNotCompleted', message: 'Failed', terminal: true as const }
   const forbidden = { reason: 'RefNotPermitted', message: 'not allowed' }

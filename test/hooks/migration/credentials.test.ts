@@ -33,7 +33,7 @@ const authority = (credential: string, namespace: string) => ({
   ...{ credential, namespace, name: 'cert', key: 'ca.crt', isRequired: false },
 })
 
-t.test('of each cluster its key, and its authority where it has one', async (t) => {
+t.test('the credentials of each cluster are its key, and its authority if any', async (t) => {
   t.strictSame(allCredentials(fromFar, clusters), [
     key('engine', 'ns', 'vec-a-apikey'),
     authority('tls', 'ns'),
@@ -44,7 +44,7 @@ t.test('of each cluster its key, and its authority where it has one', async (t) 
   t.strictSame(allCredentials(here, {}), [])
 })
 
-t.test('of an engine outside what the spec names, all of it required', async (t) => {
+t.test('all Secrets that spec.source.endpoint names are required', async (t) => {
   const parent = migration({ spec: { source: ENDPOINT } })
   t.strictSame(allCredentials(parent, { target: running('a') }), [
     { credential: 'source-engine', namespace: 'ns', name: 'old', key: 'token', isRequired: true },
@@ -57,7 +57,7 @@ t.test('of an engine outside what the spec names, all of it required', async (t)
   t.strictSame(allCredentials(open, {}), [])
 })
 
-t.test('the Job gets those that have a value', async (t) => {
+t.test('the Job gets the keys of Secrets that have a value', async (t) => {
   const empty = secret({})
   delete empty.data
   const given = availableCredentials(fromFar, clusters, {
@@ -72,14 +72,14 @@ t.test('the Job gets those that have a value', async (t) => {
   )
 })
 
-t.test('what is in another namespace can only be copied', async (t) => {
+t.test('Secrets of another namespace are copied', async (t) => {
   t.strictSame(copiedCredentials(here), [])
   t.strictSame(copiedCredentials(fromFar), ['source-engine', 'source-tls'])
   t.strictSame(copiedCredentials(toFar), ['engine', 'tls'])
   t.strictSame(copiedCredentials(migration({ spec: { source: ENDPOINT } })), [])
 })
 
-t.test('copies are made of what is foreign, and of nothing else', async (t) => {
+t.test('only Secrets of other namespaces are copied', async (t) => {
   const secrets = {
     engine: secret({ 'api-key': 'a' }),
     tls: secret({ 'ca.crt': 'a' }),

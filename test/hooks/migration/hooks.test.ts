@@ -28,7 +28,7 @@ function clustersOf(...clusters: VecCluster[]) {
   return async (_: string, name: string) => clusters.find(({ metadata }) => metadata.name === name)
 }
 
-t.test('a VecMigration is shown source and target, each once', async (t) => {
+t.test('customize selects source and target, each once', async (t) => {
   const names = (parts: VecMigration) => customize(parts).map((rule) => rule.names)
   t.strictSame(names(migration()), [['a'], ['b']])
   t.strictSame(names(migration({ spec: { source: { clusterRef: { name: 'a' } } } })), [['a']])

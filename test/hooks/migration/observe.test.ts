@@ -24,7 +24,7 @@ const both: Partial<MigrationPorts> = {
 /** Ports that note what they are asked. */
 const portsNoting = (answers: Partial<MigrationPorts>) => recordCalls(fakePorts(answers).ports)
 
-t.test('of the clusters that are shown, source and target are known by both names', async (t) => {
+t.test('source and target are found among the related clusters by both names', async (t) => {
   const children = [running('a'), far('a'), running('b'), far('b')]
   const spec = { source: { clusterRef: { name: 'b', namespace: 'far' } } }
   const ended = { status: { phase: 'Completed' } } as const
@@ -38,7 +38,7 @@ t.test('of the clusters that are shown, source and target are known by both name
   })
 })
 
-t.test('all that is in the way of a Job is read live, where one may be due', async (t) => {
+t.test('everything that can block a Job is read live when a Job may be due', async (t) => {
   const { ports, calls: asked } = portsNoting(both)
   const spec = { source: { clusterRef: { name: 'b', namespace: 'far' } } }
   const found = await observe(hookRequest(migration({ spec })), ports, context)
@@ -77,7 +77,7 @@ t.test('an engine outside has no Lease; its Secrets are read next to the migrati
   t.strictSame(Object.keys(secrets), ['source-engine', 'source-tls'])
 })
 
-t.test('a Secret that is not there is none', async (t) => {
+t.test('a missing Secret is absent from the observed ones', async (t) => {
   const { ports } = portsNoting(both)
   const parent = migration({ spec: { source: ENDPOINT } })
   t.strictSame((await observe(hookRequest(parent), ports, context)).secrets, {})
@@ -96,7 +96,7 @@ for (const [why, answers] of [
   })
 }
 
-t.test('while a Job starts, only its clusters and its copies are looked at', async (t) => {
+t.test('while a Job starts, only its clusters and its Secret copies are read', async (t) => {
   const clusters = { source: far('b'), target: running('a') }
   const spec = { source: { clusterRef: { name: 'b', namespace: 'far' } } }
   const parent = migration({ spec })

@@ -64,7 +64,7 @@ t.test('a Job whose clusters are deleted stays until its first report', async (t
   )
 })
 
-t.test('a Job that Metacontroller does not show yet is not made twice', async (t) => {
+t.test('a Job that Metacontroller does not show yet is not created twice', async (t) => {
   const decision = sync(ready({ liveJobs: [migrationJob()] }), context)
   t.equal(createdJob(decision), undefined)
   t.strictSame(statusSummary(decision)[2], 'the Job was just created')

@@ -76,7 +76,7 @@ for (const [what, parts, reason, message] of MISSING) {
   })
 }
 
-t.test('the rights come first, then the Job, then its report', async (t) => {
+t.test('RBAC is created first, then the Job, then it reports', async (t) => {
   const first = sync(ready({ children: [] }), context)
   t.strictSame(first.children, migrationRbac(migration()))
   t.strictSame(statusSummary(first), [

@@ -31,7 +31,7 @@ function podFor(parent: VecRestore, cluster = secured): Pod {
 
 const mounted = ({ volumes }: Pod) => volumes.flatMap(({ name, secret: of }) => (of ? [[name, of]] : [])) // prettier-ignore
 
-t.test('what stands next to the restore is mounted where it stands', async (t) => {
+t.test('Secrets in the namespace of the restore are mounted directly', async (t) => {
   t.strictSame(mounted(podFor(restore())), [
     ['bucket', { secretName: 's3', optional: true }],
     ['engine', { secretName: 'vec-a-apikey', optional: true }],
@@ -39,7 +39,7 @@ t.test('what stands next to the restore is mounted where it stands', async (t) =
   ])
 })
 
-t.test('what stands elsewhere is mounted from its copy, which the pods wait for', async (t) => {
+t.test('Secrets of other namespaces are mounted from copies, which pods wait for', async (t) => {
   const far = restore({ spec: { targetClusterRef: { name: 'a', namespace: 'far' } } })
   const [bucket, engine, tls, ...more] = mounted(podFor(far))
   t.strictSame(bucket, ['bucket', { secretName: 's3', optional: true }])
@@ -48,13 +48,13 @@ t.test('what stands elsewhere is mounted from its copy, which the pods wait for'
   t.strictSame(more, [])
 })
 
-t.test('the Job runs the restore with the means of those that move data', async (t) => {
+t.test('the Job runs the restore with the resources of data Jobs', async (t) => {
   matchWhole(t, podFor(restore()).containers, [
     { args: ['jobs/main.js', 'restore', 'run', 'ns/r'], resources: settings.jobResources.data },
   ])
 })
 
-t.test('a plan is of the nodes there are, and of the backup as it is now', async (t) => {
+t.test('a plan has the existing nodes and the current state of the backup', async (t) => {
   const hashes = [
     desiredPlan(restore(), secured, { backup: completedBackup() }),
     desiredPlan(restore(), secured, { backup: completedBackup(), statefulSet: statefulSet(3) }),

@@ -35,7 +35,7 @@ function reporting(state: 'Started' | 'Done', parts: Parameters<typeof restore>[
   return restore({ ...parts, annotations })
 }
 
-t.test('all that is in the way of a Job is read live, where one may be due', async (t) => {
+t.test('everything that can block a Job is read live when a Job may be due', async (t) => {
   const { found, asked } = await observed(reporting('Started'))
   t.strictSame(asked, [
     ...['restore ns/r', 'cluster ns/a', 'statefulSet ns/vec-a', 'backup ns/b', 'secret ns/s3'],
@@ -81,7 +81,7 @@ t.test('target and backup are read in their own namespaces, and the key next to 
   ])
 })
 
-t.test('what is not there is not known, and nothing of it is read', async (t) => {
+t.test('a missing backup or cluster is undefined, and nothing more is read', async (t) => {
   const { found, asked } = await observed(restore(), { answers: {} })
   t.strictSame(asked, ['restore ns/r', 'cluster ns/a', 'statefulSet ns/vec-a', 'backup ns/b'])
   t.strictSame(found, { restore: restore(), children: [], jobs: [], secrets: {} })
@@ -104,7 +104,7 @@ t.test('a cluster that was shown and is gone has no Leases', async (t) => {
   t.strictSame(leases(there.asked), ['lease ns/vec-a-write', 'lease ns/vec-a-backup'])
 })
 
-t.test('while a Job starts its copies are looked at', async (t) => {
+t.test('while a Job starts its Secret copies are read', async (t) => {
   const cluster = runningCluster({ ...KEYED, namespace: 'search' })
   const parent = restore({ spec: { targetClusterRef: { name: 'a', namespace: 'search' } } })
   const plan = desiredPlan(parent, cluster, { backup: completedBackup() })?.hash ?? ''
@@ -144,7 +144,7 @@ t.test(
   },
 )
 
-t.test('of a restore that has ended only what is shown is known', async (t) => {
+t.test('for a finished restore only the related objects of the request are used', async (t) => {
   const parent = restore({ status: { phase: 'Completed' } })
   const related = [runningCluster(), completedBackup()]
   const jobs = [restoreJob({ ended: ['Complete', 60] })]

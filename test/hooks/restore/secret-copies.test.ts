@@ -37,14 +37,14 @@ const BUCKET = {
   secret: bucketKeys,
 }
 
-t.test('what is in another namespace can only be copied', async (t) => {
+t.test('Secrets of another namespace are copied', async (t) => {
   t.strictSame(copiedCredentials({ restore: restore() }), [])
   t.strictSame(copiedCredentials({ restore: directRestore() }), [])
   t.strictSame(copiedCredentials({ restore: farBackup }), ['bucket', 'bucket-ca'])
   t.strictSame(copiedCredentials({ restore: farTarget }), ['engine', 'tls'])
 })
 
-t.test('copies are made of what is foreign, and of nothing else', async (t) => {
+t.test('only Secrets of other namespaces are copied', async (t) => {
   t.strictSame(originals({ restore: restore(), backup: completedBackup() }), [])
   t.strictSame(originals({ restore: farBackup }), [BUCKET])
   const ofCluster = [
@@ -63,7 +63,7 @@ t.test('nothing is copied for a recreated backup, which may allow less', async (
   t.strictSame(originals({ restore: farBackup, backup: allowing }), [BUCKET])
 })
 
-t.test('of what is gone nothing is copied', async (t) => {
+t.test('nothing is copied of missing Secrets', async (t) => {
   t.strictSame(originals({ restore: farBackup, secrets: {} }), [])
   t.strictSame(originals({ restore: farTarget, cluster: undefined as never }), [])
   t.strictSame(originals({ restore: farBackup, backup: undefined as never }), [])

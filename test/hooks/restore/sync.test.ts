@@ -208,7 +208,7 @@ t.test('a restore has both Leases or none, and says for whom it waits', async (t
   ])
 })
 
-t.test('who works on the target without a Lease is waited for, and both go back', async (t) => {
+t.test('a restore waits for work without a Lease, and releases both Leases', async (t) => {
   const decision = sync(ready({ conflictingWork: ['VecMigration ns/m'] }), context)
   t.strictSame(statusSummary(decision), ['Pending', 'ClusterBusy', 'waiting for VecMigration ns/m'])
   matchWhole(t, decision.leases, [{ action: 'drop' }, { action: 'drop' }])

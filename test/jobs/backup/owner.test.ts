@@ -213,7 +213,7 @@ t.test('a pod that was replaced does not remove the owner.json of the next one',
   t.strictSame(store.keys(), ['p/a/docs/node-0/1.snapshot', 'p/a/owner.json'])
 })
 
-t.test('what is no owner.json of a backup, or cannot be read, owns no folder', async (t) => {
+t.test('an owner.json of another form, or one that cannot be read, owns no folder', async (t) => {
   const { s3, claimOf, put } = await stage(t)
   put('p/owner.json', 'not JSON')
   put('p/q/owner.json', '{"name":"of something else"}')

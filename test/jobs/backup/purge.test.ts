@@ -209,7 +209,7 @@ t.test('objects of a collection named `readers` are no records of restores', asy
   t.strictSame([...new Set(read.map(({ key }) => key))], ['a/owner.json'])
 })
 
-t.test('a restore that comes while the purge begins is seen, or finds no manifest', async (t) => {
+t.test('a restore that starts during the purge is detected, or finds no manifest', async (t) => {
   const { s3, bucket, store, put } = await bucketOf(t)
   put('a/owner.json', OWNER)
   put('a/manifest.json')

@@ -152,7 +152,7 @@ t.test('a record counts for the time of its renewal, before and after it', async
   t.equal(await found(-1_800_000), undefined)
 })
 
-t.test('what is no record of a restore is passed over; an error of the store is not', async (t) => {
+t.test('an object of another form is ignored; an error of the store is not', async (t) => {
   const { s3, bucket, store } = await stage(t)
   const at = '2030-01-01T00:00:00.000Z'
   store.put('p/a/readers/a.json', Buffer.from('not JSON'))

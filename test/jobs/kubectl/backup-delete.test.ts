@@ -280,7 +280,7 @@ async function clusterOf(t: Test) {
 
 const S3 = { bucket: 'backups', prefix: 'p', credentialsSecretRef: { name: 'keys' } }
 
-t.test('while its VecBackup exists, the VecBackup is to be deleted', async (t) => {
+t.test('while its VecBackup exists, the command refuses and names it', async (t) => {
   const { type, store, put } = await bucketWith(t)
   const cluster = await clusterOf(t)
   const spec = { clusterRef: { name: 'c' }, storage: { s3: S3 } }

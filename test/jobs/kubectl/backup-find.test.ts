@@ -129,7 +129,7 @@ t.test(
   },
 )
 
-t.test('what is not a backup is counted, page by page', async (t) => {
+t.test('objects that belong to no backup are counted, page by page', async (t) => {
   const { store, find } = await bucketWith(t, {
     'nightly/a/owner.json': ownerOf('a'),
     'nightly/a/c/node-0/1.snapshot': 'xyz',

@@ -87,7 +87,7 @@ t.test('--dry-run prints what kubectl could apply, and makes nothing', async (t)
   t.strictSame(await backups(), [])
 })
 
-t.test('a schedule that is not there is named, in the namespace that was meant', async (t) => {
+t.test('a missing schedule is named, with its namespace', async (t) => {
   const { type } = await scene(t)
   for (const [args, name] of [
     [['weekly'], 'ns/weekly'],
@@ -111,7 +111,7 @@ t.test('a name that the API rejects is reported with its message', async (t) => 
   t.match(err, /POST .*vecbackups answered 422/)
 })
 
-t.test('no name made by hand is that of a slot, of this schedule or of another', async (t) => {
+t.test('the name of a manual backup is never that of a slot of any schedule', async (t) => {
   const names = fc.stringMatching(/^[a-z0-9]([-a-z0-9]{0,45}[a-z0-9])?$/)
   const instants = fc.date({ min: new Date(0), max: new Date('2100-01-01'), noInvalidDate: true })
   fc.assert(

@@ -121,7 +121,7 @@ t.test('kubectl finds the CLI by the name kubectl-vec_operator', async (t) => {
   t.match(stdout, /^UpToDate \(VecCluster: Applied=True\)/)
 })
 
-t.test('explain knows a reason in whatever case, and says why and what to do', async (t) => {
+t.test('explain finds a reason in any case, and prints its cause and fix', async (t) => {
   const { code, out } = await runCommand(['explain', 'shardswouldbelost'])
   t.equal(code, EXIT_CODES.success)
   t.match(out, /^ShardsWouldBeLost \(VecCluster: Applied=False, Warning Event\)\n/)
@@ -176,7 +176,7 @@ t.test(
   },
 )
 
-t.test('explain of what nothing says is not there', async (t) => {
+t.test('explain rejects a text that no reason or message matches', async (t) => {
   t.match(await runCommand(['explain', 'the', 'moon', 'is', 'full']), {
     code: EXIT_CODES.failure,
     out: /No known reason or message matches/,

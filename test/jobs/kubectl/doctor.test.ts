@@ -12,7 +12,7 @@ import { compositeControllerCrd } from '../../world/composite-controllers.ts'
 import { START } from '../job-fixture.ts'
 import { COMPLETE, WORKLOAD, installOperator, type Installation } from './installation.ts'
 
-t.test('doctor with everything there says so on one page, and ends with 0', async (t) => {
+t.test('doctor prints a complete installation on one page, and exits with 0', async (t) => {
   const { type } = await installOperator(t)
   const { code, out, err } = await type('doctor')
   t.equal(code, EXIT_CODES.success, out + err)
@@ -248,7 +248,7 @@ t.test('doctor reports each condition that an alert is for', async (t) => {
   }
 })
 
-t.test('a released Lease that stays for its queue is no finding', async (t) => {
+t.test('a released Lease that exists because of its queue is no finding', async (t) => {
   const { type, api } = await installOperator(t)
   const { spec: _, ...vacated } = lease('backup', '')
   await api.create({ ...vacated, spec: {} })

@@ -95,7 +95,7 @@ t.test('nothing was changed by any of them', async (t) => {
   t.strictSame((await report()).steps, [])
 })
 
-t.test('what is not a cluster, or no number of nodes, is not understood', async (t) => {
+t.test('another kind, or a number of nodes that is not a number, is a usage error', async (t) => {
   for (const args of [['qak/books'], ['qc'], ['qc/docs', '--replicas', '0']]) {
     t.match(await type('plan', ...args), { code: EXIT_CODES.usage, err: /^vec-operator: plan: / })
   }
@@ -113,7 +113,7 @@ interface SetObject {
   }
 }
 
-t.test('a pod that is left of an update that was taken back is shown', async (t) => {
+t.test('a pod that remains of a reverted update is shown', async (t) => {
   // The operator would replace it.
   await world.faults.stopService()
   const set = { apiVersion: 'apps/v1', kind: 'StatefulSet', namespace, name: 'vec-docs' }

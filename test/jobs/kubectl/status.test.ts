@@ -35,7 +35,7 @@ t.test('status shows every resource of a namespace with its phase and its words'
   t.match(out, /\nVecCollection\/books +Ready +\S+ +collection, indexes and aliases match spec\n/)
 })
 
-t.test('what has Failed says why, in the list and whole in its drawing', async (t) => {
+t.test('a Failed resource shows its error, in the list shortened and alone in full', async (t) => {
   const { reference, of } = backupResource('VecBackup', { namespace, name: 'bad' }, bucket)
   const { spec } = of({ clusterRef: { name: 'docs' } }) as { spec: { storage: { s3: object } } }
   const s3 = { ...spec.storage.s3, bucket: 'nowhere' }
@@ -133,7 +133,7 @@ t.test(
   },
 )
 
-t.test('status --json is what the drawing is created from', async (t) => {
+t.test('status --json has the data of the drawing', async (t) => {
   const { out } = await type('status', 'qc/docs', '--json')
   matchWhole(t, JSON.parse(out), {
     resource: {
@@ -189,7 +189,7 @@ t.test('no command prints a key', async (t) => {
   }
 })
 
-t.test('status of what is not there, or of no kind of this operator, says so', async (t) => {
+t.test('status of a missing resource, or of another kind, is an error', async (t) => {
   t.match(await type('status', 'qc/none'), {
     code: EXIT_CODES.failure,
     err: `vec-operator: VecCluster ${namespace}/none not found\n`,

@@ -36,7 +36,7 @@ function condition(conditionType: string, status: string, observedGeneration?: n
   return { type: conditionType, status, reason: 'R', message: 'm', observedGeneration }
 }
 
-t.test('what counts as done, as failed, and as neither', async (t) => {
+t.test('which states of each kind are done, failed or neither', async (t) => {
   const { success, failure } = EXIT_CODES
   const ready = condition('Ready', 'True', 2)
   const cases: [string, StatusObject, number | undefined][] = [

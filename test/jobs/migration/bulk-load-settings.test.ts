@@ -124,7 +124,7 @@ t.test('indexes are created although strict mode allows fewer, also by the next 
   }
 })
 
-t.test('a copy that fails or is ended puts indexing back', async (t) => {
+t.test('a copy that fails or is stopped restores indexing_threshold', async (t) => {
   for (const way of ['fails', 'is ended'] as const) {
     const scene = await startEnginePair(t, { spec: SPEC })
     const { source, target, world } = scene
@@ -181,7 +181,7 @@ t.test(
   },
 )
 
-t.test('it is put back also where the collection is gone from the source', async (t) => {
+t.test('indexing_threshold is restored also if the source lost the collection', async (t) => {
   const scene = await startEnginePair(t, { spec: SPEC })
   const { source, world } = scene
   await createCollection(source, 'docs', manyPoints(100), BODY)
@@ -191,7 +191,7 @@ t.test('it is put back also where the collection is gone from the source', async
   t.equal(JSON.stringify(settingsOf(scene)), BACK)
 })
 
-t.test('a target that does not let it be put back is named with what to do', async (t) => {
+t.test('if indexing_threshold cannot be restored, the error says what to do', async (t) => {
   const scene = await startEnginePair(t, { spec: SPEC })
   const { source, target, world } = scene
   await createCollection(source, 'docs', manyPoints(100), BODY)

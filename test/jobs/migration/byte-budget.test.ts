@@ -35,7 +35,7 @@ t.test(
   },
 )
 
-t.test('no more than 40 MiB are let in at once', async (t) => {
+t.test('at most 40 MiB are admitted at once', async (t) => {
   const inFlight = new ByteBudget()
   const taken = []
   for (let number = 0; number < 40; number += 1) taken.push(await inFlight.acquire(MIB, never))

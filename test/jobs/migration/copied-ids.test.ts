@@ -43,7 +43,7 @@ t.test('a UUID takes about 16 bytes, not the 38 of its text', async (t) => {
   t.notOk(copied.isComplete, 'that is the bound')
 })
 
-t.test('past its bound it keeps nothing, and says that it is not complete', async (t) => {
+t.test('above its bound the list keeps nothing, and reports that it is not complete', async (t) => {
   const copied = new CopiedIds(true, 1_000)
   const ids = Array.from({ length: 200 }, (_, n) => String(n))
   copied.add(undefined, ids)

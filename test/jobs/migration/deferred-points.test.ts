@@ -127,7 +127,7 @@ t.test(
   },
 )
 
-t.test('points that are hidden although nothing is said to be deferred are noticed', async (t) => {
+t.test('hidden points are detected also if the engine reports none as deferred', async (t) => {
   const { source, world } = await startEnginePair(t)
   await fillDeferring(source)
   await source.call('PATCH', '/collections/docs', {

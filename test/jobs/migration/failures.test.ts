@@ -47,7 +47,7 @@ for (const [what, misbehave] of PASSING) {
   }
 }
 
-t.test('Retry-After of a limited rate is kept to', async (t) => {
+t.test('Retry-After of a rate limit is respected', async (t) => {
   const { source, target, world } = await startEnginePair(t)
   await createCollection(source, 'docs', manyPoints(4))
   let count = 0
@@ -59,7 +59,7 @@ t.test('Retry-After of a limited rate is kept to', async (t) => {
   t.match(log, /waiting for the engine reason=.*seconds=60/)
 })
 
-t.test('pages and batches keep to the strict mode of both engines', async (t) => {
+t.test('pages and batches respect the strict mode of both engines', async (t) => {
   const { source, target, world } = await startEnginePair(t, { spec: { batchSize: 100 } })
   const strict = (fields: object) => ({
     ...SMALL,
@@ -94,7 +94,7 @@ t.test('a batch above the whole rate is written in halves', async (t) => {
   t.equal(await target.points('docs'), await source.points('docs'))
 })
 
-t.test('no engine is asked to count: that takes memory for every id it has', async (t) => {
+t.test('no exact count is requested: it takes memory for every id', async (t) => {
   const { source, target, world } = await startEnginePair(t)
   const strict = { enabled: true, search_allow_exact: false, max_query_limit: 7 }
   await createCollection(source, 'docs', manyPoints(7), { ...SMALL, strict_mode_config: strict })

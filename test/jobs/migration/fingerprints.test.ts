@@ -19,7 +19,7 @@ function nameOf(n: number): string {
   return `docs-${String(n).padStart(4, '0')}-${LONG}`
 }
 
-t.test('a name is known by its fingerprint, and no other name is', async (t) => {
+t.test('a set of fingerprints contains exactly the names that were added', async (t) => {
   const names = Array.from({ length: 5_000 }, (_, n) => `collection-${n}`)
   const finished = fingerprints(names)
   t.equal(finished.length, 8 * names.length)

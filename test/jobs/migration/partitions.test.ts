@@ -154,7 +154,7 @@ async function goneOnWith({ source, target, world }: EnginePair) {
   return { code, log, asked: [...asked], upserts: pointsOf(upserts) }
 }
 
-t.test('a killed Job continues in every lane where it stood', async (t) => {
+t.test('a killed Job continues in every lane where it was', async (t) => {
   const scene = await startEnginePair(t, { spec: SPEC })
   const { source, target, world } = scene
   await createCollection(source, 'docs', mixedPoints(MANY))

@@ -224,7 +224,7 @@ async function endedAfterFirst(t: Test) {
   return scene
 }
 
-t.test('one that is recreated after another pod copied it is not Completed', async (t) => {
+t.test('a collection that is recreated after another pod copied it is not Completed', async (t) => {
   const { target, world } = await endedAfterFirst(t)
   target.engine.removeCollection('docs')
   await createCollection(target, 'docs', manyPoints(POINTS))
@@ -233,7 +233,7 @@ t.test('one that is recreated after another pod copied it is not Completed', asy
   t.match(await world.result(), { completed: 1, failed: 1, error: ERROR })
 })
 
-t.test('one that another pod copied, and that is still the same, stays Completed', async (t) => {
+t.test('a collection that another pod copied and no client changed stays Completed', async (t) => {
   const { world } = await endedAfterFirst(t)
   const { code, log } = await world.run({ pod: 'pod-2', time: instantClock() })
   t.equal(code, EXIT.done, log.slice(-2000))

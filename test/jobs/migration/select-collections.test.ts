@@ -77,7 +77,7 @@ t.test('all collections are copied in the order of their names, with their point
   ])
 })
 
-t.test('those of an earlier pod are included although the source does not list them', async (t) => {
+t.test('collections of an earlier pod are included also if the source has none', async (t) => {
   t.strictSame(await select({ listed: ['docs', 'notes'] }, ['gone', 'docs']), [
     'docs',
     'gone',
@@ -113,7 +113,7 @@ t.test('a collection is not copied onto itself', async (t) => {
   t.strictSame(await select({ listed }), listed, 'an address')
 })
 
-t.test('two collections are not copied to one name, also if one comes later', async (t) => {
+t.test('two collections are not copied to one name, also if one is created later', async (t) => {
   const listed = ['docs', 'notes']
   const spec = { collectionMapping: { notes: 'docs' } }
   const error = new Rejected('both docs and notes would be copied to docs')

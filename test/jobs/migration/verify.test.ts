@@ -418,7 +418,7 @@ t.test('a Job that is killed while it compares continues, and copies no page aga
   t.comment(upserts)
 })
 
-t.test('after a killed Job the proof says that deletions were not looked for', async (t) => {
+t.test('after a killed Job the proof says that deletions were not checked', async (t) => {
   const { source, target, world } = await startEnginePair(t, { spec: SPEC })
   await createCollection(source, 'docs', manyPoints(200))
   await createCollection(target, 'docs', manyPoints(1, 9_000))

@@ -44,7 +44,7 @@ t.test(
 const unrecorded = (name: string, points: number) =>
   `${name} has ${points} points; the backup recorded no number to compare with`
 
-t.test('it is restored over a collection; a subset reads no other snapshot', async (t) => {
+t.test('such a backup is restored over a collection; a subset reads no more', async (t) => {
   const stood = await restoreFixture(t, { collections: ['docs', 'other'] })
   makeExternal(stood.store())
   await ask(stood.urls[0] ?? '', 'POST', '/collections/docs/points/delete?wait=true', {
@@ -195,7 +195,7 @@ t.test('an object that is not a complete tar file is rejected with what is wrong
   }
 })
 
-t.test('it is rejected under the name of a VecBackup, which has another manifest', async (t) => {
+t.test('such a manifest in the folder of a VecBackup is rejected', async (t) => {
   const stood = await restoreFixture(t, { nodes: 1, replicationFactor: 1 })
   makeExternal(stood.store())
   const restore = await stood.world.restore()
@@ -203,7 +203,7 @@ t.test('it is rejected under the name of a VecBackup, which has another manifest
   t.match((await restore.result()).error, /it is not that of VecBackup b, .* with spec\.source/)
 })
 
-t.test('it is rejected for another number of nodes', async (t) => {
+t.test('such a backup is rejected for another number of nodes', async (t) => {
   const stood = await restoreFixture(t, { nodes: 2 })
   makeExternal(stood.store(), (manifest) => {
     manifest.nodeCount = 1

@@ -63,7 +63,7 @@ async function replicas({ remaining }: LostNode) {
   return views.map((view) => view.filter((replica) => !replica.includes(' on -1 ')))
 }
 
-t.test('the named shards come back on nodes that have none, and no other changes', async (t) => {
+t.test('the named shards are restored on nodes without one, nothing else changes', async (t) => {
   const stage = await lostNode(t)
   const { world, ids, remaining, before, uploads } = stage
   t.equal(ids.length, 2)

@@ -81,7 +81,7 @@ async function examine(t: Test, bin: string, method: 'Node' | 'Shard') {
   t.equal(proven.length, 2)
   t.equal((proven[0] ?? 0) + (proven[1] ?? 0), 200, 'each shard is known to be unwritten')
 
-  await t.test('over another configuration: all is as it was, and nothing is noted', async (t) => {
+  await t.test('over another configuration: everything is restored, without a note', async (t) => {
     await ask(url, 'DELETE', '/collections/docs?timeout=60')
     await ask(url, 'PUT', '/collections/docs?timeout=60', CHANGED)
     const restore = await world.restore()

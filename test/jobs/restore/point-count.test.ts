@@ -60,7 +60,7 @@ function replacing() {
 }
 
 for (const method of ['Node', 'Shard'] as const) {
-  t.test(`by ${method}: a point replaced during the backup: every shard comes back`, async (t) => {
+  t.test(`by ${method}: a point replaced during the backup: every shard is restored`, async (t) => {
     const stood = await restoreFixture(t, { method, duringBackup: replacing(), prepare: withAlias })
     const restore = await stood.world.restore()
     await runToDone(t, restore)
@@ -244,7 +244,7 @@ t.test('a node that does not say how many writes it has applied explains no loss
   t.match(result, { error: /^shard 1 of docs has 0 points on node 1, but / })
 })
 
-t.test('a collection that comes back empty is a failure', async (t) => {
+t.test('a collection that is empty after the restore is a failure', async (t) => {
   const { code, result } = await restored(t, (stood) => {
     stood.rewrite(({ collections: [docs] }) => {
       for (const shard of docs?.shards ?? []) delete shard.exactPointsCount

@@ -60,7 +60,7 @@ t.test(
   },
 )
 
-t.test('of a collection that the report does not list, the next pod knows its state', async (t) => {
+t.test('the next pod knows the state of a collection that the report does not list', async (t) => {
   const { progress } = startPod({ previous: { collections: [], states: '1C1F1B1P' } })
   const error = 'failed in an earlier attempt: its log has the error'
   t.strictSame(progress.result().collections, [
@@ -80,7 +80,7 @@ t.test('of a collection that the report does not list, the next pod knows its st
   )
 })
 
-t.test('what a report lists has precedence over its states', async (t) => {
+t.test('the listed collections of a report have precedence over its states', async (t) => {
   const listed = { name: 'b', status: 'Failed', error: 'no space left' }
   const { progress } = startPod({ previous: { collections: [listed], states: '1C1F2P' } })
   t.strictSame(progress.result().collections[1], listed)

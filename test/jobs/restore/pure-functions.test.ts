@@ -269,7 +269,7 @@ t.test(
   },
 )
 
-t.test('what cannot be checked of a manifest of another program is noted', async (t) => {
+t.test('checks that a manifest of another program does not permit are noted', async (t) => {
   const notes = (uid: string | undefined, ...checksums: (string | undefined)[]) =>
     unverifiableNotes({
       ...(uid !== undefined && { uid }),

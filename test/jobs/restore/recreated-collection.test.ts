@@ -280,7 +280,7 @@ t.test('a collection that is recreated before the last check is not Completed', 
   t.strictSame([...engine.aliases], [], 'no alias points to the collection of another client')
 })
 
-t.test('one that is recreated while later ones are restored is not Completed', async (t) => {
+t.test('a collection recreated while later ones are restored is not Completed', async (t) => {
   const { world, engine, deleteCollections, nodes } = await restoreFixture(t, {
     collections: ['a', 'b'],
     prepare: async ({ aliases }) => {
@@ -360,7 +360,7 @@ t.test('a collection that a client creates while the creation is retried is kept
   t.match(JSON.stringify(await currentState('docs')), /another client/)
 })
 
-t.test('one that a client creates while a deletion is retried is not deleted', async (t) => {
+t.test('a collection that is created while a deletion is retried is not deleted', async (t) => {
   const { world, engine, deleteCollections, nodes, currentState } = await restoreFixture(t)
   deleteCollections('docs')
   const restore = await world.restore()
@@ -717,7 +717,7 @@ t.test(
   },
 )
 
-t.test('one that is recreated after another pod restored it is not Completed', async (t) => {
+t.test('a collection recreated after another pod restored it is not Completed', async (t) => {
   const { world, engine, deleteCollections, nodes } = await restoreFixture(t, {
     collections: ['a', 'b'],
     prepare: async ({ aliases }) => {

@@ -72,7 +72,7 @@ for (const method of ['Node', 'Shard'] as const) {
   )
 }
 
-t.test('a pod that is killed leaves it to the next one, also where that one fails', async (t) => {
+t.test('the next pod restores the factor of a killed one, also if it fails itself', async (t) => {
   const stood = await restoreFixture(t, { replicationFactor: 3 })
   const restore = await stood.world.restore()
   const controller = new AbortController()
@@ -92,7 +92,7 @@ t.test('a pod that is killed leaves it to the next one, also where that one fail
   t.match(result, { error: /^s3:.* not found: the backup did not finish/ })
 })
 
-t.test('where it cannot be put back, a note says so', async (t) => {
+t.test('if the factor cannot be restored, a note says so', async (t) => {
   const stood = await restoreFixture(t, { replicationFactor: 3 })
   damage(stood)
   const body = JSON.stringify({ status: { error: 'Wrong input: no' } })

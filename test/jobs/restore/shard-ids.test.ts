@@ -25,7 +25,7 @@ function restoreItem(method: 'Node' | 'Shard', recorded: Recorded): RestoreItem 
   return { method, source, name: 'docs' } as unknown as RestoreItem
 }
 
-/** What the engine makes of the steps: the ids of each key that is left, and the most shards at once. */
+/** The result of the steps in the engine: the ids of each key that is left, and the most shards at once. */
 function played(steps: readonly KeyStep[]) {
   const keys = new Map<ShardKey, number[]>()
   let most = 0

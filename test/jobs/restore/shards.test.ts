@@ -28,7 +28,7 @@ async function copiesOf(
 }
 
 for (const into of [1, 2, 5, 3]) {
-  t.test(`a backup of three nodes comes back into ${into}, with its copies`, async (t) => {
+  t.test(`a backup of three nodes is restored into ${into}, with its replicas`, async (t) => {
     const stood = await shardRestoreFixture(t, { into, prepare: createKeyedCollection })
     const { made, log } = await succeeds(t, stood)
     for (const name of ['docs', 'keyed']) await stood.compare(t, name)
@@ -80,7 +80,7 @@ t.test('several shards at once, and never two on one node', async (t) => {
   t.ok(most.atOnce > 1, `${most.atOnce} at once`)
 })
 
-t.test('each shard goes to the one node that holds it, evenly by their bytes', async (t) => {
+t.test('each shard is sent to one node only, evenly by bytes', async (t) => {
   const stood = await shardRestoreFixture(t, { into: 2, shards: 6, replicationFactor: 1 })
   const taken: string[] = []
   for (const [ordinal, node] of stood.nodes.entries()) {

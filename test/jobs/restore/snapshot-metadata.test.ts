@@ -38,7 +38,7 @@ function backedUp(
   return { read, reads: () => reads }
 }
 
-t.test('what the snapshots of all nodes say of a collection', async (t) => {
+t.test('the snapshots of all nodes together give the configuration of a collection', async (t) => {
   matchWhole(t, await backedUp().read(), {
     name: 'docs',
     config: { params: { shard_number: 3, replication_factor: 2 } },

@@ -232,7 +232,7 @@ t.test(
   },
 )
 
-t.test('an alias that another client sets between two attempts stays there', async (t) => {
+t.test('an alias that another client sets between two attempts is not changed', async (t) => {
   const stood = await restoreFixture(t, {
     collections: ['docs', 'other'],
     prepare: async ({ aliases }) => aliases.set('live', 'docs'),

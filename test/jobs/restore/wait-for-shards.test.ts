@@ -136,7 +136,7 @@ t.test('nodes that are about to agree are asked again within milliseconds', asyn
   t.strictSame(pauses, expected)
 })
 
-t.test('what is missing for 30 s while all nodes agree is an error', async (t) => {
+t.test('a replica that is missing for 30 s while all nodes agree is an error', async (t) => {
   const { context, seconds } = runOn({ views: () => AGREED })
   await t.rejects(
     waitForShards('docs', context, () => 'shard 7 is on no node'),
@@ -172,7 +172,7 @@ t.test('a pod that was replaced drops no replica', async (t) => {
   t.strictSame(dropped, [])
 })
 
-t.test('a disagreement that comes back after three repairs is permanent', async (t) => {
+t.test('a disagreement that occurs again after three repairs is permanent', async (t) => {
   const { context, dropped, seconds } = runOn({ views: () => DISPUTED })
   await t.rejects(waitForShards('docs', context), {
     status: 409,

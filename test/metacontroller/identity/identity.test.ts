@@ -32,7 +32,7 @@ const CONTROLLER = {
 const later = (days: number) => new Date(NOW.getTime() + days * DAY)
 const wish = (now: Date, rotation = '') => ({ now, rotation, ownTls: true })
 
-/** What a client makes of the server's certificate. */
+/** Whether a client accepts the server's certificate. */
 function greeted(url: string, ca: string, servername?: string): Promise<string> {
   const { hostname: host, port } = new URL(url)
   return new Promise((resolve) => {
@@ -248,7 +248,7 @@ t.test('another token by another word: both are accepted, the new one is to be s
   }
 })
 
-t.test('who empties the Secret or a hook gets it back, the same as before', async (t) => {
+t.test('an emptied Secret or hook is written again with the same content', async (t) => {
   const { start, data, webhooks, until, api } = await service(t)
   await start()
   await until(async () => (await webhooks('vecmigrations'))[2]?.caBundle !== undefined)

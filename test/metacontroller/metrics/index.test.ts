@@ -369,7 +369,7 @@ const moved = (bytes: number) => ({
   },
 })
 
-t.test('what Jobs report is counted once: bytes moved, and how a run ended', async (t) => {
+t.test('reports of Jobs are counted once: bytes moved, and how a run ended', async (t) => {
   const service = metrics()
   const see = (annotations: Record<string, string>) =>
     service.recordDecision?.(requestOf({ kind: 'VecBackup', annotations }), {
@@ -469,7 +469,7 @@ t.test('statuses without a meaning are counted by their first digit', async (t) 
   t.strictSame(codes.toSorted(), known)
 })
 
-t.test('what was reported before the service started is not counted again', async (t) => {
+t.test('reports from before the start of the service are not counted again', async (t) => {
   const service = metrics()
   const see = (annotations: Record<string, string>) =>
     service.recordDecision?.(requestOf({ kind: 'VecBackup', annotations }), {

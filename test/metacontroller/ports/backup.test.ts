@@ -133,14 +133,14 @@ t.test('a report is replaced on that very backup', async (t) => {
   t.strictSame(lines, [])
 })
 
-t.test('cluster, backup and restores are none where their kinds are gone', async (t) => {
+t.test('without their CRDs, cluster, backup and restores count as absent', async (t) => {
   const { ports } = await stage(t, { crds: false })
   t.equal(await ports.cluster('ns', 'a'), undefined)
   t.equal(await ports.backup('ns', 'b'), undefined)
   t.strictSame(await ports.restoresReading({ ...BACKUP, storage: storage() }), [])
 })
 
-t.test('restores of a backup name it, or its place in the bucket', async (t) => {
+t.test('restores of a backup name it, or its location in the bucket', async (t) => {
   const { api, ports } = await stage(t)
   const { name } = BACKUP
   await makeRestore(api, 'here', 'ns', { backupRef: { name } })
@@ -209,7 +209,7 @@ t.test(
   },
 )
 
-t.test('a service of one namespace sees the restores of that one', async (t) => {
+t.test('a service that watches one namespace lists the restores of that one', async (t) => {
   const { api, ports } = await stage(t, { namespaces: ['other'] })
   await makeRestore(api, 'here', 'ns', { backupRef: { name: 'b' } })
   await makeRestore(api, 'across', 'other', { backupRef: { name: 'b', namespace: 'ns' } })
@@ -268,7 +268,7 @@ t.test('a purge deletes one batch at a call and continues at the next', async (t
   t.strictSame(store?.keys(), ['p/b-2/manifest.json'])
 })
 
-t.test('what another backup owns is left alone, and a bucket that is gone is done', async (t) => {
+t.test('objects of another backup are kept, and a missing bucket counts as purged', async (t) => {
   const { ports, makeSecret } = await stage(t)
   const { s3, store, target } = await bucketOf(t)
   await makeSecret()

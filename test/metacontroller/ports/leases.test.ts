@@ -70,7 +70,7 @@ t.test('of two that take a Lease by its resourceVersion one succeeds', async (t)
   t.equal((await look()).lease, undefined)
 })
 
-t.test('what the API refuses for another reason is an error', async (t) => {
+t.test('a rejection by the API for another reason is an error', async (t) => {
   const { kubernetes } = await embeddedApi(t)
   const lease = {
     apiVersion: 'coordination.k8s.io/v1' as const,

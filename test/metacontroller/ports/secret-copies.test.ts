@@ -45,7 +45,7 @@ for (const [whose, owners] of [
   ["a user's", []],
   ["another Job's", copy('', 'uid-other').metadata.ownerReferences],
 ] as const) {
-  t.test(`a Secret of that name that is ${whose} stays as it is`, async (t) => {
+  t.test(`a Secret of that name that is ${whose} is not changed`, async (t) => {
     const { api, ports, stored } = await stage(t)
     const metadata = { ...NAME, ownerReferences: owners }
     await api.create({ ...copy('theirs'), metadata })
@@ -64,7 +64,7 @@ t.test('two that make the same copy at once both continue, with one copy', async
   t.match(await api.get(REFERENCE), { metadata: copy('new').metadata })
 })
 
-t.test('what the API refuses for another reason is an error', async (t) => {
+t.test('a rejection by the API for another reason is an error', async (t) => {
   const { ports } = await stage(t)
   const unnamed = { ...copy('x'), metadata: { ...copy('x').metadata, name: 'Not a name' } }
   await t.rejects(ports.writeSecretCopy(unnamed), { code: 'KubernetesError' })

@@ -105,7 +105,7 @@ t.test('a summary has a plan for each target, and counts what should be Active',
   t.strictSame(seen, [{ nodes, peers: VIEW.peers }], 'targets depend on nodes and peers alone')
 })
 
-t.test('a replica that has just died is no step, however long the condition is False', (t) => {
+t.test('a replica that just became Dead causes no step, whatever the condition is', (t) => {
   const query = { ...QUERY, targets: () => ({ repair: TARGET }) }
   const repairOf = (seconds: number) => {
     const view = { ...VIEW, peers: VIEW.peers.slice(0, 2), nodes: 2 }

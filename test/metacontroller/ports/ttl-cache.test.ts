@@ -54,7 +54,7 @@ t.test('many who ask at once are one call', async (t) => {
   t.strictSame(state.asked, ['ns/a'])
 })
 
-t.test('what is absent is looked for again at once', async (t) => {
+t.test('an absent object is not cached', async (t) => {
   const { read } = memory([undefined, 'there'])
   t.equal(await read('ns', 'a'), undefined)
   t.equal(await read('ns', 'a'), 'there')

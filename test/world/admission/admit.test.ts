@@ -90,7 +90,7 @@ t.test('defaults reach into objects, lists and maps', async (t) => {
   })
 })
 
-t.test('what is given is not changed, and shares nothing with what is stored', async (t) => {
+t.test('the given object is not changed, and shares nothing with the stored one', async (t) => {
   const given = Object.freeze({ unknown: 1, open: Object.freeze({ a: 1 }) })
   const stored = admitted({ type: 'object', properties: { open } }, given) as { open: object }
   t.strictSame(given, { unknown: 1, open: { a: 1 } })

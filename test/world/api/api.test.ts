@@ -89,7 +89,7 @@ t.test('generateName makes a name of its own', async (t) => {
   t.match(made.metadata.name, /^a-[a-z0-9]{5}$/)
 })
 
-t.test('what is wrong is refused with the reason Kubernetes gives', async (t) => {
+t.test('invalid requests are rejected with the reason of Kubernetes', async (t) => {
   const { client } = await world(t)
   const first = await client.create(secret('a'))
   await t.rejects(client.create(secret('a')), {
@@ -241,7 +241,7 @@ t.test(
   },
 )
 
-t.test('a finalizer holds a deleted object; the last one removed lets it go', async (t) => {
+t.test('a finalizer keeps a deleted object until the last finalizer is removed', async (t) => {
   const { client } = await world(t)
   const metadata = { name: 'a', namespace: 'ns', finalizers: ['example.dev/x'] }
   const made = await client.create(secret('a', { metadata }))
@@ -259,7 +259,7 @@ t.test('a finalizer holds a deleted object; the last one removed lets it go', as
   t.equal(await client.get(at('a')), undefined)
 })
 
-t.test('foreground deletion is a finalizer; a Job deleted without a word orphans', async (t) => {
+t.test('foreground deletion is a finalizer; a Job without a policy orphans pods', async (t) => {
   const { client } = await world(t)
   await client.create(secret('a'))
   await client.delete(at('a'), { propagation: 'Foreground' })

@@ -224,7 +224,7 @@ function decodedObject(object: ApiObject, { route, query, warn }: Question): Api
   return decoded as ApiObject
 }
 
-/** What a patch makes of an object; a patch that makes another type of a field is an invalid one. */
+/** The object after a patch; a patch that changes the type of a field is invalid. */
 function patchedObject(old: ApiObject, type: string, question: Question): ApiObject {
   const { kind } = question.route
   const object = patched(old, type, question.body) as ApiObject

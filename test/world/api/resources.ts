@@ -74,7 +74,7 @@ export class Resources {
     return this.store.put(kind, this.#withDefaultClass(kind, object))
   }
 
-  /** Stores what `change` makes of the object; `change` may be given an object that is frozen. */
+  /** Stores the result of `change`, which may get a frozen object. */
   update(
     kind: Kind,
     at: { namespace: string; name: string },

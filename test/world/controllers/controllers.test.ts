@@ -47,7 +47,7 @@ function ownedBy({ apiVersion, kind, metadata: { name, uid } }: ApiObject) {
   return { ownerReferences: [{ apiVersion, kind, name, uid, blockOwnerDeletion: true }] }
 }
 
-t.test('a namespace has its account, and goes with everything in it', async (t) => {
+t.test('a namespace has its ServiceAccount, and is deleted with everything in it', async (t) => {
   const { client, until, get } = await world(t)
   await until(async () => (await get('v1', 'ServiceAccount', 'default')) !== undefined)
   await client.create(config('held', { finalizers: ['example.dev/x'] }))
@@ -460,7 +460,7 @@ t.test('a pod killed with its node costs no attempt where the policy ignores tha
   })
 })
 
-t.test('what a controller does survives its restart', async (t) => {
+t.test('the work of a controller survives its restart', async (t) => {
   const { client, until, controllers, get } = await world(t)
   await client.create(job({ backoffLimit: 0 }))
   controllers.restart()

@@ -18,7 +18,7 @@ t.test(
   },
 )
 
-t.test('what the lines say is text of the picture, whatever they hold', async (t) => {
+t.test('the lines are escaped as text of the picture', async (t) => {
   const picture = pictureOf([['<none> & more'], ['end']])
   t.match(picture, '>&lt;none&gt; &amp; more</text>')
   t.equal(picture.match(/<g class="f"/g)?.length, 2)

@@ -267,7 +267,7 @@ t.test('a cluster without a status has no former key', async (t) => {
   t.strictSame(calls.tokens, [])
 })
 
-t.test('an empty key is none that a node is asked with', async (t) => {
+t.test('no node is asked with an empty key', async (t) => {
   const { pass, calls } = passesWith({ cached: TWO_KEYS })
   await pass(oneNode({ desired: '' }))
   t.strictSame(calls.asked, [[1, entries(A, B)]])
@@ -316,7 +316,7 @@ function slowNodes() {
   return { nodeKeys, pending }
 }
 
-t.test('nodes that take long are asked once, and the answer counts when it comes', async (t) => {
+t.test('slow nodes are asked once, and their late answer is used', async (t) => {
   const { nodeKeys, pending } = slowNodes()
   const { pass } = passesWith({ cached: TWO_KEYS }, { nodeKeys })
   const seconds: (number | undefined)[] = []

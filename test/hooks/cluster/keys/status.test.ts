@@ -366,7 +366,7 @@ const CURRENT = { status: 'True', reason: 'KeyCurrent' } as const
 const ADDING = { status: 'False', reason: 'AddingKey' } as const
 const REMOVING = { status: 'False', reason: 'RemovingKey' } as const
 
-t.test('each step is an Event, and a step that continues is none', async (t) => {
+t.test('each new step causes one Event', async (t) => {
   const eventsOf = (...given: Parameters<typeof eventsAfter>) => eventsAfter(...given).events
   t.strictSame(eventsOf(undefined, {}), [], 'a new cluster')
   t.strictSame(eventsOf(CURRENT, {}), [])

@@ -83,7 +83,7 @@ t.test('the existing pods are asked, with what is recorded about them', async (t
   t.match(found.shards, { replicas: 12, plans: { repair: { is: 'done' } } })
 })
 
-t.test('the data volume is known by the name of its claim template', async (t) => {
+t.test('the data volume is identified by the name of its claim template', async (t) => {
   const templateOf = async (...names: string[]) => {
     const reach = dependenciesOf()
     const set = statefulSet(3)
@@ -110,7 +110,7 @@ t.test('the volumes of the first nodes are those of the chart of the engine', as
   t.strictSame(asked, [['qdrant-storage-vec-a-0']])
 })
 
-t.test('they are asked once a minute, and less often if there are many collections', async (t) => {
+t.test('nodes are asked once a minute, less often if there are many collections', async (t) => {
   const few = dependenciesOf()
   for (const seconds of [0, 59, 60]) await observe(requestOf(), few, at(seconds))
   t.equal(few.asked.length, 2)
@@ -124,7 +124,7 @@ t.test('they are asked once a minute, and less often if there are many collectio
   t.equal(many.asked.length, 2)
 })
 
-t.test('they are asked again at once if the spec asks for something else', async (t) => {
+t.test('the nodes are asked again at once if the spec has changed', async (t) => {
   const reach = dependenciesOf()
   await observe(requestOf(), reach, context)
   const smaller = await observe(requestOf({ spec: { replicas: 2 } }), reach, at(1))

@@ -109,7 +109,7 @@ t.test(
   },
 )
 
-t.test('what the nodes end without a Job is in the status and an Event, and stays', async (t) => {
+t.test('a resharding that ends without a Job is in the status and an Event', async (t) => {
   const begun = [outcome('a', 'migrate')]
   const { status } = synced(begun)
   const endedResharding = { uuid: 'a', stage: 'aborted' as const }

@@ -34,7 +34,7 @@ t.test('nothing is known about a run before a Job has ended', async (t) => {
   t.equal(lastRun({ jobs: [], progress: started }), undefined)
 })
 
-t.test('what a helm run reports says nothing about the work on the shards', async (t) => {
+t.test('the report of a helm run does not change the result of the work on shards', async (t) => {
   const failed = progress({ state: 'Failed', reason: 'HelmFailed', applied: applied() })
   t.equal(lastRun({ jobs: [], progress: failed }), undefined)
   const jobs = [
@@ -67,7 +67,7 @@ t.test('the report of an earlier Job says nothing about a later one', async (t) 
   t.strictSame(lastRun({ jobs, progress: report }), { plan: PLAN, restSeconds: 40 })
 })
 
-t.test('a Job that is Complete did what it was asked to, for one minute', async (t) => {
+t.test('for one minute after a completed Job its plan counts as done', async (t) => {
   const jobs = [shardsJob({ ended: ['Complete', 20] })]
   t.strictSame(lastRun({ jobs, progress: REPLACED }), { plan: PLAN, restSeconds: 40 })
 })

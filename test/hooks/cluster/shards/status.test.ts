@@ -211,7 +211,7 @@ t.test(
   },
 )
 
-t.test('an annotation that was set on a running node is said to have no effect', async (t) => {
+t.test('the message says that an annotation set on a running node has no effect', async (t) => {
   const named = threeNodes({ annotations: { [ANNOTATIONS.replace]: '2' } })
   const decision = sync(observedShards({ cluster: named }), context)
   t.strictSame(condition(decision, 'ShardsPlaced'), [

@@ -130,7 +130,7 @@ t.test('15 s after the Leases were acquired, work that began before them is visi
   t.equal(decision.resyncAfterSeconds, 10)
 })
 
-t.test('then the Job, with what it is to achieve as its plan', async (t) => {
+t.test('then the Job is created, with its goal in the plan', async (t) => {
   const zoned = [
     { ordinal: 0, volume: 'volume-0', zone: 'a' },
     { ordinal: 1, volume: 'volume-1', zone: 'b' },
@@ -190,7 +190,7 @@ t.test('other work is waited for with a check every 30 s', async (t) => {
   t.equal(decision.resyncAfterSeconds, 30)
 })
 
-t.test('the Job comes 15 s after the Leases, not later', async (t) => {
+t.test('the Job is created 15 s after the Leases were acquired', async (t) => {
   const aged = (seconds: number) => {
     const { write, backup } = heldLeases(2)
     const acquireTime = ago(seconds)
@@ -262,7 +262,7 @@ t.test('while the Job runs, the status shows what it reports', async (t) => {
   )
 })
 
-t.test('each copy is one Event, whatever share of it is done; other steps are none', async (t) => {
+t.test('each copy causes one Event, whatever its progress; other steps cause none', async (t) => {
   const jobs = [helmJob({ verb: 'shards', run: 2 })]
   const copyOf = (shard: number, percent: number) =>
     `docs/${shard}: replicating from node 2 to node 1 (${percent} %)`
@@ -343,7 +343,7 @@ t.test('the last report of a Job that has ended is awaited', async (t) => {
   t.equal(condition(decision, 'ShardsPlaced')?.[1], 'ReplicasNotActive', 'none is announced')
 })
 
-t.test('rights of the Job are deleted once the status does not announce one', async (t) => {
+t.test('RBAC of the Job is deleted once the status does not announce a Job', async (t) => {
   const own = shardsRbac(threeNodes())
   const gone = (cluster: Observed['cluster']) => {
     const { pruned = [] } = sync(observedShards({ cluster }), context)
@@ -396,7 +396,7 @@ t.test('the Job has the API key, and the certificate if the engine uses TLS', as
   t.strictSame(secretsWith({ enabled: true, secretRef: { name: 'cert' } }), [key, 'cert'])
 })
 
-t.test('a capacity that is no number of bytes is none', async (t) => {
+t.test('a capacity that cannot be parsed counts as unknown', async (t) => {
   const capacityOf = (size: string) => {
     const persistence = { ...threeNodes().spec.persistence, size }
     const cluster = threeNodes({ spec: { persistence } })

@@ -84,7 +84,7 @@ t.test('a file that may be left on a node is recorded once', async (t) => {
   t.strictSame(context.undeletedSnapshots, [one, two])
 })
 
-t.test('a checkpoint hands on the files of its node and collection only', async (t) => {
+t.test('a checkpoint has the files of its node and collection only', async (t) => {
   const first = run(undefined, FILES)
   await writeCheckpoint(REF, BEGUN, first.context)
   const key = nodeCheckpointKey(FOLDER, 'docs', 0)
@@ -103,7 +103,7 @@ t.test('a checkpoint without such files has no list of them', async (t) => {
   t.strictSame(objects.get(key), addSeal(key, BEGUN, { tools: { jobUid: 'job-1' } }))
 })
 
-t.test('a completed collection hands on the files of all its nodes', async (t) => {
+t.test('a completed collection has the files of all its nodes', async (t) => {
   const first = run(undefined, FILES)
   await writeCompletedCollection(DOCS, first.context)
   const next = run(first.objects)
@@ -148,7 +148,7 @@ t.test(
   },
 )
 
-t.test('what an attempt left in the bucket is deleted by its exact key', async (t) => {
+t.test('objects of an earlier attempt are deleted by their exact keys', async (t) => {
   const deletedFor = async (checkpoint: Checkpoint) => {
     const { context, calls } = run()
     await deleteStaleObject(REF, checkpoint, context)

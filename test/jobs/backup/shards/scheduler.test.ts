@@ -33,7 +33,7 @@ t.test('a shard that has one holder does not wait for those that have more', asy
   t.strictSame(new ShardScheduler([0, 1]).next(holders), { shardId: 1, node: 0 })
 })
 
-t.test('a shard that broke off comes from another pod, where there is one', async (t) => {
+t.test('a shard whose stream broke off is streamed from another pod if there is one', async (t) => {
   const holders: ActiveReplicas = new Map([[0, [0, 1]]])
   const scheduler = new ShardScheduler([0])
   const first = scheduler.next(holders)

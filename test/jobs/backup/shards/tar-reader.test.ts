@@ -30,7 +30,7 @@ t.test(
   },
 )
 
-t.test('what comes behind its end does not matter', async (t) => {
+t.test('bytes after the end of the archive are ignored', async (t) => {
   t.equal(tarState(Buffer.concat([TAR, Buffer.alloc(8192)])), 'whole')
 })
 
@@ -61,7 +61,7 @@ t.test('a size that is too large for octal digits is read as a number', async (t
   t.equal(tarState(Buffer.concat([header, Buffer.alloc(1023, 'y')])), 'partial')
 })
 
-t.test('the map of a sparse file stands between its header and its bytes', async (t) => {
+t.test('the map of a sparse file is between its header and its bytes', async (t) => {
   const header = withHeader((block) => {
     block.write('S', 156, 'latin1')
     block[482] = 1

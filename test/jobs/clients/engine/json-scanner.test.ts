@@ -52,7 +52,7 @@ t.test('a quote ends a text unless an odd number of backslashes stands before it
   )
 })
 
-t.test('what is cut keeps every digit', async (t) => {
+t.test('a slice keeps every digit', async (t) => {
   const text = '[18446744073709551615,1.0,-0.0,1e+300,9007199254740993]'
   t.strictSame(
     arraySpans(Buffer.from(text)).map(({ start, end }) => cut(text, start, end)),

@@ -112,7 +112,7 @@ t.test('a write of points is repeated with the key that is accepted', async (t) 
   t.strictSame([...(await points.retrieve('docs', ['7'], { idsOnly: true })).keys()], ['7'])
 })
 
-t.test('a key that does not come is given up in time, and not waited for again', async (t) => {
+t.test('the wait for a new key ends in time, and is not repeated', async (t) => {
   const { engineOn, rotate, slept } = await stage(t)
   await engineOn(0).collections()
   rotate(0, 'new')

@@ -30,7 +30,7 @@ for (const text of [
   t.test(`the order of an id ${text} is not known`, async (t) => t.notOk(isPointId(text)))
 }
 
-t.test('what comes before an id is cut out of a page byte by byte', async (t) => {
+t.test('the bytes before an id are cut out of a page', async (t) => {
   const items = IN_ORDER.map((id) => `{"payload":{"id":0},"id":${id}}`)
   const text = `[${items.join(', ')}]`
   const page = { points: [Buffer.from(text)], bytes: text.length, count: items.length, next: '"f"' }

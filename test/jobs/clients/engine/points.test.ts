@@ -74,7 +74,7 @@ for (const [how, body] of PAGES) {
 }
 
 for (const next of ['18446744073709551615', '"6f1c5a3e-0000-4000-8000-000000000001"']) {
-  t.test(`the offset ${next} of the next page is sent as it came`, async (t) => {
+  t.test(`the offset ${next} of the next page is sent unchanged`, async (t) => {
     const body = `{"result":{"points":${POINTS},"next_page_offset":${next}},"status":"ok","time":0.1}`
     const { points, asked } = await answering(t, { body })
     const page = await points.scroll('a b', { limit: 2 })

@@ -182,7 +182,7 @@ t.test('a node knows the parameters of its collections, and the sizes of its sha
   t.strictSame((await node.facts()).get('docs'), { ...expected, params })
 })
 
-t.test('what a node does not report of a collection is unknown, and no size is zero', async (t) => {
+t.test('values that a node does not report are unknown, and no unknown size is zero', async (t) => {
   const params = { replication_factor: null }
   const local = { vectors_size_bytes: 1, payloads_size_bytes: 2, num_points: null }
   const { engine, calls } = recordedEngine({

@@ -123,7 +123,7 @@ t.test(
   },
 )
 
-t.test('what strict mode forbids is not counted, and a shorter timeout is respected', async (t) => {
+t.test('no count is made against strict mode, and a shorter timeout is respected', async (t) => {
   const { engine, url } = await started(t)
   const set = (strict: object) =>
     ask(url, 'PATCH', '/collections/docs', { strict_mode_config: { enabled: true, ...strict } })

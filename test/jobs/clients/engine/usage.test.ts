@@ -19,7 +19,7 @@ t.test('a node reports its memory, its cores, and the shards that it holds', asy
   t.strictSame(other?.shards, [{ ...empty, shard: 1, vectorBytes: 0 }])
 })
 
-t.test('what the engine does not report is left out, or counts as none', async (t) => {
+t.test('values that the engine does not report are absent or zero', async (t) => {
   const local = { vectors_size_bytes: 5, payloads_size_bytes: null }
   const { engine, calls } = recordedEngine({
     app: { system: null },

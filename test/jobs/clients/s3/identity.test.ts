@@ -174,7 +174,7 @@ t.test('the authority of the token service is read again for each renewal', asyn
   t.equal(identity.calls.length, 2)
 })
 
-t.test('what the token service rejects for a moment is asked for again later', async (t) => {
+t.test('a temporary rejection by the token service is retried', async (t) => {
   const { read, identity } = await stage(t, 'web identity')
   for (const [status, code, reason] of [
     [400, 'Throttling', undefined],

@@ -71,7 +71,7 @@ t.test('more bytes than a range has are not read', async (t) => {
   await closed.promise
 })
 
-t.test('what a store lists beyond the prefix is left out: it may be deleted', async (t) => {
+t.test('keys that a store lists outside the prefix are ignored, for deletions', async (t) => {
   const { bucket } = await stage(t, ({ url = '' }, response) => {
     const keys = ['p/a', 'q/a', 'p', 'p/b']
     const uploads = keys.map((key) => `<Upload><Key>${key}</Key><UploadId>u</UploadId></Upload>`)

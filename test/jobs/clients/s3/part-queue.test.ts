@@ -21,7 +21,7 @@ t.test('buffers are used again, and never while one is being sent', async (t) =>
   t.ok(new Set(sent.map(({ buffer }) => buffer)).size <= 3)
 })
 
-t.test('what fits one part is given as a whole, and not sent', async (t) => {
+t.test('an object that fits into one part is returned as a whole, and not uploaded', async (t) => {
   for (const text of ['', 'abc', 'abcd']) {
     const queue = new PartQueue({ partBytes: 4, buffers: 2 }, async () => {
       t.fail('a part was sent')

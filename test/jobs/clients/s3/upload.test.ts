@@ -85,7 +85,7 @@ const ALL = PARTS * DEFAULT_PART_BYTES
 
 for (const [way, sizes] of WAYS) {
   for (const [bytes, operations] of SIZES) {
-    t.test(`${way}: ${bytes} bytes are stored as they came`, async (t) => {
+    t.test(`${way}: ${bytes} bytes are stored unchanged`, async (t) => {
       const { s3, bucket, objects } = await store(t)
       t.equal(await bucket.upload({ key: 'k', source: bytesOf(bytes), ...sizes }), bytes)
       const stored = objects.objects.get('k')?.body ?? Buffer.alloc(1)

@@ -127,7 +127,7 @@ t.test('as YAML, the same', async (t) => {
   t.strictSame(parse(out), await report('qc/docs'))
 })
 
-t.test('what could not be read is listed, and the exit code is 1', async (t) => {
+t.test('facts that could not be read are listed, and the exit code is 1', async (t) => {
   world.controllers.engines.misbehave(({ path }) =>
     path.join('/') === 'issues' ? { status: 503, body: '{}' } : undefined,
   )
@@ -140,7 +140,7 @@ t.test('what could not be read is listed, and the exit code is 1', async (t) => 
   t.notMatch(out, /collection /, 'shards of nodes that do not answer are not missing ones')
 })
 
-t.test('what is neither a cluster nor a collection, or does not exist', async (t) => {
+t.test('another kind and a missing resource are rejected', async (t) => {
   t.match(await type('advise', 'qb/docs'), {
     code: EXIT_CODES.usage,
     err: 'vec-operator: advise: name a VecCluster or a VecCollection\n',
