@@ -138,7 +138,7 @@ const GAUGES: readonly GaugeDefinition[] = [
   },
   {
     name: 'vec_operator_resource_danger',
-    help: '1 for each dangerous condition of a resource: Consensus, Replicated or ShardsPlaced False, Stalled, a silent Job, a failed purge; 100 resources of each kind.',
+    help: '1 for each condition that needs attention: Capacity, CertificateInUse, Consensus, HistoryBounded, Replicated, RestoreTested or ShardsPlaced False, Stalled, a silent Job, a failed purge; 100 resources of each kind.',
     labels: ['kind', ...NAME_LABELS, 'type', 'reason'],
     samples: (inventory) =>
       inventory.critical().flatMap(({ kind, namespace, name, dangers }) =>
