@@ -175,10 +175,12 @@ export const SHARDS_PLACED_REASONS: readonly Reason[] = [
       'node <n> has lost its data (<evidence>): every shard on it has an Active replica on another node, so it is replaced once this has lasted for ten minutes; to have it done at once, annotate the VecCluster with vec-operator.dev/replace="<n>"',
       'node <n> has lost its data (<evidence>): no other node has an Active replica of <shards>: restore them from a backup (a VecRestore with spec.shards), or delete their collections; the newest Completed backups: <backups>',
       'node <n> has lost its data (<evidence>): no other node has an Active replica of <shards>: restore them from a backup (a VecRestore with spec.shards), or delete their collections; no Completed VecBackup of the cluster exists',
+      'node <n> has lost its data (<evidence>): no majority is left (<n> of <n> nodes), so no node can be replaced: restore a backup into a new cluster; the newest Completed backups: <backups>',
+      'node <n> has lost its data (<evidence>): no majority is left (<n> of <n> nodes), so no node can be replaced: restore a backup into a new cluster; no Completed VecBackup of the cluster exists',
     ],
     cause:
-      'The volume of the node was deleted or replaced, or its Kubernetes node with a local volume is gone. The engine does not let an empty node take the place of one that still has shards, so the pod restarts again and again.',
-    fix: 'Set the annotation that the message names, or spec.healing.lostNodes: WhenSafe to have it done without asking. Shards without another replica come back only from a backup.',
+      'The volume of the node was deleted or replaced, or its Kubernetes node with a local volume is gone. The engine does not let an empty node take the place of one that still has shards, so the pod restarts again and again. If half of the nodes or more are lost, the others can agree on nothing, also not on a replacement.',
+    fix: 'Set the annotation that the message names, or spec.healing.lostNodes: WhenSafe to have it done without asking. Shards without another replica come back only from a backup. Without a majority, restore a backup into a new cluster; the nodes that are left still answer reads of what they have.',
   },
   {
     reason: 'VolumeIntact',

@@ -146,6 +146,29 @@ export function lostNodeMessage(
     .join('; ')
 }
 
+/**
+ * What a user reads if so many nodes have lost their data that the others are no majority: consensus never works again,
+ * so no node can be replaced, and the nodes list no members. Undefined if nothing shows that.
+ */
+export function lostMajorityMessage(
+  { status }: VecCluster,
+  { nodes, backups }: Pick<ShardsSummary, 'nodes' | 'backups'>,
+  /** Ordinals of the pods whose engine answers. */
+  answering: readonly number[],
+): string | undefined {
+  const recorded = status?.nodes ?? []
+  const lost = recorded.flatMap((entry) => {
+    const node = nodes.find(({ ordinal }) => ordinal === entry.ordinal)
+    if (node === undefined || answering.includes(entry.ordinal)) return []
+    const evidence = lossOf(entry, node)
+    if (evidence === undefined || mayReturn(entry, node)) return []
+    return [`node ${entry.ordinal} has lost its data (${evidence})`]
+  })
+  const left = recorded.length - lost.length
+  if (lost.length === 0 || left * 2 > recorded.length) return undefined
+  return `${lost.join('; ')}: no majority is left (${left} of ${recorded.length} nodes), so no node can be replaced: restore a backup into a new cluster; ${backupsText(backups)}`
+}
+
 /** The recorded peer of a node whose pod is no member; without it, the peers at its address. */
 function absentPeers(peers: PeerFacts[], ordinal: number, recorded: number | undefined) {
   const absent = peers.filter(({ isMember }) => !isMember)
@@ -193,9 +216,11 @@ function earlierUse({ peer, isIgnored }: ReplacedPeer): string {
 }
 
 function unsafeAdvice(shards: string[], backups: string[]): string {
-  const source =
-    backups.length === 0
-      ? 'no Completed VecBackup of the cluster exists'
-      : `the newest Completed backups: ${backups.join(', ')}`
-  return `no other node has an Active replica of ${formatNames(shards, MAX_LISTED)}: restore them from a backup (a VecRestore with spec.shards), or delete their collections; ${source}`
+  return `no other node has an Active replica of ${formatNames(shards, MAX_LISTED)}: restore them from a backup (a VecRestore with spec.shards), or delete their collections; ${backupsText(backups)}`
+}
+
+function backupsText(backups: string[]): string {
+  return backups.length === 0
+    ? 'no Completed VecBackup of the cluster exists'
+    : `the newest Completed backups: ${backups.join(', ')}`
 }

@@ -10,7 +10,14 @@ import { getCondition, secondsSince, type ConditionUpdate } from '../../conditio
 import { hasReported, silenceReason } from '../../job-watch.ts'
 import { isUnfinished } from '../../request.ts'
 import type { Context } from '../../protocol.ts'
-import { intactNodes, lostNodeMessage, lostNodes, nodeRecord, replacedPeers } from '../nodes.ts'
+import {
+  intactNodes,
+  lostMajorityMessage,
+  lostNodeMessage,
+  lostNodes,
+  nodeRecord,
+  replacedPeers,
+} from '../nodes.ts'
 import type { Observed } from '../ports.ts'
 import { balancedNodes, withoutProgress, drainTarget } from './next-step.ts'
 import { isUpdateGated } from '../rollout.ts'
@@ -195,6 +202,8 @@ export function shardsCondition(
     return update('Unknown', { reason: 'ShardsUnknown', message })
   }
   if (summary.obstruction !== undefined) {
+    const lost = lostMajority(observed, summary)
+    if (lost !== undefined) return notPlaced(lost)
     const { message } = summary.obstruction
     return update('Unknown', { reason: 'ShardsUnknown', message })
   }
@@ -251,6 +260,17 @@ function lostNodeReason(
   )
   if (undecided.length === 0) return undefined
   return { reason: 'LostNode', message: lostNodeMessage(undecided, summary) }
+}
+
+/** Not if the cluster is split: then a pod without its volume has founded a cluster, and Consensus says what to do. */
+function lostMajority(
+  { cluster, consensus = [] }: Observed,
+  summary: ShardsSummary,
+): ConditionReason | undefined {
+  if (summary.obstruction?.reason !== 'NoLeader') return undefined
+  const answering = consensus.flatMap(({ ordinal, state }) => (state === 'unknown' ? [] : ordinal))
+  const message = lostMajorityMessage(cluster, summary, answering)
+  return message === undefined ? undefined : { reason: 'LostNode', message }
 }
 
 /** A node that a user has given up is not replaced while its volume is intact. */

@@ -8,7 +8,7 @@ import { desiredRun } from '../../../../hooks/cluster/job.ts'
 import { withKstatus } from '../../../../hooks/conditions.ts'
 import type { Decision } from '../../../../hooks/cluster/decision.ts'
 import { isDraining } from '../../../../hooks/cluster/shards/status.ts'
-import type { Observed } from '../../../../hooks/cluster/ports.ts'
+import type { Observed, PodConsensus } from '../../../../hooks/cluster/ports.ts'
 import type { ShardsSummary } from '../../../../hooks/cluster/shards/summary.ts'
 import {
   ago,
@@ -158,6 +158,69 @@ t.test('a lost node with the last replica of a shard: which one, and the backups
     'node 2 has lost its data (its volume is a new one): no other node has an Active replica of docs/3, docs/5: restore them from a backup (a VecRestore with spec.shards), or delete their collections; '
   t.equal(message({ backups: ['ns/b'] }), `${start}the newest Completed backups: ns/b`)
   t.equal(message({}), `${start}no Completed VecBackup of the cluster exists`)
+})
+
+/** No leader is known, and the volumes of these nodes are other ones than was recorded. */
+function withoutLeader(lost: number[], parts: Partial<ShardsSummary> = {}) {
+  const obstruction = { reason: 'NoLeader', message: 'no leader is known to node 2' }
+  const nodes = [0, 1, 2].map((ordinal) => ({
+    ordinal,
+    volume: lost.includes(ordinal) ? 'other' : `volume-${ordinal}`,
+  }))
+  const repair = { is: 'refused', ...obstruction } as const
+  return { obstruction, nodes, peers: [], plans: { repair }, activeReplicas: 0, ...parts }
+}
+
+t.test('most nodes have lost their data: no node can be replaced, and what is left', async (t) => {
+  const summary = withoutLeader([0, 1], { backups: ['ns/b'] })
+  const start =
+    'node 0 has lost its data (its volume is a new one); node 1 has lost its data (its volume is a new one): no majority is left (1 of 3 nodes), so no node can be replaced: restore a backup into a new cluster; '
+  t.strictSame(placed(summary), [
+    ...['False', 'LostNode', `${start}the newest Completed backups: ns/b`],
+  ])
+  const without = withoutLeader([0, 1])
+  t.equal(placed(without)?.[2], `${start}no Completed VecBackup of the cluster exists`)
+  const safe = threeNodes({ spec: { healing: { replicas: true, lostNodes: 'WhenSafe' } } })
+  const annotated = threeNodes({ annotations: { [ANNOTATIONS.replace]: '0,1' } })
+  for (const cluster of [safe, annotated]) {
+    const decision = sync(observedShards({ cluster }, summary), context)
+    t.equal(condition(decision, 'ShardsPlaced')?.[1], 'LostNode')
+    t.strictSame(decision.status.nodes, recordedNodes(3), 'the record stays')
+    t.equal(createdJob(decision), undefined)
+  }
+})
+
+t.test('half of two nodes are no majority either', async (t) => {
+  const cluster = threeNodes({ spec: { replicas: 2 }, status: { nodes: recordedNodes(2) } })
+  const { nodes, ...summary } = withoutLeader([1])
+  const parts = { cluster, statefulSet: statefulSet(2) }
+  t.match(placed({ ...summary, nodes: nodes.slice(0, 2) }, parts)?.[2], /\(1 of 2 nodes\)/)
+})
+
+t.test('no leader is known, and most nodes have their volumes: Unknown', async (t) => {
+  const unknown = ['Unknown', 'ShardsUnknown', 'no leader is known to node 2']
+  t.strictSame(placed(withoutLeader([])), unknown)
+  t.strictSame(placed(withoutLeader([0])), unknown)
+  const consensus: PodConsensus[] = [
+    { ordinal: 1, state: 'working', peerId: 7, peers: [], hasLeader: false },
+  ]
+  const replaced = 'a node that answers is one that was replaced, whatever is recorded'
+  t.strictSame(placed(withoutLeader([0, 1]), { consensus }), unknown, replaced)
+  const obstruction = { reason: 'SplitBrain', message: 'the pods form 2 separate clusters' }
+  t.equal(placed(withoutLeader([0, 1], { obstruction }))?.[1], 'ShardsUnknown')
+  const gone = { isNodeGone: true, isUnschedulable: true } as const
+  const returning = [0, 1, 2].map((ordinal) => ({
+    ...{ ordinal, volume: `volume-${ordinal}` },
+    ...(ordinal < 2 && { ...gone, goneSeconds: 599 }),
+  }))
+  const recorded = recordedNodes(3).map((node) => ({ ...node, node: `w-${node.ordinal}` }))
+  const cluster = threeNodes({ status: { nodes: recorded } })
+  t.strictSame(placed(withoutLeader([], { nodes: returning }), { cluster }), unknown)
+  const left = returning.map((node) => ({ ...node, ...(node.ordinal < 2 && { goneSeconds: 600 }) }))
+  t.match(
+    placed(withoutLeader([], { nodes: left }), { cluster })?.[2],
+    /^node 0 has lost its data \(the Kubernetes node w-0 with its volume does not exist any more\); node 1 /,
+  )
 })
 
 t.test('H21: the annotation, or WhenSafe, gives the lost peer to the Job', async (t) => {
