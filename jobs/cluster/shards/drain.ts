@@ -67,12 +67,11 @@ function drainPeer(view: ClusterView, desired: DesiredShards, peer: PeerView): P
     }
     // A replica that is not Active contributes nothing: any Active one makes it dispensable.
     const enough = replica.state === 'Active' ? retained : 1
-    // The number of replicas does not show that the new one of a shard key takes the place of this one.
-    const leaving = shard.key === undefined ? undefined : peer.id
+    // A move: the new replica takes the place of this one, also if the scale-in is cancelled before this one is dropped.
     const plan =
       others.length >= enough
         ? planned(purpose, dropOf(shard, peer.id))
-        : addReplica(view, desired, purpose, shard, leaving)
+        : addReplica(view, desired, purpose, shard, peer.id)
     if (plan.is === 'step') return plan
     blocked ??= plan
   }

@@ -148,7 +148,19 @@ const CASES: Case[] = [
       is: 'step',
       purpose: 'scale-in',
       bytes: 100,
-      step: { do: 'replicate', collection: 'docs', shard: 1, from: 2, to: 1 },
+      step: {
+        ...{ do: 'replicate', collection: 'docs', shard: 1, from: 2, to: 1 },
+        move: { collection: 'docs', shard: 1, from: 3, to: 1 },
+      },
+    },
+  },
+  {
+    title: 'a replica that was copied for a scale-in is dropped when that is cancelled',
+    model: { shards: { 'docs/0': { 1: 'Active', 2: 'Active', 3: 'Active' } } },
+    desired: { moves: [{ collection: 'docs', shard: 0, from: 3, to: 1 }] },
+    plan: {
+      ...{ is: 'step', purpose: 'balance', bytes: 0 },
+      step: { do: 'drop', collection: 'docs', shard: 0, peer: 3 },
     },
   },
   {
@@ -396,7 +408,10 @@ const CASES: Case[] = [
       is: 'step',
       purpose: 'scale-in',
       bytes: 100,
-      step: { do: 'replicate', collection: 'docs', shard: 0, from: 1, to: 2 },
+      step: {
+        ...{ do: 'replicate', collection: 'docs', shard: 0, from: 1, to: 2 },
+        move: { collection: 'docs', shard: 0, from: 3, to: 2 },
+      },
     },
   },
   {
@@ -433,7 +448,10 @@ const CASES: Case[] = [
       is: 'step',
       purpose: 'scale-in',
       bytes: 100,
-      step: { do: 'replicate', collection: 'docs', shard: 0, from: 3, to: 1 },
+      step: {
+        ...{ do: 'replicate', collection: 'docs', shard: 0, from: 3, to: 1 },
+        move: { collection: 'docs', shard: 0, from: 3, to: 1 },
+      },
     },
   },
   {
@@ -717,7 +735,10 @@ t.test('a whole plan lists every step and the bytes it copies', (t) => {
   t.strictSame(planAll(view, { ...DESIRED, nodes: 2 }), {
     steps: [
       {
-        step: { do: 'replicate', collection: 'docs', shard: 0, from: 1, to: 2 },
+        step: {
+          ...{ do: 'replicate', collection: 'docs', shard: 0, from: 1, to: 2 },
+          move: { collection: 'docs', shard: 0, from: 3, to: 2 },
+        },
         purpose: 'scale-in',
         bytes: 100,
       },

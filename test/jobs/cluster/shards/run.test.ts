@@ -436,6 +436,12 @@ t.test('a drain stops after the current step when the node is to stay', async (t
   t.equal(Object.values(shards).flat().length, 13)
   t.match(await world.progress(), { state: 'Done', shards: { isYielded: true } })
   t.equal(log.match(/step started/g)?.length, 1)
+
+  const next = await world.run({ run: 2, hash: 'hash-2' }, { pod: 'pod-2' })
+  t.equal(next.code, EXIT.done, next.log)
+  const after = Object.values((await world.state()).shards)
+  matchWhole(t, after, Array(6).fill([/ Active$/, / Active$/]))
+  matchWhole(t, await world.progress(), { state: 'Done', shards: { moves: [] } })
 })
 
 t.test('a removal that has begun is completed although the node is to stay', async (t) => {
