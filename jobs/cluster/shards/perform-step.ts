@@ -230,13 +230,18 @@ export class StepRunner {
         this.#progress.removedPeer = undefined
         return 'done'
       case 'updateNode':
-        if (view.update === undefined) return 'retry'
-        // Each node is an Event.
-        await this.#progress.checkpoint()
-        // Its replicas miss the changes that are made while it restarts.
-        this.#memory.equal.clear()
-        return releaseNode(step.ordinal, view.update, this.#plan, this.#tools)
+        return this.#updateNode(view, step.ordinal)
     }
+  }
+
+  async #updateNode({ update }: ClusterView, ordinal: number): Promise<'done' | 'retry'> {
+    if (update === undefined) return 'retry'
+    // Its replicas miss the changes that are made while it restarts.
+    this.#memory.equal.clear()
+    const released = await releaseNode(ordinal, update, this.#plan, this.#tools)
+    // An Event of its own, and not of a node that is left as it is.
+    if (released === 'done') await this.#progress.checkpoint()
+    return released
   }
 
   async #startTransfer(transfer: ShardTransfer, bytes: number): Promise<void> {

@@ -196,8 +196,8 @@ export function runOf(pod: Pod | undefined): string {
 }
 
 /**
- * Lowers the partition to this node. Does nothing if the StatefulSet or another pod has changed since they were
- * observed: two nodes must not be down at the same time.
+ * Lowers the partition to this node. `retry` if the StatefulSet or another pod has changed since they were
+ * observed, and nothing was done: two nodes must not be down at the same time.
  */
 export async function releaseNode(
   ordinal: number,
@@ -206,7 +206,7 @@ export async function releaseNode(
   tools: Pick<Dependencies, 'kubernetes' | 'log'>,
 ): Promise<'done' | 'retry'> {
   const set = await readStatefulSet(plan, tools)
-  if (set?.metadata.generation !== generation || partitionOf(set) <= ordinal) return 'done'
+  if (set?.metadata.generation !== generation || partitionOf(set) <= ordinal) return 'retry'
   const pods = await readPods(set, plan, tools)
   const changed = pods.findIndex((pod, index) => index !== ordinal && runOf(pod) !== runs[index])
   if (changed >= 0) {

@@ -208,19 +208,14 @@ export async function openCluster(t: Test, count: number, pods: Pods) {
       return { partition, revisions: await Promise.all(ordinals.map(revisionOf)) }
     },
     setReady,
-    /** The pod is not ready any more from the moment on in which the Job reports this step. */
-    failPodAtStep(step: string, ordinal: number) {
+    /** At once, while the Job works. */
+    failPod(ordinal: number) {
       const { store, kinds } = server.resources
-      const unsubscribe = store.subscribe(({ object }) => {
-        const report = object.metadata.annotations?.[ANNOTATIONS.progress] ?? ''
-        if (object.kind !== 'VecCluster' || !report.includes(JSON.stringify(step))) return
-        unsubscribe()
-        const kind = kinds.of('v1', 'Pod')
-        const pod = store.get(kind, 'ns', `vec-a-${ordinal}`)
-        if (pod === undefined) throw new Error(`there is no pod ${ordinal}`)
-        const conditions = [{ type: 'Ready', status: 'False' }]
-        store.put(kind, { ...pod, status: { phase: 'Running', conditions } })
-      })
+      const kind = kinds.of('v1', 'Pod')
+      const pod = store.get(kind, 'ns', `vec-a-${ordinal}`)
+      if (pod === undefined) throw new Error(`there is no pod ${ordinal}`)
+      const conditions = [{ type: 'Ready', status: 'False' }]
+      store.put(kind, { ...pod, status: { phase: 'Running', conditions } })
     },
     /** The VecCollection docs, whose number of shards a user changes. */
     async declareCollection(shardNumber: number) {

@@ -243,15 +243,22 @@ t.test('a node that does not become ready stops the update; a new spec ends the 
 t.test('a node is not released when another pod fails in that moment', async (t) => {
   const world = await shardsWorld(t, { nodes: 3, shards: 3 })
   await world.changeTemplate('rev-2')
-  world.failPodAtStep('updating node 2', 0)
-  let sleeps = 0
+  let [sleeps, hasFailed] = [0, false]
+  const onLine = (line: string) => {
+    if (hasFailed || !/step started .*updating node 2/.test(line)) return
+    hasFailed = true
+    world.failPod(0)
+  }
   const onSleep = async () => {
     sleeps += 1
     if (sleeps > 5) return
     t.equal((await world.rollout()).partition, 3)
+    const { step = '' } = (await world.progress())?.shards ?? {}
+    t.notMatch(step, /updating/, 'no node is announced that is not updated')
     if (sleeps === 5) await world.setReady(0, true)
   }
-  const { code, log } = await world.run(UPDATE, { onSleep })
+  const { code, log } = await world.run(UPDATE, { onLine, onSleep })
+  t.ok(hasFailed)
   t.equal(code, EXIT.done, log)
   t.ok(sleeps > 5, `${sleeps} sleeps`)
   t.strictSame(await world.rollout(), { partition: 0, revisions: Array(3).fill('rev-2') })
