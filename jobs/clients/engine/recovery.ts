@@ -16,8 +16,8 @@ import {
   RestoreCollectionInfo,
   RestoreClusterInfo,
   ConsensusStatus,
-  NodeTelemetry,
 } from './responses.ts'
+import { readNodeTelemetry, readRecoveries } from './node-telemetry.ts'
 import type { Engine } from './client.ts'
 import { collectionPath } from './transport.ts'
 import { fileFormBody } from '../http/body.ts'
@@ -202,16 +202,15 @@ export class EngineRecovery {
    * 1.16, which do not report it.
    */
   async runningRecoveries(collection: string, signal?: AbortSignal): Promise<number | undefined> {
-    const { snapshots } = (await this.#telemetry(signal)).collections
-    if (snapshots === undefined) return undefined
-    return snapshots.find(({ id }) => id === collection)?.running_snapshot_recovery ?? 0
+    const recoveries = await readRecoveries(this.#engine, signal)
+    return recoveries === undefined ? undefined : (recoveries.get(collection) ?? 0)
   }
 
   /**
    * Total capacity of all disks of this node in bytes; undefined if the engine does not report it.
    */
   async diskBytes(signal?: AbortSignal): Promise<number | undefined> {
-    const size = (await this.#telemetry(signal)).app.system?.disk_size
+    const size = (await readNodeTelemetry(this.#engine, signal)).app.system?.disk_size
     return size == null ? undefined : size * KIB
   }
 
@@ -262,10 +261,6 @@ export class EngineRecovery {
       timeoutMs: CONSENSUS_CALL_MS,
       signal,
     })
-  }
-
-  #telemetry(signal: AbortSignal | undefined): Promise<NodeTelemetry> {
-    return this.#engine.call('GET', '/telemetry?details_level=2', NodeTelemetry, { signal })
   }
 }
 

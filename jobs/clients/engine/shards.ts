@@ -8,7 +8,8 @@ import { CREATE_TIMEOUT_SECONDS } from '../../../crds/contract/limits.ts'
 import { isOlder } from '../../../crds/versions.ts'
 import type { Engine } from './client.ts'
 import { ReshardingOperation } from './resharding.ts'
-import { BooleanResult, NodeTelemetry } from './responses.ts'
+import { readRecoveries } from './node-telemetry.ts'
+import { BooleanResult } from './responses.ts'
 import { estimateBytes, LocalShard } from './statistics.ts'
 import { collectionPath } from './transport.ts'
 
@@ -193,15 +194,10 @@ export class EngineShards {
     )
   }
 
-  /** Collections that this node recovers from snapshots, whichever client asked for it; none before 1.16. */
+  /** Collections that this node recovers from snapshots; none before 1.16. */
   async recovering(signal?: AbortSignal): Promise<ReadonlySet<string>> {
-    const path = `/telemetry?details_level=2&timeout=${TELEMETRY_SECONDS}`
-    const options = { timeoutMs: (TELEMETRY_SECONDS + 5) * 1000, signal }
-    const { collections } = await this.#engine.call('GET', path, NodeTelemetry, options)
-    const recovered = (collections.snapshots ?? []).filter(
-      ({ running_snapshot_recovery: running }) => (running ?? 0) > 0,
-    )
-    return new Set(recovered.map(({ id }) => id))
+    const recoveries = [...((await readRecoveries(this.#engine, signal)) ?? [])]
+    return new Set(recoveries.flatMap(([collection, running]) => (running > 0 ? collection : [])))
   }
 
   /** About how many points the replica of this shard on this node has, or that the node cannot read it. */
