@@ -61,17 +61,32 @@ const TUNED = {
   },
 }
 
+export interface NetworkOptions {
+  /** Second octet of all addresses, so that concurrent runs do not collide. */
+  octet: number
+  /** Peers dial each other without a front: where no engine listens, the connection is refused. */
+  isDirect?: boolean
+  /** Certificate of all nodes for the connections between them, as files. */
+  p2pTls?: P2pTls
+}
+
+export interface P2pTls {
+  cert: string
+  key: string
+  /** Of the authority. */
+  ca_cert: string
+}
+
 export class RealEngines {
   readonly #bin: string
   readonly #folder: string
   readonly #clusters = new Map<string, RealCluster>()
-  /** Second octet of all addresses, so that concurrent runs do not collide. */
-  readonly #octet: number
+  readonly #network: NetworkOptions
 
-  constructor(bin: string, folder: string, octet: number) {
+  constructor(bin: string, folder: string, network: NetworkOptions) {
     this.#bin = bin
     this.#folder = folder
-    this.#octet = octet
+    this.#network = network
   }
 
   async start(pod: Pod, sandbox: Sandbox): Promise<Running> {
@@ -112,35 +127,40 @@ export class RealEngines {
   #clusterOf(set: string): RealCluster {
     const known = this.#clusters.get(set)
     if (known !== undefined) return known
-    const prefix = `127.${this.#octet}.${this.#clusters.size}`
-    const made = new RealCluster(this.#bin, join(this.#folder, set), prefix)
+    const prefix = `127.${this.#network.octet}.${this.#clusters.size}`
+    const own = { bin: this.#bin, folder: join(this.#folder, set), prefix }
+    const made = new RealCluster({ ...own, network: this.#network })
     this.#clusters.set(set, made)
     return made
   }
 }
 
+interface ClusterOptions {
+  bin: string
+  folder: string
+  /** Of the addresses of its nodes. */
+  prefix: string
+  network: NetworkOptions
+}
+
 class RealCluster {
   readonly nodes = new Map<number, RealNode>()
-  readonly #bin: string
-  readonly #folder: string
-  readonly #prefix: string
+  readonly #options: ClusterOptions
 
-  constructor(bin: string, folder: string, prefix: string) {
-    this.#bin = bin
-    this.#folder = folder
-    this.#prefix = prefix
+  constructor(options: ClusterOptions) {
+    this.#options = options
   }
 
   async node(ordinal: number): Promise<RealNode> {
     const known = this.nodes.get(ordinal)
     if (known !== undefined) return known
+    const { bin, folder, prefix, network } = this.#options
+    const front = `${prefix}.${101 + ordinal}`
     const node = new RealNode({
-      ordinal,
-      bin: this.#bin,
-      folder: join(this.#folder, String(ordinal)),
-      host: `${this.#prefix}.${1 + ordinal}`,
-      front: `${this.#prefix}.${101 + ordinal}`,
-      first: `${this.#prefix}.101`,
+      ...{ ordinal, bin, folder: join(folder, String(ordinal)) },
+      ...{ host: network.isDirect === true ? front : `${prefix}.${1 + ordinal}`, front },
+      first: `${prefix}.101`,
+      ...(network.p2pTls !== undefined && { p2pTls: network.p2pTls }),
     })
     this.nodes.set(ordinal, node)
     await node.open((near) => this.#dialer(near))
@@ -165,6 +185,7 @@ interface NodeOptions {
   front: string
   /** Where peers dial node 0. */
   first: string
+  p2pTls?: P2pTls
 }
 
 export class RealNode {
@@ -193,12 +214,13 @@ export class RealNode {
   #isClosed = false
 
   constructor(options: NodeOptions) {
-    const { ordinal, host, front, first } = options
+    const { ordinal, host, front, first, p2pTls } = options
+    const scheme = p2pTls === undefined ? 'http' : 'https'
     this.ordinal = ordinal
     this.#options = options
     this.url = `http://${host}:${HTTP}`
-    this.uri = `http://${front}:${P2P}`
-    this.bootstrap = ordinal === 0 ? undefined : `http://${first}:${P2P}`
+    this.uri = `${scheme}://${front}:${P2P}`
+    this.bootstrap = ordinal === 0 ? undefined : `${scheme}://${first}:${P2P}`
   }
 
   get pid(): number | undefined {
@@ -222,8 +244,9 @@ export class RealNode {
   async open(dialer: (near: Socket) => string): Promise<void> {
     const { host, front, folder } = this.#options
     mkdirSync(folder, { recursive: true })
+    const ports = host === front ? [] : [P2P, HTTP]
     this.#fronts = await Promise.all(
-      [P2P, HTTP].map((port) => Link.open({ host, port }, { host: front, port }, dialer)),
+      ports.map((port) => Link.open({ host, port }, { host: front, port }, dialer)),
     )
     this.#access = await Link.open({ host, port: HTTP })
     this.#probe = await Link.open({ host, port: HTTP })
@@ -335,12 +358,13 @@ export class RealNode {
   }
 
   #config(sandbox: Sandbox, podUid: string): object {
-    const { folder, host } = this.#options
+    const { folder, host, p2pTls } = this.#options
     const snapshots = join(folder, `snapshots-${podUid}`)
     const own = {
       storage: { storage_path: join(folder, 'storage'), snapshots_path: snapshots },
       service: { host, http_port: HTTP, grpc_port: GRPC, max_workers: 1 },
-      cluster: { enabled: true, p2p: { port: P2P } },
+      cluster: { enabled: true, p2p: { port: P2P, enable_tls: p2pTls !== undefined } },
+      ...(p2pTls !== undefined && { tls: p2pTls }),
     }
     const files = CONFIG_FILES.map((name) => sandbox.path(`/qdrant/config/${name}`)).filter(
       (path) => statSync(path, { throwIfNoEntry: false })?.isFile(),

@@ -77,7 +77,7 @@ export async function startHardWorld({ bin, octet = 77 }: WorldOptions = {}): Pr
   const clock = new ManualClock(new Date())
   const api = await startApi(clock)
   const client = new ApiClient({ server: api.url, token: api.token })
-  const engines = bin === undefined ? undefined : new RealEngines(bin, folder, octet)
+  const engines = bin === undefined ? undefined : new RealEngines(bin, folder, { octet })
   const access = new Map<string, Link>()
   const runs = (options: ContainerOptions) => containers(options, engines, access)
   const controllers = startControllers({ api, clock, helm: HELM, runs })

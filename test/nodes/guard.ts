@@ -37,7 +37,8 @@ export function guarded(options: GuardOptions): [string, ...string[]] {
   return ['bash', '-c', `HOSTNAME=${release}-0\n${local}`]
 }
 
-const MOST_NODES = 20
+/** With addresses of their own. */
+export const MOST_NODES = 20
 
 function others(first: number): string {
   return Array.from({ length: MOST_NODES }, (_, index) => String(first + 1 + index)).join('|')

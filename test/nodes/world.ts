@@ -8,20 +8,21 @@ import { join } from 'node:path'
 import { VecCluster } from '../../crds/cluster.ts'
 import { API_VERSION, releaseName } from '../../crds/contract/names.ts'
 import { customResourceDefinition } from '../../crds/crd.ts'
-import { RealEngines, type RealNode } from '../hard/engines.ts'
+import { newAuthority, newCertificate } from '../../metacontroller/identity/certificates.ts'
+import { RealEngines, type P2pTls, type RealNode } from '../hard/engines.ts'
 import { startApi, type EmbeddedApi } from '../world/api/server.ts'
 import { ApiClient, type ApiObject } from '../world/client.ts'
 import { ENGINE_VERSION, engineVersion } from '../real-parts.ts'
 import { systemClock } from '../world/clock.ts'
 import type { Containers } from '../world/controllers/containers.ts'
 import { startControllers, type Controllers } from '../world/controllers/index.ts'
-import { guarded, RECORD } from './guard.ts'
+import { guarded, MOST_NODES, RECORD } from './guard.ts'
 import { openNames, type NameProxy } from './names.ts'
 
 export const NAMESPACE = 'nodes'
 export const CLUSTER = 'docs'
 export const RELEASE = releaseName(CLUSTER)
-const TEMPLATE = 'qdrant-storage'
+export const TEMPLATE = 'qdrant-storage'
 /** Last number of the address at which peers know node 0 (test/hard/engines.ts). */
 const FIRST = 101
 const POLL_MS = 250
@@ -33,6 +34,10 @@ export interface WorldOptions {
   nodes: number
   /** The guard of node 0; the chart alone has none. */
   hasGuard: boolean
+  /** Peers dial each other without a front, so that the guard finds no node that does not listen. */
+  isDirect?: boolean
+  /** TLS between the nodes (`spec.cluster.p2p.enableTls`). */
+  hasP2pTls?: boolean
 }
 
 export class NodesWorld {
@@ -41,6 +46,7 @@ export class NodesWorld {
   readonly client: ApiClient
   readonly hasGuard: boolean
   readonly #octet: number
+  readonly #hasP2pTls: boolean
   readonly #engines: RealEngines
   /** Of the engine. */
   readonly #version: string
@@ -52,13 +58,18 @@ export class NodesWorld {
   readonly #ready = new Map<number, number>()
   #isClosed = false
 
-  private constructor(api: EmbeddedApi, { bin, octet, hasGuard }: WorldOptions) {
+  private constructor(api: EmbeddedApi, options: WorldOptions) {
+    const { bin, octet, hasGuard, isDirect = false, hasP2pTls = false } = options
     this.folder = mkdtempSync(join(tmpdir(), 'vec-nodes-'))
     this.api = api
     this.client = new ApiClient({ server: api.url, token: api.token })
     this.hasGuard = hasGuard
     this.#octet = octet
-    this.#engines = new RealEngines(bin, this.folder, octet)
+    this.#hasP2pTls = hasP2pTls
+    this.#engines = new RealEngines(bin, this.folder, {
+      ...{ octet, isDirect },
+      ...(hasP2pTls && { p2pTls: this.#certificate() }),
+    })
     this.#version = engineVersion(bin) ?? ENGINE_VERSION
     const runs = () => this.#containers()
     this.#controllers = startControllers({ api, clock: systemClock, helm: '', runs })
@@ -188,6 +199,24 @@ export class NodesWorld {
     return join(this.folder, 'formation')
   }
 
+  /** One certificate for all nodes, as servers and as clients of each other. */
+  #certificate(): P2pTls {
+    const now = new Date()
+    const authority = newAuthority(now, 2)
+    const hosts = Array.from({ length: MOST_NODES }, (_, ordinal) => {
+      return `${this.#prefix}.${FIRST + ordinal}`
+    })
+    const usages = ['serverAuth', 'clientAuth'] as const
+    const { cert, key } = newCertificate(authority, hosts, now, { days: 1, usages })
+    const files = { cert, key, ca_cert: authority.cert }
+    const written = Object.entries(files).map(([name, text]) => {
+      const file = join(this.folder, `${name}.pem`)
+      writeFileSync(file, text)
+      return [name, file]
+    })
+    return Object.fromEntries(written) as P2pTls
+  }
+
   #nodeOf(ordinal: number): RealNode | undefined {
     return this.#engines.nodes(RELEASE).find((node) => node.ordinal === ordinal)
   }
@@ -202,7 +231,11 @@ export class NodesWorld {
     await client.create({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: NAMESPACE } })
     await client.create(customResourceDefinition(VecCluster, '0.0.0'))
     const metadata = { namespace: NAMESPACE, name: CLUSTER }
-    const spec = { version: this.#version, replicas, cluster: { enabled: true } }
+    const spec = {
+      ...{ version: this.#version, replicas },
+      cluster: { enabled: true, p2p: { enableTls: this.#hasP2pTls } },
+      ...(this.#hasP2pTls && { tls: { enabled: true, secretRef: { name: 'cert' } } }),
+    }
     await client.create({ apiVersion: API_VERSION, kind: 'VecCluster', metadata, spec })
     await client.create(statefulSet(replicas, this.#version))
   }
