@@ -251,7 +251,7 @@ export const SHARDS_PLACED_REASONS: readonly Reason[] = [
     ],
     cause:
       'The engine did not complete the copy of a shard, or answered a step after it with errors until the Job ended.',
-    fix: 'Read the logs of the two nodes and of the Job, and look at the free space of the target. Nothing was dropped: the source keeps its replica. The work is tried again after five minutes.',
+    fix: 'Read the logs of the two nodes and of the Job, and look at the free space of the target. Nothing was dropped: the source keeps its replica. The work is tried again after five minutes, and the engine itself repeats the copy of a replica that exists every few seconds.',
   },
   {
     reason: 'ReshardingFailed',

@@ -15,13 +15,22 @@ export interface Point {
   vector: number[]
 }
 
-/** A node that Kubernetes stops stays away. `onSleep` is called whenever the command waits. */
+interface RealClusterOptions {
+  resharding?: boolean
+  /** A folder for what each node stores, by ordinal. */
+  volumes?: string[]
+  /** Called whenever the command waits. */
+  onSleep?: () => Promise<unknown>
+}
+
+/** A node that Kubernetes stops stays away. */
 export async function openRealCluster(
   t: Test,
   bin: string,
-  { resharding = false, onSleep }: { resharding?: boolean; onSleep?: () => Promise<unknown> } = {},
+  { resharding = false, volumes, onSleep }: RealClusterOptions = {},
 ) {
-  const subject = await realSubject(bin, { size: 'three', service: {}, resharding })
+  const where = volumes === undefined ? {} : { volumes }
+  const subject = await realSubject(bin, { size: 'three', service: {}, resharding }, where)
   t.teardown(() => subject.close())
   const stopped = new Set<number>()
   const world = await openCluster(t, NODES, {
