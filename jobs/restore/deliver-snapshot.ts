@@ -31,6 +31,11 @@ export interface SnapshotDelivery {
   snapshot: SourceSnapshot
   /** Hex SHA-256 that the engine compares with the bytes that it downloads. */
   checksum: string | undefined
+  /**
+   * Throws if the node must not recover the snapshot any more; the upload of its bytes may have taken hours. By
+   * default, the collection must still be the same.
+   */
+  beforeRecovery?: () => Promise<void>
 }
 
 /** Returns the delivery mode after the node has taken the snapshot. */
@@ -103,14 +108,15 @@ function switchToUpload(
  * Why the node did not download the snapshot and changed nothing; undefined after it has taken it.
  */
 async function fetchSnapshot(
-  { node, target, snapshot, checksum }: SnapshotDelivery,
+  delivery: SnapshotDelivery,
   context: RunContext,
 ): Promise<string | undefined> {
+  const { node, target, snapshot, checksum } = delivery
   const { bucket, priority, tools } = context
   const { key, sizeBytes: size } = snapshot
   // Sign now: a restore can take longer than the URL is valid.
   const url = await bucket.presignedUrl(key, tools.signal)
-  await startRecovery(target.collection, { node }, context)
+  await startRecovery(delivery, { node }, context)
   try {
     await trackRecovery({ node }, context, () =>
       recoveryOn(context, node).recover(target, { url, priority, checksum, size }, tools.signal),
@@ -122,10 +128,8 @@ async function fetchSnapshot(
   }
 }
 
-async function uploadSnapshot(
-  { node, target, snapshot }: SnapshotDelivery,
-  context: RunContext,
-): Promise<void> {
+async function uploadSnapshot(delivery: SnapshotDelivery, context: RunContext): Promise<void> {
+  const { node, target, snapshot } = delivery
   const { bucket, priority, tools, plan, progress } = context
   const { key, sizeBytes: size } = snapshot
   const file = `${plan.uid}-${node}.snapshot`
@@ -139,7 +143,7 @@ async function uploadSnapshot(
   // Hours after the first byte. The node recovers what has the name by then.
   const beforeEnd = async () => {
     try {
-      await startRecovery(target.collection, recovery, context)
+      await startRecovery(delivery, recovery, context)
     } catch (error) {
       failure.reason = error
       throw error
@@ -166,14 +170,14 @@ async function uploadSnapshot(
 
 /** Records that the node may be running the recovery from now on, and makes sure that it overwrites what it should. */
 async function startRecovery(
-  collection: string,
+  { target, beforeRecovery }: Pick<SnapshotDelivery, 'target' | 'beforeRecovery'>,
   recovery: Recovery,
   context: RunContext,
 ): Promise<void> {
   const { progress } = context
   await progress.recoveryStarted(recovery)
   try {
-    await requireUnreplaced(collection, context)
+    await (beforeRecovery ?? (() => requireUnreplaced(target.collection, context)))()
   } catch (error) {
     progress.recoveryEnded(recovery)
     throw error

@@ -1,6 +1,6 @@
 /** The cluster into which lost shards are restored: the nodes that answer, and what they agree on. */
 import { isDeepStrictEqual } from 'node:util'
-import { EngineError, Rejected } from '../../crds/contract/errors.ts'
+import { EngineError, keyRejection, Rejected } from '../../crds/contract/errors.ts'
 import {
   newObservationMemory,
   observeShards,
@@ -9,7 +9,7 @@ import {
 import { activeHolders, bytesByPeer, hasTransfer, peerName } from '../cluster/shards/queries.ts'
 import type { ClusterView, CollectionView, PeerView, ShardView } from '../cluster/shards/view.ts'
 import type { ShardItem } from '../manifest-check.ts'
-import { poll, retryTransient } from '../retry.ts'
+import { isTlsError, poll, retryTransient } from '../retry.ts'
 import type { Checkpoint } from './checkpoint.ts'
 import { checkSameSchema } from './collection-checks.ts'
 import { engineOn, type RunContext } from './context.ts'
@@ -91,7 +91,7 @@ export class LostTarget {
 
   /**
    * Waits until the nodes that hold replicas of these shards have been away long enough. Throws `Rejected` if one
-   * returns with an Active replica.
+   * returns with an Active replica, or answers without saying what it holds.
    */
   async waitUntilLost(name: string, ids: readonly number[]): Promise<void> {
     const { tools, progress } = this.#context
@@ -103,6 +103,7 @@ export class LostTarget {
       for (const shard of shards) requireNoActiveReplica(view, name, shard)
       const holders = new Set(shards.flatMap(({ replicas }) => replicas.map(({ peer }) => peer)))
       const now = time.monotonicMs()
+      await this.#requireSilent(view, holders)
       this.#recordAway(view, holders, now)
       const recent = [...this.#awaySince].find(
         ([peer, since]) => holders.has(peer) && now - since < AWAY_MS,
@@ -112,6 +113,22 @@ export class LostTarget {
       progress.step(`waiting until ${node} has been away for ${AWAY_MS / 60_000} minutes`)
       return undefined
     })
+  }
+
+  /** A node that serves clients with another API key or certificate is no member of the view, and has newer points. */
+  async #requireSilent(view: ClusterView, holders: ReadonlySet<number>): Promise<void> {
+    const { signal } = this.#context.tools
+    const ordinals = new Set(members(view).map(({ ordinal }) => ordinal))
+    for (const { id, ordinal } of view.peers) {
+      if (!holders.has(id) || ordinal === undefined || ordinals.has(ordinal)) continue
+      const refusal = await engineOn(this.#context, ordinal)
+        .cluster(signal)
+        .then(noRefusal, findRefusal)
+      if (refusal === undefined) continue
+      throw new Rejected(
+        `node ${ordinal} is not lost: it answers, and may have newer points than the backup, but does not say what it holds: ${refusal}`,
+      )
+    }
   }
 
   /** During the upload of another shard nothing is observed: a node may have been back, and be restarting now. */
@@ -147,13 +164,17 @@ export class LostTarget {
     this.#restored.set(ordinal, (this.#restored.get(ordinal) ?? 0) + bytes)
   }
 
-  /** Runs directly before a recovery, which replaces the replica of the node. */
+  /**
+   * Runs directly before a recovery, which replaces the replica of the node and makes the others Dead. Throws
+   * `Rejected` if one of them is Active.
+   */
   async requireNoReplica(name: string, id: number, ordinal: number): Promise<void> {
     const view = await this.#view()
     const shard = shardIn(view, name, id)
+    requireNoActiveReplica(view, name, shard)
     const peer = members(view).find((member) => member.ordinal === ordinal)
     const isHeld = shard.replicas.some((replica) => replica.peer === peer?.id)
-    if (peer !== undefined && !isHeld && activeHolders(view, shard).length === 0) return
+    if (peer !== undefined && !isHeld) return
     throw new EngineError(
       `shard ${id} of ${name} has another replica than before: create the VecRestore again`,
       { status: 409 },
@@ -195,6 +216,17 @@ export class LostTarget {
       return undefined
     })
   }
+}
+
+function noRefusal(): undefined {
+  return undefined
+}
+
+/** The message of an error that only a node gives that runs. */
+function findRefusal(error: unknown): string | undefined {
+  if (!(error instanceof EngineError)) throw error
+  const { message } = error
+  return keyRejection(error) !== undefined || isTlsError(message) ? message : undefined
 }
 
 type Member = PeerView & { ordinal: number }

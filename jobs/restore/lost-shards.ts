@@ -144,9 +144,14 @@ async function restoreShard(
         ...{ collection: name, node, shard, bytes },
         run: async () => {
           await waitForIdle(item, context, [node])
-          await target.requireNoReplica(name, shard, node)
+          // Again after the upload: a lost node that is back by then has points that are newer than the backup.
+          const beforeRecovery = () => target.requireNoReplica(name, shard, node)
+          await beforeRecovery()
           const delivery = { node, target: { collection: name, shard }, snapshot, checksum: sha256 }
-          await deliverSnapshot(delivery, { ...context, priority: 'snapshot' })
+          await deliverSnapshot(
+            { ...delivery, beforeRecovery },
+            { ...context, priority: 'snapshot' },
+          )
         },
         isDone: () => target.isActiveOn(name, shard, node),
       },

@@ -5,7 +5,7 @@
  * snapshots are recovered on several nodes concurrently, one shard at a time on each node.
  */
 import { EngineError } from '../../crds/contract/errors.ts'
-import type { ShardSnapshot } from '../../crds/contract/manifest.ts'
+import type { LocalShard, ShardSnapshot } from '../../crds/contract/manifest.ts'
 import { formatBytes } from '../../crds/units.ts'
 import { retryTransient, runGroupsConcurrently } from '../retry.ts'
 import { recoveryOn, type RunContext } from './context.ts'
@@ -75,12 +75,13 @@ async function recoverNode(
 }
 
 /**
- * Whether a recovery whose response was lost has succeeded. A backup by node does not record counts
- * per shard. So all shards must now be Active on this node only, and the shards that the node held
- * before must have been empty. A recovery that fails halfway leaves the shards that it found on the
- * node inactive: if a shard has moved to the node, the others are restored too. If no shard has
- * moved, the shards must have about as many points as their share of the collection. If success
- * cannot be proved, the snapshot is recovered again.
+ * Whether a recovery whose response was lost has succeeded. All shards must now be Active on this
+ * node only, and the shards that the node held before must have been empty. A recovery that fails
+ * halfway leaves the shards that it found on the node inactive: if a shard has moved to the node,
+ * the others are restored too. An engine without distributed mode leaves them Active. So if no
+ * shard has moved, none of them may be empty, unless it was empty in the backup, and they must have
+ * about as many points as their share of the collection: a backup by node need not have counted each
+ * of them. If success cannot be proved, the snapshot is recovered again.
  */
 export async function isNodeRecovered(
   { source, name }: NodeItem,
@@ -100,6 +101,14 @@ export async function isNodeRecovered(
   const current = await retryTransient(context, () =>
     readPointCounts(name, snapshot.nodeIndex, context),
   )
+  const emptyInBackup = new Set(
+    source.shards.flatMap(({ shardId, exactPointsCount }) =>
+      exactPointsCount === 0 ? shardId : [],
+    ),
+  )
+  const isMissing = ({ shardId }: LocalShard) =>
+    (current.get(shardId) ?? 0) === 0 && !emptyInBackup.has(shardId)
+  if (heldShards.some(isMissing)) return false
   const pointsFound = heldShards.reduce((sum, { shardId }) => sum + (current.get(shardId) ?? 0), 0)
   const expectedShare = (recorded * heldShards.length) / source.shards.length
   return pointsFound > 0 && pointsFound >= expectedShare * MIN_POINTS_SHARE

@@ -282,6 +282,40 @@ t.test('a node that returns within five minutes keeps its newer points', async (
   t.strictSame(uploads, [])
 })
 
+t.test('a node that refuses the API key is not lost', async (t) => {
+  const stage = await lostNode(t, { isSilent: true })
+  const { ids, nodes, uploads } = stage
+  nodes[LOST]?.misbehave(() => ({ status: 401, body: 'Invalid API key or JWT' }))
+  const { code, error } = await errorOf(stage, { shards: [{ collection: 'docs', ids }] })
+  t.equal(code, EXIT.failed)
+  t.match(error, /^node 2 is not lost: it answers, .* answered 401: Invalid API key or JWT$/)
+  t.strictSame(uploads, [])
+})
+
+t.test('a node that returns while its shard is uploaded keeps its newer points', async (t) => {
+  const stage = await lostNode(t, { isSilent: true })
+  const { world, s3, ids, nodes, uploads, remaining } = stage
+  const [first = ''] = remaining
+  const points = [{ id: 1, vector: {}, payload: { isNewer: true } }]
+  await ask(first, 'PUT', '/collections/docs/points?wait=true', { points })
+  const newer = await readCollectionState([first], 'docs')
+  const placed = await replicas(stage)
+  let isBack = false
+  nodes[LOST]?.misbehave(() => (isBack ? undefined : { cut: 'before' }))
+  s3.misbehave(({ operation, key }) => {
+    if (operation === 'GetObject' && key.endsWith('.snapshot')) isBack = true
+    return undefined
+  })
+  const restore = await world.restore({ shards: [{ collection: 'docs', ids }] })
+  t.equal((await run(restore)).code, EXIT.failed)
+  const { collections = [] } = await restore.result()
+  t.match(collections[0]?.error, /has an Active replica on node 2: there is nothing to restore$/)
+  t.ok(isBack)
+  t.strictSame(uploads, [])
+  t.strictSame(await replicas(stage), placed)
+  t.strictSame(await readCollectionState([first], 'docs'), newer)
+})
+
 t.test(
   'a node that was back during a long upload is not away because it restarts again',
   async (t) => {

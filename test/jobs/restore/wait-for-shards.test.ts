@@ -24,8 +24,8 @@ interface Nodes {
   views: (seconds: number) => Views | string
   /** The status of the answers of each node instead; 0 is none. */
   statuses?: (seconds: number) => number[] | undefined
-  /** Points of each shard on the node that holds it. */
-  points?: number
+  /** Points of each shard, or of all, on the node that holds it. */
+  points?: number | readonly number[]
   /** When the replica is dropped. */
   onDrop?: () => void
   /** Another pod works for the restore. */
@@ -47,7 +47,8 @@ function runOn({ views, statuses = () => undefined, points = 0, onDrop, isSupers
     if (typeof current === 'string') throw new EngineError(current)
     const shards = Object.entries(current[node] ?? {}).flatMap(([shard, states]) =>
       Object.entries(states).map(([holder, state]) => ({
-        ...{ shard_id: Number(shard), peer_id: 10 + Number(holder), state, points_count: points },
+        ...{ shard_id: Number(shard), peer_id: 10 + Number(holder), state },
+        points_count: typeof points === 'number' ? points : (points[Number(shard)] ?? 0),
       })),
     )
     return {
@@ -226,6 +227,24 @@ t.test('a shard that was empty must have half of its share of the points', async
   t.equal(await withPoints(2, { pointsCount: 10, exactPointsCount: 6 }), true, 'of 3')
   t.equal(await withPoints(100, {}), false, 'of an unknown number')
   t.equal(await withPoints(0, { exactPointsCount: 0 }), false, 'nothing proves nothing')
+})
+
+t.test('a node that was killed before it restored its last shard has not recovered', async (t) => {
+  const shardIds = [0, 1, 2]
+  const views = () =>
+    [{}, {}].map(() => Object.fromEntries(shardIds.map((id) => [id, { 0: 'Active' }])))
+  const recovered = (points: number[], lastShard: object = {}) => {
+    const shards = shardIds.map((shardId) => ({ shardId, ...(shardId === 2 && lastShard) }))
+    const item = { name: 'docs', source: { shards, pointsCount: 12 } } as unknown as Item
+    const snapshot = { nodeIndex: 0, localShards: shardIds.map((shardId) => ({ shardId })) }
+    const before = { points: new Map(shardIds.map((shardId) => [shardId, 0])) }
+    const { context } = runOn({ views, points })
+    return isNodeRecovered(item, { snapshot: snapshot as never, before }, context)
+  }
+  t.equal(await recovered([4, 4, 4]), true)
+  t.equal(await recovered([4, 4, 0]), false, 'two thirds of the points')
+  t.equal(await recovered([6, 6, 0], { exactPointsCount: 0 }), true, 'it was empty in the backup')
+  t.equal(await recovered([4, 0, 0], { exactPointsCount: 0 }), false)
 })
 
 t.test('the share of a node grows with the number of its shards', async (t) => {
