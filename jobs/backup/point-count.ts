@@ -1,7 +1,7 @@
 /** Point counts of a collection, by shard; a restore compares with them. */
 import { EngineError } from '../../crds/contract/errors.ts'
 import type { ManifestCollection, ShardSnapshot } from '../../crds/contract/manifest.ts'
-import { appliedWrites, countPoints } from '../clients/engine/statistics.ts'
+import { countPoints, writeMarkers } from '../clients/engine/statistics.ts'
 import { runGroupsConcurrently } from '../retry.ts'
 import { engineForPod, ordinals, type RunContext } from './context.ts'
 
@@ -162,7 +162,7 @@ async function writeNumbers(
 ): Promise<ShardCounts['writes']> {
   const { signal } = context.tools
   const requests = ordinals(context).map((node) =>
-    appliedWrites(engineForPod(context, node), name, signal),
+    writeMarkers(engineForPod(context, node), name, signal),
   )
   const byNode = await Promise.all(requests)
   return new Map(

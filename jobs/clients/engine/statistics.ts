@@ -121,6 +121,9 @@ const UpdateQueue = Type.Object({
 
 /** `GET /telemetry?details_level=3`; engines before 1.17 have no `update_queue`. */
 const WriteTelemetry = Type.Object({
+  app: Type.Optional(
+    Type.Object({ startup: Type.Optional(Type.Union([Type.String(), Type.Null()])) }),
+  ),
   collections: Type.Object({
     collections: Type.Array(
       Type.Object({
@@ -147,6 +150,27 @@ export async function appliedWrites(
   collection: string,
   signal?: AbortSignal,
 ): Promise<Map<number, number>> {
+  return (await readWrites(engine, collection, signal)).writes
+}
+
+/**
+ * The same with the start of the node: equal only if no write was applied in between. A node that was restarted may give
+ * later writes the same numbers again (docs/engine-notes.md, "Points").
+ */
+export async function writeMarkers(
+  engine: Engine,
+  collection: string,
+  signal?: AbortSignal,
+): Promise<Map<number, string>> {
+  const { since, writes } = await readWrites(engine, collection, signal)
+  return new Map([...writes].map(([shard, number]) => [shard, `${number} since ${since}`]))
+}
+
+async function readWrites(
+  engine: Engine,
+  collection: string,
+  signal: AbortSignal | undefined,
+): Promise<{ since: string; writes: Map<number, number> }> {
   const path = `/telemetry?details_level=3&timeout=${TELEMETRY_SECONDS}`
   const options = { timeoutMs: (TELEMETRY_SECONDS + 5) * 1000, signal }
   const writes = new Map<number, number>()
@@ -157,7 +181,7 @@ export async function appliedWrites(
     const queue = local?.update_queue
     if (queue !== undefined && queue.length === 0) writes.set(id, queue.op_num ?? 0)
   }
-  return writes
+  return { since: telemetry?.app?.startup ?? '', writes }
 }
 
 /** An engine without these fields, or too busy to answer: the value is unknown. */

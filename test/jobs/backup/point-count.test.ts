@@ -6,6 +6,7 @@ import { manifestCounts, type ShardCounts } from '../../../jobs/backup/point-cou
 import type { EngineRequest } from '../../doubles/engine/answers.ts'
 import type { EngineCluster } from '../../doubles/engine/cluster.ts'
 import { answerAs } from '../../doubles/engine/node.ts'
+import { restartCreations } from '../../doubles/engine/snapshots.ts'
 import { backupFixture } from './fixture.ts'
 
 /** As a client would, at this very moment. */
@@ -98,6 +99,36 @@ for (const method of ['Node', 'Shard'] as const) {
 }
 
 for (const method of ['Node', 'Shard'] as const) {
+  t.test(`by ${method}: a shard whose node was restarted has no count`, async (t) => {
+    const { engine, nodes, world, manifest } = await backupFixture(t, { method })
+    await write(engine, 'PUT', { points: TEN })
+    const shards = engine.collections.get('docs')?.shards ?? []
+    const saved = shards.map(({ operations }) => operations)
+    let isRestarted = false
+    // After the snapshots. A node saves the number of a write now and then, and counts on from there.
+    const restart = async () => {
+      await write(engine, 'PUT', { points: points(100, 101, 102, 103) })
+      for (const [ordinal, shard] of shards.entries()) {
+        if (saved[ordinal] !== undefined) shard.operations = saved[ordinal]
+        restartCreations(engine, ordinal)
+      }
+    }
+    for (const node of nodes) {
+      node.misbehave(({ path }) => {
+        if (path.at(-1) !== 'count' || isRestarted) return undefined
+        isRestarted = true
+        void restart()
+        return undefined
+      })
+    }
+    const { code, log } = await world.run()
+    t.equal(code, EXIT.done, log)
+    t.equal(engine.collections.get('docs')?.points.length, 14)
+    const [docs] = manifest().collections
+    const counts = docs?.shards.map(({ exactPointsCount }) => exactPointsCount)
+    t.strictSame([docs?.exactPointsCount, ...(counts ?? [])], [undefined, undefined, undefined])
+  })
+
   t.test(
     `by ${method}: a snapshot of an earlier pod has no count, for clients wrote in between`,
     async (t) => {

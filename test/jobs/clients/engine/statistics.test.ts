@@ -7,6 +7,7 @@ import {
   appliedWrites,
   countPoints,
   shardBytes,
+  writeMarkers,
 } from '../../../../jobs/clients/engine/statistics.ts'
 import { EngineConnections, urlTransport } from '../../../../jobs/clients/engine/transport.ts'
 import { jobLog } from '../../../../jobs/log.ts'
@@ -248,6 +249,18 @@ t.test('a replica whose writes are not all applied has no number of writes', asy
   )
   t.ok(outlastsEngine(calls[0]), 'the engine gives up before the client')
   t.strictSame(await appliedWrites(engine, 'none'), new Map())
+})
+
+t.test('the number of a write counts only until its node is restarted', async (t) => {
+  const shards = [{ id: 0, local: { update_queue: { length: 0, op_num: 7 } } }]
+  const collections = { collections: [{ id: 'docs', shards }] }
+  const markers = (app?: object) =>
+    writeMarkers(recordedEngine({ ...(app && { app }), collections }).engine, 'docs')
+  const first = await markers({ startup: '2026-03-01T10:00:00Z' })
+  t.strictSame([...first.keys()], [0])
+  t.strictSame(await markers({ startup: '2026-03-01T10:00:00Z' }), first)
+  t.notSame(await markers({ startup: '2026-03-01T11:00:00Z' }), first)
+  t.strictSame(await markers({ startup: null }), await markers())
 })
 
 t.test('an aborted count is no count, and ends with the reason', async (t) => {
