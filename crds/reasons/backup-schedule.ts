@@ -108,10 +108,22 @@ export const BACKUP_SCHEDULE_REASONS: readonly Reason[] = [
     event: 'Warning',
     messages: [
       'no rule of spec.retentionPolicy keeps these backups, but they hold the only copy of collections and are not deleted: <backups>; to delete one: kubectl delete qb/<name>',
+      'no rule of spec.retentionPolicy keeps these backups, but they hold the only copy of collections and are not deleted: <backups>; to delete one: kubectl delete qb/<name>; others are deleted after the restores that name them: <backups and restores>',
     ],
     cause:
       'The newest backups do not have collections that an older one has, or have them without points, or are of a cluster that was recreated. The collections may be lost, or a user deleted them.',
     fix: 'Check whether the collections are missing in the cluster, or empty, and restore them from that backup. If they were deleted or emptied intentionally, delete the backup with kubectl.',
+  },
+  {
+    reason: 'NeededByRestore',
+    condition: { type: 'RetentionApplied', status: 'False' },
+    event: 'Normal',
+    messages: [
+      'no rule of spec.retentionPolicy keeps these backups; they are deleted after the restores that name them: <backups and restores>',
+    ],
+    cause:
+      'VecRestores that have not ended, or the restore drill of this schedule, name backups that no rule keeps.',
+    fix: 'Nothing. If a VecRestore does not end, its condition Complete says what it waits for; delete it if it is not needed.',
   },
   {
     reason: 'HistoryLarge',

@@ -141,6 +141,16 @@ export const BACKUP_REASONS: readonly Reason[] = [
     fix: 'Fix the cause, or set the annotation: the resource is then deleted and its objects are retained.',
   },
   {
+    reason: 'NeededByRestore',
+    condition: { type: 'Expired', status: 'False' },
+    event: 'Normal',
+    messages: [
+      'spec.retentionDays have passed; the backup is deleted after the restores that name it: <restores>',
+    ],
+    cause: 'VecRestores that have not ended name the backup, by backupRef or by source.',
+    fix: 'Nothing. If a VecRestore does not end, its condition Complete says what it waits for; delete it if it is not needed.',
+  },
+  {
     reason: 'RetentionDaysPassed',
     condition: { type: 'Expired', status: 'True' },
     messages: [

@@ -4,6 +4,7 @@ import type { VecBackup } from '../../crds/backup.ts'
 import type { VecCluster } from '../../crds/cluster.ts'
 import type { AnyObject, KubernetesEvent } from '../../crds/kubernetes.ts'
 import type { VecRestore } from '../../crds/restore.ts'
+import type { BackupsToRestore } from '../backup/deletion-policy.ts'
 import { isFromTheFuture } from '../conditions.ts'
 import { clusterAccessBlocker } from '../cross-namespace.ts'
 import type { Context, HookRequest } from '../protocol.ts'
@@ -169,8 +170,8 @@ export interface BackupSchedulePorts {
   cluster(namespace: string, name: string): Promise<VecCluster | undefined>
   /** A VecRestore of any owner; undefined if it does not exist. */
   restore(namespace: string, name: string): Promise<VecRestore | undefined>
-  /** Names of those of these backups that unfinished VecRestores are to restore. */
-  backupsToRestore(backups: readonly VecBackup[]): Promise<string[]>
+  /** Those of these backups that unfinished VecRestores are to restore. */
+  backupsToRestore(backups: readonly VecBackup[]): Promise<BackupsToRestore>
   /** Writes an Event; an Event that exists or cannot be written is not an error. */
   writeEvent(event: KubernetesEvent): Promise<void>
 }

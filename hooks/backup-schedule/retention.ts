@@ -1,6 +1,6 @@
 /**
- * Which finished backups are retained: those that a rule of the retention policy selects, and those that hold
- * the last copy of a collection. Days, ISO weeks and months are those of the slots, in UTC. A backup that
+ * Which finished backups are retained: those that a rule of the retention policy selects, those that hold
+ * the last copy of a collection, and those that a restore needs. Days, ISO weeks and months are those of the slots, in UTC. A backup that
  * is not retained carries an annotation before it is deleted.
  */
 import type { BackupScheduleSpec, VecBackupSchedule } from '../../crds/backup-schedule.ts'
@@ -172,16 +172,46 @@ export function needsPrunedAnnotation(
   return isRetained && metadata.annotations?.[ANNOTATIONS.pruned] === undefined
 }
 
+/** A backup that no rule retains, and that is deleted once what needs it has ended. */
+export interface NeededBackup {
+  name: string
+  /** The VecRestores, or the restore drill, as the message names them. */
+  neededBy: string
+}
+
+/** Finished backups that no rule selects and that are not deleted; no backup is in both lists. */
+export interface RetainedBeyondPolicy {
+  lastCopies: LastCopy[]
+  needed: NeededBackup[]
+}
+
 /** Number of backups and collections that a message names; the rest is only counted. */
 const MAX_NAMED = 3
 
 export function lastCopiesMessage(lastCopies: LastCopy[]): string {
-  const [first, ...others] = lastCopies
+  const [first] = lastCopies
   if (first === undefined) return ''
-  const named = lastCopies.slice(0, MAX_NAMED).map(formatLastCopy).join('; ')
-  const andMore =
-    others.length >= MAX_NAMED ? `; and ${lastCopies.length - MAX_NAMED} more backups` : ''
-  return `no rule of spec.retentionPolicy keeps these backups, but they hold the only copy of collections and are not deleted: ${named}${andMore}; to delete one: kubectl delete qb/${first.name}`
+  const named = formatBackups(lastCopies.map(formatLastCopy))
+  return `no rule of spec.retentionPolicy keeps these backups, but they hold the only copy of collections and are not deleted: ${named}; to delete one: kubectl delete qb/${first.name}`
+}
+
+export function neededMessage(needed: NeededBackup[]): string {
+  return `no rule of spec.retentionPolicy keeps these backups; they are deleted after the restores that name them: ${formatNeeded(needed)}`
+}
+
+/** Last copies come first: only they need a user. */
+export function lastCopiesAndNeededMessage({ lastCopies, needed }: RetainedBeyondPolicy): string {
+  return `${lastCopiesMessage(lastCopies)}; others are deleted after the restores that name them: ${formatNeeded(needed)}`
+}
+
+function formatNeeded(needed: NeededBackup[]): string {
+  return formatBackups(needed.map(({ name, neededBy }) => `${name} (${neededBy})`))
+}
+
+function formatBackups(backups: string[]): string {
+  const named = backups.slice(0, MAX_NAMED)
+  const rest = backups.length - named.length
+  return (rest > 0 ? [...named, `and ${rest} more backups`] : named).join('; ')
 }
 
 function formatLastCopy(copy: LastCopy): string {

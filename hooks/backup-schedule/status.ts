@@ -5,11 +5,16 @@ import { RECENT_BACKUPS } from '../../crds/contract/limits.ts'
 import { shortHash } from '../../crds/contract/names.ts'
 import type { KubernetesEvent } from '../../crds/kubernetes.ts'
 import { getCondition, setConditions, timestamp, type ConditionUpdate } from '../conditions.ts'
-import { newEvent, warningEvent } from '../events.ts'
+import { newEvent } from '../events.ts'
 import type { PrunedChild } from '../protocol.ts'
 import { backupName, largeHistoryFindings } from './backups.ts'
 import type { DrillDecision } from './drill-result.ts'
-import { lastCopiesMessage, type LastCopy } from './retention.ts'
+import {
+  lastCopiesAndNeededMessage,
+  lastCopiesMessage,
+  neededMessage,
+  type RetainedBeyondPolicy,
+} from './retention.ts'
 import { existingBackups, isActive, type Decision, type Observed } from './tick.ts'
 
 /** Maximum length of a condition message. */
@@ -18,13 +23,13 @@ const MAX_MESSAGE = 1024
 interface StatusDecision {
   ready: ConditionUpdate
   nextSlot?: Date
-  lastCopies?: LastCopy[]
+  retained?: RetainedBeyondPolicy
   drill?: Pick<DrillDecision, 'status' | 'condition'>
 }
 
 export function scheduleStatus(
   observed: Observed,
-  { ready, nextSlot, lastCopies = [], drill }: StatusDecision,
+  { ready, nextSlot, retained, drill }: StatusDecision,
   now: Date,
 ): BackupScheduleStatus {
   const { schedule, lastSlot } = observed
@@ -33,13 +38,10 @@ export function scheduleStatus(
   const active = backups.find(isActive)
   const findings = [
     ready,
-    ...lastCopiesFindings(lastCopies),
+    ...retentionFindings(schedule, retained),
     ...largeHistoryFindings(observed),
     ...(drill?.condition === undefined ? [] : [drill.condition]),
-  ].map((finding) => ({
-    ...finding,
-    message: finding.message.slice(0, MAX_MESSAGE),
-  }))
+  ].map(withShortMessage)
   return {
     phase: schedule.spec.suspend ? 'Suspended' : 'Active',
     // Derived from created backups, never from the clock, so it does not change while none are created.
@@ -53,11 +55,28 @@ export function scheduleStatus(
   }
 }
 
-/** Present only while retention keeps backups that no rule selects. */
-export function lastCopiesFindings(lastCopies: LastCopy[]): ConditionUpdate[] {
-  if (lastCopies.length === 0) return []
-  const message = lastCopiesMessage(lastCopies)
-  return [{ type: 'RetentionApplied', status: 'False', reason: 'LastCopyKept', message }]
+function withShortMessage(finding: ConditionUpdate): ConditionUpdate {
+  return { ...finding, message: finding.message.slice(0, MAX_MESSAGE) }
+}
+
+/** Present only while retention keeps backups that no rule selects. It stays as it is while that is not known. */
+export function retentionFindings(
+  schedule: VecBackupSchedule,
+  retained?: RetainedBeyondPolicy,
+): ConditionUpdate[] {
+  const type = 'RetentionApplied'
+  if (retained === undefined) {
+    const unchanged = getCondition(schedule, type)
+    return unchanged === undefined ? [] : [unchanged]
+  }
+  const { lastCopies, needed } = retained
+  if (lastCopies.length > 0) {
+    const message =
+      needed.length > 0 ? lastCopiesAndNeededMessage(retained) : lastCopiesMessage(lastCopies)
+    return [{ type, status: 'False', reason: 'LastCopyKept', message }]
+  }
+  if (needed.length === 0) return []
+  return [{ type, status: 'False', reason: 'NeededByRestore', message: neededMessage(needed) }]
 }
 
 function lastBackupFields(backup: VecBackup | undefined): BackupScheduleStatus {
@@ -86,7 +105,7 @@ const MAX_NAMES = 5
 
 export function eventsOf(
   observed: Observed,
-  { create, isBeforeHibernation = false, prune, ready, lastCopies }: Decision,
+  { create, isBeforeHibernation = false, prune, ready, retained }: Decision,
   now: Date,
 ): KubernetesEvent[] {
   const { schedule } = observed
@@ -112,9 +131,9 @@ export function eventsOf(
     ...pruned,
     ...created,
     ...readyEvents(schedule, ready, now),
-    ...newWarnings(
+    ...changeEvents(
       schedule,
-      [...lastCopiesFindings(lastCopies), ...largeHistoryFindings(observed)],
+      [...retentionFindings(schedule, retained), ...largeHistoryFindings(observed)],
       now,
     ),
   ]
@@ -136,15 +155,19 @@ function deletedMessage(names: string[]): string {
   return `${names.length} backups are deleted, ${named}${rest > 0 ? ` and ${rest} more` : ''}`
 }
 
-/** Warnings whose message has changed. */
-function newWarnings(
+/** Events of findings whose message has changed. */
+function changeEvents(
   schedule: VecBackupSchedule,
   findings: ConditionUpdate[],
   now: Date,
 ): KubernetesEvent[] {
   return findings
+    .map(withShortMessage)
     .filter(({ type, message }) => getCondition(schedule, type)?.message !== message)
-    .map((finding) => warningEvent(schedule, finding, now))
+    .map(({ reason, message }) => {
+      const type = reason === 'NeededByRestore' ? 'Normal' : 'Warning'
+      return newEvent(schedule, { type, reason, message, transition: shortHash(message) }, now)
+    })
 }
 
 /** Only if the condition has changed: otherwise every tick, once a minute, would repeat the Event. */

@@ -6,6 +6,7 @@ import type { VecBackupSchedule } from '../../crds/backup-schedule.ts'
 import type { VecBackup } from '../../crds/backup.ts'
 import type { VecCluster } from '../../crds/cluster.ts'
 import { Rejected } from '../../crds/contract/errors.ts'
+import { formatRestores, type BackupsToRestore } from '../backup/deletion-policy.ts'
 import { timestamp, type ConditionUpdate } from '../conditions.ts'
 import { hibernationBlocker } from '../cross-namespace.ts'
 import type { PrunedChild } from '../protocol.ts'
@@ -17,7 +18,8 @@ import {
   needsPrunedAnnotation,
   retainedNames,
   type FinishedBackup,
-  type LastCopy,
+  type NeededBackup,
+  type RetainedBeyondPolicy,
 } from './retention.ts'
 import { dueSlot, isPastDeadline, parseCron, type Slots } from './slots.ts'
 
@@ -35,8 +37,8 @@ export interface Decision {
   prune: PrunedChild[]
   /** Backups to delete once they carry the annotation with the reason. */
   annotate: PrunedChild[]
-  /** Backups that no rule retains, but that hold the last copy of a collection. */
-  lastCopies: LastCopy[]
+  /** Absent if the observed state is stale. */
+  retained?: RetainedBeyondPolicy
   /** The slot after this one. */
   nextSlot?: Date
   /** The observed state is incomplete; sync again soon. */
@@ -52,20 +54,20 @@ type SlotDecision = Pick<Decision, 'create' | 'isBeforeHibernation' | 'requeueSo
 export function decide(observed: Observed, now: Date): Decision {
   const { lastSlot } = observed
   if (isStale(observed)) {
-    return { prune: [], annotate: [], lastCopies: [], requeueSoon: true, ready: scheduledFinding() }
+    return { prune: [], annotate: [], requeueSoon: true, ready: scheduledFinding() }
   }
-  const { expired, lastCopies } = applyRetention(observed)
+  const { expired, retained } = applyRetention(observed)
   const slots = parseSchedule(observed)
   if (slots instanceof Rejected) {
     const ready = readyFinding('False', 'InvalidSchedule', slots.message)
-    return { ...splitByAnnotation(observed, expired), lastCopies, ready }
+    return { ...splitByAnnotation(observed, expired), retained, ready }
   }
   const nextSlot = slots.firstAfter(new Date(Math.max(now.getTime(), lastSlot?.getTime() ?? 0)))
   const slotDecision = decideSlot(observed, slots, now)
   return {
     ...slotDecision,
     nextSlot,
-    lastCopies,
+    retained,
     ...splitByAnnotation(observed, [...(slotDecision.prune ?? []), ...expired]),
   }
 }
@@ -198,26 +200,39 @@ function onSlotDue(observed: Observed, slot: Date): SlotDecision {
 
 /**
  * Finished backups that no retention rule keeps, except those with the last copy of a collection, and those that an
- * unfinished VecRestore names: it may wait for hours, for the cluster or for a backup in progress.
+ * unfinished VecRestore or a restore drill needs: it may wait for hours, for the cluster or for a backup in progress.
  */
-function applyRetention(observed: Observed): { expired: PrunedChild[]; lastCopies: LastCopy[] } {
+function applyRetention(observed: Observed): {
+  expired: PrunedChild[]
+  retained: RetainedBeyondPolicy
+} {
   const { schedule, children, live } = observed
   const finished = existingBackups(observed, live?.backups ?? children).filter(
     (backup) => !isActive(backup),
   )
   const candidates = finished.flatMap((backup) => asFinished(observed, backup))
-  const retained = retainedNames(candidates, schedule.spec.retentionPolicy)
+  const selected = retainedNames(candidates, schedule.spec.retentionPolicy)
   const completed = finished.filter(({ status }) => status?.phase === 'Completed')
-  const lastCopies = findLastCopies(completed.map(backupContents), retained)
-  const names = new Set([...retained, ...lastCopies.map(({ name }) => name)])
-  const toRestore = new Set(live?.toRestore)
-  const unretained = finished.filter(
-    ({ metadata: { name } }) => !names.has(name) && !toRestore.has(name),
-  )
+  const lastCopies = findLastCopies(completed.map(backupContents), selected)
+  const names = new Set([...selected, ...lastCopies.map(({ name }) => name)])
+  const unselected = finished.filter(({ metadata }) => !names.has(metadata.name))
+  const needed = findNeeded(observed, unselected)
+  const neededNames = new Set(needed.map(({ name }) => name))
+  const unretained = unselected.filter(({ metadata }) => !neededNames.has(metadata.name))
   return {
     expired: deletable(observed, unretained, 'no rule of spec.retentionPolicy keeps it'),
-    lastCopies,
+    retained: { lastCopies, needed },
   }
+}
+
+/** The VecRestore of a drill is not named: whether it exists is not read in every sync. */
+function findNeeded(observed: Observed, backups: VecBackup[]): NeededBackup[] {
+  const drilled = drilledBackups(observed)
+  return backups.flatMap(({ metadata: { name } }) => {
+    if (drilled.has(name)) return [{ name, neededBy: 'the restore drill' }]
+    const restores = observed.live?.toRestore?.get(name)
+    return restores === undefined ? [] : [{ name, neededBy: formatRestores(restores) }]
+  })
 }
 
 function asFinished({ schedule }: Observed, backup: VecBackup): FinishedBackup[] {
@@ -307,8 +322,8 @@ export interface Observed {
 export interface LiveState {
   schedule?: VecBackupSchedule
   backups: VecBackup[]
-  /** Names of the backups that unfinished VecRestores are to restore. */
-  toRestore?: readonly string[]
+  /** Those of the backups that unfinished VecRestores are to restore. */
+  toRestore?: BackupsToRestore
   /** A VecBackup with the desired name that this schedule does not own. */
   conflictingBackup?: VecBackup
 }

@@ -6,6 +6,7 @@
  */
 import type { VecBackup } from '../../crds/backup.ts'
 import { ANNOTATIONS } from '../../crds/contract/names.ts'
+import type { NamespacedName } from '../../crds/schema.ts'
 import { getCondition } from '../conditions.ts'
 
 /** The policy of a live VecBackupSchedule: its backups may not have it yet. */
@@ -51,7 +52,20 @@ export function scheduleOf({ metadata }: VecBackup): { name: string; uid: string
   )
 }
 
-/** Condition of a backup that retentionDays deletes: a user's deletion does not set it. */
+/** The VecRestores that are to restore a backup and have not ended, by the name of the backup. */
+export type BackupsToRestore = ReadonlyMap<string, readonly NamespacedName[]>
+
+/** Number of VecRestores that a message names; the rest is only counted. */
+const MAX_NAMED = 3
+
+/** The restores that a backup is retained for, as messages name them, in an order that no read changes. */
+export function formatRestores(restores: readonly NamespacedName[]): string {
+  const names = restores.map(({ namespace, name }) => `VecRestore ${namespace}/${name}`).toSorted()
+  const rest = names.length - MAX_NAMED
+  return `${names.slice(0, MAX_NAMED).join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`
+}
+
+/** Condition of a backup whose retentionDays have passed; True if they delete it. A user's deletion does not set it. */
 export const EXPIRED = 'Expired'
 
 export function isExpired(backup: VecBackup): boolean {

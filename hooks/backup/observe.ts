@@ -31,7 +31,7 @@ import type { CopySource } from '../data-job/secret-copies.ts'
 import { readLease, type ObservedLease } from '../lease.ts'
 import type { Context, HookRequest } from '../protocol.ts'
 import { observedJobs, relatedClusters } from '../request.ts'
-import type { DeletionAction, SchedulePolicy } from './deletion-policy.ts'
+import type { BackupsToRestore, DeletionAction, SchedulePolicy } from './deletion-policy.ts'
 
 type RequestedState = Pick<Observed, 'backup' | 'children' | 'jobs' | 'progress' | 'cluster'>
 
@@ -75,7 +75,8 @@ async function readExpiry(
     ports.backupsToRestore([backup]),
   ])
   if (apiTime !== undefined) observed.apiTime = apiTime
-  if (toRestore.length > 0) observed.isToBeRestored = true
+  const restores = toRestore.get(backup.metadata.name)
+  if (restores !== undefined) observed.restores = restores
   return observed
 }
 
@@ -208,8 +209,8 @@ export interface BackupPorts extends DataJobPorts, BucketAccessPorts {
    * watched namespaces; none without the kind.
    */
   restoresReading(backup: NamespacedName & { storage: S3Target }): Promise<BackupReader[]>
-  /** Names of those of these backups that unfinished VecRestores are to restore. */
-  backupsToRestore(backups: readonly VecBackup[]): Promise<string[]>
+  /** Those of these backups that unfinished VecRestores are to restore. */
+  backupsToRestore(backups: readonly VecBackup[]): Promise<BackupsToRestore>
   /**
    * The policy of a VecBackupSchedule for the objects of its backups, read live; undefined if it is
    * gone.
@@ -238,8 +239,8 @@ export interface Observed extends ObservedDataJob {
   secrets: DataJobSecrets
   /** The API server's time; read only if the backup has expired by the local clock. */
   apiTime?: Date
-  /** An unfinished VecRestore names it; read only if the backup has expired by the local clock. */
-  isToBeRestored?: true
+  /** Unfinished VecRestores that name it; read only if the backup has expired by the local clock. */
+  restores?: readonly NamespacedName[]
   /** Read only if a Job may be due, or has not reported yet. */
   leases?: { write: ObservedLease; backup: ObservedLease }
   /** Unfinished helm Jobs of the cluster; read with the Leases. */

@@ -8,9 +8,9 @@ import { s3Path } from '../../crds/contract/backup-keys.ts'
 import type { BackupResult, Progress } from '../../crds/contract/job.ts'
 import { BACKUP_DETAILS_SECONDS } from '../../crds/contract/limits.ts'
 import type { KubernetesEvent } from '../../crds/kubernetes.ts'
-import type { ConditionReason } from '../../crds/schema.ts'
+import type { ConditionReason, NamespacedName } from '../../crds/schema.ts'
 import { formatBytes } from '../../crds/units.ts'
-import { secondsSince, setConditions, timestamp } from '../conditions.ts'
+import { getCondition, secondsSince, setConditions, timestamp } from '../conditions.ts'
 import type { Outcome } from '../data-job/observe.ts'
 import {
   completionFields,
@@ -21,8 +21,9 @@ import {
   unfinishedCondition,
   unlistedFields,
 } from '../data-job/decision.ts'
+import { newEvent } from '../events.ts'
 import type { Context } from '../protocol.ts'
-import { EXPIRED, scheduleOf } from './deletion-policy.ts'
+import { EXPIRED, formatRestores, scheduleOf } from './deletion-policy.ts'
 
 const DAY_MS = 86_400_000
 
@@ -79,7 +80,8 @@ function outcomeMessage({ state, message = '', backup }: Partial<Progress> = {})
 
 /**
  * Status of a finished backup. Only spec.deletionPolicy can change after that, and the conditions
- * do not depend on it, so they hold for the newest generation too.
+ * do not depend on it, so they hold for the newest generation too. Why it was not deleted when it
+ * expired depends on restores: it is determined again.
  */
 export function finalStatus({ metadata, status: lastStatus = {} }: VecBackup): BackupStatus {
   // Its Job may be deleted by now.
@@ -88,19 +90,53 @@ export function finalStatus({ metadata, status: lastStatus = {} }: VecBackup): B
   const observedGeneration = metadata.generation
   return {
     ...status,
-    conditions: status.conditions.map((condition) => ({ ...condition, observedGeneration })),
+    conditions: status.conditions
+      .filter(({ type, status: value }) => type !== EXPIRED || value === 'True')
+      .map((condition) => ({ ...condition, observedGeneration })),
   }
 }
 
 /** retentionDays have passed: the backup deletes itself next, with its objects. */
-export function expiredStatus(backup: VecBackup): BackupStatus {
+export function expiredStatus(backup: VecBackup, now: Date): BackupStatus {
   const { conditions = [], ...status } = finalStatus(backup)
-  const expiredAt = new Date(status.expiresAt ?? 0)
+  const wasRetained = getCondition(backup, EXPIRED) !== undefined
+  const expiredAt = wasRetained ? now : new Date(status.expiresAt ?? 0)
   const update = {
     ...{ type: EXPIRED, status: 'True' as const, reason: 'RetentionDaysPassed' },
     message: `spec.retentionDays have passed since the backup completed; it is deleted with its objects`,
   }
   return { ...status, conditions: [...conditions, ...setConditions(backup, [update], expiredAt)] }
+}
+
+/** retentionDays have passed, and the backup is deleted once these restores have ended. */
+export function neededByRestoreStatus(
+  backup: VecBackup,
+  status: BackupStatus,
+  { restores, now }: NeededByRestore,
+): BackupStatus {
+  const update = { type: EXPIRED, status: 'False' as const, ...neededByRestore(restores) }
+  const others = (status.conditions ?? []).filter(({ type }) => type !== EXPIRED)
+  return { ...status, conditions: [...others, ...setConditions(backup, [update], now)] }
+}
+
+/** Written when it begins, and when the restores change. */
+export function neededByRestoreEvents(
+  backup: VecBackup,
+  { restores, now }: NeededByRestore,
+): KubernetesEvent[] {
+  const cause = neededByRestore(restores)
+  if (getCondition(backup, EXPIRED)?.message === cause.message) return []
+  return [newEvent(backup, { type: 'Normal', ...cause, transition: cause.message }, now)]
+}
+
+interface NeededByRestore {
+  restores: readonly NamespacedName[]
+  now: Date
+}
+
+function neededByRestore(restores: readonly NamespacedName[]): ConditionReason {
+  const message = `spec.retentionDays have passed; the backup is deleted after the restores that name it: ${formatRestores(restores)}`
+  return { reason: 'NeededByRestore', message }
 }
 
 export function s3PathOf({ metadata, spec }: VecBackup): string {

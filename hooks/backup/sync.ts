@@ -53,6 +53,8 @@ import {
   expiredStatus,
   finalStatus,
   finishedStatus,
+  neededByRestoreEvents,
+  neededByRestoreStatus,
 } from './status.ts'
 
 export function sync(observed: Observed, context: Context): Decision {
@@ -182,14 +184,20 @@ function retained(observed: Observed, context: Context): Decision {
     const events = [warningEvent(backup, CLOCK_AHEAD, context.now)]
     return { status, ...remaining, events, resyncAfterSeconds: EXPIRY_CHECK_SECONDS }
   }
-  if (observed.isToBeRestored === true) {
-    return { status, ...remaining, resyncAfterSeconds: EXPIRY_CHECK_SECONDS }
+  if (observed.restores !== undefined) {
+    const needed = { restores: observed.restores, now: context.now }
+    return {
+      status: neededByRestoreStatus(backup, status, needed),
+      ...remaining,
+      events: neededByRestoreEvents(backup, needed),
+      resyncAfterSeconds: EXPIRY_CHECK_SECONDS,
+    }
   }
   // Deletion must distinguish this from a user's deletion, so the condition is recorded before the
   // backup deletes itself.
   if (!isExpired(backup)) {
     return {
-      status: { ...expiredStatus(backup), ...jobNameField(observed) },
+      status: { ...expiredStatus(backup, context.now), ...jobNameField(observed) },
       ...remaining,
       resyncAfterSeconds: REQUEUE_SOON_SECONDS,
     }

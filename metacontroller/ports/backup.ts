@@ -17,7 +17,7 @@ import {
 } from '../../crds/kubernetes.ts'
 import { caError, caRefOf, caValue, type S3Target } from '../../crds/storage.ts'
 import type { NamespacedName } from '../../crds/schema.ts'
-import type { SchedulePolicy } from '../../hooks/backup/deletion-policy.ts'
+import type { BackupsToRestore, SchedulePolicy } from '../../hooks/backup/deletion-policy.ts'
 import { isNamespaceAllowed } from '../../hooks/cross-namespace.ts'
 import { isFinished, readBucketCa } from '../../hooks/data-job/observe.ts'
 import { bucketSecretTypeBlocker } from '../../hooks/data-job/preconditions.ts'
@@ -278,27 +278,31 @@ export async function restoresReading(
 }
 
 /**
- * Names of those of these backups that VecRestores are to restore, which have not ended, from live reads. Restores of
- * namespaces that may not use a backup do not count, and those of a namespace that cannot be read are unknown.
+ * The VecRestores that are to restore these backups and have not ended, by the name of the backup, from live reads.
+ * Restores of namespaces that may not use a backup do not count, and those of a namespace that cannot be read are
+ * unknown.
  */
 async function backupsToRestore(
   kubernetes: Kubernetes,
   namespaces: string[],
   candidates: readonly VecBackup[],
-): Promise<string[]> {
+): Promise<BackupsToRestore> {
   const { found } = await listReadable(inNamespaces(restores, namespaces), (resource) =>
     listOrEmpty(kubernetes, [resource], RestoreSource),
   )
   const unfinished = found.filter(
     (restore) => !isFinished(restore) && restore.metadata.deletionTimestamp === undefined,
   )
-  const isNamed = (backup: VecBackup) =>
-    unfinished.some(
-      (restore) =>
-        referenceKind(restore, storedBackup(backup)) !== undefined &&
-        isNamespaceAllowed(backup, restore.metadata.namespace ?? ''),
-    )
-  return candidates.filter(isNamed).map(({ metadata }) => metadata.name)
+  const restoresOf = (backup: VecBackup) =>
+    unfinished
+      .filter((restore) => referenceKind(restore, storedBackup(backup)) !== undefined)
+      .map(({ metadata: { namespace = '', name } }) => ({ namespace, name }))
+      .filter(({ namespace }) => isNamespaceAllowed(backup, namespace))
+  return new Map(
+    candidates
+      .map((backup) => [backup.metadata.name, restoresOf(backup)] as const)
+      .filter(([, named]) => named.length > 0),
+  )
 }
 
 function storedBackup({ metadata: { namespace, name }, spec }: VecBackup): StoredBackup {

@@ -104,11 +104,15 @@ export function portsOver(world: SmallWorld): AllPorts {
           by: 'name',
         })),
     backupsToRestore: async (candidates) => {
-      const named = objects<Small>(world.live, VecRestore.kind)
+      const unfinished = objects<Small>(world.live, VecRestore.kind)
         .filter(({ metadata }) => metadata.deletionTimestamp === undefined)
         .filter((restore) => !isFinished(restore as Parameters<typeof isFinished>[0]))
-        .map(({ spec }) => (spec as VecRestore['spec']).backupRef?.name)
-      return candidates.map(({ metadata }) => metadata.name).filter((name) => named.includes(name))
+      const restoresOf = (backup: string) =>
+        unfinished
+          .filter(({ spec }) => (spec as VecRestore['spec']).backupRef?.name === backup)
+          .map(({ metadata: { namespace = '', name } }) => ({ namespace, name }))
+      const all = candidates.map(({ metadata: { name } }) => [name, restoresOf(name)] as const)
+      return new Map(all.filter(([, restores]) => restores.length > 0))
     },
     backupsOf: async ({ uid }) =>
       objects<Small>(world.live, VecBackup.kind).filter(({ metadata }) =>

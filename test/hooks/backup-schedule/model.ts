@@ -141,7 +141,7 @@ export class ScheduleModel {
       backup: (namespace, name) => ports().backup(namespace, name),
       cluster: async () => undefined,
       restore: async () => undefined,
-      backupsToRestore: async () => [],
+      backupsToRestore: async () => new Map(),
       writeEvent: async () => undefined,
     })
   }

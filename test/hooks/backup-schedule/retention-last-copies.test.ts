@@ -182,6 +182,27 @@ t.test('the message says that newer backups have the collections without points'
   })
 })
 
+t.test('the message also names backups that restores need', async (t) => {
+  const stage = stageOf([{ has: ['docs', 'logs'] }, { has: ['logs'] }, { has: ['logs'] }])
+  const toRestore = new Map([[DAYS[1] ?? '', [{ namespace: 'ns', name: 'r' }]]])
+  const desired = await tick({ ...stage, live: { toRestore } }, '2026-03-10T02:00:00Z')
+  t.strictSame(prunedNames(desired), [])
+  const message = `no rule of spec.retentionPolicy keeps these backups, but they hold the only copy of collections and are not deleted: ${DAYS[0]} (docs); to delete one: kubectl delete qb/${DAYS[0]}; others are deleted after the restores that name them: ${DAYS[1]} (VecRestore ns/r)`
+  t.match(desired.status.conditions?.[1], { reason: 'LastCopyKept', message })
+})
+
+t.test('an Event whose message is longer than that of a condition is written once', async (t) => {
+  const long = ['a', 'b', 'c', 'd'].map((letter) => letter.repeat(255))
+  const stage = stageOf([{ has: long }, { has: long.slice(1) }, { has: ['logs'] }])
+  const desired = await tick(stage, '2026-03-10T02:00:00Z')
+  const warningsOf = ({ events = [] }: typeof desired) =>
+    events.filter(({ type }) => type === 'Warning')
+  t.equal(warningsOf(desired).length, 1)
+  t.equal(desired.status.conditions?.[1]?.message.length, 1024)
+  const again = { ...stage, schedule: { ...stage.schedule, status: desired.status } }
+  t.strictSame(warningsOf(await tick(again, '2026-03-10T02:01:00Z')), [])
+})
+
 t.test('a message names three of many', async (t) => {
   const collections = ['a', 'b', 'c', 'd']
   const one = { collections, count: 9, emptied: [], emptiedCount: 0, isFormerCluster: false }

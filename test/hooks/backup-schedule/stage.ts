@@ -8,6 +8,7 @@ import { ANNOTATIONS, API_VERSION, LABELS } from '../../../crds/contract/names.t
 import { BACKUP_CHILD_KIND, backupName } from '../../../hooks/backup-schedule/backups.ts'
 import { backupScheduleHooks } from '../../../hooks/backup-schedule/index.ts'
 import type { BackupSchedulePorts } from '../../../hooks/backup-schedule/observe.ts'
+import type { BackupsToRestore } from '../../../hooks/backup/deletion-policy.ts'
 import { answerValidator } from '../../../hooks/answer-validation.ts'
 import type { Desired, HookRequest } from '../../../hooks/protocol.ts'
 import { settings } from '../../builders.ts'
@@ -122,8 +123,8 @@ export interface ScheduleFixture {
     backups?: VecBackup[]
     others?: VecBackup[]
     drill?: (VecCluster | VecRestore)[]
-    /** Names of the backups that unfinished restores name. */
-    toRestore?: string[]
+    /** Unfinished VecRestores by the name of the backup. */
+    toRestore?: BackupsToRestore
   }
 }
 
@@ -147,7 +148,7 @@ export function fakePorts(
     restore: async (_, name) => drillObject('VecRestore', name) as VecRestore | undefined,
     backupsToRestore: async (candidates) => {
       const names = candidates.map(({ metadata }) => metadata.name)
-      return names.filter((name) => live.toRestore?.includes(name))
+      return new Map([...(live.toRestore ?? [])].filter(([name]) => names.includes(name)))
     },
     writeEvent: async (event) => void events.push(event),
   }

@@ -1,7 +1,9 @@
 /** Backups that a VecBackupSchedule creates and prunes, and its status. */
 import t from 'tap'
+import type { VecBackupSchedule } from '../../../crds/backup-schedule.ts'
 import { ANNOTATIONS } from '../../../crds/contract/names.ts'
 import { scheduleStatus } from '../../../hooks/backup-schedule/status.ts'
+import { decide } from '../../../hooks/backup-schedule/tick.ts'
 import { matchWhole } from '../../match-whole.ts'
 import { backup, prunedNames, schedule, tick, type ScheduleFixture } from './stage.ts'
 
@@ -155,7 +157,7 @@ t.test('a backup that an unfinished VecRestore names is deleted once that has en
       status: { lastScheduleTime: '2026-02-27T03:00:00Z' },
     }),
     children,
-    live: { toRestore: ['nightly-20260225-030000'] },
+    live: { toRestore: new Map([['nightly-20260225-030000', [{ namespace: 'ns', name: 'r' }]]]) },
   }
   const desired = await tick(stage, '2026-02-28T12:00:00Z')
   t.strictSame(prunedNames(desired), ['nightly-20260226-030000'])
@@ -166,9 +168,96 @@ t.test('a backup that an unfinished VecRestore names is deleted once that has en
   const left = [children[0], children[2]].filter((one) => one !== undefined)
   const waiting = await tick({ ...stage, children: left }, '2026-02-28T12:01:00Z')
   t.strictSame(prunedNames(waiting), [])
-  const ended = { ...stage, children: left, live: { toRestore: [] } }
+  const ended = { ...stage, children: left, live: {} }
   t.strictSame(prunedNames(await tick(ended, '2026-02-28T12:02:00Z')), ['nightly-20260225-030000'])
 })
+
+const NEEDED =
+  'no rule of spec.retentionPolicy keeps these backups; they are deleted after the restores that name them: '
+
+/** Backups of these days in February 2026, of which retention keeps the newest. */
+function keepLastOf(...days: number[]): ScheduleFixture {
+  return {
+    schedule: schedule({
+      spec: { retentionPolicy: { keepLast: 1 }, suspend: true },
+      status: { lastScheduleTime: '2026-02-27T03:00:00Z' },
+    }),
+    children: days.map((day) => backup(`2026-02-${day}T03:00:00Z`)),
+  }
+}
+
+t.test('a condition and an Event say which backups are retained for restores', async (t) => {
+  const stage = keepLastOf(25, 26, 27)
+  const restore = (name: string) => ({ namespace: 'team', name })
+  const [first, second] = ['nightly-20260225-030000', 'nightly-20260226-030000'] as const
+  const toRestore = new Map([
+    [first, [restore('b'), restore('a')]],
+    [second, [restore('c')]],
+  ])
+  const needed = await tick({ ...stage, live: { toRestore } }, '2026-02-28T12:00:00Z')
+  const message = `${NEEDED}${second} (VecRestore team/c); ${first} (VecRestore team/a, VecRestore team/b)`
+  const condition = {
+    type: 'RetentionApplied',
+    status: 'False',
+    reason: 'NeededByRestore',
+    message,
+  }
+  t.match(needed.status.conditions?.[1], condition)
+  const eventsOf = ({ events = [] }: typeof needed) =>
+    events
+      .filter(({ reason }) => reason === 'NeededByRestore')
+      .map(({ type, message: text }) => [type, text])
+  t.strictSame(eventsOf(needed), [['Normal', message]])
+  const status = needed.status
+  const changed = { ...stage, schedule: { ...stage.schedule, status } }
+  const again = await tick({ ...changed, live: { toRestore } }, '2026-02-28T12:01:00Z')
+  t.strictSame([again.status.conditions, eventsOf(again)], [needed.status.conditions, []], 'once')
+
+  const generation = { ...changed.schedule.metadata, generation: 2 }
+  const stale = { toRestore, schedule: { ...changed.schedule, metadata: generation } }
+  const unknown = await tick({ ...changed, live: stale }, '2026-02-28T12:02:00Z')
+  t.strictSame(
+    [unknown.status.conditions?.[1], eventsOf(unknown), prunedNames(unknown)],
+    [needed.status.conditions?.[1], [], []],
+    'it stays as it is while the schedule in the request is stale',
+  )
+
+  toRestore.delete(second)
+  const fewer = await tick({ ...changed, live: { toRestore } }, '2026-02-28T12:03:00Z')
+  t.strictSame(prunedNames(fewer), [second])
+  t.strictSame(eventsOf(fewer), [
+    ['Normal', `${NEEDED}${first} (VecRestore team/a, VecRestore team/b)`],
+  ])
+  const ended = await tick(changed, '2026-02-28T12:04:00Z')
+  t.equal(ended.status.conditions?.length, 1)
+})
+
+t.test(
+  'a backup that a restore drill reads is named without the VecRestore of the drill',
+  async (t) => {
+    const drill = {
+      backupName: 'nightly-20260225-030000',
+      ...{ slot: '2026-02-26T00:00:00Z', startTime: '2026-02-26T00:00:00Z' },
+    }
+    const stage = keepLastOf(25, 27)
+    const status = { ...stage.schedule.status, drill }
+    const toRestore = new Map([[drill.backupName, [{ namespace: 'ns', name: 'nightly-drill' }]]])
+    const found = decide(
+      {
+        ...{
+          schedule: { ...stage.schedule, status } as VecBackupSchedule,
+          children: stage.children,
+        },
+        live: { schedule: stage.schedule, backups: stage.children, toRestore },
+      },
+      new Date('2026-02-28T12:00:00Z'),
+    )
+    t.strictSame(found.prune, [])
+    t.strictSame(found.retained?.needed, [
+      { name: drill.backupName, neededBy: 'the restore drill' },
+    ])
+  },
+)
 
 t.test('a rule that becomes stricter drops many backups, and that is one Event', async (t) => {
   const days = Array.from({ length: 9 }, (_, day) => backup(`2026-02-2${day}T03:00:00Z`))

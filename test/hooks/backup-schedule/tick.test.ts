@@ -40,7 +40,7 @@ t.test(
     const made = { ...before, metadata: { ...before.metadata, uid: 'uid-of-another' } }
     for (const now of [changed, deleted, made, undefined]) {
       const live = { backups: [], ...(now !== undefined && { schedule: now }) }
-      const nothing = { prune: [], annotate: [], lastCopies: [] }
+      const nothing = { prune: [], annotate: [] }
       t.strictSame(decide({ ...observation, live }, NOON), {
         ...nothing,
         requeueSoon: true,

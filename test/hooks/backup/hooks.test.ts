@@ -2,8 +2,9 @@
 import t from 'tap'
 import { desiredPlan } from '../../../hooks/backup/job.ts'
 import { backupHooks } from '../../../hooks/backup/index.ts'
+import { timestamp } from '../../../hooks/conditions.ts'
 import type { BackupPorts } from '../../../hooks/backup/observe.ts'
-import type { BackupStatus } from '../../../crds/backup.ts'
+import type { BackupStatus, VecBackup } from '../../../crds/backup.ts'
 import { StorageError } from '../../../crds/contract/errors.ts'
 import { BackupPlan, decodePlan } from '../../../crds/contract/job.ts'
 import { ANNOTATIONS } from '../../../crds/contract/names.ts'
@@ -269,23 +270,60 @@ t.test('an expired backup deletes itself, by its uid', async (t) => {
   t.strictSame(second.written, ['expire b uid-b'])
 })
 
+function toRestoreBy(...names: string[]): Partial<BackupPorts> {
+  const restores = names.map((name) => ({ namespace: 'team', name }))
+  return {
+    backupsToRestore: async (backups) =>
+      new Map(backups.map(({ metadata }) => [metadata.name, restores])),
+  }
+}
+
 t.test('an expired backup that an unfinished VecRestore names is not deleted', async (t) => {
   const status = { phase: 'Completed', expiresAt: ago(1) } as const
-  const toRestore: Partial<BackupPorts> = {
-    backupsToRestore: async (backups) => backups.map(({ metadata }) => metadata.name),
-  }
-  const first = await callHook('sync', hookRequest(backup({ status })), toRestore)
-  t.strictSame(first.written, [])
-  t.strictSame(first.desired.status, status)
+  const first = await callHook('sync', hookRequest(backup({ status })), toRestoreBy('a'))
+  t.strictSame(first.written, ['event NeededByRestore'])
   t.equal(first.desired.resyncAfterSeconds, 300)
   const { desired } = await callHook('sync', hookRequest(backup({ status })))
   const recorded = hookRequest(backup({ status: desired.status }))
-  t.strictSame(
-    (await callHook('sync', recorded, toRestore)).written,
-    [],
-    'also once it is recorded',
-  )
+  const named = await callHook('sync', recorded, toRestoreBy('a'))
+  t.strictSame(named.written, ['event NeededByRestore'], 'also once it is recorded')
+  matchWhole(t, named.desired.status.conditions, [{ type: 'Expired', status: 'False' }])
   t.strictSame((await callHook('sync', recorded)).written, ['expire b uid-b'])
+})
+
+t.test('an expired backup says which restores it is retained for', async (t) => {
+  const status = { phase: 'Completed', expiresAt: ago(60) } as const
+  const syncAs = async (status: VecBackup['status'], restores: string[]) => {
+    const more = restores.length === 0 ? {} : toRestoreBy(...restores)
+    const { desired, written } = await callHook('sync', hookRequest(backup({ status })), more)
+    return { status: desired.status, events: written.filter((one) => one.startsWith('event')) }
+  }
+  const expired = (message: string) => ({
+    ...{ type: 'Expired', status: 'False', reason: 'NeededByRestore' },
+    message: `spec.retentionDays have passed; the backup is deleted after the restores that name it: ${message}`,
+  })
+  const one = await syncAs(status, ['a'])
+  matchWhole(t, one.status.conditions, [
+    {
+      ...expired('VecRestore team/a'),
+      lastTransitionTime: timestamp(context.now),
+      observedGeneration: 1,
+    },
+  ])
+  const same = await syncAs(one.status, ['a'])
+  t.strictSame(same, { status: one.status, events: [] }, 'once')
+  const many = await syncAs(one.status, ['d', 'b', 'c', 'a', 'e'])
+  matchWhole(t, many.status.conditions, [
+    expired('VecRestore team/a, VecRestore team/b, VecRestore team/c and 2 more'),
+  ])
+  t.strictSame(many.events, ['event NeededByRestore'], 'again when they change')
+  const ended = await syncAs(many.status, [])
+  matchWhole(t, ended.status.conditions, [
+    { ...{ type: 'Expired', status: 'True' }, lastTransitionTime: timestamp(context.now) },
+  ])
+  const behind = { apiTime: async () => new Date(ago(3600)) }
+  const early = await callHook('sync', hookRequest(backup({ status: many.status })), behind)
+  t.strictSame(early.desired.status.conditions, [], 'it has not expired by another clock')
 })
 
 t.test('a silent Job is stopped', async (t) => {

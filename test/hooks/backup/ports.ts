@@ -19,7 +19,7 @@ export function fakePorts(overrides: Partial<BackupPorts> = {}): {
       void writes.push(`report ${name} ${backup?.collections.length ?? 0}`),
     apiTime: async () => undefined,
     restoresReading: async () => [],
-    backupsToRestore: async () => [],
+    backupsToRestore: async () => new Map(),
     helmJobsAt: async () => [],
     schedulePolicy: async () => undefined,
     isNamespaceTerminating: async () => false,

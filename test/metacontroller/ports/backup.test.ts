@@ -1,6 +1,7 @@
 /** Ports of the VecBackup hooks: the real API client, and the real bucket client for the purge. */
 import t, { type Test } from 'tap'
 import { pino } from 'pino'
+import type { VecBackup } from '../../../crds/backup.ts'
 import { ANNOTATIONS, API_VERSION } from '../../../crds/contract/names.ts'
 import type { S3Target } from '../../../crds/storage.ts'
 import { backupPorts } from '../../../metacontroller/ports/backup.ts'
@@ -163,25 +164,31 @@ t.test(
     const found = await ports.backup('ns', 'b')
     if (found === undefined) throw new Error('there is no backup')
     const other = { ...found, metadata: { ...found.metadata, name: 'b-2' } }
-    const toRestore = () => ports.backupsToRestore([found, other])
+    const restoresOf = async (...backups: VecBackup[]) =>
+      [...(await ports.backupsToRestore(backups))].map(([name, restores]) => [
+        name,
+        ...restores.map((restore) => `${restore.namespace}/${restore.name}`),
+      ])
+    const toRestore = () => restoresOf(found, other)
     t.strictSame(await toRestore(), [])
     await makeRestore(api, 'across', 'other', { backupRef: { name: 'b', namespace: 'ns' } })
     t.strictSame(await toRestore(), [], 'of a namespace that may not use it')
     const annotations = { [ANNOTATIONS.allowedNamespaces]: 'other' }
     const shared = { ...found, metadata: { ...found.metadata, annotations } }
-    t.strictSame(await ports.backupsToRestore([shared]), ['b'])
+    t.strictSame(await restoresOf(shared), [['b', 'other/across']])
     await makeRestore(api, 'here', 'ns', { backupRef: { name: 'b' } })
-    t.strictSame(await toRestore(), ['b'])
+    t.strictSame(await toRestore(), [['b', 'ns/here']])
+    t.strictSame((await restoresOf(shared)).flat().toSorted(), ['b', 'ns/here', 'other/across'])
     const reference = { apiVersion: API_VERSION, kind: 'VecRestore', namespace: 'ns', name: 'here' }
     const setPhase = (phase: string) =>
       api.patch(reference, { status: { phase } }, { subresource: 'status' })
     await setPhase('Pending')
-    t.strictSame(await toRestore(), ['b'])
+    t.strictSame(await toRestore(), [['b', 'ns/here']])
     await setPhase('Failed')
     t.strictSame(await toRestore(), [], 'it has ended')
     const s3 = { bucket: 'backups', credentialsSecretRef: { name: 'bucket' }, path: 'p/b' }
     await makeRestore(api, 'place', 'ns', { source: { s3 } })
-    t.strictSame(await toRestore(), ['b'])
+    t.strictSame(await toRestore(), [['b', 'ns/place']])
   },
 )
 
