@@ -121,12 +121,12 @@ export class LostTarget {
     const ordinals = new Set(members(view).map(({ ordinal }) => ordinal))
     for (const { id, ordinal } of view.peers) {
       if (!holders.has(id) || ordinal === undefined || ordinals.has(ordinal)) continue
-      const refusal = await engineOn(this.#context, ordinal)
+      const rejection = await engineOn(this.#context, ordinal)
         .cluster(signal)
-        .then(noRefusal, findRefusal)
-      if (refusal === undefined) continue
+        .then(noRejection, findRejection)
+      if (rejection === undefined) continue
       throw new Rejected(
-        `node ${ordinal} is not lost: it answers, and may have newer points than the backup, but does not say what it holds: ${refusal}`,
+        `node ${ordinal} is not lost: it answers, and may have newer points than the backup, but does not say what it holds: ${rejection}`,
       )
     }
   }
@@ -218,12 +218,12 @@ export class LostTarget {
   }
 }
 
-function noRefusal(): undefined {
+function noRejection(): undefined {
   return undefined
 }
 
 /** The message of an error that only a node gives that runs. */
-function findRefusal(error: unknown): string | undefined {
+function findRejection(error: unknown): string | undefined {
   if (!(error instanceof EngineError)) throw error
   const { message } = error
   return keyRejection(error) !== undefined || isTlsError(message) ? message : undefined
