@@ -84,7 +84,7 @@ async function runOne(plan: Plan, ownOctet: number): Promise<void> {
     count(result)
     printResult(plan, result, Math.round((Date.now() - begun) / 1000))
     if (values.picture !== undefined && plan === plans[0]) {
-      writeFileSync(values.picture, picture(result.samples, `seed ${plan.seed}`))
+      writeFileSync(values.picture, picture(result, `seed ${plan.seed}`))
     }
     if (result.engineDefect !== undefined && result.findings.length === 0) total.ended += 1
     if (result.findings.length === 0) return

@@ -1,23 +1,36 @@
-/** A picture of a round: how many shards had how many Active replicas, and the number of nodes, over time. */
-import type { Sample } from './watch.ts'
+/**
+ * A picture of a round: how many shards had how many Active replicas, the number of pods, and what was done to the
+ * cluster, over time.
+ */
+import type { Mark, Sample } from './watch.ts'
 
-const [WIDTH, HEIGHT, MARGIN] = [960, 320, 48]
-/** Shards with no, one, two, and more Active replicas, from the bottom up. */
+const [WIDTH, HEIGHT, MARGIN, TOP] = [960, 400, 48, 112]
+const BOTTOM = HEIGHT - MARGIN
+/** Rotated texts that are nearer to each other would overlap. */
+const TEXT_GAP = 11
+/** Shards with no, one, two, and more Active replicas, from the bottom up; above them those without an Active replica yet. */
 const LEVELS = [
   { name: 'none', color: '#c62828' },
   { name: 'one', color: '#f9a825' },
   { name: 'two', color: '#2e7d32' },
   { name: 'three or more', color: '#81c784' },
+  { name: 'being created', color: '#bdbdbd' },
 ] as const
+const CREATED = LEVELS.length - 1
+
+export interface Recorded {
+  samples: readonly Sample[]
+  marks: readonly Mark[]
+}
 
 /** SVG. */
-export function picture(samples: readonly Sample[], title: string): string {
+export function picture({ samples, marks }: Recorded, title: string): string {
   const end = samples.at(-1)?.at ?? 1
-  const counts = samples.map(({ active }) => levelsOf(active))
+  const counts = samples.map(levelsOf)
   const most = Math.max(1, ...counts.map((levels) => levels.reduce((sum, count) => sum + count, 0)))
   const pods = Math.max(1, ...samples.map((sample) => sample.pods))
   const x = (at: number) => round(MARGIN + (at / end) * (WIDTH - 2 * MARGIN))
-  const y = (part: number) => round(HEIGHT - MARGIN - part * (HEIGHT - 2 * MARGIN))
+  const y = (part: number) => round(BOTTOM - part * (BOTTOM - TOP))
   const areas = LEVELS.map(({ color }, level) => {
     const below = (index: number, upTo: number) =>
       (counts[index] ?? []).slice(0, upTo).reduce((sum, count) => sum + count, 0) / most
@@ -33,21 +46,37 @@ export function picture(samples: readonly Sample[], title: string): string {
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${HEIGHT}" font-family="sans-serif" font-size="12">`,
     `<rect width="${WIDTH}" height="${HEIGHT}" fill="white"/>`,
-    `<text x="${MARGIN}" y="20">${title}: Active replicas per shard (up to ${most} shards), and pods (line, up to ${pods})</text>`,
+    `<text x="${MARGIN}" y="18">${title}: shards by Active replicas (up to ${most} shards); line: pods (up to ${pods})</text>`,
     ...areas,
     `<polyline fill="none" stroke="black" stroke-width="1.5" points="${line}"/>`,
-    `<text x="${WIDTH - MARGIN}" y="${HEIGHT - MARGIN + 16}" text-anchor="end">${Math.round(end / 1000)} s</text>`,
+    ...marksOf(marks, x),
+    `<text x="${MARGIN}" y="${BOTTOM + 16}">0</text>`,
+    `<text x="${WIDTH - MARGIN}" y="${BOTTOM + 16}" text-anchor="end">${Math.round(end / 1000)} s</text>`,
     ...legend,
     '</svg>\n',
   ].join('\n')
 }
 
-function levelsOf(active: Record<string, number>): number[] {
+/** Dashed lines with rotated texts. */
+function marksOf(marks: readonly Mark[], x: (at: number) => number): string[] {
+  let last = -Infinity
+  return marks.map(({ at, what }) => {
+    const place = x(at)
+    last = Math.max(place, last + TEXT_GAP)
+    const [left, top] = [round(last + 4), TOP - 6]
+    return (
+      `<line x1="${place}" x2="${place}" y1="${TOP - 4}" y2="${BOTTOM}" stroke="black" stroke-width="0.6" stroke-dasharray="3 3"/>` +
+      `<text x="${left}" y="${top}" font-size="10" transform="rotate(-90 ${left} ${top})">${what}</text>`
+    )
+  })
+}
+
+function levelsOf({ active, created }: Sample): number[] {
   const levels = LEVELS.map(() => 0)
-  for (const count of Object.values(active)) {
-    const level = Math.min(count, LEVELS.length - 1)
-    levels[level] = (levels[level] ?? 0) + 1
-  }
+  const add = (level: number, count: number) => (levels[level] = (levels[level] ?? 0) + count)
+  for (const count of Object.values(active)) add(Math.min(count, CREATED - 1), 1)
+  add(0, -created)
+  add(CREATED, created)
   return levels
 }
 

@@ -12,7 +12,7 @@ import { ShardJobs, type Ended } from './job.ts'
 import type { Plan, Stage, Strike } from './plan.ts'
 import { isExcused } from './serving.ts'
 import { Strikes } from './strikes.ts'
-import { missingReplicas, replicasByPeer, Watch, type Sample } from './watch.ts'
+import { missingReplicas, replicasByPeer, Watch, type Mark, type Sample } from './watch.ts'
 import { NodesWorld } from './world.ts'
 
 export interface RoundOptions {
@@ -29,6 +29,7 @@ export interface Result {
   /** What was done and how it ended, in order. */
   log: string[]
   samples: readonly Sample[]
+  marks: readonly Mark[]
   struck: ReadonlyMap<Strike, number>
   /** Points compared, each on each node. */
   compared: number
@@ -151,6 +152,7 @@ class Round {
       ...(this.#engineDefect !== undefined && { engineDefect: this.#engineDefect }),
       log: this.#log,
       samples: this.#watch.samples,
+      marks: this.#watch.marks,
       struck: this.#strikes.struck,
       ...this.#counts,
       hung: this.#watch.hung,
@@ -160,6 +162,7 @@ class Round {
 
   async #stage({ nodes, lost }: Stage): Promise<void> {
     const before = this.#world.replicas
+    this.#watch.mark(`${nodes} nodes`)
     await this.#world.setSpec(nodes)
     if (nodes > before || this.#isControl) await this.#world.scale(nodes)
     await this.#work(`${before} -> ${nodes} nodes`, nodes, [])
@@ -169,6 +172,7 @@ class Round {
       const leader = (await this.#watch.leader()) ?? 0
       const ordinal = victim === 'leader' ? leader : victim
       const peer = (await this.#watch.peerIds()).get(ordinal)
+      this.#watch.mark(`volume ${ordinal} lost`)
       await this.#world.loseVolume(ordinal)
       this.#counts.volumesLost += 1
       const what = `volume of node ${ordinal}${ordinal === leader ? ', the leader,' : ''} lost`

@@ -16,6 +16,14 @@ export interface Sample {
   clusters: number
   /** Active replicas by `collection/shard`, as the node with the newest consensus state reports them. */
   active: Record<string, number>
+  /** Shards that are being created: none of their replicas was Active yet. */
+  created: number
+}
+
+/** What was done to the cluster, at a time of the samples. */
+export interface Mark {
+  at: number
+  what: string
 }
 
 interface Peers {
@@ -58,6 +66,7 @@ export type WatchedWorld = Pick<NodesWorld, 'nodes' | 'ordinals' | 'isReady'> & 
 
 export class Watch {
   readonly samples: Sample[] = []
+  readonly marks: Mark[] = []
   readonly findings: string[] = []
   /** What could answer reads, at each look. */
   readonly seen: Seen[] = []
@@ -95,6 +104,11 @@ export class Watch {
   async stop(): Promise<void> {
     this.#over = true
     await this.#work
+  }
+
+  /** Something that was done to the cluster, for the picture. */
+  mark(what: string): void {
+    this.marks.push({ at: Date.now() - this.#started, what })
   }
 
   /** Ordinal of the leader; undefined while there is none. */
@@ -152,8 +166,9 @@ export class Watch {
     this.#replicas = replicas.filter(({ state }) => SERVING.includes(state))
     this.#replicasAt = Date.now()
     const active = counted(replicas, SERVING)
+    const at = Date.now() - this.#started
     const sample = {
-      at: Date.now() - this.#started,
+      at,
       pods: this.#world.ordinals().length,
       // A node that is being removed lists itself alone, from the removal of its peer to that of its pod.
       clusters: groups(
@@ -162,7 +177,8 @@ export class Watch {
       active,
     }
     this.#judge(sample)
-    this.samples.push(sample)
+    const created = Object.keys(active).filter((shard) => !this.#wasActive.has(shard)).length
+    this.samples.push({ ...sample, created })
   }
 
   #killHung(found: readonly Found[], newest: number): void {
@@ -183,7 +199,7 @@ export class Watch {
     }
   }
 
-  #judge({ clusters, active, at }: Sample): void {
+  #judge({ clusters, active, at }: Omit<Sample, 'created'>): void {
     if (clusters > 1) this.#find(`${clusters} clusters answer`, at)
     for (const shard of this.#wasActive) if (!(shard in active)) this.#wasActive.delete(shard)
     for (const [shard, count] of Object.entries(active)) {
