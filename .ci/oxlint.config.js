@@ -22,13 +22,14 @@ export default {
     'typescript/restrict-template-expressions': ['error', { allowNumber: true }],
     'typescript/no-confusing-void-expression': ['error', { ignoreArrowShorthand: true }],
     'typescript/require-await': 'off',
+    // Imports of types count: a file can be read after those it imports. Not in an override: its patterns would be relative
+    // to the folder of this file.
+    'import/no-cycle': ['error', { ignoreTypes: false }],
   },
   overrides: [
-    { files: ['**/test/**/*.ts'], rules: { 'typescript/no-floating-promises': 'off' } },
     {
-      files: ['crds/**/*.ts', 'hooks/**/*.ts', 'jobs/**/*.ts', 'metacontroller/**/*.ts'],
-      // Imports of types count: a file can be read after those it imports.
-      rules: { 'import/no-cycle': ['error', { ignoreTypes: false }] },
+      files: ['**/test/**/*.ts'],
+      rules: { 'typescript/no-floating-promises': 'off', 'import/no-cycle': 'off' },
     },
   ],
 }

@@ -10,7 +10,6 @@ import { EngineSnapshots } from '../clients/engine/snapshots.ts'
 import type { Engine } from '../clients/engine/client.ts'
 import type { RetryBudget } from '../retry.ts'
 import type { Dependencies } from '../dependencies.ts'
-import type { TargetWatch } from './deleted-collections.ts'
 import type { Progress } from './progress.ts'
 
 /** Fields of the immutable spec that are not in the plan, because they may be long. */
@@ -43,6 +42,12 @@ export interface Endpoint {
   recovery: EngineRecovery
   /** Of each node: they report which collection has a name. */
   snapshots: EngineSnapshots[]
+}
+
+/** Asks before a batch of points is written. */
+export interface TargetWatch {
+  /** Throws `Rejected` if another client has replaced the collection that the current one is copied to. */
+  requireSame(name: string, context: RunContext): Promise<void>
 }
 
 export interface RunContext {

@@ -11,7 +11,7 @@ import {
   type Question,
 } from '../collection-uuid.ts'
 import { changeWithBackoff, withBackoff } from './backoff.ts'
-import { resolveTargetName, type Endpoint, type RunContext } from './context.ts'
+import { resolveTargetName, type Endpoint, type RunContext, type TargetWatch } from './context.ts'
 import { listedByAnyNode } from './list-collections.ts'
 import { collectionDeleted } from './source-collection.ts'
 
@@ -36,12 +36,11 @@ export function changeTarget<Result>(
 /** How long points are written without asking whether the collection is still the same. */
 const WRITE_MS = 60_000
 
-/** Asks before a batch of points is written, at most once a minute. */
-export class TargetWatch {
+/** Asks the nodes at most once a minute. */
+export class TargetUuidWatch implements TargetWatch {
   #uuid: string | undefined
   #confirmedAt = -Infinity
 
-  /** Throws `Rejected` if another client has replaced the collection that the current one is copied to. */
   async requireSame(name: string, context: RunContext): Promise<void> {
     const { progress, tools } = context
     const uuid = progress.position?.targetUuid

@@ -28,7 +28,7 @@ import {
 } from './context.ts'
 import { CopiedIds } from './copied-ids.ts'
 import { copyPoints } from './copy.ts'
-import { failDeletedCollections, TargetWatch } from './deleted-collections.ts'
+import { failDeletedCollections, TargetUuidWatch } from './deleted-collections.ts'
 import { formatSource } from './list-collections.ts'
 import { copyScopes } from './partitions.ts'
 import {
@@ -76,7 +76,7 @@ async function attempt(plan: MigrationPlan, tools: Dependencies): Promise<FinalR
       options,
       ...connectEndpoints(plan, tools),
       retryBudget: new RetryBudget(),
-      targetWatch: new TargetWatch(),
+      targetWatch: new TargetUuidWatch(),
     }
     const collections = await prepareCollections({ ...base, progress })
     const resumePosition = previousPosition(tools)

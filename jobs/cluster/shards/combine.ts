@@ -1,7 +1,12 @@
 /** Combines what the members report about one collection. */
 import type { ReshardingOperation } from '../../clients/engine/resharding.ts'
-import type { CollectionFacts, EngineShards, ShardPlacement } from '../../clients/engine/shards.ts'
-import { findDifference, ignoreEngineError } from './differences.ts'
+import type { CollectionFacts, ShardPlacement } from '../../clients/engine/shards.ts'
+import {
+  findDifference,
+  ignoreEngineError,
+  type CollectionReport,
+  type Counting,
+} from './differences.ts'
 import type {
   CollectionView,
   ReplicaState,
@@ -10,8 +15,6 @@ import type {
   ShardView,
   TransferView,
 } from './view.ts'
-
-export type Counting = Pick<EngineShards, 'estimatePoints' | 'countPoints'>
 
 /** Whether a node recovers a collection from a snapshot; also while that is not known. */
 export type RecoveryCheck = (ordinal: number, collection: string) => Promise<boolean>
@@ -109,27 +112,20 @@ export async function combineCollection(
   }
 }
 
-export interface NodeView {
-  ordinal: number
-  engine: Counting
-  peer: number
-  placement: ShardPlacement
-}
-
 /** A replica and the state that each reporting node gives it, by ordinal. */
 interface ReportedReplica {
   peer: number
   states: Map<number, string>
 }
 
-function shardIds(reports: NodeView[]): number[] {
+function shardIds(reports: CollectionReport[]): number[] {
   const ids = reports.flatMap(({ placement }) =>
     [...placement.local_shards, ...placement.remote_shards].map(({ shard_id }) => shard_id),
   )
   return [...new Set(ids)].toSorted((a, b) => a - b)
 }
 
-function shardKey(id: number, reports: NodeView[]): string | number | undefined {
+function shardKey(id: number, reports: CollectionReport[]): string | number | undefined {
   for (const { placement } of reports) {
     const found = [...placement.local_shards, ...placement.remote_shards].find(
       ({ shard_id }) => shard_id === id,
@@ -139,7 +135,7 @@ function shardKey(id: number, reports: NodeView[]): string | number | undefined 
   return undefined
 }
 
-function reportedReplicas(id: number, reports: NodeView[]): ReportedReplica[] {
+function reportedReplicas(id: number, reports: CollectionReport[]): ReportedReplica[] {
   const byPeer = new Map<number, Map<number, string>>()
   const add = (peer: number, ordinal: number, state: string) => {
     const states = byPeer.get(peer) ?? new Map<number, string>()
@@ -159,7 +155,7 @@ function reportedReplicas(id: number, reports: NodeView[]): ReportedReplica[] {
 interface Shard {
   id: number
   replicas: ReportedReplica[]
-  reports: NodeView[]
+  reports: CollectionReport[]
 }
 
 /**
@@ -198,7 +194,7 @@ function combinedState(
 function withRecoveries(
   name: string,
   replicas: readonly ReplicaView[],
-  { reports, isRecovering }: { reports: NodeView[]; isRecovering: RecoveryCheck },
+  { reports, isRecovering }: { reports: CollectionReport[]; isRecovering: RecoveryCheck },
 ): Promise<ReplicaView[]> {
   return Promise.all(
     replicas.map(async (replica): Promise<ReplicaView> => {
@@ -230,7 +226,7 @@ function replicaState(state: string, isTarget: boolean): ReplicaState {
 interface ReadableShard {
   id: number
   replicas: ReplicaView[]
-  reports: NodeView[]
+  reports: CollectionReport[]
   signal: AbortSignal
 }
 
@@ -244,7 +240,7 @@ async function findUnreadable(
   { id, replicas, reports, signal }: ReadableShard,
 ): Promise<Set<number>> {
   const active = replicas.filter(({ state }) => state === 'Active').map(({ peer }) => peer)
-  const points = (report: NodeView) =>
+  const points = (report: CollectionReport) =>
     report.placement.local_shards.find(({ shard_id }) => shard_id === id)?.points_count
   const owners = reports.filter(({ peer }) => active.includes(peer))
   const most = Math.max(0, ...owners.map((owner) => points(owner) ?? 0))
@@ -261,7 +257,7 @@ async function findUnreadable(
   return unreadable
 }
 
-function combineTransfers(name: string, reports: NodeView[]): TransferView[] {
+function combineTransfers(name: string, reports: CollectionReport[]): TransferView[] {
   const transfers = new Map<string, TransferView>()
   for (const { peer, placement } of reports) {
     for (const transfer of placement.shard_transfers) {
@@ -284,7 +280,7 @@ function combineTransfers(name: string, reports: NodeView[]): TransferView[] {
 /** Nodes that have not applied the same changes do not know the same operation. */
 function combineResharding(
   name: string,
-  reports: NodeView[],
+  reports: CollectionReport[],
 ): { resharding?: ReshardingView; disagreements: string[] } {
   const known = reports.map(({ placement }) => {
     const [operation] = placement.resharding_operations ?? []
@@ -310,7 +306,7 @@ function reshardingView({
 /** Of a node that answers: what is remembered of another one may be that of an earlier collection. */
 function replicationFactor(
   name: string,
-  reports: NodeView[],
+  reports: CollectionReport[],
   facts: Context['facts'],
 ): number | undefined {
   for (const { ordinal } of reports) {
@@ -326,7 +322,7 @@ function shardBytes(name: string, id: number, facts: Context['facts']): number {
   return Math.max(1, ...sizes)
 }
 
-function shardPoints(id: number, reports: NodeView[]): number {
+function shardPoints(id: number, reports: CollectionReport[]): number {
   const counts = reports.flatMap(({ placement }) =>
     placement.local_shards.flatMap((shard) => (shard.shard_id === id ? [shard.points_count] : [])),
   )

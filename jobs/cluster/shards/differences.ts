@@ -1,13 +1,23 @@
 /** Whether the replicas of a shard have the same number of points, counted in ways that cannot harm the engine. */
 import { EngineError } from '../../../crds/contract/errors.ts'
 import { MAX_EXACT_POINTS } from '../../../crds/contract/limits.ts'
-import type { NodeView } from './combine.ts'
+import type { EngineShards, ShardPlacement } from '../../clients/engine/shards.ts'
 import type { CountedReplica, ReplicaView } from './view.ts'
+
+export type Counting = Pick<EngineShards, 'estimatePoints' | 'countPoints'>
+
+/** What a member reports about one collection. */
+export interface CollectionReport {
+  ordinal: number
+  engine: Counting
+  peer: number
+  placement: ShardPlacement
+}
 
 interface ComparedShard {
   id: number
   replicas: ReplicaView[]
-  reports: NodeView[]
+  reports: CollectionReport[]
   signal: AbortSignal
 }
 
@@ -57,7 +67,7 @@ interface Count {
  * forbid it: then by the estimate that the node makes of the whole shard, without a filter.
  */
 async function count(
-  engine: NodeView['engine'],
+  engine: Counting,
   { name, id, isLarge, signal }: Count,
 ): Promise<number | undefined> {
   const estimate = async () => {
@@ -77,6 +87,6 @@ function isForbidden({ status }: EngineError): boolean {
   return status === 400 || status === 403
 }
 
-function reportedPoints({ placement }: NodeView, id: number): number {
+function reportedPoints({ placement }: CollectionReport, id: number): number {
   return placement.local_shards.find(({ shard_id }) => shard_id === id)?.points_count ?? 0
 }

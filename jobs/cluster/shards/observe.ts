@@ -14,7 +14,8 @@ import {
   type ShardPlacement,
 } from '../../clients/engine/shards.ts'
 import { mapConcurrently } from '../../retry.ts'
-import { combineCollection, type Counting, type RecoveryCheck } from './combine.ts'
+import { combineCollection, type RecoveryCheck } from './combine.ts'
+import type { Counting } from './differences.ts'
 import { Defects } from './defects.ts'
 import { findMembers, ordinalFromUri, type PodStatus } from './membership.ts'
 import type { ClusterView, CollectionView, Obstruction, PeerView, TransferView } from './view.ts'

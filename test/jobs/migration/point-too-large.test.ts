@@ -3,7 +3,7 @@ import { pino } from 'pino'
 import t from 'tap'
 import { EngineError } from '../../../crds/contract/errors.ts'
 import { Semaphore, writePoints, type CopyContext } from '../../../jobs/migration/batch-writer.ts'
-import { TargetWatch } from '../../../jobs/migration/deleted-collections.ts'
+import { TargetUuidWatch } from '../../../jobs/migration/deleted-collections.ts'
 import { ByteBudget, PageSizer } from '../../../jobs/migration/page-reader.ts'
 import { RetryBudget } from '../../../jobs/retry.ts'
 import { instantClock } from '../job-world.ts'
@@ -11,7 +11,7 @@ import { instantClock } from '../job-world.ts'
 async function failureOf(points: string, count: number, cause: EngineError): Promise<unknown> {
   const context = {
     retryBudget: new RetryBudget(),
-    targetWatch: new TargetWatch(),
+    targetWatch: new TargetUuidWatch(),
     progress: {
       addWritten: () => undefined,
       reportUnreachable: () => undefined,

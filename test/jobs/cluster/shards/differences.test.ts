@@ -2,8 +2,10 @@
 import t from 'tap'
 import { EngineError } from '../../../../crds/contract/errors.ts'
 import { MAX_EXACT_POINTS } from '../../../../crds/contract/limits.ts'
-import type { NodeView } from '../../../../jobs/cluster/shards/combine.ts'
-import { findDifference } from '../../../../jobs/cluster/shards/differences.ts'
+import {
+  findDifference,
+  type CollectionReport,
+} from '../../../../jobs/cluster/shards/differences.ts'
 
 /** Numbers that a node returns; an error that it answers with. */
 interface Node {
@@ -14,7 +16,7 @@ interface Node {
 
 async function compare(nodes: Node[], equal = new Set<string>()) {
   const asked: string[] = []
-  const reports = nodes.map(({ reported = 10, exact, estimate = 0 }, ordinal): NodeView => {
+  const reports = nodes.map(({ reported = 10, exact, estimate = 0 }, ordinal): CollectionReport => {
     const local = { shard_id: 0, state: 'Active', points_count: reported }
     const placement = { peer_id: ordinal, local_shards: [local], remote_shards: [] }
     return {
