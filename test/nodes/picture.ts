@@ -59,14 +59,14 @@ export function picture({ samples, marks }: Recorded, title: string): string {
 
 /** Dashed lines with rotated texts. */
 function marksOf(marks: readonly Mark[], x: (at: number) => number): string[] {
-  let last = -Infinity
+  let textLeft = -Infinity
   return marks.map(({ at, what }) => {
-    const place = x(at)
-    last = Math.max(place, last + TEXT_GAP)
-    const [left, top] = [round(last + 4), TOP - 6]
+    const lineLeft = x(at)
+    textLeft = round(Math.max(lineLeft + 4, textLeft + TEXT_GAP))
+    const top = TOP - 6
     return (
-      `<line x1="${place}" x2="${place}" y1="${TOP - 4}" y2="${BOTTOM}" stroke="black" stroke-width="0.6" stroke-dasharray="3 3"/>` +
-      `<text x="${left}" y="${top}" font-size="10" transform="rotate(-90 ${left} ${top})">${what}</text>`
+      `<line x1="${lineLeft}" x2="${lineLeft}" y1="${TOP - 4}" y2="${BOTTOM}" stroke="black" stroke-width="0.6" stroke-dasharray="3 3"/>` +
+      `<text x="${textLeft}" y="${top}" font-size="10" transform="rotate(-90 ${textLeft} ${top})">${what}</text>`
     )
   })
 }
