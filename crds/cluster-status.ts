@@ -120,7 +120,7 @@ export const status = Type.Object({
   balancedNodes: Type.Optional(
     Type.Integer({
       description:
-        'Number of nodes over which the shards were balanced last; 0 after a collection got another number of shards.',
+        'Number of nodes over which the shards were balanced last; 0 after a collection got another number of shards, and once shards are moved off a node to remove it.',
     }),
   ),
   shards: Type.Optional(

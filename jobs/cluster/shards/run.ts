@@ -173,6 +173,8 @@ class ShardsRun {
           return this.#wait(this.#describeTransfers(view))
         }
         this.#progress.purpose = decision.purpose
+        // If the node stays after all, it is to get shards again.
+        if (isDrainStep(decision)) this.#progress.balancedNodes = 0
         if (decision.step.do === 'drop') {
           const reason = await this.#steps.unsafeDrop(view, decision.step)
           if (reason !== undefined) return this.#wait(reason)
@@ -266,6 +268,10 @@ class ShardsRun {
   #describeTransfers(view: ClusterView): string {
     return this.#transfers.running.map((transfer) => describeTransfer(view, transfer)).join(', ')
   }
+}
+
+function isDrainStep({ step, purpose }: Extract<Plan, { is: 'step' }>): boolean {
+  return purpose === 'scale-in' && (step.do === 'replicate' || step.do === 'drop')
 }
 
 /**
