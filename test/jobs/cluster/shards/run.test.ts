@@ -434,8 +434,12 @@ t.test('a drain stops after the current step when the node is to stay', async (t
   t.strictSame([rest.peers, rest.replicas, rest.pods.length], [[0, 1, 2], 3, 3])
   // One replica more, and none less.
   t.equal(Object.values(shards).flat().length, 13)
-  const shown = { isYielded: true, balancedNodes: 0 }
-  t.match(await world.progress(), { state: 'Done', shards: shown }, 'the shards are to be balanced')
+  const reported = { isYielded: true, balancedNodes: 0 }
+  t.match(
+    await world.progress(),
+    { state: 'Done', shards: reported },
+    'the shards are to be balanced',
+  )
   t.equal(log.match(/step started/g)?.length, 1)
 
   const next = await world.run({ run: 2, hash: 'hash-2' }, { pod: 'pod-2' })
