@@ -162,7 +162,7 @@ class Round {
 
   async #stage({ nodes, lost }: Stage): Promise<void> {
     const before = this.#world.replicas
-    this.#watch.mark(`${nodes} nodes`)
+    this.#watch.mark(nodes === 1 ? '1 node' : `${nodes} nodes`)
     await this.#world.setSpec(nodes)
     if (nodes > before || this.#isControl) await this.#world.scale(nodes)
     await this.#work(`${before} -> ${nodes} nodes`, nodes, [])
