@@ -8,6 +8,7 @@ import { startApi } from '../api/server.ts'
 import { ApiClient, type ApiObject } from '../client.ts'
 import { ManualClock } from '../clock.ts'
 import { startControllers } from './index.ts'
+import type { Pod } from './objects.ts'
 
 async function world(t: Test) {
   const clock = new ManualClock(new Date())
@@ -194,6 +195,42 @@ t.test('an image that is not there keeps the pod Pending; deletion ends it all',
   await until(async () => (await client.get(reference)) === undefined)
   t.strictSame(await pods(), [])
 })
+
+t.test(
+  'a pod that misses a volume says so by a condition only, one of its variables by name',
+  async (t) => {
+    const { client, until, get } = await world(t)
+    const [pod] = [job().spec.template.spec]
+    const [container] = pod.containers
+    const volumes = [{ name: 'v', secret: { secretName: 's' } }]
+    const volumeMounts = [{ name: 'v', mountPath: '/v' }]
+    const secretKeyRef = { name: 's', key: 'k' }
+    const create = (name: string, spec: object) =>
+      client.create({
+        ...{ apiVersion: 'v1', kind: 'Pod', metadata: { name, namespace: 'ns' } },
+        spec: { ...pod, ...spec },
+      })
+    await create('mounts', { volumes, containers: [{ ...container, volumeMounts }] })
+    const env = [{ name: 'K', valueFrom: { secretKeyRef } }]
+    await create('reads', { containers: [{ ...container, env }] })
+    const waits = async (name: string) => {
+      const isSeen = async () =>
+        JSON.stringify((await get('v1', 'Pod', name)) ?? {}).includes('containerStatuses')
+      await until(isSeen)
+      const { conditions = [], containerStatuses: [status] = [] } = (
+        (await get('v1', 'Pod', name)) as Pod
+      ).status
+      const sandbox = conditions.find(({ type }) => type === 'PodReadyToStartContainers')
+      return [sandbox?.status, status?.state]
+    }
+    t.strictSame(await waits('mounts'), ['False', { waiting: { reason: 'ContainerCreating' } }])
+    const reason = 'CreateContainerConfigError'
+    t.strictSame(await waits('reads'), [
+      'True',
+      { waiting: { reason, message: 'secret "s" not found' } },
+    ])
+  },
+)
 
 function statefulSet(version: string, replicas: number) {
   const labels = { app: 'e' }

@@ -7,7 +7,7 @@ import type { Containers, Running } from './containers.ts'
 import { isJobContainer } from './job-container.ts'
 import type { Condition, Container, ContainerStatus, Pod, PodStatus } from './objects.ts'
 import { answers } from './probe.ts'
-import { NotStartable, Sandbox } from './sandbox.ts'
+import { CREATING, NotStartable, Sandbox } from './sandbox.ts'
 
 /** Time for scheduling, pulling and creating. */
 const START_MS = 500
@@ -128,7 +128,7 @@ export class PodRun {
       if (error instanceof ApiFailure) return
       const reason = error instanceof NotStartable ? error.reason : 'CrashLoopBackOff'
       const message = error instanceof Error ? error.message : String(error)
-      this.#write('Pending', { waiting: { reason, message } })
+      this.#write('Pending', { waiting: { reason, ...(message !== '' && { message }) } })
       this.#later(RETRY_MS, () => this.#start())
       return
     }
@@ -191,7 +191,7 @@ export class PodRun {
     const { name: container, image } = this.#container
     const status: PodStatus = {
       phase,
-      conditions: this.#conditions(phase),
+      conditions: this.#conditions(phase, state),
       ...(phase !== 'Pending' && { podIP: '127.0.0.1', startTime: this.#startedAt }),
       containerStatuses: [{ name: container, image, ready: this.#ready, restartCount: 0, state }],
     }
@@ -205,12 +205,14 @@ export class PodRun {
     )
   }
 
-  #conditions(phase: PodStatus['phase']): Condition[] {
+  #conditions(phase: PodStatus['phase'], state: ContainerStatus['state']): Condition[] {
     const is = (type: string, holds: boolean) => ({ type, status: holds ? 'True' : 'False' })
+    const hasSandbox = state.terminated === undefined && state.waiting?.reason !== CREATING
     return [
       ...(this.#disrupted
         ? [{ ...is('DisruptionTarget', true), reason: 'DeletionByTaintManager' }]
         : []),
+      is('PodReadyToStartContainers', hasSandbox),
       is('PodScheduled', true),
       is('Initialized', phase !== 'Pending'),
       is('ContainersReady', this.#ready),

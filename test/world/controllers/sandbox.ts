@@ -7,15 +7,19 @@ import type { Resources } from '../api/resources.ts'
 import type { ApiObject } from '../client.ts'
 import type { Container, EnvVar, Pod } from './objects.ts'
 
-/** Why a pod cannot start yet; the kubelet shows it and tries again. */
+/** Why a pod cannot start yet; the kubelet shows it and tries again. It has a message only where the kubelet gives one. */
 export class NotStartable extends Error {
   readonly reason: string
 
-  constructor(reason: string, message: string) {
+  constructor(reason: string, message?: string) {
     super(message)
     this.reason = reason
   }
 }
+
+/** While volumes are mounted. What is missing is in an Event only. */
+export const CREATING = 'ContainerCreating'
+const CONFIG_ERROR = 'CreateContainerConfigError'
 
 type Volume = NonNullable<Pod['spec']['volumes']>[number]
 
@@ -100,33 +104,38 @@ export class Sandbox {
   #filesOf({ secret, configMap }: Volume): Record<string, Buffer> {
     if (secret !== undefined) {
       const { secretName, optional, items } = secret
-      const found = this.#read('Secret', secretName, optional)
+      const found = this.#read('Secret', secretName)
+      if (found === undefined && optional !== true) throw new NotStartable(CREATING)
       return selected(contents(recordAt(found, 'data'), 'base64'), items)
     }
     if (configMap === undefined) return {}
     const { name, optional, items } = configMap
-    const found = this.#read('ConfigMap', name, optional)
+    const found = this.#read('ConfigMap', name)
+    if (found === undefined && optional !== true) throw new NotStartable(CREATING)
     return selected(contents(recordAt(found, 'data'), 'utf8'), items)
   }
 
-  #read(kind: string, name: string, optional: boolean | undefined): ApiObject | undefined {
+  #read(kind: string, name: string): ApiObject | undefined {
     const { namespace = '' } = this.#pod.metadata
-    const found = this.#resources.find(this.#resources.kinds.of('v1', kind), namespace, name)
-    if (found !== undefined || optional === true) return found
-    throw new NotStartable('ContainerCreating', `${kind.toLowerCase()} "${name}" not found`)
+    return this.#resources.find(this.#resources.kinds.of('v1', kind), namespace, name)
   }
 
   /** Undefined if an optional key does not exist: the container then has no such variable. */
-  #valueOf({ name, value, valueFrom }: EnvVar): string | undefined {
+  #valueOf({ value, valueFrom }: EnvVar): string | undefined {
     if (valueFrom?.fieldRef !== undefined) return fieldOf(this.#pod, valueFrom.fieldRef.fieldPath)
     if (valueFrom?.secretKeyRef === undefined) return value ?? ''
     const { name: secret, key, optional } = valueFrom.secretKeyRef
-    const data = recordAt(this.#read('Secret', secret, optional), 'data')
-    const found = data[key]
+    const object = this.#read('Secret', secret)
+    const found = recordAt(object, 'data')[key]
     if (typeof found === 'string') return Buffer.from(found, 'base64').toString()
     if (optional === true) return undefined
-    const message = `couldn't find key ${key} in Secret ${secret} for ${name}`
-    throw new NotStartable('CreateContainerConfigError', message)
+    const { namespace = '' } = this.#pod.metadata
+    throw new NotStartable(
+      CONFIG_ERROR,
+      object === undefined
+        ? `secret "${secret}" not found`
+        : `couldn't find key ${key} in Secret ${namespace}/${secret}`,
+    )
   }
 }
 
