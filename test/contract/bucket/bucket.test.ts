@@ -218,6 +218,20 @@ async function examine(t: Test, subject: Subject) {
     await t.rejects(part('abd'), { name: 'BadDigest', $metadata: { httpStatusCode: 400 } })
     await part('abc')
   })
+  await t.test('parts have numbers from 1 to 10,000', async (t) => {
+    const client = clientOf(t, subject)
+    const target = { Bucket: 'backups', Key: 'n/x' }
+    const { UploadId } = await client.send(new CreateMultipartUploadCommand(target))
+    const put = (PartNumber: number) =>
+      client.send(new UploadPartCommand({ ...target, UploadId, PartNumber, Body: 'abc' }))
+    for (const number of [0, 10_001]) {
+      await t.rejects(put(number), { name: 'InvalidArgument', $metadata: { httpStatusCode: 400 } })
+    }
+    const { ETag } = await put(10_000)
+    const MultipartUpload = { Parts: [{ ETag, PartNumber: 10_000 }] }
+    await client.send(new CompleteMultipartUploadCommand({ ...target, UploadId, MultipartUpload }))
+    t.equal(await bucket.size('n/x'), 3)
+  })
   await t.test('large parts arrive as they were sent, in pieces', async (t) => {
     const sizeBytes = 33 * MIB
     // Parts of 16 MiB, as for an object that is larger by far.

@@ -38,6 +38,7 @@ export type Operation =
 const MIN_PART_BYTES = 5 * 1024 * 1024
 const MAX_KEY_BYTES = 1024
 const PAGE = 1000
+const MOST_PARTS = 10_000
 
 export function operationOf(method: string, key: string, query: URLSearchParams): Operation {
   if (key === '') {
@@ -238,10 +239,15 @@ function begin(store: BucketStore, { bucket, key, headers }: S3Call): S3Answer {
 
 function putPart(store: BucketStore, call: S3Call): S3Answer {
   const { query, headers, body } = call
+  const number = Number(query.get('partNumber'))
+  if (!Number.isInteger(number) || number < 1 || number > MOST_PARTS) {
+    const words = `Part number must be an integer between 1 and ${MOST_PARTS}, inclusive`
+    throw new S3Error(400, 'InvalidArgument', words)
+  }
   const upload = uploadOf(store, call)
   checkWritten({ headers, body }, store.isLocked, 'Put Part')
   const checksum = checksumOf({ body, headers, isExpected: upload.isChecked }, store.checksums)
-  const part = store.putPart(upload, Number(query.get('partNumber')), body, checksum)
+  const part = store.putPart(upload, number, body, checksum)
   return { status: 200, headers: { etag: part.etag, ...answered(part) } }
 }
 
