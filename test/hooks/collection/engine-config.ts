@@ -1,24 +1,25 @@
 /** The configuration that results from request bodies: that of the engine double, without its routes and its time. */
 import { EngineError } from '../../../crds/contract/errors.ts'
-import type {
-  CollectionBody,
-  CollectionInfo,
-  IndexBody,
-  IndexInfo,
-} from '../../../crds/engine/collections.ts'
+import type { CollectionBody, CollectionInfo, IndexBody } from '../../../crds/engine/collections.ts'
 import { EngineFailure } from '../../doubles/engine/answers.ts'
 import { CreateCollection, UpdateCollection } from '../../doubles/engine/bodies/collection.ts'
 import { hasEmptyHnsw, newConfig, patchConfig } from '../../doubles/engine/collection.ts'
 import { readBody } from '../../doubles/engine/read.ts'
-import { indexOf } from '../../doubles/engine/routes/indexes.ts'
+import { indexOf, withIndex, withoutIndex } from '../../doubles/engine/routes/indexes.ts'
 
 export function engineError(status: number, message: string): EngineError {
   return new EngineError(`the engine answered ${status}: ${message}`, { status })
 }
 
-export function createdInfo(body: CollectionBody): CollectionInfo {
+type Fields = Parameters<typeof hasEmptyHnsw>[0]
+
+/** A body is read before anything else is looked at. */
+export function readCreation(body: CollectionBody): Fields {
+  return answered(() => readBody(CreateCollection, body))
+}
+
+export function createdInfo(read: Fields): CollectionInfo {
   return answered(() => {
-    const read = readBody(CreateCollection, body)
     const config = newConfig(read, 1)
     refuseHanging(read)
     return {
@@ -28,20 +29,30 @@ export function createdInfo(body: CollectionBody): CollectionInfo {
   })
 }
 
-export function patchInto({ config }: CollectionInfo, body: CollectionBody): void {
+export function readPatch(body: CollectionBody): Fields {
+  return answered(() => readBody(UpdateCollection, body))
+}
+
+export function patchInto({ config }: CollectionInfo, read: Fields): void {
   answered(() => {
-    const read = readBody(UpdateCollection, body)
     patchConfig(config as Parameters<typeof patchConfig>[0], structuredClone(read))
     refuseHanging(read)
   })
 }
 
-export function indexInfo(body: IndexBody): IndexInfo {
-  return answered(() => indexOf(body).info as unknown as IndexInfo)
+type Schema = CollectionInfo['payload_schema']
+
+export function readIndex(body: IndexBody): (schema: Schema) => Schema {
+  const index = answered(() => indexOf(body))
+  return (schema) => withIndex(schema, index) as Schema
+}
+
+export function withoutField(schema: Schema, field: string): Schema {
+  return answered(() => withoutIndex(schema, field)) as Schema
 }
 
 /** A call that waits for what never comes ends with its timeout. */
-function refuseHanging(body: Parameters<typeof hasEmptyHnsw>[0]): void {
+function refuseHanging(body: Fields): void {
   if (!hasEmptyHnsw(body)) return
   throw engineError(
     500,

@@ -10,9 +10,16 @@ import type {
   IndexBody,
   ShardReplicas,
 } from '../../../crds/engine/collections.ts'
-import { canonicalPath } from '../../../hooks/collection/reconcile-indexes.ts'
 import type { CollectionEngine } from '../../../hooks/collection/ports.ts'
-import { createdInfo, engineError, indexInfo, patchInto } from './engine-config.ts'
+import {
+  createdInfo,
+  engineError,
+  patchInto,
+  readCreation,
+  readIndex,
+  readPatch,
+  withoutField,
+} from './engine-config.ts'
 
 type Call = [name: string, ...parts: unknown[]]
 
@@ -76,18 +83,20 @@ export class FakeEngine implements CollectionEngine {
 
   createCollection(collection: string, body: CollectionBody): Promise<void> {
     return this.#write('createCollection', [collection, body], () => {
-      if (this.aliasTargets.has(collection)) throw engineError(400, 'an alias has this name')
+      const read = readCreation(body)
       if (this.collections.has(collection)) throw engineError(409, 'already exists')
-      this.collections.set(collection, { info: createdInfo(body) })
+      if (this.aliasTargets.has(collection)) throw engineError(400, 'an alias has this name')
+      this.collections.set(collection, { info: createdInfo(read) })
     })
   }
 
   patchCollection(collection: string, body: CollectionBody): Promise<void> {
     return this.#write('patchCollection', [collection, body], () => {
+      const read = readPatch(body)
       const stored = this.collections.get(this.#target(collection))
       if (stored === undefined) throw engineError(404, 'not found')
       const beforeCall = structuredClone(stored.info)
-      patchInto(stored.info, body)
+      patchInto(stored.info, read)
       stored.stale = { info: beforeCall, reads: this.staleReads }
     })
   }
@@ -103,21 +112,18 @@ export class FakeEngine implements CollectionEngine {
 
   putIndex(collection: string, index: IndexBody): Promise<void> {
     return this.#write('putIndex', [collection, index], () => {
+      const change = readIndex(index)
       const stored = this.collections.get(this.#target(collection))
       if (stored === undefined) throw engineError(404, 'not found')
-      // A field may be called `__proto__`.
-      stored.info.payload_schema = Object.fromEntries([
-        ...Object.entries(stored.info.payload_schema),
-        [canonicalPath(index.field_name), indexInfo(index)],
-      ])
+      stored.info.payload_schema = change(stored.info.payload_schema)
     })
   }
 
   deleteIndex(collection: string, field: string): Promise<void> {
     return this.#write('deleteIndex', [collection, field], () => {
       const stored = this.collections.get(this.#target(collection))
-      if (stored !== undefined)
-        Reflect.deleteProperty(stored.info.payload_schema, canonicalPath(field))
+      if (stored === undefined) return
+      stored.info.payload_schema = withoutField(stored.info.payload_schema, field)
     })
   }
 

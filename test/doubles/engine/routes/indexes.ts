@@ -35,20 +35,30 @@ export function indexRoutes(
 }
 
 function put({ body }: EngineRequest, cluster: EngineCluster, name: string): void {
-  const { path, info } = indexOf(body)
+  const index = indexOf(body)
   const collection = found(cluster, name)
   checkIndexes(collection)
-  const { payloadSchema } = collection
-  // A bare type and one with nothing but its type are the same: what is there stays.
-  const known = payloadSchema[path]
-  if (known === undefined || !isSame(known, info)) payloadSchema[path] = info
+  collection.payloadSchema = withIndex(collection.payloadSchema, index)
+}
+
+type Schema = Record<string, Record<string, unknown>>
+
+/** A bare type and one with nothing but its type are the same: what is there stays. */
+export function withIndex(schema: Schema, { path, info }: ReturnType<typeof indexOf>): Schema {
+  const known = Object.hasOwn(schema, path) ? schema[path] : undefined
+  if (known !== undefined && isSame(known, info)) return schema
+  // A field may be called `__proto__`.
+  return Object.fromEntries([...Object.entries(schema), [path, info]])
+}
+
+export function withoutIndex(schema: Schema, field: string): Schema {
+  const path = pathOf(field)
+  return Object.fromEntries(Object.entries(schema).filter(([known]) => known !== path))
 }
 
 function drop(cluster: EngineCluster, name: string, field: string): void {
   const collection = found(cluster, name)
-  const path = pathOf(field)
-  const left = Object.entries(collection.payloadSchema).filter(([known]) => known !== path)
-  collection.payloadSchema = Object.fromEntries(left)
+  collection.payloadSchema = withoutIndex(collection.payloadSchema, field)
 }
 
 function pathOf(field: string): string {
