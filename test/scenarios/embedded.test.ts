@@ -14,7 +14,8 @@ import { volumeScenarios } from './volumes.ts'
 import { windows } from './windows.ts'
 
 const chosen = new RegExp(process.env['SCENARIOS'] ?? '')
-const world = await startEmbeddedWorld()
+// Its Jobs wait for nodes most of the time.
+const world = await startEmbeddedWorld({ speed: 5 })
 t.teardown(() => world.close())
 for (const part of world.components) t.comment(part)
 

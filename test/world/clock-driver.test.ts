@@ -1,11 +1,11 @@
 /** Time in the embedded world jumps while everything waits, and stands still while something is busy. */
 import t from 'tap'
 import { ManualClock } from './clock.ts'
-import { ClockDriver } from './clock-driver.ts'
+import { ClockDriver, type ClockOptions } from './clock-driver.ts'
 
 const START = new Date('2030-01-01T00:00:00Z')
 
-function world(restlessMs?: number) {
+function world(options?: ClockOptions) {
   const clock = new ManualClock(START)
   const life = { busy: false, processes: 0, heardAt: 0, revision: 0 }
   const driver = new ClockDriver(
@@ -16,7 +16,7 @@ function world(restlessMs?: number) {
       lastActivityAt: () => life.heardAt,
       revision: () => life.revision,
     },
-    restlessMs,
+    options,
   )
   const passed = () => (clock.now().getTime() - START.getTime()) / 1000
   return { clock, life, driver, passed }
@@ -77,6 +77,16 @@ t.test('while a process runs, time passes as it does outside', async (t) => {
   t.equal(passed(), 600)
 })
 
+t.test('a world in a hurry passes many seconds in each one', async (t) => {
+  const { life, driver, passed } = world({ speed: 1000 })
+  life.processes = 1
+  life.heardAt = Date.now()
+  const began = Date.now()
+  await driver.wait(() => false, 100_000)
+  t.equal(passed(), 100)
+  t.ok(Date.now() - began < 50_000)
+})
+
 t.test('a process that has said nothing for long does not hold up time', async (t) => {
   const { life, driver, passed } = world()
   life.processes = 1
@@ -96,7 +106,7 @@ t.test('waiting ends once the world ends', async (t) => {
 t.test(
   'a world that changes without a pause fails those who wait, with the number of changes',
   async (t) => {
-    const { life, driver } = world(100)
+    const { life, driver } = world({ restlessMs: 100 })
     life.busy = true
     const changes = setInterval(() => (life.revision += 1), 1)
     t.teardown(() => clearInterval(changes))

@@ -1,5 +1,5 @@
 /**
- * How time passes in the embedded world: while something works it passes as it does outside, and once
+ * How time passes in the embedded world: while processes work it passes as it does in them, and once
  * everything waits the clock jumps to the next timer. Many may wait concurrently; the clock never jumps
  * over the limit of any of them.
  */
@@ -32,6 +32,12 @@ const IDLE_MS = 10_000
 /** A world that changes for this long without a pause would keep its clock where it is for ever. */
 const RESTLESS_MS = 5 * 60_000
 
+export interface ClockOptions {
+  restlessMs?: number | undefined
+  /** Seconds that pass in the world for each second of the machine while processes run. */
+  speed?: number | undefined
+}
+
 export class ClockDriver {
   readonly #clock: ManualClock
   readonly #activity: Activity
@@ -40,11 +46,17 @@ export class ClockDriver {
   #stopped = false
   #realAt = 0
   readonly #restlessMs: number
+  readonly #speed: number
 
-  constructor(clock: ManualClock, activity: Activity, restlessMs = RESTLESS_MS) {
+  constructor(
+    clock: ManualClock,
+    activity: Activity,
+    { restlessMs = RESTLESS_MS, speed = 1 }: ClockOptions = {},
+  ) {
     this.#clock = clock
     this.#activity = activity
     this.#restlessMs = restlessMs
+    this.#speed = speed
   }
 
   /**
@@ -137,7 +149,7 @@ export class ClockDriver {
   async #advanceRealTime(): Promise<void> {
     await new Promise((resolve) => setTimeout(resolve, STEP_MS))
     const now = Date.now()
-    this.#clock.advance(this.#capAtDeadlines(now - this.#realAt))
+    this.#clock.advance(this.#capAtDeadlines((now - this.#realAt) * this.#speed))
     this.#realAt = now
   }
 

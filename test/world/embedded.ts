@@ -39,6 +39,8 @@ export interface EmbeddedOptions {
   roles?: RoleRecording
   /** Environment that every Job process gets in addition to its own. */
   env?: Record<string, string>
+  /** Seconds that pass in the world and in its processes for each second in which these run; default 1. */
+  speed?: number
 }
 
 /** What only this world has. */
@@ -59,7 +61,8 @@ const WAIT_SECONDS = 120
 const SLOW_CALL_MS = 300
 
 export async function startEmbeddedWorld(options: EmbeddedOptions = {}): Promise<EmbeddedWorld> {
-  const { version = '0.1.0', kinds = PLURALS, roles = 'roles', env = {} } = options
+  const { version = '0.1.0', kinds = PLURALS, roles = 'roles', speed = 1 } = options
+  const env = { EMBEDDED_TIME_FACTOR: String(speed), ...options.env }
   const namespaces = ROLE_RECORDINGS[roles]
   const folder = mkdtempSync(join(tmpdir(), 'vec-world-'))
   const clock = new ManualClock(new Date())
@@ -91,11 +94,12 @@ export async function startEmbeddedWorld(options: EmbeddedOptions = {}): Promise
     await close()
     throw error
   }
-  return new RunningWorld({ clock, api, client, controllers, operator, buckets, close })
+  return new RunningWorld({ clock, speed, api, client, controllers, operator, buckets, close })
 }
 
 interface RunningWorldOptions {
   clock: ManualClock
+  speed: number
   api: EmbeddedApi
   client: ApiClient
   controllers: Controllers
@@ -125,7 +129,8 @@ class RunningWorld extends WorldObjects implements EmbeddedWorld {
   readonly #users: ApiClient[] = []
   #namespaces = 0
 
-  constructor({ clock, api, client, controllers, operator, buckets, close }: RunningWorldOptions) {
+  constructor(options: RunningWorldOptions) {
+    const { clock, speed, api, client, controllers, operator, buckets, close } = options
     super(client)
     this.clock = clock
     this.api = api
@@ -133,13 +138,14 @@ class RunningWorld extends WorldObjects implements EmbeddedWorld {
     this.#operator = operator
     this.#buckets = buckets
     this.#close = close
-    this.#driver = new ClockDriver(clock, {
+    const activity = {
       busy: () => api.inFlight() > 0 || controllers.busy() || operator.busy(),
       processes: () => controllers.kubelet.processes(),
       lastActivityAt: () =>
         Math.max(api.podCallAt(), buckets.heardAt(), controllers.kubelet.startedAt()),
       revision: () => api.resources.store.revision,
-    })
+    }
+    this.#driver = new ClockDriver(clock, activity, { speed })
     this.faults = {
       killJobPod: (namespace, job) => this.#killJobPod(namespace, job),
       prepareFreeze: async () => {

@@ -28,4 +28,7 @@ if (factor !== 1) {
   const pause = timers.setTimeout
   timers.setTimeout = (ms = 0, value, options) => pause(ms / factor, value, options)
   syncBuiltinESMExports()
+  const elapsed = performance.now.bind(performance)
+  const origin = elapsed()
+  performance.now = () => origin + (elapsed() - origin) * factor
 }
