@@ -34,8 +34,11 @@ export interface Wish {
   strikes?: readonly Strike[] | undefined
   /** Number of calls by door in a run without faults; needed to draw strikes. */
   calls?: Record<string, number>
-  /** Damages the world before the oracle checks it, after the load or the end of its namespace, to test the oracle. */
-  spoil?: ((world: FaultWorld) => void) | undefined
+  /**
+   * Damages the world before the oracle checks it, after the load or the end of its namespace, to test the oracle:
+   * it may ask what the oracle finds after each damage.
+   */
+  spoil?: ((world: FaultWorld, findings: () => string[]) => void) | undefined
   /** Called at each call of the operator; it must not change the world. */
   observe?: ((call: Call) => void) | undefined
 }
@@ -67,15 +70,17 @@ async function promises(
   const deletedNotes = watchDeletedNotes(world)
   try {
     const acknowledged = await runLoad(world)
-    spoil?.(world)
-    const afterLoad = judge(world, acknowledged, struck, deletedNotes)
+    const findings = () => judge(world, acknowledged, struck, deletedNotes)
+    spoil?.(world, findings)
+    const afterLoad = findings()
     await sayFarewell(world)
     return [...afterLoad, ...judgeFarewell(world)]
   } catch (error) {
     if (error instanceof NamespaceEnds) {
       const left = await awaitEnd(world)
-      spoil?.(world)
-      return [...left, ...judgeNamespaceEnd(world, survivors)]
+      const findings = () => judgeNamespaceEnd(world, survivors)
+      spoil?.(world, findings)
+      return [...left, ...findings()]
     }
     return [error instanceof Broken ? error.message : String((error as Error).stack)]
   }

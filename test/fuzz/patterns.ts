@@ -96,16 +96,20 @@ const LINEAR = 9
 /** The piece that makes a pattern slow out of proportion; undefined when there is none. */
 export function slowPiece(pattern: RegExp): string | undefined {
   return piecesFor(pattern).find((piece) => {
-    const times: number[] = []
+    let before: number[] = []
     for (const length of LENGTHS) {
-      const texts = textsFor(pattern, piece, length)
-      times.push(Math.max(...texts.map((text) => cpuTime(() => pattern.test(text)))))
-      const time = times.at(-1) ?? 0
-      if (time < NOTICED) continue
-      if (length <= SHORT) return true
-      // Once more: the first time it may have been compiled as well.
-      const again = Math.max(...texts.map((text) => cpuTime(() => pattern.test(text))))
-      if (again > LINEAR * Math.max(times.at(-2) ?? 0, 1000)) return true
+      const times: number[] = []
+      // The first text that is slow decides: the others may take as long.
+      for (const [at, text] of textsFor(pattern, piece, length).entries()) {
+        const time = cpuTime(() => pattern.test(text))
+        times.push(time)
+        if (time < NOTICED) continue
+        if (length <= SHORT) return true
+        // Once more: the first time it may have been compiled as well.
+        const again = cpuTime(() => pattern.test(text))
+        if (again > LINEAR * Math.max(before[at] ?? 0, 1000)) return true
+      }
+      before = times
     }
     return false
   })

@@ -1,15 +1,16 @@
 /**
- * The short run of a subject: FUZZ_RUNS cases, and FUZZ_WORLD through a whole world, drawn from FUZZ_SEED: the
- * same cases on every machine, so that a difference comes from the change. The long run, `npm run test:fuzz`,
+ * The short run of a subject: FUZZ_RUNS cases (200; 2,000 in `npm run test:full`), and FUZZ_WORLD (4; 20) through a
+ * whole world, drawn from FUZZ_SEED: the same cases on every machine, so that a difference comes from the change. The long run, `npm run test:fuzz`,
  * draws other cases each time.
  */
 import type { Test } from 'tap'
+import { depth } from '../depth.ts'
 import { lineOf } from './corpus.ts'
 import { fuzz, type Fuzzed } from './run.ts'
 import type { Subject } from './subject.ts'
 
-const count = Number(process.env['FUZZ_RUNS'] ?? 2000)
-const worldCount = Number(process.env['FUZZ_WORLD'] ?? 20)
+const count = Number(process.env['FUZZ_RUNS'] ?? depth(200, 2000))
+const worldCount = Number(process.env['FUZZ_WORLD'] ?? depth(4, 20))
 const seed = Number(process.env['FUZZ_SEED'] ?? 1)
 
 export async function shortRun<Case>(t: Test, subject: Subject<Case>): Promise<void> {

@@ -5,6 +5,7 @@
 import t, { type Test } from 'tap'
 import type { PlannedVolume, UpgradePlan } from '../../../crds/contract/job.ts'
 import { EXIT } from '../../../crds/contract/job.ts'
+import { EVERY, isFull } from '../../depth.ts'
 import { clusterSpec } from '../../builders.ts'
 import { matchWhole } from '../../match-whole.ts'
 import { ApiFailure } from '../../world/api/failure.ts'
@@ -523,7 +524,7 @@ const KILLS = { timeout: 300_000 }
 t.test('a Job that is killed after any call is continued by the next one', KILLS, async (t) => {
   let isComplete = false
   let withoutSet = 0
-  for (let calls = 1; !isComplete; calls += 1) {
+  for (let calls = 1; !isComplete; calls += EVERY) {
     const world = await volumesWorld(t)
     let seen = 0
     const isKilled = await killWhen(world, (line) => {
@@ -549,7 +550,8 @@ t.test('a Job that is killed after any call is continued by the next one', KILLS
     )
     if (isComplete) t.ok(calls > 10, `${calls} calls`)
   }
-  t.ok(withoutSet > 0, 'killed while there was no StatefulSet')
+  // A part of the calls may miss that moment.
+  if (isFull) t.ok(withoutSet > 0, 'killed while there was no StatefulSet')
 })
 
 t.test('checks compare with the StatefulSet that a killed Job has not recreated', async (t) => {

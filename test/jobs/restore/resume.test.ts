@@ -10,6 +10,7 @@ import {
   type CollectionState,
 } from '../../../jobs/restore/checkpoint.ts'
 import type { Clock } from '../../../jobs/clock.ts'
+import { depth } from '../../depth.ts'
 import { instantClock } from '../job-world.ts'
 import type { EngineRequest } from '../../doubles/engine/answers.ts'
 import { ask } from './collection-state.ts'
@@ -122,7 +123,7 @@ for (const method of ['Node', 'Shard'] as const) {
       }
       const all = await killedAt(stood, await begin(), { pod: 'pod-0', when: () => false })
       t.ok(all > 100, `${all} calls`)
-      for (let first = 3; first < all; first += Math.ceil(all / 12)) {
+      for (let first = 3; first < all; first += Math.ceil(all / depth(3, 12))) {
         const restore = await begin()
         const used = new Set<string>()
         for (const [pod, at] of [
@@ -173,34 +174,38 @@ t.test(
 )
 
 t.test(
-  '450 collections, two kills: completed collections that the report does not list are not restored again',
+  'hundreds of collections, two kills: completed ones that the report does not list are not restored again',
   async (t) => {
     const stood = await restoreFixture(t, { nodes: 1, replicationFactor: 1 })
+    const count = depth(300, 450)
     const long = 'long-name-of-a-tenant-'.repeat(5)
-    const names = Array.from({ length: 450 }, (_, n) => `${long}${1000 + n}`)
+    const names = Array.from({ length: count }, (_, n) => `${long}${1000 + n}`)
     stood.rewrite((manifest) => {
       const [docs] = manifest.collections
       manifest.collections = docs === undefined ? [] : names.map((name) => ({ ...docs, name }))
     })
     stood.deleteCollections('docs')
     const restore = await stood.world.restore()
-    const last = names[440] ?? ''
+    const last = names[count - 10] ?? ''
     const controller = new AbortController()
     const recovered: string[] = []
-    const count = (request: EngineRequest) => {
+    const isCounted = (request: EngineRequest) => {
       if (!isRecovery(request)) return false
       recovered.push(request.path[1] ?? '')
       return request.path[1] === last
     }
     stood.nodes[0]?.misbehave((request) => {
-      if (count(request)) controller.abort(new Error('SIGKILL'))
+      if (isCounted(request)) controller.abort(new Error('SIGKILL'))
       return controller.signal.aborted ? { cut: 'before' } : undefined
     })
     t.equal((await run(restore, { signal: controller.signal })).code, EXIT.crash)
-    const left = { current: { collection: last, isOurs: true }, completed: 440, states: '440C10P' }
+    const left = {
+      current: { collection: last, isOurs: true },
+      ...{ completed: count - 10, states: `${count - 10}C10P` },
+    }
     const result = await restore.result()
     t.match(result, left)
-    t.ok((result.unlisted?.completed ?? 0) > 100, 'many are not in the list')
+    t.ok((result.unlisted?.completed ?? 0) > count / 6, 'many are not in the list')
 
     // The next one is killed before it has begun anything, after it has reported.
     const when = (calls: number) => calls === 12
@@ -210,13 +215,13 @@ t.test(
 
     recovered.length = 0
     stood.nodes[0]?.misbehave((request) => {
-      count(request)
+      isCounted(request)
       return undefined
     })
     const { code, log } = await run(restore, { pod: 'pod-3' })
     t.equal(code, EXIT.done, code === EXIT.done ? 'done' : log.slice(-2000))
-    t.strictSame(recovered, names.slice(440), 'those that were left, once each')
-    t.match(await restore.result(), { completed: 450, failed: 0, states: '450C' })
+    t.strictSame(recovered, names.slice(count - 10), 'those that were left, once each')
+    t.match(await restore.result(), { completed: count, failed: 0, states: `${count}C` })
   },
 )
 

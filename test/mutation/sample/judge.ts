@@ -146,6 +146,8 @@ export function run(folder: string, file: string, options: Options = {}): Promis
     env: {
       ...process.env,
       ...{ TAP_BAIL: '1', TAP_TIMEOUT: '0', MUTANTS_RECORD: record },
+      // What only a part of the cases meets is met.
+      TEST_DEPTH: 'full',
       // What one process has compiled serves the next.
       NODE_COMPILE_CACHE: join(folder, 'compiled'),
       ...environmentOf(options),

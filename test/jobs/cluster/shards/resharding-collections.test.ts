@@ -2,6 +2,7 @@
 import t, { type Test } from 'tap'
 import { EXIT } from '../../../../crds/contract/job.ts'
 import type { ShardsPlan } from '../../../../crds/contract/shards-job.ts'
+import { depth, EVERY } from '../../../depth.ts'
 import type { Point } from '../../../doubles/engine/points.ts'
 import { fill, flaws, numbers, outcomesOf } from './resharding-contents.ts'
 import { DIRECTIONS, isStep } from './resharding-users.ts'
@@ -10,7 +11,7 @@ import { shardsWorld, startedSteps, type ShardsWorld } from './shards-world.ts'
 t.setTimeout(600_000)
 
 /** There are many steps with three replicas. */
-const KILL_EVERY = 4
+const KILL_EVERY = depth(12, 4)
 
 interface Change {
   name: string
@@ -110,7 +111,7 @@ t.test(
   async (t) => {
     const [changes = []] = PAIRS
     const kinds = new Set<string>()
-    for (let step = 1; ; step += 1) {
+    for (let step = 1; ; step += EVERY) {
       const { world, points, quiet } = await openWorld(t, changes, 1)
       const killed = new AbortController()
       let steps = 0

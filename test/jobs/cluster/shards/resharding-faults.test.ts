@@ -2,6 +2,7 @@
 import t from 'tap'
 import { EXIT } from '../../../../crds/contract/job.ts'
 import type { ShardsPlan } from '../../../../crds/contract/shards-job.ts'
+import { EVERY } from '../../../depth.ts'
 import { killReplica } from '../../../doubles/engine/resharding.ts'
 import { contents, fill, numbers, POINTS } from './resharding-contents.ts'
 import { shardsWorld, startedSteps, type ShardsWorld } from './shards-world.ts'
@@ -124,7 +125,7 @@ for (const [from, to] of [
 ] as const) {
   t.test(`${from} -> ${to}: a collection that is deleted at any call ends it`, async (t) => {
     const ends = new Set<string>()
-    for (let call = 1; ; call += 1) {
+    for (let call = 1; ; call += EVERY) {
       const world = await shardsWorld(t, { nodes: 2, shards: from, factor: 1 })
       fill(world)
       let calls = 0

@@ -1,6 +1,7 @@
 /** `cluster shards` changes the number of shards of a collection, on engine doubles. */
 import t from 'tap'
 import { EXIT } from '../../../../crds/contract/job.ts'
+import { EVERY } from '../../../depth.ts'
 import { contents, fill, numbers, POINTS } from './resharding-contents.ts'
 import { shardsWorld } from './shards-world.ts'
 
@@ -51,7 +52,7 @@ for (const [from, to] of [
   t.test(
     `${from} -> ${to}: a pod that is killed at any call leaves what the next completes`,
     async (t) => {
-      for (let call = 1; ; call += 1) {
+      for (let call = 1; ; call += EVERY) {
         const world = await shardsWorld(t, { nodes: 2, shards: from, factor: 1 })
         fill(world)
         const killed = new AbortController()

@@ -2,6 +2,7 @@
 import t, { type Test } from 'tap'
 import { EXIT } from '../../../../crds/contract/job.ts'
 import type { ShardsPlan } from '../../../../crds/contract/shards-job.ts'
+import { EVERY, isFull } from '../../../depth.ts'
 import { fill, flaws, numbers, outcomesOf, pointOf } from './resharding-contents.ts'
 import { ask, DIRECTIONS, isCall, isStep } from './resharding-users.ts'
 import { shardsWorld, startedSteps, type ShardsWorld } from './shards-world.ts'
@@ -175,7 +176,7 @@ for (const [from, to] of DIRECTIONS) {
       async (t) => {
         const change = `docs ${changeOf(from, to)}`
         let accepted = 0
-        for (let chosen = 1; ; chosen += 1) {
+        for (let chosen = 1; ; chosen += EVERY) {
           const world = await shardsWorld(t, { nodes: 2, shards: from, factor: 1 })
           const points = fill(world)
           const calls: ReturnType<typeof ask>[] = []
@@ -207,7 +208,8 @@ for (const [from, to] of DIRECTIONS) {
           const uuids = progress?.shards?.reshardings?.map(({ uuid }) => uuid) ?? []
           t.equal(new Set(uuids).size, uuids.length, at)
         }
-        t.ok(accepted > 0, 'the engine accepts it at some moment')
+        // A part of the moments may have none of these.
+        if (isFull) t.ok(accepted > 0, 'the engine accepts it at some moment')
       },
     )
   }
@@ -392,7 +394,7 @@ for (const [from, to] of DIRECTIONS) {
     `${from} -> ${to}, factor ${factor}: a Job that removes a node completes what was begun, from any step`,
     async (t) => {
       const ends = new Set<string>()
-      for (let step = 1; ; step += 1) {
+      for (let step = 1; ; step += EVERY) {
         const world = await shardsWorld(t, { nodes: 3, shards: from, factor })
         const points = fill(world)
         const killed = new AbortController()

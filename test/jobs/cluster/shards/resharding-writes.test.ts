@@ -1,6 +1,7 @@
 /** What becomes of writes while a node is killed and the number of shards of a collection changes, on engine doubles. */
 import t, { type Test } from 'tap'
 import { EXIT } from '../../../../crds/contract/job.ts'
+import { EVERY, isFull } from '../../../depth.ts'
 import { copyReplica, killReplica } from '../../../doubles/engine/resharding.ts'
 import { fill, flaws, numbers, outcomesOf, pointOf, stateOf } from './resharding-contents.ts'
 import {
@@ -79,7 +80,7 @@ for (const wait of [false, true]) {
 
     t.test(`${from} -> ${to}: ${title}`, async (t) => {
       const outcomes = new Set<string>()
-      for (let step = 1; ; step += 1) {
+      for (let step = 1; ; step += EVERY) {
         // So that the node of the added shard is met, and one on which two shards get the points of the removed one.
         const node = (step + 1) % NODES
         const run = await runWithKill(t, { from, to, node, step, wait })
@@ -101,7 +102,8 @@ for (const wait of [false, true]) {
         const goal = { shards: to, factor: FACTOR, points: client.points }
         t.strictSame(flaws(world, goal), [], at)
       }
-      t.ok(outcomes.has(`${change} aborted`), 'the engine has ended one of them')
+      // Only at some of the steps.
+      if (isFull) t.ok(outcomes.has(`${change} aborted`), 'the engine has ended one of them')
     })
   }
 }

@@ -1,6 +1,7 @@
 /** `cluster shards`, through the real CLI, an API server and engine doubles. */
 import t, { type Test } from 'tap'
 import { EXIT } from '../../../../crds/contract/job.ts'
+import { EVERY } from '../../../depth.ts'
 import { counted } from '../../../doubles/engine/running.ts'
 import { matchWhole } from '../../../match-whole.ts'
 import { START } from '../../job-fixture.ts'
@@ -516,7 +517,7 @@ t.test('a pod that is killed after any call is continued by the next pod', KILLS
     claims: { 'qdrant-storage-vec-a-0': 'in use', 'qdrant-storage-vec-a-1': 'in use' },
   }
   let isComplete = false
-  for (let last = 1; !isComplete; last += 1) {
+  for (let last = 1; !isComplete; last += EVERY) {
     const world = await shardsWorld(t, { nodes: 3, shards: 2 })
     await world.setReplicas(2)
     let [calls, isKilled] = [0, false]
@@ -736,7 +737,7 @@ async function keyedWorld(t: Test) {
 
 t.test('the shard of a key keeps its replicas, wherever the Job is killed', KILLS, async (t) => {
   let isComplete = false
-  for (let last = 1; !isComplete; last += 1) {
+  for (let last = 1; !isComplete; last += EVERY) {
     const world = await keyedWorld(t)
     let [calls, isKilled] = [0, false]
     const onLine = (line: string) => {

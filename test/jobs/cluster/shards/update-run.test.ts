@@ -2,6 +2,7 @@
 import t from 'tap'
 import { EXIT } from '../../../../crds/contract/job.ts'
 import type { ShardsPlan } from '../../../../crds/contract/shards-job.ts'
+import { EVERY } from '../../../depth.ts'
 import { matchWhole } from '../../../match-whole.ts'
 import { shardsWorld, startedSteps } from './shards-world.ts'
 
@@ -297,7 +298,7 @@ t.test('a partition that someone else has set to 0 is left alone', async (t) => 
 const KILLS = { timeout: 300_000 }
 t.test('a pod that is killed after any call is continued by the next pod', KILLS, async (t) => {
   let isComplete = false
-  for (let last = 1; !isComplete; last += 1) {
+  for (let last = 1; !isComplete; last += EVERY) {
     const world = await shardsWorld(t, { nodes: 3, shards: 2 })
     await world.changeTemplate('rev-2')
     let [calls, isKilled] = [0, false]

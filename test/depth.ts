@@ -1,0 +1,17 @@
+/**
+ * How much is tried by tests that try many cases of one kind: seeds, generated inputs, steps at which a process is
+ * killed. `npm test` tries a part of them, so that it ends within minutes; `npm run test:full`, which `.ci/run`
+ * runs, tries all of them.
+ */
+export const isFull = process.env['TEST_DEPTH'] === 'full'
+
+/** The number for `npm test`, or that for `npm run test:full`. */
+export function depth(short: number, full: number): number {
+  return isFull ? full : short
+}
+
+/**
+ * A process is killed at the first step, and then at each one that is so many steps later. Five is prime to the
+ * numbers of nodes and kinds of writes that such tests go through.
+ */
+export const EVERY = depth(5, 1)
