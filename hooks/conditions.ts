@@ -12,6 +12,8 @@ import type { Condition, ConditionReason } from '../crds/schema.ts'
 export interface ConditionUpdate extends ConditionReason {
   type: string
   status: Condition['status']
+  /** Generation that the condition describes, if it was found out earlier and not checked again. */
+  observedGeneration?: number
 }
 
 interface Parent {
@@ -25,11 +27,11 @@ interface Parent {
  */
 export function setConditions(parent: Parent, updates: ConditionUpdate[], now: Date): Condition[] {
   // Only these fields: a cause may have others, and a status with unknown fields is written in every sync.
-  return updates.map(({ type, status, reason, message }) => {
+  return updates.map(({ type, status, reason, message, ...update }) => {
     const previous = getCondition(parent, type)
     const lastTransitionTime =
       previous?.status === status ? previous.lastTransitionTime : timestamp(now)
-    const { generation: observedGeneration } = parent.metadata
+    const { observedGeneration = parent.metadata.generation } = update
     return { type, status, reason, message, lastTransitionTime, observedGeneration }
   })
 }

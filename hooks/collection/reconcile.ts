@@ -166,7 +166,8 @@ async function collectionMissing(context: ReconcileContext): Promise<ReconcileRe
   const { collection, name } = context
   const count = collection.status?.pointsCount ?? 0
   const message = `collection ${name} is missing from the engine; it had ${count} points. Restore a backup, or set the annotation ${ANNOTATIONS.acceptRisk} to ${EMPTY_COLLECTION} to create it empty`
-  return finalResult(collection, 'Failed', { reason: 'CollectionMissing', message })
+  const missing = finalResult(collection, 'Failed', { reason: 'CollectionMissing', message })
+  return { ...missing, isUnobserved: true }
 }
 
 async function createCollection(

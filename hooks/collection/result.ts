@@ -19,6 +19,8 @@ export interface ReconcileResult extends ConditionReason {
   /** Observed values and changes; absent if the reconcile did not get that far. */
   fields?: ObservedFields
   replicated?: ConditionUpdate
+  /** The engine cannot be asked, or has no such collection: what was found out about its replicas is outdated. */
+  isUnobserved?: true
   /** Number of shards in the engine; only if the cluster may change it. */
   liveShards?: number
   /** The collection had existed, was missing, and was recreated. */

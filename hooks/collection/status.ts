@@ -61,19 +61,25 @@ function findings(
     reason,
     message: message.slice(0, MAX_MESSAGE),
   }
-  const replicated = result.replicated ?? previousReplication(collection)
+  const replicated = result.replicated ?? previousReplication(collection, result)
   const reshardable = cluster && isReshardingOn(cluster.spec) ? cluster : undefined
   const resharding = reshardingCondition(collection, reshardable, result.liveShards)
   return [ready, replicated, resharding].filter((update) => update !== undefined)
 }
 
-/** The condition was not checked this time: keep the previous one if the spec still requests it. */
-function previousReplication(collection: VecCollection): ConditionUpdate | undefined {
+/**
+ * The condition was not checked this time: keep the previous one, and the generation that it is about, if the spec
+ * still requests it.
+ */
+function previousReplication(
+  collection: VecCollection,
+  { isUnobserved, reason, message }: ReconcileResult,
+): ConditionUpdate | undefined {
   const previous = getCondition(collection, 'Replicated')
   const isRequested = collection.spec.replicationFactor !== undefined
   if (previous === undefined || !isRequested) return undefined
-  const { type, status, reason, message } = previous
-  return { type, status, reason, message }
+  if (isUnobserved !== true) return previous
+  return { type: 'Replicated', status: 'Unknown', reason, message: message.slice(0, MAX_MESSAGE) }
 }
 
 /**
@@ -120,7 +126,8 @@ export function reshardingCondition(
     const message = `${change}; desired are ${desired} shards; ${outlook(shards.resharding, desired)}`
     return reshardingUpdate('True', 'Resharding', message)
   }
-  if (liveShards === undefined) return previousResharding(collection)
+  // Not checked this time.
+  if (liveShards === undefined) return getCondition(collection, 'Resharding')
   if (liveShards === desired) {
     return reshardingUpdate(
       'False',
@@ -173,11 +180,6 @@ function progressOf(
   const rate = bytesPerSecond === undefined ? '' : `, ${formatBytes(bytesPerSecond)}/s`
   const left = secondsLeft === undefined ? '' : `, about ${secondsLeft} s left`
   return `: ${step}${rate}${left}`
-}
-
-function previousResharding(collection: VecCollection): ConditionUpdate | undefined {
-  const previous = getCondition(collection, 'Resharding')
-  return previous && reshardingUpdate(previous.status, previous.reason, previous.message)
 }
 
 function reshardingUpdate(

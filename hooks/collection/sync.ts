@@ -29,25 +29,23 @@ export function sync(observed: Observed, context: Context): Desired<CollectionSt
   const { namespace, name } = clusterNameOf(collection)
   const respond = (answer: ReconcileResult, seconds: number) =>
     desiredState({ collection, cluster }, answer, seconds, context)
+  const respondUnobserved = (answer: ReconcileResult, seconds = answer.requeueAfterSeconds) =>
+    respond({ ...answer, isUnobserved: true }, seconds)
   const clusterLabel = `cluster ${namespace}/${name}`
 
   if (!isNamespaceWatched(context.settings, namespace)) {
-    const notWatched = pendingResult('ClusterNotServed', namespaceNotWatched(clusterLabel))
-    return respond(notWatched, notWatched.requeueAfterSeconds)
+    return respondUnobserved(pendingResult('ClusterNotServed', namespaceNotWatched(clusterLabel)))
   }
   if (cluster === undefined) {
-    const notFound = pendingResult('ClusterNotFound', `${clusterLabel} not found`)
-    return respond(notFound, notFound.requeueAfterSeconds)
+    return respondUnobserved(pendingResult('ClusterNotFound', `${clusterLabel} not found`))
   }
   const forbidden = clusterAccessBlocker(cluster, collection.metadata.namespace, context.settings)
   if (forbidden !== undefined) {
-    const forbiddenResult = finalResult(collection, 'Failed', forbidden)
-    return respond(forbiddenResult, RETRY_SECONDS)
+    return respondUnobserved(finalResult(collection, 'Failed', forbidden), RETRY_SECONDS)
   }
   const hibernation = hibernationBlocker(cluster)
   if (hibernation !== undefined) {
-    const waiting = pendingResult(hibernation.reason, hibernation.message)
-    return respond(waiting, waiting.requeueAfterSeconds)
+    return respondUnobserved(pendingResult(hibernation.reason, hibernation.message))
   }
   if (failure !== undefined) {
     return respond(internalErrorResult(collection, failure.error), requeueAfterSeconds)

@@ -2,7 +2,7 @@
 import t from 'tap'
 import type { CollectionStatus } from '../../../crds/collection.ts'
 import { collectionStatus } from '../../../hooks/collection/status.ts'
-import { NOW } from '../../builders.ts'
+import { cluster, NOW } from '../../builders.ts'
 import { matchWhole } from '../../match-whole.ts'
 import { collection } from './stage.ts'
 
@@ -73,4 +73,40 @@ t.test('the state of its replicas stays until they are checked again', async (t)
   t.strictSame(conditionsWith({}), ['Ready'], 'replicas are not requested any more')
   const asked = statusOf(ready, before, { replicationFactor: 2 }).conditions?.[1]
   t.strictSame(asked, { ...words, ...SINCE })
+})
+
+t.test('a condition that was not checked again is about the generation of its check', async (t) => {
+  const former = (type: string) => ({
+    ...{ type, status: 'True' as const, reason: 'A', message: 'b' },
+    ...{ lastTransitionTime: SINCE.lastTransitionTime, observedGeneration: 1 },
+  })
+  const spec = { replicationFactor: 3, shardNumber: 6 }
+  const before = { conditions: [former('Replicated'), former('Resharding')] }
+  const changed = collection(spec, { generation: 2 }, before)
+  const resharding = cluster({ spec: { resharding: true } })
+  const waiting = { reason: 'ClusterNotReady', message: 'm', requeueAfterSeconds: 30 }
+  const { conditions = [] } = collectionStatus(changed, waiting, { now: NOW, cluster: resharding })
+  t.strictSame(
+    conditions.map(({ type, observedGeneration }) => [type, observedGeneration]),
+    [
+      ['Ready', 2],
+      ['Replicated', 1],
+      ['Resharding', 1],
+    ],
+  )
+})
+
+t.test('nothing is said of replicas that cannot be observed', async (t) => {
+  const former = { type: 'Replicated', status: 'True' as const, reason: 'A', message: 'b' }
+  const before = { conditions: [{ ...former, ...SINCE }] }
+  const unobserved = {
+    reason: 'ClusterHibernated',
+    message: 'no pods',
+    isUnobserved: true,
+  } as const
+  const { conditions } = statusOf(unobserved, before, { replicationFactor: 2 })
+  t.match(conditions?.[1], {
+    ...{ type: 'Replicated', status: 'Unknown', reason: 'ClusterHibernated', message: 'no pods' },
+  })
+  t.equal(statusOf(unobserved, {}, { replicationFactor: 2 }).conditions?.length, 1)
 })
