@@ -3,8 +3,17 @@
  * Also the fields of every plan.
  */
 import { Type, type Static } from '@sinclair/typebox'
+import { Value } from '@sinclair/typebox/value'
 import type { VecCluster } from '../cluster.ts'
-import { API_KEY_SECRET_KEY, apiKeySecretName, HTTP_PORT, podHost, serviceHost } from './names.ts'
+import { ObjectName, SecretKeyRef } from '../schema.ts'
+import {
+  ANNOTATIONS,
+  API_KEY_SECRET_KEY,
+  apiKeySecretName,
+  HTTP_PORT,
+  podHost,
+  serviceHost,
+} from './names.ts'
 
 /** Everything needed to call a cluster's engine, except the content of its Secrets. */
 export const Connection = Type.Object({
@@ -20,21 +29,60 @@ export const Connection = Type.Object({
 export type Connection = Static<typeof Connection>
 
 /** Whether the engine requires an API key. */
-export function requiresApiKey({ apiKey }: VecCluster['spec']): boolean {
+export function requiresApiKey({ apiKey }: Pick<VecCluster['spec'], 'apiKey'>): boolean {
   return apiKey !== undefined && (apiKey.autoGenerate || apiKey.secretRef !== undefined)
 }
 
-export function clusterConnection({ metadata, spec }: VecCluster): Connection {
-  const ca = spec.tls.enabled ? spec.tls.secretRef?.name : undefined
+export function clusterConnection(cluster: VecCluster): Connection {
+  const { metadata, spec } = cluster
+  const access = accessOf(cluster)
+  const ca = access.tls.enabled ? access.tls.secretRef?.name : undefined
   return {
     namespace: metadata.namespace,
     name: metadata.name,
     replicas: spec.replicas,
-    tls: spec.tls.enabled,
-    ...(requiresApiKey(spec) && {
+    tls: access.tls.enabled,
+    ...(requiresApiKey(access) && {
       key: { secret: apiKeySecretName(metadata.name), key: API_KEY_SECRET_KEY },
     }),
     ...(ca !== undefined && { caSecret: ca }),
+  }
+}
+
+/** The fields of a spec that decide how the engine is called. */
+const Access = Type.Object({
+  tls: Type.Object({
+    enabled: Type.Boolean(),
+    secretRef: Type.Optional(Type.Object({ name: ObjectName() })),
+  }),
+  apiKey: Type.Optional(
+    Type.Object({
+      autoGenerate: Type.Boolean(),
+      jwtRbac: Type.Boolean(),
+      secretRef: Type.Optional(SecretKeyRef),
+    }),
+  ),
+})
+type Access = Static<typeof Access>
+
+/**
+ * What the nodes have: a change of the spec may be refused, or wait for days for a maintenance window. Until a helm run
+ * has applied it, the spec that was applied last counts.
+ */
+function accessOf({ metadata, spec, status }: VecCluster): Access {
+  const applied = metadata.annotations?.[ANNOTATIONS.lastAppliedSpec]
+  const isPending = status?.appliedGeneration !== metadata.generation
+  const former = isPending && applied !== undefined ? parseAccess(applied) : undefined
+  return former ?? spec
+}
+
+/** A user may have changed the annotation. */
+function parseAccess(text: string): Access | undefined {
+  try {
+    const parsed: unknown = JSON.parse(text)
+    return Value.Check(Access, parsed) ? parsed : undefined
+  } catch {
+    return undefined
   }
 }
 

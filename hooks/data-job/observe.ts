@@ -3,7 +3,7 @@
  * outcome that a Job reported, the Secrets that it needs, and which of them it gets as copies.
  */
 import type { VecCluster } from '../../crds/cluster.ts'
-import { clusterConnection, requiresApiKey } from '../../crds/contract/connection.ts'
+import { clusterConnection } from '../../crds/contract/connection.ts'
 import type { Progress } from '../../crds/contract/job.ts'
 import { FINAL_REPORT_TIMEOUT_SECONDS } from '../../crds/contract/limits.ts'
 import { API_KEY_SECRET_KEY, apiKeySecretName } from '../../crds/contract/names.ts'
@@ -206,11 +206,12 @@ export const CLUSTER_CREDENTIALS = Object.keys(CREDENTIAL_KEYS) as ClusterCreden
 
 /** The cluster's credentials that exist. */
 export function availableCredentials(
-  { spec }: VecCluster,
+  cluster: VecCluster,
   { engine, tls }: Partial<Record<ClusterCredential, Secret>>,
 ): ClusterCredential[] {
+  const { key } = clusterConnection(cluster)
   return [
-    ...(requiresApiKey(spec) && engine !== undefined ? (['engine'] as const) : []),
+    ...(key !== undefined && engine !== undefined ? (['engine'] as const) : []),
     ...(tls?.data?.[CREDENTIAL_KEYS.tls] !== undefined ? (['tls'] as const) : []),
   ]
 }
@@ -226,10 +227,9 @@ export function clusterCopySources(
   // Checked on every sync: the annotation may have changed, or another cluster may have this name
   // by now.
   if (clusterAccessBlocker(cluster, from, settings) !== undefined) return []
+  const { key } = clusterConnection(cluster)
   return [
-    ...(requiresApiKey(cluster.spec) && engine !== undefined
-      ? [clusterCopySource('engine', engine)]
-      : []),
+    ...(key !== undefined && engine !== undefined ? [clusterCopySource('engine', engine)] : []),
     ...(tls?.data?.[CREDENTIAL_KEYS.tls] !== undefined ? [clusterCopySource('tls', tls)] : []),
   ]
 }

@@ -5,8 +5,8 @@
  * the manifest of a finished one.
  */
 import type { VecCluster } from '../../crds/cluster.ts'
-import { requiresApiKey } from '../../crds/contract/connection.ts'
-import { ANNOTATIONS, API_KEY_SECRET_KEY, apiKeySecretName } from '../../crds/contract/names.ts'
+import { clusterConnection } from '../../crds/contract/connection.ts'
+import { ANNOTATIONS } from '../../crds/contract/names.ts'
 import type { AnyObject, ConfigMap, Secret } from '../../crds/kubernetes.ts'
 import {
   caError,
@@ -90,11 +90,11 @@ export function clusterBlocker(
 
 /** The pods run what the engine's chart rendered, or the operator before its first helm run. */
 export function apiKeyBlocker(
-  { metadata: { namespace, name }, spec }: VecCluster,
+  cluster: VecCluster,
   secret: Secret | undefined,
 ): Blocker | undefined {
-  if (!requiresApiKey(spec)) return undefined
-  return secretBlocker({ namespace, name: apiKeySecretName(name) }, [API_KEY_SECRET_KEY], secret)
+  const { namespace, key } = clusterConnection(cluster)
+  return key && secretBlocker({ namespace, name: key.secret }, [key.key], secret)
 }
 
 /** What was read of the access to a bucket: its Secret, or its ServiceAccount, and its authority. */

@@ -397,7 +397,7 @@ function whatMattersOf({ kind, status }: Small): unknown {
       const conditionsRead = read.map(withoutTime)
       const record = {
         ...{ appliedRun, helmRelease, balancedNodes, replacedPeers },
-        hibernationBackup,
+        ...{ hibernationBackup, appliedGeneration: rest['appliedGeneration'] },
       }
       return { phase, ...record, placed, generations, conditionsRead }
     }

@@ -64,7 +64,7 @@ export function volumeBytesOf(
 }
 
 export function shardsJob(
-  { metadata, spec }: VecCluster,
+  { metadata }: VecCluster,
   plan: ShardsPlan,
   [account]: JobRbac,
   settings: Settings,
@@ -79,7 +79,7 @@ export function shardsJob(
       resources: settings.jobResources.helm,
       credentials: {
         engine: apiKeySecretName(metadata.name),
-        ...(spec.tls.enabled && spec.tls.secretRef && { tls: spec.tls.secretRef.name }),
+        ...(plan.cluster.caSecret !== undefined && { tls: plan.cluster.caSecret }),
       },
     },
     settings,

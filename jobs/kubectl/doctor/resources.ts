@@ -6,6 +6,7 @@ import { Type } from '@sinclair/typebox'
 import { VecBackupSchedule } from '../../../crds/backup-schedule.ts'
 import { VecBackup } from '../../../crds/backup.ts'
 import { VecCluster } from '../../../crds/cluster.ts'
+import { clusterConnection } from '../../../crds/contract/connection.ts'
 import { KubernetesError, StorageError } from '../../../crds/contract/errors.ts'
 import {
   API_VERSION,
@@ -74,10 +75,11 @@ async function checkCluster(cluster: VecCluster, context: CheckContext): Promise
 
 /** The problem with the response; undefined when the engine is ready. `/readyz` requires no API key. */
 async function engineProblem(
-  { metadata, spec }: VecCluster,
+  cluster: VecCluster,
   { kubernetes, signal }: CheckContext,
 ): Promise<string | undefined> {
-  const target = `${spec.tls.enabled ? 'https' : 'http'}:${releaseName(metadata.name)}:${HTTP_PORT}`
+  const { metadata } = cluster
+  const target = `${clusterConnection(cluster).tls ? 'https' : 'http'}:${releaseName(metadata.name)}:${HTTP_PORT}`
   const path = `/api/v1/namespaces/${metadata.namespace}/services/${target}/proxy/readyz`
   try {
     const { status } = await kubernetes.call('GET', path, { timeoutMs: ENGINE_TIMEOUT_MS, signal })

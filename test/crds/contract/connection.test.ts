@@ -7,6 +7,7 @@ import {
   requiresApiKey,
   podUrl,
 } from '../../../crds/contract/connection.ts'
+import { ANNOTATIONS } from '../../../crds/contract/names.ts'
 import { customResourceDefinition } from '../../../crds/crd.ts'
 import { VecCluster } from '../../../crds/cluster.ts'
 import { admit } from '../../world/admission/admit.ts'
@@ -52,6 +53,44 @@ t.test('the connection names the key in vec-<name>-apikey, also with secretRef',
     t.match(clusterConnection(cluster({ apiKey })), { key })
   }
 })
+
+t.test(
+  'until a change of TLS or of the key is applied, nodes are called as they are',
+  async (t) => {
+    const tls = { enabled: true, ...certificate }
+    const apiKey = { autoGenerate: true }
+    const open = cluster({ replicas: 3 })
+    const secured = cluster({ replicas: 3, tls, apiKey })
+    const connect = (
+      { metadata, spec }: VecCluster,
+      former: unknown,
+      { generation = 2, appliedGeneration = 1 } = {},
+    ) => {
+      const text = typeof former === 'string' ? former : JSON.stringify(former)
+      const annotations = { [ANNOTATIONS.lastAppliedSpec]: text }
+      return clusterConnection({
+        ...{ ...open, spec, status: { appliedGeneration } },
+        metadata: { ...metadata, generation, annotations },
+      })
+    }
+    const [before, after] = [clusterConnection(open), clusterConnection(secured)]
+    t.match(after, { tls: true, caSecret: 'certificate', key: { secret: 'vec-main-apikey' } })
+    t.strictSame(connect(secured, open.spec), before, 'it may wait for a maintenance window')
+    t.strictSame(connect(open, secured.spec), after)
+    t.strictSame(connect(secured, open.spec, { appliedGeneration: 2 }), after, 'it is applied')
+    t.equal(connect({ ...secured, spec: { ...secured.spec, replicas: 5 } }, open.spec).replicas, 5)
+    for (const invalid of ['{', 'null', '{}', { tls: { enabled: 'no' } }]) {
+      t.strictSame(connect(secured, invalid), after, 'a user has changed the annotation')
+    }
+    const { metadata, ...rest } = secured
+    const bare = {
+      ...rest,
+      status: { appliedGeneration: 1 },
+      metadata: { ...metadata, generation: 2 },
+    }
+    t.strictSame(clusterConnection(bare), after, 'it is unknown what was applied')
+  },
+)
 
 t.test('a plan is read back only with a whole connection in it', async (t) => {
   const connection = clusterConnection(cluster({ apiKey: { autoGenerate: true } }))
