@@ -144,7 +144,12 @@ const status = Type.Object({
   lastBackupName: Type.Optional(Type.String({ description: 'The newest finished backup.' })),
   lastBackupTime: Type.Optional(Timestamp({ description: 'When that one ended.' })),
   lastBackupStatus: Type.Optional(BackupPhase('The phase of that one.')),
-  nextBackupTime: Type.Optional(Timestamp({ description: 'The next slot.' })),
+  nextBackupTime: Type.Optional(
+    Timestamp({
+      description:
+        'The next slot; absent while spec.suspend is true or the VecCluster is hibernated.',
+    }),
+  ),
   activeBackup: Type.Optional(Type.String({ description: 'A backup that has not ended.' })),
   recentBackups: Type.Optional(
     Type.Array(recentBackup, {

@@ -18,7 +18,8 @@ export const BACKUP_SCHEDULE_REASONS: readonly Reason[] = [
     reason: 'Suspended',
     condition: READY,
     messages: ['no backup is created while spec.suspend is true'],
-    cause: 'A user suspended the schedule. Retention continues.',
+    cause:
+      'A user suspended the schedule. Retention continues. status.nextBackupTime is absent meanwhile.',
     fix: 'Set spec.suspend: false.',
   },
   {
@@ -60,6 +61,16 @@ export const BACKUP_SCHEDULE_REASONS: readonly Reason[] = [
     messages: ['VecBackup <name> already exists and does not belong to this schedule'],
     cause: 'A VecBackup with the name of this slot exists, and the schedule did not create it.',
     fix: 'Delete that VecBackup. Later slots are not affected.',
+  },
+  {
+    reason: 'BackupNotCreated',
+    condition: NOT_READY,
+    event: 'Warning',
+    messages: [
+      'VecBackup <name> could not be created: kubectl describe vecbackupschedule <name> -n <namespace> shows the cause in an Event, such as a quota or an admission webhook',
+    ],
+    cause: 'The API server refuses the VecBackup of a slot that is due.',
+    fix: 'Fix the cause in the Event. The backup of the latest slot is then created automatically.',
   },
   {
     reason: 'InvalidSchedule',

@@ -24,11 +24,12 @@ export interface Deletion {
 
 export async function observeDeletion(
   request: HookRequest<VecBackupSchedule>,
-  { ports, lastSlots }: Dependencies,
+  { ports, lastSlots, requested }: Dependencies,
 ): Promise<Deletion> {
   const schedule = request.parent
   const { namespace, name, uid } = schedule.metadata
   lastSlots.delete(uid)
+  requested.delete(uid)
   const live = await ports.backupsOf({ namespace, name, uid })
   return { schedule, children: childrenOf(request), live, drill: drillChildrenOf(request) }
 }

@@ -6,11 +6,11 @@ import { kindHooks, type KindHooks, type RelatedRule } from '../protocol.ts'
 import { BACKUP_CHILD_KIND } from './backups.ts'
 import { DRILL_CHILD_KINDS } from './drill-objects.ts'
 import { finalize, observeDeletion } from './finalize.ts'
-import { observe, type BackupSchedulePorts } from './observe.ts'
+import { observe, type BackupSchedulePorts, type Dependencies } from './observe.ts'
 import { sync } from './sync.ts'
 
 export function backupScheduleHooks(ports: BackupSchedulePorts): KindHooks {
-  const dependencies = { ports, lastSlots: new Map<string, Date | undefined>() }
+  const dependencies: Dependencies = { ports, lastSlots: new Map(), requested: new Map() }
   return kindHooks({
     resource: VecBackupSchedule,
     childKinds: [BACKUP_CHILD_KIND, ...DRILL_CHILD_KINDS],

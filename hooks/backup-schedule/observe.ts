@@ -18,11 +18,16 @@ export interface Dependencies {
   ports: BackupSchedulePorts
   /** By uid: the latest slot that had its backup, which a failed status write would lose. */
   lastSlots: Map<string, Date | undefined>
+  /** By uid: the backup that is to be created and does not exist yet, and since when. */
+  requested: Map<string, { name: string; since: Date }>
 }
+
+/** A backup that is created exists by then. */
+const CREATION_SECONDS = 10
 
 export async function observe(
   request: HookRequest<VecBackupSchedule>,
-  { ports, lastSlots }: Dependencies,
+  { ports, lastSlots, requested }: Dependencies,
   { now, settings }: Context,
 ): Promise<Observed> {
   const schedule = request.parent
@@ -61,10 +66,15 @@ export async function observe(
   }
   const observed = withLastSlot({ ...cached, live }, lastSlots, now)
   const dueSlot = decide(observed, now).create
-  const conflictingBackup = dueSlot && (await ports.backup(namespace, backupName(name, dueSlot)))
-  return conflictingBackup === undefined
-    ? observed
-    : { ...observed, live: { ...live, conflictingBackup } }
+  if (dueSlot === undefined) return observed
+  const dueName = backupName(name, dueSlot)
+  const conflictingBackup = await ports.backup(namespace, dueName)
+  if (conflictingBackup !== undefined) return { ...observed, live: { ...live, conflictingBackup } }
+  const former = requested.get(uid)
+  const since = former?.name === dueName ? former.since : now
+  requested.set(uid, { name: dueName, since })
+  const isRefused = now.getTime() - since.getTime() >= CREATION_SECONDS * 1000
+  return isRefused ? { ...observed, live: { ...live, isRefused: true } } : observed
 }
 
 export function childrenOf({ children }: HookRequest<VecBackupSchedule>): VecBackup[] {

@@ -19,6 +19,8 @@ import { existingBackups, isActive, type Decision, type Observed } from './tick.
 
 /** Maximum length of a condition message. */
 const MAX_MESSAGE = 1024
+/** Reasons of Ready while no slot gets a backup. */
+const PAUSED_REASONS = new Set(['Suspended', 'ClusterHibernated'])
 
 interface StatusDecision {
   ready: ConditionUpdate
@@ -36,6 +38,7 @@ export function scheduleStatus(
   // Use the cache like every other sync: live reads would make the status alternate between two states.
   const backups = existingBackups(observed, observed.children)
   const active = backups.find(isActive)
+  const next = PAUSED_REASONS.has(ready.reason) ? undefined : nextSlot
   const findings = [
     ready,
     ...retentionFindings(schedule, retained),
@@ -47,7 +50,7 @@ export function scheduleStatus(
     // Derived from created backups, never from the clock, so it does not change while none are created.
     ...(lastSlot !== undefined && { lastScheduleTime: timestamp(lastSlot) }),
     ...lastBackupFields(backups.find((backup) => !isActive(backup))),
-    ...(nextSlot !== undefined && { nextBackupTime: timestamp(nextSlot) }),
+    ...(next !== undefined && { nextBackupTime: timestamp(next) }),
     ...(active !== undefined && { activeBackup: active.metadata.name }),
     recentBackups: backups.slice(0, RECENT_BACKUPS).map(recentBackup),
     ...drill?.status,

@@ -54,7 +54,8 @@ type SlotDecision = Pick<Decision, 'create' | 'isBeforeHibernation' | 'requeueSo
 export function decide(observed: Observed, now: Date): Decision {
   const { lastSlot } = observed
   if (isStale(observed)) {
-    return { prune: [], annotate: [], requeueSoon: true, ready: scheduledFinding() }
+    const ready = standingFinding(observed.schedule)
+    return { prune: [], annotate: [], requeueSoon: true, ready }
   }
   const { expired, retained } = applyRetention(observed)
   const slots = parseSchedule(observed)
@@ -63,13 +64,21 @@ export function decide(observed: Observed, now: Date): Decision {
     return { ...splitByAnnotation(observed, expired), retained, ready }
   }
   const nextSlot = slots.firstAfter(new Date(Math.max(now.getTime(), lastSlot?.getTime() ?? 0)))
-  const slotDecision = decideSlot(observed, slots, now)
+  const slotDecision = reportRefused(observed, decideSlot(observed, slots, now))
   return {
     ...slotDecision,
     nextSlot,
     retained,
     ...splitByAnnotation(observed, [...(slotDecision.prune ?? []), ...expired]),
   }
+}
+
+/** The backup is created again with each sync; only Metacontroller knows why it does not exist. */
+function reportRefused({ schedule, live }: Observed, decision: SlotDecision): SlotDecision {
+  if (decision.create === undefined || live?.isRefused !== true) return decision
+  const { namespace, name } = schedule.metadata
+  const message = `VecBackup ${backupName(name, decision.create)} could not be created: kubectl describe vecbackupschedule ${name} -n ${namespace} shows the cause in an Event, such as a quota or an admission webhook`
+  return { ...decision, ready: readyFinding('False', 'BackupNotCreated', message) }
 }
 
 /** Separates backups that can be deleted now from those that must be annotated first. */
@@ -108,11 +117,7 @@ function decideSlot(observed: Observed, slots: Slots, now: Date): SlotDecision {
   const { metadata, spec } = schedule
   const requested = requestedSlot(observed)
   if (requested !== undefined) return onRequest(observed, requested)
-  if (spec.suspend) {
-    return {
-      ready: readyFinding('True', 'Suspended', 'no backup is created while spec.suspend is true'),
-    }
-  }
+  if (spec.suspend) return { ready: standingFinding(schedule) }
   const historyFull = historyLimitFinding(observed)
   if (historyFull !== undefined) return { ready: historyFull }
   const hibernation = observed.cluster && hibernationBlocker(observed.cluster)
@@ -158,7 +163,7 @@ function openRequest({ schedule, cluster }: Observed) {
 function onRequest(observed: Observed, slot: Date): SlotDecision {
   const ready = historyLimitFinding(observed) ?? nameConflict(observed, slot)
   return ready === undefined
-    ? { create: slot, isBeforeHibernation: true, ready: scheduledFinding() }
+    ? { create: slot, isBeforeHibernation: true, ready: standingFinding(observed.schedule) }
     : { ready }
 }
 
@@ -291,6 +296,13 @@ function clockSkew({ schedule, lastSlot }: Observed, now: Date): ConditionUpdate
   return readyFinding('False', 'ClockSkew', message)
 }
 
+/** What holds apart from what is due. */
+function standingFinding({ spec }: VecBackupSchedule): ConditionUpdate {
+  return spec.suspend
+    ? readyFinding('True', 'Suspended', 'no backup is created while spec.suspend is true')
+    : scheduledFinding()
+}
+
 function scheduledFinding(): ConditionUpdate {
   return readyFinding('True', 'Scheduled', 'backups are created as scheduled')
 }
@@ -326,4 +338,6 @@ export interface LiveState {
   toRestore?: BackupsToRestore
   /** A VecBackup with the desired name that this schedule does not own. */
   conflictingBackup?: VecBackup
+  /** The backup that is to be created was created before, and does not exist. */
+  isRefused?: true
 }

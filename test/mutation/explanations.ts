@@ -299,11 +299,6 @@ export const EXPLAINED: Readonly<Record<string, readonly Explained[]>> = {
       why: UNDEFINED,
     },
     {
-      line: 'return conflictingBackup === undefined',
-      changes: ['ConditionalExpression: conflictingBackup === undefined -> false'],
-      why: UNDEFINED,
-    },
-    {
       line: 'return lastSlot === undefined ? observed : { ...observed, lastSlot }',
       changes: ['ConditionalExpression: lastSlot === undefined -> false'],
       why: UNDEFINED,

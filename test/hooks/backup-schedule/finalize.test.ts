@@ -128,8 +128,14 @@ t.test('the cache of a deleted schedule is dropped, and no other', async (t) => 
     [retained.metadata.uid, new Date(SLOT)],
     ['uid-of-another', new Date(SLOT)],
   ])
-  await observeDeletion(hookRequest(stage), { ports: fakePorts(stage), lastSlots: marks })
+  const requested = new Map([
+    [retained.metadata.uid, { name: 'a', since: new Date(SLOT) }],
+    ['uid-of-another', { name: 'b', since: new Date(SLOT) }],
+  ])
+  const dependencies = { ports: fakePorts(stage), lastSlots: marks, requested }
+  await observeDeletion(hookRequest(stage), dependencies)
   t.strictSame([...marks.keys()], ['uid-of-another'])
+  t.strictSame([...requested.keys()], ['uid-of-another'])
 })
 
 t.test('a schedule without backups is finalized immediately', async (t) => {

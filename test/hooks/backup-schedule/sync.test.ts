@@ -5,7 +5,17 @@ import { ANNOTATIONS } from '../../../crds/contract/names.ts'
 import { scheduleStatus } from '../../../hooks/backup-schedule/status.ts'
 import { decide } from '../../../hooks/backup-schedule/tick.ts'
 import { matchWhole } from '../../match-whole.ts'
-import { backup, prunedNames, schedule, tick, type ScheduleFixture } from './stage.ts'
+import { backupScheduleHooks } from '../../../hooks/backup-schedule/index.ts'
+import { cluster } from '../../builders.ts'
+import {
+  backup,
+  createdNames,
+  fakePorts,
+  prunedNames,
+  schedule,
+  tick,
+  type ScheduleFixture,
+} from './stage.ts'
 
 t.test('a created backup has the slot in its name, the label and the copied spec', async (t) => {
   const spec = {
@@ -132,6 +142,7 @@ t.test(
       phase: 'Suspended',
       lastScheduleTime: '2026-02-28T03:00:00Z',
       lastBackupName: 'nightly-20260228-030000',
+      nextBackupTime: undefined,
     })
     t.strictSame(desired.pruned, [
       {
@@ -148,6 +159,48 @@ t.test(
     matchWhole(t, desired.events, [{ type: 'Normal', reason: 'BackupDropped' }])
   },
 )
+
+t.test('a backup that the API server refuses is reported, and created again', async (t) => {
+  const stage = { schedule: schedule(), children: [] }
+  const hooks = backupScheduleHooks(fakePorts(stage))
+  const readyAt = async (seconds: string) => {
+    const desired = await tick(stage, `2026-03-01T03:00:${seconds}Z`, hooks)
+    t.strictSame(createdNames(desired, stage), ['nightly-20260301-030000'])
+    const [ready] = desired.status.conditions ?? []
+    return [ready?.status, ready?.reason, ready?.message]
+  }
+  const scheduled = ['True', 'Scheduled', 'backups are created as scheduled']
+  t.strictSame(await readyAt('00'), scheduled)
+  t.strictSame(await readyAt('09'), scheduled, 'Metacontroller may not have created it yet')
+  t.strictSame(await readyAt('10'), [
+    'False',
+    'BackupNotCreated',
+    'VecBackup nightly-20260301-030000 could not be created: kubectl describe vecbackupschedule nightly -n ns shows the cause in an Event, such as a quota or an admission webhook',
+  ])
+})
+
+t.test('no next slot is announced while the cluster is hibernated', async (t) => {
+  const stage = {
+    schedule: schedule(),
+    children: [],
+    related: [cluster({ status: { phase: 'Hibernated' } })],
+  }
+  const { status } = await tick(stage, '2026-03-20T12:00:00Z')
+  t.equal(status.conditions?.[0]?.reason, 'ClusterHibernated')
+  t.equal(status.nextBackupTime, undefined)
+})
+
+t.test('a suspended schedule does not call itself scheduled when it is read again', async (t) => {
+  const suspended = schedule({
+    spec: { suspend: true, retentionPolicy: { keepLast: 1 } },
+    status: { lastScheduleTime: '2026-02-28T03:00:00Z' },
+  })
+  const children = [backup('2026-02-27T03:00:00Z'), backup('2026-02-28T03:00:00Z')]
+  const newer = { ...suspended, metadata: { ...suspended.metadata, generation: 2 } }
+  const stage: ScheduleFixture = { schedule: suspended, children, live: { schedule: newer } }
+  const { status } = await tick(stage, '2026-03-20T12:00:00Z')
+  t.equal(status.conditions?.[0]?.reason, 'Suspended')
+})
 
 t.test('a backup that an unfinished VecRestore names is deleted once that has ended', async (t) => {
   const children = [25, 26, 27].map((day) => backup(`2026-02-${day}T03:00:00Z`))
