@@ -61,7 +61,7 @@ export function sync(observed: Observed, context: Context): Decision {
   const failure = lastFailure(observed, context)
   // The Job finished without reporting its outcome: its last report may still arrive.
   if (failure === 'unknown' || isShardsEndUnknown(observed, context))
-    return desiredState(observed, context, { resyncAfterSeconds: REQUEUE_SOON_SECONDS })
+    return awaitReport(observed, context)
 
   const shardStep = nextShardStep(observed, context)
   // Repairs and balance; nodes are removed only once the spec is known to be valid.
@@ -124,6 +124,17 @@ export function sync(observed: Observed, context: Context): Decision {
   const awaited = awaitedBackup(observed, context.now)
   if (awaited !== undefined) return awaitBackup(observed, awaited, context)
   return start(observed, context, pendingRun, failure)
+}
+
+/** Nothing is known about the end of the last Job: the spec is applied only if an earlier run has applied it. */
+function awaitReport(observed: Observed, context: Context): Decision {
+  const { cluster, pendingRun } = observed
+  const awaited = { reason: 'HelmStarting', message: 'waiting for the report of the last Job' }
+  const notApplied =
+    pendingRun === undefined
+      ? stepReason(versionSteps(observed))
+      : (previousFailure(cluster) ?? awaited)
+  return desiredState(observed, context, { notApplied, resyncAfterSeconds: REQUEUE_SOON_SECONDS })
 }
 
 /** The backup needs the Lease, so it is released. */

@@ -119,6 +119,22 @@ t.test('a Job that ended without a final report is checked again in 2 s', async 
   t.equal(createdJob(desired), undefined)
 })
 
+t.test('until it is known how a Job ended, its spec is not called applied', async (t) => {
+  const changed = cluster({ generation: 2, spec: { replicas: 2 }, status: { phase: 'Running' } })
+  const report = progress({ run: 2, state: 'Started', applied: applied() })
+  const appliedAfter = (verb: string, overrides: Parameters<typeof running>[0] = {}) => {
+    const jobs = [helmJob({ verb, run: 2, ended: ['Failed', 5] })]
+    const observed = running({ jobs, progress: { ...report, verb }, ...overrides })
+    return condition(sync(observed, context), 'Applied')
+  }
+  const waiting = ['False', 'HelmStarting', 'waiting for the report of the last Job']
+  t.strictSame(appliedAfter('upgrade', { cluster: changed }), waiting)
+  t.strictSame(appliedAfter('shards', { cluster: changed }), waiting)
+  const { hash: planHash } = desiredRun(running(), settings)
+  const current = { ...report, verb: 'shards', applied: applied({ planHash }) }
+  t.equal(appliedAfter('shards', { progress: current })?.[0], 'True')
+})
+
 t.test('a Job that crashed is a failed run: Job crashed n times', async (t) => {
   const { hash: plan } = desiredRun(ready(), settings)
   const jobs = [helmJob({ plan, ended: ['Failed', 40], failed: 7 })]
