@@ -15,9 +15,13 @@ export const ACCESS_KEY_REASONS: readonly Reason[] = [
   {
     reason: 'SecretNotWritten',
     condition: NOT_READY,
-    messages: ['Secret <name> is being written'],
-    cause: 'A token was signed, and Metacontroller is writing the Secret.',
-    fix: 'Nothing. If it lasts, check that Metacontroller may write Secrets.',
+    messages: [
+      'Secret <name> is being written',
+      'Secret <name> could not be created: kubectl describe vecaccesskey <name> -n <namespace> shows the cause in an Event, such as a quota or an admission webhook',
+    ],
+    cause:
+      'A token was signed, and Metacontroller is writing the Secret, or the API server refuses it.',
+    fix: 'Nothing, or what the Event says. If it lasts, check that Metacontroller may write Secrets.',
   },
   {
     reason: 'SecretNotOurs',

@@ -39,7 +39,9 @@ export async function sync(
   const existing = observed.children.find(({ metadata }) => metadata.name === name)
   if (existing === undefined || !isUpToDate(existing, secret)) {
     // The status describes the current content of the Secret; it shows the new token once that is written.
-    const message = `Secret ${name} is being written`
+    const message = isRefused(observed)
+      ? refusedMessage(accessKey)
+      : `Secret ${name} is being written`
     const status = { phase: phaseFor(existing), ...(existing && statusFromSecret(existing)) }
     if (existing !== undefined && isRenewal(existing, secret, context.now)) {
       const ready = { status: 'True' as const, ...tokenIssuedReason(name) }
@@ -66,6 +68,18 @@ export async function sync(
     ...shortKeyEvents(accessKey, signingKey, status, context),
   ]
   return { ...reported, events }
+}
+
+/** The answer before has created the Secret, and it does not exist: only Metacontroller knows why. */
+function isRefused({ accessKey, children, liveSecret }: Observed): boolean {
+  const name = secretNameOf(accessKey)
+  const exists = liveSecret !== undefined || children.some(({ metadata }) => metadata.name === name)
+  return !exists && getCondition(accessKey, 'Ready')?.reason === 'SecretNotWritten'
+}
+
+function refusedMessage(accessKey: VecAccessKey): string {
+  const { namespace, name } = accessKey.metadata
+  return `Secret ${secretNameOf(accessKey)} could not be created: kubectl describe vecaccesskey ${name} -n ${namespace} shows the cause in an Event, such as a quota or an admission webhook`
 }
 
 function tokenIssuedReason(name: string): ConditionReason {

@@ -92,6 +92,21 @@ t.test('a renewal keeps Ready while the old token is valid, and is an Event', as
   t.equal(statusFields(other)[2], 'SecretNotWritten', 'a token of another key is not current')
 })
 
+t.test('a Secret that the API server refuses is reported', async (t) => {
+  const first = await sync(observed(), context)
+  const known = { ...accessKey(), status: first.status }
+  const message =
+    'Secret reader could not be created: kubectl describe vecaccesskey reader -n ns shows the cause in an Event, such as a quota or an admission webhook'
+  const refused = await sync(observed({ accessKey: known }), context)
+  t.strictSame(statusFields(refused), ['Pending', 'False', 'SecretNotWritten', message])
+  t.equal(refused.children.length, 1, 'it is created again')
+  const owner = { apiVersion: 'v1', kind: 'VecAccessKey', name: 'reader', uid: 'uid-reader' }
+  const live = storedSecret(first)
+  const liveSecret = { ...live, metadata: { ...live.metadata, ownerReferences: [owner] } }
+  const uncached = await sync(observed({ accessKey: known, liveSecret }), context)
+  t.equal(statusFields(uncached)[3], 'Secret reader is being written', 'the cache lags')
+})
+
 t.test('the Secret is written again when the address of its cluster has changed', async (t) => {
   const held = storedSecret(await sync(observed(), context))
   const tls = { enabled: true, secretRef: { name: 'cert' } }
