@@ -1,19 +1,77 @@
 /**
- * What becomes of an existing Job: whether it has reported, whether it must be recreated, whether it has
- * become silent, and when a finished one is pruned. The annotation of its resource has the newest report.
+ * What becomes of a Job: whether it was created, has a running pod and has reported, whether it must be recreated,
+ * whether it has become silent, and when a finished one is pruned. The annotation of its resource has the newest
+ * report.
  */
 import type { Progress } from '../crds/contract/job.ts'
-import { FIRST_REPORT_TIMEOUT_SECONDS, STALE_REPORT_SECONDS } from '../crds/contract/limits.ts'
+import {
+  FIRST_REPORT_TIMEOUT_SECONDS,
+  JOB_START_SECONDS,
+  STALE_REPORT_SECONDS,
+} from '../crds/contract/limits.ts'
 import { ANNOTATIONS } from '../crds/contract/names.ts'
 import { finishedCondition, type Job } from '../crds/kubernetes.ts'
 import type { ConditionReason } from '../crds/schema.ts'
-import { secondsSince, secondsSinceRecorded } from './conditions.ts'
+import { getCondition, secondsSince, secondsSinceRecorded } from './conditions.ts'
 import type { Context, PrunedChild } from './protocol.ts'
 import { type ObservedJobs, runNumber } from './request.ts'
 
 /** Whether this Job, not an earlier one, has reported. */
 export function hasReported({ progress }: Pick<ObservedJobs, 'progress'>, job: Job): boolean {
   return progress?.job === job.metadata.uid
+}
+
+/** A resource with a Job, and its conditions. */
+type JobOwner = Parameters<typeof getCondition>[0] & {
+  kind: string
+  metadata: { namespace: string; name: string }
+}
+
+/** Message of its condition in the answer that creates the Job. */
+export function creationMessage({ metadata }: { metadata: { name: string } }): string {
+  return `creating Job ${metadata.name}`
+}
+
+/**
+ * Why the Job that is to be created does not exist, although the answer before has created it: the API server refuses
+ * it. Only Metacontroller knows the cause, and writes an Event with it. Undefined if the answer before did not.
+ */
+export function creationProblem(
+  owner: JobOwner,
+  conditionType: string,
+  job: { metadata: { name: string } },
+): ConditionReason | undefined {
+  const { namespace, name } = owner.metadata
+  const hint = `kubectl describe ${owner.kind.toLowerCase()} ${name} -n ${namespace}`
+  const message = `Job ${job.metadata.name} could not be created: ${hint} shows the cause in an Event, such as a quota or an admission webhook`
+  const previous = getCondition(owner, conditionType)?.message
+  const isRepeated = previous === creationMessage(job) || previous === message
+  return isRepeated ? { reason: 'JobNotStarted', message } : undefined
+}
+
+/**
+ * Why a Job that has not reported does no work, as far as its status shows it. Undefined at first, and while a pod
+ * runs. The causes are in Events, which the service does not read.
+ */
+export function startProblem(job: Job, { now }: Pick<Context, 'now'>): ConditionReason | undefined {
+  const { creationTimestamp = '', deletionTimestamp } = job.metadata
+  const isOld = secondsSince(creationTimestamp, now) > JOB_START_SECONDS
+  const message = isOld && deletionTimestamp === undefined ? podProblem(job) : undefined
+  return message === undefined ? undefined : { reason: 'JobNotStarted', message }
+}
+
+function podProblem({ metadata, spec, status = {} }: Job): string | undefined {
+  const { name, namespace = '' } = metadata
+  const { active = 0, ready, failed = 0 } = status
+  if (ready !== undefined && ready > 0) return undefined
+  const ofPods = `kubectl describe pods -l job-name=${name} -n ${namespace} shows the cause`
+  if (spec?.suspend === true && active === 0) {
+    return `Job ${name} is suspended: it gets a pod once its spec.suspend is false`
+  }
+  if (failed > 0) return `the pods of Job ${name} have failed before their first report: ${ofPods}`
+  if (active > 0) return ready === 0 ? `the pod of Job ${name} does not run: ${ofPods}` : undefined
+  const ofJob = `kubectl describe job ${name} -n ${namespace} shows the cause in an Event`
+  return `Job ${name} has no pod: ${ofJob}, such as a quota or an admission webhook`
 }
 
 /**

@@ -55,6 +55,8 @@ export const ENGINE_TIMEOUT_SECONDS = 60
 
 /** A Job that has reported nothing for this long is deleted and recreated. */
 export const FIRST_REPORT_TIMEOUT_SECONDS = 600
+/** A Job without a running pod for longer than this is said to have none. */
+export const JOB_START_SECONDS = 60
 /** A Job repeats its report every minute; without a report for this long its status says so. */
 export const STALE_REPORT_SECONDS = 600
 /** A Job that is not in Metacontroller's cache after this time has lost its label. */

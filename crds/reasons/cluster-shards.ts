@@ -38,6 +38,7 @@ export const SHARDS_PLACED_REASONS: readonly Reason[] = [
       'acquiring the Leases of the cluster',
       'the Leases of the cluster are acquired; checking once more for other work on it',
       'waiting for <kind> <namespace>/<name>',
+      'creating Job <name>',
     ],
     cause: 'A Job creates missing replicas and copies Active ones over defective ones.',
     fix: 'Nothing; status.shards has the current step, and `kubectl logs job/<name>` all of them.',

@@ -2,7 +2,7 @@
 import { CONSENSUS_AND_CAPACITY_REASONS, UPDATE_GATE_REASONS } from './cluster-nodes.ts'
 import { KEY_REASONS } from './cluster-keys.ts'
 import { SHARDS_PLACED_REASONS } from './cluster-shards.ts'
-import { NOTHING_TO_DO, type Reason } from './reason.ts'
+import { JOB_NOT_STARTED_MESSAGES, NOTHING_TO_DO, type Reason } from './reason.ts'
 
 const NOT_APPLIED = { type: 'Applied', status: 'False' } as const
 
@@ -20,6 +20,8 @@ export const CLUSTER_REASONS: readonly Reason[] = [
     messages: [
       'creating ServiceAccount, Role and RoleBinding of the helm Job',
       'acquiring the Lease of the cluster',
+      'creating Job <name>',
+      'waiting for the report of the last Job',
     ],
     cause:
       'A helm run is due. Its ServiceAccount, Role and RoleBinding are created and the Lease of the cluster is acquired before its Job starts.',
@@ -181,10 +183,11 @@ export const CLUSTER_REASONS: readonly Reason[] = [
       'Job <name> has an outdated plan; recreating it',
       'Job <name> has not reported for 600 s; recreating it',
       'Job <name> is suspended; recreating it',
+      ...JOB_NOT_STARTED_MESSAGES,
     ],
     cause:
-      'The Job has no running pod after ten minutes (wrong image, quota, no node with free capacity), or its plan or image is out of date. Or it has spec.suspend true and no pods.',
-    fix: 'Check the pods and Events of the Job and fix the cause. The Job is recreated automatically.',
+      'The API server refuses the Job, or the Job has no running pod (wrong image, quota, an admission webhook, a missing PriorityClass, no node with free capacity), or its plan or image is out of date. Or it has spec.suspend true and no pods. The condition ShardsPlaced has the same reason for a Job on shards.',
+    fix: 'Read the Events that the message names, and fix the cause. The Job is created again automatically.',
   },
   {
     reason: 'JobCrashed',
@@ -204,7 +207,7 @@ export const CLUSTER_REASONS: readonly Reason[] = [
       'helm uninstall is running',
       'helm uninstall has finished; waiting for its report',
       'creating ServiceAccount, Role and RoleBinding of the uninstall Job',
-      'helm uninstall started',
+      'creating Job <name>',
     ],
     cause: 'The VecCluster is being deleted. Its Helm release is uninstalled first.',
     fix: 'Nothing; the volumes are retained, unless spec.persistence.onDelete is Delete.',

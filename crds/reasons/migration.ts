@@ -6,6 +6,7 @@ import {
   NOTHING_TO_DO,
   type Reason,
   type KnownFailure,
+  STOPPING_JOB,
 } from './reason.ts'
 
 export const MIGRATION_REASONS: readonly Reason[] = [
@@ -64,8 +65,9 @@ export const MIGRATION_REASONS: readonly Reason[] = [
       'creating ServiceAccount, Role and RoleBinding for the Job',
       'counting the points of the collections',
       'waiting for the source <url or cluster>: <why it does not answer>',
-      'Job <name> was started',
+      'creating Job <name>',
       'Job <name> is starting',
+      STOPPING_JOB.message,
     ],
     cause:
       'Nothing blocks the migration, and its Job is being created, or the Job is connecting to the source.',

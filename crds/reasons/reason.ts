@@ -65,6 +65,15 @@ function toRegExpSource(pattern: string): string {
 
 export const NOT_COMPLETE = { type: 'Complete', status: 'False' } as const
 
+/** A Job that does not exist, or has no running pod. */
+export const JOB_NOT_STARTED_MESSAGES = [
+  'Job <name> could not be created: kubectl describe <kind> <name> -n <namespace> shows the cause in an Event, such as a quota or an admission webhook',
+  'Job <name> has no pod: kubectl describe job <name> -n <namespace> shows the cause in an Event, such as a quota or an admission webhook',
+  'the pod of Job <name> does not run: kubectl describe pods -l job-name=<name> -n <namespace> shows the cause',
+  'the pods of Job <name> have failed before their first report: kubectl describe pods -l job-name=<name> -n <namespace> shows the cause',
+  'Job <name> is suspended: it gets a pod once its spec.suspend is false',
+] as const
+
 /** What a resource that is being deleted waits for. */
 export const STOPPING_JOB = {
   message: 'waiting for Job <name> to stop',
@@ -218,10 +227,11 @@ export function dataJobReasons({ kind, noun, clusterField }: DataJobTerms): Reas
         'Job <name> has an outdated plan; recreating it',
         'Job <name> has not reported for 600 s; recreating it',
         'Job <name> is suspended; recreating it',
+        ...JOB_NOT_STARTED_MESSAGES,
       ],
       cause:
-        'The Job has no running pod (wrong image, quota, not enough capacity), or its plan, its image or its Lease is out of date.',
-      fix: 'Check the pods and Events of the Job. Once the cause is fixed, the next Job starts automatically.',
+        'The API server refuses the Job, or the Job has no running pod (wrong image, quota, an admission webhook, a missing PriorityClass, not enough capacity), or its plan, its image or its Lease is out of date.',
+      fix: 'Read the Events that the message names, and fix the cause. The Job, or the next one, then starts automatically.',
     },
   ]
 }

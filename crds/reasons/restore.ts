@@ -6,6 +6,7 @@ import {
   NOTHING_TO_DO,
   type Reason,
   type KnownFailure,
+  STOPPING_JOB,
 } from './reason.ts'
 
 export const RESTORE_REASONS: readonly Reason[] = [
@@ -72,8 +73,9 @@ export const RESTORE_REASONS: readonly Reason[] = [
       'creating ServiceAccount, Role and RoleBinding for the Job',
       'acquiring the Leases of the cluster',
       'the Leases of the cluster are acquired; checking once more for other work on it',
-      'Job <name> was started',
+      'creating Job <name>',
       'Job <name> is starting',
+      STOPPING_JOB.message,
     ],
     cause: 'Nothing blocks the restore, and its Job is being created.',
     fix: 'Nothing. If it stays in this state, check the pods and Events of the Job.',

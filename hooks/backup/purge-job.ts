@@ -17,7 +17,14 @@ import type { ConditionReason } from '../../crds/schema.ts'
 import { serviceAccountError } from '../../crds/storage.ts'
 import { secondsSinceRecorded } from '../conditions.ts'
 import { isMissingPermission } from '../data-job/preconditions.ts'
-import { hasReported, recreationReason, silenceReason } from '../job-watch.ts'
+import {
+  creationMessage,
+  creationProblem,
+  hasReported,
+  recreationReason,
+  silenceReason,
+  startProblem,
+} from '../job-watch.ts'
 import { isUnfinished, latestJob, nextRunNumber, runNumber, allObserved } from '../request.ts'
 import type { Child, Context, PrunedChild } from '../protocol.ts'
 import { backupRbac, purgeJob, purgePlan } from './job.ts'
@@ -94,7 +101,12 @@ function watchPurge(job: Job, deletion: Deletion, context: Context): Waiting {
   if (silence !== undefined) {
     return waiting(silence, READINESS_CHECK_SECONDS)
   }
-  const count = hasReported(deletion, job) ? progress?.message : undefined
+  const isReported = hasReported(deletion, job)
+  const problem = isReported ? undefined : startProblem(job, context)
+  if (problem !== undefined) {
+    return waiting({ ...problem, reason: 'Purging' }, READINESS_CHECK_SECONDS)
+  }
+  const count = isReported ? progress?.message : undefined
   const message = `Job ${name} is deleting the objects in ${s3PathOf(backup)}${count === undefined ? '' : `; ${count}`}`
   return waiting({ reason: 'Purging', message }, READINESS_CHECK_SECONDS)
 }
@@ -138,7 +150,7 @@ function startPurge(deletion: Deletion, account: string, { settings }: Context):
   }
   const run = nextRunNumber([...jobs, ...liveJobs], progress?.run)
   const job = purgeJob(account, { ...purgePlan(backup), run }, settings)
-  const message = `Job ${job.metadata.name} is deleting the objects in ${s3PathOf(backup)}`
+  const { message } = creationProblem(backup, 'Purged', job) ?? { message: creationMessage(job) }
   return {
     ...waiting({ reason: 'Purging', message }, REQUEUE_SOON_SECONDS),
     created: [job],

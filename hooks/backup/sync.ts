@@ -16,6 +16,7 @@ import {
 import { isFinished, type Outcome } from '../data-job/observe.ts'
 import {
   busyWith,
+  creating,
   nextStep,
   queuedBehind,
   runNumberAfter,
@@ -132,7 +133,7 @@ function start(observed: Observed, facts: JobFacts, { now, settings }: Context):
   if (helmJob !== undefined) return busyWith(helmJob, facts.leaseReleases)
   const plan = { ...desiredPlan(backup, cluster, statefulSet), run: runNumberAfter(progress) }
   const job = backupJob(observed, cluster, plan, settings)
-  const started = starting(facts, `Job ${job.metadata.name} was started`, [job])
+  const started = creating(facts, backup, job)
   return { ...started, leases: claimResult.writes }
 }
 

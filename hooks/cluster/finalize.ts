@@ -9,7 +9,14 @@ import { LABELS } from '../../crds/contract/names.ts'
 import type { Job } from '../../crds/kubernetes.ts'
 import type { ConditionReason } from '../../crds/schema.ts'
 import { secondsSinceRecorded } from '../conditions.ts'
-import { recreationReason, silenceReason } from '../job-watch.ts'
+import {
+  creationMessage,
+  creationProblem,
+  hasReported,
+  recreationReason,
+  silenceReason,
+  startProblem,
+} from '../job-watch.ts'
 import {
   childrenAfter,
   isUnfinished,
@@ -73,7 +80,9 @@ function uninstallInProgress(
       deleteJobs: jobsToDelete([job]),
     }
   }
-  const stalled = silenceReason(job, observed.progress, context)
+  const stalled = hasReported(observed, job)
+    ? silenceReason(job, observed.progress, context)
+    : startProblem(job, context)
   if (stalled !== undefined)
     return desiredState(observed, context, stalled, UNINSTALL_CHECK_SECONDS)
   return uninstalling(observed, context, 'helm uninstall is running', UNINSTALL_CHECK_SECONDS)
@@ -93,7 +102,10 @@ function startUninstall(observed: Observed, context: Context): Desired<ClusterSt
   }
   const run = nextRunNumber([...jobs, ...liveJobs], progress?.run)
   const job = uninstallJob({ ...uninstallRun(observed), run }, rbac, context.settings)
-  return uninstalling(observed, context, 'helm uninstall started', REQUEUE_SOON_SECONDS, [job])
+  const problem = creationProblem(cluster, 'Applied', job)
+  return problem === undefined
+    ? uninstalling(observed, context, creationMessage(job), REQUEUE_SOON_SECONDS, [job])
+    : desiredState(observed, context, problem, REQUEUE_SOON_SECONDS, [job])
 }
 
 /** No trace of a helm Job exists, so there is no release to uninstall. */

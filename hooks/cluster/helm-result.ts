@@ -48,6 +48,8 @@ const CHECKED_REASONS = new Set([
   // Why nodes cannot be drained.
   ...['NotEnoughNodes', 'NoCapacity', 'NoActiveReplica', 'LastReplicaLost', 'TransferFailed'],
   'ForeignResharding',
+  // What becomes of a Job is observed by each sync.
+  'JobNotStarted',
 ])
 
 /** How the last run failed; `unknown` while its report may still arrive; undefined if it did not fail. */

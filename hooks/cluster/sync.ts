@@ -10,7 +10,14 @@ import {
 import type { AnyObject, Job } from '../../crds/kubernetes.ts'
 import type { ConditionReason } from '../../crds/schema.ts'
 import { getCondition, secondsSinceRecorded } from '../conditions.ts'
-import { hasReported, recreationReason, silenceReason } from '../job-watch.ts'
+import {
+  creationMessage,
+  creationProblem,
+  hasReported,
+  recreationReason,
+  silenceReason,
+  startProblem,
+} from '../job-watch.ts'
 import { isHelmBinding } from '../job.ts'
 import { isUnfinished, nextRunNumber, runNumber, allObserved } from '../request.ts'
 import { formatHolderName } from '../lease.ts'
@@ -209,7 +216,12 @@ function start(
   try {
     const plan = { ...desired, run }
     const job = upgradeJob(cluster, plan, rbac, context.settings)
-    return { ...pending('HelmRunning', runMessage(run), [job]), leases: leaseClaim.writes }
+    const problem = creationProblem(cluster, 'Applied', job)
+    const { reason, message } = problem ?? {
+      reason: 'HelmStarting',
+      message: creationMessage(job),
+    }
+    return { ...pending(reason, message, [job]), leases: leaseClaim.writes }
   } catch (error) {
     if (error instanceof Rejected) return blocked(observed, context, 'InvalidSpec', error.message)
     throw error
@@ -271,8 +283,9 @@ function runInProgress(observed: Observed, job: Job, context: Context): Decision
     }
   }
   const running = { reason: 'HelmRunning', message: runMessage(runNumber(job)) }
+  const problem = isReported ? silenceReason(job, progress, context) : startProblem(job, context)
   return desiredState(observed, context, {
-    notApplied: silenceReason(job, progress, context) ?? previousFailure(cluster) ?? running,
+    notApplied: problem ?? previousFailure(cluster) ?? running,
     resyncAfterSeconds: isReported ? READINESS_CHECK_SECONDS : FIRST_READINESS_CHECK_SECONDS,
   })
 }
@@ -316,7 +329,8 @@ function shardsResync({ shardsResyncSeconds }: Observed, seconds: number): numbe
 /** The helm binding, RBAC objects of the work on shards, and those of earlier operator versions, whose names depend on the rules. */
 function unusedRbac({ cluster, children }: Observed): AnyObject[] {
   // The cache may not show the Job yet that the status announces.
-  const isShardWorkDue = isWorkReason(getCondition(cluster, 'ShardsPlaced')?.reason)
+  const { reason } = getCondition(cluster, 'ShardsPlaced') ?? {}
+  const isShardWorkDue = isWorkReason(reason) || reason === 'JobNotStarted'
   const currentRbac = [...clusterRbac(cluster), ...(isShardWorkDue ? shardsRbac(cluster) : [])]
   const current = new Set(currentRbac.map(({ kind, metadata }) => `${kind}/${metadata.name}`))
   return children.filter(

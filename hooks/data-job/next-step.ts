@@ -14,7 +14,15 @@ import type { Progress } from '../../crds/contract/job.ts'
 import type { Job } from '../../crds/kubernetes.ts'
 import type { ConditionReason } from '../../crds/schema.ts'
 import { secondsSince } from '../conditions.ts'
-import { hasReported, restartReason, silenceReason, suspendedReason } from '../job-watch.ts'
+import {
+  creationMessage,
+  creationProblem,
+  hasReported,
+  restartReason,
+  silenceReason,
+  startProblem,
+  suspendedReason,
+} from '../job-watch.ts'
 import { isUnfinished, jobsToDelete, isSigned } from '../request.ts'
 import { formatHolderName, type LeaseWrite } from '../lease.ts'
 import type { Claim } from '../lease-claim.ts'
@@ -113,6 +121,17 @@ export function starting(
   }
 }
 
+/** The Job is created; the next sync observes it, unless the API server refuses it. */
+export function creating(
+  facts: Pick<JobFacts, 'starting'>,
+  owner: Parameters<typeof creationProblem>[0],
+  job: Child,
+): Unfinished {
+  const problem = creationProblem(owner, 'Complete', job)
+  const answer = starting(facts, creationMessage(job), [job])
+  return problem === undefined ? answer : { ...answer, conditionReason: problem }
+}
+
 /** Another resource works on the same cluster. */
 export function busyWith(other: string, leases: LeaseWrite[]): Unfinished {
   return waiting({ reason: 'ClusterBusy', message: `waiting for ${other}` }, leases)
@@ -171,8 +190,13 @@ function watchJob(
   }
   const stuckReason = suspended ?? restartReason(job, facts, context)
   if (stuckReason !== undefined) return recreateJob(job, stuckReason)
+  const { name, deletionTimestamp } = job.metadata
+  const problem = startProblem(job, context)
+  const message =
+    deletionTimestamp === undefined ? `Job ${name} is starting` : `waiting for Job ${name} to stop`
   return {
-    ...starting(facts, `Job ${job.metadata.name} is starting`),
+    ...starting(facts, message),
+    ...(problem !== undefined && { conditionReason: problem }),
     resyncAfterSeconds: copies.length > 0 ? REQUEUE_SOON_SECONDS : RETRY_SECONDS,
     ...writeCopies,
   }

@@ -10,6 +10,7 @@ import {
 import { isFinished, type Outcome } from '../data-job/observe.ts'
 import {
   busyWith,
+  creating,
   nextStep,
   runNumberAfter,
   starting,
@@ -77,7 +78,7 @@ function start(observed: Observed, facts: JobFacts, { now, settings }: Context):
   }
   const plan = { ...desired, run: runNumberAfter(progress) }
   const job = migrationJob(observed, plan, settings)
-  return starting(facts, `Job ${job.metadata.name} was started`, [job])
+  return creating(facts, migration, job)
 }
 
 function unfinished(observed: Observed, answer: Unfinished, context: Context): Decision {

@@ -21,6 +21,7 @@ import {
 import { isFinished, type Outcome } from '../data-job/observe.ts'
 import {
   busyWith,
+  creating,
   nextStep,
   queuedBehind,
   runNumberAfter,
@@ -168,7 +169,7 @@ function start(observed: Observed, facts: JobFacts, { now, settings }: Context):
   }
   const plan = { ...desired, run: runNumberAfter(progress) }
   const job = restoreJob(observed, cluster, plan, settings)
-  const started = starting(facts, `Job ${job.metadata.name} was started`, [job])
+  const started = creating(facts, restore, job)
   return { ...started, leases: claimResult.writes }
 }
 

@@ -236,8 +236,8 @@ const SLOT = /(\d{4})(\d\d)(\d\d)-(\d\d)(\d\d)(\d\d)/g
 const SLOTS = [600, 1200, 1800]
 /** Ages in seconds at which decisions change, by the field with the time (crds/contract/limits.ts). */
 const LIMITS: Record<string, number[]> = {
-  /** A Job that the cache does not have yet, or that has not reported. */
-  creationTimestamp: [120, 600],
+  /** A Job that has no pod, that the cache does not have yet, or that has not reported. */
+  creationTimestamp: [60, 120, 600],
   /** The last report of a Job, which counts as silent after this age. */
   reportedAt: [600],
   /** The end of a Job: its report may be late; its log is kept for a day. */
@@ -393,13 +393,15 @@ function whatMattersOf({ kind, status }: Small): unknown {
     case 'VecCluster': {
       const { appliedRun, helmRelease, balancedNodes, replacedPeers, hibernationBackup } = rest
       const read = conditions.filter(({ type }) => type === 'Applied' || type === 'Consensus')
-      const placed = conditions.find(({ type }) => type === 'ShardsPlaced')?.reason
+      const { reason: placed, message } =
+        conditions.find(({ type }) => type === 'ShardsPlaced') ?? {}
       const conditionsRead = read.map(withoutTime)
       const record = {
         ...{ appliedRun, helmRelease, balancedNodes, replacedPeers },
         ...{ hibernationBackup, appliedGeneration: rest['appliedGeneration'] },
       }
-      return { phase, ...record, placed, generations, conditionsRead }
+      const isCreating = isCreation(message)
+      return { phase, ...record, placed, isCreating, generations, conditionsRead }
     }
     case 'VecCollection':
       return { ...rest, phase, conditions: conditions.map(withoutTime) }
@@ -413,11 +415,16 @@ function whatMattersOf({ kind, status }: Small): unknown {
   }
 }
 
-/** The reason and message of a condition matter only for failures; others only inform users. */
+/** The reason and message of a condition matter only for failures and for a Job that is created; others only inform users. */
 function withoutTime(condition: SmallCondition): object {
-  const isFailure = isFailureReason(condition.reason ?? '')
-  const hidden = isFailure ? {} : { reason: undefined, message: undefined }
+  const isRead = isFailureReason(condition.reason ?? '') || isCreation(condition.message)
+  const hidden = isRead ? {} : { reason: undefined, message: undefined }
   return { ...condition, ...hidden, lastTransitionTime: undefined }
+}
+
+/** The next answer uses it to find out whether the API server has refused a Job. */
+function isCreation(message = ''): boolean {
+  return message.startsWith('creating Job ')
 }
 
 interface Status {

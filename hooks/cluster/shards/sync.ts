@@ -9,7 +9,13 @@ import {
 } from '../../../crds/contract/limits.ts'
 import type { Job } from '../../../crds/kubernetes.ts'
 import type { ConditionReason } from '../../../crds/schema.ts'
-import { hasReported, recreationReason } from '../../job-watch.ts'
+import {
+  creationMessage,
+  creationProblem,
+  hasReported,
+  recreationReason,
+  startProblem,
+} from '../../job-watch.ts'
 import { isUnfinished, nextRunNumber, allObserved } from '../../request.ts'
 import { formatHolderName, secondsSinceAcquired } from '../../lease.ts'
 import { claim } from '../../lease-claim.ts'
@@ -79,8 +85,12 @@ export function startShards(observed: Observed, work: ShardWork, context: Contex
   const plan = shardsPlan(observed, { ...work, ...(endsAt !== undefined && { endsAt }) }, run)
   try {
     const job = shardsJob(cluster, plan, rbac, settings)
-    const started = pending(`Job ${job.metadata.name} is in progress`, { more: [job] })
-    return { ...started, leases: leaseClaim.writes }
+    const problem = creationProblem(cluster, 'ShardsPlaced', job)
+    const creating = pending(creationMessage(job), {
+      more: [job],
+      ...(problem !== undefined && { shardWork: problem }),
+    })
+    return { ...creating, leases: leaseClaim.writes }
   } catch (error) {
     if (!(error instanceof Rejected)) throw error
     const shardWork = { reason: 'PlanTooLarge', message: error.message }
@@ -111,8 +121,10 @@ export function shardsInProgress(observed: Observed, job: Job, context: Context)
       deleteJobs: [{ namespace, name, uid }],
     }
   }
+  const problem = isReported ? undefined : startProblem(job, context)
   return desiredState(observed, context, {
     notApplied,
+    ...(problem !== undefined && { shardWork: problem }),
     resyncAfterSeconds: isReported ? READINESS_CHECK_SECONDS : FIRST_READINESS_CHECK_SECONDS,
   })
 }

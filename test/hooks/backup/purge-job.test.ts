@@ -120,6 +120,23 @@ t.test('while the Job runs, nothing else is created and it is not stopped', asyn
   }
 })
 
+t.test('a purge Job that the API server refuses, or that gets no pod, is reported', async (t) => {
+  const first = await finalize(deletedBackup())
+  const created = first.desired.children.find(({ kind }) => kind === 'Job')?.metadata.name ?? ''
+  t.match(first.condition, { reason: 'Purging', message: `creating Job ${created}` })
+  const status = { phase: 'Completed' as const, startTime: ago(900) }
+  const conditions = first.condition === undefined ? [] : [first.condition]
+  const later = deletedBackup(undefined, { status: { ...status, conditions } })
+  const refused = await finalize(later)
+  const message = `Job ${created} could not be created: kubectl describe vecbackup b -n ns shows the cause in an Event, such as a quota or an admission webhook`
+  t.match(refused.condition, { reason: 'Purging', message })
+  t.ok(refused.desired.children.some(({ kind }) => kind === 'Job'))
+  const job = await purgeJobOf()
+  const old = { ...job, metadata: { ...job.metadata, creationTimestamp: ago(61) } }
+  const stuck = await finalize(deletedBackup(), [old])
+  t.match(stuck.condition, { reason: 'Purging', message: /^Job b-purge-\S+ has no pod/ })
+})
+
 t.test('the resource is finalized once the Job has reported the end of the purge', async (t) => {
   const job = finished(await purgeJobOf(), 'Complete', 1)
   const done = await finalize(deletedBackup({ run: 2, state: 'Done' }), [job])

@@ -102,7 +102,7 @@ t.test('a Job whose report was removed does not count as one that never reported
 t.test('a Job that is starting is left alone, also while its cluster is gone', async (t) => {
   const decision = sync(ready({ jobs: [dataJob({ createdAgo: 599 })] }), context)
   t.equal(decision.deleteJobs, undefined)
-  t.equal(statusSummary(decision)[1], 'BackupStarting')
+  t.equal(statusSummary(decision)[1], 'JobNotStarted', 'it has had no pod for a minute')
   const alone = ready({ jobs: [dataJob()] })
   delete alone.cluster
   delete alone.leases

@@ -199,7 +199,7 @@ t.test('the Job is created in the next sync that sees the Lease held', async (t)
       labels: { 'app.kubernetes.io/component': 'transfer', 'vec-operator.dev/parent': 'uid-b' },
     },
   })
-  const started = `Job ${dataJob().metadata.name} was started`
+  const started = `creating Job ${dataJob().metadata.name}`
   t.strictSame(statusSummary(decision), ['Pending', 'BackupStarting', started])
   const { container, volumes } = jobPod(decision)
   t.strictSame(container.args, ['jobs/main.js', 'backup', 'run', 'ns/b'])

@@ -6,6 +6,7 @@ import { clusterRbac, uninstallRun } from '../../../hooks/cluster/job.ts'
 import type { Observed } from '../../../hooks/cluster/ports.ts'
 import type { Desired } from '../../../hooks/protocol.ts'
 import { ago, cluster, context, helmJob, observed, progress, statefulSet } from '../../builders.ts'
+import { matchWhole } from '../../match-whole.ts'
 import { createdJob } from '../decisions.ts'
 import { condition } from './decisions.ts'
 
@@ -65,8 +66,27 @@ t.test('delete: helm uninstall runs once nothing else does', async (t) => {
   const job = desired.children.find(({ kind }) => kind === 'Job')
   t.match(job, { metadata: { labels: { 'vec-operator.dev/verb': 'uninstall' } } })
   t.equal(desired.finalized, undefined)
-  t.strictSame(appliedCondition(desired), ['Uninstalling', 'helm uninstall started'])
+  const { name = '' } = job?.metadata ?? {}
+  t.strictSame(appliedCondition(desired), ['Uninstalling', `creating Job ${name}`])
 })
+
+t.test(
+  'an uninstall Job that the API server refuses, or that gets no pod, is reported',
+  async (t) => {
+    const first = finalize(deleting(), context)
+    const { cluster } = deleting()
+    const repeated = finalize(deleting({ cluster: { ...cluster, status: first.status } }), context)
+    const { name } = helmJob({ verb: 'uninstall', run: 2 }).metadata
+    const refused = `Job ${name} could not be created: kubectl describe veccluster a -n ns shows the cause in an Event, such as a quota or an admission webhook`
+    t.strictSame(appliedCondition(repeated), ['JobNotStarted', refused])
+    t.ok(repeated.children.some(({ kind }) => kind === 'Job'))
+    const again = deleting({ cluster: { ...cluster, status: repeated.status } })
+    t.strictSame(appliedCondition(finalize(again, context)), ['JobNotStarted', refused])
+    const jobs = [helmJob({ verb: 'uninstall', run: 2, plan, createdAgo: 61 })]
+    const stuck = finalize(deleting({ jobs, liveJobs: jobs }), context)
+    matchWhole(t, appliedCondition(stuck), ['JobNotStarted', / has no pod: kubectl describe job /])
+  },
+)
 
 t.test('the Job of the uninstall has a number above that of every Job there was', async (t) => {
   const ended = (run: number) => [helmJob({ run, ended: ['Complete', 60] })]
@@ -125,7 +145,8 @@ t.test('an uninstall that cannot start is replaced, also by a newer image', asyn
     t.strictSame(stuck(parts), ['JobNotStarted', `Job ${name} ${why}; recreating it`, 1])
   }
   const waiting = ['Uninstalling', 'helm uninstall is running', undefined]
-  t.strictSame(stuck({ createdAgo: 599 }), waiting)
+  t.strictSame(stuck({ createdAgo: 60 }), waiting)
+  t.equal(stuck({ createdAgo: 599 })[2], undefined)
 })
 
 t.test(

@@ -234,11 +234,11 @@ t.test('a hibernated cluster is not started with fewer nodes than it has', async
   const annotations = { [ANNOTATIONS.lastAppliedSpec]: text }
   const unknown = { ...withStatus.status, nodes: [] }
   t.equal(appliedWith({ spec, status: unknown, annotations })?.[2], message)
-  t.equal(appliedWith({ spec, status: unknown })?.[1], 'HelmRunning', 'no other node is known')
+  t.equal(appliedWith({ spec, status: unknown })?.[1], 'HelmStarting', 'no other node is known')
   const accepted = { [ANNOTATIONS.acceptRisk]: 'shard-loss' }
-  t.equal(appliedWith({ ...withStatus, annotations: accepted })?.[1], 'HelmRunning')
-  t.equal(appliedWith({ status: withStatus.status })?.[1], 'HelmRunning', 'the same number')
-  t.equal(appliedWith({ ...withStatus, spec: { replicas: 5 } })?.[1], 'HelmRunning', 'more nodes')
+  t.equal(appliedWith({ ...withStatus, annotations: accepted })?.[1], 'HelmStarting')
+  t.equal(appliedWith({ status: withStatus.status })?.[1], 'HelmStarting', 'the same number')
+  t.equal(appliedWith({ ...withStatus, spec: { replicas: 5 } })?.[1], 'HelmStarting', 'more nodes')
 })
 
 t.test(
@@ -252,7 +252,11 @@ t.test(
       const woken = threeNodes({ spec: { replicas: desired }, status, annotations })
       return condition(sync(asleep({ cluster: woken, ...RUN_DUE }), context), 'Applied')?.slice(1)
     }
-    t.equal(appliedWith(2, true)?.[0], 'HelmRunning', 'the run that stopped the pods had two nodes')
+    t.equal(
+      appliedWith(2, true)?.[0],
+      'HelmStarting',
+      'the run that stopped the pods had two nodes',
+    )
     t.equal(appliedWith(2, false)?.[0], 'InvalidSpec', 'that run had pods')
     t.match(
       appliedWith(2, true, 1)?.[1],
@@ -281,10 +285,10 @@ t.test('the minor version is not raised while no pods run', async (t) => {
   t.strictSame(appliedAt('1.18.3', {}), ['False', 'InvalidSpec', message], 'no label')
   t.equal(appliedAt('1.19.0', { label: '1.17.1' })?.[2], message, 'the first of two steps')
   const began = appliedAt('1.18.3', { label: '1.18.3' })
-  t.equal(began?.[1], 'HelmRunning', 'the StatefulSet has it already, and helm failed')
-  t.equal(appliedAt('1.17.2', { label: '1.17.1' })?.[1], 'HelmRunning', 'a patch')
-  t.equal(appliedAt('1.16.3', { label: '1.17.1' })?.[1], 'HelmRunning', 'the Job refuses it')
-  t.equal(appliedAt('1.18.3', { label: '1.17.1', risk: 'version-skip' })?.[1], 'HelmRunning')
+  t.equal(began?.[1], 'HelmStarting', 'the StatefulSet has it already, and helm failed')
+  t.equal(appliedAt('1.17.2', { label: '1.17.1' })?.[1], 'HelmStarting', 'a patch')
+  t.equal(appliedAt('1.16.3', { label: '1.17.1' })?.[1], 'HelmStarting', 'the Job refuses it')
+  t.equal(appliedAt('1.18.3', { label: '1.17.1', risk: 'version-skip' })?.[1], 'HelmStarting')
 })
 
 t.test('volumes do not grow while no pods run', async (t) => {
@@ -307,16 +311,16 @@ t.test('volumes do not grow while no pods run', async (t) => {
     ...['False', 'InvalidSpec'],
     'spec.persistence.size can be changed only while pods run: set it to 5Gi until the cluster is Running',
   ])
-  t.equal(appliedWith(sized('10240Mi'))?.[1], 'HelmRunning', 'the same size')
+  t.equal(appliedWith(sized('10240Mi'))?.[1], 'HelmStarting', 'the same size')
   const snapshotPersistence = { enabled: true, size: '8Gi' }
   const withSnapshots = { spec: { snapshotPersistence } }
   t.match(
     appliedWith(sized('10Gi', '4Gi'), withSnapshots)?.[2],
     /^spec\.snapshotPersistence\.size /,
   )
-  t.equal(appliedWith(sized('10Gi', '8Gi'), withSnapshots)?.[1], 'HelmRunning')
+  t.equal(appliedWith(sized('10Gi', '8Gi'), withSnapshots)?.[1], 'HelmStarting')
   const awake = observedShards({ ...RUN_DUE, statefulSet: statefulSet(3) })
-  t.equal(condition(sync(awake, context), 'Applied')?.[1], 'HelmRunning')
+  t.equal(condition(sync(awake, context), 'Applied')?.[1], 'HelmStarting')
 })
 
 t.test('nodes that the spec removes are drained before the others are hibernated', async (t) => {

@@ -332,17 +332,22 @@ t.test('the whole status of a cluster that runs', async (t) => {
 })
 
 t.test('a helm run that gets a Job is an Event, once', async (t) => {
-  const first = sync(ready(), context)
+  t.strictSame(sync(ready(), context).events, [], 'the API server may refuse it')
+  const { hash: plan } = desiredRun(ready(), settings)
+  const jobs = [helmJob({ plan })]
+  const first = sync(ready({ jobs }), context)
   const started = { type: 'Normal', reason: 'HelmRunning', message: 'helm run 1 is in progress' }
   matchWhole(t, first.events, [started])
-  const { hash: plan } = desiredRun(ready(), settings)
   const seen = cluster({ status: first.status })
-  t.strictSame(sync({ ...ready(), cluster: seen, jobs: [helmJob({ plan })] }, context).events, [])
+  t.strictSame(sync(ready({ cluster: seen, jobs }), context).events, [])
 })
 
 t.test('a helm run is one Event even when the spec changes while it runs', async (t) => {
   const names = [1, 2].map((generation) => {
-    const { events = [] } = sync(ready({ cluster: cluster({ generation }) }), context)
+    const jobs = [helmJob()]
+    const report = progress({ state: 'Started' })
+    const parts = { cluster: cluster({ generation }), jobs, progress: report }
+    const { events = [] } = sync(ready(parts), context)
     return events.map(({ metadata }) => metadata.name)
   })
   t.equal(names[0]?.length, 1)

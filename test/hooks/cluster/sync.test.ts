@@ -1,6 +1,7 @@
 /** When a helm run of a VecCluster starts, and how its Job ends. */
 import t from 'tap'
 import { clusterRbac, desiredRun, findPendingRun } from '../../../hooks/cluster/job.ts'
+import type { Job } from '../../../crds/kubernetes.ts'
 import type { Decision } from '../../../hooks/cluster/decision.ts'
 import { ago, cluster, context, helmJob, observed, progress, settings } from '../../builders.ts'
 import { matchWhole } from '../../match-whole.ts'
@@ -34,7 +35,49 @@ t.test('a new VecCluster gets one helm Job with the rendered values', async (t) 
     values: { fullnameOverride: 'vec-a' },
   })
   t.equal(desired.children.length, rbac.length + 1)
-  t.strictSame(condition(desired, 'Applied'), ['False', 'HelmRunning', 'helm run 1 is in progress'])
+  const { name = '' } = createdJob(desired)?.metadata ?? {}
+  t.strictSame(condition(desired, 'Applied'), ['False', 'HelmStarting', `creating Job ${name}`])
+})
+
+t.test('a helm Job that the API server refuses is not called a run', async (t) => {
+  const first = sync(ready(), context)
+  const later = (desired: Decision) =>
+    sync(ready({ cluster: cluster({ status: desired.status }) }), context)
+  const refused = later(first)
+  t.ok(createdJob(refused), 'it is tried again')
+  const { name } = helmJob().metadata
+  const message = `Job ${name} could not be created: kubectl describe veccluster a -n ns shows the cause in an Event, such as a quota or an admission webhook`
+  t.strictSame(condition(refused, 'Applied'), ['False', 'JobNotStarted', message])
+  matchWhole(t, refused.events, [{ type: 'Warning', reason: 'JobNotStarted', message }])
+  t.strictSame(condition(later(refused), 'Applied'), ['False', 'JobNotStarted', message])
+  t.strictSame(later(refused).events, [], 'once')
+  const jobs = [helmJob({ plan: desiredRun(ready(), settings).hash })]
+  const created = ready({ cluster: cluster({ status: refused.status }), jobs })
+  t.strictSame(
+    condition(sync(created, context), 'Applied')?.slice(1),
+    ['HelmRunning', 'helm run 1 is in progress'],
+    'once it exists, it is no failure of the run',
+  )
+})
+
+t.test('a helm Job without a running pod is reported after a minute', async (t) => {
+  const plan = desiredRun(ready(), settings).hash
+  const appliedWith = (createdAgo: number, status: Job['status'] = {}) => {
+    const jobs = [{ ...helmJob({ plan, createdAgo }), status }]
+    return condition(sync(ready({ jobs }), context), 'Applied')?.slice(1)
+  }
+  const running = ['HelmRunning', 'helm run 1 is in progress']
+  const { name } = helmJob().metadata
+  t.strictSame(appliedWith(60), running)
+  t.strictSame(appliedWith(61), [
+    'JobNotStarted',
+    `Job ${name} has no pod: kubectl describe job ${name} -n ns shows the cause in an Event, such as a quota or an admission webhook`,
+  ])
+  t.strictSame(appliedWith(61, { active: 1, ready: 0 }), [
+    'JobNotStarted',
+    `the pod of Job ${name} does not run: kubectl describe pods -l job-name=${name} -n ns shows the cause`,
+  ])
+  t.strictSame(appliedWith(599, { active: 1, ready: 1 }), running)
 })
 
 t.test('the operator passes spec.version without a leading v as the chart version', async (t) => {
@@ -140,7 +183,7 @@ t.test('a silent Job is kept while its plan and image are current', async (t) =>
   const desired = sync(ready({ jobs }), context)
   t.equal(desired.deleteJobs, undefined)
   t.equal(createdJob(desired), undefined)
-  t.strictSame(condition(desired, 'Applied'), ['False', 'HelmRunning', 'helm run 1 is in progress'])
+  t.equal(condition(desired, 'Applied')?.[1], 'JobNotStarted')
 })
 
 for (const parts of [{ plan: 'other' }, { image: 'vec-operator:old' }]) {

@@ -10,7 +10,7 @@ import {
   STALE_REPORT_SECONDS,
 } from '../../../crds/contract/limits.ts'
 import { afterFinished } from '../../../hooks/data-job/decision.ts'
-import { nextStep, type JobFacts } from '../../../hooks/data-job/next-step.ts'
+import { creating, nextStep, type JobFacts } from '../../../hooks/data-job/next-step.ts'
 import { type ObservedDataJob, needsLiveProgress } from '../../../hooks/data-job/observe.ts'
 import { ago, context, NOW, secret } from '../../builders.ts'
 import { matchWhole } from '../../match-whole.ts'
@@ -180,6 +180,73 @@ t.test('a starting Job is checked again soon only if copies were written', async
   })
 })
 
+t.test('a Job that the API server refuses is reported, and requested again', async (t) => {
+  const owner = (message?: string) => ({
+    kind: 'VecBackup',
+    metadata: { name: 'b', namespace: 'ns', generation: 1 },
+    ...(message !== undefined && { status: { conditions: [completeWith(message)] } }),
+  })
+  const child = { apiVersion: 'batch/v1', kind: 'Job', metadata: { name } }
+  const reasonAfter = (message?: string) => {
+    const { conditionReason, created, resyncAfterSeconds } = creating(facts, owner(message), child)
+    t.strictSame([created, resyncAfterSeconds], [[child], REQUEUE_SOON_SECONDS])
+    return conditionReason
+  }
+  const first = { reason: 'JobStarting', message: `creating Job ${name}` }
+  t.strictSame(reasonAfter(), first)
+  t.strictSame(reasonAfter('creating Job b-backup-other-1'), first, 'another one')
+  t.strictSame(reasonAfter(`Job ${name} lost its Lease; recreating it`), first)
+  const refused = {
+    reason: 'JobNotStarted',
+    message: `Job ${name} could not be created: kubectl describe vecbackup b -n ns shows the cause in an Event, such as a quota or an admission webhook`,
+  }
+  t.strictSame(reasonAfter(first.message), refused)
+  t.strictSame(reasonAfter(refused.message), refused)
+})
+
+t.test('a Job without a running pod is reported after a minute', async (t) => {
+  const reasonOf = (
+    status: NonNullable<Job['status']>,
+    createdAgo = 61,
+    spec: Partial<Job['spec']> = {},
+  ) => {
+    const young = dataJobOf(identity, { createdAgo })
+    const step = stepWith({ ...young, status, spec: { ...specOf(young), ...spec } })
+    return step.is === 'running' ? step.answer.conditionReason : undefined
+  }
+  const starting = { reason: 'JobStarting', message: `Job ${name} is starting` }
+  const notStarted = (message: string) => ({ reason: 'JobNotStarted', message })
+  t.strictSame(reasonOf({}, 60), starting)
+  t.strictSame(
+    reasonOf({}),
+    notStarted(
+      `Job ${name} has no pod: kubectl describe job ${name} -n ns shows the cause in an Event, such as a quota or an admission webhook`,
+    ),
+  )
+  const ofPods = `kubectl describe pods -l job-name=${name} -n ns shows the cause`
+  t.strictSame(
+    reasonOf({ active: 1, ready: 0 }),
+    notStarted(`the pod of Job ${name} does not run: ${ofPods}`),
+  )
+  t.strictSame(reasonOf({ active: 1 }), starting, 'no count of pods that run')
+  t.strictSame(reasonOf({ active: 1, ready: 1 }), starting, 'it is about to report')
+  const failed = notStarted(
+    `the pods of Job ${name} have failed before their first report: ${ofPods}`,
+  )
+  t.strictSame(reasonOf({ failed: 2 }), failed)
+  t.strictSame(reasonOf({ failed: 2, active: 1, ready: 0 }), failed)
+  t.strictSame(
+    reasonOf({}, 61, { suspend: true }),
+    notStarted(`Job ${name} is suspended: it gets a pod once its spec.suspend is false`),
+  )
+  const stopping = dataJobOf(identity, { createdAgo: 700, deletionTimestamp: ago(1) })
+  t.match(stepWith(stopping), {
+    answer: {
+      conditionReason: { reason: 'JobStarting', message: `waiting for Job ${name} to stop` },
+    },
+  })
+})
+
 t.test('a Job that has reported is never stuck', async (t) => {
   const image = dataJobOf(identity, { image: 'another' })
   const reported = { progress: progressReport(identity) }
@@ -271,4 +338,9 @@ t.test('RBAC objects stay until every Job has finished', async (t) => {
 function specOf({ spec }: Job): NonNullable<Job['spec']> {
   if (spec === undefined) throw new Error('a Job without a spec')
   return spec
+}
+
+function completeWith(message: string) {
+  const fields = { type: 'Complete', status: 'False', reason: 'JobStarting' } as const
+  return { ...fields, message, lastTransitionTime: ago(60), observedGeneration: 1 }
 }

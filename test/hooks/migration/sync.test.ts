@@ -86,7 +86,7 @@ t.test('RBAC is created first, then the Job, then it reports', async (t) => {
   ])
   const second = sync(ready(), context)
   t.strictSame(jobPod(second).container.args, ['jobs/main.js', 'migration', 'run', 'ns/m'])
-  const started = `Job ${migrationJob().metadata.name} was started`
+  const started = `creating Job ${migrationJob().metadata.name}`
   t.strictSame(statusSummary(second), ['Pending', 'MigrationStarting', started])
   t.match(jobPlan(second, MigrationPlan), {
     resource: 'vecmigrations',

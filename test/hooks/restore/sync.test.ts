@@ -236,7 +236,7 @@ t.test(
       ready({ cluster: secured, secrets, statefulSet: statefulSet(3) }),
       context,
     )
-    t.equal(statusSummary(decision)[2], `Job ${restoreJob().metadata.name} was started`)
+    t.equal(statusSummary(decision)[2], `creating Job ${restoreJob().metadata.name}`)
     matchWhole(t, createdJob(decision), {
       spec: { template: { spec: { containers: [{ args: ['jobs/main.js', 'restore', 'run', 'ns/r'] }] } } }, // prettier-ignore
     })

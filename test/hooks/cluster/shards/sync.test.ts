@@ -152,7 +152,7 @@ t.test('then the Job is created, with its goal in the plan', async (t) => {
   })
   t.strictSame(jobPod(decision).container.args, ['jobs/main.js', 'cluster', 'shards', 'ns/a'])
   t.strictSame(condition(decision, 'ShardsPlaced'), [
-    ...['False', 'Repairing', `Job ${job?.metadata.name ?? ''} is in progress`],
+    ...['False', 'Repairing', `creating Job ${job?.metadata.name ?? ''}`],
   ])
   t.strictSame(condition(decision, 'Applied'), ['True', 'UpToDate', 'generation 1 is applied'])
 })
@@ -299,6 +299,24 @@ t.test('a Job that does not start, or has lost its Leases, is recreated', async 
     jobs: [],
   }
   t.equal(sync(observedShards({ jobs, leases: { write, backup } }), context).deleteJobs?.length, 1)
+})
+
+t.test('a Job that the API server refuses, or that gets no pod, is reported', async (t) => {
+  const first = sync(repairDue(), context)
+  const { name } = helmJob({ verb: 'shards', run: 2 }).metadata
+  const refused = `Job ${name} could not be created: kubectl describe veccluster a -n ns shows the cause in an Event, such as a quota or an admission webhook`
+  const later = (status: typeof first.status) =>
+    sync(repairDue({ cluster: threeNodes({ status }) }), context)
+  const repeated = later(first.status)
+  t.ok(createdJob(repeated))
+  t.strictSame(condition(repeated, 'ShardsPlaced'), ['False', 'JobNotStarted', refused])
+  t.equal(condition(later(repeated.status), 'ShardsPlaced')?.[2], refused)
+  const jobs = [helmJob({ verb: 'shards', run: 2, createdAgo: 61 })]
+  const stuck = sync(observedShards({ jobs }), context)
+  matchWhole(t, condition(stuck, 'ShardsPlaced')?.slice(1), [
+    'JobNotStarted',
+    /^Job \S+ has no pod/,
+  ])
 })
 
 t.test(
