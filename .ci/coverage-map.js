@@ -5,7 +5,7 @@
  */
 
 const LONGEST =
-  /^test\/(faults\/faults|hard\/hard|scenarios\/(migration|operator-days|restore|restore-faults)|together\/\w+|world\/demo\/demo)\.test\.ts$/
+  /^test\/(faults\/faults|hard\/hard|scenarios\/(backup|backup-schedule|embedded|migration|operator-days|restore|restore-faults)|together\/\w+|world\/demo\/demo)\.test\.ts$/
 
 /** A pattern that matches no file. */
 const NOTHING = 'dist/covers-nothing'

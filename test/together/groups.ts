@@ -6,9 +6,11 @@ import { globSync } from 'node:fs'
 
 /** Patterns of test files by the name of the file here that runs them. `.taprc` excludes the same patterns. */
 export const GROUPS: Record<string, readonly string[]> = {
+  clients: ['test/jobs/clients/**/*.test.ts'],
   hooks: ['test/{crds,hooks}/**/*.test.ts'],
   jobs: ['test/jobs/*.test.ts', 'test/jobs/kubectl/**/*.test.ts'],
   metacontroller: ['test/metacontroller/**/*.test.ts'],
+  migration: ['test/jobs/migration/**/*.test.ts'],
   others: ['test/{audit,bench,docs,mutation,proof,quick,release,updates}/**/*.test.ts'],
   restore: ['test/jobs/restore/**/*.test.ts'],
   shards: ['test/jobs/cluster/shards/**/*.test.ts'],
