@@ -4,6 +4,7 @@ import { recreateBody, recreateIndex, fanOutBody } from '../../../jobs/recreate-
 import { stripQuery } from '../../../jobs/clients/engine/recovery.ts'
 import { withHint } from '../../../jobs/retry.ts'
 import { firstMissing, missingReplicas } from '../../../jobs/restore/shard-transfers.ts'
+import { checkSameSchema } from '../../../jobs/restore/collection-checks.ts'
 import { unverifiableNotes } from '../../../jobs/restore/manifest.ts'
 import { requireShards } from '../../../jobs/restore/prepare-collection.ts'
 import { misplacedOnNode } from '../../../jobs/restore/recover.ts'
@@ -47,6 +48,44 @@ t.test('shards that are not those of the backup are not recovered', async (t) =>
   t.throws(check({ 1: [0], 2: [0], 3: [0] }, [a, seven]), {
     message: /has shards that are not in the backup: 3$/,
   })
+})
+
+t.test('a collection with another schema than the backup is not restored over', async (t) => {
+  const dense = { size: 4, distance: 'Cosine' }
+  const recorded = { vectors: { text: dense }, sparse_vectors: { words: {} }, shard_number: 2 }
+  const check = (params: object) => () => {
+    const source = { config: { params: recorded } } as never
+    checkSameSchema('docs', source, { ...recorded, ...params })
+  }
+  for (const params of [
+    {},
+    { vectors: { text: { ...dense, on_disk: true, datatype: null } } },
+    { sparse_vectors: { words: { modifier: 'idf', index: { on_disk: true } } } },
+    { sharding_method: 'auto', replication_factor: 3 },
+  ]) {
+    t.doesNotThrow(check(params), JSON.stringify(params))
+  }
+  const cases: [part: string, difference: object][] = [
+    ...[{ size: 5 }, { distance: 'Dot' }, { datatype: 'uint8' }].map((change): [string, object] => [
+      'vectors',
+      { vectors: { text: { ...dense, ...change } } },
+    ]),
+    ['vectors', { vectors: { text: { ...dense, multivector_config: { comparator: 'max_sim' } } } }],
+    ['vectors', { vectors: { text: dense, image: dense } }],
+    ['vectors', { vectors: dense }],
+    ['sparse_vectors', { sparse_vectors: undefined }],
+    ['sparse_vectors', { sparse_vectors: { tokens: {} } }],
+    ['sparse_vectors', { sparse_vectors: { words: {}, tokens: {} } }],
+    ['sparse_vectors', { sparse_vectors: { words: { index: { datatype: 'uint8' } } } }],
+    ['shard_number', { shard_number: 3 }],
+    ['sharding_method', { sharding_method: 'custom' }],
+  ]
+  for (const [part, params] of cases) {
+    const message = new RegExp(
+      `^collection docs is at the target with other ${part} than in the backup`,
+    )
+    t.throws(check(params), { code: 'Rejected', message }, JSON.stringify(params))
+  }
 })
 
 t.test('a node has its snapshot when each of its shards is only on this node', async (t) => {
