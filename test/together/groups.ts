@@ -6,7 +6,9 @@ import { globSync } from 'node:fs'
 
 /** Patterns of test files by the name of the file here that runs them. `.taprc` excludes the same patterns. */
 export const GROUPS: Record<string, readonly string[]> = {
+  chart: ['test/chart/**/*.test.ts'],
   clients: ['test/jobs/clients/**/*.test.ts'],
+  cluster: ['test/jobs/cluster/*.test.ts'],
   hooks: ['test/{crds,hooks}/**/*.test.ts'],
   jobs: ['test/jobs/*.test.ts', 'test/jobs/kubectl/**/*.test.ts'],
   metacontroller: ['test/metacontroller/**/*.test.ts'],
