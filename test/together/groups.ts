@@ -6,6 +6,7 @@ import { globSync } from 'node:fs'
 
 /** Patterns of test files by the name of the file here that runs them. `.taprc` excludes the same patterns. */
 export const GROUPS: Record<string, readonly string[]> = {
+  backup: ['test/jobs/backup/**/*.test.ts'],
   chart: ['test/chart/**/*.test.ts'],
   clients: ['test/jobs/clients/**/*.test.ts'],
   cluster: ['test/jobs/cluster/*.test.ts'],

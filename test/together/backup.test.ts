@@ -1,0 +1,3 @@
+import { runGroup } from './run-files.ts'
+
+await runGroup('backup')
