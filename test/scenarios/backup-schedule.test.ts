@@ -9,7 +9,7 @@ import { runScenarios } from './run.ts'
 /** A part of the scenarios, by a pattern over their titles. */
 const chosen = new RegExp(process.env['SCENARIOS'] ?? '')
 
-const world = await startEmbeddedWorld()
+const world = await startEmbeddedWorld({ speed: 5 })
 t.teardown(() => world.close())
 
 const scenarios = [...backupSchedule, ...backupRetention, ...drillScenarios]
