@@ -1,5 +1,5 @@
 /**
- * The short run of a subject: FUZZ_RUNS cases (200; 2,000 in `npm run test:full`), and FUZZ_WORLD (4; 20) through a
+ * The short run of a subject: FUZZ_RUNS cases (200; 2,000 with `TEST_DEPTH=full`), and FUZZ_WORLD (4; 20) through a
  * whole world, drawn from FUZZ_SEED: the same cases on every machine, so that a difference comes from the change. The long run, `npm run test:fuzz`,
  * draws other cases each time.
  */
