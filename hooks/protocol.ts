@@ -118,6 +118,8 @@ export interface Desired<Status> {
   events?: KubernetesEvent[]
   /** Error of a background task. A defect is logged with its stack. */
   failure?: { error: unknown }
+  /** Called when this is answered. What takes longer than a hook may take is not. */
+  answered?: () => void
   /** Jobs to delete with foreground propagation, so that their pods end first. */
   deleteJobs?: { namespace: string; name: string; uid: string }[]
 }

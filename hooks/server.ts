@@ -237,6 +237,7 @@ function addKindHooks(
         options.metrics.recordDecision?.(body, answer)
         decisionLog.recordDecision(body, decision, hookCaller(body.parent, hook))
         logPrunedChildren(request.log, body.parent, hook, desired.pruned ?? [])
+        desired.answered?.()
         return answer
       },
     )

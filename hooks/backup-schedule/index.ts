@@ -6,7 +6,7 @@ import { kindHooks, type KindHooks, type RelatedRule } from '../protocol.ts'
 import { BACKUP_CHILD_KIND } from './backups.ts'
 import { DRILL_CHILD_KINDS } from './drill-objects.ts'
 import { finalize, observeDeletion } from './finalize.ts'
-import { observe, type BackupSchedulePorts, type Dependencies } from './observe.ts'
+import { observe, recordRequested, type BackupSchedulePorts, type Dependencies } from './observe.ts'
 import { sync } from './sync.ts'
 
 export function backupScheduleHooks(ports: BackupSchedulePorts): KindHooks {
@@ -17,9 +17,11 @@ export function backupScheduleHooks(ports: BackupSchedulePorts): KindHooks {
     customize,
     finalizeReads: ['schedule', 'suspend', 'deletionPolicy'],
     async sync(request, context) {
-      const desired = sync(await observe(request, dependencies, context), context)
+      const observed = await observe(request, dependencies, context)
+      const desired = sync(observed, context)
       for (const event of desired.events ?? []) await ports.writeEvent(event)
-      return desired
+      const answered = () => recordRequested(observed, dependencies.requested, context.now)
+      return { ...desired, answered }
     },
     async finalize(request, context) {
       return finalize(await observeDeletion(request, dependencies), context)

@@ -18,7 +18,7 @@ export interface Dependencies {
   ports: BackupSchedulePorts
   /** By uid: the latest slot that had its backup, which a failed status write would lose. */
   lastSlots: Map<string, Date | undefined>
-  /** By uid: the backup that is to be created and does not exist yet, and since when. */
+  /** By uid: the backup whose creation was answered, and when first. */
   requested: Map<string, { name: string; since: Date }>
 }
 
@@ -71,10 +71,22 @@ export async function observe(
   const conflictingBackup = await ports.backup(namespace, dueName)
   if (conflictingBackup !== undefined) return { ...observed, live: { ...live, conflictingBackup } }
   const former = requested.get(uid)
-  const since = former?.name === dueName ? former.since : now
-  requested.set(uid, { name: dueName, since })
-  const isRefused = now.getTime() - since.getTime() >= CREATION_SECONDS * 1000
-  return isRefused ? { ...observed, live: { ...live, isRefused: true } } : observed
+  const isRefused =
+    former?.name === dueName && now.getTime() - former.since.getTime() >= CREATION_SECONDS * 1000
+  return { ...observed, live: { ...live, dueName, ...(isRefused && { isRefused }) } }
+}
+
+/** From now on the backup is to be created: its creation was answered. */
+export function recordRequested(
+  { schedule, live }: Observed,
+  requested: Dependencies['requested'],
+  now: Date,
+): void {
+  const { uid } = schedule.metadata
+  const name = live?.dueName
+  if (name !== undefined && requested.get(uid)?.name !== name) {
+    requested.set(uid, { name, since: now })
+  }
 }
 
 export function childrenOf({ children }: HookRequest<VecBackupSchedule>): VecBackup[] {

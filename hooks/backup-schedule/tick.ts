@@ -338,6 +338,8 @@ export interface LiveState {
   toRestore?: BackupsToRestore
   /** A VecBackup with the desired name that this schedule does not own. */
   conflictingBackup?: VecBackup
-  /** The backup that is to be created was created before, and does not exist. */
+  /** Name of the backup that is to be created. */
+  dueName?: string
+  /** Its creation was answered long enough before, and it does not exist. */
   isRefused?: true
 }

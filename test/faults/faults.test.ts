@@ -93,30 +93,28 @@ const SPOILS: [string, RegExp, (world: FaultWorld) => void][] = [
   ],
 ]
 
-/** What the oracle finds after each damage that it did not find before it, in one run. */
-const detected = new Map<string, string[]>()
-await simulate(machine, {
-  seed: 1,
-  strikes: [],
-  spoil(world, findings) {
-    let before = findings()
-    for (const [what, , spoil] of SPOILS) {
-      spoil(world)
-      const now = findings()
-      detected.set(
-        what,
-        now.filter((line) => !before.includes(line)),
-      )
-      before = now
-    }
-  },
-})
-
-for (const [what, words] of SPOILS) {
-  t.test(`the oracle detects ${what}`, async (t) => {
-    t.match(detected.get(what)?.join('\n'), words)
+t.test('what the oracle finds after each damage, in one run', async (t) => {
+  const detected = new Map<string, string[]>()
+  await simulate(machine, {
+    seed: 1,
+    strikes: [],
+    spoil(world, findings) {
+      let before = findings()
+      for (const [what, , spoil] of SPOILS) {
+        spoil(world)
+        const now = findings()
+        detected.set(
+          what,
+          now.filter((line) => !before.includes(line)),
+        )
+        before = now
+      }
+    },
   })
-}
+  for (const [what, words] of SPOILS) {
+    t.match(detected.get(what)?.join('\n'), words, `the oracle detects ${what}`)
+  }
+})
 
 t.test(
   'the oracle accepts a snapshot on a node only if a backup named it, also one that was pruned since',

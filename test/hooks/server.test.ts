@@ -1,3 +1,4 @@
+import { setImmediate as immediate } from 'node:timers/promises'
 import t from 'tap'
 import { pino } from 'pino'
 import { VecCluster } from '../../crds/cluster.ts'
@@ -229,6 +230,22 @@ t.test('a decision that takes more than its limit is a 503', async (t) => {
   const response = await built.inject({ method: 'POST', url: '/vecclusters/sync', payload: body })
   t.equal(response.statusCode, 503)
   t.match(response.json(), { error: 'VecCluster ns/a took more than 5 ms' })
+})
+
+t.test('a decision learns that it was answered; one that took too long is not', async (t) => {
+  let answers = 0
+  const answered = () => (answers += 1)
+  const release = Promise.withResolvers<Answer>()
+  const late = server(() => release.promise, { answerDeadlineMs: 5 })
+  const response = await late.built.inject({
+    ...{ method: 'POST', url: '/vecclusters/sync', payload: body },
+  })
+  t.equal(response.statusCode, 503)
+  release.resolve({ ...fine, answered })
+  await immediate()
+  t.equal(answers, 0)
+  t.equal((await post(() => ({ ...fine, answered }), body)).statusCode, 200)
+  t.equal(answers, 1)
 })
 
 const bad: [title: string, payload: unknown, code: number, words: RegExp][] = [

@@ -182,6 +182,7 @@ export async function tick(
   const context = { now: new Date(now), settings }
   const desired = (await hooks.sync(request, context)) as Desired<Status>
   answerValidator(hooks)(request, desired, 'sync')
+  desired.answered?.()
   return desired
 }
 

@@ -6,8 +6,9 @@ import { scheduleStatus } from '../../../hooks/backup-schedule/status.ts'
 import { decide } from '../../../hooks/backup-schedule/tick.ts'
 import { matchWhole } from '../../match-whole.ts'
 import { backupScheduleHooks } from '../../../hooks/backup-schedule/index.ts'
-import { cluster } from '../../builders.ts'
+import { cluster, settings } from '../../builders.ts'
 import {
+  hookRequest,
   backup,
   createdNames,
   fakePorts,
@@ -177,6 +178,18 @@ t.test('a backup that the API server refuses is reported, and created again', as
     'BackupNotCreated',
     'VecBackup nightly-20260301-030000 could not be created: kubectl describe vecbackupschedule nightly -n ns shows the cause in an Event, such as a quota or an admission webhook',
   ])
+})
+
+t.test('a creation that was never answered is not called refused', async (t) => {
+  const stage = { schedule: schedule(), children: [] }
+  const hooks = backupScheduleHooks(fakePorts(stage))
+  // It took longer than a hook may take.
+  await hooks.sync(hookRequest(stage), { now: new Date('2026-03-01T03:00:00Z'), settings })
+  for (const seconds of ['20', '29', '30']) {
+    const { status } = await tick(stage, `2026-03-01T03:00:${seconds}Z`, hooks)
+    const expected = seconds === '30' ? 'BackupNotCreated' : 'Scheduled'
+    t.equal(status.conditions?.[0]?.reason, expected, seconds)
+  }
 })
 
 t.test('no next slot is announced while the cluster is hibernated', async (t) => {

@@ -5,7 +5,7 @@ import { API_VERSION } from '../../../crds/contract/names.ts'
 import { EXIT_CODES } from '../../../jobs/kubectl/command.ts'
 import { formatStatus, type StatusReport } from '../../../jobs/kubectl/status.ts'
 import { matchWhole } from '../../match-whole.ts'
-import { backupResource } from '../../scenarios/backup-parts.ts'
+import { backupResource, deleted } from '../../scenarios/backup-parts.ts'
 import { clusterManifest, clusterReference, untilReason } from '../../scenarios/scenario.ts'
 import { startEmbeddedWorld } from '../../world/embedded.ts'
 import { cliFor, runningWithKey } from './cli-user.ts'
@@ -50,7 +50,7 @@ t.test('a Failed resource shows its error, in the list shortened and alone in fu
   t.match(out, / \(there is no bucket nowhere at this endpoint\)\n/)
   t.match(out, /\nBackupFailed: Fix the cause in status\.error and create another VecBackup/)
   t.match(out, /\nFailed: create the bucket, /)
-  await world.delete(reference)
+  await deleted(world, reference)
 })
 
 t.test('a resource that waits for the user says what to do', async (t) => {

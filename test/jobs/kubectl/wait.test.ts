@@ -7,8 +7,8 @@ import { EXIT_CODES } from '../../../jobs/kubectl/command.ts'
 import type { StatusObject } from '../../../jobs/kubectl/resource.ts'
 import { redact } from '../../../jobs/kubectl/support-bundle.ts'
 import { judge } from '../../../jobs/kubectl/wait.ts'
-import { backupResource, fill, untilEnded } from '../../scenarios/backup-parts.ts'
-import { clusterManifest } from '../../scenarios/scenario.ts'
+import { backupResource, deleted, fill, untilEnded } from '../../scenarios/backup-parts.ts'
+import { clusterManifest, clusterReference } from '../../scenarios/scenario.ts'
 import { startEmbeddedWorld } from '../../world/embedded.ts'
 import { cliFor, runningWithKey } from './cli-user.ts'
 
@@ -88,6 +88,7 @@ t.test(
     t.equal(late.code, EXIT_CODES.failure)
     t.match(late.err, /VecCluster \S+\/late is not done after 5s/)
     await world.faults.startService()
+    await deleted(world, clusterReference(namespace, 'late'))
     const wrong = await type('wait', 'qc/a', '--timeout', 'soon')
     t.equal(wrong.code, EXIT_CODES.usage)
     t.match(wrong.err, /--timeout: "soon" is not a duration/)
@@ -126,7 +127,9 @@ t.test(
       objects: Record<string, { metadata: { name: string } }[]>
       logs: Record<string, string>
       engines: Record<string, { nodes: { pod: string }[] }>
+      errors: string[]
     }
+    t.strictSame(bundle.errors, [])
     const names = (objects: { metadata: { name: string } }[] = []) =>
       objects.map(({ metadata }) => metadata.name)
     t.ok(names(bundle.resources['vecclusters']).includes('a'))
