@@ -36,6 +36,11 @@ export function setConditions(parent: Parent, updates: ConditionUpdate[], now: D
   })
 }
 
+/** Of a child that an answer before has created and that does not exist: only Metacontroller knows why. */
+export function notCreatedMessage(child: string, command: string): string {
+  return `${child} could not be created: ${command} shows the cause in an Event, such as a quota or an admission webhook`
+}
+
 export function getCondition(parent: Parent, type: string): Condition | undefined {
   return parent.status?.conditions?.find((condition) => condition.type === type)
 }

@@ -12,7 +12,12 @@ import {
 import { ANNOTATIONS } from '../crds/contract/names.ts'
 import { finishedCondition, type Job } from '../crds/kubernetes.ts'
 import type { ConditionReason } from '../crds/schema.ts'
-import { getCondition, secondsSince, secondsSinceRecorded } from './conditions.ts'
+import {
+  getCondition,
+  notCreatedMessage,
+  secondsSince,
+  secondsSinceRecorded,
+} from './conditions.ts'
 import type { Context, PrunedChild } from './protocol.ts'
 import { type ObservedJobs, runNumber } from './request.ts'
 
@@ -42,8 +47,8 @@ export function creationProblem(
   job: { metadata: { name: string } },
 ): ConditionReason | undefined {
   const { namespace, name } = owner.metadata
-  const hint = `kubectl describe ${owner.kind.toLowerCase()} ${name} -n ${namespace}`
-  const message = `Job ${job.metadata.name} could not be created: ${hint} shows the cause in an Event, such as a quota or an admission webhook`
+  const command = `kubectl describe ${owner.kind.toLowerCase()} ${name} -n ${namespace}`
+  const message = notCreatedMessage(`Job ${job.metadata.name}`, command)
   const previous = getCondition(owner, conditionType)?.message
   const isRepeated = previous === creationMessage(job) || previous === message
   return isRepeated ? { reason: 'JobNotStarted', message } : undefined

@@ -5,7 +5,7 @@ import { KEY_RENEWAL_SECONDS, RETRY_SECONDS } from '../../crds/contract/limits.t
 import { apiKeySecretName } from '../../crds/contract/names.ts'
 import type { KubernetesEvent, Secret } from '../../crds/kubernetes.ts'
 import type { ConditionReason } from '../../crds/schema.ts'
-import { getCondition, secondsSince, setConditions } from '../conditions.ts'
+import { getCondition, notCreatedMessage, secondsSince, setConditions } from '../conditions.ts'
 import {
   clusterAccessBlocker,
   isNamespaceWatched,
@@ -40,7 +40,10 @@ export async function sync(
   if (existing === undefined || !isUpToDate(existing, secret)) {
     // The status describes the current content of the Secret; it shows the new token once that is written.
     const message = isRefused(observed)
-      ? refusedMessage(accessKey)
+      ? notCreatedMessage(
+          `Secret ${name}`,
+          `kubectl describe vecaccesskey ${accessKey.metadata.name} -n ${accessKey.metadata.namespace}`,
+        )
       : `Secret ${name} is being written`
     const status = { phase: phaseFor(existing), ...(existing && statusFromSecret(existing)) }
     if (existing !== undefined && isRenewal(existing, secret, context.now)) {
@@ -70,16 +73,11 @@ export async function sync(
   return { ...reported, events }
 }
 
-/** The answer before has created the Secret, and it does not exist: only Metacontroller knows why. */
+/** The answer before has created the Secret, and it does not exist. */
 function isRefused({ accessKey, children, liveSecret }: Observed): boolean {
   const name = secretNameOf(accessKey)
   const exists = liveSecret !== undefined || children.some(({ metadata }) => metadata.name === name)
   return !exists && getCondition(accessKey, 'Ready')?.reason === 'SecretNotWritten'
-}
-
-function refusedMessage(accessKey: VecAccessKey): string {
-  const { namespace, name } = accessKey.metadata
-  return `Secret ${secretNameOf(accessKey)} could not be created: kubectl describe vecaccesskey ${name} -n ${namespace} shows the cause in an Event, such as a quota or an admission webhook`
 }
 
 function tokenIssuedReason(name: string): ConditionReason {

@@ -1,7 +1,7 @@
 /**
  * Which finished backups are retained: those that a rule of the retention policy selects, those that hold
- * the last copy of a collection, and those that a restore needs. Days, ISO weeks and months are those of the slots, in UTC. A backup that
- * is not retained carries an annotation before it is deleted.
+ * the last copy of a collection, and those that a restore needs. Days, ISO weeks and months are those of the
+ * slots, in UTC. A backup that is not retained gets an annotation before it is deleted.
  */
 import type { BackupScheduleSpec, VecBackupSchedule } from '../../crds/backup-schedule.ts'
 import type { VecBackup } from '../../crds/backup.ts'

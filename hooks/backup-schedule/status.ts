@@ -4,6 +4,7 @@ import type { VecBackup } from '../../crds/backup.ts'
 import { RECENT_BACKUPS } from '../../crds/contract/limits.ts'
 import { shortHash } from '../../crds/contract/names.ts'
 import type { KubernetesEvent } from '../../crds/kubernetes.ts'
+import { formatNames } from '../../crds/units.ts'
 import { getCondition, setConditions, timestamp, type ConditionUpdate } from '../conditions.ts'
 import { newEvent } from '../events.ts'
 import type { PrunedChild } from '../protocol.ts'
@@ -153,9 +154,7 @@ function groupByReason(pruned: PrunedChild[]): { names: string[]; reason: string
 
 function deletedMessage(names: string[]): string {
   if (names.length === 1) return `backup ${names.join()} is deleted`
-  const rest = names.length - MAX_NAMES
-  const named = names.slice(0, MAX_NAMES).join(', ')
-  return `${names.length} backups are deleted, ${named}${rest > 0 ? ` and ${rest} more` : ''}`
+  return `${names.length} backups are deleted, ${formatNames(names, MAX_NAMES)}`
 }
 
 /** Events of findings whose message has changed. */

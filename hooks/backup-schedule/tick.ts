@@ -7,7 +7,7 @@ import type { VecBackup } from '../../crds/backup.ts'
 import type { VecCluster } from '../../crds/cluster.ts'
 import { Rejected } from '../../crds/contract/errors.ts'
 import { formatRestores, type BackupsToRestore } from '../backup/deletion-policy.ts'
-import { timestamp, type ConditionUpdate } from '../conditions.ts'
+import { notCreatedMessage, timestamp, type ConditionUpdate } from '../conditions.ts'
 import { hibernationBlocker } from '../cross-namespace.ts'
 import type { PrunedChild } from '../protocol.ts'
 import { backupName, historyLimitFinding, slotOf } from './backups.ts'
@@ -77,7 +77,10 @@ export function decide(observed: Observed, now: Date): Decision {
 function reportRefused({ schedule, live }: Observed, decision: SlotDecision): SlotDecision {
   if (decision.create === undefined || live?.isRefused !== true) return decision
   const { namespace, name } = schedule.metadata
-  const message = `VecBackup ${backupName(name, decision.create)} could not be created: kubectl describe vecbackupschedule ${name} -n ${namespace} shows the cause in an Event, such as a quota or an admission webhook`
+  const message = notCreatedMessage(
+    `VecBackup ${backupName(name, decision.create)}`,
+    `kubectl describe vecbackupschedule ${name} -n ${namespace}`,
+  )
   return { ...decision, ready: readyFinding('False', 'BackupNotCreated', message) }
 }
 

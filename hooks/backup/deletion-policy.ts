@@ -7,6 +7,7 @@
 import type { VecBackup } from '../../crds/backup.ts'
 import { ANNOTATIONS } from '../../crds/contract/names.ts'
 import type { NamespacedName } from '../../crds/schema.ts'
+import { formatNames } from '../../crds/units.ts'
 import { getCondition } from '../conditions.ts'
 
 /** The policy of a live VecBackupSchedule: its backups may not have it yet. */
@@ -61,8 +62,7 @@ const MAX_NAMED = 3
 /** The restores that a backup is retained for, as messages name them, in an order that no read changes. */
 export function formatRestores(restores: readonly NamespacedName[]): string {
   const names = restores.map(({ namespace, name }) => `VecRestore ${namespace}/${name}`).toSorted()
-  const rest = names.length - MAX_NAMED
-  return `${names.slice(0, MAX_NAMED).join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`
+  return formatNames(names, MAX_NAMED)
 }
 
 /** Condition of a backup whose retentionDays have passed; True if they delete it. A user's deletion does not set it. */
