@@ -11,7 +11,7 @@ export function depth(short: number, full: number): number {
 }
 
 /**
- * A process is killed at the first step, and then at each one that is so many steps later. Five is prime to the
+ * A process is killed at the first step and at every step with this distance from it. Five has no common divisor with the
  * numbers of nodes and kinds of writes that such tests go through.
  */
 export const EVERY = depth(5, 1)
