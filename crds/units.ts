@@ -13,26 +13,41 @@ export function parseDuration(text: string): number {
   return Number(hours) * 3600 + Number(minutes) * 60 + Number(seconds)
 }
 
-const QUANTITY_SUFFIXES: Record<string, number> = {
-  m: 1e-3,
-  k: 1e3,
-  M: 1e6,
-  G: 1e9,
-  T: 1e12,
-  P: 1e15,
-  E: 1e18,
-  Ki: 2 ** 10,
-  Mi: 2 ** 20,
-  Gi: 2 ** 30,
-  Ti: 2 ** 40,
-  Pi: 2 ** 50,
-  Ei: 2 ** 60,
+/** The smallest amount that Kubernetes keeps; it rounds others up. */
+const NANO_UNITS = 1_000_000_000n
+
+/** In billionths of the unit. */
+const QUANTITY_SUFFIXES: Record<string, bigint> = {
+  n: 1n,
+  u: 1_000n,
+  m: 1_000_000n,
+  '': NANO_UNITS,
+  k: 1_000n * NANO_UNITS,
+  M: 1_000_000n * NANO_UNITS,
+  G: 10n ** 9n * NANO_UNITS,
+  T: 10n ** 12n * NANO_UNITS,
+  P: 10n ** 15n * NANO_UNITS,
+  E: 10n ** 18n * NANO_UNITS,
+  Ki: 2n ** 10n * NANO_UNITS,
+  Mi: 2n ** 20n * NANO_UNITS,
+  Gi: 2n ** 30n * NANO_UNITS,
+  Ti: 2n ** 40n * NANO_UNITS,
+  Pi: 2n ** 50n * NANO_UNITS,
+  Ei: 2n ** 60n * NANO_UNITS,
 }
 
-/** The quantity as a number; NaN when the text is not a quantity. */
+/**
+ * The quantity as a number; NaN when the text is not a quantity. Equal amounts are equal numbers, whatever their text:
+ * the API server writes 10.7Gi of a StatefulSet as 11489037516800m.
+ */
 export function parseQuantity(quantity: string): number {
-  const [, digits = '', unit = ''] = /^([0-9.]+)([a-zA-Z]*)$/.exec(quantity) ?? []
-  return Number.parseFloat(digits) * (unit === '' ? 1 : (QUANTITY_SUFFIXES[unit] ?? Number.NaN))
+  const [, whole = '', fraction = '', unit = ''] =
+    /^([0-9]*)(?:\.([0-9]*))?([a-zA-Z]*)$/.exec(quantity) ?? []
+  const scale = QUANTITY_SUFFIXES[unit]
+  if (whole + fraction === '' || scale === undefined) return Number.NaN
+  const divisor = 10n ** BigInt(fraction.length)
+  const billionths = (BigInt(whole + fraction) * scale + divisor - 1n) / divisor
+  return Number(billionths / NANO_UNITS) + Number(billionths % NANO_UNITS) / Number(NANO_UNITS)
 }
 
 const BYTE_UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'] as const

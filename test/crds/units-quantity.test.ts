@@ -1,5 +1,6 @@
 import t from 'tap'
 import { parseQuantity } from '../../crds/units.ts'
+import { canonicalQuantity } from '../world/api/quantity.ts'
 
 for (const [quantity, amount] of [
   ['7', 7],
@@ -27,9 +28,38 @@ t.test('the same amount may be written in several ways', async (t) => {
   t.equal(parseQuantity('10Gi'), parseQuantity('10240Mi'))
   t.equal(parseQuantity('1000m'), parseQuantity('1'))
   t.equal(parseQuantity('0.5k'), parseQuantity('500'))
+  t.equal(parseQuantity('.5k'), parseQuantity('500.'))
+  t.equal(parseQuantity('7000u'), parseQuantity('7m'))
+  t.equal(parseQuantity('7000n'), parseQuantity('7u'))
 })
 
-for (const text of ['', 'Gi', 'some', '10 Gi', '-1', '1Xi', 'x1', '1Gi!']) {
+for (const unit of ['Mi', 'Gi', 'Ti', 'M', 'G', 'T']) {
+  t.test(`fractions in ${unit} are the amounts that the API server writes for them`, async (t) => {
+    const differing = Array.from(
+      { length: 20_000 },
+      (_, hundredths) => `${(hundredths / 100).toFixed(2)}${unit}`,
+    ).filter((text) => parseQuantity(text) !== parseQuantity(canonicalQuantity(text)))
+    t.strictSame(differing, [])
+  })
+}
+
+t.test('a fraction that Kubernetes does not keep is rounded up', async (t) => {
+  t.equal(parseQuantity('0.0000000001'), parseQuantity('1n'))
+})
+
+for (const text of [
+  '',
+  'Gi',
+  'some',
+  '10 Gi',
+  '-1',
+  '1Xi',
+  'x1',
+  '1Gi!',
+  '.',
+  '1.2.3',
+  'toString',
+]) {
   t.test(`"${text}" is no amount`, async (t) => {
     t.ok(Number.isNaN(parseQuantity(text)))
   })

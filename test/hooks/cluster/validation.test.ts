@@ -1,6 +1,7 @@
 import t from 'tap'
 import type { VecCluster } from '../../../crds/cluster.ts'
 import { validateSpec } from '../../../hooks/cluster/validation.ts'
+import { resizedVolume } from '../../../hooks/cluster/volumes.ts'
 import { isReshardingOn, reshardingError } from '../../../hooks/cluster/validation.ts'
 import { cluster, statefulSet } from '../../builders.ts'
 
@@ -228,6 +229,17 @@ t.test(
     t.equal(errorOf('10Gi'), 'spec.persistence.size cannot be lowered: StatefulSet vec-a has 20Gi')
   },
 )
+
+t.test('a size with a fraction is the amount that the API server writes for it', async (t) => {
+  const live = statefulSet()
+  const resources = { requests: { storage: '11489037516800m' } }
+  live.spec.volumeClaimTemplates = [{ metadata: { name: 'qdrant-storage' }, spec: { resources } }]
+  const { persistence } = cluster().spec
+  const sized = (size: string) => cluster({ spec: { persistence: { ...persistence, size } } })
+  t.equal(validateSpec(sized('10.7Gi'), live), undefined)
+  t.equal(resizedVolume(sized('10.7Gi').spec, live, '10.7Gi'), undefined)
+  t.match(validateSpec(sized('10.6Gi'), live), /^spec.persistence.size cannot be lowered/)
+})
 
 t.test('the VolumeAttributesClass of volumes may change, and not be removed', async (t) => {
   const live = statefulSet()

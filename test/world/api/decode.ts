@@ -1,14 +1,19 @@
-/** Reads an object of a built-in kind as Kubernetes does: unknown fields are dropped, wrong types refused. */
+/**
+ * Reads an object of a built-in kind as Kubernetes does: unknown fields are dropped, wrong types refused, and amounts
+ * written in one notation.
+ */
 import { ApiFailure } from './failure.ts'
 import { isRecord, type Json } from './json.ts'
 import type { Kind } from './kinds.ts'
 import { fieldsOf, modelOf, TIMES, type Field } from './models.ts'
+import { canonicalQuantity } from './quantity.ts'
 
 /** An amount, as Kubernetes writes it; a number is one, too. */
 const QUANTITY = /^[+-]?(\d+|\d+\.\d*|\.\d+)([eE][+-]?\d+|[KMGTPE]i|[numkMGTPE])?$/
 /** Fields that the models call text. */
 const QUANTITIES = new Set([
   'V1EmptyDirVolumeSource.sizeLimit',
+  'V1PersistentVolumeClaimStatus.capacity',
   'V1PodSpec.overhead',
   'V1ResourceFieldSelector.divisor',
   'V1ResourceRequirements.limits',
@@ -98,7 +103,7 @@ function readValue(
     return readObject(type, value, path, unknown)
   }
   if (!isScalar({ type, format }, value)) throw wrong(value, path, format === '' ? type : format)
-  return value
+  return type === 'Quantity' ? canonicalQuantity(String(value)) : value
 }
 
 function isScalar({ type, format }: Type, value: unknown): boolean {
