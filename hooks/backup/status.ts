@@ -108,6 +108,16 @@ export function expiredStatus(backup: VecBackup, now: Date): BackupStatus {
   return { ...status, conditions: [...conditions, ...setConditions(backup, [update], expiredAt)] }
 }
 
+/**
+ * retentionDays have not passed. A clock that was ahead and is set back may have recorded that they have: deletion by a
+ * user would then delete the objects, whatever spec.deletionPolicy says.
+ */
+export function unexpiredStatus(status: BackupStatus): BackupStatus {
+  const { conditions } = status
+  if (conditions?.some(({ type }) => type === EXPIRED) !== true) return status
+  return { ...status, conditions: conditions.filter(({ type }) => type !== EXPIRED) }
+}
+
 /** retentionDays have passed, and the backup is deleted once these restores have ended. */
 export function neededByRestoreStatus(
   backup: VecBackup,

@@ -56,6 +56,7 @@ import {
   finishedStatus,
   neededByRestoreEvents,
   neededByRestoreStatus,
+  unexpiredStatus,
 } from './status.ts'
 
 export function sync(observed: Observed, context: Context): Decision {
@@ -178,12 +179,21 @@ function retained(observed: Observed, context: Context): Decision {
   }
   if (expiresAt === undefined) return { status, ...remaining }
   if (secondsSince(expiresAt, context.now) < 0) {
-    return { status, ...remaining, resyncAfterSeconds: EXPIRY_CHECK_SECONDS }
+    return {
+      status: unexpiredStatus(status),
+      ...remaining,
+      resyncAfterSeconds: EXPIRY_CHECK_SECONDS,
+    }
   }
   const { apiTime = context.now } = observed
   if (secondsSince(expiresAt, apiTime) < 0) {
     const events = [warningEvent(backup, CLOCK_AHEAD, context.now)]
-    return { status, ...remaining, events, resyncAfterSeconds: EXPIRY_CHECK_SECONDS }
+    return {
+      status: unexpiredStatus(status),
+      ...remaining,
+      events,
+      resyncAfterSeconds: EXPIRY_CHECK_SECONDS,
+    }
   }
   if (observed.restores !== undefined) {
     const needed = { restores: observed.restores, now: context.now }

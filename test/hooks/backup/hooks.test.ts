@@ -1,6 +1,7 @@
 /** The VecBackup hooks: requests, answers and writes. */
 import t from 'tap'
 import { desiredPlan } from '../../../hooks/backup/job.ts'
+import { deletionActionFor } from '../../../hooks/backup/deletion-policy.ts'
 import { backupHooks } from '../../../hooks/backup/index.ts'
 import { timestamp } from '../../../hooks/conditions.ts'
 import type { BackupPorts } from '../../../hooks/backup/observe.ts'
@@ -260,6 +261,27 @@ t.test('a clock that is ahead does not delete a backup', async (t) => {
   })
   t.equal(asked, 0, 'it is read only before a deletion')
 })
+
+t.test(
+  'a backup that a clock ahead has called expired is not, once the clock is set back',
+  async (t) => {
+    const recorded = async () => {
+      const status = { phase: 'Completed', expiresAt: ago(1) } as const
+      return (await callHook('sync', hookRequest(backup({ status })))).desired.status
+    }
+    const spec = { deletionPolicy: 'Retain' as const }
+    const status = { ...(await recorded()), expiresAt: ago(-60) }
+    const { desired, written } = await callHook('sync', hookRequest(backup({ spec, status })))
+    t.strictSame(written, [])
+    t.strictSame(desired.status.conditions, [])
+    const unexpired = backup({ spec, status: desired.status })
+    const deleted = deletionActionFor(unexpired, { isNamespaceTerminating: false })
+    t.equal(deleted, 'retain', 'a user who deletes it keeps the objects')
+    const behind = { apiTime: async () => new Date(ago(3600)) }
+    const other = await callHook('sync', hookRequest(backup({ status: await recorded() })), behind)
+    t.strictSame(other.desired.status.conditions, [], 'nor by the clock of the API server')
+  },
+)
 
 t.test('an expired backup deletes itself, by its uid', async (t) => {
   const status = { phase: 'Completed', expiresAt: ago(1) } as const
