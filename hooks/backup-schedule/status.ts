@@ -6,6 +6,7 @@ import { shortHash } from '../../crds/contract/names.ts'
 import type { KubernetesEvent } from '../../crds/kubernetes.ts'
 import { formatNames } from '../../crds/units.ts'
 import { getCondition, setConditions, timestamp, type ConditionUpdate } from '../conditions.ts'
+import { hibernationBlocker } from '../cross-namespace.ts'
 import { newEvent } from '../events.ts'
 import type { PrunedChild } from '../protocol.ts'
 import { backupName, largeHistoryFindings } from './backups.ts'
@@ -20,9 +21,6 @@ import { existingBackups, isActive, type Decision, type Observed } from './tick.
 
 /** Maximum length of a condition message. */
 const MAX_MESSAGE = 1024
-/** Reasons of Ready while no slot gets a backup. */
-const PAUSED_REASONS = new Set(['Suspended', 'ClusterHibernated'])
-
 interface StatusDecision {
   ready: ConditionUpdate
   nextSlot?: Date
@@ -39,7 +37,7 @@ export function scheduleStatus(
   // Use the cache like every other sync: live reads would make the status alternate between two states.
   const backups = existingBackups(observed, observed.children)
   const active = backups.find(isActive)
-  const next = PAUSED_REASONS.has(ready.reason) ? undefined : nextSlot
+  const next = isPaused(observed) ? undefined : nextSlot
   const findings = [
     ready,
     ...retentionFindings(schedule, retained),
@@ -57,6 +55,13 @@ export function scheduleStatus(
     ...drill?.status,
     conditions: setConditions(schedule, findings, now),
   }
+}
+
+/** No slot gets a backup, whatever Ready says about the one before a hibernation. */
+function isPaused({ schedule, cluster }: Observed): boolean {
+  return (
+    schedule.spec.suspend || (cluster !== undefined && hibernationBlocker(cluster) !== undefined)
+  )
 }
 
 function withShortMessage(finding: ConditionUpdate): ConditionUpdate {

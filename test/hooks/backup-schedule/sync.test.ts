@@ -203,6 +203,26 @@ t.test('no next slot is announced while the cluster is hibernated', async (t) =>
   t.equal(status.nextBackupTime, undefined)
 })
 
+t.test(
+  'no next slot is announced while the schedule is suspended, whatever Ready says',
+  async (t) => {
+    const requestTime = '2026-03-20T11:59:30Z'
+    const name = 'nightly-20260320-115930'
+    const hibernationBackup = { scheduleName: 'nightly', name, requestTime, afterRun: 1 }
+    const stage: ScheduleFixture = {
+      schedule: schedule({ spec: { suspend: true } }),
+      children: [],
+      live: { others: [backup(requestTime)] },
+      related: [
+        cluster({ spec: { hibernate: true }, status: { phase: 'Running', hibernationBackup } }),
+      ],
+    }
+    const { status } = await tick(stage, '2026-03-20T12:00:00Z')
+    t.equal(status.conditions?.[0]?.reason, 'NameConflict')
+    t.equal(status.nextBackupTime, undefined)
+  },
+)
+
 t.test('a suspended schedule does not call itself scheduled when it is read again', async (t) => {
   const suspended = schedule({
     spec: { suspend: true, retentionPolicy: { keepLast: 1 } },
