@@ -78,6 +78,8 @@ export const CLUSTER_REASONS: readonly Reason[] = [
       'spec.podLabels: the value of "<key>" must be empty or at most 63 letters, digits, "-", "_" and ".", with a letter or digit at both ends',
       'spec.snapshotPersistence.<field> is fixed at creation: StatefulSet <name> has <value>',
       'spec.<field>.size cannot be lowered: StatefulSet <name> has <size>',
+      'spec.<field>.size must be greater than 0',
+      'spec.cluster.p2p.port is <n>, where nodes listen for clients: it is immutable, so delete this VecCluster and create it with another port',
       '<field> is too large: <n> of <n> bytes compressed',
     ],
     cause: 'Applying this spec would cause damage or fail halfway, so helm is not run.',

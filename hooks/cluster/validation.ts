@@ -13,7 +13,7 @@ import { compareMinors, isOlder } from '../../crds/versions.ts'
 import { isCredentialType } from '../../crds/storage.ts'
 import { imageError, podTemplateError, type AppliedImage } from './pod-template.ts'
 import { isMap } from './values.ts'
-import { volumeError } from './volumes.ts'
+import { emptyVolumeError, volumeError } from './volumes.ts'
 
 interface FixedEntry {
   /** Path in the engine's configuration. */
@@ -82,6 +82,8 @@ export function validateSpec(
     imageError(cluster.spec, appliedImage(cluster)) ??
     podTemplateError(cluster.spec) ??
     reshardingError(cluster.spec) ??
+    portError(cluster.spec) ??
+    emptyVolumeError(cluster.spec) ??
     (statefulSet && (distributionError(cluster) ?? volumeError(cluster, statefulSet, dataSize)))
   )
 }
@@ -103,6 +105,15 @@ export function reshardingError(
 /** The spec asks for it, and it may be used. */
 export function isReshardingOn(spec: ClusterSpec, proven = PROVEN): boolean {
   return spec.resharding === true && reshardingError(spec, proven) === undefined
+}
+
+/**
+ * One of the two servers would not start: the node is never ready, or answers gRPC clients as a peer, without an API key.
+ */
+function portError({ cluster }: ClusterSpec): string | undefined {
+  const { port } = cluster.p2p
+  if (!cluster.enabled || (port !== HTTP_PORT && port !== GRPC_PORT)) return undefined
+  return `spec.cluster.p2p.port is ${port}, where nodes listen for clients: it is immutable, so delete this VecCluster and create it with another port`
 }
 
 function configError(spec: ClusterSpec): string | undefined {

@@ -68,6 +68,14 @@ function attributesClass({
     : { attributesClass: volumeAttributesClassName }
 }
 
+/** Why no pod would get its volumes: Kubernetes refuses their claims, and says so only in Events of the StatefulSet. */
+export function emptyVolumeError(spec: ClusterSpec): string | undefined {
+  const empty = plannedVolumes(spec, spec.persistence.size).find(
+    ({ size }) => parseQuantity(size) === 0,
+  )
+  return empty && `spec.${empty.field}.size must be greater than 0`
+}
+
 /**
  * Why the volumes of the StatefulSet cannot become what the spec says: helm would fail halfway. Sizes are
  * compared with the StatefulSet, not with the previous spec, so that a raise that the storage refuses can

@@ -230,6 +230,36 @@ t.test(
   },
 )
 
+t.test('volumes have a size, also before there is a StatefulSet', async (t) => {
+  const made = cluster().spec
+  const errorOf = (spec: Partial<VecCluster['spec']>) => validateSpec(cluster({ spec }), undefined)
+  for (const size of ['0', '0Gi', '00.0Ti']) {
+    const persistence = { ...made.persistence, size }
+    t.equal(errorOf({ persistence }), 'spec.persistence.size must be greater than 0', size)
+    const snapshotPersistence = { enabled: true, size }
+    const message = 'spec.snapshotPersistence.size must be greater than 0'
+    t.equal(errorOf({ snapshotPersistence }), message, size)
+    t.equal(errorOf({ snapshotPersistence: { enabled: false, size } }), undefined)
+  }
+  t.equal(errorOf({ persistence: { ...made.persistence, size: '0.5Gi' } }), undefined)
+})
+
+t.test('nodes do not listen for each other where they listen for clients', async (t) => {
+  const errorOf = (port: number, enabled = true) =>
+    validateSpec(
+      cluster({ spec: { cluster: { enabled, p2p: { port, enableTls: false } } } }),
+      undefined,
+    )
+  for (const port of [6333, 6334]) {
+    t.equal(
+      errorOf(port),
+      `spec.cluster.p2p.port is ${port}, where nodes listen for clients: it is immutable, so delete this VecCluster and create it with another port`,
+    )
+    t.equal(errorOf(port, false), undefined, 'there is one node')
+  }
+  t.equal(errorOf(6335), undefined)
+})
+
 t.test('a size with a fraction is the amount that the API server writes for it', async (t) => {
   const live = statefulSet()
   const resources = { requests: { storage: '11489037516800m' } }
