@@ -17,24 +17,24 @@ export function parseDuration(text: string): number {
 const NANO_UNITS = 1_000_000_000n
 
 /** In billionths of the unit. */
-const QUANTITY_SUFFIXES: Record<string, bigint> = {
-  n: 1n,
-  u: 1_000n,
-  m: 1_000_000n,
-  '': NANO_UNITS,
-  k: 1_000n * NANO_UNITS,
-  M: 1_000_000n * NANO_UNITS,
-  G: 10n ** 9n * NANO_UNITS,
-  T: 10n ** 12n * NANO_UNITS,
-  P: 10n ** 15n * NANO_UNITS,
-  E: 10n ** 18n * NANO_UNITS,
-  Ki: 2n ** 10n * NANO_UNITS,
-  Mi: 2n ** 20n * NANO_UNITS,
-  Gi: 2n ** 30n * NANO_UNITS,
-  Ti: 2n ** 40n * NANO_UNITS,
-  Pi: 2n ** 50n * NANO_UNITS,
-  Ei: 2n ** 60n * NANO_UNITS,
-}
+const QUANTITY_SUFFIXES = new Map<string, bigint>([
+  ['n', 1n],
+  ['u', 1_000n],
+  ['m', 1_000_000n],
+  ['', NANO_UNITS],
+  ['k', 1_000n * NANO_UNITS],
+  ['M', 1_000_000n * NANO_UNITS],
+  ['G', 10n ** 9n * NANO_UNITS],
+  ['T', 10n ** 12n * NANO_UNITS],
+  ['P', 10n ** 15n * NANO_UNITS],
+  ['E', 10n ** 18n * NANO_UNITS],
+  ['Ki', 2n ** 10n * NANO_UNITS],
+  ['Mi', 2n ** 20n * NANO_UNITS],
+  ['Gi', 2n ** 30n * NANO_UNITS],
+  ['Ti', 2n ** 40n * NANO_UNITS],
+  ['Pi', 2n ** 50n * NANO_UNITS],
+  ['Ei', 2n ** 60n * NANO_UNITS],
+])
 
 /**
  * The quantity as a number; NaN when the text is not a quantity. Equal amounts are equal numbers, whatever their text:
@@ -43,7 +43,7 @@ const QUANTITY_SUFFIXES: Record<string, bigint> = {
 export function parseQuantity(quantity: string): number {
   const [, whole = '', fraction = '', unit = ''] =
     /^([0-9]*)(?:\.([0-9]*))?([a-zA-Z]*)$/.exec(quantity) ?? []
-  const scale = QUANTITY_SUFFIXES[unit]
+  const scale = QUANTITY_SUFFIXES.get(unit)
   if (whole + fraction === '' || scale === undefined) return Number.NaN
   const divisor = 10n ** BigInt(fraction.length)
   const billionths = (BigInt(whole + fraction) * scale + divisor - 1n) / divisor

@@ -166,12 +166,13 @@ export const EXPLAINED: Readonly<Record<string, readonly Explained[]>> = {
       why: 'an absent part counts as nothing, however that is written',
     },
     {
-      line: "const [, digits = '', unit = ''] = /^([0-9.]+)([a-zA-Z]*)$/.exec(quantity) ?? []",
-      changes: [
-        'StringLiteral: \'\' -> "Stryker was here!"',
-        'StringLiteral: \'\' #2 -> "Stryker was here!"',
-        'ArrayDeclaration: [] -> ["Stryker was here"]',
-      ],
+      line: "const [, whole = '', fraction = '', unit = ''] =",
+      changes: ['StringLiteral: \'\' #3 -> "Stryker was here!"'],
+      why: 'it is absent only of a text that is no amount, whatever its unit',
+    },
+    {
+      line: '/^([0-9]*)(?:\\.([0-9]*))?([a-zA-Z]*)$/.exec(quantity) ?? []',
+      changes: ['ArrayDeclaration: [] -> ["Stryker was here"]'],
       why: 'what does not read as an amount is none, whatever stands in its place',
     },
     {
