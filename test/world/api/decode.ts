@@ -103,7 +103,7 @@ function readValue(
     return readObject(type, value, path, unknown)
   }
   if (!isScalar({ type, format }, value)) throw wrong(value, path, format === '' ? type : format)
-  return type === 'Quantity' ? canonicalQuantity(String(value)) : value
+  return type === 'Quantity' ? canonicalQuantity(String(value as string | number)) : value
 }
 
 function isScalar({ type, format }: Type, value: unknown): boolean {
