@@ -103,7 +103,10 @@ function readValue(
     return readObject(type, value, path, unknown)
   }
   if (!isScalar({ type, format }, value)) throw wrong(value, path, format === '' ? type : format)
-  return type === 'Quantity' ? canonicalQuantity(String(value as string | number)) : value
+  if (type !== 'Quantity') return value
+  return typeof value === 'number' || typeof value === 'string'
+    ? canonicalQuantity(String(value))
+    : value
 }
 
 function isScalar({ type, format }: Type, value: unknown): boolean {
