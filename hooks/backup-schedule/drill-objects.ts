@@ -7,6 +7,7 @@ import { ANNOTATIONS, API_VERSION, LABELS, shortHash } from '../../crds/contract
 import type { AnyObject } from '../../crds/kubernetes.ts'
 import { VecRestore } from '../../crds/restore.ts'
 import { parseQuantity } from '../../crds/units.ts'
+import { chartVersion } from '../../crds/versions.ts'
 import { childKind } from '../answer-validation.ts'
 import { unchanged } from '../request.ts'
 import type { Child, PrunedChild } from '../protocol.ts'
@@ -106,7 +107,7 @@ function child({ metadata }: VecBackupSchedule, drill: DrillIdentity, kind: stri
 
 /** Fields that are the same in both clusters. */
 const SAME_FIELDS = [
-  ...(['image', 'snapshotPersistence', 'nodeSelector', 'tolerations', 'affinity'] as const),
+  ...(['snapshotPersistence', 'nodeSelector', 'tolerations', 'affinity'] as const),
   ...([
     'topologySpreadConstraints',
     'priorityClassName',
@@ -127,13 +128,15 @@ function clusterSpec(
   nodes: number,
 ): object {
   const { storageClassName, volumeAttributesClassName, accessModes } = spec.persistence
+  // What runs there, not what is to run there.
+  const version = status?.version ?? spec.version
   return {
-    // What runs there, not what is to run there.
-    version: status?.version ?? spec.version,
+    version,
     replicas: nodes,
     ...Object.fromEntries(
       SAME_FIELDS.flatMap((field) => (spec[field] === undefined ? [] : [[field, spec[field]]])),
     ),
+    image: imageOf(spec, version),
     resources: resources ?? spec.resources,
     persistence: {
       size: largest(spec.persistence.size, status?.volumeSize),
@@ -151,6 +154,13 @@ function clusterSpec(
     podDisruptionBudget: { enabled: false },
     config: without(spec.config, ''),
   }
+}
+
+/** The digest is that of the image of spec.version. */
+function imageOf({ image, version: target }: VecCluster['spec'], version: string): object {
+  if (chartVersion(version) === chartVersion(target)) return image
+  const { digest: _, ...rest } = image
+  return rest
 }
 
 function largest(size: string, grown: string | undefined): string {

@@ -187,6 +187,20 @@ t.test('a due drill creates a cluster like that of the backups, and says so', as
   t.equal(found.resyncAfterSeconds, 2)
 })
 
+t.test('a drill uses the digest of the image of its version only', async (t) => {
+  const digest = `sha256:${'a'.repeat(64)}`
+  const image = { ...cluster().spec.image, digest }
+  const imageAt = async (version: string) => {
+    const related = cluster({ spec: { version: '1.18.3', image }, status: { version } })
+    const made = (await pass({ related: [related] })).children.at(-1)?.['spec']
+    return made as { version: string; image: object }
+  }
+  t.match(await imageAt('v1.18.3'), { version: 'v1.18.3', image })
+  const { version, image: former } = await imageAt('1.17.1')
+  t.equal(version, '1.17.1', 'the update to the version of the spec is not applied yet')
+  t.strictSame(former, cluster().spec.image)
+})
+
 t.test('spec.drill may ask for fewer nodes and smaller ones', async (t) => {
   const drill = {
     ...{ ...DRILL, replicas: 1, resources: { requests: { memory: '1Gi' } } },
