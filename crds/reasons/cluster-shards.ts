@@ -252,7 +252,7 @@ export const SHARDS_PLACED_REASONS: readonly Reason[] = [
     ],
     cause:
       'The engine did not complete the copy of a shard, or answered a step after it with errors until the Job ended.',
-    fix: 'Read the logs of the two nodes and of the Job, and look at the free space of the target. Nothing was dropped: the source keeps its replica. The work is tried again after five minutes, and the engine itself repeats the copy of a replica that exists every few seconds.',
+    fix: 'Read the logs of the two nodes and of the Job, and look at the free space of the target. The source keeps its replica. The work is tried again after five minutes, and the engine itself repeats the copy of a replica that exists every few seconds. The replica that a move has begun is dropped, and other nodes get the shard if they can.',
   },
   {
     reason: 'ReshardingFailed',

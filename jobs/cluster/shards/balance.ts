@@ -45,6 +45,7 @@ export function bestMove(view: ClusterView, desired: DesiredShards): Move | unde
     for (const source of peers) {
       if (!shard.replicas.some(({ peer }) => peer === source.id)) continue
       for (const target of peers) {
+        if (desired.closedTargets?.has(target.id) === true) continue
         const candidate = candidateOf(view, {
           ...{ shard, source, target, load, minDifference },
         })

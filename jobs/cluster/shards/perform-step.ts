@@ -59,8 +59,8 @@ export class StepRunner {
   #removalSince: number | undefined
   /** The first and the last failure since a step has succeeded, in monotonic milliseconds. */
   #failing: { since: number; at: number; reason: string; message: string } | undefined
-  /** The last transfer that failed, until its target is Active. */
-  #failed: { transfer: ShardTransfer; message: string } | undefined
+  /** The last transfer that failed, until its target is Active. The target of a move is dropped meanwhile. */
+  #failed: { transfer: ShardTransfer; message: string; isMove: boolean } | undefined
 
   constructor({ plan, tools, progress, transfers, resharding, memory }: Parts) {
     this.#plan = plan
@@ -89,6 +89,7 @@ export class StepRunner {
       this.#progress.endStep()
       this.updateStep = step.do === 'updateNode' ? text : undefined
       this.#rejections.delete(text)
+      if (step.do === 'drop') this.#noteDrop(step)
       await this.#progress.report(text)
       return 'again'
     } catch (error) {
@@ -124,19 +125,25 @@ export class StepRunner {
 
   /**
    * Returns the report of a Job that ends because this transfer failed too often. A repair that fails is given up,
-   * so that those of other shards are made.
+   * so that those of other shards are made. After a move that fails, other nodes get shards.
    */
   countFailure(
     transfer: ShardTransfer,
     view: ClusterView,
-    reason = 'it ended without an Active replica',
+    rejection?: string,
   ): FinalReport | undefined {
+    const reason = rejection ?? 'it ended without an Active replica'
+    const isMove = this.#progress.isMove(transfer)
     const failures = this.#transfers.fail(transfer)
     const times = failures === 1 ? 'once' : `${failures} times`
     const text = `${describeTransfer(view, transfer)} failed ${times}: ${reason}`
-    this.#failed = { transfer, message: text }
+    this.#failed = { transfer, message: text, isMove }
     this.#tools.log.warn({ failures, reason }, `${describeTransfer(view, transfer)} failed`)
     if (failures < MAX_FAILURES) return undefined
+    if (isMove && rejection === undefined) {
+      this.#transfers.close(transfer, text)
+      return undefined
+    }
     const mayContinue = this.#progress.purpose === 'repair' && transfer.toShard === undefined
     if (mayContinue && this.#transfers.giveUp(transfer, text)) return undefined
     return this.#progress.ended('Failed', 'TransferFailed', text)
@@ -149,10 +156,19 @@ export class StepRunner {
       return this.#progress.ended('Failed', this.#failing.reason, this.#failing.message)
     }
     if (this.#failed === undefined) return undefined
-    const { transfer, message } = this.#failed
-    const target = findShard(view, transfer)?.replicas.find(({ peer }) => peer === transfer.to)
-    if (target === undefined || target.state === 'Active') return undefined
+    const { transfer, message, isMove } = this.#failed
+    const shard = findShard(view, transfer)
+    const target = shard?.replicas.find(({ peer }) => peer === transfer.to)
+    const isSolved = target === undefined ? !isMove : target.state === 'Active'
+    if (shard === undefined || isSolved) return undefined
     return this.#progress.ended('Failed', 'TransferFailed', message)
+  }
+
+  /** The shard was moved to another node. */
+  #noteDrop({ collection, shard, peer }: Extract<Step, { do: 'drop' }>): void {
+    const { transfer } = this.#failed ?? {}
+    const isSame = transfer?.collection === collection && transfer.shard === shard
+    if (isSame && transfer.to !== peer) this.#failed = undefined
   }
 
   async abortStalled(view: ClusterView): Promise<void> {

@@ -19,12 +19,13 @@ import {
   holds,
   retainedReplicas,
   leavingPeers,
+  type Shard,
 } from './queries.ts'
 import { replaceLostNodes, repairReplicas } from './repair.ts'
 import { continueResharding, currentResharding, startResharding } from './resharding.ts'
-import { dropOf, planned, transferInProgress, type Plan } from './step.ts'
+import { dropOf, planned, refused, transferInProgress, type Plan } from './step.ts'
 import { updateFailedNode, updateNodes } from './update.ts'
-import type { ClusterView, DesiredShards } from './view.ts'
+import type { ClusterView, DesiredShards, Move } from './view.ts'
 
 /** In order of priority: what protects data comes before what saves space. */
 export function planShards(view: ClusterView, desired: DesiredShards): Plan {
@@ -69,19 +70,30 @@ function stuckResharding(view: ClusterView, desired: DesiredShards): Plan | unde
   return plan?.is === 'refused' ? plan : undefined
 }
 
-/** A move that was begun ends, whatever else is due: until then the shard has a replica too many. */
+/** A move that was begun ends or is undone, whatever else is due: until then the shard has a replica too many. */
 function finishMoves(view: ClusterView, desired: DesiredShards): Plan | undefined {
   const { moves } = desired
   const leaving = leavingPeers(view, desired).map(({ id }) => id)
   for (const move of moves) {
     const shard = findMoved(view, move)
     if (shard === undefined || hasTransfer(view, shard) || !holds(shard, move.from)) continue
-    if (!activeHolders(view, shard).includes(move.to)) continue
-    const remaining = activeElsewhere(view, shard, move.from)
+    const isComplete = activeHolders(view, shard).includes(move.to)
+    if (!isComplete && !hasFailed(shard, move)) continue
+    const dispensable = isComplete ? move.from : move.to
+    const remaining = activeElsewhere(view, shard, dispensable)
     if (remaining.length < retainedReplicas(view, shard, desired)) continue
-    return planned(leaving.includes(move.from) ? 'scale-in' : 'balance', dropOf(shard, move.from))
+    const purpose = leaving.includes(move.from) ? 'scale-in' : 'balance'
+    return planned(purpose, dropOf(shard, dispensable, !isComplete))
   }
   return undefined
+}
+
+/**
+ * The engine would repeat the copy to this node without end, also if the node has no space for it. The replica is not
+ * missed: the source of the move has all points.
+ */
+function hasFailed({ replicas }: Shard, { to }: Move): boolean {
+  return replicas.some(({ peer, state }) => peer === to && state === 'Dead')
 }
 
 function balance(view: ClusterView, desired: DesiredShards): Plan | undefined {
@@ -92,7 +104,7 @@ function balance(view: ClusterView, desired: DesiredShards): Plan | undefined {
     return { is: 'waiting', purpose: 'balance', message: `${absent} does not answer` }
   }
   const move = bestMove(view, desired)
-  if (move === undefined) return undefined
+  if (move === undefined) return failedBalance(view, desired)
   const shard = findShard(view, move)
   if (shard === undefined) return undefined
   const { collection, from, to } = move
@@ -101,4 +113,12 @@ function balance(view: ClusterView, desired: DesiredShards): Plan | undefined {
     { do: 'replicate', collection, shard: shard.id, from, to, move },
     shard.bytes,
   )
+}
+
+/** Done would mean that no shard has to be moved. */
+function failedBalance(view: ClusterView, desired: DesiredShards): Plan | undefined {
+  const { closedTargets, ...all } = desired
+  if (closedTargets === undefined || view.transfers.length > 0) return undefined
+  const failure = closedTargets.get(bestMove(view, all)?.to ?? NaN)
+  return failure === undefined ? undefined : refused('TransferFailed', failure)
 }

@@ -7,6 +7,7 @@ import type {
   ShardsPlan,
   ShardsResult,
 } from '../../../crds/contract/shards-job.ts'
+import type { ShardTransfer } from '../../clients/engine/shards.ts'
 import type { Dependencies, RunResult } from '../../dependencies.ts'
 import type { Report } from '../../reporter.ts'
 import { unfinishedMoves } from './queries.ts'
@@ -109,6 +110,13 @@ export class ShardsProgress {
 
   ended(state: 'Failed' | 'Refused', reason: string, message: string): FinalReport {
     return { state, reason, message, shards: this.#result() }
+  }
+
+  /** Whether this transfer creates the target of a move. */
+  isMove({ collection, shard, to }: Pick<ShardTransfer, 'collection' | 'shard' | 'to'>): boolean {
+    return this.moves.some(
+      (move) => move.collection === collection && move.shard === shard && move.to === to,
+    )
   }
 
   /** The move is complete, or its target is gone. */

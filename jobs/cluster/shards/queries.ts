@@ -102,7 +102,7 @@ export function freeTarget(
   const load = bytesByPeer(view, desired)
   const usedZones = new Set(zonesOf(view, shard))
   const [target] = remainingMembers(view, desired)
-    .filter(({ id }) => !shard.replicas.some(({ peer }) => peer === id))
+    .filter(({ id }) => !holds(shard, id) && desired.closedTargets?.has(id) !== true)
     .filter((peer) => hasSpace(peer, shard))
     .toSorted(
       (a, b) =>

@@ -72,6 +72,9 @@ function repairShard(view: ClusterView, shard: Shard, desired: DesiredShards): P
     }
     // A transfer onto a replica that is called Active would fail, or remove it.
     if (replica.state === 'Unreadable') return planned(purpose, dropOf(shard, replica.peer))
+    if (isSurplus(view, shard, { peer: replica.peer, desired })) {
+      return planned(purpose, dropOf(shard, replica.peer))
+    }
     return startTransfer(view, desired, purpose, shard, (from) => ({
       do: 'repair',
       ...shardRef(shard),
@@ -88,6 +91,20 @@ function repairShard(view: ClusterView, shard: Shard, desired: DesiredShards): P
     return { is: 'waiting', purpose, message: `node ${joining} has not joined the cluster yet` }
   }
   return addReplica(view, desired, purpose, shard)
+}
+
+/**
+ * Copies to this node have failed too often, the engine repeats them without end, and the shard has its replicas without
+ * this one. With how many a shard key was created is not known.
+ */
+function isSurplus(
+  view: ClusterView,
+  shard: Shard,
+  { peer, desired }: { peer: number; desired: DesiredShards },
+): boolean {
+  if (shard.key !== undefined || desired.copyFailure?.(shard)?.message === undefined) return false
+  const required = requiredReplicas(view, shard, view.nodes)
+  return activeElsewhere(view, shard, peer).length >= required
 }
 
 /** Nodes that are not members are left alone: they may be restarting. */

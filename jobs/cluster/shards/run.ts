@@ -227,6 +227,7 @@ class ShardsRun {
       ...{ nodes, repair, balance, lost, maxTransfers, allowsFewerReplicas },
       ...(update !== undefined && { update }),
       moves: this.#progress.moves,
+      ...this.#transfers.closed,
       copyFailure: (shard) => this.#transfers.failureOf(shard),
       defectSeconds: (defect) => defects.secondsOf(defect, now),
     }
@@ -276,8 +277,8 @@ function isDrainStep({ step, purpose }: Extract<Plan, { is: 'step' }>): boolean 
 
 /**
  * A node whose peer was removed serves nothing any more: its pod is removed even if the number of
- * nodes was raised again meanwhile.
+ * nodes was raised again meanwhile. The engine would repeat the failed copy of a move until the next Job.
  */
 function mustFollow(step: Step): boolean {
-  return step.do === 'scaleDown'
+  return step.do === 'scaleDown' || (step.do === 'drop' && step.isUndo === true)
 }

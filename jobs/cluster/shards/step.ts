@@ -17,7 +17,8 @@ export type Step =
   | { do: 'replicate'; collection: string; shard: number; from: number; to: number; move?: Move }
   /** Copies an Active replica over a defective one. */
   | { do: 'repair'; collection: string; shard: number; from: number; to: number }
-  | { do: 'drop'; collection: string; shard: number; peer: number }
+  /** With `isUndo`, the target of a move whose copy has failed. */
+  | { do: 'drop'; collection: string; shard: number; peer: number; isUndo?: true }
   /** Removes a peer that holds no shard. */
   | { do: 'removePeer'; peer: number; ordinal?: number }
   /** Lowers the StatefulSet to this number of pods. */
@@ -100,6 +101,8 @@ export function addReplica(
 ): Plan {
   const target = freeTarget(view, shard, desired)
   if (target === undefined) {
+    const failure = closedTarget(view, shard, desired)
+    if (failure !== undefined) return refused('TransferFailed', failure)
     const hasNode = remainingMembers(view, desired).some(({ id }) => !holds(shard, id))
     return refused(
       'NoCapacity',
@@ -115,6 +118,14 @@ export function addReplica(
     to: target,
     ...(leaving !== undefined && { move: moveOf(shard, leaving, target) }),
   }))
+}
+
+/** How copies to a node have failed that could have this replica otherwise. */
+function closedTarget(view: ClusterView, shard: Shard, desired: DesiredShards): string | undefined {
+  const closed = remainingMembers(view, desired).find(
+    ({ id }) => !holds(shard, id) && desired.closedTargets?.has(id) === true,
+  )
+  return closed && desired.closedTargets?.get(closed.id)
 }
 
 export function startTransfer(
@@ -165,8 +176,8 @@ export function shardRef({ collection, id }: Shard) {
   return { collection, shard: id }
 }
 
-export function dropOf(shard: Shard, peer: number): Step {
-  return { do: 'drop', ...shardRef(shard), peer }
+export function dropOf(shard: Shard, peer: number, isUndo = false): Step {
+  return { do: 'drop', ...shardRef(shard), peer, ...(isUndo && { isUndo }) }
 }
 
 export function removalOf({ id, ordinal }: PeerView): Step {

@@ -41,6 +41,8 @@ export class Transfers {
   /** Until all replicas of the shard are Active. */
   readonly #failedShards = new Map<string, FailedShard & CopyFailure>()
   readonly #streamed: ShardTransfer[] = []
+  /** Peers that get no further replica, and how the last move to them has failed. */
+  readonly #closed = new Map<number, string>()
   #bytesMoved = 0
   #completed = 0
   #activeMs = 0
@@ -72,6 +74,16 @@ export class Transfers {
     this.#failedShards.set(shardKey({ collection, shard }), { collection, shard, message })
     const givenUp = [...this.#failedShards.values()].filter((one) => one.message !== undefined)
     return givenUp.length < MAX_GIVEN_UP
+  }
+
+  /** Absent if copies to all peers succeed. */
+  get closed(): { closedTargets?: ReadonlyMap<number, string> } {
+    return this.#closed.size === 0 ? {} : { closedTargets: this.#closed }
+  }
+
+  /** No further replica is to be created on the target. */
+  close({ to }: ShardTransfer, message: string): void {
+    this.#closed.set(to, message)
   }
 
   /** Transfers of a resharding that have succeeded since the last call. */

@@ -185,6 +185,8 @@ export interface DesiredShards {
   resharding?: DesiredResharding
   /** Copies of shards that have failed; absent if none were made. */
   copyFailure?: (shard: { collection: string; id: number }) => CopyFailure | undefined
+  /** Peers to which moves have failed too often, and how: they get no new replica. Absent if there are none. */
+  closedTargets?: ReadonlyMap<number, string>
   /** For how long a replica or node has been defective (defects.ts); 0 if it is not. */
   defectSeconds: (defect: string) => number
 }

@@ -707,13 +707,74 @@ const CASES: Case[] = [
   },
   {
     title: 'a move keeps its source while its target is not Active',
-    model: { shards: { 'docs/0': { 1: 'Active', 2: 'Active', 3: 'Dead' } } },
+    model: { shards: { 'docs/0': { 1: 'Active', 2: 'Active', 3: 'Incomplete' } } },
     desired: { moves: [{ collection: 'docs', shard: 0, from: 1, to: 3 }], defectSeconds: () => 0 },
     plan: {
       is: 'waiting',
       purpose: 'repair',
-      message: 'docs/0 on node 2 is Dead; the engine usually repairs it',
+      message: 'docs/0 on node 2 is Incomplete',
     },
+  },
+  {
+    title: 'a move whose copy has failed is undone, also without repair',
+    model: { shards: { 'docs/0': { 1: 'Active', 2: 'Active', 3: 'Dead' } } },
+    desired: {
+      ...{ moves: [{ collection: 'docs', shard: 0, from: 1, to: 3 }], repair: false },
+      defectSeconds: () => 0,
+    },
+    plan: {
+      is: 'step',
+      purpose: 'balance',
+      bytes: 0,
+      step: { do: 'drop', collection: 'docs', shard: 0, peer: 3, isUndo: true },
+    },
+  },
+  {
+    title: 'the target of a move is not missed less than another replica',
+    model: { shards: { 'docs/0': { 1: 'Active', 2: 'Dead', 3: 'Dead' } } },
+    desired: { moves: [{ collection: 'docs', shard: 0, from: 1, to: 3 }], defectSeconds: () => 0 },
+    plan: {
+      is: 'waiting',
+      purpose: 'repair',
+      message: 'docs/0 on node 1 is Dead; the engine usually repairs it',
+    },
+  },
+  {
+    title: 'a missing replica is not created where copies fail',
+    model: { shards: { 'docs/0': { 1: 'Active' } } },
+    desired: { closedTargets: new Map([[2, 'no space']]) },
+    plan: {
+      is: 'step',
+      purpose: 'repair',
+      bytes: 100,
+      step: { do: 'replicate', collection: 'docs', shard: 0, from: 1, to: 3 },
+    },
+  },
+  {
+    title: 'without another node, the failure of the copies is named',
+    model: { shards: { 'docs/0': { 1: 'Active', 3: 'Active' } }, factor: 3 },
+    desired: { closedTargets: new Map([[2, 'no space']]) },
+    plan: { is: 'refused', reason: 'TransferFailed', message: 'no space' },
+  },
+  {
+    title: 'nodes are not called balanced while copies to one of them fail',
+    model: { shards: { 'docs/0': { 1: 'Active' }, 'docs/1': { 1: 'Active' } }, factor: 1 },
+    desired: {
+      balance: true,
+      closedTargets: new Map([
+        [2, 'no space'],
+        [3, 'no space either'],
+      ]),
+    },
+    plan: { is: 'refused', reason: 'TransferFailed', message: 'no space' },
+  },
+  {
+    title: 'copies that have failed do not matter to nodes that are balanced',
+    model: {
+      ...{ shards: { 'docs/0': { 1: 'Active' }, 'docs/1': { 2: 'Active' } }, factor: 1 },
+    },
+    desired: { balance: true, closedTargets: new Map([[3, 'no space']]) },
+    plan: { is: 'done' },
   },
   {
     title: 'a replica that a user created in addition stays',

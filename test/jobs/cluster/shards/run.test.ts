@@ -472,6 +472,7 @@ t.test('a removal that has begun is completed although the node is to stay', asy
 
 t.test('a transfer that makes no progress is aborted after half an hour', async (t) => {
   const world = await shardsWorld(t, { nodes: 3, spread: 2, shards: 6, factor: 1 })
+  const before = await world.state()
   world.engine.transferOutcome = () => 'stall'
   let seconds = 0
   const abortedAt: number[] = []
@@ -498,13 +499,7 @@ t.test('a transfer that makes no progress is aborted after half an hour', async 
     message: /^docs\/\d: replicating from node \d to node 2 failed once: /,
     shards: { bytesMoved: 0 },
   })
-  const { shards } = await world.state()
-  t.strictSame(
-    Object.values(shards)
-      .flat()
-      .filter((replica) => replica.endsWith('Dead')),
-    ['2 Dead'],
-  )
+  t.strictSame(await world.state(), before, 'the move is undone')
 })
 
 const KILLS = { timeout: 300_000 }
@@ -782,28 +777,6 @@ t.test('a shard key that is deleted while it is copied is no failure', async (t)
   const { shards } = await world.state()
   t.equal(Object.keys(shards).length, 5)
   matchWhole(t, await world.progress(), { state: 'Done', shards: { moves: [], balancedNodes: 3 } })
-})
-
-t.test('a target on which no copy succeeds, as on a full disk, is named', async (t) => {
-  const world = await shardsWorld(t, { nodes: 3, spread: 2, shards: 6, factor: 1 })
-  const full = world.peer(2)
-  world.engine.transferOutcome = ({ to }) => (to === full ? 'fail' : 'complete')
-  const before = await world.state()
-  const { code, log } = await world.run({ balance: true })
-  t.equal(code, EXIT.failed, log.slice(-2000))
-  t.match(await world.progress(), {
-    state: 'Failed',
-    reason: 'TransferFailed',
-    message:
-      /^docs\/\d: replicating from node \d to node 2 failed once: it ended without an Active replica$/,
-    shards: { bytesMoved: 0 },
-  })
-  // The engine got ten minutes to repair it.
-  t.equal(log.match(/step started/g)?.length, 1)
-  const active = Object.values((await world.state()).shards).map((replicas) =>
-    replicas.filter((replica) => replica.endsWith(' Active')),
-  )
-  t.strictSame(active, Object.values(before.shards), 'every source is as before')
 })
 
 /** Replicas of two shards are Dead, and no copy of the first one succeeds. */

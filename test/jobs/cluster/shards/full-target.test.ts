@@ -1,0 +1,161 @@
+/** Copies to a node that has no space for them: each fails, and the engine repeats it without end. */
+import t, { type Test } from 'tap'
+import { EXIT } from '../../../../crds/contract/job.ts'
+import { startTransfer } from '../../../doubles/engine/transfers.ts'
+import { matchWhole } from '../../../match-whole.ts'
+import { shardsWorld, startedSteps, type WorldOptions } from './shards-world.ts'
+
+const FAILED = /^docs\/\d: replicating from node \d to node 2 failed 3 times: it ended without an /
+
+/** No copy to node 2 succeeds. */
+async function fullNode(t: Test, options: WorldOptions) {
+  const world = await shardsWorld(t, options)
+  const full = world.peer(2)
+  world.engine.transferOutcome = ({ to }) => (to === full ? 'fail' : 'complete')
+  /** What the engine does with Dead replicas. */
+  const repeatCopies = () => {
+    for (const shard of world.engine.find('docs')?.shards ?? []) {
+      const [from] = shard.peers.filter((peer) => (shard.states?.[peer] ?? 'Active') === 'Active')
+      const isDead = shard.states?.[full] === 'Dead' && (shard.arriving ?? []).length === 0
+      if (!isDead || from === undefined) continue
+      startTransfer(world.engine, shard, { from, to: full, state: 'Recovery', sync: true })
+    }
+  }
+  return { ...world, full, repeatCopies }
+}
+
+const onNode2 = (shards: Record<string, string[]>) =>
+  Object.values(shards)
+    .flat()
+    .filter((replica) => replica.startsWith('2 '))
+
+t.test('a move that fails is undone, and named', async (t) => {
+  const world = await fullNode(t, { nodes: 3, spread: 2, shards: 6, factor: 1 })
+  const before = await world.state()
+  const { code, log } = await world.run({ balance: true })
+  t.equal(code, EXIT.failed, log.slice(-2000))
+  matchWhole(t, await world.progress(), {
+    state: 'Failed',
+    reason: 'TransferFailed',
+    message: FAILED,
+    shards: { bytesMoved: 0, moves: [] },
+  })
+  const step = [/^docs\/\d: replicating from node \d to node 2$/, /^docs\/\d: dropping .* node 2$/]
+  matchWhole(t, startedSteps(log), [...step, ...step, ...step])
+  t.strictSame(await world.state(), before, 'no replica is left that the engine would copy again')
+})
+
+t.test('copies that the engine repeats are not waited for without end', async (t) => {
+  const world = await fullNode(t, { nodes: 3, spread: 2, shards: 6, factor: 1 })
+  const before = await world.state()
+  // Between two copies there are moments without one.
+  let isCopying = false
+  const onSleep = () => {
+    world.finishTransfers()
+    isCopying = !isCopying
+    if (isCopying) world.repeatCopies()
+  }
+  const { code, log } = await world.run({ balance: true }, { onSleep })
+  t.equal(code, EXIT.failed, log.slice(-2000))
+  matchWhole(t, await world.progress(), { reason: 'TransferFailed', message: FAILED })
+  t.strictSame(await world.state(), before)
+})
+
+t.test('other nodes get the shards that one has no space for', async (t) => {
+  const world = await fullNode(t, { nodes: 4, spread: 2, shards: 6, factor: 1 })
+  const { code, log } = await world.run({ balance: true })
+  // The node without space has fewer than its part.
+  t.equal(code, EXIT.failed, log.slice(-2000))
+  matchWhole(t, await world.progress(), { reason: 'TransferFailed', message: FAILED })
+  const { shards } = await world.state()
+  t.strictSame(onNode2(shards), [])
+  const replicas = Object.values(shards).flat().toSorted()
+  t.strictSame(replicas, [
+    ...['0 Active', '0 Active', '1 Active', '1 Active', '3 Active', '3 Active'],
+  ])
+})
+
+t.test('a node is drained to another one than that without space', async (t) => {
+  const world = await fullNode(t, { nodes: 4, shards: 6, factor: 1 })
+  // The least data: the first choice for each shard.
+  for (const shard of world.engine.find('docs')?.shards ?? []) {
+    if (shard.peers.includes(world.full)) shard.vectorBytes = 1
+  }
+  const original = onNode2((await world.state()).shards).length
+  await world.setReplicas(3)
+  const { code, log } = await world.run({ nodes: 3 })
+  t.equal(code, EXIT.done, log.slice(-2000))
+  t.match(log, /to node 2 failed failures=3 /)
+  const { shards, replicas } = await world.state()
+  t.equal(replicas, 3)
+  t.equal(onNode2(shards).length, original)
+  t.strictSame(
+    Object.values(shards).map((found) => found.length),
+    Object.values(shards).map(() => 1),
+  )
+})
+
+t.test('without another node, a drain names the one without space', async (t) => {
+  const world = await fullNode(t, { nodes: 4, shards: 4, factor: 3 })
+  for (const shard of world.engine.find('docs')?.shards ?? []) {
+    shard.peers = [0, 1, 3].map((ordinal) => world.peer(ordinal))
+  }
+  const before = await world.state()
+  await world.setReplicas(3)
+  const { code, log } = await world.run({ nodes: 3 })
+  t.equal(code, EXIT.failed, log.slice(-2000))
+  matchWhole(t, await world.progress(), { reason: 'TransferFailed', message: FAILED })
+  t.strictSame(await world.state(), before)
+})
+
+t.test('a Job that ends before the third copy says that one has failed', async (t) => {
+  const world = await fullNode(t, { nodes: 3, spread: 2, shards: 6, factor: 1 })
+  const before = await world.state()
+  const { code, log } = await world.run({ balance: true }, { speed: 10_000 })
+  t.equal(code, EXIT.failed, log.slice(-2000))
+  matchWhole(t, await world.progress(), {
+    reason: 'TransferFailed',
+    message: /^docs\/\d: replicating from node \d to node 2 failed once: /,
+  })
+  t.strictSame(await world.state(), before)
+})
+
+t.test('the next Job undoes a move that has failed, whatever it is for', async (t) => {
+  const world = await fullNode(t, { nodes: 3, spread: 2, shards: 6, factor: 1 })
+  const before = await world.state()
+  const controller = new AbortController()
+  const onSleep = () => {
+    world.finishTransfers()
+    controller.abort(new Error('killed'))
+  }
+  await world.run({ balance: true }, { onSleep, signal: controller.signal })
+  t.not(onNode2((await world.state()).shards).length, 0)
+  const next = { run: 2, hash: 'hash-2', repair: false }
+  const { code, log } = await world.run(next, { pod: 'pod-2' })
+  t.equal(code, EXIT.done, log.slice(-2000))
+  t.strictSame(await world.state(), before)
+})
+
+t.test(
+  'a surplus replica whose copies fail is dropped, and one of a shard key stays',
+  async (t) => {
+    const world = await fullNode(t, { nodes: 3, shards: 2, factor: 2 })
+    const docs = world.engine.find('docs')
+    const defects: Record<string, number> = {}
+    for (const shard of docs?.shards ?? []) {
+      shard.peers = [0, 1, 2].map((ordinal) => world.peer(ordinal))
+      shard.states = { [world.full]: 'Dead' }
+      defects[`docs/${shard.id}/${world.full}`] = 600
+    }
+    world.shard(1).key = 'tenant'
+    const { code, log } = await world.run({ defects })
+    t.equal(code, EXIT.failed, log.slice(-2000))
+    matchWhole(t, await world.progress(), {
+      reason: 'TransferFailed',
+      message: /^docs\/1: replicating from node \d to node 2 failed 3 times: /,
+    })
+    const { shards } = await world.state()
+    t.strictSame(shards[0], ['0 Active', '1 Active'])
+    t.strictSame(shards[1], ['0 Active', '1 Active', '2 Dead'])
+  },
+)
