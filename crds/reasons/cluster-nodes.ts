@@ -151,7 +151,7 @@ export const CONSENSUS_AND_CAPACITY_REASONS: readonly Reason[] = [
       '<pod>: its consensus thread has done nothing since <time>, although the engine reports that it works',
     ],
     cause:
-      'The consensus thread of a pod has stopped: the pod serves requests but accepts no changes of collections. A thread that has panicked, or waits for a lock, reports that it works.',
+      'The consensus thread of a pod has stopped: the pod serves requests but accepts no changes of collections. A thread that has panicked, or waits for a lock, reports that it works. Engine 1.19 starts a thread that has failed again, at intervals of up to five minutes.',
     fix: 'Read the log of that pod. Do not restart pods at random: that can make it worse. A thread that has done nothing since a time is repaired by deleting this pod; if it panics again, delete the pod of the leader. If the pod does not recover, restore a backup into a new cluster.',
   },
   {

@@ -4,6 +4,7 @@
  */
 import { EngineError } from '../../../crds/contract/errors.ts'
 import type { ShardsPlan } from '../../../crds/contract/shards-job.ts'
+import { isOlder } from '../../../crds/versions.ts'
 import type { Engine } from '../../clients/engine/client.ts'
 import { EngineResharding } from '../../clients/engine/resharding.ts'
 import { EngineShards, type ShardTransfer } from '../../clients/engine/shards.ts'
@@ -33,6 +34,8 @@ const REMOVAL_MS = 600_000
 const FAILING_MS = 600_000
 /** Failures that are further apart are not those of one cause. */
 const MAX_FAILURE_GAP_MS = 60_000
+/** From this version on, a replica that is dropped aborts only the transfers of its own shard. */
+const DROPS_ONE_SHARD = '1.16.3'
 const ALREADY_RUNNING = /is already involved in transfer/
 
 interface Parts {
@@ -186,12 +189,37 @@ export class StepRunner {
     }
   }
 
+  /** Why the replica must not be dropped now. */
+  async unsafeDrop(
+    view: ClusterView,
+    step: Extract<Step, { do: 'drop' }>,
+  ): Promise<string | undefined> {
+    return (await this.#unsafeCopy(view, step)) ?? (await this.#unsafeReplica(view, step))
+  }
+
+  /**
+   * An engine before 1.16.3 aborts the transfers of all shards of the collection from or to the node that drops a
+   * replica (docs/engine-notes.md).
+   */
+  async #unsafeCopy(
+    view: ClusterView,
+    { collection, shard, peer }: Extract<Step, { do: 'drop' }>,
+  ): Promise<string | undefined> {
+    const copy = view.transfers.find(
+      ({ collection: name, from, to }) => name === collection && (from === peer || to === peer),
+    )
+    if (copy === undefined) return undefined
+    const version = await this.#memberEngine(view).version(this.#tools.signal)
+    if (!isOlder(version, DROPS_ONE_SHARD)) return undefined
+    return `${collection}/${shard} on ${peerName(view, peer)} is kept until ${collection}/${copy.shard} is copied: engine ${version} would abort that copy`
+  }
+
   /**
    * Why the last replica but one must not be dropped now. While the node of the remaining one stops,
    * the other one alone takes writes for a moment, and these would be dropped with it: the engine
    * calls the remaining replica Active until consensus has learned that it is not.
    */
-  async unsafeDrop(
+  async #unsafeReplica(
     view: ClusterView,
     step: Extract<Step, { do: 'drop' }>,
   ): Promise<string | undefined> {

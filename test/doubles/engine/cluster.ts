@@ -171,13 +171,21 @@ export class EngineCluster {
     this.changes += 1
   }
 
+  /** Whether its version is this one or a later one. */
+  isSince(version: string): boolean {
+    const [own, other] = [this.version, version].map((text) => text.split('.').map(Number))
+    const index = (own ?? []).findIndex((part, at) => part !== other?.[at])
+    return (own?.[index] ?? 0) >= (other?.[index] ?? 0)
+  }
+
   /**
    * The node starts with an empty volume: it becomes another peer, unless the address still belongs
-   * to a peer with shards. Returns whether it could join.
+   * to a peer with shards. An engine before 1.17.1 accepts it only once that peer was removed. Returns whether it
+   * could join.
    */
   rejoinEmpty(ordinal: number): boolean {
     const former = this.#peers.get(ordinal)
-    if (former !== undefined && this.hasShards(former.id)) return false
+    if (former !== undefined && (this.hasShards(former.id) || !this.isSince('1.17.1'))) return false
     this.#peers.delete(ordinal)
     this.#removed.delete(ordinal)
     this.#volumes += 1

@@ -62,7 +62,7 @@ export function changeReplicas(
     startStream(cluster, collection, { shard, way })
   } else if (way !== undefined) {
     start(cluster, collection, { shard, ...way, sync: copy !== undefined })
-  } else if (drop !== undefined) dropReplica(cluster, shard, drop.peer_id)
+  } else if (drop !== undefined) dropReplica(cluster, collection, { shard, peer: drop.peer_id })
   return ok(true)
 }
 
@@ -189,7 +189,11 @@ function isActive(shard: Shard, peer: number): boolean {
   return (shard.states?.[peer] ?? 'Active') === 'Active'
 }
 
-function dropReplica(cluster: EngineCluster, shard: Shard, peer: number): void {
+function dropReplica(
+  cluster: EngineCluster,
+  { shards }: Collection,
+  { shard, peer }: { shard: Shard; peer: number },
+): void {
   if (Object.values(shard.phantoms ?? {}).some((peers) => peers.includes(peer))) {
     delete shard.phantoms
     return
@@ -204,8 +208,11 @@ function dropReplica(cluster: EngineCluster, shard: Shard, peer: number): void {
     const words = `Shard ${shard.id} must have at least one active replica after removing ${peer}`
     refuse(400, `Bad request: ${words}`)
   }
-  const related = transfersOf(shard).filter(({ from, to }) => from === peer || to === peer)
-  for (const transfer of related) abortTransfer(cluster, shard, transfer)
+  // Engines before 1.16.3 abort the transfers of all shards of the collection.
+  for (const one of cluster.isSince('1.16.3') ? [shard] : shards) {
+    const related = transfersOf(one).filter(({ from, to }) => from === peer || to === peer)
+    for (const transfer of related) abortTransfer(cluster, one, transfer)
+  }
   shard.peers = others
   delete shard.states?.[peer]
   const ordinal = cluster.peers().find(({ id }) => id === peer)?.ordinal

@@ -28,6 +28,8 @@ export interface WorldOptions {
   spread?: number
   shards?: number
   factor?: number
+  /** Of the engine. */
+  version?: string
 }
 
 interface ShardsRunOptions {
@@ -273,9 +275,9 @@ export async function openCluster(t: Test, count: number, pods: Pods) {
 
 export async function shardsWorld(
   t: Test,
-  { nodes: count, spread = count, shards = 4, factor = 2 }: WorldOptions,
+  { nodes: count, spread = count, shards = 4, factor = 2, version = '1.18.3' }: WorldOptions,
 ) {
-  const engine = new EngineCluster({ name: 'vec-a', staleMs: 0 })
+  const engine = new EngineCluster({ name: 'vec-a', version, staleMs: 0 })
   // They end when the command waits, so that each test knows what is in progress.
   engine.copyMs = HOUR_MS
   engine.reshardingEnabled = true
