@@ -140,6 +140,7 @@ async function runPostRenderer({ arguments: args, print }: Environment): Promise
   const option = (name: string) =>
     options.find((text) => text.startsWith(`${name}=`))?.slice(name.length + 1)
   const partition = option('partition')
+  const gracePeriod = option('grace-period')
   const monitorTls = option('monitor-tls')
   const [{ adjustManifests }, manifests] = await Promise.all([
     import('./cluster/post-render.ts'),
@@ -151,6 +152,7 @@ async function runPostRenderer({ arguments: args, print }: Environment): Promise
       ...(partition !== undefined && { partition: Number(partition) }),
       secretChecksum: option('secret-checksum'),
       image: option('image'),
+      ...(gracePeriod !== undefined && { gracePeriod: Number(gracePeriod) }),
       ...(monitorTls !== undefined && { monitorTls: JSON.parse(monitorTls) as MonitorTls }),
     })
     if (print === undefined) await writeAll(process.stdout, changed)

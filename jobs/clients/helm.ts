@@ -44,6 +44,8 @@ export interface HelmUpgrade {
   secretChecksum?: string | undefined
   /** Image of the engine, by digest and without a tag. */
   image?: string | undefined
+  /** Of the pods, in seconds: charts before 1.18 have no value for it. */
+  gracePeriod?: number | undefined
   /** How Prometheus verifies the nodes. */
   monitorTls?: MonitorTls | undefined
   /** The rendered manifests are adjusted, also without a partition. */
@@ -52,7 +54,7 @@ export interface HelmUpgrade {
 
 export interface HelmOptions {
   command?: string
-  /** Command of the post-renderer, which gets the release and, as further arguments, what is set of the partition, the checksum, the image and `monitorTls`. */
+  /** Command of the post-renderer, which gets the release and, as further arguments, what is set of the partition, the checksum, the image, the grace period and `monitorTls`. */
   postRenderer?: string[]
   env?: NodeJS.ProcessEnv
   /** PEM of the certificate authorities that sign the certificate of the repository; default: those of the image. */
@@ -247,7 +249,7 @@ function chartArguments(chart: string, repository: string): string[] {
 }
 
 function postRendererFlags(request: HelmUpgrade, [command, ...args]: string[]): string[] {
-  const { release, partition, secretChecksum, image, monitorTls } = request
+  const { release, partition, secretChecksum, image, gracePeriod, monitorTls } = request
   const { isAdjusted = partition !== undefined } = request
   if (!isAdjusted || command === undefined) return []
   const allArgs = [
@@ -255,6 +257,7 @@ function postRendererFlags(request: HelmUpgrade, [command, ...args]: string[]): 
     ...(partition === undefined ? [] : [`partition=${partition}`]),
     ...(secretChecksum === undefined ? [] : [`secret-checksum=${secretChecksum}`]),
     ...(image === undefined ? [] : [`image=${image}`]),
+    ...(gracePeriod === undefined ? [] : [`grace-period=${gracePeriod}`]),
     ...(monitorTls === undefined ? [] : [`monitor-tls=${JSON.stringify(monitorTls)}`]),
   ]
   return [

@@ -1,9 +1,9 @@
 /**
  * `cluster post-render <release> [partition=<n>] [secret-checksum=<text>] [image=<repository>@<digest>]
- * [monitor-tls=<JSON>]`: Helm's post-renderer. Reads the rendered manifests from standard input and writes them
+ * [grace-period=<seconds>] [monitor-tls=<JSON>]`: Helm's post-renderer. Reads the rendered manifests from standard input and writes them
  * to standard output with what the engine's chart has no value for: the partition of the StatefulSet, the
- * checksum of a Secret that its pods do not read again, the digest of the engine's image, TLS of the
- * ServiceMonitor, and a client Service without the port of the nodes where it can be reached from outside. All
+ * checksum of a Secret that its pods do not read again, the digest of the engine's image, the grace period of the
+ * pods in charts before 1.18, TLS of the ServiceMonitor, and a client Service without the port of the nodes where it can be reached from outside. All
  * other bytes are unchanged, so that Helm reads the same values.
  */
 import { Rejected } from '../../crds/contract/errors.ts'
@@ -20,6 +20,8 @@ export interface Adjustments {
   secretChecksum?: string | undefined
   /** Repository and digest of the engine's image. Absent: that of the chart, by its tag. */
   image?: string | undefined
+  /** terminationGracePeriodSeconds of the pods, for a chart that has no such value. */
+  gracePeriod?: number | undefined
   /** How Prometheus verifies the nodes. Absent: they do not use TLS. */
   monitorTls?: MonitorTls | undefined
 }
@@ -32,6 +34,8 @@ const PEER_PORT = 'p2p'
 const EXTERNAL_TYPES: readonly unknown[] = ['LoadBalancer', 'NodePort']
 
 const PARTITION_PATH = ['spec', 'updateStrategy', 'rollingUpdate', 'partition']
+const POD_PATH = ['spec', 'template', 'spec']
+const GRACE_PERIOD = 'terminationGracePeriodSeconds'
 /** The chart compares the tag as a version, so that no value can hold a digest. */
 const CONTAINER_PATHS = [
   ['spec', 'template', 'spec', 'initContainers'],
@@ -45,6 +49,7 @@ export function adjustManifests(manifests: string, adjustments: Adjustments): st
     .split(DOCUMENT_START)
     .map((manifest) => removePeerPort(manifest, release))
     .map((manifest) => (monitorTls ? secureMonitor(manifest, release, monitorTls) : manifest))
+    .map((manifest) => addGracePeriod(manifest, adjustments))
     .map((manifest) => replaceIn(manifest, adjustments))
   if (image !== undefined && changed.every(({ pinned }) => pinned === 0)) {
     const [repository = ''] = image.split('@')
@@ -81,6 +86,21 @@ function replaceIn(manifest: string, { release, partition, secretChecksum, image
     value === undefined ? [] : [{ node: document.getIn(path, true), value }],
   )
   return { manifest: withReplacements(manifest, [...values, ...images]), pinned: images.length }
+}
+
+/** Before the first field of the pods, so that all other bytes stay. */
+function addGracePeriod(manifest: string, { release, gracePeriod }: Adjustments): string {
+  if (gracePeriod === undefined || !/\bStatefulSet\b/.test(manifest)) return manifest
+  const document = parseDocument(manifest)
+  if (!isNamed(document, 'StatefulSet', release)) return manifest
+  const pod = document.getIn(POD_PATH)
+  if (!isMap(pod) || pod.has(GRACE_PERIOD)) return manifest
+  const first = pod.items[0]?.key
+  const start = isScalar(first) ? first.range?.[0] : undefined
+  if (start === undefined) return manifest
+  const indent = ' '.repeat(start - (manifest.lastIndexOf('\n', start - 1) + 1))
+  const field = `${GRACE_PERIOD}: ${gracePeriod}\n${indent}`
+  return manifest.slice(0, start) + field + manifest.slice(start)
 }
 
 /** The images of the engine's repository that have a tag and no digest, each with the digest. */

@@ -56,13 +56,15 @@ async function runHelm(plan: UpgradePlan, tools: Dependencies): Promise<UpgradeR
     const partition = live && gatePartition(plan, live, await isUpdating(plan, live, tools))
     const { repository, digest } = plan.spec.image
     const image = digest === undefined ? undefined : `${repository}@${digest}`
+    const gracePeriod = plan.spec.terminationGracePeriodSeconds
     const isAdjusted =
       partition !== undefined ||
       secretChecksum !== undefined ||
       image !== undefined ||
+      gracePeriod !== undefined ||
       plan.monitorTls !== undefined ||
       plan.spec.service.type !== 'ClusterIP'
-    const adjustments = { partition, secretChecksum, image, isAdjusted }
+    const adjustments = { partition, secretChecksum, image, gracePeriod, isAdjusted }
     await reporter.verifyOwnership()
     const output = await helm.upgrade({ ...plan, ...adjustments }, signal)
     log.info({ release, output }, 'helm completed')

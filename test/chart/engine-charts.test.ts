@@ -98,6 +98,14 @@ for (const chart of helm === undefined ? [] : charts) {
     }
   })
 
+  t.test(`${basename(chart)}: the pods have the grace period of the spec`, async (t) => {
+    const spec = { terminationGracePeriodSeconds: 120 }
+    const manifests = await rendered(chart, spec)
+    const changed = adjustManifests(manifests, { release: 'vec-a', gracePeriod: 120 })
+    const { spec: plain } = await renderedTemplate(chart, {})
+    t.strictSame(templateIn(changed).spec, { ...plain, ...spec })
+  })
+
   t.test(`${basename(chart)}: only the endpoint of the ServiceMonitor gets TLS`, async (t) => {
     const serviceMonitor = { enabled: true, interval: '30s', labels: {} }
     const manifests = await rendered(chart, { metrics: { enabled: true, serviceMonitor } })

@@ -163,6 +163,7 @@ t.test('the post-renderer gets what is to be changed, and runs only then', async
   t.strictSame(argumentsOf({ partition: 2, secretChecksum: 'sum' }), [
     ...['vec-a', 'partition=2', 'secret-checksum=sum'],
   ])
+  t.strictSame(argumentsOf({ gracePeriod: 120, isAdjusted: true }), ['vec-a', 'grace-period=120'])
 })
 
 t.test('the notes of the chart are left out, and only those', async (t) => {

@@ -56,6 +56,20 @@ t.test('only the partition of the StatefulSet with this name changes', (t) => {
   t.end()
 })
 
+t.test('the pods of a chart without a value for it get their grace period', (t) => {
+  const changed = adjustManifests(MANIFESTS, { release: 'vec-a', partition: 3, gracePeriod: 120 })
+  const field = 'terminationGracePeriodSeconds: 120'
+  const expected = MANIFESTS.replace('partition: 0   # fixed', 'partition: 3   # fixed').replace(
+    '      volumes:\n',
+    `      ${field}\n      volumes:\n`,
+  )
+  t.equal(changed, expected)
+  t.equal(changed.split(field).length, 2)
+  t.equal(adjustManifests(expected, { release: 'vec-a', gracePeriod: 60 }), expected)
+  t.equal(adjustManifests(MANIFESTS, { release: 'vec-b', gracePeriod: 60 }), MANIFESTS)
+  t.end()
+})
+
 /** As the engine's chart renders it. */
 const SERVICE = `---
 # Source: qdrant/templates/service.yaml
