@@ -33,6 +33,10 @@ export function standardOutput(): DestinationStream {
   return destination({ fd: 1, sync: true })
 }
 
+export function standardError(): DestinationStream {
+  return destination({ fd: 2, sync: true })
+}
+
 /** Formats a JSON line as `time LEVEL message key=value ...`. */
 function formatLine(line: string): string {
   const { time, level, msg, err, ...fields } = JSON.parse(line) as Record<string, unknown>

@@ -40,7 +40,7 @@ import type { CredentialsReader } from './clients/s3/credentials.ts'
 import { inClusterAccess, Kubernetes } from './clients/kubernetes/client.ts'
 import { systemClock, type Clock } from './clock.ts'
 import type { Dependencies, RunResult } from './dependencies.ts'
-import { jobLog, standardOutput } from './log.ts'
+import { jobLog, standardError, standardOutput } from './log.ts'
 import { ProgressBar } from './progress.ts'
 import { HEARTBEAT_MS, Reporter, ResourceDeleted, type JobTarget } from './reporter.ts'
 
@@ -345,7 +345,7 @@ function engineFactories(
   }
 }
 
-/** A Job logs for machines and users; commands of the CLI log for users only. */
+/** A Job logs for machines and users; commands of the CLI log for users only, on standard error. */
 function isJobCommand([kind, verb]: string[]): boolean {
   return COMMANDS[`${kind ?? ''} ${verb ?? ''}`] !== undefined
 }
@@ -356,20 +356,42 @@ export async function start(): Promise<void> {
   const controller = new AbortController()
   process.once('SIGTERM', () => controller.abort(new Error('SIGTERM')))
   process.once('SIGINT', () => controller.abort(new Error('SIGINT')))
+  const isJob = isJobCommand(process.argv.slice(2))
   const progressBar = process.stdout.isTTY ? new ProgressBar(process.stdout) : undefined
+  if (!isJob) process.stdout.on('error', endWithoutReader)
   const code = await main({
     arguments: process.argv.slice(2),
     env: process.env,
-    log: jobLog(
-      isJobCommand(process.argv.slice(2)) ? process.env : { LOG_FORMAT: 'text', ...process.env },
-      progressBar?.logAbove(standardOutput()),
-    ),
+    // The standard output of a command for users has only its result.
+    log: isJob
+      ? jobLog(process.env, progressBar?.logAbove(standardOutput()))
+      : jobLog({ LOG_FORMAT: 'text', ...process.env }, standardError()),
     progressBar,
     time: systemClock,
     signal: controller.signal,
   })
+  // A pipe takes 64 KiB at once.
+  if (!isJob) await Promise.all([process.stdout, process.stderr].map(flush))
   // Idle connections would keep the process alive for seconds; the log is already written.
   process.exit(code)
+}
+
+/** `vec-operator logs | head`: what is left has no reader. */
+function endWithoutReader(error: NodeJS.ErrnoException): void {
+  if (error.code !== 'EPIPE') throw error
+  process.exit(EXIT_WITHOUT_READER)
+}
+
+/** Not 0: the command did not get to its end. */
+const EXIT_WITHOUT_READER = 1
+
+async function flush(stream: NodeJS.WriteStream): Promise<void> {
+  if (stream.writableLength === 0) return
+  await new Promise<void>((resolve) => {
+    stream.write('', () => {
+      resolve()
+    })
+  })
 }
 
 if (import.meta.main) void start()

@@ -120,10 +120,10 @@ async function verify(call: Invocation): Promise<number> {
   return result.complete ? EXIT_CODES.success : EXIT_CODES.failure
 }
 
-/** On standard error where standard output has only the result. */
-function logOf({ flags, env, log, complain }: Invocation): Logger {
-  if (outputFormat({ flags }) === undefined) return log
-  return jobLog({ LOG_FORMAT: 'text', ...env }, { write: complain })
+/** The log is the result, unless a format is requested: then it is on standard error. */
+function logOf({ flags, env, log, print }: Invocation): Logger {
+  if (outputFormat({ flags }) !== undefined) return log
+  return jobLog({ LOG_FORMAT: 'text', ...env }, { write: print })
 }
 
 interface VerifyOptions {

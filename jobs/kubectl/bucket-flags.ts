@@ -1,9 +1,12 @@
 /** The flags of commands that read a bucket without a Kubernetes cluster, and the bucket that they name. */
 import { readFile } from 'node:fs/promises'
+import { errorMessage } from '../clients/http/request.ts'
 import type { Bucket } from '../clients/s3/bucket.ts'
 import {
   booleanFlag,
+  CliError,
   ENVIRONMENT_CREDENTIALS,
+  EXIT_CODES,
   requireCredentials,
   stringFlag,
   type Flag,
@@ -35,13 +38,23 @@ export function parseS3Path(text: string): { bucket: string; parts: string[] } |
 
 /** As `spec.source.s3` of a VecRestore names the bucket, without credentials. */
 export function bucketTarget(bucket: string, call: Pick<Invocation, 'flags'>) {
-  const endpoint = stringFlag(call, 'endpoint')
+  const endpoint = endpointFlag(call)
   return {
     bucket,
     region: stringFlag(call, 'region') ?? BUCKET_FLAGS.region.default,
     forcePathStyle: booleanFlag(call, 'path-style'),
     ...(endpoint !== undefined && { endpoint }),
   }
+}
+
+/** Checked before the first request, which would be repeated for a minute. */
+export function endpointFlag(call: Pick<Invocation, 'flags'>): string | undefined {
+  const endpoint = stringFlag(call, 'endpoint')
+  if (endpoint === undefined || /^https?:\/\/[^/]/.test(endpoint)) return endpoint
+  throw new CliError(
+    `--endpoint ${endpoint}: must begin with https:// or http://`,
+    EXIT_CODES.usage,
+  )
 }
 
 /** With the credentials in the environment; the caller closes it. */
@@ -52,7 +65,7 @@ export async function openNamedBucket(
   const { env, log, time } = call
   requireCredentials(env)
   const file = stringFlag(call, 'ca')
-  const ca = file === undefined ? undefined : await readFile(file, 'utf8')
+  const ca = file === undefined ? undefined : await readAuthority(file)
   // Only commands that use a bucket load the SDK.
   const [{ Bucket: BucketClient }, { parseCredentials: credentialsFrom }] = await Promise.all([
     import('../clients/s3/bucket.ts'),
@@ -64,5 +77,11 @@ export async function openNamedBucket(
       credentialsFrom(ENVIRONMENT_CREDENTIALS, (key) => (key === 'ca.crt' ? ca : env[key])),
     time,
     log,
+  })
+}
+
+function readAuthority(file: string): Promise<string> {
+  return readFile(file, 'utf8').catch((error: unknown) => {
+    throw new CliError(`--ca ${file}: ${errorMessage(error)}`)
   })
 }

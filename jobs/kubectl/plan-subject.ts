@@ -8,7 +8,7 @@ import { collections } from '../clients/kubernetes/api-resources.ts'
 import type { Kubernetes } from '../clients/kubernetes/client.ts'
 import type { DesiredNumber } from '../cluster/shards/view.ts'
 import { CliError, EXIT_CODES } from './command.ts'
-import { parseKind, readCluster, readClusterOf, readCollection } from './resource.ts'
+import { parseReference, readCluster, readClusterOf, readCollection } from './resource.ts'
 
 export interface Subject {
   cluster: VecCluster
@@ -24,9 +24,11 @@ export interface PlanOperands {
 }
 
 export function parseOperands(operands: string[], shards: number | undefined): PlanOperands {
-  const [type = '', name = ''] = operands.flatMap((operand) => operand.split('/'))
-  const { kind } = parseKind(type)
-  if (name === '' || (kind !== VecCluster.kind && kind !== VecCollection.kind)) {
+  const {
+    resource: { kind },
+    name,
+  } = parseReference(operands, 'plan')
+  if (kind !== VecCluster.kind && kind !== VecCollection.kind) {
     throw new CliError(
       'plan: name a VecCluster, such as qc/docs, or a VecCollection',
       EXIT_CODES.usage,

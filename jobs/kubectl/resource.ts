@@ -67,8 +67,14 @@ export function parseReference(
   operands: readonly string[],
   command: string,
 ): { resource: Resource; name: string } {
-  const [kind = '', name = ''] = operands.flatMap((operand) => operand.split('/'))
+  const [kind = '', name = '', ...rest] = operands.flatMap((operand) => operand.split('/'))
   const resource = parseKind(kind)
+  if (rest.length > 0) {
+    throw new CliError(
+      `${command} ${operands.join(' ')}: one resource at a time: use ${kind}/<name>`,
+      EXIT_CODES.usage,
+    )
+  }
   if (name !== '') return { resource, name }
   throw new CliError(`${command} ${kind}: name is missing: use ${kind}/<name>`, EXIT_CODES.usage)
 }

@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises'
 import { Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
-import { parse } from 'yaml'
+import { parseAllDocuments } from 'yaml'
 import { VecBackup } from '../../crds/backup.ts'
 import { VecCluster } from '../../crds/cluster.ts'
 import { clusterConnection } from '../../crds/contract/connection.ts'
@@ -23,6 +23,7 @@ import type { Kubernetes } from '../clients/kubernetes/client.ts'
 import type { PreflightContext } from '../restore/context.ts'
 import { readManifest } from '../restore/manifest.ts'
 import { RetryBudget } from '../retry.ts'
+import { endpointFlag } from './bucket-flags.ts'
 import {
   CliError,
   engineClients,
@@ -58,10 +59,7 @@ export async function readRestore(
       `VecRestore ${namespace}/${name}`,
     )
   }
-  const text = await readFile(file ?? '', 'utf8').catch((error: unknown) => {
-    throw new CliError(errorMessage(error))
-  })
-  const manifest: unknown = Value.Default(RestoreManifest, parse(text))
+  const manifest = Value.Default(RestoreManifest, await readDocument(file ?? ''))
   const error = Value.Errors(RestoreManifest, manifest).First()
   if (error !== undefined || !Value.Check(RestoreManifest, manifest)) {
     throw new CliError(
@@ -71,6 +69,20 @@ export async function readRestore(
   const now = call.time.now().toISOString()
   const placeholderMetadata = { uid: '', generation: 1, creationTimestamp: now }
   return { ...manifest, metadata: { namespace, ...manifest.metadata, ...placeholderMetadata } }
+}
+
+async function readDocument(file: string): Promise<unknown> {
+  const text = await readFile(file, 'utf8').catch((error: unknown) => {
+    throw new CliError(errorMessage(error))
+  })
+  const documents = [...parseAllDocuments(text)]
+  const [document] = documents
+  if (document === undefined || documents.length > 1) {
+    throw new CliError(`${file}: has ${documents.length} documents, and must have one VecRestore`)
+  }
+  const [error] = document.errors
+  if (error !== undefined) throw new CliError(`${file}: ${error.message}`)
+  return document.toJS() as unknown
 }
 
 /** The manifest that a user writes; the API server adds the other fields. */
@@ -183,7 +195,7 @@ async function openBucket(
     source,
   )
   if (error !== undefined) throw new CliError(error)
-  const endpoint = stringFlag(call, 'endpoint') ?? source.endpoint
+  const endpoint = endpointFlag(call) ?? source.endpoint
   const target = { ...source, ...(endpoint !== undefined && { endpoint }) }
   return openBucketClient({ secret, ca }, target, call)
 }

@@ -3,10 +3,13 @@
  * reads no Secret but the API key that the engines need, and nothing secret is written.
  */
 import { writeFile } from 'node:fs/promises'
+import { gunzipSync } from 'node:zlib'
 import { VecCluster } from '../../crds/cluster.ts'
 import { EngineError, KubernetesError } from '../../crds/contract/errors.ts'
+import { JOB_ENV } from '../../crds/contract/job.ts'
 import { API_VERSION, LABELS, MANAGED_BY, releaseName } from '../../crds/contract/names.ts'
 import { RESOURCES } from '../../crds/crd.ts'
+import { errorMessage, redact as redactUrls } from '../clients/http/request.ts'
 import {
   apiResource,
   events,
@@ -19,6 +22,7 @@ import {
 import { resourcePath, type Kubernetes } from '../clients/kubernetes/client.ts'
 import { requireSuccess } from '../clients/kubernetes/responses.ts'
 import {
+  CliError,
   CLUSTER_FLAGS,
   cliVersion,
   EXIT_CODES,
@@ -34,7 +38,7 @@ export const supportBundle: CliCommand = {
   operandCount: { min: 0, max: 0 },
   summary: 'collect what explains the state of a namespace into one file',
   details: [
-    'Contains the resources of the seven kinds, their Jobs, pods, StatefulSets, volume claims and Events, the last lines of the logs of these pods, and what the nodes report about their shards. Contains no Secret; values of fields and variables that are named like a password, token or key are replaced. What you may not read is listed under "errors".',
+    'Contains the resources of the seven kinds, their Jobs, pods, StatefulSets, volume claims and Events, the last lines of the logs of these pods, and what the nodes report about their shards. Contains no Secret; values of fields and variables that are named like a password, token or key, and credentials in URLs, are replaced. What you may not read is listed under "errors".',
   ],
   flags: {
     ...CLUSTER_FLAGS,
@@ -107,7 +111,9 @@ async function collect(call: Invocation): Promise<number> {
   const file = stringFlag(call, 'output') ?? `vec-operator-${namespace}.json`
   if (file === '-') call.print(text)
   else {
-    await writeFile(file, text, { mode: 0o600 })
+    await writeFile(file, text, { mode: 0o600 }).catch((error: unknown) => {
+      throw new CliError(errorMessage(error))
+    })
     call.print(`${file} written; ${reader.errors.length} errors\n`)
   }
   return EXIT_CODES.success
@@ -181,12 +187,16 @@ function involvedName(event: object): string {
 }
 
 const SECRET_NAME =
-  /(password|passwd|token|secret|credential|api[-_.]?key|access[-_]?key|signature)$/i
+  /(password|passwd|passphrase|token|secret|credential|(api|access|secret|private)[-_.]?key|signature|authorization)$/i
 const REDACTED = 'redacted'
 
-/** Without text in fields and variables that are named like a secret, and without kubectl's copy of a manifest. */
+/**
+ * Without text in fields and variables that are named like a secret, without the credentials in URLs, and without
+ * kubectl's copy of a manifest. JSON in a text, such as an annotation or the plan of a Job, is redacted as well.
+ */
 export function redact(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(redact)
+  if (typeof value === 'string') return redactText(value)
   if (typeof value !== 'object' || value === null) return value
   const entries = Object.entries(value).filter(([key]) => key !== LAST_APPLIED)
   const { name } = value as { name?: unknown }
@@ -194,9 +204,34 @@ export function redact(value: unknown): unknown {
   return Object.fromEntries(
     entries.map(([key, inner]) => {
       const isSecret = SECRET_NAME.test(key) || (key === 'value' && isSecretVariable)
-      return [key, isSecret && typeof inner === 'string' ? REDACTED : redact(inner)]
+      if (isSecret && typeof inner === 'string') return [key, REDACTED]
+      return [key, redact(key === 'value' && name === JOB_ENV.plan ? planText(inner) : inner)]
     }),
   )
+}
+
+function redactText(text: string): string {
+  const parsed = parseObject(text)
+  return parsed === undefined ? redactUrls(text) : JSON.stringify(redact(parsed))
+}
+
+/** Undefined if the text is not a JSON object or array. */
+function parseObject(text: string): object | undefined {
+  if (!/^\s*[[{]/.test(text)) return undefined
+  try {
+    return JSON.parse(text) as object
+  } catch {
+    return undefined
+  }
+}
+
+/** The plan of a Job is compressed, and has the spec. */
+function planText(value: unknown): unknown {
+  try {
+    return gunzipSync(Buffer.from(String(value), 'base64')).toString()
+  } catch {
+    return REDACTED
+  }
 }
 
 const LAST_APPLIED = 'kubectl.kubernetes.io/last-applied-configuration'

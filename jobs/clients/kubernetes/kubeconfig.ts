@@ -39,6 +39,9 @@ function loadConfig(paths = process.env['KUBECONFIG'] ?? ''): RecordingConfig {
   const files = existsSync(paths) ? [paths] : paths.split(delimiter).filter((file) => file !== '')
   if (files.length === 0) {
     config.loadFromDefault()
+    if (config.getCurrentCluster()?.server === NO_SERVER) {
+      throw new KubernetesError('KUBECONFIG is not set, and there is no ~/.kube/config')
+    }
     return config
   }
   const configs = files.filter((file) => existsSync(file)).map(loadFile)
@@ -51,6 +54,9 @@ function loadConfig(paths = process.env['KUBECONFIG'] ?? ''): RecordingConfig {
   })
   return config
 }
+
+/** What the client falls back to without any file. */
+const NO_SERVER = 'http://localhost:8080'
 
 function loadFile(file: string): KubeConfig {
   const config = new KubeConfig()

@@ -27,7 +27,7 @@ export async function runCommand(
   const code = await main({
     arguments: [...args],
     env,
-    log: jobLog({ LOG_LEVEL: 'INFO', LOG_FORMAT: 'text' }, { write: (line) => (out += line) }),
+    log: jobLog({ LOG_LEVEL: 'INFO', LOG_FORMAT: 'text' }, { write: (line) => (err += line) }),
     time: instantClock(),
     signal: new AbortController().signal,
     print: (text) => (out += text),

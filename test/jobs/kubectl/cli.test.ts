@@ -74,6 +74,63 @@ t.test('a missing kubeconfig is reported without a stack', async (t) => {
   t.match(err, /^vec-operator: no usable kubeconfig: .*\n$/)
 })
 
+t.test('without any kubeconfig, it says so', async (t) => {
+  const env = { PATH: process.env['PATH'], HOME: t.testdir({}) }
+  const { status, stdout, stderr } = spawnSync(process.execPath, [CLI, 'status'], {
+    encoding: 'utf8',
+    env,
+  })
+  t.strictSame({ status, stdout }, { status: EXIT_CODES.failure, stdout: '' })
+  t.equal(
+    stderr,
+    'vec-operator: no usable kubeconfig: KUBECONFIG is not set, and there is no ~/.kube/config\n',
+  )
+})
+
+t.test('a second resource is rejected, not ignored', async (t) => {
+  for (const command of ['status', 'wait', 'logs', 'plan', 'advise']) {
+    const env = { VEC_API_SERVER: 'http://127.0.0.1:1' }
+    const { code, out, err } = await runCommand([command, 'qc/a', 'qc/b'], env)
+    t.strictSame({ code, out }, { code: EXIT_CODES.usage, out: '' })
+    t.match(err, `${command} qc/a qc/b: one resource at a time: use qc/<name>`)
+  }
+})
+
+t.test('a file that cannot be read is reported without a stack', async (t) => {
+  const env = { CLOUD_ACCESS_KEY_ID: 'a', CLOUD_SECRET_ACCESS_KEY: 'b' }
+  for (const command of ['find', 'verify', 'delete']) {
+    const args = ['backup', command, 's3://bucket/backups/one', '--ca', '/does/not/exist']
+    const { code, out, err } = await runCommand(args, env)
+    t.strictSame({ code, out }, { code: EXIT_CODES.failure, out: '' })
+    t.match(err, /^vec-operator: --ca \/does\/not\/exist: ENOENT.*\n$/)
+  }
+})
+
+t.test('an endpoint without a scheme is not understood', async (t) => {
+  const env = { CLOUD_ACCESS_KEY_ID: 'a', CLOUD_SECRET_ACCESS_KEY: 'b' }
+  for (const command of ['find', 'verify', 'delete']) {
+    const args = ['backup', command, 's3://bucket/backups/one', '--endpoint', 'store:9000']
+    const { code, out, err } = await runCommand(args, env)
+    t.strictSame({ code, out }, { code: EXIT_CODES.usage, out: '' })
+    t.match(err, '--endpoint store:9000: must begin with https:// or http://')
+  }
+})
+
+t.test('restore plan reports a file that has not one VecRestore', async (t) => {
+  const env = { VEC_API_SERVER: 'http://127.0.0.1:1' }
+  for (const [content, expected] of [
+    ['a: [b\n', /restore\.yaml: .*Flow sequence/],
+    ['a: 1\n---\nb: 2\n', /restore\.yaml: has 2 documents, and must have one VecRestore/],
+    ['', /restore\.yaml: has 0 documents, and must have one VecRestore/],
+    ['kind: VecCluster\n', /restore\.yaml: /],
+  ] as const) {
+    const file = join(t.testdir({ 'restore.yaml': content }), 'restore.yaml')
+    const { code, out, err } = await runCommand(['restore', 'plan', '--file', file], env)
+    t.strictSame({ code, out }, { code: EXIT_CODES.failure, out: '' }, content)
+    t.match(err, expected)
+  }
+})
+
 for (const shell of ['bash', 'zsh']) {
   t.test(`the completion for ${shell} offers commands, kinds and flags`, async (t) => {
     const { code, out } = await runCommand(['completion', shell])

@@ -2,7 +2,8 @@
 import { existsSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { API_VERSION } from '../../../crds/contract/names.ts'
+import { encodePlan, JOB_ENV } from '../../../crds/contract/job.ts'
+import { ANNOTATIONS, API_VERSION } from '../../../crds/contract/names.ts'
 import { EXIT_CODES } from '../../../jobs/kubectl/command.ts'
 import type { StatusObject } from '../../../jobs/kubectl/resource.ts'
 import { redact } from '../../../jobs/kubectl/support-bundle.ts'
@@ -143,8 +144,47 @@ t.test(
     const printed = await type('support-bundle', '-o', '-')
     t.same(Object.keys(JSON.parse(printed.out) as object), Object.keys(bundle))
     t.notOk(existsSync(`vec-operator-${namespace}.json`))
+    const unwritable = await type('support-bundle', '--output', join(file, 'bundle.json'))
+    t.equal(unwritable.code, EXIT_CODES.failure)
+    t.match(unwritable.err, /^vec-operator: E[A-Z]+: .*bundle\.json'\n$/)
   },
 )
+
+t.test('secrets in JSON, plans of Jobs and URLs are replaced', async (t) => {
+  const spec = { config: { storage: { s3_config: { access_key: 'a', secret_key: 'b' } } } }
+  const redacted = {
+    config: { storage: { s3_config: { access_key: 'redacted', secret_key: 'redacted' } } },
+  }
+  t.strictSame(
+    redact({
+      spec,
+      annotations: { [ANNOTATIONS.lastAppliedSpec]: JSON.stringify(spec) },
+      env: [
+        { name: JOB_ENV.plan, value: encodePlan({ spec }, 'spec') },
+        { name: 'HTTPS_PROXY', value: 'http://user:password@proxy:3128' },
+      ],
+      logs: {
+        a: 'error sending request for url (https://store/b/key?X-Amz-Credential=AK&X-Amz-Signature=0a1b)',
+        b: '{"message":"one line of several"}\n{"message":"another"}',
+      },
+    }),
+    {
+      spec: redacted,
+      annotations: { [ANNOTATIONS.lastAppliedSpec]: JSON.stringify(redacted) },
+      env: [
+        { name: JOB_ENV.plan, value: JSON.stringify({ spec: redacted }) },
+        { name: 'HTTPS_PROXY', value: 'http://***@proxy:3128' },
+      ],
+      logs: {
+        a: 'error sending request for url (https://store/b/key?X-Amz-Credential=***&X-Amz-Signature=***',
+        b: '{"message":"one line of several"}\n{"message":"another"}',
+      },
+    },
+  )
+  t.strictSame(redact([{ name: JOB_ENV.plan, value: 'no plan' }]), [
+    { name: JOB_ENV.plan, value: 'redacted' },
+  ])
+})
 
 t.test('fields and variables that are named like a secret are replaced', async (t) => {
   const env = [
