@@ -18,8 +18,8 @@ const PLACEHOLDERS = {
   VERSION: '{{ .Chart.AppVersion }}',
   FINGERPRINT: '{{ include "vec-operator.tokenFingerprint" . }}',
   NAMESPACES: '{{ include "vec-operator.namespacesHash" . }}',
-  SECRET: '{{ .Values.hooks.token.existingSecret }}',
-  SECRET_NAMESPACE: '{{ .Release.Namespace }}',
+  SECRET: '{{ .Values.hooks.token.existingSecret | quote }}',
+  SECRET_NAMESPACE: '{{ .Release.Namespace | quote }}',
   SECRET_KEY: 'token',
   CA: '{{ .Values.hooks.tls.caBundle | toJson }}',
 } as const

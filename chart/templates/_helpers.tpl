@@ -16,8 +16,8 @@
 {{- end -}}
 
 {{- define "vec-operator.selectorLabels" -}}
-app.kubernetes.io/name: {{ include "vec-operator.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ include "vec-operator.name" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{- define "vec-operator.labels" -}}
@@ -82,7 +82,7 @@ capabilities:
 {{/* Labels of the pod of "helm test", by which the NetworkPolicy admits it. */}}
 {{- define "vec-operator.installCheckLabels" -}}
 app.kubernetes.io/name: vec-operator-install-check
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{/* Where the pods that helm itself starts run: as those of the Jobs that run helm. */}}

@@ -213,6 +213,22 @@ t.test('the policy of Jobs names their accounts and the annotations they report 
   t.match(policy, `"['${ANNOTATIONS.progress}', '${ANNOTATIONS.lastAppliedSpec}']"`)
 })
 
+t.test('names of users are quoted: YAML reads "no" and 123 as other types', async (t) => {
+  const names =
+    /Release\.Name|existingSecret|secretName|metacontroller\.(namespace|rbac)|vec-operator\.(full)?name|vec-operator\.serviceAccount|^\.namespace/
+  let count = 0
+  for (const file of readdirSync(join(ROOT, 'chart/templates'))) {
+    for (const line of text(`chart/templates/${file}`).split('\n')) {
+      // The whole value: other text around it makes it a string.
+      const [, action = ''] = /^ *[-a-zA-Z./]+: \{\{ ([^}]+) \}\}$/.exec(line) ?? []
+      if (!names.test(action)) continue
+      count += 1
+      t.match(action, / \| quote$/, `${file}: ${line}`)
+    }
+  }
+  t.ok(count > 50)
+})
+
 t.test('the ClusterRoles of Jobs have the names the operator binds', async (t) => {
   t.match(text('chart/templates/rbac-helm.yaml'), `\n  name: ${HELM_CLUSTER_ROLE}\n`)
   t.match(text('chart/templates/rbac-shards.yaml'), `\n  name: ${SHARDS_CLUSTER_ROLE}\n`)

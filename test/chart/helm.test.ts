@@ -81,6 +81,49 @@ t.test(
   },
 )
 
+/** Paths of the texts in a value. */
+function* texts(value: unknown, path: string): Generator<string> {
+  if (typeof value === 'string') yield path
+  if (typeof value !== 'object' || value === null) return
+  for (const [key, inner] of Object.entries(value)) yield* texts(inner, `${path}/${key}`)
+}
+
+t.test('a name that YAML reads as another type stays a text', { skip }, async (t) => {
+  const textsWith = async (name: string) => {
+    const named = JSON.stringify(name)
+    const values = [
+      ...[`nameOverride=${named}`, `fullnameOverride=${named}`, `serviceAccount={"name":${named}}`],
+      ...[`operator={"namespaces":[${named},"other"]}`, `imagePullSecrets=[{"name":${named}}]`],
+      ...[`hooks.token={"existingSecret":${named}}`, `hooks.tls={"secretName":${named}}`],
+      ...[`metacontroller={"namespace":${named},"rbac":{"create":true,"serviceAccount":${named}}}`],
+      ...['networkPolicy.enabled=true', 'podDisruptionBudget.enabled=true', 'replicaCount=3'],
+      ...['metrics.serviceMonitor.enabled=true', 'metrics.dashboard.enabled=true'],
+    ].flatMap((value) => ['--set-json', value])
+    const where = ['--namespace', name, '--kube-version', 'v1.34.0', ...QUICK]
+    const documents = parseAllDocuments(
+      await runHelm(helm, ['template', name, CHART, ...where, ...values]),
+      // As Kubernetes does.
+      { version: '1.1' },
+    )
+    return documents.flatMap((document, index) => [...texts(document.toJS(), `${index}`)])
+  }
+  const expected = await textsWith('vec')
+  t.ok(expected.length > 100)
+  for (const name of ['no', '123', '1e3', 'null']) t.strictSame(await textsWith(name), expected)
+})
+
+t.test('with the longest name, Jobs have a name that is a label', { skip }, async (t) => {
+  for (const name of ['a'.repeat(50), `${'a'.repeat(46)}-bcd`]) {
+    const values = ['--set', `fullnameOverride=${name}`, '--set-json', 'kinds=["vecclusters"]']
+    const where = ['--kube-version', 'v1.34.0', ...QUICK]
+    const text = await runHelm(helm, ['template', 'v', CHART, ...where, ...values])
+    const objects = parseAllDocuments(text).map((document) => document.toJS() as ApiObject | null)
+    const jobs = objects.filter((object) => object?.kind === 'Job')
+    t.equal(jobs.length, 2)
+    for (const job of jobs) t.match(job?.metadata.name, /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/)
+  }
+})
+
 t.test('the service may read the Secrets of which Jobs get copies', { skip }, async (t) => {
   // Where a ClusterRole does not cover the operator's namespace already.
   const limited = ['--set', 'operator.namespaces={a}']
