@@ -48,6 +48,6 @@ fi
 helm upgrade --install metacontroller "$metacontroller_chart" --version "$metacontroller_version" \
   --namespace metacontroller --create-namespace --values chart/files/metacontroller.yaml
 helm upgrade --install vec-operator chart/ --namespace vec-system --create-namespace --wait --timeout 5m \
-  --set "image.repository=${image%:*}" --set "image.tag=${image##*:}" \
+  --set "image.repository=${image%:*}" --set-string "image.tag=${image##*:}" \
   --set metacontroller.rbac.create=true "$@"
 kubectl rollout status statefulset/metacontroller --namespace metacontroller --timeout=5m

@@ -44,7 +44,7 @@ export interface EngineStatus {
 const CALL_TIMEOUT_MS = 5_000
 const MAX_LISTED_COLLECTIONS = 20
 
-interface EngineQuery {
+export interface EngineQuery {
   cluster: VecCluster
   /** Only this collection's shards. */
   collection?: string | undefined

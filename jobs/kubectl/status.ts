@@ -17,6 +17,7 @@ import {
 } from './command.ts'
 import {
   readEngineStatus,
+  type EngineQuery,
   type EngineStatus,
   type NodeStatus,
   type ShardReplicas,
@@ -101,7 +102,7 @@ async function readStatusReport(
   const object = await readResource(kubernetes, resource, { namespace, name })
   const [cluster, jobs] = await Promise.all([
     readCluster(kubernetes, object),
-    summarizeJobs(kubernetes, object),
+    unlessForbidden('Jobs', summarizeJobs(kubernetes, object)),
   ])
   const collection = kind === 'VecCollection' ? (object.spec.collectionName ?? name) : undefined
   const belongsToCluster = kind !== 'VecCluster'
@@ -118,9 +119,34 @@ async function readStatusReport(
         cluster: { ...summarize(cluster), facts: statusDetails(cluster) },
       }),
       ...(cluster.status?.shards !== undefined && { shards: cluster.status.shards }),
-      engine: await readEngineStatus(kubernetes, { cluster, collection }, call),
+      ...(await engineReport(kubernetes, { cluster, collection }, call)),
     }),
-    jobs,
+    ...(jobs.note === undefined ? { jobs: jobs.read } : { jobs: [], unread: [jobs.note] }),
+  }
+}
+
+/** Without the permission to list the pods, a note takes the place of the nodes and shards. */
+async function engineReport(
+  kubernetes: Kubernetes,
+  query: EngineQuery,
+  call: Invocation,
+): Promise<Pick<StatusReport, 'engine'>> {
+  const { read, note } = await unlessForbidden('nodes', readEngineStatus(kubernetes, query, call))
+  return { engine: note === undefined ? read : { nodes: [], shards: [], notes: [note] } }
+}
+
+type Readable<Result> = { read: Result; note?: undefined } | { read?: undefined; note: string }
+
+/** What the caller may not read, with the answer of the API server; the rest is shown. */
+async function unlessForbidden<Result>(
+  what: string,
+  reading: Promise<Result>,
+): Promise<Readable<Result>> {
+  try {
+    return { read: await reading }
+  } catch (error) {
+    if (!(error instanceof KubernetesError && error.status === 403)) throw error
+    return { note: `${what}: ${error.message}` }
   }
 }
 
@@ -202,7 +228,7 @@ export function formatList(
 }
 
 export function formatStatus(
-  { resource, cluster, shards, engine, jobs }: StatusReport,
+  { resource, cluster, shards, engine, jobs, unread = [] }: StatusReport,
   now: Date,
 ): string {
   const conditions = resource.conditions.map(({ type, status, reason, message }) => [
@@ -222,6 +248,7 @@ export function formatStatus(
     formatShardWork(shards),
     ...(engine === undefined ? [] : [formatNodes(engine), formatShards(engine)]),
     formatJobs(jobs, now),
+    unread.map((note) => `${oneLine(note)}\n`).join(''),
   ]
   return blocks.filter((block) => block !== '').join('\n')
 }
@@ -263,8 +290,8 @@ function formatShardWork(work: ShardWork = {}): string {
   return `${counts}  ${oneLine(step)}\n  ${parts.join(', ')}\n`
 }
 
-function formatNodes({ nodes }: EngineStatus): string {
-  if (nodes.length === 0) return 'Nodes: none\n'
+function formatNodes({ nodes, notes }: EngineStatus): string {
+  if (nodes.length === 0) return notes.length === 0 ? 'Nodes: none\n' : ''
   const rows = nodes.map((node) => [
     node.pod,
     node.ready ? 'yes' : 'no',
@@ -279,7 +306,7 @@ function formatNodes({ nodes }: EngineStatus): string {
 
 /** A line per shard, a column per node. */
 function formatShards({ nodes, shards, notes }: EngineStatus): string {
-  const noteLines = notes.map((note) => `${note}\n`).join('')
+  const noteLines = notes.map((note) => `${oneLine(note)}\n`).join('')
   if (shards.length === 0) return noteLines
   const peers = peerColumns(nodes, shards)
   const head = ['COLLECTION', 'SHARD', ...peers.map(({ name }) => name)]
@@ -334,6 +361,8 @@ export interface StatusReport {
   shards?: ShardWork
   engine?: EngineStatus
   jobs: JobSummary[]
+  /** What the caller may not read. */
+  unread?: string[]
 }
 
 export interface JobSummary {

@@ -180,13 +180,15 @@ t.test('doctor without Metacontroller says so', async (t) => {
 
 t.test('doctor names what the caller may not do, and what needs it', async (t) => {
   const { type, server } = await installOperator(t)
-  server.refused.add('get pods/proxy')
+  server.refused.add('get pods/proxy').add('get pods/log').add('get statefulsets')
   const { code, out } = await type('doctor', '-n', 'ns')
   t.equal(code, EXIT_CODES.success)
   t.match(
     out,
-    /^! +your permissions +no permission to get pods\/proxy: needed for the shards of status$/m,
+    /^! +your permissions +no permission to get pods\/log: needed for logs and support-bundle$/m,
   )
+  t.match(out, /^! +no permission to get statefulsets: needed for plan and advise$/m)
+  t.match(out, /^! +no permission to get pods\/proxy: needed for the shards of status$/m)
 })
 
 t.test('doctor finds Leases whose holder is gone, with and without a Job', async (t) => {

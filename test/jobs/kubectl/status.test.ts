@@ -1,5 +1,8 @@
 /** `status` in an embedded world. */
-import t from 'tap'
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import t, { type Test } from 'tap'
 import { parse } from 'yaml'
 import { API_VERSION } from '../../../crds/contract/names.ts'
 import { EXIT_CODES } from '../../../jobs/kubectl/command.ts'
@@ -8,7 +11,7 @@ import { matchWhole } from '../../match-whole.ts'
 import { backupResource, deleted } from '../../scenarios/backup-parts.ts'
 import { clusterManifest, clusterReference, untilReason } from '../../scenarios/scenario.ts'
 import { startEmbeddedWorld } from '../../world/embedded.ts'
-import { cliFor, runningWithKey } from './cli-user.ts'
+import { cliFor, runCommand, runningWithKey } from './cli-user.ts'
 
 const world = await startEmbeddedWorld()
 t.teardown(() => world.close())
@@ -187,6 +190,46 @@ t.test('no command prints a key', async (t) => {
     t.notMatch(out + err, KEY)
     t.notMatch(out + err, Buffer.from(KEY).toString('base64'))
   }
+})
+
+/** The API for a user who may not list pods and Jobs. */
+async function restrictedApi(t: Test): Promise<string> {
+  const { url: origin, token } = world.api
+  const server = createServer((request, response) => {
+    const { url = '' } = request
+    if (/\/(pods|jobs)\?/.test(url)) {
+      response.writeHead(403, { 'content-type': 'application/json' })
+      response.end(JSON.stringify({ kind: 'Status', message: 'forbidden for this user' }))
+      return
+    }
+    fetch(origin + url, { headers: { authorization: `Bearer ${token}` } })
+      .then(async (answer) => response.writeHead(answer.status).end(await answer.text()))
+      .catch(() => response.destroy())
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => server.close())
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+}
+
+t.test('what the user may not read is named, and the rest is shown', async (t) => {
+  const env = { VEC_API_SERVER: await restrictedApi(t) }
+  const args = ['status', 'qcol/books', '-n', namespace]
+  const { code, out } = await runCommand(args, env)
+  t.equal(code, EXIT_CODES.success)
+  t.match(out, new RegExp(`^VecCollection ${namespace}/books  Ready`))
+  t.match(out, new RegExp(`^VecCluster ${namespace}/docs  Running`, 'm'))
+  t.match(out, /^nodes: GET \S+\/pods\?\S+ answered 403: forbidden for this user$/m)
+  t.match(out, /^Jobs: GET \S+\/jobs\?\S+ answered 403: forbidden for this user$/m)
+  t.notMatch(out, 'Nodes: none')
+  const { jobs, unread, engine } = JSON.parse(
+    (await runCommand([...args, '--json'], env)).out,
+  ) as StatusReport
+  matchWhole(
+    t,
+    { jobs, unread, engine },
+    { jobs: [], unread: [/^Jobs: /], engine: { nodes: [], shards: [], notes: [/^nodes: /] } },
+  )
 })
 
 t.test('status of a missing resource, or of another kind, is an error', async (t) => {
