@@ -159,7 +159,7 @@ async function applyKeyStep(name: string, step: KeyStep, context: RunContext): P
   const { create: key, shards } = step
   await changeOnce(
     context,
-    () => change(() => engine.createShardKey(name, { key, shards }, signal)),
+    () => change(() => engine.createShardKey(name, { key, shards, replicas: 1 }, signal)),
     () => exists(key),
   )
 }

@@ -113,15 +113,19 @@ export class EngineRecovery {
   }
 
   /**
-   * Its shards get the next free ids, in sequence, each with `replicas` replicas: one by default.
+   * Its shards get the next free ids, in sequence, each with `replicas` replicas: by default as many as the collection
+   * is to have.
    */
   async createShardKey(
     collection: string,
-    { key, shards, replicas = 1 }: { key: ShardKey; shards: number; replicas?: number | undefined },
+    { key, shards, replicas }: { key: ShardKey; shards: number; replicas?: number | undefined },
     signal?: AbortSignal,
   ): Promise<void> {
     const path = `${collectionPath(collection)}/shards?timeout=${CREATE_TIMEOUT_SECONDS}`
-    const body = { shard_key: key, shards_number: shards, replication_factor: replicas }
+    const body = {
+      ...{ shard_key: key, shards_number: shards },
+      ...(replicas !== undefined && { replication_factor: replicas }),
+    }
     await this.#engine.call('PUT', path, BooleanResult, {
       body,
       timeoutMs: CONSENSUS_CALL_MS,

@@ -152,6 +152,24 @@ t.test(
   },
 )
 
+t.test('a missing shard key gets as many replicas as its collection at the target', async (t) => {
+  const { source, target, world } = await startEnginePair(t, { otherTargetNodes: 1 })
+  await withKeys(source)
+  const replicated = { sharding_method: 'custom', shard_number: 1, replication_factor: 2 }
+  await createCollection(target, 'docs', [], { ...SMALL, ...replicated })
+  await runToDone(t, world)
+  const shards = target.engine.find('docs')?.shards ?? []
+  t.strictSame(
+    shards.map(({ key, peers }) => [key, peers.length]),
+    [
+      [7, 2],
+      ['b', 2],
+      ['b', 2],
+      ['empty', 2],
+    ],
+  )
+})
+
 t.test('pages of batchSize points, read ahead, are written by two upserts at once', async (t) => {
   const { source, target, world } = await startEnginePair(t, { spec: { batchSize: 50 } })
   await createCollection(source, 'docs', manyPoints(500))

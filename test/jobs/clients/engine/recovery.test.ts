@@ -144,13 +144,13 @@ t.test('a collection is read by its name or by an alias, and may be missing', as
   await t.rejects(recovery.collection('docs'), { code: 'EngineError' })
 })
 
-t.test('a shard key gets its shards with one replica each, and loses its points', async (t) => {
+t.test('a shard key gets its shards with as many replicas, and loses its points', async (t) => {
   const { cluster, first } = await engineNodes(t, 2)
   await ask(first.url, 'PUT', '/collections/docs', { sharding_method: 'custom', vectors: {} })
   const recovery = new EngineRecovery(first.engine)
   const replicas = () =>
     (cluster.collections.get('docs')?.shards ?? []).map(({ key, peers }) => [key, peers.length])
-  await recovery.createShardKey('docs', { key: 'a', shards: 2 })
+  await recovery.createShardKey('docs', { key: 'a', shards: 2, replicas: 1 })
   await recovery.createShardKey('docs', { key: 7, shards: 1, replicas: 2 })
   t.strictSame(replicas(), [
     ['a', 1],
