@@ -22,6 +22,7 @@ import {
   type ShardSnapshot,
   type NodeSnapshot,
 } from '../crds/contract/manifest.ts'
+import { isExactNumber, roundedNumber } from '../crds/engine/exact-json.ts'
 import { formatBytes } from '../crds/units.ts'
 
 const NEWEST_VERSION = Math.max(...Object.values(MANIFEST_VERSION))
@@ -212,10 +213,12 @@ function manifestChecksum(manifest: Manifest): string {
   return hash('sha256', canonicalJson({ ...manifest, manifestSha256: undefined }))
 }
 
+/** As RFC 8785 has it, with numbers of 64 bits: what reads them otherwise gets the same checksum. */
 function canonicalJson(value: unknown, depth = 0): string {
   if (depth > MAX_DEPTH) {
     throw new Rejected(`manifest.json: its fields are nested more than ${MAX_DEPTH} levels deep`)
   }
+  if (isExactNumber(value)) return JSON.stringify(roundedNumber(value))
   if (Array.isArray(value)) return `[${value.map((a) => canonicalJson(a, depth + 1)).join(',')}]`
   if (typeof value !== 'object' || value === null) return JSON.stringify(value)
   const fields = Object.entries(value)

@@ -2,9 +2,13 @@
  * Payload indexes of a collection that is restored or copied to. Once a collection has as many as its strict mode allows,
  * the engine rejects each creation, also of an index that exists (docs/engine-notes.md, "Collections").
  */
-import { isDeepStrictEqual } from 'node:util'
 import { EngineError } from '../crds/contract/errors.ts'
-import { isPlainObject, ownValue, type PlainObject } from '../crds/engine/plain-object.ts'
+import {
+  isPlainObject,
+  isSameJson,
+  ownValue,
+  type PlainObject,
+} from '../crds/engine/plain-object.ts'
 
 export interface RecordedIndex {
   dataType: string
@@ -67,7 +71,7 @@ function indexLimit(config: object): number | undefined {
 export function isSameIndex({ dataType, params }: RecordedIndex, live: unknown): boolean {
   return (
     dataType === ownValue(live, 'data_type') &&
-    isDeepStrictEqual(withoutNull(params), withoutNull(ownValue(live, 'params')))
+    isSameJson(withoutNull(params), withoutNull(ownValue(live, 'params')))
   )
 }
 

@@ -1,9 +1,9 @@
 /** Builds the request bodies that recreate a collection from its configuration, and compares with them. */
-import { isDeepStrictEqual } from 'node:util'
 import type { CollectionBody, IndexBody } from '../crds/engine/collections.ts'
 import {
   withoutNulls,
   isPlainObject,
+  isSameJson,
   ownValue,
   type PlainObject,
 } from '../crds/engine/plain-object.ts'
@@ -54,7 +54,7 @@ function valueDifferences(
       valueDifferences(value, ownValue(live, name), [...path, name]),
     )
   }
-  if (isDeepStrictEqual(expected ?? null, live ?? null)) return []
+  if (isSameJson(expected ?? null, live ?? null)) return []
   const field = path.join('.')
   return [{ path: field, text: `${field} is ${formatValue(live)}, not ${formatValue(expected)}` }]
 }

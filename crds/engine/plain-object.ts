@@ -1,9 +1,28 @@
 /** Plain objects with names that users choose: a vector may be named `__proto__` or `constructor`. */
+import { isDeepStrictEqual } from 'node:util'
+import { isExactNumber, isSameNumber } from './exact-json.ts'
 
 export type PlainObject = Record<string, unknown>
 
 export function isPlainObject(value: unknown): value is PlainObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
+  return (
+    typeof value === 'object' && value !== null && !Array.isArray(value) && !isExactNumber(value)
+  )
+}
+
+/** Whether two JSON values are equal; `1.0` is `1`. */
+export function isSameJson(a: unknown, b: unknown): boolean {
+  if (isExactNumber(a)) return isSameNumber(a, b)
+  if (isExactNumber(b)) return isSameNumber(b, a)
+  if (Array.isArray(a) && Array.isArray(b)) {
+    return a.length === b.length && a.every((item, index) => isSameJson(item, b[index]))
+  }
+  if (!isPlainObject(a) || !isPlainObject(b)) return isDeepStrictEqual(a, b)
+  const names = Object.keys(a)
+  return (
+    names.length === Object.keys(b).length &&
+    names.every((name) => Object.hasOwn(b, name) && isSameJson(a[name], b[name]))
+  )
 }
 
 /** The value of an object's own field; undefined for values without fields. */

@@ -12,6 +12,7 @@ import { Value } from '@sinclair/typebox/value'
 import { formerCheckpointKey } from '../../crds/contract/backup-keys.ts'
 import { EngineError, Rejected } from '../../crds/contract/errors.ts'
 import type { ManifestSnapshot } from '../../crds/contract/manifest.ts'
+import { isExactNumber, roundedNumber } from '../../crds/engine/exact-json.ts'
 import { errorMessage } from '../clients/http/request.ts'
 import type { Dependencies } from '../dependencies.ts'
 import type { RunContext } from './context.ts'
@@ -46,12 +47,16 @@ function computeSeal(key: string, content: object, job: string): string {
     .digest('hex')
 }
 
-/** JSON with sorted fields: the order of fields differs between nodes and stores. */
+/**
+ * JSON with sorted fields: the order of fields differs between nodes and stores. Numbers are rounded: of an integer
+ * above 2^63 another node reports a float (docs/engine-notes.md, "Points").
+ */
 export function canonicalJson(value: unknown): string {
   return JSON.stringify(value, sortKeys)
 }
 
 function sortKeys(_: string, value: unknown): unknown {
+  if (isExactNumber(value)) return roundedNumber(value)
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return value
   return Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)))
 }

@@ -110,7 +110,7 @@ function newEndpoint(role: Endpoint['role'], engine: Engine, nodes: Engine[]): E
     role,
     engine,
     nodes,
-    collections: new EngineCollections(engine),
+    collections: new EngineCollections(engine, { exactNumbers: true }),
     points: new EnginePoints(engine),
     recovery: new EngineRecovery(engine),
     snapshots: nodes.map((node) => new EngineSnapshots(node)),

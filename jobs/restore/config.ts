@@ -2,7 +2,6 @@
  * Configuration of an existing collection that is restored over: applies the configuration of the
  * backup as far as the engine can change it, and reports the remaining differences in a note.
  */
-import { isDeepStrictEqual } from 'node:util'
 import { EngineError } from '../../crds/contract/errors.ts'
 import type { ManifestCollection } from '../../crds/contract/manifest.ts'
 import type { CollectionBody } from '../../crds/engine/collections.ts'
@@ -10,6 +9,7 @@ import { formatNames, formatValue } from '../../crds/units.ts'
 import {
   fromPaths,
   isPlainObject,
+  isSameJson,
   ownValue,
   type PlainObject,
 } from '../../crds/engine/plain-object.ts'
@@ -102,7 +102,7 @@ export function differences(recorded: Config, live: Config): Difference[] {
     const [expected, actual] = [recordedSettings.get(key)?.value, liveSettings.get(key)?.value]
     if (setting === undefined) return []
     if (expected === undefined && setting.isOpen === true) return []
-    if (isDeepStrictEqual(withoutNull(expected), withoutNull(actual))) return []
+    if (isSameJson(withoutNull(expected), withoutNull(actual))) return []
     const { path, patch, unset } = setting
     const value = withoutNull(expected) ?? unset
     const change = patch !== undefined && value !== undefined && { patch: { path: patch, value } }

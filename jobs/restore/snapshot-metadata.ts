@@ -14,6 +14,7 @@ import {
   type LocalShard,
   type NodeCollection,
 } from '../../crds/contract/manifest.ts'
+import { parseExactJson } from '../../crds/engine/exact-json.ts'
 import type { Bucket } from '../clients/s3/bucket.ts'
 import {
   BLOCK,
@@ -143,7 +144,9 @@ function parseFile<Schema extends TSchema>(
   if (bytes === undefined) return reject(`it has no ${name}`)
   let value: unknown
   try {
-    value = JSON.parse(bytes.toString(), keepPeerDigits)
+    const text = bytes.toString()
+    value =
+      name === COLLECTION_FILES.config ? parseExactJson(text) : JSON.parse(text, keepPeerDigits)
   } catch {
     return reject(`${name} is not JSON`)
   }

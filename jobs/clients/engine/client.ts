@@ -8,6 +8,7 @@ import { Value } from '@sinclair/typebox/value'
 import type { Logger } from 'pino'
 import { EngineError } from '../../../crds/contract/errors.ts'
 import { SHORT_CALL_TIMEOUT_SECONDS } from '../../../crds/contract/limits.ts'
+import { parseExactJson } from '../../../crds/engine/exact-json.ts'
 import { AddressRefused } from '../http/address-guard.ts'
 import {
   MAX_ERROR_BYTES,
@@ -38,6 +39,8 @@ interface EngineCallOptions {
   stream?: StreamBody | (() => StreamBody)
   timeoutMs?: number
   signal?: AbortSignal | undefined
+  /** Numbers of the response that JavaScript would change are `ExactNumber`. */
+  exactNumbers?: true | undefined
 }
 
 interface RawCallOptions {
@@ -108,7 +111,8 @@ export class Engine {
     options: EngineCallOptions = {},
   ): Promise<Static<Schema>> {
     const call = `${method} ${path}`
-    const envelope = parseJson(this.#requireSuccess(await this.#send(method, path, options), call))
+    const text = this.#requireSuccess(await this.#send(method, path, options), call)
+    const envelope = parseJson(text, options.exactNumbers === true ? parseExactJson : JSON.parse)
     return this.#validate(result, this.#validate(Envelope, envelope, call).result, call)
   }
 
@@ -341,9 +345,9 @@ function stripTags(text: string): string {
     .trim()
 }
 
-function parseJson(text: string): unknown {
+function parseJson(text: string, parse: (text: string) => unknown = JSON.parse): unknown {
   try {
-    return JSON.parse(text)
+    return parse(text)
   } catch {
     return undefined
   }

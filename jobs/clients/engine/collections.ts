@@ -16,11 +16,18 @@ import { collectionPath, encodeSegment } from './transport.ts'
 /** The engine answers when its own limit expires; the client must still be waiting then. */
 const CREATE_CALL_MS = (CREATE_TIMEOUT_SECONDS + 5) * 1000
 
+interface CollectionsOptions {
+  /** Numbers of a configuration that JavaScript would change are `ExactNumber`, for callers that write it again. */
+  exactNumbers?: true
+}
+
 export class EngineCollections {
   readonly #engine: Engine
+  readonly #options: CollectionsOptions
 
-  constructor(engine: Engine) {
+  constructor(engine: Engine, options: CollectionsOptions = {}) {
     this.#engine = engine
+    this.#options = options
   }
 
   readyz(signal?: AbortSignal): Promise<boolean> {
@@ -40,8 +47,9 @@ export class EngineCollections {
    * alias.
    */
   async collectionInfo(name: string, signal?: AbortSignal): Promise<CollectionInfo | undefined> {
+    const options = { signal, ...this.#options }
     try {
-      return await this.#engine.call('GET', collectionPath(name), CollectionInfo, { signal })
+      return await this.#engine.call('GET', collectionPath(name), CollectionInfo, options)
     } catch (error) {
       if (error instanceof EngineError && error.status === 404) return undefined
       throw error

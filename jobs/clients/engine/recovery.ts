@@ -87,11 +87,12 @@ export class EngineRecovery {
 
   /**
    * Undefined if the collection does not exist. The name of an alias returns the collection of the
-   * alias.
+   * alias. With exact numbers, like a manifest.
    */
   async collection(name: string, signal?: AbortSignal): Promise<RestoreCollectionInfo | undefined> {
+    const options = { signal, exactNumbers: true } as const
     try {
-      return await this.#engine.call('GET', collectionPath(name), RestoreCollectionInfo, { signal })
+      return await this.#engine.call('GET', collectionPath(name), RestoreCollectionInfo, options)
     } catch (error) {
       if (error instanceof EngineError && error.status === 404) return undefined
       throw error

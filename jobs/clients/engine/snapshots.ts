@@ -56,8 +56,10 @@ export class EngineSnapshots {
     this.#engine = engine
   }
 
+  /** With exact numbers: a restore writes them again. */
   collection(name: string, signal?: AbortSignal): Promise<BackupCollectionInfo> {
-    return this.#engine.call('GET', collectionPath(name), BackupCollectionInfo, { signal })
+    const options = { signal, exactNumbers: true } as const
+    return this.#engine.call('GET', collectionPath(name), BackupCollectionInfo, options)
   }
 
   async aliases(name: string, signal?: AbortSignal): Promise<string[]> {

@@ -16,6 +16,7 @@ import {
 } from '@aws-sdk/client-s3'
 import { StorageError } from '../../../crds/contract/errors.ts'
 import { DELETE_BATCH_KEYS } from '../../../crds/contract/limits.ts'
+import { parseExactJson } from '../../../crds/engine/exact-json.ts'
 import { MAX_RESPONSE_BYTES, ResponseTooLarge, ByteCounter } from '../http/body.ts'
 import { S3Connection, type S3CallOptions, type S3ConnectionOptions } from './connection.ts'
 import { md5Base64, encryptionParameters, requireEncryption } from './object-upload.ts'
@@ -95,8 +96,8 @@ export class Bucket {
   }
 
   /**
-   * The value of a JSON object; undefined if it does not exist. An object above `maxBytes` is not
-   * read.
+   * The value of a JSON object, with exact numbers; undefined if it does not exist. An object above
+   * `maxBytes` is not read.
    */
   async getJson(
     key: string,
@@ -116,7 +117,7 @@ export class Bucket {
     )
     if (text === undefined) return undefined
     try {
-      return JSON.parse(text) as unknown
+      return parseExactJson(text)
     } catch (cause) {
       throw new StorageError(`s3://${this.name}/${key} is not JSON`, { cause })
     }

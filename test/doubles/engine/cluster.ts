@@ -11,6 +11,7 @@ import {
   type Shard,
   type Unfinished,
 } from './collection.ts'
+import { cloneJson } from './json.ts'
 
 interface Peer {
   id: number
@@ -237,10 +238,10 @@ export class EngineCluster {
 
   /** From a snapshot, with replicas on arbitrary nodes. */
   addRecovered(name: string, config: Config, payloadSchema: Record<string, Fields>): Collection {
-    this.#add(name, structuredClone(config), randomInt(Math.max(this.#peers.size, 1)))
+    this.#add(name, cloneJson(config), randomInt(Math.max(this.#peers.size, 1)))
     const collection = this.collections.get(name)
     if (collection === undefined) throw new Error(`${name} was not made`)
-    collection.payloadSchema = structuredClone(payloadSchema)
+    collection.payloadSchema = cloneJson(payloadSchema)
     return collection
   }
 

@@ -1,5 +1,6 @@
 /** One collection: its config with the engine's defaults, and how PATCH changes it (docs/engine-notes.md#collections). */
 import { refuse } from './answers.ts'
+import { cloneJson } from './json.ts'
 import type { Point } from './points.ts'
 
 export type Fields = Record<string, unknown>
@@ -270,7 +271,7 @@ function fields(value: unknown): Fields {
 }
 
 function copy(value: unknown): Fields {
-  return structuredClone(value) as Fields
+  return cloneJson(value) as Fields
 }
 
 function pick(body: Fields, ...names: string[]): Fields {

@@ -24,6 +24,16 @@ export function parseJson(text: string): unknown {
   })
 }
 
+/** Numbers that are held as text cannot be cloned otherwise. */
+export function cloneJson<Value>(value: Value): Value {
+  return parseJson(JSON.stringify(value)) as Value
+}
+
+/** An integer that JavaScript would round; undefined for anything else. */
+export function largeInteger(value: unknown): bigint | undefined {
+  return json.isRawJSON(value) && /^-?\d+$/.test(value.rawJSON) ? BigInt(value.rawJSON) : undefined
+}
+
 /** A number of any size as text; undefined for anything else. */
 export function integerText(value: unknown): string | undefined {
   if (json.isRawJSON(value)) return value.rawJSON

@@ -3,6 +3,7 @@
  * that says what was expected, a value out of range a 422 with its path.
  */
 import { refuse } from './answers.ts'
+import { largeInteger } from './json.ts'
 
 type Fields = Record<string, unknown>
 
@@ -40,8 +41,12 @@ interface Range {
   max?: number
 }
 
+const MAX_U64 = 2n ** 64n - 1n
+
 export function integer(type: string, { min, max }: Range = {}): Reader<number> {
   return (value, reading) => {
+    const large = largeInteger(value)
+    if (large !== undefined) return largeNumber(value, large, type)
     if (typeof value !== 'number') return malformed(`${invalidType(value)}, expected ${type}`)
     if (!Number.isInteger(value)) malformed(`${invalidType(value)}, expected ${type}`)
     const isUnsigned = !type.startsWith('i')
@@ -56,6 +61,17 @@ export function integer(type: string, { min, max }: Range = {}): Reader<number> 
     )
     return value
   }
+}
+
+/** Written again as it is. */
+function largeNumber(value: unknown, large: bigint, type: string): number {
+  if (large > MAX_U64 || large < -(2n ** 63n)) {
+    malformed(`invalid type: floating point \`${Number(large)}\`, expected ${type}`)
+  }
+  if (large < 0n || type.includes('32')) {
+    malformed(`invalid value: integer \`${large}\`, expected ${type}`)
+  }
+  return value as number
 }
 
 export function float(range: Range = {}): Reader<number> {

@@ -81,6 +81,34 @@ t.test('six restarts: each pod resumes where the last one was killed', async (t)
   await assertComplete(t, fixture)
 })
 
+for (const method of ['Node', 'Shard'] as const) {
+  t.test(
+    `numbers of a configuration are as users wrote them, after a restart (${method})`,
+    async (t) => {
+      const fixture = await backupFixture(t, { engineCollections: [], method })
+      const { nodes, store, world } = fixture
+      const metadata =
+        '{"id":9007199254740993,"ratio":1.0,"nested":[{"least":-9223372036854775808}]}'
+      const limits = '{"max_points_count":18446744073709551615}'
+      const created = await fetch(`http://127.0.0.1:${nodes[0]?.port}/collections/docs`, {
+        method: 'PUT',
+        headers: { 'content-type': 'application/json' },
+        body: `{"vectors":{"size":2,"distance":"Dot"},"metadata":${metadata},"strict_mode_config":${limits}}`,
+      })
+      t.ok(created.ok)
+      const isManifest: OnBucket = ({ key }) => key.endsWith('/manifest.json')
+      t.equal(await killAt(fixture, 'SIGKILL', isManifest), null)
+      const { code, log } = await world.run({}, { pod: 'pod-2', time: systemClock })
+      t.equal(code, EXIT.done, log.slice(-2000))
+      t.match(log, /collection docs is already in the bucket/)
+      const manifest = store().text('nightly/b/manifest.json') ?? ''
+      t.ok(manifest.includes(`"metadata":${metadata}`), manifest)
+      t.ok(manifest.includes(`"strict_mode_config":${limits}`), manifest)
+      t.equal((await world.verify('s3://backups/nightly/b')).code, EXIT.done)
+    },
+  )
+}
+
 t.test('a pod of a drained node cleans up in time, and the next pod resumes', async (t) => {
   const fixture = await backupFixture(t, { engineCollections: ['a', 'b'], snapshotBytes: 9 * MIB })
   const { engine, store, s3, world } = fixture

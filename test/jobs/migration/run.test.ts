@@ -100,6 +100,27 @@ t.test('a missing collection is created from the configuration of the source', a
   t.strictSame(made?.points, like?.points)
 })
 
+/** As a user has written them; JavaScript would change each. */
+const EXACT_SETTINGS = {
+  metadata: '{"id":9007199254740993,"ratio":1.0,"nested":[{"least":-9223372036854775808}]}',
+  limit: '18446744073709551615',
+}
+
+t.test('every number in the configuration of a missing collection is the same', async (t) => {
+  const { source, target, world } = await startEnginePair(t)
+  const { metadata, limit } = EXACT_SETTINGS
+  await source.call(
+    'PUT',
+    '/collections/docs',
+    `{"vectors":{"size":2,"distance":"Dot"},"metadata":${metadata},"strict_mode_config":{"max_points_count":${limit}}}`,
+  )
+  await runToDone(t, world)
+  const response = await fetch(`${target.url}/collections/docs`)
+  const text = await response.text()
+  t.ok(text.includes(`"metadata":${metadata}`), text)
+  t.ok(text.includes(`"max_points_count":${limit}`), text)
+})
+
 async function withKeys(source: EnginePair['source']): Promise<void> {
   await createCollection(source, 'docs', [], {
     ...SMALL,

@@ -163,6 +163,34 @@ t.test('an index whose creation was not answered is not created again at the lim
   await stood.assertRestored('docs')
 })
 
+for (const [where, prepare] of [
+  ['in a collection that is created', undefined],
+  [
+    'over a collection that has others',
+    '{"metadata":{"id":9007199254740992,"ratio":2.0,"other":7}}',
+  ],
+] as const) {
+  t.test(`numbers of a configuration are restored as users wrote them ${where}`, async (t) => {
+    const metadata =
+      '{"id":9007199254740993,"ratio":1.0,"whole":1,"nested":[{"least":-9223372036854775808}]}'
+    const limits = '{"max_points_count":18446744073709551615}'
+    const body = `{"vectors":{"size":2,"distance":"Dot"},"metadata":${metadata},"strict_mode_config":${limits}}`
+    const { urls, world, deleteCollections } = await restoreFixture(t, {
+      collections: [],
+      prepare: (_, url) => ask(url, 'PUT', '/collections/docs', body),
+    })
+    const [url = ''] = urls
+    if (prepare === undefined) deleteCollections('docs')
+    else await ask(url, 'PATCH', '/collections/docs', prepare)
+    const restore = await world.restore()
+    await runToDone(t, restore)
+    const text = await (await fetch(`${url}/collections/docs`)).text()
+    t.ok(text.includes(`"metadata":${metadata}`), text)
+    t.ok(text.includes(`"strict_mode_config":${limits}`), text)
+    t.match(await restore.progress(), { message: 'Restored 1/1' }, 'without a note')
+  })
+}
+
 t.test('vectors of another size or datatype are rejected before any change', async (t) => {
   for (const a of [
     { size: 4, distance: 'Dot' },

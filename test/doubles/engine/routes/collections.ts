@@ -20,6 +20,7 @@ import {
   type Shard,
 } from '../collection.ts'
 import type { EngineCluster } from '../cluster.ts'
+import { cloneJson } from '../json.ts'
 import { readBody } from '../read.ts'
 import { deleteLater, isHeld } from '../running.ts'
 import { endGrey, pointsOn } from '../shard-points.ts'
@@ -140,7 +141,7 @@ async function patch(
   const timeout = timeoutOf(request)
   const body = readBody(UpdateCollection, request.body)
   const collection = found(cluster, name)
-  const before = structuredClone(collection.config)
+  const before = cloneJson(collection.config)
   patchConfig(collection.config, body)
   endGrey(collection)
   collection.stale = { config: before, until: Date.now() + cluster.staleMs }
