@@ -121,6 +121,8 @@ function flattenSettings({ params, ...parts }: Config): Setting[] {
   return [
     ...['write_consistency_factor', 'on_disk_payload'].map((name) => paramSetting(params, name)),
     ...['read_fan_out_factor', 'read_fan_out_delay_ms'].map((name) => paramSetting(params, name)),
+    // Since engine 1.19; it wins over on_disk_payload.
+    ...leafSettings(ownValue(params, 'payload'), ['params', 'payload'], ['params', 'payload']),
     ...leafSettings(parts['hnsw_config'], ['hnsw_config'], ['hnsw_config'], { isOpen: true }),
     ...leafSettings(parts['optimizer_config'], ['optimizer_config'], ['optimizers_config'], {
       isOpen: true,
@@ -158,11 +160,12 @@ function vectorSettings(vector: PlainObject, name: string, vectors: unknown): Se
   const path = ['params', 'vectors', ...(isSingle ? [] : [name])]
   const patch = ['vectors', name]
   return [
-    {
-      path: [...path, 'on_disk'],
-      value: ownValue(vector, 'on_disk'),
-      patch: [...patch, 'on_disk'],
-    },
+    // `memory` since engine 1.19; it wins over on_disk.
+    ...['on_disk', 'memory'].map((field) => ({
+      path: [...path, field],
+      value: ownValue(vector, field),
+      patch: [...patch, field],
+    })),
     ...leafSettings(
       ownValue(vector, 'hnsw_config'),
       [...path, 'hnsw_config'],

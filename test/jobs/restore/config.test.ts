@@ -259,6 +259,25 @@ t.test('an unset value equals null, and an open object may have more fields', as
   })
 })
 
+t.test('the memory of vectors and payloads is that of the backup', async (t) => {
+  const config = (vector: object, params: object): Config => ({
+    params: { vectors: { a: { size: 2, distance: 'Dot', ...vector } }, ...params },
+  })
+  const recorded = config({ memory: 'cold' }, { payload: { memory: 'cached' } })
+  const found = differences(recorded, config({}, {}))
+  t.strictSame(patchBody(found), {
+    params: { payload: { memory: 'cached' } },
+    vectors: { a: { memory: 'cold' } },
+  })
+  t.strictSame(
+    differences(config({}, {}), recorded).map(({ path, live }) => [path.join('.'), live]),
+    [
+      ['params.vectors.a.memory', 'cold'],
+      ['params.payload.memory', 'cached'],
+    ],
+  )
+})
+
 t.test(
   'payload indexes that differ from the backup are named with what is different',
   async (t) => {
