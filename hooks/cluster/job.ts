@@ -9,6 +9,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { VecCluster } from '../../crds/cluster.ts'
 import type { PlannedKeys } from '../../crds/contract/api-keys.ts'
+import type { StatefulSet } from '../../crds/kubernetes.ts'
 import type { MonitorTls, Risk, UninstallPlan, UpgradePlan } from '../../crds/contract/job.ts'
 import {
   ANNOTATIONS,
@@ -21,8 +22,9 @@ import {
   formationConfigMapName,
 } from '../../crds/contract/names.ts'
 import { newJob, jobRbac, type JobRbac } from '../job.ts'
+import { secondsSinceRecorded } from '../conditions.ts'
 import { isUnfinished } from '../request.ts'
-import type { Child, Settings } from '../protocol.ts'
+import type { Child, Context, Settings } from '../protocol.ts'
 import { currentCertificate, hasFormerAuthorities, plannedCertificate } from './certificate.ts'
 import { isPartlyApplied } from './keys/partly-applied.ts'
 import type { DesiredRun, Observed } from './ports.ts'
@@ -218,11 +220,34 @@ export function unappliedRun(observed: Observed, settings: Settings): DesiredRun
   return isApplied && !isPartlyApplied(observed) ? undefined : desired
 }
 
-/** The run that creates a missing StatefulSet again, with the values that were applied. */
-export function recreationRun(observed: Observed, settings: Settings): DesiredRun | undefined {
+/** The run that gives a StatefulSet that was deleted or scaled by others the values that were applied. */
+export function recreationRun(
+  observed: Observed,
+  { now, settings }: Pick<Context, 'now' | 'settings'>,
+): DesiredRun | undefined {
   const { statefulSet, progress, jobs } = observed
-  if (statefulSet !== undefined || progress?.applied === undefined) return undefined
+  if (progress?.applied === undefined) return undefined
+  if (!isChangedByOthers(observed, statefulSet, now)) return undefined
   return jobs.some(isUnfinished) ? undefined : desiredRun(observed, settings)
+}
+
+/** Another client that scales a StatefulSet repeatedly must not cause a helm run each time. */
+const SCALE_AGAIN_SECONDS = 300
+
+/**
+ * The StatefulSet is missing, or has fewer pods than the spec asks for, or has any while the cluster is hibernated.
+ * Pods that are too many otherwise are drained.
+ */
+export function isChangedByOthers(
+  { cluster, progress }: Pick<Observed, 'cluster' | 'progress'>,
+  statefulSet: StatefulSet | undefined,
+  now: Date,
+): boolean {
+  if (statefulSet === undefined) return true
+  if (secondsSinceRecorded(progress?.applied?.at ?? '', now) < SCALE_AGAIN_SECONDS) return false
+  const { replicas = 1 } = statefulSet.spec
+  const { hibernate, replicas: nodes } = cluster.spec
+  return hibernate === true ? replicas > 0 : replicas < nodes
 }
 
 export function clusterRbac(cluster: VecCluster): JobRbac {

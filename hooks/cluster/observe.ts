@@ -17,7 +17,7 @@ import type { Context, HookRequest } from '../protocol.ts'
 import { isUnfinished, latestJob, objectsOf, observedJobs, refreshProgress } from '../request.ts'
 import { reportsEndOf, isWaitingForSlot, type HelmConcurrency } from './helm-result.ts'
 import { withSilentThreads } from './consensus.ts'
-import { findPendingRun, recreationRun } from './job.ts'
+import { findPendingRun, isChangedByOthers, recreationRun } from './job.ts'
 import { isHibernated } from './hibernate.ts'
 import { observeKeys } from './keys/observe.ts'
 import type { KeyAnswers } from './keys/ports.ts'
@@ -120,17 +120,17 @@ export async function observe(
   return { ...observed, unfinishedHelmJobs, ...(await readWork(cluster, ports, context)) }
 }
 
-/** A user deleted the StatefulSet. The live read distinguishes that from a cache that does not have it yet. */
+/** A user deleted or scaled the StatefulSet. The live read distinguishes that from a cache that lags behind. */
 async function findRecreationRun(
   observed: Observed,
   ports: ClusterPorts,
-  { settings }: Context,
+  context: Context,
 ): Promise<DesiredRun | undefined> {
-  const run = recreationRun(observed, settings)
+  const run = recreationRun(observed, context)
   if (run === undefined) return undefined
   const { namespace, name } = observed.cluster.metadata
   const live = await ports.statefulSet(namespace, releaseName(name))
-  return live === undefined ? run : undefined
+  return isChangedByOthers(observed, live, context.now) ? run : undefined
 }
 
 /** The Jobs of the cluster and the holders of its Leases, read live before a Job is created. */

@@ -139,6 +139,22 @@ const statefulSetDeleted: Scenario = {
   },
 }
 
+const statefulSetScaled: Scenario = {
+  title: 'a StatefulSet scaled down by hand gets its pods again by a helm run',
+  // For five minutes after the last helm run nothing is done about it.
+  only: 'embedded',
+  async run(world, t) {
+    const namespace = await world.namespace('scaled')
+    const reference = await running(world, namespace, 'a')
+    const statefulSet = { apiVersion: 'apps/v1', kind: 'StatefulSet', namespace, name: 'vec-a' }
+    const object = await untilNextRun(world, reference, () =>
+      world.patch(statefulSet, { spec: { replicas: 0 } }),
+    )
+    t.match(statusOf(object), { phase: 'Running', readyReplicas: 1 })
+    t.match(await world.get(statefulSet), { spec: { replicas: 1 } })
+  },
+}
+
 const operatorUpgraded: Scenario = {
   title: 'operator upgraded: one helm upgrade per cluster after its start, pods stay as they are',
   alone: true,
@@ -167,5 +183,6 @@ export const clusterFaults: Scenario[] = [
   serviceDown,
   controllersRestarted,
   statefulSetDeleted,
+  statefulSetScaled,
   operatorUpgraded,
 ]

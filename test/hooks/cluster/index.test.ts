@@ -260,6 +260,37 @@ t.test('a deleted StatefulSet is created again by a helm run with the same plan'
   t.strictSame(asked, [], 'it is read only if the request does not have it')
 })
 
+t.test(
+  'a StatefulSet that another client scales down gets its pods again by a helm run',
+  async (t) => {
+    const scaled = async (
+      spec: Partial<VecCluster['spec']>,
+      { related, live = related, at = 300 }: { related: number; live?: number; at?: number },
+    ) => {
+      const { hash: planHash } = desiredRun(observed({ cluster: cluster({ spec }) }), settings)
+      const report = progress({ applied: applied({ planHash, at: ago(at) }) })
+      const annotations = { [ANNOTATIONS.progress]: JSON.stringify(report) }
+      const parent = cluster({ spec, status: { phase: 'Running', appliedRun: 1 }, annotations })
+      const { ports } = fakePorts({ statefulSet: async () => statefulSet(live) })
+      const pods = { readyReplicas: related, replicas: related }
+      const request = hookRequest(parent, rbac, [statefulSet(related, pods)])
+      const desired = (await clusterHooks(ports).sync(request, context)) as Desired<ClusterStatus>
+      return condition(desired, 'Applied')?.slice(0, 2)
+    }
+    const due = ['False', 'HelmStarting']
+    const upToDate = ['True', 'UpToDate']
+    const three = { replicas: 3 }
+    t.strictSame(await scaled(three, { related: 2 }), due)
+    t.strictSame(await scaled(three, { related: 0 }), due)
+    t.strictSame(await scaled(three, { related: 3 }), upToDate)
+    t.strictSame(await scaled(three, { related: 2, live: 3 }), upToDate, 'the cache lags behind')
+    t.strictSame(await scaled(three, { related: 2, at: 299 }), upToDate, 'once in five minutes')
+    const hibernated = { replicas: 3, hibernate: true }
+    t.strictSame(await scaled(hibernated, { related: 1 }), due)
+    t.strictSame(await scaled(hibernated, { related: 0 }), upToDate)
+  },
+)
+
 t.test('finalize of a running install deletes the Job with its pods', async (t) => {
   const jobs = [helmJob()]
   const { ports, writes: written } = fakePorts({ jobsOf: async () => jobs })
