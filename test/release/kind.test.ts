@@ -127,7 +127,7 @@ t.test('the quickstart installs the built image and a Metacontroller of few righ
   t.match(metacontroller, '--values chart/files/metacontroller.yaml')
   const values = parse(text('chart/files/metacontroller.yaml')) as { rbac: { create: boolean } }
   t.equal(values.rbac.create, false)
-  t.match(operator, '--set image.repository=vec-operator --set image.tag=dev')
+  t.match(operator, '--set image.repository=vec-operator --set-string image.tag=dev')
   t.match(operator, '--set metacontroller.rbac.create=true')
   t.ok(calls.includes('kind load docker-image vec-operator:dev --name kind'))
   t.ok(calls.includes('docker build --tag vec-operator:dev .'))
