@@ -2,9 +2,7 @@
  * The rights that our chart gives Metacontroller and the service, on a real API server: each has an
  * account of its own and nothing else. No node is there, so Jobs are made and never run.
  */
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { readFileSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import t from 'tap'
 import { parseAllDocuments } from 'yaml'
@@ -28,6 +26,7 @@ import { startRealApi, type RealApi } from './real.ts'
 const SYSTEM = 'vec-system'
 const RELEASE = 'vec-operator'
 const VERSION = '0.1.0'
+const HOST = '127.0.0.1'
 /** Kinds of the chart that need a node, or helm. */
 const NOT_HERE = new Set(['Deployment', 'Service'])
 const WITHIN_MS = 60_000
@@ -130,11 +129,11 @@ async function install(
   await applyObject(api, { apiVersion: 'v1', kind: 'ServiceAccount', metadata })
   await applyObject(api, pullSecret(SYSTEM))
   const port = await freePort()
-  const objects = await rendered(namespaces, `http://127.0.0.1:${port}`)
+  const objects = await rendered(namespaces, `https://${HOST}:${port}`)
   const controllers = objects.filter(({ kind }) => kind === 'CompositeController')
   for (const object of objects) if (!controllers.includes(object)) await applyObject(api, object)
 
-  const service = await serve(ground, objects, { namespaces, port })
+  const service = await serve(ground, { namespaces, port })
   await until('CompositeControllers', () => known(ground, 'CompositeController'))
   for (const controller of controllers) await applyObject(api, controller)
   ground.start('metacontroller', bin, [
@@ -155,39 +154,29 @@ async function rendered(namespaces: string[], url: string): Promise<ApiObject[]>
   return documents(text).filter(({ kind }) => !NOT_HERE.has(kind))
 }
 
-/** The service under the account of the chart, with the token of the chart. */
+/**
+ * The service under the account of the chart. It creates its token and certificate and writes them into the
+ * CompositeControllers, as in a pod.
+ */
 async function serve(
   ground: RealApi,
-  objects: ApiObject[],
   { namespaces, port }: { namespaces: string[]; port: number },
 ): Promise<Service> {
-  const folder = mkdtempSync(join(tmpdir(), 'vec-rights-'))
-  const file = join(folder, 'token')
-  const secret = objects.find(({ kind }) => kind === 'Secret')
-  const { token = '' } = secret?.['data'] as Record<string, string>
-  writeFileSync(file, Buffer.from(token, 'base64'))
   const kubeconfig = await ground.kubeconfigOf(SYSTEM, RELEASE)
   const options = parseOptions(
     [
-      ...['--kubeconfig', kubeconfig, '--port', String(port), '--host', '127.0.0.1'],
+      ...['--kubeconfig', kubeconfig, '--port', String(port), '--host', HOST],
       ...namespaces.flatMap((name) => ['--namespace', name]),
     ],
     // No engine answers there; through the API server it would need a permission that a pod has no use for.
     {
-      ...{ HOOK_TOKEN_FILE: file, ENGINE_ROUTE: 'direct' },
+      ...{ HOOK_SECRET: `${SYSTEM}/${RELEASE}-hooks`, HOOK_HOSTS: HOST, ENGINE_ROUTE: 'direct' },
       ...{ IMAGE_PULL_SECRETS: PULL_SECRET, POD_NAMESPACE: SYSTEM },
     },
     VERSION,
   )
   if (options === undefined) throw new Error('the service asked for its usage')
-  const service = await startService({ ...options, log: jobLog({ LOG_LEVEL: 'ERROR' }) })
-  return {
-    url: service.url,
-    close: async () => {
-      await service.close()
-      rmSync(folder, { recursive: true })
-    },
-  }
+  return startService({ ...options, log: jobLog({ LOG_LEVEL: 'ERROR' }) })
 }
 
 function documents(text: string): ApiObject[] {
