@@ -222,15 +222,15 @@ export const COLLECTIONS: Case[] = [
       await timed(stage, 'PATCH', '/collections/docs?timeout=1', {
         vectors: { '': { hnsw_config: { typo: 1 } } },
       })
-      await timed(stage, 'PATCH', '/collections/docs?timeout=1', { vectors: { '': {} } })
+      await timed(stage, 'PATCH', '/collections/docs?timeout=15', { vectors: { '': {} } })
     },
   },
 ]
 
-/** Notes the answer, and whether it took the whole second of its timeout. */
+/** Notes the answer, and for an error whether it took the whole second of the timeout. */
 async function timed(stage: Stage, method: string, path: string, body: object): Promise<void> {
   const start = Date.now()
   const { status, body: answer } = await stage.ask(method, path, { body })
   const took = Date.now() - start >= 1000 ? 'its whole timeout' : 'less than its timeout'
-  stage.note(`${method} ${path}`, { with: body, status, answer, took })
+  stage.note(`${method} ${path}`, { with: body, status, answer, ...(status !== 200 && { took }) })
 }
