@@ -4,6 +4,7 @@ import { API_VERSION } from '../../../crds/contract/names.ts'
 import { customResourceDefinition, RESOURCES } from '../../../crds/crd.ts'
 import { EXIT_CODES, cliVersion } from '../../../jobs/kubectl/command.ts'
 import { realMetacontroller } from '../../cluster/metacontroller.ts'
+import { waitFor } from '../../cluster/process.ts'
 import { runCommand } from '../../jobs/kubectl/cli-user.ts'
 import { applyObject } from '../../world/apply.ts'
 import { startRealApi } from '../metacontroller/real.ts'
@@ -39,6 +40,10 @@ if (realMetacontroller(process.env) === undefined) {
       metadata: { name: 'shop' },
     })
     await applyObject(ground.api, { apiVersion: 'v1', kind: 'ServiceAccount', metadata: account })
+    await waitFor('the CRDs to be served', async () => {
+      const served = await ground.api.raw('GET', `/apis/${API_VERSION}`).catch(() => '')
+      return RESOURCES.every(({ plural }) => served.includes(`"${plural}"`))
+    })
     await applyObject(ground.api, SCHEDULE)
 
     const owner = (...args: string[]) => runCommand(args, { KUBECONFIG: ground.kubeconfig })

@@ -6,7 +6,8 @@ import { readFileSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import t from 'tap'
 import { parseAllDocuments } from 'yaml'
-import { API_VERSION } from '../../../crds/contract/names.ts'
+import type { Progress } from '../../../crds/contract/job.ts'
+import { ANNOTATIONS, API_VERSION } from '../../../crds/contract/names.ts'
 import { customResourceDefinition, RESOURCES } from '../../../crds/crd.ts'
 import { jobLog } from '../../../jobs/log.ts'
 import { parseOptions } from '../../../metacontroller/options.ts'
@@ -74,6 +75,7 @@ async function showWork(ground: RealApi): Promise<void> {
     const { items } = await api.list('v1', 'Secret', { namespace: 'shop' })
     return items.some(({ metadata }) => metadata.name.includes('-pull-'))
   })
+  await reportHelmRun(ground)
   await until('a token', () => exists(ground, 'v1', 'Secret', 'readers'))
   const backup = { apiVersion: API_VERSION, kind: 'VecBackup', namespace: 'shop', name: 'first' }
   await until('a backup that waits', async () => {
@@ -84,22 +86,35 @@ async function showWork(ground: RealApi): Promise<void> {
   await until('the end of the backup', async () => (await api.get(backup)) === undefined)
 }
 
+/** Writes what the first helm run would write: no pod runs here. */
+async function reportHelmRun({ api }: RealApi): Promise<void> {
+  await applyObject(api, {
+    ...{ apiVersion: 'v1', kind: 'Secret' },
+    metadata: { name: 'vec-products-apikey', namespace: 'shop' },
+    data: { 'api-key': Buffer.from('k'.repeat(32)).toString('base64') },
+  })
+  const { metadata } = await applyObject(api, CLUSTER)
+  const at = new Date().toISOString()
+  const report: Progress = {
+    ...{ uid: metadata.uid ?? '', verb: 'upgrade', run: 1, job: 'job', runner: 'pod', plan: '' },
+    ...{ state: 'Started', at, startedAt: at },
+    applied: {
+      ...{ planHash: '', generation: 1, secretFingerprints: {}, version: CLUSTER.spec.version },
+      ...{ run: 1, at, jwtRbac: true },
+    },
+  }
+  const annotations = { [ANNOTATIONS.progress]: JSON.stringify(report) }
+  await applyObject(api, { ...CLUSTER, metadata: { ...CLUSTER.metadata, annotations } })
+}
+
 const RBAC = 'rbac.authorization.k8s.io/v1'
 const clusterRef = { name: 'products' }
+const CLUSTER = wish('VecCluster', 'products', {
+  version: '1.18.3',
+  apiKey: { autoGenerate: true, jwtRbac: true },
+})
 const WISHES = [
-  wish('VecCluster', 'products', {
-    version: '1.18.3',
-    apiKey: { autoGenerate: true, jwtRbac: true },
-  }),
-  // As the first helm run would write it.
-  {
-    ...{
-      apiVersion: 'v1',
-      kind: 'Secret',
-      metadata: { name: 'vec-products-apikey', namespace: 'shop' },
-    },
-    data: { 'api-key': Buffer.from('k'.repeat(32)).toString('base64') },
-  },
+  CLUSTER,
   wish('VecAccessKey', 'readers', { clusterRef, access: 'r', secretName: 'readers' }),
   wish('VecCollection', 'things', { clusterRef, vectors: [{ size: 4, distance: 'Dot' }] }),
   wish('VecBackup', 'first', {
@@ -108,7 +123,7 @@ const WISHES = [
   }),
 ]
 
-function wish(kind: string, name: string, spec: object) {
+function wish<Spec extends object>(kind: string, name: string, spec: Spec) {
   return { apiVersion: API_VERSION, kind, metadata: { name, namespace: 'shop' }, spec }
 }
 
