@@ -100,7 +100,13 @@ t.test('logs prints the log of the newest Job, or of the one that is named', asy
   await fill(world, namespace, 'docs').catch(() => undefined)
   const { reference, of } = backupResource('VecBackup', { namespace, name: 'one' }, bucket)
   await world.apply(of())
-  await untilEnded(world, reference)
+  const { jobName = '' } = await untilEnded(world, reference)
+  // The Job writes its last line after its last report.
+  const job = { apiVersion: 'batch/v1', kind: 'Job', namespace, name: jobName }
+  await world.waitFor(job, 'ended', (object) => {
+    const { status = {} } = (object ?? {}) as { status?: { succeeded?: number } }
+    return status.succeeded === 1
+  })
   const { code, out } = await type('logs', 'qb/one')
   t.equal(code, EXIT_CODES.success)
   t.match(out, /run started/)
