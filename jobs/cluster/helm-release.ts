@@ -3,7 +3,7 @@
  * helm has left behind.
  */
 import { Type, type Static } from '@sinclair/typebox'
-import { AnyObject } from '../../crds/kubernetes.ts'
+import { AnyObject, type StatefulSet } from '../../crds/kubernetes.ts'
 import { LABELS } from '../../crds/contract/names.ts'
 import { pods, secrets } from '../clients/kubernetes/api-resources.ts'
 import type { Dependencies } from '../dependencies.ts'
@@ -59,6 +59,17 @@ export async function clearPendingRelease(
     )
     await kubernetes.delete(apiResource, metadata.name, uidPrecondition(metadata))
   }
+}
+
+/** helm marks the objects of a release, and imports none without these marks. */
+export function isOfRelease(
+  { metadata: { annotations = {} } }: Pick<StatefulSet, 'metadata'>,
+  { release, namespace }: { release: string; namespace: string },
+): boolean {
+  return (
+    annotations['meta.helm.sh/release-name'] === release &&
+    annotations['meta.helm.sh/release-namespace'] === namespace
+  )
 }
 
 const PENDING_STATUSES = ['pending-install', 'pending-upgrade', 'pending-rollback']

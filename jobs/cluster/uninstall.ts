@@ -10,6 +10,7 @@ import { AnyObject } from '../../crds/kubernetes.ts'
 import { persistentVolumeClaims } from '../clients/kubernetes/api-resources.ts'
 import type { RunResult, Dependencies } from '../dependencies.ts'
 import { waitForOtherPods } from './helm-release.ts'
+import { readStatefulSet } from './shards/stateful-set.ts'
 import { finishReplacement, VolumesNotGrown } from './stateful-set-replacement.ts'
 
 export async function uninstall(plan: UninstallPlan, tools: Dependencies): Promise<RunResult> {
@@ -42,11 +43,19 @@ export async function uninstall(plan: UninstallPlan, tools: Dependencies): Promi
 }
 
 /** After the release: while the StatefulSet exists, it creates the claims of its pods again. */
-async function deleteVolumes(
-  { namespace, release, deletedVolumes }: UninstallPlan,
-  { kubernetes, log }: Dependencies,
-): Promise<void> {
-  const { templates, nodes } = deletedVolumes ?? { templates: [], nodes: 0 }
+async function deleteVolumes(plan: UninstallPlan, tools: Dependencies): Promise<void> {
+  const { namespace, release, deletedVolumes } = plan
+  const { kubernetes, log } = tools
+  if (deletedVolumes === undefined) return
+  const { templates, nodes } = deletedVolumes
+  // It is of no release of this cluster: helm has refused to install one, and the claims are in use.
+  if ((await readStatefulSet(plan, tools)) !== undefined) {
+    log.warn(
+      { statefulSet: release },
+      'the StatefulSet has another owner: its volumes are retained',
+    )
+    return
+  }
   for (const template of templates) {
     for (let ordinal = 0; ordinal < nodes; ordinal += 1) {
       const name = claimName(template, release, ordinal)

@@ -19,7 +19,7 @@ import { pods, statefulSets } from '../clients/kubernetes/api-resources.ts'
 import type { Report } from '../reporter.ts'
 import type { RunResult, Dependencies } from '../dependencies.ts'
 import { LiveStatefulSet, checkSafety } from './safety-checks.ts'
-import { clearPendingRelease, waitForOtherPods } from './helm-release.ts'
+import { clearPendingRelease, isOfRelease, waitForOtherPods } from './helm-release.ts'
 import { KeysChanged, publishedKey, removeKeys, storeKeys, unchangedChecksum } from './keys.ts'
 import { finishReplacement, VolumesNotGrown } from './stateful-set-replacement.ts'
 import { changeVolumes } from './volumes.ts'
@@ -45,7 +45,10 @@ async function runHelm(plan: UpgradePlan, tools: Dependencies): Promise<UpgradeR
     await finishReplacement(plan, tools)
     const live = await readStatefulSet(plan, tools)
     const violation =
-      live && ((await checkSafety(plan, live, tools)) ?? (await changeVolumes(plan, live, tools)))
+      live &&
+      ((await checkSafety(plan, live, tools)) ??
+        // helm refuses a StatefulSet of another owner, and that owner decides about its volumes.
+        (isOfRelease(live, plan) ? await changeVolumes(plan, live, tools) : undefined))
     if (violation !== undefined) {
       log.warn(violation, 'rejected before helm')
       return { state: 'Refused', ...violation }

@@ -59,6 +59,29 @@ t.test('volumes that the plan names are deleted after the release, and no other'
   t.strictSame(await names(), left)
 })
 
+t.test('volumes of a StatefulSet that helm has not removed stay', async (t) => {
+  const world = await jobWorld(t)
+  const labels = { app: 'other' }
+  const containers = [{ name: 'main', image: 'test' }]
+  await world.api.create({
+    ...{ apiVersion: 'apps/v1', kind: 'StatefulSet', metadata: { name: 'vec-a', namespace: 'ns' } },
+    spec: {
+      ...{ replicas: 1, serviceName: 'other', selector: { matchLabels: labels } },
+      template: { metadata: { labels }, spec: { containers } },
+    },
+  })
+  t.equal((await world.run('upgrade', world.plan())).code, EXIT.failed)
+  t.match(await world.progress(), { message: /cannot be imported into the current release/ })
+  const name = 'qdrant-storage-vec-a-0'
+  const claim = { apiVersion: 'v1', kind: 'PersistentVolumeClaim' }
+  await world.api.create({ ...claim, metadata: { name, namespace: 'ns' } })
+  const deletedVolumes = { templates: ['qdrant-storage'], nodes: 1 }
+  const { code, log } = await world.run('uninstall', { ...uninstallPlan(world, 2), deletedVolumes })
+  t.equal(code, EXIT.done, log)
+  t.match(log, /the StatefulSet has another owner: its volumes are retained/)
+  t.ok(await world.object('v1', 'PersistentVolumeClaim', name))
+})
+
 t.test('volumes stay as long as helm fails', async (t) => {
   const world = await jobWorld(t)
   const name = 'qdrant-storage---nonsense-0'

@@ -184,6 +184,30 @@ t.test('a plan with the sizes of the StatefulSet leaves it alone', async (t) => 
   t.notMatch(log, /growing a volume|replacing the StatefulSet/)
 })
 
+t.test('volumes of a StatefulSet of another owner are left alone', async (t) => {
+  const world = await volumesWorld(t)
+  const [state, uid] = [await world.state(), await world.uidOfSet()]
+  const reference = { apiVersion: 'apps/v1', kind: 'StatefulSet', namespace: 'ns', name: 'vec-a' }
+  const { items } = await world.api.list('v1', 'Secret', { labelSelector: 'owner=helm' })
+  for (const { metadata } of items) {
+    await world.api.delete({ ...reference, apiVersion: 'v1', kind: 'Secret', name: metadata.name })
+  }
+  for (const owner of [
+    { 'meta.helm.sh/release-name': 'other' },
+    { 'meta.helm.sh/release-name': 'vec-a', 'meta.helm.sh/release-namespace': 'other' },
+    { 'meta.helm.sh/release-name': null, 'meta.helm.sh/release-namespace': null },
+  ]) {
+    await world.api.patch(reference, { metadata: { annotations: owner } })
+    const plan = world.plan(2, { data: '20Gi' })
+    const { code, log } = await world.run('upgrade', plan, { time: instantClock(world.resize) })
+    t.equal(code, EXIT.failed, log)
+    const message = /cannot be imported into the current release: invalid ownership metadata/
+    t.match(await world.progress(), { state: 'Failed', reason: 'HelmFailed', message })
+    t.strictSame(await world.state(), state)
+    t.equal(await world.uidOfSet(), uid)
+  }
+})
+
 t.test('the volumes of a hibernated cluster grow when their pods start', async (t) => {
   const world = await volumesWorld(t)
   const scale = { apiVersion: 'apps/v1', kind: 'StatefulSet', namespace: 'ns', name: 'vec-a' }
