@@ -12,6 +12,7 @@ import { secondsSinceRecorded } from '../conditions.ts'
 import {
   creationMessage,
   creationProblem,
+  expiredJobs,
   hasReported,
   recreationReason,
   silenceReason,
@@ -21,6 +22,7 @@ import {
   childrenAfter,
   isUnfinished,
   jobsToDelete,
+  latestJob,
   nextRunNumber,
   unchanged,
   allObserved,
@@ -153,9 +155,14 @@ function desiredState(
   resyncAfterSeconds: number,
   more: Child[] = [],
 ): Desired<ClusterStatus> {
+  const { jobs, children } = observed
+  // An uninstall may fail for days. Its last report describes the newest Job.
+  const latest = latestJob(jobs)
+  const pruned = expiredJobs(jobs, (job) => job !== latest, context)
   return {
     status: clusterStatus(observed, notApplied, context),
-    children: childrenAfter(observed.children, { created: more }),
+    children: childrenAfter(children, { created: more, pruned }),
+    ...(pruned.length > 0 && { pruned }),
     resyncAfterSeconds: Math.max(resyncAfterSeconds, 1),
   }
 }

@@ -216,6 +216,22 @@ t.test('a failed uninstall is reported and retried after 30 s', async (t) => {
   t.equal(soon.resyncAfterSeconds, 1)
 })
 
+t.test('of uninstalls that fail without end, the newest Jobs stay', async (t) => {
+  const failed = (run: number) => helmJob({ verb: 'uninstall', run, plan, ended: ['Failed', 40] })
+  const jobs = [2, 3, 4, 5, 6].map(failed)
+  const report = progress({ verb: 'uninstall', run: 6, state: 'Failed', plan, at: ago(40) })
+  const desired = finalize(deleting({ jobs, progress: report }), context)
+  const created = desired.children.filter(({ kind }) => kind === 'Job')
+  const names = created.map((job) => job.metadata.name)
+  t.strictSame(
+    names,
+    [3, 4, 5, 6, 7].map((run) => failed(run).metadata.name),
+  )
+  t.strictSame(desired.pruned, [
+    { kind: 'Job', name: failed(2).metadata.name, reason: 'newer runs are kept' },
+  ])
+})
+
 t.test('an earlier failed helm run does not delay the uninstall', async (t) => {
   const jobs = [helmJob({ plan: 'older', ended: ['Failed', 3] })]
   const report = progress({ state: 'Failed', plan: 'older', at: ago(3) })
