@@ -131,9 +131,11 @@ export const KEY_REASONS: readonly Reason[] = [
       'Secret <name> already exists and was not created for this VecCluster: delete it',
       'the key <fingerprint> is in no Secret any more',
       'the pods get other keys than when this run was planned',
+      'spec.<field>.secretRef: Secret <name> has no key <key> any more',
+      'Secret <name> has no key after the helm run',
     ],
     cause:
-      'A Secret with keys, or the keys of the pods, changed after the helm run was planned. helm did not run, and no key was published.',
-    fix: 'Nothing: the next run is planned for the present keys. Delete the Secret that the message asks to delete.',
+      'A Secret with keys, or the keys of the pods, changed after the helm run was planned. helm did not run, and no key was published. The last message: helm has run without the Secret of the spec, and nodes that restart until the next run need no key.',
+    fix: 'Nothing: the next run is planned for the present keys. Create the Secret of the spec again if it is missing. Delete the Secret that the message asks to delete.',
   },
 ]

@@ -101,15 +101,37 @@ export async function storeKeys(
   })
 }
 
+/**
+ * Throws KeysChanged if a Secret that helm is to read has no key any more: helm would succeed, and the nodes would start
+ * without authentication. A rotated key is read from the Secret of the operator.
+ */
+export async function checkKeySources(
+  { namespace, spec, keys }: Pick<UpgradePlan, 'namespace' | 'spec' | 'keys'>,
+  { kubernetes }: Pick<Tools, 'kubernetes'>,
+): Promise<void> {
+  const { apiKey, readOnlyApiKey } = spec
+  const read = { ...(keys === undefined && { apiKey }), readOnlyApiKey }
+  for (const [field, source] of Object.entries(read)) {
+    if (source?.secretRef === undefined) continue
+    const { name, key } = source.secretRef
+    if (keyIn(await kubernetes.get(secrets(namespace), name, Secret), key) !== undefined) continue
+    throw new KeysChanged(`spec.${field}.secretRef: Secret ${name} has no key ${key} any more`)
+  }
+}
+
 /** Fingerprint of the key that the run has published: the planned one, or the one that the chart has written. */
 export async function publishedKey(
   { namespace, name, keys }: Pick<UpgradePlan, 'namespace' | 'name' | 'keys'>,
   { kubernetes }: Pick<Tools, 'kubernetes'>,
-): Promise<string | undefined> {
+): Promise<string> {
   if (keys !== undefined) return keys.published
   const secret = await kubernetes.get(secrets(namespace), apiKeySecretName(name), Secret)
   const key = keyIn(secret, API_KEY_SECRET_KEY)
-  return key === undefined ? undefined : keyFingerprint(key)
+  // Otherwise the run would count as applied, and none would follow once the Secret is there again.
+  if (key === undefined) {
+    throw new KeysChanged(`Secret ${apiKeySecretName(name)} has no key after the helm run`)
+  }
+  return keyFingerprint(key)
 }
 
 /** Removes the Secret of a cluster whose keys are no longer rotated by the operator. */

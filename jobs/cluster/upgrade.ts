@@ -20,7 +20,14 @@ import type { Report } from '../reporter.ts'
 import type { RunResult, Dependencies } from '../dependencies.ts'
 import { LiveStatefulSet, checkSafety } from './safety-checks.ts'
 import { clearPendingRelease, isOfRelease, waitForOtherPods } from './helm-release.ts'
-import { KeysChanged, publishedKey, removeKeys, storeKeys, unchangedChecksum } from './keys.ts'
+import {
+  checkKeySources,
+  KeysChanged,
+  publishedKey,
+  removeKeys,
+  storeKeys,
+  unchangedChecksum,
+} from './keys.ts'
 import { finishReplacement, VolumesNotGrown } from './stateful-set-replacement.ts'
 import { changeVolumes } from './volumes.ts'
 
@@ -53,6 +60,7 @@ async function runHelm(plan: UpgradePlan, tools: Dependencies): Promise<UpgradeR
       log.warn(violation, 'rejected before helm')
       return { state: 'Refused', ...violation }
     }
+    await checkKeySources(plan, tools)
     log.info({ release, version, namespace, chart: plan.chart }, 'running helm upgrade --install')
     if (plan.keys !== undefined) await storeKeys(plan, plan.keys, live, tools)
     const secretChecksum = live && unchangedChecksum(plan.keys, live)

@@ -99,6 +99,44 @@ t.test(
   },
 )
 
+t.test('a Secret that is deleted before or while helm runs opens no node', async (t) => {
+  const world = await jobWorld(t)
+  const plan = (spec: typeof SPEC, more: object = {}) => {
+    const values = { ...world.plan().values, apiKey: { valueFrom: { secretKeyRef: SOURCE } } }
+    return world.plan({ spec, values: { ...values, ...more } })
+  }
+  const missing = await world.run('upgrade', plan(SPEC))
+  t.equal(missing.code, EXIT.failed, missing.log)
+  const message = 'spec.apiKey.secretRef: Secret key has no key api any more'
+  t.match(await world.progress(), { state: 'Failed', reason: 'KeysChanged', message })
+  t.notMatch(missing.log, /running helm upgrade/)
+
+  await userKey(world, OLD)
+  const secretRef = { name: 'key', key: 'reader' }
+  const spec = { ...SPEC, readOnlyApiKey: { autoGenerate: false, secretRef } }
+  const readOnlyApiKey = { valueFrom: { secretKeyRef: secretRef } }
+  const reader = await world.run('upgrade', { ...plan(spec, { readOnlyApiKey }), run: 2 })
+  t.equal(reader.code, EXIT.failed, reader.log)
+  const ofReader = 'spec.readOnlyApiKey.secretRef: Secret key has no key reader any more'
+  t.match(await world.progress(), { reason: 'KeysChanged', message: ofReader })
+
+  const source = { apiVersion: 'v1', kind: 'Secret', namespace: 'ns', name: 'key' }
+  let deletion: Promise<void> | undefined
+  const onLine = (line: string) => {
+    if (line.includes('running helm upgrade')) deletion ??= world.api.delete(source)
+  }
+  const late = await world.run('upgrade', { ...plan(SPEC), run: 3 }, { onLine })
+  await deletion
+  t.equal(late.code, EXIT.failed, late.log)
+  const none = 'Secret vec-a-apikey has no key after the helm run'
+  t.match(await world.progress(), { reason: 'KeysChanged', message: none, applied: undefined })
+
+  await userKey(world, OLD)
+  const last = await world.run('upgrade', { ...plan(SPEC), run: 4 })
+  t.equal(last.code, EXIT.done, last.log)
+  t.match((await world.progress())?.applied, { publishedKey: old })
+})
+
 t.test('a run that another one has overtaken publishes nothing', async (t) => {
   const world = await jobWorld(t)
   await userKey(world, NEW)
