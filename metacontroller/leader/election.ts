@@ -15,6 +15,8 @@ import type { OwnerReference } from './endpoint.ts'
 export const LEASE_SECONDS = 15
 export const RENEW_DEADLINE_MS = 10_000
 export const RETRY_MS = 2_000
+/** A renewal that gets no answer is repeated on another connection, in time for the deadline. */
+const CALL_TIMEOUT_MS = 4_000
 
 export interface ElectionOptions {
   kubernetes: Kubernetes
@@ -183,12 +185,14 @@ export class Election {
 
   #read(): Promise<LeaderLease | undefined> {
     const { kubernetes, lease } = this.#options
-    return kubernetes.get(leases(lease.namespace), lease.name, LeaderLease)
+    const options = { timeoutMs: CALL_TIMEOUT_MS }
+    return kubernetes.get(leases(lease.namespace), lease.name, LeaderLease, options)
   }
 
   #write(object: LeaderLease): Promise<boolean> {
     const { kubernetes, lease } = this.#options
-    return createOrReplace(kubernetes, leases(lease.namespace), object)
+    const options = { timeoutMs: CALL_TIMEOUT_MS }
+    return createOrReplace(kubernetes, leases(lease.namespace), object, options)
   }
 }
 

@@ -268,11 +268,13 @@ export function createOrReplace(
   kubernetes: Kubernetes,
   resource: ApiResource,
   object: VersionedObject,
+  { timeoutMs }: { timeoutMs?: number } = {},
 ): Promise<boolean> {
   const { name, resourceVersion } = object.metadata
+  const options = { body: object, ...(timeoutMs !== undefined && { timeoutMs }) }
   return resourceVersion === undefined
-    ? succeeds(kubernetes, 'POST', resourcePath(resource), object)
-    : succeeds(kubernetes, 'PUT', resourcePath(resource, name), object)
+    ? succeeds(kubernetes, 'POST', resourcePath(resource), options)
+    : succeeds(kubernetes, 'PUT', resourcePath(resource, name), options)
 }
 
 /** Deletes the object with exactly this uid and resourceVersion. False on a conflict. */
@@ -282,11 +284,12 @@ export function deleteExact(
   object: VersionedObject,
 ): Promise<boolean> {
   const { name, uid, resourceVersion } = object.metadata
-  return succeeds(kubernetes, 'DELETE', resourcePath(resource, name), {
+  const options = {
     kind: 'DeleteOptions',
     apiVersion: 'v1',
     preconditions: { uid, resourceVersion },
-  })
+  }
+  return succeeds(kubernetes, 'DELETE', resourcePath(resource, name), { body: options })
 }
 
 /** False if another writer was first: the object has changed, exists already, or is gone. */
@@ -294,9 +297,9 @@ async function succeeds(
   kubernetes: Kubernetes,
   method: 'POST' | 'PUT' | 'DELETE',
   path: string,
-  body: object,
+  options: { body: object; timeoutMs?: number },
 ): Promise<boolean> {
-  const { status, text } = await kubernetes.call(method, path, { body })
+  const { status, text } = await kubernetes.call(method, path, options)
   if (status < 400) return true
   if (status === 404 || status === 409) return false
   throw new KubernetesError(`${method} ${path} answered ${status}: ${text.slice(0, 300)}`, {

@@ -10,7 +10,12 @@ import type { Logger } from 'pino'
 import { KubernetesError, UnreadableNamespace } from '../../crds/contract/errors.ts'
 import { AnyObject } from '../../crds/kubernetes.ts'
 import { secondsSince } from '../../hooks/conditions.ts'
-import type { ApiAccess, ApiResource, ListSelector } from '../../jobs/clients/kubernetes/client.ts'
+import type {
+  ApiAccess,
+  ApiResource,
+  GetOptions,
+  ListSelector,
+} from '../../jobs/clients/kubernetes/client.ts'
 import { hasStatus } from './common.ts'
 import { InstrumentedKubernetes, type OnCall } from '../metrics/instrumented-clients.ts'
 import { namespaces } from '../../jobs/clients/kubernetes/api-resources.ts'
@@ -61,9 +66,10 @@ export class ServiceKubernetes extends InstrumentedKubernetes {
     resource: ApiResource,
     name: string,
     schema: Schema,
+    options?: GetOptions,
   ): Promise<Static<Schema> | undefined> {
     try {
-      return await super.get(resource, name, schema)
+      return await super.get(resource, name, schema, options)
     } catch (error) {
       const state = await this.#namespaceState(resource, error)
       if (state === 'gone') return undefined

@@ -59,6 +59,8 @@ export interface RequestOptions {
   signal?: AbortSignal | undefined
 }
 
+export type GetOptions = Pick<RequestOptions, 'timeoutMs'>
+
 /** Where the kubelet mounts the service account. */
 export const SERVICE_ACCOUNT_FOLDER = '/var/run/secrets/kubernetes.io/serviceaccount'
 const MERGE_PATCH = 'application/merge-patch+json'
@@ -85,6 +87,9 @@ export function inClusterAccess(env: NodeJS.ProcessEnv = process.env, root = '')
   const caFile = isExternal ? env['VEC_API_CA_FILE'] : `${root}${SERVICE_ACCOUNT_FOLDER}/ca.crt`
   const dispatcher = new Agent({
     keepAliveTimeout: 4_000,
+    // All calls would share one HTTP/2 connection. One that is lost without a word (an API server whose machine fails) is
+    // replaced only once it is idle, which it never is.
+    allowH2: false,
     ...(caFile !== undefined && { connect: { ca: readFileSync(caFile, 'utf8') } }),
   })
   return {
@@ -111,9 +116,10 @@ export class Kubernetes {
     resource: ApiResource,
     name: string,
     schema: Schema,
+    options: GetOptions = {},
   ): Promise<Static<Schema> | undefined> {
     const path = resourcePath(resource, name)
-    const response = await this.call('GET', path)
+    const response = await this.call('GET', path, options)
     if (response.status === 404) return undefined
     return parseResponse(schema, requireSuccess(response, `GET ${path}`), `GET ${path}`)
   }

@@ -7,6 +7,8 @@ import {
   RENEW_DEADLINE_MS,
   RETRY_MS,
 } from '../../../metacontroller/leader/election.ts'
+import { SHORT_CALL_TIMEOUT_SECONDS } from '../../../crds/contract/limits.ts'
+import { delay } from '../../../metacontroller/runtime.ts'
 import type { ApiObject } from '../../world/client.ts'
 import { embeddedApi, type Embedded } from '../embedded.ts'
 
@@ -29,10 +31,16 @@ async function ground(t: Test) {
   /** A replica, whose calls a test can break. */
   const replica = (identity: string, wallClockAheadMs = 0) => {
     const beforeWrite = (): void => undefined
-    const state = { isLeader: false, lost: '', isCut: false, beforeWrite }
+    const state = { isLeader: false, lost: '', isCut: false, lostAnswers: 0, beforeWrite }
     const client = Object.create(kubernetes) as Embedded['kubernetes']
     client.call = async (...call) => {
       if (state.isCut) throw new Error('no route to the API server')
+      if (state.lostAnswers > 0) {
+        state.lostAnswers -= 1
+        const { timeoutMs = SHORT_CALL_TIMEOUT_SECONDS * 1000 } = call[2] ?? {}
+        await delay(clock, timeoutMs)
+        throw new Error('no answer in time')
+      }
       callsUnderWay += 1
       if (call[0] !== 'GET') state.beforeWrite()
       try {
@@ -128,6 +136,16 @@ t.test('a short failure of the API server does not end leadership', async (t) =>
   first.state.isCut = true
   await pass(RENEW_DEADLINE_MS - 2 * RETRY_MS)
   first.state.isCut = false
+  await pass(3 * LEASE_SECONDS * 1000)
+  t.strictSame([first.state.isLeader, first.state.lost], [true, ''])
+})
+
+t.test('a renewal whose answer is lost does not end leadership', async (t) => {
+  const { replica, pass } = await ground(t)
+  const first = replica('a')
+  await first.acquired
+  await pass(RETRY_MS)
+  first.state.lostAnswers = 1
   await pass(3 * LEASE_SECONDS * 1000)
   t.strictSame([first.state.isLeader, first.state.lost], [true, ''])
 })
