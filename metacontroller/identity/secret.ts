@@ -8,6 +8,7 @@ import { KubernetesError } from '../../crds/contract/errors.ts'
 import { Secret } from '../../crds/kubernetes.ts'
 import type { Kubernetes } from '../../jobs/clients/kubernetes/client.ts'
 import { secrets } from '../../jobs/clients/kubernetes/api-resources.ts'
+import { isFromTheFuture } from '../../hooks/conditions.ts'
 import { createOrReplace } from '../ports/common.ts'
 import { newAuthority, type KeyPair } from './certificates.ts'
 
@@ -28,6 +29,8 @@ const AUTHORITY_RENEW_BEFORE_DAYS = 730
 const TOKEN_DAYS = 30
 /** How long the previous token is accepted after a new one was created. */
 const TOKEN_OVERLAP_MS = DAY_MS
+/** A token that is further in the future was created by a clock that was ahead. */
+const CLOCK_TOLERANCE_MS = 3_600_000
 
 const KEYS = { ca: 'ca.crt', caKey: 'ca.key', jobs: 'job-key', rotation: 'rotation' } as const
 /** `token.20261123T185341Z`: the creation time, so that names sort by age. */
@@ -35,9 +38,10 @@ const TOKEN_NAME = /^token\.\d{8}T\d{6}Z$/
 
 /** Returns the data with everything that is required; equal to the input if nothing is due. */
 export function completeData(
-  data: IdentityData,
+  found: IdentityData,
   { now, rotation, ownTls }: IdentityRequirements,
 ): IdentityData {
+  const data = withoutFutureTokens(found, now)
   const retained = Object.fromEntries(
     Object.entries(data).filter(([name]) => !TOKEN_NAME.test(name) || isAccepted(name, data, now)),
   )
@@ -109,6 +113,22 @@ function renewedAuthority(data: IdentityData, now: Date): IdentityData {
     (block) => expiresAt(block) > now.getTime(),
   )
   return { [KEYS.ca]: [cert, ...stillValid].join(''), [KEYS.caKey]: key }
+}
+
+/**
+ * The newest token counts as created just now if its time is in the future: until then it would precede every new
+ * token, and would never be replaced.
+ */
+function withoutFutureTokens(data: IdentityData, now: Date): IdentityData {
+  const isFuture = (name: string) =>
+    TOKEN_NAME.test(name) &&
+    isFromTheFuture(tokenCreatedAt(name), now.getTime(), CLOCK_TOLERANCE_MS)
+  const [newest = ''] = tokenNames(data)
+  if (!isFuture(newest)) return data
+  // A second ago: a token that is created now has another name.
+  const renamed = { [tokenName(new Date(now.getTime() - 1000))]: data[newest] ?? '' }
+  const others = Object.entries(data).filter(([name]) => !isFuture(name))
+  return { ...Object.fromEntries(others), ...renamed }
 }
 
 function isAccepted(name: string, data: IdentityData, now: Date): boolean {

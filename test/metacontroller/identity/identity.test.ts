@@ -100,6 +100,25 @@ t.test('an authority that a clock that was ahead made is followed by a valid one
   t.strictSame(completeData(tolerated, wish(NOW)), tolerated, 'an hour is tolerated')
 })
 
+t.test('a token of a clock that was ahead is replaced like any other', async (t) => {
+  const ahead = completeData({}, wish(later(400)))
+  const [leaked] = acceptedTokens(ahead)
+  const back = completeData(ahead, wish(NOW))
+  t.strictSame(
+    acceptedTokens(back).map(({ token }) => token),
+    [leaked?.token],
+    'Metacontroller may still send it',
+  )
+  const rotated = completeData(back, wish(NOW, 'march'))
+  t.not(acceptedTokens(rotated)[0]?.token, leaked?.token, 'a rotation has an effect')
+  t.equal(acceptedTokens(rotated)[1]?.token, leaked?.token)
+  const nextDay = completeData(rotated, wish(later(1.1), 'march'))
+  t.equal(acceptedTokens(nextDay).length, 1)
+  t.equal(acceptedTokens(completeData(back, wish(later(31)))).length, 2, 'it is renewed')
+  const tolerated = completeData({}, wish(later(1 / 25)))
+  t.strictSame(completeData(tolerated, wish(NOW)), tolerated, 'an hour is tolerated')
+})
+
 t.test('invalid keys of the Secret are recreated', async (t) => {
   const data = completeData({}, wish(NOW))
   for (const broken of ['', 'no certificate', '-----BEGIN CERTIFICATE-----\nxx\n']) {
