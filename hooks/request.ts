@@ -192,6 +192,15 @@ export function allObserved(objects: Child[], observed: AnyObject[]): boolean {
   )
 }
 
+/**
+ * Those of the RBAC objects that do not exist. Another client may delete them while their Job runs: without
+ * them it cannot report, and gets no other pod.
+ */
+export function missingObjects(objects: readonly Child[], observed: AnyObject[]): Child[] {
+  const observedIds = new Set(observed.map(childId))
+  return objects.filter((object) => !observedIds.has(childId(object)))
+}
+
 function childId({ kind, metadata }: AnyObject | Child): string {
   return `${kind}/${metadata.name}`
 }

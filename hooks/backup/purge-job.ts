@@ -25,7 +25,14 @@ import {
   silenceReason,
   startProblem,
 } from '../job-watch.ts'
-import { isUnfinished, latestJob, nextRunNumber, runNumber, allObserved } from '../request.ts'
+import {
+  allObserved,
+  isUnfinished,
+  latestJob,
+  missingObjects,
+  nextRunNumber,
+  runNumber,
+} from '../request.ts'
 import type { Child, Context, PrunedChild } from '../protocol.ts'
 import { backupRbac, purgeJob, purgePlan } from './job.ts'
 import { accountOf, type Deletion } from './observe.ts'
@@ -73,7 +80,14 @@ export function purgeByJob(deletion: Deletion, context: Context): PurgeStep {
     const failed = { reason: 'PurgeFailed', message: withWayOut(path, blocker.message) }
     return { ...waiting(failed, RETRY_SECONDS), ...stopped }
   }
-  if (running !== undefined) return watchPurge(running, deletion, context)
+  if (running !== undefined) {
+    const step = watchPurge(running, deletion, context)
+    const missingRbac = missingObjects(backupRbac(backup), deletion.children)
+    // Nothing can be created in a terminating namespace.
+    return isNamespaceTerminating || step.stopped !== undefined || missingRbac.length === 0
+      ? step
+      : { ...step, created: missingRbac }
+  }
   if (isNamespaceTerminating) {
     const message = `namespace ${namespace} is being deleted, so that no Job of ServiceAccount ${name} can be created; the objects in ${path} were not deleted`
     return { is: 'remaining', cause: { reason: 'ObjectsRetained', message } }

@@ -90,6 +90,7 @@ function jobFacts(observed: Observed, { settings }: Context): JobFacts {
     lostLease: leases !== undefined && !isHolder(leases.backup.lease, holder),
     copiedCredentials: copiedCredentials(backup),
     copySources: copySources(observed, settings),
+    rbac: backupRbac(backup),
     leaseReleases: leases === undefined ? [] : leaseReleases([leases.backup], holder),
   }
 }

@@ -23,6 +23,7 @@ import {
   isUnfinished,
   jobsToDelete,
   latestJob,
+  missingObjects,
   nextRunNumber,
   unchanged,
   allObserved,
@@ -85,9 +86,11 @@ function uninstallInProgress(
   const stalled = hasReported(observed, job)
     ? silenceReason(job, observed.progress, context)
     : startProblem(job, context)
+  const missingRbac = missingObjects(clusterRbac(observed.cluster), observed.children)
   if (stalled !== undefined)
-    return desiredState(observed, context, stalled, UNINSTALL_CHECK_SECONDS)
-  return uninstalling(observed, context, 'helm uninstall is running', UNINSTALL_CHECK_SECONDS)
+    return desiredState(observed, context, stalled, UNINSTALL_CHECK_SECONDS, missingRbac)
+  const message = 'helm uninstall is running'
+  return uninstalling(observed, context, message, UNINSTALL_CHECK_SECONDS, missingRbac)
 }
 
 function startUninstall(observed: Observed, context: Context): Desired<ClusterStatus> {

@@ -19,7 +19,7 @@ import {
   startProblem,
 } from '../job-watch.ts'
 import { isHelmBinding } from '../job.ts'
-import { isUnfinished, nextRunNumber, runNumber, allObserved } from '../request.ts'
+import { allObserved, isUnfinished, missingObjects, nextRunNumber, runNumber } from '../request.ts'
 import { formatHolderName } from '../lease.ts'
 import { claim, type Claim } from '../lease-claim.ts'
 import { resyncAtWindow, windowsError } from '../maintenance-windows.ts'
@@ -287,6 +287,7 @@ function runInProgress(observed: Observed, job: Job, context: Context): Decision
   return desiredState(observed, context, {
     notApplied: problem ?? previousFailure(cluster) ?? running,
     resyncAfterSeconds: isReported ? READINESS_CHECK_SECONDS : FIRST_READINESS_CHECK_SECONDS,
+    more: missingObjects(clusterRbac(cluster), observed.children),
   })
 }
 

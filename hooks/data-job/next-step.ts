@@ -23,7 +23,7 @@ import {
   startProblem,
   suspendedReason,
 } from '../job-watch.ts'
-import { isUnfinished, jobsToDelete, isSigned } from '../request.ts'
+import { isUnfinished, isSigned, jobsToDelete, missingObjects } from '../request.ts'
 import { formatHolderName, type LeaseWrite } from '../lease.ts'
 import type { Claim } from '../lease-claim.ts'
 import type { Child, Context } from '../protocol.ts'
@@ -73,6 +73,8 @@ export interface JobFacts {
   copiedCredentials: readonly string[]
   /** Sources of these copies: only those that this namespace is allowed to use. */
   copySources: readonly CopySource[]
+  /** RBAC objects of its Job; empty if they are unknown by now. */
+  rbac: readonly Child[]
   /** Releases the Leases that it holds: a resource without a Job must not block others. */
   leaseReleases: LeaseWrite[]
 }
@@ -176,6 +178,8 @@ function watchJob(
     ? secretCopiesToWrite(facts.copySources, secretCopies, job)
     : []
   const writeCopies = copies.length > 0 ? { writeCopies: copies } : {}
+  const missingRbac = missingObjects(facts.rbac, observed.children)
+  const created = missingRbac.length > 0 ? { created: missingRbac } : {}
   const silence = silenceReason(job, progress, context)
   // If a user removed its report, it writes another one within a minute.
   const isReporting = hasReported(observed, job) || (progress === undefined && facts.hasStarted)
@@ -186,6 +190,7 @@ function watchJob(
       ...(silence !== undefined && { conditionReason: silence }),
       resyncAfterSeconds: READINESS_CHECK_SECONDS,
       ...writeCopies,
+      ...created,
     }
   }
   const stuckReason = suspended ?? restartReason(job, facts, context)
@@ -195,7 +200,7 @@ function watchJob(
   const message =
     deletionTimestamp === undefined ? `Job ${name} is starting` : `waiting for Job ${name} to stop`
   return {
-    ...starting(facts, message),
+    ...starting(facts, message, missingRbac),
     ...(problem !== undefined && { conditionReason: problem }),
     resyncAfterSeconds: copies.length > 0 ? REQUEUE_SOON_SECONDS : RETRY_SECONDS,
     ...writeCopies,

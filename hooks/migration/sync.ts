@@ -57,6 +57,7 @@ function jobFacts(observed: Observed, { settings }: Context): JobFacts {
     desiredHash: desiredPlan(migration, clusters)?.hash,
     copiedCredentials: copiedCredentials(migration),
     copySources: copySources(migration, clusters, secrets, settings),
+    rbac: migrationRbac(migration),
     // It holds no Lease: it only waits for the Leases of others.
     lostLease: false,
     leaseReleases: [],

@@ -73,7 +73,8 @@ export function leaseHolder({ metadata: { namespace, name, uid } }: VecRestore):
 }
 
 function jobFacts(observed: Observed, { settings }: Context): JobFacts {
-  const { restore, cluster, leases } = observed
+  const { restore, cluster, backup, leases } = observed
+  const source = restoreSource(restore, backup)
   const holder = leaseHolder(restore)
   const ownLeases = leases === undefined ? [] : inAcquireOrder(leases)
   return {
@@ -84,6 +85,8 @@ function jobFacts(observed: Observed, { settings }: Context): JobFacts {
     lostLease: !ownLeases.every(({ lease }) => isHolder(lease, holder)),
     copiedCredentials: copiedCredentials(observed),
     copySources: copySources(observed, settings),
+    // They depend on the ServiceAccount that the backup names.
+    rbac: source === undefined ? [] : restoreRbac(restore, source.serviceAccountName),
     leaseReleases: leaseReleases(ownLeases, holder),
   }
 }

@@ -16,7 +16,7 @@ import {
   recreationReason,
   startProblem,
 } from '../../job-watch.ts'
-import { isUnfinished, nextRunNumber, allObserved } from '../../request.ts'
+import { isUnfinished, nextRunNumber, allObserved, missingObjects } from '../../request.ts'
 import { formatHolderName, secondsSinceAcquired } from '../../lease.ts'
 import { claim } from '../../lease-claim.ts'
 import type { Context } from '../../protocol.ts'
@@ -125,6 +125,7 @@ export function shardsInProgress(observed: Observed, job: Job, context: Context)
   return desiredState(observed, context, {
     notApplied,
     ...(problem !== undefined && { shardWork: problem }),
+    more: missingObjects(shardsRbac(observed.cluster), observed.children),
     resyncAfterSeconds: isReported ? READINESS_CHECK_SECONDS : FIRST_READINESS_CHECK_SECONDS,
   })
 }

@@ -284,3 +284,21 @@ t.test(
     matchWhole(t, after.written, ['event ObjectsRetained', /the objects in .* are retained$/])
   },
 )
+
+t.test('RBAC objects that are deleted during a purge are created again', async (t) => {
+  const job = await purgeJobOf()
+  const [role, binding] = RBAC
+  const parent = deletedBackup({ run: 2, job: 'purge-1', state: 'Started' })
+  const createdWith = async (ports: Partial<BackupPorts>) => {
+    const request = hookRequest(parent, [role, job] as AnyObject[])
+    const jobsOf = async () => [job]
+    const { desired } = await callHook('finalize', request, {
+      ...{ jobsOf, backup: async () => parent },
+      ...ports,
+    })
+    return desired.children.slice(2)
+  }
+  t.strictSame(await createdWith(ALLOWED), [binding])
+  const terminating = { ...ALLOWED, isNamespaceTerminating: async () => true }
+  t.strictSame(await createdWith(terminating), [], 'nothing can be created there')
+})

@@ -1,6 +1,7 @@
 /** The status of a VecBackup while its Job runs, and at its end. */
 import t from 'tap'
 import type { BackupStatus } from '../../../crds/backup.ts'
+import { backupRbac } from '../../../hooks/backup/job.ts'
 import { sync } from '../../../hooks/backup/sync.ts'
 import { unchanged } from '../../../hooks/request.ts'
 import { ago, context } from '../../builders.ts'
@@ -235,4 +236,12 @@ t.test('a backup with a final report never starts another Job, whatever is missi
   const decision = sync({ ...ready({ progress }), cluster: undefined as never }, context)
   t.equal(decision.status.phase, 'Completed')
   t.equal(createdJob(decision), undefined)
+})
+
+t.test('its RBAC objects are created again when they are deleted while the Job runs', async (t) => {
+  const [account, ...others] = backupRbac(backup())
+  const observed = ready({ jobs: [dataJob()], progress: report(), children: others })
+  const { children } = sync(observed, context)
+  t.strictSame(children.at(-1), account)
+  t.equal(children.length, others.length + 2)
 })

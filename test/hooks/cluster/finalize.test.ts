@@ -279,3 +279,16 @@ for (const [what, trace] of TRACES) {
     t.equal(createdJob(desired)?.metadata.labels?.[LABELS.verb], 'uninstall')
   })
 }
+
+t.test('RBAC objects that are deleted during an uninstall are created again', async (t) => {
+  const jobs = [helmJob({ verb: 'uninstall', run: 2, plan, createdAgo: 900 })]
+  const [account, ...others] = rbac
+  const childrenAfter = (secondsAgo: number) => {
+    const started = { run: 2, job: 'job-2', verb: 'uninstall', state: 'Started' as const }
+    const parts = { jobs, liveJobs: jobs, children: [...others, ...jobs] }
+    const report = progress({ ...started, at: ago(secondsAgo) })
+    return finalize(deleting({ ...parts, progress: report }), context).children
+  }
+  t.strictSame(childrenAfter(60).at(-1), account)
+  t.strictSame(childrenAfter(600).at(-1), account, 'it is silent without them')
+})

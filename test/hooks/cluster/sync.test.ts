@@ -250,3 +250,13 @@ t.test('RBAC of helm is deleted once the status says that its run is applied', a
   t.ok(helmJobs(due), 'they are created again before the next run')
   t.notOk(due.children.some(({ kind }) => kind === 'Job'))
 })
+
+t.test('RBAC objects that are deleted during a helm run are created again', async (t) => {
+  const jobs = [helmJob({ plan: desiredRun(ready(), settings).hash })]
+  const [account, ...others] = clusterRbac(cluster())
+  const childrenWith = (present: typeof others) =>
+    sync(ready({ jobs, children: present }), context).children
+  t.strictSame(childrenWith(others).at(-1), account)
+  t.equal(childrenWith(others).length, others.length + 2)
+  t.equal(childrenWith([account, ...others]).length, others.length + 2)
+})

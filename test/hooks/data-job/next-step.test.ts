@@ -27,6 +27,7 @@ const facts: JobFacts = {
   lostLease: false,
   copiedCredentials: [],
   copySources: [],
+  rbac: [],
   leaseReleases: [],
 }
 
@@ -245,6 +246,25 @@ t.test('a Job without a running pod is reported after a minute', async (t) => {
       conditionReason: { reason: 'JobStarting', message: `waiting for Job ${name} to stop` },
     },
   })
+})
+
+t.test('RBAC objects that were deleted while the Job runs are created again', async (t) => {
+  const object = (kind: string) => ({
+    ...{ apiVersion: 'v1', kind },
+    metadata: { name: 'backup-1', namespace: 'ns' },
+  })
+  const [account, role] = [object('ServiceAccount'), object('Role')]
+  const createdFor = (only: Job, more: Partial<ObservedDataJob>, rbac = [account, role]) => {
+    const step = stepWith(only, { rbac }, more)
+    return step.is === 'running' ? (step.answer.created ?? []) : step
+  }
+  const reported = { progress: progressReport(identity) }
+  t.strictSame(createdFor(job, { ...reported, children: [role, job] }), [account])
+  t.strictSame(createdFor(job, { children: [role, job] }), [account], 'it has not reported')
+  t.strictSame(createdFor(job, { ...reported, children: [account, role, job] }), [])
+  const silent = { progress: progressReport(identity, { at: ago(STALE_REPORT_SECONDS) }) }
+  t.strictSame(createdFor(job, silent), [account, role])
+  t.strictSame(createdFor(job, silent, []), [], 'they are unknown')
 })
 
 t.test('a Job that has reported is never stuck', async (t) => {

@@ -110,3 +110,11 @@ t.test('collections that the report has no space for are counted in the status',
   const later = ready({ jobs: [migrationJob()], migration: migration({ status }) })
   t.strictSame(sync(later, context).status.unlistedCollections, { completed: 7, failed: 2 })
 })
+
+t.test('its RBAC objects are created again when they are deleted while the Job runs', async (t) => {
+  const [account, ...others] = migrationRbac(migration())
+  const observed = ready({ jobs: [migrationJob()], progress: report(), children: others })
+  const { children } = sync(observed, context)
+  t.strictSame(children.at(-1), account)
+  t.equal(children.length, others.length + 2)
+})

@@ -161,3 +161,17 @@ t.test('a crashed restore names the collection whose replication factor was lowe
   // The pod that wrote it had restored the factor.
   t.equal(errorAfter({ state: 'Failed', message: 'no such backup' }), 'no such backup')
 })
+
+t.test('its RBAC objects are created again when they are deleted while the Job runs', async (t) => {
+  const [account, ...others] = restoreRbac(restore())
+  const observed = ready({ jobs: [restoreJob()], progress: report(), children: others })
+  const { children } = sync(observed, context)
+  t.strictSame(children.at(-1), account)
+  t.equal(children.length, others.length + 2)
+  const { backup: _, ...withoutBackup } = observed
+  t.equal(
+    sync(withoutBackup, context).children.length,
+    others.length + 1,
+    'it may name another account',
+  )
+})

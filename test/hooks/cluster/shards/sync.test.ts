@@ -428,3 +428,11 @@ t.test('settings of helm Jobs apply to it', async (t) => {
   const { container } = jobPod(sync(repairDue(), context))
   t.strictSame(container.resources, settings.jobResources.helm)
 })
+
+t.test('RBAC objects that are deleted while the Job runs are created again', async (t) => {
+  const jobs = [helmJob({ verb: 'shards' })]
+  const [account, ...others] = shardsRbac(threeNodes())
+  const { children } = sync(repairDue({ jobs, children: others }), context)
+  t.strictSame(children.at(-1), account)
+  t.equal(children.length, others.length + 2)
+})
