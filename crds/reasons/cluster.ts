@@ -107,9 +107,13 @@ export const CLUSTER_REASONS: readonly Reason[] = [
     reason: 'HelmFailed',
     condition: NOT_APPLIED,
     event: 'Warning',
-    messages: ['<what helm printed>', 'the helm run failed'],
+    messages: [
+      '<what helm printed>',
+      'the helm run failed',
+      'release <name> was not installed for this VecCluster: uninstall it, or use another name for the VecCluster',
+    ],
     cause:
-      'helm failed: the chart repository or the API server returned an error, or helm did not end within eleven minutes.',
+      'helm failed: the chart repository or the API server returned an error, or helm did not end within eleven minutes. Or a release `vec-<name>` exists that the operator did not install: helm did not run.',
     fix: 'Read `kubectl logs job/<name>`. The run is retried after 30 s, and immediately after a change of the spec.',
   },
   {

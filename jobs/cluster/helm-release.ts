@@ -72,6 +72,21 @@ export function isOfRelease(
   )
 }
 
+/**
+ * A release of this name that was not installed for this VecCluster: it is deployed, no helm run has been reported as
+ * applied, and there is no StatefulSet. helm would remove all objects of that release.
+ */
+export async function isForeignRelease(
+  { release, namespace }: { release: string; namespace: string },
+  live: object | undefined,
+  { kubernetes, reporter }: Pick<Dependencies, 'kubernetes' | 'reporter'>,
+): Promise<boolean> {
+  if (live !== undefined || reporter.previous?.applied !== undefined) return false
+  const labelSelector = `owner=helm,name=${release},status=deployed`
+  const found = await kubernetes.list(secrets(namespace), AnyObject, { labelSelector })
+  return found.length > 0
+}
+
 const PENDING_STATUSES = ['pending-install', 'pending-upgrade', 'pending-rollback']
 
 async function activePods(

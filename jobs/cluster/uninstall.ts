@@ -9,7 +9,7 @@ import { claimName, LABELS } from '../../crds/contract/names.ts'
 import { AnyObject } from '../../crds/kubernetes.ts'
 import { persistentVolumeClaims } from '../clients/kubernetes/api-resources.ts'
 import type { RunResult, Dependencies } from '../dependencies.ts'
-import { waitForOtherPods } from './helm-release.ts'
+import { isForeignRelease, waitForOtherPods } from './helm-release.ts'
 import { readStatefulSet } from './shards/stateful-set.ts'
 import { finishReplacement, VolumesNotGrown } from './stateful-set-replacement.ts'
 
@@ -22,13 +22,17 @@ export async function uninstall(plan: UninstallPlan, tools: Dependencies): Promi
   try {
     // Pods without a StatefulSet would remain.
     await finishReplacement(plan, tools)
-    await reporter.verifyOwnership()
-    log.info({ release, namespace }, 'running helm uninstall --wait')
-    log.info(
-      { release, output: await helm.uninstall(release, namespace, signal) },
-      'helm completed',
-    )
-    await deleteVolumes(plan, tools)
+    if (await isForeignRelease(plan, await readStatefulSet(plan, tools), tools)) {
+      log.warn({ release }, 'the release was not installed for this VecCluster: it is retained')
+    } else {
+      await reporter.verifyOwnership()
+      log.info({ release, namespace }, 'running helm uninstall --wait')
+      log.info(
+        { release, output: await helm.uninstall(release, namespace, signal) },
+        'helm completed',
+      )
+      await deleteVolumes(plan, tools)
+    }
   } catch (error) {
     const isReported = error instanceof HelmError || error instanceof VolumesNotGrown
     if (!isReported) throw error

@@ -19,7 +19,12 @@ import { pods, statefulSets } from '../clients/kubernetes/api-resources.ts'
 import type { Report } from '../reporter.ts'
 import type { RunResult, Dependencies } from '../dependencies.ts'
 import { LiveStatefulSet, checkSafety } from './safety-checks.ts'
-import { clearPendingRelease, isOfRelease, waitForOtherPods } from './helm-release.ts'
+import {
+  clearPendingRelease,
+  isForeignRelease,
+  isOfRelease,
+  waitForOtherPods,
+} from './helm-release.ts'
 import {
   checkKeySources,
   KeysChanged,
@@ -51,6 +56,11 @@ async function runHelm(plan: UpgradePlan, tools: Dependencies): Promise<UpgradeR
   try {
     await finishReplacement(plan, tools)
     const live = await readStatefulSet(plan, tools)
+    if (await isForeignRelease(plan, live, tools)) {
+      throw new HelmError(
+        `release ${release} was not installed for this VecCluster: uninstall it, or use another name for the VecCluster`,
+      )
+    }
     const violation =
       live &&
       ((await checkSafety(plan, live, tools)) ??

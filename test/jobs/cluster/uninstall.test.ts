@@ -82,6 +82,37 @@ t.test('volumes of a StatefulSet that helm has not removed stay', async (t) => {
   t.ok(await world.object('v1', 'PersistentVolumeClaim', name))
 })
 
+t.test('a release of the name that was installed for something else stays', async (t) => {
+  const world = await jobWorld(t)
+  const labels = { owner: 'helm', name: 'vec-a', status: 'deployed', version: '1' }
+  const name = 'sh.helm.release.v1.vec-a.v1'
+  await world.api.create({
+    ...{ apiVersion: 'v1', kind: 'Secret', type: 'helm.sh/release.v1' },
+    metadata: { name, namespace: 'ns', labels },
+  })
+  const upgraded = await world.run('upgrade', world.plan())
+  t.equal(upgraded.code, EXIT.failed, upgraded.log)
+  t.match(await world.progress(), {
+    ...{ state: 'Failed', reason: 'HelmFailed' },
+    message:
+      'release vec-a was not installed for this VecCluster: uninstall it, or use another name for the VecCluster',
+  })
+  t.notMatch(upgraded.log, /running helm/)
+  const { code, log } = await world.run('uninstall', uninstallPlan(world, 2))
+  t.equal(code, EXIT.done, log)
+  t.notMatch(log, /running helm/)
+  t.strictSame(await revisions(world), ['deployed'])
+})
+
+t.test('a release whose StatefulSet was deleted is removed', async (t) => {
+  const world = await jobWorld(t)
+  await world.run('upgrade', world.plan())
+  const set = { apiVersion: 'apps/v1', kind: 'StatefulSet', namespace: 'ns', name: 'vec-a' }
+  await world.api.delete(set)
+  t.equal((await world.run('uninstall', uninstallPlan(world, 2))).code, EXIT.done)
+  t.strictSame(await revisions(world), [])
+})
+
 t.test('volumes stay as long as helm fails', async (t) => {
   const world = await jobWorld(t)
   const name = 'qdrant-storage---nonsense-0'
