@@ -2,6 +2,7 @@
 import { hostname } from 'node:os'
 import { KubernetesError } from '../../crds/contract/errors.ts'
 import type { KubernetesEvent } from '../../crds/kubernetes.ts'
+import { isRecent } from '../../hooks/conditions.ts'
 import { MANAGED_BY } from '../../crds/contract/names.ts'
 import type { Kubernetes } from '../../jobs/clients/kubernetes/client.ts'
 import { events } from '../../jobs/clients/kubernetes/api-resources.ts'
@@ -64,19 +65,20 @@ class EventRateLimiter {
   readonly #times = new Map<string, number[]>()
 
   count(uid: string, at: string): number {
-    return this.#times.get(uid)?.filter((time) => Date.parse(at) - time < MINUTE_MS).length ?? 0
+    const now = Date.parse(at)
+    return this.#times.get(uid)?.filter((time) => isRecent(time, MINUTE_MS, now)).length ?? 0
   }
 
   record(uid: string, at: string): void {
     const now = Date.parse(at)
-    const isRecent = (time: number) => now - time < MINUTE_MS
-    const times = (this.#times.get(uid) ?? []).filter(isRecent)
+    const isOfMinute = (time: number) => isRecent(time, MINUTE_MS, now)
+    const times = (this.#times.get(uid) ?? []).filter(isOfMinute)
     // Reinsert the key so that the map is in order of the latest Event; the loop stops at the first
     // entry that is still recent.
     this.#times.delete(uid)
     this.#times.set(uid, [...times, now])
     for (const [other, times] of this.#times) {
-      if (times.some(isRecent)) return
+      if (times.some(isOfMinute)) return
       this.#times.delete(other)
     }
   }

@@ -29,9 +29,12 @@ export type Lookup = (name: string, options: LookupOptions, callback: LookupCall
 /** Addresses that no tenant may have called from here. */
 const ALWAYS_DENIED: readonly string[] = [
   ...['0.0.0.0/8', '127.0.0.0/8', '169.254.0.0/16', '224.0.0.0/4', '255.255.255.255/32'],
-  ...['::/128', '::1/128', 'fe80::/10', 'ff00::/8'],
-  // IPv4 embedded in IPv6, and the metadata service of AWS.
-  ...['64:ff9b::/96', '2002::/16', 'fd00:ec2::254/128'],
+  ...['fe80::/10', 'ff00::/8'],
+  // IPv4 embedded in IPv6; the first one includes `::` and `::1`.
+  ...['::/96', '64:ff9b::/96', '64:ff9b:1::/48', '2002::/16'],
+  // Metadata services that are not link-local: Alibaba Cloud, Azure, AWS, Google Cloud and Oracle Cloud.
+  ...['100.100.100.200/32', '168.63.129.16/32'],
+  ...['fd00:ec2::254/128', 'fd20:ce::254/128', 'fd00:c1::a9fe:a9fe/128'],
 ]
 
 /** Why a connection was not attempted. Retrying does not help until the address is changed. */
@@ -107,7 +110,7 @@ function interfaceAddresses(): string[] {
 
 function formatDenial(host: string, address: string): string {
   const destination = host === address ? address : `${host} has the address ${address}, which`
-  return `${destination} is not called from here: loopback, link-local, the operator's own or a denied network`
+  return `${destination} is not called from here: loopback, link-local, a metadata service, the operator's own or a denied network`
 }
 
 function addressRefused(message: string): StorageError {

@@ -57,6 +57,24 @@ t.test('an Event is written once, and a lost one stops nothing', async (t) => {
   t.strictSame(lines, ['writing event failed'])
 })
 
+t.test(
+  'Events of a clock that was ahead do not hold back those after it is set back',
+  async (t) => {
+    const { write, written } = await writer(t)
+    const writeAt = async (at: string) => {
+      for (let count = 0; count < MAX_EVENTS_PER_MINUTE; count += 1)
+        await write({
+          ...HELM_FAILED,
+          at,
+          metadata: { name: `a.${Date.parse(at)}.${count}`, namespace: 'ns' },
+        })
+    }
+    await writeAt('2026-03-02T12:00:00Z')
+    await writeAt('2026-03-01T12:00:00Z')
+    t.equal((await written()).length, 2 * MAX_EVENTS_PER_MINUTE)
+  },
+)
+
 t.test('an Event on a namespace that is being deleted is written to default', async (t) => {
   const { api, write, lines } = await writer(t)
   const namespace = { apiVersion: 'v1', kind: 'Namespace', namespace: '', name: 'ns' }
