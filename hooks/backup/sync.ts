@@ -179,22 +179,15 @@ function retained(observed: Observed, context: Context): Decision {
     ...jobNameField(observed),
   }
   if (expiresAt === undefined) return { status, ...remaining }
-  if (secondsSince(expiresAt, context.now) < 0) {
-    return {
-      status: unexpiredStatus(status),
-      ...remaining,
-      resyncAfterSeconds: EXPIRY_CHECK_SECONDS,
-    }
+  const unexpired = {
+    status: unexpiredStatus(status),
+    ...remaining,
+    resyncAfterSeconds: EXPIRY_CHECK_SECONDS,
   }
+  if (secondsSince(expiresAt, context.now) < 0) return unexpired
   const { apiTime = context.now } = observed
   if (secondsSince(expiresAt, apiTime) < 0) {
-    const events = [warningEvent(backup, CLOCK_AHEAD, context.now)]
-    return {
-      status: unexpiredStatus(status),
-      ...remaining,
-      events,
-      resyncAfterSeconds: EXPIRY_CHECK_SECONDS,
-    }
+    return { ...unexpired, events: [warningEvent(backup, CLOCK_AHEAD, context.now)] }
   }
   if (observed.restores !== undefined) {
     const needed = { restores: observed.restores, now: context.now }

@@ -147,8 +147,8 @@ export function lostNodeMessage(
 }
 
 /**
- * The message if so many nodes have lost their data that the others are no majority. Without a majority the nodes agree on
- * nothing, so no node can be replaced, and they list no members. Undefined if nothing shows that.
+ * The message if the nodes that still have their data are no majority. Without a majority the nodes agree on nothing, so
+ * no node can be replaced, and they list no members. Undefined if nothing shows that.
  */
 export function lostMajorityMessage(
   { status }: VecCluster,

@@ -114,7 +114,7 @@ export class EngineConnections {
       connections: ENGINE_CONNECTIONS,
       keepAliveTimeout: KEEP_ALIVE_MS,
       keepAliveMaxTimeout: KEEP_ALIVE_MS,
-      // All calls to a node would share one HTTP/2 connection. One that is lost without a word (its machine fails) is
+      // All calls to a node would share one HTTP/2 connection. One that its peer no longer answers (its machine fails) is
       // replaced only once it is idle, and a download that is read slowly would delay the other calls on it.
       allowH2: false,
       // The duration of a snapshot is unknown: each call has its own deadline.

@@ -87,7 +87,7 @@ export function inClusterAccess(env: NodeJS.ProcessEnv = process.env, root = '')
   const caFile = isExternal ? env['VEC_API_CA_FILE'] : `${root}${SERVICE_ACCOUNT_FOLDER}/ca.crt`
   const dispatcher = new Agent({
     keepAliveTimeout: 4_000,
-    // All calls would share one HTTP/2 connection. One that is lost without a word (an API server whose machine fails) is
+    // All calls would share one HTTP/2 connection. One that is no longer answered (the machine of the API server fails) is
     // replaced only once it is idle, which it never is.
     allowH2: false,
     ...(caFile !== undefined && { connect: { ca: readFileSync(caFile, 'utf8') } }),
