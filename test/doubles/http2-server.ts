@@ -1,6 +1,6 @@
 /**
  * A server that prefers HTTP/2, as API servers and engines with TLS do, behind a network that may lose all connections
- * without a word: bytes are no longer delivered, and no connection is closed.
+ * silently: bytes are no longer delivered, and no connection is closed.
  */
 import { once } from 'node:events'
 import { createSecureServer } from 'node:http2'

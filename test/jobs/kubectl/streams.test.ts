@@ -13,7 +13,7 @@ import { runCommand } from './cli-user.ts'
 
 const CLUSTERS = 2000
 
-/** An API server with so many VecClusters that their list does not fit into a pipe. */
+/** An API server whose list of VecClusters is larger than a pipe. */
 async function manyClusters(t: Test): Promise<string> {
   const items = Array.from({ length: CLUSTERS }, (_, index) => ({
     metadata: { namespace: 'default', name: `c${index}`, uid: `u${index}` },
