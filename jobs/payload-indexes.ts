@@ -3,6 +3,7 @@
  * the engine rejects each creation, also of an index that exists (docs/engine-notes.md, "Collections").
  */
 import { EngineError } from '../crds/contract/errors.ts'
+import { canonicalIndexParams } from '../crds/engine/canonical-config.ts'
 import {
   isPlainObject,
   isSameJson,
@@ -71,9 +72,12 @@ function indexLimit(config: object): number | undefined {
 export function isSameIndex({ dataType, params }: RecordedIndex, live: unknown): boolean {
   return (
     dataType === ownValue(live, 'data_type') &&
-    isSameJson(withoutNull(params), withoutNull(ownValue(live, 'params')))
+    isSameJson(comparable(params), comparable(ownValue(live, 'params')))
   )
 }
+
+const comparable = (params: unknown) =>
+  withoutNull(isPlainObject(params) ? canonicalIndexParams(params) : params)
 
 /** Treats null as unset at any depth, and also an object without any set value. */
 export function withoutNull(value: unknown): unknown {

@@ -1,4 +1,5 @@
 /** Builds the request bodies that recreate a collection from its configuration, and compares with them. */
+import { canonicalConfig } from '../crds/engine/canonical-config.ts'
 import type { CollectionBody, IndexBody } from '../crds/engine/collections.ts'
 import {
   withoutNulls,
@@ -23,7 +24,12 @@ const PATCH_ONLY = ['read_fan_out_factor', 'read_fan_out_delay_ms']
  * out: some of them would be rejected, and some would make the call hang.
  */
 export function recreateBody(config: LiveConfig, params: PlainObject = {}): CollectionBody {
-  const { params: liveParams, optimizer_config: optimizers, metadata, ...parts } = config
+  const {
+    params: liveParams,
+    optimizer_config: optimizers,
+    metadata,
+    ...parts
+  } = canonicalConfig(config)
   const { vectors, sparse_vectors: sparse, ...rest } = { ...liveParams, ...params }
   const settings = { ...rest, ...parts, optimizers_config: optimizers }
   const accepted = Object.entries(settings).filter(([name]) => !PATCH_ONLY.includes(name))
@@ -39,8 +45,9 @@ export function recreateBody(config: LiveConfig, params: PlainObject = {}): Coll
 /** The values of a body of PUT that a collection has differently, with both values. Others are not compared. */
 export function bodyDifferences(
   body: CollectionBody,
-  { params, optimizer_config: optimizers, ...parts }: LiveConfig,
+  config: LiveConfig,
 ): { path: string; text: string }[] {
+  const { params, optimizer_config: optimizers, ...parts } = canonicalConfig(config)
   return valueDifferences(body, { ...params, ...parts, optimizers_config: optimizers }, [])
 }
 

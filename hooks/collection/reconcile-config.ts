@@ -168,18 +168,14 @@ function isSame(name: string, desired: unknown, live: unknown): boolean {
     return (isOff(desired) && !RESTRICTIONS.has(name)) || desired === ENGINE_DEFAULTS.get(name)
   }
   if (Array.isArray(desired)) return Array.isArray(live) && isSameSet(desired, live)
-  // The engine stores the quantile as a 32-bit float and all other fractions as 64-bit floats.
-  if (name === 'quantile' && typeof desired === 'number')
-    return Math.fround(desired) === toFloat32(live)
+  if (FLOATS_32.has(name) && typeof desired === 'number') {
+    return Math.fround(desired) === Math.fround(Number(live))
+  }
   return desired === live
 }
 
 function isOff(desired: unknown): boolean {
   return desired === false || (Array.isArray(desired) && desired.length === 0)
-}
-
-function toFloat32(live: unknown): number {
-  return Math.fround(Number(live))
 }
 
 function isSameSet(desired: unknown[], live: unknown[]): boolean {
@@ -195,6 +191,12 @@ function isUnset(live: unknown): boolean {
 function asPlain(value: unknown): PlainObject {
   return isPlainObject(value) ? value : {}
 }
+
+/**
+ * The engine stores the quantile with 32 bits, and sends the limit from one node to another with 32
+ * (docs/engine-notes.md, "Collections"). It has 64 bits for all other fractions.
+ */
+const FLOATS_32 = new Set(['quantile', 'search_max_oversampling'])
 
 /** Values of strict mode that restrict only if they are false: unset, the engine allows it. */
 const RESTRICTIONS = new Set([

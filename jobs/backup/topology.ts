@@ -6,6 +6,7 @@
 import { createHash } from 'node:crypto'
 import { EngineError, Rejected } from '../../crds/contract/errors.ts'
 import type { LocalShard, ManifestCollection } from '../../crds/contract/manifest.ts'
+import { canonicalConfig, canonicalIndexParams } from '../../crds/engine/canonical-config.ts'
 import type { BackupClusterInfo, BackupCollectionInfo } from '../clients/engine/responses.ts'
 import { isTransient, poll } from '../retry.ts'
 import { canonicalJson } from './objects.ts'
@@ -223,7 +224,7 @@ function buildTopology(
     shards,
     manifestFields: {
       engineVersion,
-      config,
+      config: canonicalConfig(config),
       payloadIndexes,
       aliases,
       shardKeys: groupByShardKey(shards),
@@ -238,7 +239,12 @@ export function collectionIdentity(
   collection: BackupCollectionInfo,
   { uuid, version }: { uuid: string | undefined; version: string },
 ): string {
-  return fingerprintOf([uuid ?? null, version, collection.config, readPayloadIndexes(collection)])
+  return fingerprintOf([
+    uuid ?? null,
+    version,
+    canonicalConfig(collection.config),
+    readPayloadIndexes(collection),
+  ])
 }
 
 /** Without their point counts, which change all the time. */
@@ -248,7 +254,7 @@ function readPayloadIndexes({
   return Object.fromEntries(
     Object.entries(payload_schema).map(([field, { data_type, params }]) => [
       field,
-      { dataType: data_type, ...(params != null && { params }) },
+      { dataType: data_type, ...(params != null && { params: canonicalIndexParams(params) }) },
     ]),
   )
 }

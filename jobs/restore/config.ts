@@ -4,6 +4,7 @@
  */
 import { EngineError } from '../../crds/contract/errors.ts'
 import type { ManifestCollection } from '../../crds/contract/manifest.ts'
+import { canonicalConfig } from '../../crds/engine/canonical-config.ts'
 import type { CollectionBody } from '../../crds/engine/collections.ts'
 import { formatNames, formatValue } from '../../crds/units.ts'
 import {
@@ -94,8 +95,8 @@ export function differences(recorded: Config, live: Config): Difference[] {
   const byPath = (settings: Setting[]) =>
     new Map(settings.map((setting) => [JSON.stringify(setting.path), setting]))
   const [recordedSettings, liveSettings] = [
-    byPath(flattenSettings(recorded)),
-    byPath(flattenSettings(live)),
+    byPath(flattenSettings(canonicalConfig(recorded))),
+    byPath(flattenSettings(canonicalConfig(live))),
   ]
   return [...new Set([...recordedSettings.keys(), ...liveSettings.keys()])].flatMap((key) => {
     const setting = recordedSettings.get(key) ?? liveSettings.get(key)

@@ -174,6 +174,18 @@ const MUTABLE: Case[] = [
     [],
   ],
   [
+    'a limit that a node without a shard shows with 32 bits',
+    { strictMode: { search_max_oversampling: 1.1 } },
+    { strict_mode_config: { search_max_oversampling: Math.fround(1.1) } },
+    [],
+  ],
+  [
+    'another limit',
+    { strictMode: { search_max_oversampling: 1.1 } },
+    { strict_mode_config: { search_max_oversampling: 1.2 } },
+    ['strictMode.search_max_oversampling'],
+  ],
+  [
     'another quantile',
     { quantization: { scalar: { type: 'int8', quantile: 0.98 } } },
     scalar({ quantile: 0.99 }),

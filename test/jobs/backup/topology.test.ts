@@ -7,6 +7,7 @@ import { findInstability, shardsOnNode, type Topology } from '../../../jobs/back
 import type { BackupClusterInfo } from '../../../jobs/clients/engine/responses.ts'
 import type { EngineRequest } from '../../doubles/engine/answers.ts'
 import { newConfig } from '../../doubles/engine/collection.ts'
+import { sentForm } from '../../doubles/engine/sent-form.ts'
 import { setMaking, snapshotFiles } from '../../doubles/engine/snapshots.ts'
 import { matchWhole } from '../../match-whole.ts'
 import { instantClock } from '../job-world.ts'
@@ -360,6 +361,44 @@ for (const [what, change] of CHANGES) {
     const calls = changeDuring(fixture, isSecond, () => change(fixture))
     await assertRetaken(t, fixture, calls)
   })
+}
+
+for (const method of ['Node', 'Shard'] as const) {
+  t.test(
+    `${method}: a collection that node 0 shows now from its own shard, now from another node, has not changed`,
+    async (t) => {
+      const fixture = await backupFixture(t, { nodes: 2, method })
+      const docs = fixture.engine.collections.get('docs')
+      if (docs === undefined) throw new Error('no collection')
+      docs.config.strict_mode_config = { enabled: true, search_max_oversampling: 1.1 }
+      docs.payloadSchema['body'] = {
+        data_type: 'text',
+        params: { type: 'text', tokenizer: 'word', stopwords: 'english' },
+        points: 0,
+      }
+      let reads = 0
+      fixture.nodes[0]?.misbehave(({ method: verb, path }) => {
+        if (verb !== 'GET' || path.join('/') !== 'collections/docs') return undefined
+        reads += 1
+        if (reads % 2 === 0) return undefined
+        const { config, payloadSchema } = sentForm(docs)
+        return json({ status: 'green', config, payload_schema: payloadSchema, points_count: 0 })
+      })
+      const { code, log } = await fixture.world.run()
+      t.equal(code, EXIT.done, log.slice(-2000))
+      t.ok(reads > 1, `${reads} reads`)
+      t.notMatch(log, /collection changed/)
+      matchWhole(t, fixture.manifest().collections[0], {
+        config: docs.config,
+        payloadIndexes: {
+          body: {
+            dataType: 'text',
+            params: { type: 'text', tokenizer: 'word', stopwords: 'english' },
+          },
+        },
+      })
+    },
+  )
 }
 
 async function assertRetaken(t: Test, fixture: BackupFixture, calls: number[]) {

@@ -278,6 +278,25 @@ t.test('the memory of vectors and payloads is that of the backup', async (t) => 
   )
 })
 
+t.test('values that only the way between two nodes has changed do not differ', async (t) => {
+  const config = (search_max_oversampling: number): Config => ({
+    params: { vectors: { size: 2, distance: 'Dot' } },
+    strict_mode_config: { enabled: true, search_max_oversampling },
+  })
+  t.strictSame(differences(config(1.1), config(Math.fround(1.1))), [])
+  t.strictSame(differences(config(Math.fround(1.1)), config(1.1)), [])
+  t.strictSame(patchBody(differences(config(Math.fround(1.1)), config(1.2))), {
+    strict_mode_config: { search_max_oversampling: 1.1 },
+  })
+  const index = (stopwords: unknown) => ({ type: 'text', tokenizer: 'word', stopwords })
+  const recorded = { body: { dataType: 'text', params: index('english') } }
+  const live = (stopwords: unknown) => ({
+    body: { data_type: 'text', params: index(stopwords), points: 0 },
+  })
+  t.strictSame(indexDifferences(recorded, live({ languages: ['english'] })), [])
+  t.equal(indexDifferences(recorded, live({ languages: ['german'] })).length, 1)
+})
+
 t.test(
   'payload indexes that differ from the backup are named with what is different',
   async (t) => {

@@ -1,7 +1,7 @@
 /** Payload indexes: facts section 4. */
 import type { Case } from '../case.ts'
 import type { Stage } from '../stage.ts'
-import { created } from './making.ts'
+import { VECTORS, created } from './making.ts'
 
 type Read = { result?: { payload_schema: Record<string, unknown> } }
 
@@ -9,14 +9,26 @@ function schemaOf(answer: unknown): Record<string, unknown> {
   return (answer as Read).result?.payload_schema ?? {}
 }
 
-/** The schema on every node, once it has this many indexes. */
+/** The schema that a node with the shard shows, once every node has this many indexes. */
 async function schema(stage: Stage, fits: (schema: Record<string, unknown>) => boolean) {
+  const holder = (await holders(stage, 'docs')).indexOf(true)
   for (let node = 0; node < stage.nodes; node += 1) {
     const { body } = await stage.awaited('/collections/docs', (seen) => fits(schemaOf(seen)), {
       node,
     })
-    if (node === 0) stage.note('payload_schema', schemaOf(body))
+    if (node === holder) stage.note('payload_schema', schemaOf(body))
   }
+}
+
+/** Whether each node has a shard of the collection. */
+async function holders(stage: Stage, name: string): Promise<boolean[]> {
+  const nodes = Array.from({ length: stage.nodes }, (_, node) => node)
+  const answers = await Promise.all(
+    nodes.map((node) => stage.ask('GET', `/collections/${name}/cluster`, { node })),
+  )
+  return answers.map(
+    ({ body }) => (body as { result: { local_shards: unknown[] } }).result.local_shards.length > 0,
+  )
 }
 
 function put(stage: Stage, name: string, schema: unknown, wait = false) {
@@ -71,6 +83,42 @@ export const INDEXES: Case[] = [
       await created(stage, 'docs')
       for (const [name, requested] of Object.entries(SCHEMAS)) await put(stage, name, requested)
       await schema(stage, (live) => Object.keys(live).length === Object.keys(SCHEMAS).length)
+    },
+  },
+  {
+    title:
+      'a node without a shard of a collection shows stop words as lists that are not empty, and one limit with 32 bits',
+    sizes: ['three'],
+    async play(stage) {
+      await created(stage, 'docs', {
+        ...VECTORS,
+        shard_number: 1,
+        hnsw_config: { m: 8, payload_m: 0, on_disk: false },
+        quantization_config: { scalar: { type: 'int8', quantile: 0.9 } },
+        optimizers_config: { deleted_threshold: 0.3, max_segment_size: null },
+        strict_mode_config: { enabled: false, max_query_limit: 5, search_max_oversampling: 1.1 },
+      })
+      const schemas: Record<string, unknown> = {
+        ...SCHEMAS,
+        text_no_words: { type: 'text', stopwords: { languages: [], custom: [] } },
+        text_languages: { type: 'text', stopwords: { languages: ['en', 'de'] } },
+        text_words: { type: 'text', stopwords: { languages: [], custom: ['b', 'a'] } },
+      }
+      for (const [name, requested] of Object.entries(schemas))
+        await put(stage, name, requested, true)
+      const isHolder = await holders(stage, 'docs')
+      for (const [who, node] of [
+        ['with the shard', isHolder.indexOf(true)],
+        ['without it', isHolder.indexOf(false)],
+      ] as const) {
+        const { body } = await stage.awaited(
+          '/collections/docs',
+          (seen) => Object.keys(schemaOf(seen)).length === Object.keys(schemas).length,
+          { node },
+        )
+        const { config, payload_schema } = (body as { result: Record<string, unknown> }).result
+        stage.note(who, { config, payload_schema })
+      }
     },
   },
   {

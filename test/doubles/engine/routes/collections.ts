@@ -23,6 +23,7 @@ import type { EngineCluster } from '../cluster.ts'
 import { cloneJson } from '../json.ts'
 import { readBody } from '../read.ts'
 import { deleteLater, isHeld } from '../running.ts'
+import { sentForm } from '../sent-form.ts'
 import { endGrey, pointsOn } from '../shard-points.ts'
 import { transfersOf } from '../transfers.ts'
 
@@ -86,14 +87,18 @@ function read(cluster: EngineCluster, name: string, ordinal: number): EngineAnsw
   const { stale, config, points, payloadSchema, shards, deferred = [] } = collection
   const isStale = stale !== undefined && stale.until > Date.now()
   if (!isStale) delete collection.stale
+  const stored = { config: isStale ? stale.config : config, payloadSchema }
+  const isSent =
+    shards.length > 0 && !shards.some(({ peers }) => peers.includes(cluster.peer(ordinal).id))
+  const form = isSent ? sentForm(stored) : stored
   return ok({
     status: collection.status ?? 'green',
     optimizer_status: 'ok',
     indexed_vectors_count: 0,
     points_count: points.length + deferred.length,
     segments_count: 2 * shards.length,
-    config: isStale ? stale.config : config,
-    payload_schema: payloadSchema,
+    config: form.config,
+    payload_schema: form.payloadSchema,
     update_queue: {
       length: 0,
       ...(config.optimizer_config['prevent_unoptimized'] === true && {
