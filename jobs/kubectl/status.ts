@@ -70,6 +70,8 @@ async function showStatus(call: Invocation): Promise<number> {
   if (call.operands.length === 0) {
     const listNamespace = booleanFlag(call, 'all-namespaces') ? undefined : namespace
     const lists = RESOURCES.map((resource) => listResources(kubernetes, resource, listNamespace))
+    // Of several errors the one of the first kind is reported, whichever arrives first.
+    await Promise.allSettled(lists)
     const summaries = (await Promise.all(lists)).flat().map(summarizeForList)
     const text = () =>
       outputFormat(call) === 'name'

@@ -6,6 +6,7 @@ import { API_GROUP } from '../../../crds/contract/names.ts'
 import { crdName, outdatedCrdReason, RESOURCES } from '../../../crds/crd.ts'
 import { isOlder } from '../../../crds/versions.ts'
 import { AnyObject } from '../../../crds/kubernetes.ts'
+import { parseResponse, requireSuccess } from '../../clients/kubernetes/responses.ts'
 import { unreadable, type CheckContext, type CheckResult } from './check.ts'
 
 const MIN_KUBERNETES_VERSION = '1.26.0'
@@ -142,10 +143,9 @@ async function isAllowed(
       },
     },
   }
-  const { status, text } = await kubernetes.call('POST', ACCESS_REVIEW_PATH, { body, signal })
-  if (status >= 400) return false
-  const review: unknown = JSON.parse(text)
-  return Value.Check(AccessReview, review) && review.status.allowed
+  const response = await kubernetes.call('POST', ACCESS_REVIEW_PATH, { body, signal })
+  const request = `POST ${ACCESS_REVIEW_PATH}`
+  return parseResponse(AccessReview, requireSuccess(response, request), request).status.allowed
 }
 
 function formatResource({ resource, subresource }: Permission): string {

@@ -49,31 +49,44 @@ if (realMetacontroller(process.env) === undefined) {
     const owner = (...args: string[]) => runCommand(args, { KUBECONFIG: ground.kubeconfig })
     const found = await owner('doctor')
     t.equal(found.code, EXIT_CODES.failure)
-    t.match(found.out, /^ok +Kubernetes +v1\.\d+/)
-    t.match(found.out, /^ok +CRDs +all 7 are from release \S+ or newer$/m)
-    t.match(found.out, /^x +CompositeControllers +no such kind: Metacontroller is not installed$/m)
-    t.match(found.out, /^ok +your permissions +sufficient for every command$/m)
-    t.match(found.out, /^x +bucket b +Secret shop\/keys not found$/m)
+    t.match(found.out, /^ok +Kubernetes +v1\.\d+/, 'doctor: version')
+    t.match(found.out, /^ok +CRDs +all 7 are from release \S+ or newer$/m, 'doctor: CRDs')
+    t.match(
+      found.out,
+      /^x +CompositeControllers +no such kind: Metacontroller is not installed$/m,
+      'doctor: Metacontroller',
+    )
+    t.match(
+      found.out,
+      /^ok +your permissions +sufficient for every command$/m,
+      'doctor: permissions',
+    )
+    t.match(found.out, /^x +bucket b +Secret shop\/keys not found$/m, 'doctor: bucket')
     const made = await owner('backup', 'now', 'nightly', '-n', 'shop')
-    t.match(made, { code: EXIT_CODES.success, out: /nightly-\d{8}-\d{6}-manual created\n/ })
-    t.match((await owner('status', '-A')).out, /^shop +VecBackup\/nightly-\S+-manual /m)
-    t.match(await owner('backup', 'now', 'nightly', '-n', 'shop', '--name', 'No_Name'), {
-      code: EXIT_CODES.failure,
-      err: /answered 422: .*metadata\.name/,
-    })
+    const created = { code: EXIT_CODES.success, out: /nightly-\d{8}-\d{6}-manual created\n/ }
+    t.match(made, created, 'backup now')
+    const listed = await owner('status', '-A')
+    t.match(listed.out, /^shop +VecBackup\/nightly-\S+-manual /m, 'status -A')
+    const invalid = await owner('backup', 'now', 'nightly', '-n', 'shop', '--name', 'No_Name')
+    const rejected = { code: EXIT_CODES.failure, err: /answered 422: .*metadata\.name/ }
+    t.match(invalid, rejected, 'backup now with an invalid name')
 
     const kubeconfig = await ground.kubeconfigOf('shop', 'visitor')
     const visitor = (...args: string[]) => runCommand(args, { KUBECONFIG: kubeconfig })
     const seen = await visitor('doctor', '-n', 'shop')
     t.equal(seen.code, EXIT_CODES.success, 'what may not be seen is not wrong')
-    t.match(seen.out, /^! +CRDs +not checked: customresourcedefinitions\S* "\S+" is forbidden/m)
+    t.match(
+      seen.out,
+      /^! +CRDs +not checked: customresourcedefinitions\S* "\S+" is forbidden/m,
+      'doctor of a visitor: CRDs',
+    )
     t.match(
       seen.out,
       /^! +your permissions +no permission to list vecclusters: needed for status and doctor$/m,
+      'doctor of a visitor: permissions',
     )
-    t.match(await visitor('status', '-n', 'shop'), {
-      code: EXIT_CODES.failure,
-      err: /^vec-operator: GET \S+ answered 403: .* cannot list resource "vecclusters"/,
-    })
+    const unseen = await visitor('status', '-n', 'shop')
+    const forbidden = /^vec-operator: GET \S+ answered 403: .* cannot list resource "vecclusters"/
+    t.match(unseen, { code: EXIT_CODES.failure, err: forbidden }, 'status of a visitor')
   })
 }

@@ -7,6 +7,7 @@ import { PLURALS } from '../../../metacontroller/controllers.ts'
 import { startBucketServer } from '../../doubles/bucket/server.ts'
 import { ONE } from '../../metacontroller/certificates.ts'
 import { matchWhole } from '../../match-whole.ts'
+import { CREATE_REVIEW } from '../../world/api/reviews.ts'
 import { referenceOf, type ApiObject } from '../../world/client.ts'
 import { compositeControllerCrd } from '../../world/composite-controllers.ts'
 import { START } from '../job-fixture.ts'
@@ -189,6 +190,15 @@ t.test('doctor names what the caller may not do, and what needs it', async (t) =
   )
   t.match(out, /^! +no permission to get statefulsets: needed for plan and advise$/m)
   t.match(out, /^! +no permission to get pods\/proxy: needed for the shards of status$/m)
+})
+
+t.test('doctor calls no permission missing that the API server did not examine', async (t) => {
+  const { type, server } = await installOperator(t)
+  server.refused.add(CREATE_REVIEW)
+  const { code, out } = await type('doctor')
+  t.equal(code, EXIT_CODES.success)
+  t.match(out, /^! +your permissions +not checked: selfsubjectaccessreviews\S* is forbidden$/m)
+  t.notMatch(out, /no permission to/)
 })
 
 t.test('doctor finds Leases whose holder is gone, with and without a Job', async (t) => {

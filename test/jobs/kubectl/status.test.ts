@@ -4,6 +4,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
 import { parse } from 'yaml'
+import { RESOURCES } from '../../../crds/crd.ts'
 import { API_VERSION } from '../../../crds/contract/names.ts'
 import { EXIT_CODES } from '../../../jobs/kubectl/command.ts'
 import { formatStatus, type StatusReport } from '../../../jobs/kubectl/status.ts'
@@ -190,6 +191,34 @@ t.test('no command prints a key', async (t) => {
     t.notMatch(out + err, KEY)
     t.notMatch(out + err, Buffer.from(KEY).toString('base64'))
   }
+})
+
+t.test('a list names the first kind that may not be listed, whichever answers first', async (t) => {
+  const [first, ...others] = RESOURCES.map(({ plural }) => plural)
+  let answered = 0
+  const server = createServer((request, response) => {
+    const [, plural = ''] = /\/(vec\w+)(\?|$)/.exec(request.url ?? '') ?? []
+    const answer = () => {
+      answered += 1
+      response.writeHead(403, { 'content-type': 'application/json' })
+      response.end(JSON.stringify({ kind: 'Status', message: `no list of ${plural}` }))
+    }
+    const afterOthers = () => {
+      if (plural !== first || answered === others.length) answer()
+      else setImmediate(afterOthers)
+    }
+    afterOthers()
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => server.close())
+  const port = (server.address() as AddressInfo).port
+  const { code, err } = await runCommand(['status', '-n', 'ns'], {
+    VEC_API_SERVER: `http://127.0.0.1:${port}`,
+  })
+  t.equal(code, EXIT_CODES.failure)
+  t.equal(answered, RESOURCES.length)
+  t.match(err, new RegExp(`answered 403: no list of ${first}$`, 'm'))
 })
 
 /** The API for a user who may not list pods and Jobs. */

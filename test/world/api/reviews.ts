@@ -3,6 +3,9 @@ import { recordAt, type Json } from './json.ts'
 
 export const REVIEWS = '/apis/authorization.k8s.io/v1/selfsubjectaccessreviews'
 
+/** In the set of refused rights: no review is answered. */
+export const CREATE_REVIEW = 'create selfsubjectaccessreviews'
+
 /** The review as the API server answers it; `refused` are rights such as `get secrets` or `get pods/proxy`. */
 export function reviewed(review: Json, refused: ReadonlySet<string>): Json {
   const asked = recordAt(review, 'spec.resourceAttributes')

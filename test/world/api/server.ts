@@ -15,7 +15,7 @@ import { ApiFailure, unknownPath } from './failure.ts'
 import { Resources } from './resources.ts'
 import { authorize, checkEscalation, type Account } from './rbac.ts'
 import { writeOf } from './writes.ts'
-import { REVIEWS, reviewed } from './reviews.ts'
+import { CREATE_REVIEW, REVIEWS, reviewed } from './reviews.ts'
 import { routeOf } from './routes.ts'
 
 export interface EmbeddedApi {
@@ -191,6 +191,10 @@ async function respond(
     return
   }
   if (request.method === 'POST' && pathname === REVIEWS) {
+    if (refused.has(CREATE_REVIEW)) {
+      const message = 'selfsubjectaccessreviews.authorization.k8s.io is forbidden'
+      throw new ApiFailure(403, 'Forbidden', message)
+    }
     send(response, 201, reviewed((await json(request)) as Json, refused))
     return
   }
