@@ -13,6 +13,13 @@ interface Pod extends AnyObject {
   status: { phase: string; containerStatuses?: { imageID: string }[] }
 }
 
+const POD = { apiVersion: 'v1', kind: 'Pod' }
+
+function hasStarted(pod: AnyObject | undefined): boolean {
+  const { phase } = (pod as Pod | undefined)?.status ?? {}
+  return phase === 'Running' || phase === 'Succeeded'
+}
+
 async function podsIn(world: World, namespace: string): Promise<Pod[]> {
   return (await world.list('v1', 'Pod', namespace)) as Pod[]
 }
@@ -26,17 +33,22 @@ const mounted: Scenario = {
     await untilEnded(world, reference)
 
     const { name, sizeLimit, mountPath } = JOB_VOLUME
-    const seen = (await podsIn(world, namespace))
-      .filter(({ metadata }) => metadata.labels?.['job-name'] !== undefined)
-      .map(({ metadata, spec, status }) => ({
-        verb: /-(upgrade|backup)-/.exec(metadata.labels?.['job-name'] ?? '')?.[1],
-        hasStarted: ['Running', 'Succeeded'].includes(status.phase),
-        volume: spec.volumes.find((volume) => volume.name === name)?.emptyDir,
-        mountedAt: spec.containers.map(
-          ({ volumeMounts }) => volumeMounts.find((mount) => mount.name === name)?.mountPath,
-        ),
-      }))
-    const expected = { hasStarted: true, volume: { sizeLimit }, mountedAt: [mountPath] }
+    const pods = (await podsIn(world, namespace)).filter(
+      ({ metadata }) => metadata.labels?.['job-name'] !== undefined,
+    )
+    for (const { metadata } of pods) {
+      const reference = { ...POD, namespace, name: metadata.name }
+      // The kubelet may say that a pod runs after the pod itself has reported its result.
+      await world.waitFor(reference, 'started', hasStarted)
+    }
+    const seen = pods.map(({ metadata, spec }) => ({
+      verb: /-(upgrade|backup)-/.exec(metadata.labels?.['job-name'] ?? '')?.[1],
+      volume: spec.volumes.find((volume) => volume.name === name)?.emptyDir,
+      mountedAt: spec.containers.map(
+        ({ volumeMounts }) => volumeMounts.find((mount) => mount.name === name)?.mountPath,
+      ),
+    }))
+    const expected = { volume: { sizeLimit }, mountedAt: [mountPath] }
     t.strictSame(
       seen.toSorted((one, other) => (one.verb ?? '').localeCompare(other.verb ?? '')),
       [
