@@ -55,7 +55,11 @@ export const Job = Type.Object({
     Type.Object({
       suspend: Type.Optional(Type.Boolean()),
       template: Type.Object({
-        spec: Type.Object({ containers: Type.Array(Type.Object({ image: Type.String() })) }),
+        spec: Type.Object({
+          containers: Type.Array(
+            Type.Object({ name: Type.Optional(Type.String()), image: Type.String() }),
+          ),
+        }),
       }),
     }),
   ),

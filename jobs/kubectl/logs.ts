@@ -52,7 +52,9 @@ async function printLog(call: Invocation): Promise<number> {
   if (pod === undefined) {
     throw new CliError(`Job ${job.metadata.name} has no pod: see kubectl describe job`)
   }
-  for await (const line of readLog(kubernetes, pod.metadata, call)) {
+  // A pod may have containers that admission has added.
+  const container = job.spec?.template.spec.containers[0]?.name
+  for await (const line of readLog(kubernetes, { ...pod.metadata, container }, call)) {
     call.print(`${escapeUnprintable(line)}\n`)
   }
   return EXIT_CODES.success
@@ -70,22 +72,22 @@ function selectJob(
   )
 }
 
-/** Lines of a pod's log. */
+/** Lines of the log of a container. */
 async function* readLog(
   kubernetes: Kubernetes,
-  pod: { namespace?: string; name: string },
+  pod: { namespace?: string; name: string; container: string | undefined },
   call: Invocation,
 ): AsyncGenerator<string> {
-  const { namespace = '', name } = pod
+  const { namespace = '', name, container } = pod
   const isFollowing = booleanFlag(call, 'follow')
+  const query = new URLSearchParams({
+    ...(container !== undefined && { container }),
+    ...(isFollowing && { follow: 'true' }),
+  })
   const path = resourcePath({ ...pods(namespace), subresource: 'log' }, name)
   const timeoutMs = isFollowing ? FOLLOW_MS : READ_MS
   const options = { headers: {}, timeoutMs, stallMs: timeoutMs, signal: call.signal }
-  const response = await kubernetes.open(
-    'GET',
-    `${path}${isFollowing ? '?follow=true' : ''}`,
-    options,
-  )
+  const response = await kubernetes.open('GET', `${path}?${query.toString()}`, options)
   if (response.status !== 200) {
     const text = (await response.body.toArray()).join('').slice(0, MAX_ERROR)
     throw new KubernetesError(`GET ${path} answered ${response.status}: ${text}`, {

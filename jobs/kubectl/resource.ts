@@ -98,12 +98,12 @@ export async function readResource(
   return object
 }
 
-/** All resources of a kind; empty when the kind is not installed. */
+/** All resources of a kind; undefined if its CRD is not installed. */
 export async function listResources(
   kubernetes: Kubernetes,
   { plural }: Resource,
   namespace: string | undefined,
-): Promise<StatusObject[]> {
+): Promise<StatusObject[] | undefined> {
   const apiResource = {
     apiVersion: API_VERSION,
     plural,
@@ -112,7 +112,7 @@ export async function listResources(
   try {
     return await kubernetes.list(apiResource, StatusObject)
   } catch (error) {
-    if (error instanceof KubernetesError && error.status === 404) return []
+    if (error instanceof KubernetesError && error.status === 404) return undefined
     throw error
   }
 }

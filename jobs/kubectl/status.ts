@@ -2,7 +2,7 @@
 import { VecCluster, type ClusterStatus } from '../../crds/cluster.ts'
 import { KubernetesError } from '../../crds/contract/errors.ts'
 import { parseProgress, type Progress } from '../../crds/contract/job.ts'
-import { ANNOTATIONS, API_VERSION, LABELS } from '../../crds/contract/names.ts'
+import { ANNOTATIONS, API_GROUP, API_VERSION, LABELS } from '../../crds/contract/names.ts'
 import { RESOURCES, type Resource } from '../../crds/crd.ts'
 import { finishedCondition, type Job } from '../../crds/kubernetes.ts'
 import type { Condition } from '../../crds/schema.ts'
@@ -10,6 +10,7 @@ import { formatBytes } from '../../crds/units.ts'
 import type { Kubernetes } from '../clients/kubernetes/client.ts'
 import {
   booleanFlag,
+  CliError,
   CLUSTER_FLAGS,
   EXIT_CODES,
   type CliCommand,
@@ -72,7 +73,11 @@ async function showStatus(call: Invocation): Promise<number> {
     const lists = RESOURCES.map((resource) => listResources(kubernetes, resource, listNamespace))
     // Of several errors the one of the first kind is reported, whichever arrives first.
     await Promise.allSettled(lists)
-    const summaries = (await Promise.all(lists)).flat().map(summarizeForList)
+    const installed = (await Promise.all(lists)).filter((list) => list !== undefined)
+    if (installed.length === 0) {
+      throw new CliError(`the API server has no kind of ${API_GROUP}: the CRDs are not installed`)
+    }
+    const summaries = installed.flat().map(summarizeForList)
     const text = () =>
       outputFormat(call) === 'name'
         ? formatNames(summaries)

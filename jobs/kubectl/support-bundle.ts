@@ -63,7 +63,7 @@ interface Bundle {
   kubernetes?: unknown
   resources: Record<string, Objects>
   objects: Record<string, Objects>
-  /** By pod. */
+  /** By pod, or by pod and container if it has several. */
   logs: Record<string, string>
   /** What the nodes report, by VecCluster. */
   engines: Record<string, unknown>
@@ -93,8 +93,12 @@ async function collect(call: Invocation): Promise<number> {
   objects['events'] = allEvents.filter((event) => known.has(involvedName(event)))
   const logs: Bundle['logs'] = {}
   for (const pod of objects['pods'] ?? []) {
-    const log = await reader.log(nameOf(pod))
-    if (log !== undefined) logs[nameOf(pod)] = log
+    const containers = containersOf(pod)
+    for (const container of containers) {
+      const log = await reader.log(nameOf(pod), container)
+      const key = containers.length === 1 ? nameOf(pod) : `${nameOf(pod)}/${container}`
+      if (log !== undefined) logs[key] = log
+    }
   }
   const bundle: Bundle = {
     createdAt: call.time.now().toISOString(),
@@ -162,10 +166,11 @@ class Reader {
     return (await this.attempt(resource.plural, read)) ?? []
   }
 
-  log(pod: string): Promise<string | undefined> {
+  log(pod: string, container: string): Promise<string | undefined> {
     const resource = { ...pods(this.#namespace), subresource: 'log' }
-    const path = `${resourcePath(resource, pod)}?tailLines=${LOG_LINES}`
-    return this.attempt(`log of pod ${pod}`, async () =>
+    const query = new URLSearchParams({ container, tailLines: String(LOG_LINES) })
+    const path = `${resourcePath(resource, pod)}?${query.toString()}`
+    return this.attempt(`log of container ${container} of pod ${pod}`, async () =>
       requireSuccess(await this.kubernetes.call('GET', path), `GET ${path}`),
     )
   }
@@ -180,6 +185,16 @@ class Reader {
 
 function nameOf(object: object): string {
   return (object as { metadata?: { name?: string } }).metadata?.name ?? ''
+}
+
+function containersOf(pod: object): string[] {
+  const { initContainers = [], containers = [] } = (pod as { spec?: PodContainers }).spec ?? {}
+  return [...initContainers, ...containers].map(({ name }) => name)
+}
+
+interface PodContainers {
+  initContainers?: { name: string }[]
+  containers?: { name: string }[]
 }
 
 function involvedName(event: object): string {

@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
 import { parse } from 'yaml'
 import { RESOURCES } from '../../../crds/crd.ts'
+import { VecBackup } from '../../../crds/backup.ts'
 import { API_VERSION } from '../../../crds/contract/names.ts'
 import { EXIT_CODES } from '../../../jobs/kubectl/command.ts'
 import { formatStatus, type StatusReport } from '../../../jobs/kubectl/status.ts'
@@ -12,6 +13,7 @@ import { matchWhole } from '../../match-whole.ts'
 import { backupResource, deleted } from '../../scenarios/backup-parts.ts'
 import { clusterManifest, clusterReference, untilReason } from '../../scenarios/scenario.ts'
 import { startEmbeddedWorld } from '../../world/embedded.ts'
+import { openApi, openNamespace } from '../job-fixture.ts'
 import { cliFor, runCommand, runningWithKey } from './cli-user.ts'
 
 const world = await startEmbeddedWorld()
@@ -219,6 +221,18 @@ t.test('a list names the first kind that may not be listed, whichever answers fi
   t.equal(code, EXIT_CODES.failure)
   t.equal(answered, RESOURCES.length)
   t.match(err, new RegExp(`answered 403: no list of ${first}$`, 'm'))
+})
+
+t.test('without the CRDs a list says so, with one of them it is that of its kind', async (t) => {
+  const { server, api } = await openApi(t)
+  const type = cliFor(t, server, 'ns')
+  const none = await type('status')
+  t.equal(none.code, EXIT_CODES.failure)
+  t.match(none.err, /no kind of vec-operator\.dev: the CRDs are not installed$/m)
+  await openNamespace(api, VecBackup)
+  const one = await type('status')
+  t.equal(one.code, EXIT_CODES.success)
+  t.equal(one.out, 'No resources in namespace ns.\n')
 })
 
 /** The API for a user who may not list pods and Jobs. */

@@ -14,14 +14,24 @@ export interface PodNode {
   port(namespace: string, pod: string, port: number): number | undefined
 }
 
-/** Text of a pod's log. */
+/** Text of a pod's log; of several containers one must be named. */
 export function podLog(
   resources: Resources,
   node: PodNode,
-  namespace: string,
-  name: string,
+  { namespace, name, container }: { namespace: string; name: string; container: string | null },
 ): string {
-  resources.get(resources.kinds.of('v1', 'Pod'), namespace, name)
+  const pod = resources.get(resources.kinds.of('v1', 'Pod'), namespace, name)
+  const named = (field: string) => (valueAt(pod, field) as { name: string }[] | undefined) ?? []
+  const containers = named('spec.containers').map((one) => one.name)
+  const initial = named('spec.initContainers').map((one) => one.name)
+  if (container === null && containers.length > 1) {
+    const choice = `choose one of: [${containers.join(' ')}]`
+    const message = `a container name must be specified for pod ${name}, ${choice}`
+    throw new ApiFailure(400, 'BadRequest', message)
+  }
+  if (container !== null && ![...initial, ...containers].includes(container)) {
+    throw new ApiFailure(400, 'BadRequest', `container ${container} is not valid for pod ${name}`)
+  }
   const log = node.log(namespace, name)
   if (log !== undefined) return log
   throw new ApiFailure(400, 'BadRequest', `container in pod "${name}" is waiting to start`)

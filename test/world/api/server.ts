@@ -212,7 +212,10 @@ async function respond(
     const target = kind.kind === 'Pod' ? name : behindService(resources, namespace, name)
     await proxy(resources, node(), { namespace, target, path }, request, response)
   } else if (route.kind.kind === 'Pod' && route.sub === 'log') {
-    const log = podLog(resources, node(), route.namespace, route.name)
+    const log = podLog(resources, node(), {
+      ...{ namespace: route.namespace, name: route.name },
+      container: query.get('container'),
+    })
     response.writeHead(200, { 'content-type': 'text/plain' }).end(tail(log, query.get('tailLines')))
   } else {
     await serve(resources, call)
