@@ -8,8 +8,13 @@ import { isPlainObject, ownValue, type PlainObject } from './plain-object.ts'
 /** Sent between nodes as a 32-bit float, stored with 64 bits. */
 const FLOAT_32 = 'search_max_oversampling'
 
-/** `config` of a collection with the limits of its strict mode as a client has set them. */
+/** `config` of a collection with the limits of its strict mode as a client has set them, and no empty metadata. */
 export function canonicalConfig<Config extends object>(config: Config): Config {
+  const metadata = ownValue(config, 'metadata')
+  if (isPlainObject(metadata) && Object.keys(metadata).length === 0) {
+    const { metadata: _, ...others } = config as PlainObject
+    return canonicalConfig(others as Config)
+  }
   const strictMode = ownValue(config, 'strict_mode_config')
   const limit = ownValue(strictMode, FLOAT_32)
   if (!isPlainObject(strictMode) || typeof limit !== 'number') return config

@@ -29,6 +29,15 @@ t.test(
   },
 )
 
+t.test('empty metadata is none', async (t) => {
+  const config = { params: {}, strict_mode_config: { search_max_oversampling: 1.1 } }
+  const sent = { params: {}, strict_mode_config: { search_max_oversampling: Math.fround(1.1) } }
+  t.strictSame(canonicalConfig({ ...sent, metadata: {} }), config)
+  for (const metadata of [{ a: null }, null, []]) {
+    t.strictSame(canonicalConfig({ ...config, metadata }), { ...config, metadata })
+  }
+})
+
 for (const [what, stored, sent] of [
   ['one language', 'english', { languages: ['english'] }],
   ['a list of one language', { languages: ['english'], custom: [] }, { languages: ['english'] }],

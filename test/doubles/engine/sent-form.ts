@@ -3,17 +3,22 @@ import { isObject } from './read.ts'
 
 type Fields = Record<string, unknown>
 
-/** Stop words are lists that are not empty, and one limit has 32 bits. */
-export function sentForm<Config extends { strict_mode_config?: Fields }>({
+/** Stop words are lists that are not empty, there is no empty metadata, and one limit has 32 bits. */
+export function sentForm<Config extends { strict_mode_config?: Fields; metadata?: Fields }>({
   config,
   payloadSchema,
 }: {
   config: Config
   payloadSchema: Fields
 }): { config: Config; payloadSchema: Fields } {
-  const { strict_mode_config: limits } = config
+  const { strict_mode_config: limits, metadata, ...others } = config
+  const isEmpty = isObject(metadata) && Object.keys(metadata).length === 0
   return {
-    config: isObject(limits) ? { ...config, strict_mode_config: sentLimits(limits) } : config,
+    config: {
+      ...others,
+      ...(limits !== undefined && { strict_mode_config: sentLimits(limits) }),
+      ...(metadata !== undefined && !isEmpty && { metadata }),
+    } as Config,
     payloadSchema: Object.fromEntries(
       Object.entries(payloadSchema).map(([field, index]) => [field, sentIndex(index)]),
     ),

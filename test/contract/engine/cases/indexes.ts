@@ -36,6 +36,15 @@ function put(stage: Stage, name: string, schema: unknown, wait = false) {
   return stage.call('PUT', `/collections/docs/index?wait=${wait}`, { body })
 }
 
+/** At a node with the shard: what another node passes on to it changes on the way. */
+async function putOnHolder(stage: Stage, name: string, schema: unknown, wait = false) {
+  const node = (await holders(stage, 'docs')).indexOf(true)
+  const body = { field_name: name, field_schema: schema }
+  const path = `/collections/docs/index?wait=${wait}`
+  const { status, body: answer } = await stage.ask('PUT', path, { body, node })
+  stage.note(name, { schema, status, answer })
+}
+
 const SCHEMAS: Record<string, unknown> = {
   keyword: 'keyword',
   integer: 'integer',
@@ -81,13 +90,15 @@ export const INDEXES: Case[] = [
     title: 'every type of index, bare or with parameters, is shown in its normal form',
     async play(stage) {
       await created(stage, 'docs')
-      for (const [name, requested] of Object.entries(SCHEMAS)) await put(stage, name, requested)
+      for (const [name, requested] of Object.entries(SCHEMAS)) {
+        await putOnHolder(stage, name, requested)
+      }
       await schema(stage, (live) => Object.keys(live).length === Object.keys(SCHEMAS).length)
     },
   },
   {
     title:
-      'a node without a shard of a collection shows stop words as lists that are not empty, and one limit with 32 bits',
+      'a node without a shard of a collection shows stop words as lists that are not empty, no empty metadata, and one limit with 32 bits',
     sizes: ['three'],
     async play(stage) {
       await created(stage, 'docs', {
@@ -97,6 +108,7 @@ export const INDEXES: Case[] = [
         quantization_config: { scalar: { type: 'int8', quantile: 0.9 } },
         optimizers_config: { deleted_threshold: 0.3, max_segment_size: null },
         strict_mode_config: { enabled: false, max_query_limit: 5, search_max_oversampling: 1.1 },
+        metadata: {},
       })
       const schemas: Record<string, unknown> = {
         ...SCHEMAS,
@@ -105,7 +117,7 @@ export const INDEXES: Case[] = [
         text_words: { type: 'text', stopwords: { languages: [], custom: ['b', 'a'] } },
       }
       for (const [name, requested] of Object.entries(schemas))
-        await put(stage, name, requested, true)
+        await putOnHolder(stage, name, requested, true)
       const isHolder = await holders(stage, 'docs')
       for (const [who, node] of [
         ['with the shard', isHolder.indexOf(true)],
