@@ -12,7 +12,7 @@ interface Statuses {
 }
 
 /** How long in seconds each may take in a world. */
-const SECONDS = { VecRestore: 600, VecMigration: 300 }
+const SECONDS = { VecRestore: 600, VecMigration: 900 }
 
 export function movingResource<Kind extends keyof Statuses>(
   kind: Kind,
