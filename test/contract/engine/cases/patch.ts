@@ -19,9 +19,18 @@ const NAMED = {
 type Read = { result?: { config: unknown } }
 
 /** Patches, waits until the config shows it, and notes both. */
-async function patched(stage: Stage, name: string, body: object, mark: RegExp): Promise<void> {
+async function patched(
+  stage: Stage,
+  name: string,
+  body: object,
+  marks: readonly RegExp[],
+): Promise<void> {
   await stage.call('PATCH', `/collections/${name}?timeout=15`, { body })
-  const shows = (answer: unknown) => mark.test(JSON.stringify((answer as Read).result?.config))
+  const shows = (answer: unknown) => {
+    const config = JSON.stringify((answer as Read).result?.config)
+    // A node applies a change part by part.
+    return marks.every((mark) => mark.test(config))
+  }
   for (let node = 0; node < stage.nodes; node += 1) {
     const { body: answer } = await stage.awaited(`/collections/${name}`, shows, { node })
     stage.note(`config on node ${node}`, (answer as Read).result?.config)
@@ -72,7 +81,8 @@ export const PATCHES: Case[] = [
         wal_config: { wal_capacity_mb: 99 },
         sharding_method: 'custom',
       }
-      await patched(stage, 'docs', body, /"metadata"/)
+      const marks = [/"metadata"/, /"x8"/, /"max_timeout":3/, /"read_fan_out_delay_ms":5/]
+      await patched(stage, 'docs', body, [...marks, /"m":20/, /"indexing_threshold":77/])
       const more = {
         quantization_config: 'Disabled',
         strict_mode_config: { enabled: true, multivector_config: { y: { max_vectors: 1 } } },
@@ -82,7 +92,8 @@ export const PATCHES: Case[] = [
         params: { read_fan_out_factor: 0 },
         hnsw_config: null,
       }
-      await patched(stage, 'docs', more, /"d":1/)
+      const marksOfMore = [/"d":1/, /^(?!.*"x8")/, /"enabled":true/, /"read_fan_out_factor":0/]
+      await patched(stage, 'docs', more, [...marksOfMore, /"max_optimization_threads":null/])
     },
   },
   {
@@ -93,9 +104,9 @@ export const PATCHES: Case[] = [
       const vectors = {
         '': { on_disk: true, hnsw_config: hnsw, quantization_config: { binary: {} } },
       }
-      await patched(stage, 'docs', { vectors }, /"m":32/)
+      await patched(stage, 'docs', { vectors }, [/"m":32/, /"binary"/])
       const off = { vectors: { '': { quantization_config: 'Disabled', on_disk: false } } }
-      await patched(stage, 'docs', off, /^(?!.*binary)/)
+      await patched(stage, 'docs', off, [/^(?!.*binary)/, /"on_disk":false/])
     },
   },
   {
@@ -107,7 +118,7 @@ export const PATCHES: Case[] = [
         quantization: { scalar: { type: 'int8' } },
         hnsw_config: { full_scan_threshold_kb: 55 },
       }
-      await patched(stage, 'docs', body, /"full_scan_threshold":55/)
+      await patched(stage, 'docs', body, [/"full_scan_threshold":55/, /"int8"/])
     },
   },
   {
@@ -164,7 +175,9 @@ export const PATCHES: Case[] = [
     title: 'PATCH of replication_factor changes the number, and creates or drops no replica',
     async play(stage) {
       await created(stage, 'docs', { vectors: { size: 2, distance: 'Dot' }, shard_number: 3 })
-      await patched(stage, 'docs', { params: { replication_factor: 2 } }, /"replication_factor":2/)
+      await patched(stage, 'docs', { params: { replication_factor: 2 } }, [
+        /"replication_factor":2/,
+      ])
       const { body } = await stage.ask('GET', '/collections/docs/cluster')
       const { local_shards, remote_shards } = (body as { result: Record<string, unknown[]> }).result
       stage.note('copies', (local_shards?.length ?? 0) + (remote_shards?.length ?? 0))
