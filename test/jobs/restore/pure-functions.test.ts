@@ -186,6 +186,10 @@ t.test('nodes are stable when all have applied the same entries and no shard mov
   t.throws(() => reportedShards(both, [view(7), dead]), {
     message: 'consensus is stopped_with_err on node 1: x',
   })
+  const stopped = { ...view(7), consensus_thread_status: { consensus_thread_status: 'stopped' } }
+  t.throws(() => reportedShards(both, [stopped, view(7)]), {
+    message: 'consensus is stopped on node 0: no reason given',
+  })
 })
 
 const COLLECTION_OF_NONE = {

@@ -218,6 +218,27 @@ t.test('a shard that leaves its node during the restore is not replicated there'
   t.equal(first.length, 4, 'one copy of each')
 })
 
+t.test('a shard that another client moves after its restore is waited for', async (t) => {
+  const stood = await shardRestoreFixture(t, { into: 2, shards: 4, replicationFactor: 1 })
+  let uploads = 0
+  for (const node of stood.nodes) {
+    node.misbehave(({ path }) => {
+      if (path[2] !== 'shards' || path.at(-1) !== 'upload') return undefined
+      uploads += 1
+      if (uploads < 4) return undefined
+      const { shards = [] } = stood.engine.collections.get('docs') ?? {}
+      const [peer, other] = stood.engine.peers()
+      const moved = shards.find(({ id, peers }) => id !== Number(path[3]) && peers[0] === peer?.id)
+      if (moved !== undefined && other !== undefined) moved.peers = [other.id]
+      return undefined
+    })
+  }
+  const restore = await stood.restore()
+  const { code, log } = await run(restore)
+  t.equal(code, EXIT.failed)
+  t.match(log, /waiting until the nodes agree .*reason=shard \d is on nodes 1, not on node 0 alone/)
+})
+
 t.test('a restore waits for a scaling target until its peers are its pods', async (t) => {
   const stood = await shardRestoreFixture(t, { into: 3 })
   const ghost = stood.engine.join(3)

@@ -99,6 +99,28 @@ t.test('a snapshot without a configuration is rejected', async (t) => {
   await t.rejects(read(), { code: 'Rejected', message: /^0: it has no config.json: it is no snap/ })
 })
 
+for (const [file, content, path] of [
+  ['shard_key_mapping.json', '[{"key":"a","shard_ids":[-1]}]', '/0/shard_ids/0'],
+  ['shard_key_mapping.json', '[{"key":"a"}]', '/0/shard_ids'],
+  ['shard_key_mapping.json', '[{"shard_ids":[1]}]', '/0/key'],
+  ['shard_key_mapping.json', '{}', ''],
+  ['payload_index.json', '{}', '/schema'],
+  ['payload_index.json', '{"schema":{"a":1}}', '/schema/a'],
+  ['payload_index.json', '{"schema":{"a":{"on_disk":true}}}', '/schema/a'],
+  ['config.json', '{}', '/params'],
+] as const) {
+  t.test(`${file} with ${content} is rejected with the wrong field`, async (t) => {
+    const { read } = backedUp((bytes) => {
+      const changed = tarOf({ [file]: Buffer.from(content) })
+      return Buffer.concat([changed.subarray(0, -1024), renameFile(bytes, file, 'y')])
+    })
+    await t.rejects(read(), {
+      code: 'Rejected',
+      message: new RegExp(`^0: ${file}: ${path} \\w+`),
+    })
+  })
+}
+
 t.test('large files are skipped, and long names and folders are supported', async (t) => {
   const long = 'x'.repeat(150)
   const { read, reads } = backedUp((bytes) => {
