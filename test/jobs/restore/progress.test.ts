@@ -2,6 +2,7 @@
 import { pino } from 'pino'
 import t from 'tap'
 import type { RestoreResult } from '../../../crds/contract/restore-job.ts'
+import type { Clock } from '../../../jobs/clock.ts'
 import { checkpointFor } from '../../../jobs/restore/checkpoint.ts'
 import { Progress } from '../../../jobs/restore/progress.ts'
 import { instantClock } from '../job-world.ts'
@@ -18,8 +19,14 @@ function itemsOf(...names: string[]): Items {
   return names.map((name) => ({ method: 'Node', name, source: { name, ...source } })) as never
 }
 
+interface PodOptions {
+  names?: string[]
+  previous?: object
+  time?: Clock
+}
+
 /** A pod that continues after this report. */
-function startPod({ names = NAMES, previous }: { names?: string[]; previous?: object } = {}) {
+function startPod({ names = NAMES, previous, time = instantClock() }: PodOptions = {}) {
   const saved: RestoreResult[] = []
   const reporter = {
     progress: async () => undefined,
@@ -27,7 +34,7 @@ function startPod({ names = NAMES, previous }: { names?: string[]; previous?: ob
       saved.push(structuredClone(restore))
     },
   }
-  const tools = { time: instantClock(), log: pino({ level: 'silent' }), reporter } as never
+  const tools = { time, log: pino({ level: 'silent' }), reporter } as never
   const progress = new Progress(tools, previous as RestoreResult | undefined)
   progress.setItems(itemsOf(...names), NODES)
   /** The report that the API has accepted last. */
@@ -39,6 +46,21 @@ function statesAfter(previous: object): string[] {
   const { progress } = startPod({ previous })
   return progress.result().collections.map(({ status }) => status)
 }
+
+t.test('the time that is left is that of all other bytes at the measured speed', async (t) => {
+  const time = instantClock()
+  const { progress, last } = startPod({ time })
+  const [item] = itemsOf('a')
+  if (item === undefined) return
+  progress.startCollection(item, NODES, checkpointFor(undefined, 'a'))
+  await time.sleep(4_000)
+  const [snapshot] = item.source.snapshots
+  if (snapshot?.sizeBytes !== BYTES) throw new Error('no snapshot')
+  await progress.nodeDone(snapshot)
+  const { current } = last() ?? {}
+  t.equal(current?.bytesPerSecond, BYTES / 4)
+  t.equal(current?.secondsLeft, (4 * 3 * BYTES) / BYTES)
+})
 
 t.test(
   'the next pod does not take a collection that another client created as its own',

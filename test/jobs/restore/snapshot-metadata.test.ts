@@ -94,6 +94,14 @@ for (const { key, isSafe } of [
   })
 }
 
+t.test('a collection without snapshots is rejected', async (t) => {
+  const bucket = { name: 'backups', bytes: async () => Buffer.alloc(0) }
+  await t.rejects(collectionFromSnapshots({ name: 'docs', snapshots: [] }, bucket, SIGNAL), {
+    code: 'Rejected',
+    message: 'manifest.json: collection docs has no snapshots',
+  })
+})
+
 t.test('a snapshot without a configuration is rejected', async (t) => {
   const { read } = backedUp((bytes) => renameFile(bytes, 'config.json', 'z'))
   await t.rejects(read(), { code: 'Rejected', message: /^0: it has no config.json: it is no snap/ })
