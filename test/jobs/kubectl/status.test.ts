@@ -195,7 +195,7 @@ t.test('no command prints a key', async (t) => {
   }
 })
 
-t.test('a list names the first kind that may not be listed, whichever answers first', async (t) => {
+t.test('status names the first kind that may not be listed, whichever answers first', async (t) => {
   const [first, ...others] = RESOURCES.map(({ plural }) => plural)
   let answered = 0
   const server = createServer((request, response) => {
@@ -223,17 +223,20 @@ t.test('a list names the first kind that may not be listed, whichever answers fi
   t.match(err, new RegExp(`answered 403: no list of ${first}$`, 'm'))
 })
 
-t.test('without the CRDs a list says so, with one of them it is that of its kind', async (t) => {
-  const { server, api } = await openApi(t)
-  const type = cliFor(t, server, 'ns')
-  const none = await type('status')
-  t.equal(none.code, EXIT_CODES.failure)
-  t.match(none.err, /no kind of vec-operator\.dev: the CRDs are not installed$/m)
-  await openNamespace(api, VecBackup)
-  const one = await type('status')
-  t.equal(one.code, EXIT_CODES.success)
-  t.equal(one.out, 'No resources in namespace ns.\n')
-})
+t.test(
+  'status fails without any CRD, and lists nothing with one CRD and no resources',
+  async (t) => {
+    const { server, api } = await openApi(t)
+    const type = cliFor(t, server, 'ns')
+    const none = await type('status')
+    t.equal(none.code, EXIT_CODES.failure)
+    t.match(none.err, /no kind of vec-operator\.dev: the CRDs are not installed$/m)
+    await openNamespace(api, VecBackup)
+    const one = await type('status')
+    t.equal(one.code, EXIT_CODES.success)
+    t.equal(one.out, 'No resources in namespace ns.\n')
+  },
+)
 
 /** The API for a user who may not list pods and Jobs. */
 async function restrictedApi(t: Test): Promise<string> {

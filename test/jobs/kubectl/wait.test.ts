@@ -156,24 +156,27 @@ t.test(
   },
 )
 
-t.test('of a pod with an injected container, the log of the Job is read', async (t) => {
-  const pods = await world.list('v1', 'Pod', namespace)
-  const [pod] = pods.filter(({ metadata }) => metadata.name.startsWith('one-backup-'))
-  const { containers } = (pod as unknown as { spec: { containers: object[] } }).spec
-  const injected = [{ name: 'istio-proxy', image: 'proxy' }, ...containers]
-  const reference = { apiVersion: 'v1', kind: 'Pod', namespace, name: pod?.metadata.name ?? '' }
-  await world.patch(reference, { spec: { containers: injected } })
-  const { code, out } = await type('logs', 'qb/one')
-  t.equal(code, EXIT_CODES.success)
-  t.match(out, /backup run completed/)
-  const { logs, errors } = JSON.parse((await type('support-bundle', '-o', '-')).out) as {
-    logs: Record<string, string>
-    errors: string[]
-  }
-  t.strictSame(errors, [])
-  t.match(logs[`${reference.name}/backup`], /backup run completed/)
-  t.ok(`${reference.name}/istio-proxy` in logs)
-})
+t.test(
+  'logs and support-bundle read the container of the Job in a pod with an injected one',
+  async (t) => {
+    const pods = await world.list('v1', 'Pod', namespace)
+    const [pod] = pods.filter(({ metadata }) => metadata.name.startsWith('one-backup-'))
+    const { containers } = (pod as unknown as { spec: { containers: object[] } }).spec
+    const injected = [{ name: 'istio-proxy', image: 'proxy' }, ...containers]
+    const reference = { apiVersion: 'v1', kind: 'Pod', namespace, name: pod?.metadata.name ?? '' }
+    await world.patch(reference, { spec: { containers: injected } })
+    const { code, out } = await type('logs', 'qb/one')
+    t.equal(code, EXIT_CODES.success)
+    t.match(out, /backup run completed/)
+    const { logs, errors } = JSON.parse((await type('support-bundle', '-o', '-')).out) as {
+      logs: Record<string, string>
+      errors: string[]
+    }
+    t.strictSame(errors, [])
+    t.match(logs[`${reference.name}/backup`], /backup run completed/)
+    t.ok(`${reference.name}/istio-proxy` in logs)
+  },
+)
 
 t.test('secrets in JSON, plans of Jobs and URLs are replaced', async (t) => {
   const spec = { config: { storage: { s3_config: { access_key: 'a', secret_key: 'b' } } } }

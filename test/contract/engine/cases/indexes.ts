@@ -36,7 +36,7 @@ function put(stage: Stage, name: string, schema: unknown, wait = false) {
   return stage.call('PUT', `/collections/docs/index?wait=${wait}`, { body })
 }
 
-/** At a node with the shard: what another node passes on to it changes on the way. */
+/** Calls a node with the shard: values that another node passes on to it may change on the way. */
 async function putOnHolder(stage: Stage, name: string, schema: unknown, wait = false) {
   const node = (await holders(stage, 'docs')).indexOf(true)
   const body = { field_name: name, field_schema: schema }
