@@ -1,13 +1,16 @@
 /** What ends a round, and which nodes the suite restarts as a user would. */
+import { writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { engineDefect, Watch } from './watch.ts'
+import { defectAtStart, engineDefect, Watch } from './watch.ts'
 
 const node = (thread: string, err?: string) => ({
   consensus_thread_status: { consensus_thread_status: thread, ...(err !== undefined && { err }) },
 })
 const DEFECT = 'Service internal error: Shard 10 does not exist'
+const BANNER = 'Version: 1.18.3, build: 0000000\n'
 const FAILED = 'Failed to handle committed entries'
 const HUNG_MS = 1_500
 /** Longer than a hung node is left alone, with the time between two looks. */
@@ -22,6 +25,42 @@ t.test(
     t.equal(engineDefect(node('working', DEFECT)), undefined)
   },
 )
+
+t.test('a process that cannot start because of a known defect is found by its log', async (t) => {
+  const failed = failedStart(DEFECT)
+  t.equal(defectAtStart(failed), 'Shard 10 does not exist')
+  t.equal(defectAtStart(failedStart('No space left on device')), undefined)
+  t.equal(
+    defectAtStart(`${BANNER}${DEFECT}`),
+    undefined,
+    'it was reported by a process that started',
+  )
+  t.equal(defectAtStart(`${failed}${BANNER}`), undefined, 'the next process may start')
+  t.equal(defectAtStart(''), undefined)
+})
+
+t.test('nodes that all fail to start because of a known defect end the round', async (t) => {
+  const nodes = await nodesOf(t, [
+    { isReady: false, isSilent: true, log: failedStart('No space left on device'), ...node('') },
+    { isReady: false, isSilent: true, log: failedStart(DEFECT), ...node('') },
+  ])
+  const { watch, killed } = watched(nodes)
+  t.equal(await watch.broken, 'Shard 10 does not exist')
+  await watch.stop()
+  t.strictSame(killed, [])
+})
+
+t.test('the log of a node that answers says nothing about its state', async (t) => {
+  const nodes = await nodesOf(t, [{ isReady: true, log: failedStart(DEFECT), ...node('working') }])
+  const { watch } = watched(nodes)
+  let isBroken = false
+  void watch.broken.then(() => {
+    isBroken = true
+  })
+  await pause(WATCHED_MS)
+  await watch.stop()
+  t.notOk(isBroken)
+})
 
 t.test('a node that is not ready since an error stopped its consensus is restarted', async (t) => {
   const nodes = await nodesOf(t, [
@@ -75,17 +114,41 @@ t.test('a node with a known defect of the engine ends the round instead', async 
   t.strictSame(killed, [])
 })
 
+/** What a process writes that panics when it applies an entry of the consensus. */
+function failedStart(cause: string): string {
+  return (
+    `${BANNER}2026-01-01T00:00:00Z ERROR qdrant::startup: Panic occurred in file src/main.rs: ` +
+    `Can't initialize consensus: Failed to apply collection meta operation entry\n\nCaused by:\n    ${cause}\n`
+  )
+}
+
 interface FakeNode extends ReturnType<typeof node> {
   isReady: boolean
   commit?: number
+  /** Its process does not run. */
+  isSilent?: boolean
+  log?: string
+}
+
+interface Process {
+  url: string
+  pid: number
+  log: string
 }
 
 /** Nodes that answer as the engine does, without collections. */
 async function nodesOf<T extends FakeNode[]>(t: Test, [...nodes]: [...T]) {
+  const folder = t.testdir()
   const started = await Promise.all(
     nodes.map(async (fake, peer_id) => {
-      const state = { ...fake, url: '', pid: 1 }
+      const log = join(folder, String(peer_id))
+      writeFileSync(log, fake.log ?? '')
+      const state = { ...fake, log, url: '', pid: 1 }
       const server = createServer((request, response) => {
+        if (fake.isSilent === true) {
+          request.destroy()
+          return
+        }
         const result =
           request.url === '/cluster'
             ? {
@@ -101,11 +164,11 @@ async function nodesOf<T extends FakeNode[]>(t: Test, [...nodes]: [...T]) {
       return state
     }),
   )
-  return started as { [K in keyof T]: FakeNode & { url: string; pid: number } }
+  return started as { [K in keyof T]: FakeNode & Process }
 }
 
 /** A node that is killed works again and is ready in its next process. */
-function watched(nodes: (FakeNode & { url: string; pid: number })[]) {
+function watched(nodes: (FakeNode & Process)[]) {
   const killed: number[] = []
   const at = (ordinal: number) => {
     const found = nodes[ordinal]
@@ -119,6 +182,7 @@ function watched(nodes: (FakeNode & { url: string; pid: number })[]) {
     node: (ordinal: number) => ({
       url: at(ordinal).url,
       pid: at(ordinal).pid,
+      log: at(ordinal).log,
       signal: () => {
         killed.push(ordinal)
         Object.assign(at(ordinal), { pid: at(ordinal).pid + 1, isReady: true, ...node('working') })

@@ -2,6 +2,7 @@
  * Looks at the cluster all the time: Active replicas of each shard, and the groups of nodes that know each
  * other. What it finds wrong is a finding of the round.
  */
+import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
 import { ask, pathOf } from '../hard/ask.ts'
 import type { RealNode } from '../hard/engines.ts'
 import { viewOf } from '../hard/replicas.ts'
@@ -49,6 +50,12 @@ const HUNG_MS = 60_000
  * (docs/engine-notes.md). A transfer of the engine's own was agreed on after its shard key was deleted.
  */
 const ENGINE_DEFECTS = [/Shard \d+ does not exist/]
+/** `GET /cluster` may name no cause. A process that cannot start because of one writes it at the end of its log. */
+const FAILED_START = "Can't initialize consensus"
+/** What a process writes first. */
+const BANNER = 'Version: '
+/** Longer than what a process writes until it fails to start. */
+const LOG_BYTES = 131_072
 
 /** An answer of a node. One that is not ready yet counts only as hung: it may be starting. */
 interface Found {
@@ -61,7 +68,7 @@ interface Found {
 
 /** What the watch reads of a world, and how it restarts an engine. */
 export type WatchedWorld = Pick<NodesWorld, 'nodes' | 'ordinals' | 'isReady'> & {
-  node(ordinal: number): Pick<RealNode, 'url' | 'pid' | 'signal'>
+  node(ordinal: number): Pick<RealNode, 'url' | 'pid' | 'log' | 'signal'>
 }
 
 export class Watch {
@@ -144,7 +151,9 @@ export class Watch {
       (one, other) => other.peers.raft_info.commit - one.peers.raft_info.commit,
     )[0]
     const commit = newest?.peers.raft_info.commit ?? 0
-    const defect = all.map(({ peers }) => engineDefect(peers)).find((text) => text !== undefined)
+    const defect =
+      all.map(({ peers }) => engineDefect(peers)).find((text) => text !== undefined) ??
+      this.#failedStart(all)
     if (defect === undefined) this.#killHung(all, commit)
     else this.#break(defect)
     try {
@@ -199,6 +208,20 @@ export class Watch {
     }
   }
 
+  /** The known defect of the engine with which the last process of a silent node could not start. */
+  #failedStart(answering: readonly Found[]): string | undefined {
+    for (const ordinal of this.#world.ordinals()) {
+      if (answering.some((found) => found.ordinal === ordinal)) continue
+      try {
+        const defect = defectAtStart(endOf(this.#world.node(ordinal).log))
+        if (defect !== undefined) return defect
+      } catch {
+        // A new pod has no engine yet.
+      }
+    }
+    return undefined
+  }
+
   #judge({ clusters, active, at }: Omit<Sample, 'created'>): void {
     if (clusters > 1) this.#find(`${clusters} clusters answer`, at)
     for (const shard of this.#wasActive) if (!(shard in active)) this.#wasActive.delete(shard)
@@ -244,6 +267,28 @@ export function engineDefect(peers: Pick<Peers, 'consensus_thread_status'>): str
   const { err = '' } = peers.consensus_thread_status
   if (!isStoppedByError(peers)) return undefined
   return ENGINE_DEFECTS.some((pattern) => pattern.test(err)) ? err : undefined
+}
+
+/** The error of a known defect of the engine, if the last process in this log failed to start because of it. */
+export function defectAtStart(log: string): string | undefined {
+  const process = log.slice(Math.max(0, log.lastIndexOf(BANNER)))
+  const failed = process.indexOf(FAILED_START)
+  if (failed === -1) return undefined
+  const error = process.slice(failed)
+  const found = ENGINE_DEFECTS.map((pattern) => pattern.exec(error)?.[0])
+  return found.find((text) => text !== undefined)
+}
+
+function endOf(path: string): string {
+  const file = openSync(path, 'r')
+  try {
+    const { size } = fstatSync(file)
+    const bytes = Buffer.alloc(Math.min(size, LOG_BYTES))
+    const read = readSync(file, bytes, 0, bytes.length, size - bytes.length)
+    return bytes.toString('utf8', 0, read)
+  } finally {
+    closeSync(file)
+  }
 }
 
 /** A node that was removed is `stopped` instead. */
