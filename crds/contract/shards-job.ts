@@ -142,9 +142,15 @@ export const ShardsResult = Type.Object({
   transfers: Type.Optional(Type.Array(ShardMove, { maxItems: 64 })),
   /** Shards whose copies have failed, and that are not complete since: the next Job tries them after the others. */
   failed: Type.Optional(
-    Type.Array(Type.Object({ collection: Type.String({ maxLength: 255 }), shard: Count() }), {
-      maxItems: 16,
-    }),
+    Type.Array(
+      Type.Object({
+        collection: Type.String({ maxLength: 255 }),
+        shard: Count(),
+        /** Peers on which a Job has created a replica of it in vain: other nodes are tried. */
+        createdOn: Type.Optional(Type.Array(Type.Number(), { maxItems: 64 })),
+      }),
+      { maxItems: 16 },
+    ),
   ),
   /** The resharding in progress, from which the next pod or Job continues. */
   resharding: Type.Optional(ReshardingRecord),

@@ -27,6 +27,8 @@ import { isReshardingStep, type ReshardingStep, type Step } from './step.ts'
 import type { Transfers } from './transfers.ts'
 import type { ClusterView } from './view.ts'
 
+type TransferStep = Extract<Step, { do: 'replicate' | 'repair' | 'streamPoints' }>
+
 const MAX_FAILURES = 3
 /** How long a Job waits until the pod of a removed node has ended. */
 const REMOVAL_MS = 600_000
@@ -246,6 +248,7 @@ export class StepRunner {
         if (step.do === 'replicate' && step.move !== undefined) this.#progress.moves.push(step.move)
         await this.#startTransfer(step, bytes)
         await this.#engine(view).replicate(step, signal)
+        this.#transfers.confirm(step)
         return 'again'
       case 'streamPoints':
         await this.#startTransfer(step, bytes)
@@ -288,8 +291,9 @@ export class StepRunner {
     return released
   }
 
-  async #startTransfer(transfer: ShardTransfer, bytes: number): Promise<void> {
-    this.#transfers.start(transfer, bytes, this.#tools.time.monotonicMs())
+  async #startTransfer(step: TransferStep, bytes: number): Promise<void> {
+    const isCreation = step.do === 'replicate' && step.move === undefined
+    this.#transfers.start(step, { bytes, now: this.#tools.time.monotonicMs(), isCreation })
     await this.#progress.checkpoint()
   }
 

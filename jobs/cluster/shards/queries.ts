@@ -91,8 +91,8 @@ export function copySource(view: ClusterView, shard: ShardView): number | undefi
 }
 
 /**
- * The node that gets a new replica: in a zone without one if possible, then the node with the least
- * data. Undefined if every node has one or none has enough space.
+ * The node that gets a new replica: one that was not tried in vain, in a zone without a replica if possible, then the
+ * node with the least data. Undefined if every node has one or none has enough space.
  */
 export function freeTarget(
   view: ClusterView,
@@ -106,11 +106,21 @@ export function freeTarget(
     .filter((peer) => hasSpace(peer, shard))
     .toSorted(
       (a, b) =>
+        Number(isTriedInVain(shard, a.id, desired)) - Number(isTriedInVain(shard, b.id, desired)) ||
         Number(isUsed(usedZones, a)) - Number(isUsed(usedZones, b)) ||
         (load.get(a.id) ?? 0) - (load.get(b.id) ?? 0) ||
         (a.ordinal ?? 0) - (b.ordinal ?? 0),
     )
   return target?.id
+}
+
+/** A Job has created a replica of the shard on this node, and could not fill it. */
+export function isTriedInVain(
+  shard: Shard,
+  peer: number,
+  { copyFailure }: Pick<DesiredShards, 'copyFailure'>,
+): boolean {
+  return copyFailure?.(shard)?.createdOn?.includes(peer) === true
 }
 
 function isUsed(zones: ReadonlySet<string>, { zone }: PeerView): boolean {

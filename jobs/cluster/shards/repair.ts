@@ -7,6 +7,7 @@ import {
   absentOrdinals,
   activeElsewhere,
   describeShard,
+  freeTarget,
   hasTransfer,
   peerName,
   requiredReplicas,
@@ -14,6 +15,7 @@ import {
   type Shard,
   formatList,
   holds,
+  isTriedInVain,
   nodeName,
 } from './queries.ts'
 import {
@@ -72,7 +74,8 @@ function repairShard(view: ClusterView, shard: Shard, desired: DesiredShards): P
     }
     // A transfer onto a replica that is called Active would fail, or remove it.
     if (replica.state === 'Unreadable') return planned(purpose, dropOf(shard, replica.peer))
-    if (isSurplus(view, shard, { peer: replica.peer, desired })) {
+    const copy = { peer: replica.peer, desired }
+    if (isSurplus(view, shard, copy) || mayGoElsewhere(view, shard, copy)) {
       return planned(purpose, dropOf(shard, replica.peer))
     }
     return startTransfer(view, desired, purpose, shard, (from) => ({
@@ -105,6 +108,20 @@ function isSurplus(
   if (shard.key !== undefined || desired.copyFailure?.(shard)?.message === undefined) return false
   const required = requiredReplicas(view, shard, view.nodes)
   return activeElsewhere(view, shard, peer).length >= required
+}
+
+/**
+ * A Job has created the replica, it has never had all points, and neither the Job nor the engine could fill it: its
+ * volume may be full. It makes way for one on a node that was not tried yet.
+ */
+function mayGoElsewhere(
+  view: ClusterView,
+  shard: Shard,
+  { peer, desired }: { peer: number; desired: DesiredShards },
+): boolean {
+  if (!isTriedInVain(shard, peer, desired)) return false
+  const target = freeTarget(view, shard, desired)
+  return target !== undefined && !isTriedInVain(shard, target, desired)
 }
 
 /** Nodes that are not members are left alone: they may be restarting. */

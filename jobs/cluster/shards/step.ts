@@ -130,13 +130,11 @@ function closedTarget(view: ClusterView, shard: Shard, desired: DesiredShards): 
 
 export function startTransfer(
   view: ClusterView,
-  { maxTransfers, copyFailure }: DesiredShards,
+  desired: DesiredShards,
   purpose: ShardPurpose,
   shard: Shard,
-  toStep: (from: number) => Step,
+  toStep: (from: number) => Extract<Step, { do: 'replicate' | 'repair' }>,
 ): Plan {
-  const failure = copyFailure?.(shard)?.message
-  if (failure !== undefined) return refused('TransferFailed', failure)
   const from = copySource(view, shard)
   if (from === undefined) {
     return refused(
@@ -144,8 +142,14 @@ export function startTransfer(
       `${describeShard(shard)} has no Active replica on a node that answers`,
     )
   }
-  if (view.transfers.length >= maxTransfers) return transferInProgress(view) ?? { is: 'done' }
-  return planned(purpose, toStep(from), shard.bytes)
+  const next = toStep(from)
+  const { message, createdOn } = desired.copyFailure?.(shard) ?? {}
+  const isOther = createdOn !== undefined && !createdOn.includes(next.to)
+  if (message !== undefined && !isOther) return refused('TransferFailed', message)
+  if (view.transfers.length >= desired.maxTransfers) {
+    return transferInProgress(view) ?? { is: 'done' }
+  }
+  return planned(purpose, next, shard.bytes)
 }
 
 export function transferInProgress(view: ClusterView): Plan | undefined {

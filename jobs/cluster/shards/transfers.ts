@@ -2,6 +2,7 @@
  * The transfers that a Job has started: which have ended, how, and which make no progress. A
  * transfer that fails leaves its target Dead and is not reported anywhere else.
  */
+import type { ShardsResult } from '../../../crds/contract/shards-job.ts'
 import type { ShardTransfer } from '../../clients/engine/shards.ts'
 import { longCallTimeoutMs } from '../../clients/http/request.ts'
 import { activeHolders, findShard, requiredReplicas, type Shard } from './queries.ts'
@@ -16,10 +17,12 @@ interface TrackedTransfer {
   changedAt: number
   /** The engine has started it: it accepted the call, or has listed the transfer. */
   isStarted: boolean
+  /** It creates a replica that takes the place of no other. */
+  isCreation: boolean
 }
 
 /** A shard of which a copy has failed. */
-type FailedShard = Pick<ShardTransfer, 'collection' | 'shard'>
+type FailedShard = Pick<ShardTransfer, 'collection' | 'shard'> & Pick<CopyFailure, 'createdOn'>
 
 /** A node that refuses all copies must not be asked for those of hundreds of shards. */
 const MAX_GIVEN_UP = 10
@@ -50,13 +53,16 @@ export class Transfers {
 
   /** Continues transfers of an earlier pod. */
   constructor(started: readonly ShardTransfer[], now: number, failed: readonly FailedShard[] = []) {
-    for (const transfer of started) this.start(transfer, 0, now)
+    for (const transfer of started) this.start(transfer, { bytes: 0, now })
     for (const shard of failed) this.#failedShards.set(shardKey(shard), shard)
   }
 
   /** Shards of which a copy has failed. */
-  get failed(): FailedShard[] {
-    return [...this.#failedShards.values()].map(({ collection, shard }) => ({ collection, shard }))
+  get failed(): NonNullable<ShardsResult['failed']> {
+    return [...this.#failedShards.values()].map(({ collection, shard, createdOn }) => ({
+      ...{ collection, shard },
+      ...(createdOn !== undefined && { createdOn: [...createdOn] }),
+    }))
   }
 
   failureOf({
@@ -69,9 +75,13 @@ export class Transfers {
     return this.#failedShards.get(shardKey({ collection, shard }))
   }
 
-  /** No further copy of this shard is to be made. Returns false if that is so of too many. */
+  /**
+   * No further copy of this shard is to be made, apart from one to a node that was not tried. Returns false if that is
+   * so of too many.
+   */
   giveUp({ collection, shard }: ShardTransfer, message: string): boolean {
-    this.#failedShards.set(shardKey({ collection, shard }), { collection, shard, message })
+    const key = shardKey({ collection, shard })
+    this.#failedShards.set(key, { ...this.#failedShards.get(key), collection, shard, message })
     const givenUp = [...this.#failedShards.values()].filter((one) => one.message !== undefined)
     return givenUp.length < MAX_GIVEN_UP
   }
@@ -115,7 +125,10 @@ export class Transfers {
       : Math.round((this.#bytesMoved * 1000) / this.#activeMs)
   }
 
-  start({ collection, shard, from, to, toShard }: ShardTransfer, bytes: number, now: number): void {
+  start(
+    { collection, shard, from, to, toShard }: ShardTransfer,
+    { bytes, now, isCreation = false }: { bytes: number; now: number; isCreation?: boolean },
+  ): void {
     const transfer = { collection, shard, from, to, ...(toShard !== undefined && { toShard }) }
     this.#tracked.set(keyOf(transfer), {
       transfer,
@@ -123,6 +136,7 @@ export class Transfers {
       progress: '',
       changedAt: now,
       isStarted: false,
+      isCreation,
     })
   }
 
@@ -135,12 +149,17 @@ export class Transfers {
   /** A transfer that the engine did not start. Returns how often it has failed. */
   fail(transfer: ShardTransfer): number {
     const key = keyOf(transfer)
+    const { isCreation = false, isStarted = false } = this.#tracked.get(key) ?? {}
     this.#tracked.delete(key)
     const failures = (this.#failures.get(key) ?? 0) + 1
     this.#failures.set(key, failures)
-    const { collection, shard } = transfer
-    const known = this.#failedShards.get(shardKey(transfer))
-    this.#failedShards.set(shardKey(transfer), known ?? { collection, shard })
+    const { collection, shard, to } = transfer
+    const known = this.#failedShards.get(shardKey(transfer)) ?? { collection, shard }
+    const createdOn = [...new Set([...(known.createdOn ?? []), to])]
+    this.#failedShards.set(shardKey(transfer), {
+      ...known,
+      ...(isCreation && isStarted && { createdOn }),
+    })
     return failures
   }
 
@@ -189,6 +208,12 @@ export class Transfers {
     for (const [key, failed] of this.#failedShards) {
       const shard = findShard(view, failed)
       if (shard === undefined || isWhole(view, shard)) this.#failedShards.delete(key)
+      else if (failed.createdOn !== undefined) {
+        const { createdOn, ...known } = failed
+        // From then on the replica has points that may be needed.
+        const empty = createdOn.filter((peer) => !isActive(shard, peer))
+        this.#failedShards.set(key, { ...known, ...(empty.length > 0 && { createdOn: empty }) })
+      }
     }
   }
 
@@ -221,10 +246,14 @@ function isComplete(view: ClusterView, transfer: ShardTransfer): boolean {
   return state === (transfer.toShard === undefined ? 'Active' : 'Resharding')
 }
 
+function isActive({ replicas }: Shard, peer: number): boolean {
+  return replicas.some((replica) => replica.peer === peer && replica.state === 'Active')
+}
+
 /** Nothing is left to be copied. */
 function isWhole(view: ClusterView, shard: Shard): boolean {
-  const isActive = shard.replicas.every(({ state }) => state === 'Active')
-  return isActive && activeHolders(view, shard).length >= requiredReplicas(view, shard, view.nodes)
+  const areActive = shard.replicas.every(({ state }) => state === 'Active')
+  return areActive && activeHolders(view, shard).length >= requiredReplicas(view, shard, view.nodes)
 }
 
 function shardKey({ collection, shard }: FailedShard): string {

@@ -162,6 +162,11 @@ export interface DesiredUpdate {
 export interface CopyFailure {
   /** Why no further copy is tried; absent as long as one is, after those of other shards. */
   message?: string
+  /**
+   * Peers on which a Job has created a replica of the shard that has never been Active: other nodes are tried. Absent if
+   * there are none.
+   */
+  createdOn?: readonly number[]
 }
 
 export interface DesiredShards {

@@ -94,14 +94,48 @@ function suite(small: Volume[]): void {
     matchWhole(t, await world.progress(), { state: 'Done', shards: { stepsLeft: 0 } })
     await isWhole(t, subject, [0, 1, 2], [...before, before[0] ?? []])
   })
+
+  t.test('a missing replica is created on a node with space after a full one', async (t) => {
+    const folders = small.map(({ folder }) => folder)
+    const { subject, world, time } = await openRealCluster(t, bin, { volumes: folders })
+    const clock = hastened(time)
+    await createShard(subject, 1)
+    const views = await Promise.all([0, 1, 2].map((node) => placement(subject, node)))
+    const source = views.findIndex(({ local_shards: local }) => local.length > 0)
+    // Without data, the lower ordinal is the first choice.
+    const [full = 0, other = 0] = [0, 1, 2].filter((node) => node !== source)
+    const peer = views[full]?.peer_id ?? 0
+    const ids = await idsOn(subject, source)
+    t.equal(ids.length, POINTS)
+
+    const parameters = { params: { replication_factor: 2 } }
+    await call(subject, 0, 'PATCH', '/collections/docs?timeout=60', parameters)
+    small[full]?.fill(FREE_BYTES)
+    const first = await world.run({}, { time: clock })
+    t.equal(first.code, EXIT.failed, first.log.slice(-3000))
+    matchWhole(t, await world.progress(), {
+      state: 'Failed',
+      reason: 'TransferFailed',
+      message: new RegExp(`^docs/0: replicating from node ${source} to node ${full} failed `),
+      shards: { failed: [{ collection: 'docs', shard: 0, createdOn: [peer] }] },
+    })
+
+    const next = { run: 2, hash: 'hash-2', defects: { [`docs/0/${peer}`]: 600 } }
+    const second = await world.run(next, { pod: 'pod-2', time: clock })
+    t.equal(second.code, EXIT.done, second.log.slice(-3000))
+    t.strictSame((await placement(subject, full)).local_shards, [], 'the full node has no replica')
+    await isWhole(t, subject, [source, other], [ids, ids])
+    small[full]?.empty()
+  })
 }
 
 type Subject = Awaited<ReturnType<typeof openRealCluster>>['subject']
 
-/** One shard with two replicas, each of which has all points. */
-async function createShard(subject: Subject): Promise<void> {
+/** One shard, each replica of which has all points. */
+async function createShard(subject: Subject, replicas = 2): Promise<void> {
   const body = {
-    ...{ vectors: { size: DIMENSIONS, distance: 'Dot' }, shard_number: 1, replication_factor: 2 },
+    ...{ vectors: { size: DIMENSIONS, distance: 'Dot' }, shard_number: 1 },
+    replication_factor: replicas,
     wal_config: { wal_capacity_mb: 1 },
   }
   await call(subject, 0, 'PUT', '/collections/docs?timeout=60', body)

@@ -108,6 +108,76 @@ t.test('without another node, a drain names the one without space', async (t) =>
   t.strictSame(await world.state(), before)
 })
 
+t.test('a missing replica is created on another node than that without space', async (t) => {
+  const world = await fullNode(t, { nodes: 4, shards: 4, factor: 2 })
+  for (const shard of world.engine.find('docs')?.shards ?? []) {
+    shard.peers = [0, 1].map((ordinal) => world.peer(ordinal))
+  }
+  // Node 2 has the least data, and is the first choice.
+  world.shard(1).peers = [world.peer(0)]
+  world.shard(2).peers = [world.peer(1)]
+  world.shard(2).key = 'tenant'
+  const before = (await world.state()).shards
+  const first = await world.run({})
+  t.equal(first.code, EXIT.failed, first.log.slice(-2000))
+  const message = /^docs\/\d: replicating from node \d to node 2 failed once: /
+  matchWhole(t, await world.progress(), { state: 'Failed', reason: 'TransferFailed', message })
+  const ids = Object.entries((await world.state()).shards).flatMap(([id, replicas]) =>
+    replicas.includes('2 Dead') ? [id] : [],
+  )
+  t.ok(ids.length > 0)
+
+  const defects = Object.fromEntries(ids.map((id) => [`docs/${id}/${world.full}`, 600]))
+  const second = await world.run({ run: 2, hash: 'hash-2', defects }, { pod: 'pod-2' })
+  t.equal(second.code, EXIT.done, second.log.slice(-2000))
+  const { shards } = await world.state()
+  t.strictSame(onNode2(shards), [], 'nothing is left that the engine would copy again')
+  t.strictSame(shards, {
+    ...before,
+    1: ['0 Active', '3 Active'],
+    2: ['1 Active', '3 Active'],
+  })
+  t.equal((await world.progress())?.shards?.failed, undefined)
+})
+
+t.test('a replica that is older than the Jobs stays although its copies fail', async (t) => {
+  const world = await fullNode(t, { nodes: 4, shards: 1, factor: 2 })
+  world.shard(0).peers = [0, 2].map((ordinal) => world.peer(ordinal))
+  world.shard(0).states = { [world.full]: 'Dead' }
+  const before = await world.state()
+  for (const run of [1, 2]) {
+    const plan = { run, hash: `hash-${run}`, defects: { [`docs/0/${world.full}`]: 600 } }
+    const { code, log } = await world.run(plan, { pod: `pod-${run}` })
+    t.equal(code, EXIT.failed, log.slice(-2000))
+    matchWhole(t, await world.progress(), {
+      reason: 'TransferFailed',
+      message: / failed 3 times: /,
+    })
+  }
+  t.strictSame(await world.state(), before, 'it may have points that no other replica has')
+})
+
+t.test('a replica that no node has space for is tried on each, and left on one', async (t) => {
+  const world = await fullNode(t, { nodes: 4, shards: 1, factor: 2 })
+  world.engine.transferOutcome = () => 'fail'
+  world.shard(0).peers = [world.peer(0)]
+  const created = new Set<string | undefined>()
+  for (const run of [1, 2, 3, 4, 5]) {
+    const states = world.shard(0).states ?? {}
+    const dead = Object.keys(states).filter((peer) => states[Number(peer)] === 'Dead')
+    const defects = Object.fromEntries(dead.map((peer) => [`docs/0/${peer}`, 600]))
+    const plan = { run, hash: `hash-${run}`, defects }
+    const { code, log } = await world.run(plan, { pod: `pod-${run}` })
+    t.equal(code, EXIT.failed, log.slice(-2000))
+    matchWhole(t, await world.progress(), { state: 'Failed', reason: 'TransferFailed' })
+    const { shards } = await world.state()
+    t.equal(shards[0]?.[0], '0 Active')
+    t.equal(shards[0]?.length, 2, 'the one before it was dropped')
+    created.add(shards[0]?.[1])
+  }
+  t.strictSame([...created].toSorted(), ['1 Dead', '2 Dead', '3 Dead'])
+})
+
 t.test('a Job that ends before the third copy says that one has failed', async (t) => {
   const world = await fullNode(t, { nodes: 3, spread: 2, shards: 6, factor: 1 })
   const before = await world.state()

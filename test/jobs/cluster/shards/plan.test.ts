@@ -751,6 +751,91 @@ const CASES: Case[] = [
     },
   },
   {
+    title: 'a new replica that cannot be filled makes way for one on another node',
+    model: { shards: { 'docs/0': { 1: 'Active', 2: 'Dead' } } },
+    desired: { copyFailure: () => ({ createdOn: [2] }) },
+    plan: {
+      is: 'step',
+      purpose: 'repair',
+      bytes: 0,
+      step: { do: 'drop', collection: 'docs', shard: 0, peer: 2 },
+    },
+  },
+  {
+    title: 'a missing replica is not created again where it could not be filled',
+    model: { shards: { 'docs/0': { 1: 'Active' } } },
+    desired: { copyFailure: () => ({ message: 'no space', createdOn: [2] }) },
+    plan: {
+      is: 'step',
+      purpose: 'repair',
+      bytes: 100,
+      step: { do: 'replicate', collection: 'docs', shard: 0, from: 1, to: 3 },
+    },
+  },
+  {
+    title: 'a replica that could not be filled stays once no other node can have it',
+    model: { shards: { 'docs/0': { 1: 'Active', 3: 'Dead' } } },
+    desired: { copyFailure: () => ({ message: 'no space', createdOn: [2, 3] }) },
+    plan: { is: 'refused', reason: 'TransferFailed', message: 'no space' },
+  },
+  {
+    title:
+      'a missing replica is created again where it could not be filled if no other node is free',
+    model: { shards: { 'docs/0': { 1: 'Active' } } },
+    desired: { copyFailure: () => ({ createdOn: [2, 3] }) },
+    plan: {
+      is: 'step',
+      purpose: 'repair',
+      bytes: 100,
+      step: { do: 'replicate', collection: 'docs', shard: 0, from: 1, to: 2 },
+    },
+  },
+  {
+    title: 'a replica that could not be filled stays while no other node has space',
+    model: { shards: { 'docs/0': { 1: 'Active', 2: 'Dead' } } },
+    view: {
+      peers: [
+        { id: 1, ordinal: 0, isMember: true },
+        { id: 2, ordinal: 1, isMember: true },
+        { id: 3, ordinal: 2, isMember: true, freeBytes: 149 },
+      ],
+    },
+    desired: { copyFailure: () => ({ createdOn: [2] }) },
+    plan: {
+      is: 'step',
+      purpose: 'repair',
+      bytes: 100,
+      step: { do: 'repair', collection: 'docs', shard: 0, from: 1, to: 2 },
+    },
+  },
+  {
+    title: 'a replica that may have points stays although its copies fail',
+    model: { shards: { 'docs/0': { 1: 'Active', 2: 'Dead' } } },
+    desired: { copyFailure: () => ({ message: 'no space' }) },
+    plan: { is: 'refused', reason: 'TransferFailed', message: 'no space' },
+  },
+  {
+    title: 'a new replica is not dropped while the engine repairs it',
+    model: { shards: { 'docs/0': { 1: 'Active', 2: 'Dead' } } },
+    desired: { copyFailure: () => ({ createdOn: [2] }), defectSeconds: () => 599 },
+    plan: {
+      is: 'waiting',
+      purpose: 'repair',
+      message: 'docs/0 on node 1 is Dead; the engine usually repairs it',
+    },
+  },
+  {
+    title: 'a new replica that cannot be filled stays if it may be the last',
+    model: { shards: { 'docs/0': { 1: 'Dead', 2: 'Dead' } } },
+    desired: { copyFailure: () => ({ message: 'no space', createdOn: [2] }) },
+    plan: {
+      is: 'refused',
+      reason: 'NoActiveReplica',
+      message:
+        'docs/0 has no Active replica to repair that on node 0 from: restore the collection from a backup',
+    },
+  },
+  {
     title: 'without another node, the failure of the copies is named',
     model: { shards: { 'docs/0': { 1: 'Active', 3: 'Active' } }, factor: 3 },
     desired: { closedTargets: new Map([[2, 'no space']]) },
