@@ -82,7 +82,7 @@ export const HEARTBEAT_MS = 60_000
 const FIRST_RETRY_MS = 1_000
 const MAX_RETRY_MS = 30_000
 /** All annotations of an object together may have 256 KiB. */
-const MAX_ANNOTATION_BYTES = 128 * 1024
+export const MAX_ANNOTATION_BYTES = 128 * 1024
 
 const AnnotatedObject = Type.Object({
   metadata: Type.Object({
@@ -246,7 +246,7 @@ export class Reporter {
     const metadata = {
       uid: target.uid,
       annotations: {
-        ...dropOversized(annotations),
+        ...removeOversized(annotations),
         [ANNOTATIONS.progress]: encodeProgress(progress),
       },
     }
@@ -347,12 +347,16 @@ function encodeProgress(progress: Progress): string {
   return JSON.stringify({ ...progress, message: undefined })
 }
 
-/** Leaves out annotations that would make the object too large. */
-function dropOversized(annotations: Record<string, string>): Record<string, string> {
+/**
+ * Removes annotations that would make the object too large: the text of an earlier run would be taken for that of
+ * this one.
+ */
+function removeOversized(annotations: Record<string, string>): Record<string, string | null> {
   return Object.fromEntries(
-    Object.entries(annotations).filter(
-      ([, text]) => Buffer.byteLength(text) <= MAX_ANNOTATION_BYTES,
-    ),
+    Object.entries(annotations).map(([name, text]) => [
+      name,
+      Buffer.byteLength(text) <= MAX_ANNOTATION_BYTES ? text : null,
+    ]),
   )
 }
 

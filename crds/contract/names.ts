@@ -16,7 +16,7 @@ export const SHARDS_CLUSTER_ROLE = 'vec-operator-shards'
 export const ANNOTATIONS = {
   /** Report of a Job (crds/contract/job.ts). */
   progress: `${API_GROUP}/progress`,
-  /** The spec that the last successful helm run applied, as JSON. */
+  /** The spec that the last successful helm run applied, as JSON; without `config` if it is large. */
   lastAppliedSpec: `${API_GROUP}/last-applied-spec`,
   /** The service sets it on each VecCluster after startup: requests one helm run. */
   restartedAt: `${API_GROUP}/restarted-at`,

@@ -16,7 +16,7 @@ import {
 } from '../../crds/kubernetes.ts'
 import { chartVersion } from '../../crds/versions.ts'
 import { pods, statefulSets } from '../clients/kubernetes/api-resources.ts'
-import type { Report } from '../reporter.ts'
+import { MAX_ANNOTATION_BYTES, type Report } from '../reporter.ts'
 import type { RunResult, Dependencies } from '../dependencies.ts'
 import { LiveStatefulSet, checkSafety } from './safety-checks.ts'
 import {
@@ -42,9 +42,16 @@ export async function upgrade(plan: UpgradePlan, tools: Dependencies): Promise<R
   await clearPendingRelease(release, namespace, tools)
 
   const report = await runHelm(plan, tools)
-  const annotations = { [ANNOTATIONS.lastAppliedSpec]: JSON.stringify(plan.spec) }
+  const annotations = { [ANNOTATIONS.lastAppliedSpec]: formatSpec(plan.spec) }
   await tools.reporter.finish(report, report.state === 'Done' ? annotations : {})
   return report.state
+}
+
+/** Without a large config: later runs are compared with the other fields, such as `tls` and `replicas`. */
+function formatSpec(spec: UpgradePlan['spec']): string {
+  const text = JSON.stringify(spec)
+  if (Buffer.byteLength(text) <= MAX_ANNOTATION_BYTES) return text
+  return JSON.stringify({ ...spec, config: undefined })
 }
 
 type UpgradeReport = Report & { state: RunResult }

@@ -16,7 +16,7 @@ import { START } from './job-fixture.ts'
 import { instantClock } from './job-world.ts'
 
 interface Patch {
-  metadata: { uid: string; annotations: Record<string, string> }
+  metadata: { uid: string; annotations: Record<string, string | null> }
 }
 
 /** An API server with one VecCluster; `refuse` may answer a request. */
@@ -32,7 +32,10 @@ async function reporting(
     if (rejection !== undefined) return rejection
     if (method === 'PATCH') {
       const { metadata } = JSON.parse(body) as Patch
-      Object.assign(resource.metadata.annotations, metadata.annotations)
+      const merged = { ...resource.metadata.annotations, ...metadata.annotations }
+      resource.metadata.annotations = Object.fromEntries(
+        Object.entries(merged).filter((entry): entry is [string, string] => entry[1] !== null),
+      )
     }
     return { status: 200, body: resource }
   }
@@ -191,8 +194,10 @@ t.test('a report stays within its size limits', async (t) => {
   t.ok(Buffer.byteLength(text) <= MAX_PROGRESS_BYTES)
   await reporter.finish({ state: 'Failed', message: 'x'.repeat(100_000), applied: APPLIED })
   t.match(progress().message, /^x{2046} …$/)
+  await reporter.finish({ state: 'Done' }, { spec: 'x' })
+  t.equal(resource.metadata.annotations['spec'], 'x')
   await reporter.finish({ state: 'Done' }, { spec: 'y'.repeat(200_000) })
-  t.notOk('spec' in resource.metadata.annotations)
+  t.notOk('spec' in resource.metadata.annotations, 'the former one is not left for this one')
 })
 
 t.test('a heartbeat repeats the last report with the current time', async (t) => {

@@ -70,6 +70,21 @@ t.test('a spec change re-runs helm; the revision before is superseded', async (t
   t.match(await world.progress(), { state: 'Done', applied: { statefulSetGeneration: 2, run: 2 } })
 })
 
+t.test('the rest of a spec with a large config is recorded as applied', async (t) => {
+  const world = await jobWorld(t)
+  await world.run('upgrade', world.plan({ spec: clusterSpec({ replicas: 3 }) }))
+  const { config: _, ...rest } = clusterSpec({ replicas: 4 })
+  const spec = { ...rest, config: { log_level: 'x'.repeat(130 * 1024) } }
+  const { code, log } = await world.run('upgrade', world.plan({ spec, run: 2, generation: 2 }))
+  t.equal(code, EXIT.done, log)
+  const parent = await world.object('vec-operator.dev/v1alpha1', 'VecCluster', 'a')
+  t.strictSame(
+    JSON.parse(parent?.metadata.annotations?.[ANNOTATIONS.lastAppliedSpec] ?? ''),
+    rest,
+    'the next run is compared with what was applied, not with the spec before',
+  )
+})
+
 t.test(
   "a Helm error is reported in helm's words, and what was applied is carried over",
   async (t) => {
