@@ -63,14 +63,26 @@ export async function sync(
     status: 'True',
     ...condition,
   })
-  // The token was already reported in an earlier sync.
-  const isReported = getCondition(accessKey, 'Ready')?.reason === 'TokenIssued'
-  if (isReported && accessKey.status?.issuedAt === status.issuedAt) return reported
+  if (isReported(accessKey, status)) return reported
   const events = [
-    tokenIssuedEvent(accessKey, condition.message, status.issuedAt, context),
+    tokenIssuedEvent(accessKey, condition.message, status, context),
     ...shortKeyEvents(accessKey, signingKey, status, context),
   ]
   return { ...reported, events }
+}
+
+/**
+ * Whether the token was reported in an earlier sync. Another key or spec gives another token of the same time of
+ * issue, and the status with `SecretNotWritten` may not be in the cache yet.
+ */
+function isReported(accessKey: VecAccessKey, status: AccessKeyStatus): boolean {
+  const condition = getCondition(accessKey, 'Ready')
+  return (
+    condition?.reason === 'TokenIssued' &&
+    condition.observedGeneration === accessKey.metadata.generation &&
+    accessKey.status?.keyFingerprint === status.keyFingerprint &&
+    accessKey.status?.issuedAt === status.issuedAt
+  )
 }
 
 /** The answer before has created the Secret, and it does not exist. */
@@ -211,10 +223,10 @@ function secondsUntilRenewal({ renewAt }: AccessKeyStatus, now: Date): number {
 function tokenIssuedEvent(
   accessKey: VecAccessKey,
   message: string,
-  issuedAt: string | undefined,
+  status: AccessKeyStatus,
   { now }: Context,
 ): KubernetesEvent {
-  const transition = issuedAt ?? ''
+  const transition = tokenId(accessKey, status)
   return newEvent(accessKey, { type: 'Normal', reason: 'TokenIssued', message, transition }, now)
 }
 
@@ -222,14 +234,21 @@ function tokenIssuedEvent(
 function shortKeyEvents(
   accessKey: VecAccessKey,
   signingKey: string,
-  { keyFingerprint = '', issuedAt = '' }: AccessKeyStatus,
+  status: AccessKeyStatus,
   { now }: Context,
 ): KubernetesEvent[] {
   const length = Buffer.byteLength(signingKey)
   if (length >= SAFE_KEY_BYTES) return []
-  const { generation } = accessKey.metadata
-  const transition = `${keyFingerprint}/${issuedAt}/${generation}`
+  const transition = tokenId(accessKey, status)
   const message = `the signing key has ${length} bytes; use at least ${SAFE_KEY_BYTES}`
   const event = { type: 'Warning' as const, reason: 'ShortApiKey', message }
   return [newEvent(accessKey, { ...event, transition }, now)]
+}
+
+/** Identifies a token for its Events. */
+function tokenId(
+  { metadata }: VecAccessKey,
+  { keyFingerprint, issuedAt }: AccessKeyStatus,
+): string {
+  return [keyFingerprint, issuedAt, metadata.generation].join('/')
 }

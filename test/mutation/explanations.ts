@@ -251,11 +251,6 @@ export const EXPLAINED: Readonly<Record<string, readonly Explained[]>> = {
       changes: ['OptionalChaining: cluster.spec.apiKey?.jwtRbac -> cluster.spec.apiKey.jwtRbac'],
       why: REPORTED,
     },
-    {
-      line: "const transition = issuedAt ?? ''",
-      changes: ['StringLiteral: \'\' -> "Stryker was here!"'],
-      why: 'an owned Secret has its issue time and its key',
-    },
   ],
   'hooks/access-key/token.ts': [
     {

@@ -118,7 +118,7 @@ t.test('a cluster of another namespace may name the namespaces it allows', async
   t.equal(await phase('x'), 'Failed')
 })
 
-t.test('a key shorter than 32 bytes is a warning, once per key', async (t) => {
+t.test('a key shorter than 32 bytes is a warning, once per token', async (t) => {
   const desired = await syncTwice({ signingKey: 'short' })
   matchWhole(t, desired.events, [
     { type: 'Normal', reason: 'TokenIssued' },

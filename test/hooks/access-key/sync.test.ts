@@ -246,6 +246,32 @@ t.test('a token that was reported is not reported again', async (t) => {
   t.strictSame(reasons(await syncTwice({ accessKey: known, signingKey: 'short' })), [])
 })
 
+t.test(
+  'a token of another key or spec is reported, also if the status seen is older',
+  async (t) => {
+    const { status, events: firstEvents = [] } = await syncTwice({ signingKey: 'short' })
+    const known = { ...accessKey(), status }
+    const changed = { ...accessKey({ access: 'm' }), status }
+    changed.metadata = { ...changed.metadata, generation: 2 }
+    for (const parts of [
+      { accessKey: known, signingKey: 'other' },
+      { accessKey: changed, signingKey: 'short' },
+    ]) {
+      // The Secret is written, and its event starts the second sync before the status of the first is seen.
+      const { status: next, events = [] } = await syncTwice(parts)
+      t.equal(next.issuedAt, status.issuedAt)
+      t.strictSame(
+        events.map(({ reason }) => reason),
+        ['TokenIssued', 'ShortApiKey'],
+      )
+      const former = firstEvents.map(({ metadata }) => metadata.name)
+      for (const { metadata } of events) t.notOk(former.includes(metadata.name), 'another Event')
+      const reported = { ...parts.accessKey, status: next }
+      t.strictSame(reasons(await syncTwice({ ...parts, accessKey: reported })), [])
+    }
+  },
+)
+
 t.test('a key of 32 bytes is long enough', async (t) => {
   t.strictSame(reasons(await syncTwice({ signingKey: 'k'.repeat(32) })), ['TokenIssued'])
   t.strictSame(reasons(await syncTwice({ signingKey: 'k'.repeat(31) })), [
