@@ -13,6 +13,7 @@ import {
 } from '../../../crds/contract/limits.ts'
 import type { ShardKey } from '../../../crds/contract/manifest.ts'
 import type { Engine } from './client.ts'
+import { collectionPath } from './transport.ts'
 
 /** What to count: a whole collection, the shards of one key, or one shard. */
 export interface CountScope {
@@ -91,7 +92,7 @@ async function count(
   signal: AbortSignal | undefined,
 ): Promise<number> {
   const shardPath = shard === undefined ? '' : `/shards/${shard}`
-  const path = `/collections/${encodeURIComponent(collection)}${shardPath}/points/count`
+  const path = `${collectionPath(collection)}${shardPath}/points/count`
   const body = { exact, ...(shardKey !== undefined && { shard_key: shardKey }) }
   const send = async (query: string, seconds: number) => {
     // The engine answers when its own limit expires; the client must still be waiting then.

@@ -5,6 +5,7 @@ import { EnginePoints } from '../../../../jobs/clients/engine/points.ts'
 import { EngineRecovery } from '../../../../jobs/clients/engine/recovery.ts'
 import { EngineConnections, urlTransport } from '../../../../jobs/clients/engine/transport.ts'
 import { EngineSnapshots } from '../../../../jobs/clients/engine/snapshots.ts'
+import { countPoints } from '../../../../jobs/clients/engine/statistics.ts'
 import { Engine } from '../../../../jobs/clients/engine/client.ts'
 import { jobLog } from '../../../../jobs/log.ts'
 import { EngineCluster } from '../../../doubles/engine/cluster.ts'
@@ -39,6 +40,8 @@ const CALLS: [string, (engine: Engine, name: string) => Promise<unknown>][] = [
       ),
   ],
   ['retrieved points', async (engine, name) => new EnginePoints(engine).retrieve(name, ['1'])],
+  ['count of a collection', async (engine, collection) => countPoints(engine, { collection })],
+  ['count of a shard', async (engine, collection) => countPoints(engine, { collection, shard: 0 })],
 ]
 
 for (const [what, call] of CALLS) {
