@@ -64,7 +64,7 @@ function formatStackLine(line: string): string {
 }
 
 /** Control characters, and those that change the order in which a terminal displays others. */
-const UNPRINTABLE = /[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu
+export const UNPRINTABLE = /[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu
 
 /** The text with every character that a terminal would interpret written as `\u{...}`. */
 export function escapeUnprintable(text: string): string {

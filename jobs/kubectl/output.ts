@@ -6,7 +6,7 @@ import { stringify } from 'yaml'
 import { API_GROUP } from '../../crds/contract/names.ts'
 import { RESOURCES } from '../../crds/crd.ts'
 import { booleanFlag, stringFlag, type Flag, type Invocation } from './command.ts'
-import { escapeUnprintable } from '../log.ts'
+import { escapeUnprintable, UNPRINTABLE } from '../log.ts'
 
 /** As kubectl names them. */
 export type OutputFormat = 'json' | 'yaml' | 'name' | 'wide'
@@ -36,16 +36,37 @@ export function outputFormat(call: Pick<Invocation, 'flags'>): OutputFormat | un
   return format ?? (booleanFlag(call, 'json') ? 'json' : undefined)
 }
 
-/** The value as JSON or YAML if the call asks for one of them; otherwise `text`. */
+/** The value as JSON or YAML if the call asks for one of them; otherwise `text`, of which only line breaks act. */
 export function formatOutput(
   call: Pick<Invocation, 'flags'>,
   value: unknown,
   text: () => string,
 ): string {
   const format = outputFormat(call)
-  if (format === 'json') return `${JSON.stringify(value, null, 2)}\n`
-  if (format === 'yaml') return stringify(value, { aliasDuplicateObjects: false })
-  return text()
+  if (format === 'json') return formatJson(value)
+  if (format === 'yaml') return formatYaml(value)
+  return text().split('\n').map(escapeUnprintable).join('\n')
+}
+
+/** The same value for scripts: characters that a terminal would interpret have an escape of JSON. */
+export function formatJson(value: unknown): string {
+  return `${escapeInStrings(JSON.stringify(value, null, 2))}\n`
+}
+
+/** Only strings in double quotes can have escapes. */
+function formatYaml(value: unknown): string {
+  const options = { aliasDuplicateObjects: false } as const
+  const text = stringify(value, options)
+  const isPrintable = text.split('\n').every((line) => escapeUnprintable(line) === line)
+  if (isPrintable) return text
+  return escapeInStrings(stringify(value, { ...options, defaultStringType: 'QUOTE_DOUBLE' }))
+}
+
+/** Line breaks are between strings: in strings they are escaped already. */
+function escapeInStrings(text: string): string {
+  return text.replaceAll(UNPRINTABLE, (character) =>
+    character === '\n' ? character : `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  )
 }
 
 /** One line per resource, as `kubectl get --output name` prints it. */

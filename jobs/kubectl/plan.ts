@@ -28,7 +28,7 @@ import {
   type CliCommand,
   type Invocation,
 } from './command.ts'
-import { formatOutput, outputFlags, formatColumns } from './output.ts'
+import { formatOutput, oneLine, outputFlags, formatColumns } from './output.ts'
 import { parseOperands, readSubject } from './plan-subject.ts'
 
 export const plan: CliCommand = {
@@ -336,8 +336,8 @@ function formatEnd({ end, steps }: PlanReport): string {
     case 'done':
       return steps.length === 0 ? 'nothing is due\n' : ''
     case 'waiting':
-      return `${then}waiting: ${end.message}\n`
+      return `${then}waiting: ${oneLine(end.message)}\n`
     case 'refused':
-      return `${then}refused: ${end.reason}: ${end.message}\n`
+      return `${then}refused: ${end.reason}: ${oneLine(end.message)}\n`
   }
 }

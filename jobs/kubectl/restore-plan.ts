@@ -25,7 +25,7 @@ import {
   type NodeLoad,
 } from '../restore/target-checks.ts'
 import { CliError, CLUSTER_FLAGS, EXIT_CODES, type CliCommand, type Invocation } from './command.ts'
-import { formatOutput, outputFlags, formatColumns } from './output.ts'
+import { formatOutput, oneLine, outputFlags, formatColumns } from './output.ts'
 import { openInspection, readRestore } from './restore-context.ts'
 
 export const restorePlan: CliCommand = {
@@ -139,7 +139,7 @@ function formatPreview(
   const bytes = verdicts.reduce((sum, preview) => sum + preview.bytes, 0)
   const failed = verdicts.filter(({ problem }) => problem !== undefined).length
   return [
-    `backup ${source.backupName} of ${source.createdAt}, engine ${source.engineVersion ?? 'unknown'}, ${source.nodeCount} nodes\n`,
+    `backup ${oneLine(source.backupName)} of ${source.createdAt}, engine ${oneLine(source.engineVersion ?? 'unknown')}, ${source.nodeCount} nodes\n`,
     `into cluster ${target.namespace}/${target.name}\n\n`,
     formatColumns([['', 'COLLECTION', 'TARGET', 'SIZE', 'RESULT'], ...rows]),
     formatPlacement(shards, nodes),

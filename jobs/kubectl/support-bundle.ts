@@ -31,6 +31,7 @@ import {
   type Invocation,
 } from './command.ts'
 import { readEngineStatus } from './engine-status.ts'
+import { formatJson } from './output.ts'
 
 export const supportBundle: CliCommand = {
   name: 'support-bundle',
@@ -111,7 +112,7 @@ async function collect(call: Invocation): Promise<number> {
     engines: await readEngines(clusters, reader, call),
     errors: reader.errors,
   }
-  const text = `${JSON.stringify(redact(bundle), null, 2)}\n`
+  const text = formatJson(redact(bundle))
   const file = stringFlag(call, 'output') ?? `vec-operator-${namespace}.json`
   if (file === '-') call.print(text)
   else {

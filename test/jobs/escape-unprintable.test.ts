@@ -1,6 +1,7 @@
 /** Untrusted text in terminals and logs has no control characters and no changes of direction. */
 import t from 'tap'
-import { formatColumns, oneLine } from '../../jobs/kubectl/output.ts'
+import { parse } from 'yaml'
+import { formatColumns, formatOutput, oneLine } from '../../jobs/kubectl/output.ts'
 import { escapeUnprintable, jobLog } from '../../jobs/log.ts'
 
 const HOSTILE = 'a\u001b[2Jb\u009b1mc\u202ed\u2066e\u0000f'
@@ -15,6 +16,21 @@ t.test('a table and a message on one line show them as text', async (t) => {
   t.equal(formatColumns([[HOSTILE, 'x']]), `${ESCAPED}  x\n`)
   t.equal(formatColumns([['a\nb', 'x']]), 'a\\u{a}b  x\n')
   t.equal(oneLine(`one\n two ${HOSTILE}`), `one two ${ESCAPED}`)
+})
+
+t.test('an output has none in any format, and scripts read the same value', async (t) => {
+  const value = { [HOSTILE]: [HOSTILE, `two\nlines\twith ${HOSTILE}`], plain: 'grün, 中文 🎉' }
+  const output = (format?: string) =>
+    formatOutput({ flags: { output: format } }, value, () => `one\ntwo ${HOSTILE}\n`)
+  t.equal(output(), `one\ntwo ${ESCAPED}\n`)
+  for (const format of ['json', 'yaml']) {
+    const printed = output(format)
+    t.strictSame(parse(printed), value, format)
+    const lines = printed.split('\n')
+    t.strictSame(lines.map(escapeUnprintable), lines, format)
+    t.match(printed, 'grün, 中文 🎉')
+  }
+  t.strictSame(JSON.parse(output('json')), value)
 })
 
 t.test('a log of text has one line for one call, whatever is in it', async (t) => {

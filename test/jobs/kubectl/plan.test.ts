@@ -89,6 +89,19 @@ t.test('fewer nodes than replicas are refused, with the reason and exit code 1',
   t.match((await report('--replicas', '1')).end, { is: 'refused', reason: 'NotEnoughNodes' })
 })
 
+t.test('a message with the name of a collection has no control characters', async (t) => {
+  const pod = { namespace, name: 'vec-docs-0' }
+  const path = `/collections/${encodeURIComponent('b\u001b[2J\u202e')}`
+  await world.engine(pod, 'PUT', path, {
+    vectors: { size: 4, distance: 'Dot' },
+    replication_factor: 3,
+  })
+  const { out } = await type('plan', 'qc/docs', '--replicas', '1')
+  await world.engine(pod, 'DELETE', path)
+  t.match(out, '"b\\u{1b}[2J\\u{202e}" has replication factor 3')
+  t.notMatch(out, /[\u001b\u202e]/)
+})
+
 t.test('nothing was changed by any of them', async (t) => {
   const set = { apiVersion: 'apps/v1', kind: 'StatefulSet', namespace, name: 'vec-docs' }
   t.match(await world.get(set), { spec: { replicas: 3 } })

@@ -37,6 +37,15 @@ t.test('a backup of one node by shard is planned into three', async (t) => {
   }
   t.match(planned.out, /\n +NODE +RECEIVES +CAPACITY\nok +0 +\S+ \S+ +100 GiB\nok +1 .*\nok +2 /)
 
+  const key = 'one/manifest.json'
+  const written = await bucket.json(key)
+  const { manifestSha256: __, ...manifest } = written as Record<string, unknown>
+  const forged = { backupName: 'one\u001b[2J\nbackup two', engineVersion: '1.18.3\u009b1m' }
+  await bucket.put(key, JSON.stringify({ ...manifest, ...forged }))
+  const { out } = await type('restore', 'plan', '--file', file)
+  t.match(out, /^backup one\\u\{1b\}\[2J backup two of \S+, engine 1\.18\.3\\u\{9b\}1m, 1 nodes\n/)
+  await bucket.put(key, JSON.stringify(written))
+
   const { replicationFactor: _, ...refs } = spec
   const single = { ...restore, spec: { ...refs, shards: [{ collection: 'docs', ids: [0] }] } }
   const singleFile = join(t.testdirName, 'single.yaml')
