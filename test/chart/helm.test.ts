@@ -370,3 +370,22 @@ t.test('the notes warn of what prevents the operator from working', { skip }, as
   const usual = install.slice(0, -2)
   t.match((await target.helm(usual)).split('NOTES:')[1], '  helm test v --namespace default\n')
 })
+
+t.test(
+  'the notes name networkPolicy.enabled while the chart creates no policy',
+  { skip },
+  async (t) => {
+    const target = await startTarget(helm)
+    t.teardown(() => target.close())
+    await target.client.create(withWebhook())
+    const notes = async (enabled: boolean) => {
+      const values = ['--set', `networkPolicy.enabled=${enabled}`]
+      const install = ['install', 'v', CHART, '--dry-run=server', ...QUICK, ...values]
+      return (await target.helm(install)).split('NOTES:')[1] ?? ''
+    }
+    t.match(await notes(false), 'Set networkPolicy.enabled to true')
+    const restricted = await notes(true)
+    t.match(restricted, 'kubectl apply')
+    t.notMatch(restricted, 'networkPolicy')
+  },
+)
