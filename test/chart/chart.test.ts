@@ -59,6 +59,13 @@ t.test('what the chart sets by default is what the service does by default', asy
   })
 })
 
+t.test(
+  'an installation is closed by default: hooks over TLS, no cluster for other namespaces',
+  async (t) => {
+    t.match(values, { hooks: { tls: { enabled: true } }, crossNamespace: 'closed' })
+  },
+)
+
 t.test('the security contexts of Jobs are by default those without the values', async (t) => {
   const { jobs } = values as unknown as { jobs: { pods: Record<'helm' | 'data', JobPod> } }
   for (const [component, release] of [

@@ -136,6 +136,7 @@ async function variantProblems(helm: string, args: string[]): Promise<string[]> 
     ...twice.map((identity) => `${identity} is rendered twice`),
     ...(deployment === undefined ? ['no Deployment'] : deploymentProblems(deployment)),
     ...leaderProblems(objects),
+    ...(args.length === 0 ? openProblems(objects) : []),
     ...controllerProblems(objects.filter(({ kind }) => kind === 'CompositeController')),
   ]
 }
@@ -203,6 +204,20 @@ function leaderProblems(objects: Rendered[]): string[] {
     ...(isDeepStrictEqual(found, desired) ? [] : [`leader: ${JSON.stringify(found)}`]),
     ...(mayDirect === isElected ? [] : ['the addresses of pods in EndpointSlices']),
     ...(isNamed ? [] : [`the certificate of the service does not name ${hostname}`]),
+  ]
+}
+
+/** Without values, hooks need TLS and clusters are closed to other namespaces. */
+function openProblems(objects: Rendered[]): string[] {
+  const deployment = objects.find(({ kind }) => kind === 'Deployment')
+  const env = (deployment?.['spec'] as Deployment).template.spec.containers[0]?.env ?? []
+  const valueOf = (name: string) => env.find((variable) => variable.name === name)?.value
+  const controller = objects.find(({ kind }) => kind === 'CompositeController')
+  const { url } = (controller as unknown as CompositeController).spec.hooks.sync.webhook
+  return [
+    ...(url.startsWith('https:') ? [] : [`the hooks are ${url}`]),
+    ...(valueOf('HOOK_TLS') === 'on' ? [] : ['the service has no TLS']),
+    ...(valueOf('CROSS_NAMESPACE') === 'closed' ? [] : ['clusters are open to all namespaces']),
   ]
 }
 
