@@ -77,6 +77,12 @@ t.test(
   },
 )
 
+t.test('only the account of the program may write the code that is compiled', async (t) => {
+  t.match(dockerfile, "fs.mkdirSync('compiled'); fs.chownSync('compiled', 1000, 1000)")
+  t.match(dockerfile, 'NODE_COMPILE_CACHE=/app/compiled')
+  t.notMatch(dockerfile, /777|chmod|-m /)
+})
+
 t.test(
   'a release passes all checks first, and each job has only the rights it needs',
   async (t) => {
