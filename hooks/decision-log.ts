@@ -6,7 +6,7 @@
  */
 import type { FastifyBaseLogger } from 'fastify'
 import { KubernetesError } from '../crds/contract/errors.ts'
-import type { Condition } from '../crds/schema.ts'
+import type { Condition, ConditionReason } from '../crds/schema.ts'
 import { isExpected } from './background-task.ts'
 import { KSTATUS_TYPES } from './conditions.ts'
 import {
@@ -53,10 +53,12 @@ const MAX_REMEMBERED = 10_000
 /** The status and the Job's log have the full text. */
 const MAX_ERROR = 4096
 /** Messages of these reasons count progress: only the first one is logged. */
-const PROGRESS = /Running$|^(Purging|Draining|Repairing|ReplacingNode|Balancing)$/
+const PROGRESS = /Running$|^Purging$/
 /** Reasons of work in progress: nothing blocks it. */
 const IN_PROGRESS =
   /(Running|Starting)$|^(HelmReleaseApplied|Purging|Reconciling|Uninstalling|Draining|Repairing|ReplacingNode|Balancing)$/
+/** Removal of nodes has one reason, whether it waits or not. */
+const WAITING = / waits\b/
 /** Children whose creation starts work. */
 const WORK_KINDS = new Set(['Job', 'VecBackup'])
 
@@ -197,7 +199,7 @@ function conditionEntries(
     .filter((condition) => hasChanged(parent, condition))
     .map(({ type, status: value, reason, message }) => {
       const hasWarning = warningReasons.has(reason)
-      const logMessage = messageFor(status, reason, hasWarning)
+      const logMessage = messageFor(status, { reason, message }, hasWarning)
       return {
         topic: type,
         level:
@@ -229,7 +231,7 @@ const WARNING_MESSAGES = new Set(['failed', 'refused'])
  */
 function messageFor(
   { conditions = [], phase }: Status,
-  reason: string,
+  { reason, message }: ConditionReason,
   hasWarning: boolean,
 ): string {
   const types = new Set(
@@ -238,7 +240,7 @@ function messageFor(
   if (types.has('Stalled')) return phase === 'Failed' ? 'failed' : 'refused'
   if (!types.has('Reconciling')) return 'condition changed'
   if (hasWarning) return 'retrying'
-  return IN_PROGRESS.test(reason) ? 'in progress' : 'waiting'
+  return IN_PROGRESS.test(reason) && !WAITING.test(message) ? 'in progress' : 'waiting'
 }
 
 function errorField({ status: previous }: AnyParent, { error }: Status, message: string) {

@@ -2,7 +2,6 @@
 import {
   JOB_CRASHED,
   dataJobReasons,
-  JOB_NOT_STARTED_MESSAGES,
   NOT_COMPLETE,
   NOTHING_TO_DO,
   type Reason,
@@ -114,13 +113,10 @@ export const BACKUP_REASONS: readonly Reason[] = [
       'creating Role and RoleBinding of the purge Job',
       'Job <name> is deleting the objects in s3://<bucket>/<folder>',
       'Job <name> is deleting the objects in s3://<bucket>/<folder>; <n> objects remain',
-      'Job <name> has not reported for 600 s; recreating it',
-      'Job <name> is suspended; recreating it',
       'creating Job <name>',
-      ...JOB_NOT_STARTED_MESSAGES,
     ],
     cause: 'The backup is being deleted, and its objects with it.',
-    fix: 'Nothing. If a message names Events, read them and fix the cause: the Job then starts automatically.',
+    fix: 'Nothing. If a Job that deletes them does not start, the reason is JobNotStarted.',
   },
   {
     reason: 'ClockAhead',

@@ -50,7 +50,7 @@ import { isBlockingJob, isNamespaceAllowed } from '../cross-namespace.ts'
 
 const NEXT_BATCH_SECONDS = 1
 /** Reasons of the condition Purged that a Warning reports once. */
-const WARNING_REASONS = new Set(['PurgeFailed', 'JobSilent'])
+const WARNING_REASONS = new Set(['PurgeFailed', 'JobSilent', 'JobNotStarted'])
 
 export interface DeletionDependencies {
   ports: BackupPorts

@@ -107,7 +107,7 @@ function watchPurge(job: Job, deletion: Deletion, context: Context): Waiting {
   if (restart !== undefined) {
     const message = `Job ${name} ${restart}; recreating it`
     return {
-      ...waiting({ reason: 'Purging', message }, REQUEUE_SOON_SECONDS),
+      ...waiting({ reason: 'JobNotStarted', message }, REQUEUE_SOON_SECONDS),
       stopped: [job],
     }
   }
@@ -118,7 +118,7 @@ function watchPurge(job: Job, deletion: Deletion, context: Context): Waiting {
   const isReported = hasReported(deletion, job)
   const problem = isReported ? undefined : startProblem(job, context)
   if (problem !== undefined) {
-    return waiting({ ...problem, reason: 'Purging' }, READINESS_CHECK_SECONDS)
+    return waiting(problem, READINESS_CHECK_SECONDS)
   }
   const count = isReported ? progress?.message : undefined
   const message = `Job ${name} is deleting the objects in ${s3PathOf(backup)}${count === undefined ? '' : `; ${count}`}`
@@ -164,9 +164,9 @@ function startPurge(deletion: Deletion, account: string, { settings }: Context):
   }
   const run = nextRunNumber([...jobs, ...liveJobs], progress?.run)
   const job = purgeJob(account, { ...purgePlan(backup), run }, settings)
-  const { message } = creationProblem(backup, 'Purged', job) ?? { message: creationMessage(job) }
+  const creating = { reason: 'Purging', message: creationMessage(job) }
   return {
-    ...waiting({ reason: 'Purging', message }, REQUEUE_SOON_SECONDS),
+    ...waiting(creationProblem(backup, 'Purged', job) ?? creating, REQUEUE_SOON_SECONDS),
     created: [job],
     pruned: jobs.filter(isPurgeJob).map(({ metadata: { name } }) => ({
       kind: 'Job',

@@ -4,6 +4,7 @@ import t from 'tap'
 import { VecCluster } from '../../crds/cluster.ts'
 import { KubernetesError } from '../../crds/contract/errors.ts'
 import { API_VERSION } from '../../crds/contract/names.ts'
+import { SHARD_WORK_REASONS } from '../../crds/critical-conditions.ts'
 import { DecisionLog, hookCaller } from '../../hooks/decision-log.ts'
 import { setConditions } from '../../hooks/conditions.ts'
 import { newEvent } from '../../hooks/events.ts'
@@ -110,6 +111,35 @@ t.test('work is logged when it begins, not with each of its messages', async (t)
     { level: INFO, reason: 'HelmRunning', msg: 'in progress' },
   ])
   t.strictSame(await logged(() => ({ status: later, children: [] }), { status: begun }), [])
+})
+
+/** Of work on the shards while helm has nothing to do. */
+function placed(reason: string, message: string): Status {
+  const findings = [{ type: 'ShardsPlaced', status: 'False' as const, reason, message }]
+  return { phase: 'Running', conditions: setConditions(cluster(), findings, NOW) }
+}
+
+t.test('a wait of a drain, and of other work on shards, is a line when it begins', async (t) => {
+  const { logged } = stage()
+  const works = applied('Draining', 'spec.replicas: 3 -> 2 is applied node by node')
+  const consensus = applied('Draining', 'spec.replicas: 3 -> 2 waits until consensus works')
+  const pod = applied('Draining', 'the removal of node 2 waits: its pod has not ended')
+  const linesFrom = async (status: Status, before?: Status) =>
+    (await logged(() => ({ status, children: [] }), before && { status: before })).map(
+      ({ msg, message }) => [msg, message],
+    )
+  const text = (status: Status) => status.conditions?.[0]?.message
+  t.strictSame(await linesFrom(works), [['in progress', text(works)]])
+  t.strictSame(await linesFrom(works, works), [])
+  t.strictSame(await linesFrom(consensus, works), [['waiting', text(consensus)]])
+  t.strictSame(await linesFrom(consensus, consensus), [])
+  t.strictSame(await linesFrom(pod, consensus), [['waiting', text(pod)]])
+  t.strictSame(await linesFrom(works, pod), [['in progress', text(works)]])
+  for (const reason of Object.values(SHARD_WORK_REASONS)) {
+    const starts = placed(reason, 'creating ServiceAccount, Role and RoleBindings of the Job')
+    const waits = placed(reason, 'waiting for VecBackup ns/b')
+    t.strictSame(await linesFrom(waits, starts), [['condition changed', text(waits)]], reason)
+  }
 })
 
 t.test('work after a failure is logged as a retry: a warning with the reason', async (t) => {

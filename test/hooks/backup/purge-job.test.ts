@@ -129,12 +129,16 @@ t.test('a purge Job that the API server refuses, or that gets no pod, is reporte
   const later = deletedBackup(undefined, { status: { ...status, conditions } })
   const refused = await finalize(later)
   const message = `Job ${created} could not be created: kubectl describe vecbackup b -n ns shows the cause in an Event, such as a quota or an admission webhook`
-  t.match(refused.condition, { reason: 'Purging', message })
+  t.match(refused.condition, { reason: 'JobNotStarted', message })
+  t.strictSame(refused.written, ['event JobNotStarted'])
   t.ok(refused.desired.children.some(({ kind }) => kind === 'Job'))
   const job = await purgeJobOf()
   const old = { ...job, metadata: { ...job.metadata, creationTimestamp: ago(61) } }
   const stuck = await finalize(deletedBackup(), [old])
-  t.match(stuck.condition, { reason: 'Purging', message: /^Job b-purge-\S+ has no pod/ })
+  t.match(stuck.condition, { reason: 'JobNotStarted', message: /^Job b-purge-\S+ has no pod/ })
+  const reported = stuck.condition === undefined ? [] : [stuck.condition]
+  const again = deletedBackup(undefined, { status: { ...status, conditions: reported } })
+  t.strictSame((await finalize(again, [old])).written, [])
 })
 
 t.test('the resource is finalized once the Job has reported the end of the purge', async (t) => {
@@ -179,7 +183,7 @@ t.test('a suspended Job that has become silent is stopped, and another one follo
   const suspended = { ...job, spec: { ...spec, suspend: true } }
   const { desired, condition } = await finalize(deletedBackup(report), [suspended])
   const message = `Job ${job.metadata.name} is suspended; recreating it`
-  t.match(condition, { reason: 'Purging', message })
+  t.match(condition, { reason: 'JobNotStarted', message })
   t.strictSame(
     desired.deleteJobs?.map(({ uid }) => uid),
     ['purge-1'],
@@ -229,7 +233,7 @@ t.test('a Job that does not start is recreated', async (t) => {
   const job = await purgeJobOf()
   const old = { ...job, metadata: { ...job.metadata, creationTimestamp: ago(601) } }
   const found = await finalize(deletedBackup(), [old])
-  t.strictSame(found.written, [`stop ${job.metadata.name}`])
+  t.strictSame(found.written, [`stop ${job.metadata.name}`, 'event JobNotStarted'])
   t.match(found.condition, { message: /has not reported for 600 s; recreating it/ })
 })
 
