@@ -175,11 +175,14 @@ function deduplicationKey({ message, fields }: LogEntry): string {
   return JSON.stringify([message, fields], replacer)
 }
 
-/** Unexpected errors of a background task; the condition has the rest. */
-function failureEntries({ failure }: Desired<unknown>): LogEntry[] {
-  if (failure === undefined || isExpected(failure.error)) return []
-  const { error: err } = failure
-  return [{ topic: 'pass', level: 'error', message: 'pass failed', fields: { err } }]
+/** Unexpected errors of background tasks; the conditions have the rest. */
+function failureEntries({ failures = [] }: Desired<unknown>): LogEntry[] {
+  return failures
+    .filter(({ error }) => !isExpected(error))
+    .map(({ error: err }, at) => ({
+      ...{ topic: `pass ${at}`, level: 'error', message: 'pass failed' },
+      fields: { err },
+    }))
 }
 
 /** Reasons for which the decision itself has a Warning. */

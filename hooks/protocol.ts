@@ -116,8 +116,8 @@ export interface Desired<Status> {
   finalized?: boolean
   /** Events about this decision. */
   events?: KubernetesEvent[]
-  /** Error of a background task. A defect is logged with its stack. */
-  failure?: { error: unknown }
+  /** Errors of background tasks. A defect is logged with its stack. */
+  failures?: readonly { error: unknown }[]
   /** Called when this is answered. What takes longer than a hook may take is not. */
   answered?: () => void
   /** Jobs to delete with foreground propagation, so that their pods end first. */

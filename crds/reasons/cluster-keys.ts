@@ -28,6 +28,7 @@ export const KEY_REASONS: readonly Reason[] = [
       'nodes get the new key in addition to the published one; <n> of <n> nodes accept the new key',
       'nodes get the new key in addition to the published one; <n> of <n> nodes accept the new key, no answer from node <nodes>',
       'nodes get the new key in addition to the published one; no node was asked yet',
+      'nodes get the new key in addition to the published one; querying the nodes failed: <error>',
       'the new key waits for the update: version <version> accepts one key only',
     ],
     cause:
@@ -74,6 +75,7 @@ export const KEY_REASONS: readonly Reason[] = [
       'nodes lose the former key; <n> of <n> nodes accept it',
       'nodes lose the former key; <n> of <n> nodes accept it, no answer from node <nodes>',
       'nodes lose the former key; no node was asked yet',
+      'nodes lose the former key; querying the nodes failed: <error>',
     ],
     cause: 'The overlap is over, or a key was taken back before it was published.',
     fix: 'Nothing. If it lasts, see the conditions Applied and Progressing.',
@@ -85,6 +87,7 @@ export const KEY_REASONS: readonly Reason[] = [
     messages: [
       'no helm run has published the key in Secret vec-<name>-apikey: a helm run writes the published one again',
       'Secret vec-<name>-apikey has the published key again; no node was asked yet',
+      'Secret vec-<name>-apikey has the published key again; querying the nodes failed: <error>',
       'Secret vec-<name>-apikey has the published key again; <n> of <n> nodes accept it',
     ],
     cause:

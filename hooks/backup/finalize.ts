@@ -174,7 +174,7 @@ export function finalize(deletion: Deletion, context: Context): Decision {
   if (purge?.error !== undefined) {
     const message = `${s3PathOf(backup)}: ${purge.error} (set the annotation ${ANNOTATIONS.retainObjects}: "true" to retain the objects)`
     const failed = notPurged(deletion, 'PurgeFailed', message, RETRY_SECONDS, now)
-    return 'defect' in purge ? { ...failed, failure: { error: purge.defect } } : failed
+    return 'defect' in purge ? { ...failed, failures: [{ error: purge.defect }] } : failed
   }
   const remainingText = purge === undefined ? '' : remainingObjects(purge)
   const resyncAfterSeconds = requeueAfterSeconds ?? NEXT_BATCH_SECONDS

@@ -67,7 +67,10 @@ export function desiredState(
   }
   const formation = formationRecord(cluster, status)
   const fingerprints = keysToKeep(observed)
-  const failure = observed.consensusFailure ?? observed.shardsFailure
+  const { consensusFailure, shardsFailure, keysFailure } = observed
+  const failures = [consensusFailure, shardsFailure, keysFailure].filter(
+    (failure) => failure !== undefined,
+  )
   return {
     status,
     children: childrenAfter(children, { created: more, pruned }),
@@ -78,7 +81,7 @@ export function desiredState(
     ...(fingerprints !== undefined && {
       validKeys: { cluster: clusterName(cluster), fingerprints },
     }),
-    ...(failure !== undefined && { failure }),
+    ...(failures.length > 0 && { failures }),
   }
 }
 

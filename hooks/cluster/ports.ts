@@ -31,6 +31,8 @@ export interface Observed extends ObservedJobs {
   /** The keys of a cluster with spec.apiKey.rotation, and what follows from them. */
   keys?: ObservedKeys
   rotation?: KeyRotation
+  /** Why the latest query for the keys that nodes accept failed. */
+  keysFailure?: { error: unknown }
   keysResyncSeconds?: number
   /** Without a rotation: `vec-<name>-apikey` has no key, or one of another client, and a helm run is to write it. */
   isKeyReplaced?: true

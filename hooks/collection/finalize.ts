@@ -107,7 +107,7 @@ export function finalize(deletion: Deletion, { now }: Context): Desired<Collecti
     status: collectionStatus(collection, pendingResult('Deleting', message), { now }),
     children: [],
     resyncAfterSeconds: requeueAfterSeconds ?? RETRY_SECONDS,
-    ...(failure !== undefined && { failure }),
+    ...(failure !== undefined && { failures: [failure] }),
   }
 }
 

@@ -78,7 +78,7 @@ function desiredState(
   return {
     ...{ status, children: [], resyncAfterSeconds },
     ...(events.length > 0 && { events }),
-    ...(result.failure !== undefined && { failure: result.failure }),
+    ...(result.failure !== undefined && { failures: [result.failure] }),
   }
 }
 

@@ -118,7 +118,9 @@ async function acceptsKey(
     await engine.cluster(signal)
     return true
   } catch (error) {
-    const isRefused = error instanceof EngineError && keyRejection(error) !== undefined
-    return isRefused ? false : undefined
+    if (error instanceof EngineError) return keyRejection(error) === undefined ? undefined : false
+    // The node did not answer in time.
+    if (error === signal.reason) return undefined
+    throw error
   }
 }

@@ -273,7 +273,7 @@ t.test('a defect is logged once, with its stack', async (t) => {
 t.test('an unexpected error is logged once, with its stack', async (t) => {
   const { logged } = stage()
   const status = applied('PodsNotAnswering', 'querying the pods failed')
-  const failing = (error: unknown) => () => ({ status, children: [], failure: { error } })
+  const failing = (error: unknown) => () => ({ status, children: [], failures: [{ error }] })
   const seen = { status }
   matchWhole(t, await logged(failing(new TypeError('x is not a function on port 4711')), seen), [
     { level: ERROR, ...SYNC, msg: 'pass failed', err: { stack: /decision-log\.test/ } },
@@ -281,6 +281,17 @@ t.test('an unexpected error is logged once, with its stack', async (t) => {
   t.strictSame(await logged(failing(new TypeError('x is not a function on port 4712')), seen), [])
   t.equal((await logged(failing(new RangeError('another')), seen)).length, 1)
   t.strictSame(await logged(failing(new KubernetesError('GET secret answered 403')), seen), [])
+})
+
+t.test('each unexpected error is logged, also behind an expected one', async (t) => {
+  const { logged } = stage()
+  const status = applied('PodsNotAnswering', 'querying the pods failed')
+  const errors = [new KubernetesError('GET secret answered 403'), new TypeError('x')]
+  const failures = [...errors, new RangeError('y')].map((error) => ({ error }))
+  matchWhole(t, await logged(() => ({ status, children: [], failures }), { status }), [
+    { level: ERROR, ...SYNC, msg: 'pass failed', err: { type: 'TypeError' } },
+    { level: ERROR, ...SYNC, msg: 'pass failed', err: { type: 'RangeError' } },
+  ])
 })
 
 t.test('an answer that the guard refuses is a defect: what is wrong, and the stack', async (t) => {

@@ -480,11 +480,6 @@ export const EXPLAINED: Readonly<Record<string, readonly Explained[]>> = {
       changes: ['ConditionalExpression: formation !== undefined -> true'],
       why: UNDEFINED,
     },
-    {
-      line: '...(failure !== undefined && { failure }),',
-      changes: ['ConditionalExpression: failure !== undefined -> true'],
-      why: UNDEFINED,
-    },
   ],
   'hooks/cluster/finalize.ts': [
     {
@@ -843,11 +838,6 @@ export const EXPLAINED: Readonly<Record<string, readonly Explained[]>> = {
     {
       line: '...(requeueAfterSeconds !== undefined && { requeueAfterSeconds }),',
       changes: ['ConditionalExpression: requeueAfterSeconds !== undefined -> true'],
-      why: UNDEFINED,
-    },
-    {
-      line: '...(failure !== undefined && { failure }),',
-      changes: ['ConditionalExpression: failure !== undefined -> true'],
       why: UNDEFINED,
     },
   ],

@@ -37,7 +37,7 @@ export async function observeKeys(
   observed: Observed,
   { ports, nodeKeys }: KeyDependencies,
   { now, settings }: Context,
-): Promise<Pick<Observed, 'keys' | 'keysResyncSeconds' | 'isKeyReplaced'>> {
+): Promise<Pick<Observed, 'keys' | 'keysFailure' | 'keysResyncSeconds' | 'isKeyReplaced'>> {
   const { metadata, spec, status } = observed.cluster
   if (spec.apiKey?.rotation === undefined) {
     return (await isKeyReplaced(observed, ports, now)) ? { isKeyReplaced: true } : {}
@@ -54,10 +54,13 @@ export async function observeKeys(
       ports.tokensSignedWith(metadata, expired, namespaceCheck(observed.cluster, settings))
     keys.formerTokens = await unknownIfForbidden(list)
   }
-  const { value, requeueAfterSeconds } = await askNodes(observed, read, { ports, nodeKeys }, now)
-  if (value !== undefined) keys.answers = value
+  const asked = await askNodes(observed, read, { ports, nodeKeys }, now)
+  const { value, failure, requeueAfterSeconds } = asked
+  // Pods may have started again since the answers before the failure: no step follows from them.
+  if (value !== undefined && failure === undefined) keys.answers = value
   return {
     keys,
+    ...(failure !== undefined && { keysFailure: failure }),
     ...(requeueAfterSeconds !== undefined && { keysResyncSeconds: requeueAfterSeconds }),
   }
 }

@@ -52,7 +52,7 @@ export interface ObservedKeys {
   publishedVersion?: string
   /** Keys in the Secret of the operator, by fingerprint. */
   stored: ReadonlyMap<string, string>
-  /** Absent before the first ones. */
+  /** Absent before the first ones, and while the nodes cannot be asked. */
   answers?: KeyAnswers
   /** VecAccessKeys with a token that the former key has signed; read before nodes lose that key. */
   formerTokens?: FormerTokens

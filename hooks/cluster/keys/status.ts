@@ -2,6 +2,7 @@
 import type { ClusterStatus } from '../../../crds/cluster.ts'
 import type { ConditionReason } from '../../../crds/schema.ts'
 import { formatNames } from '../../../crds/units.ts'
+import { errorMessage } from '../../background-task.ts'
 import { getCondition, type ConditionUpdate } from '../../conditions.ts'
 import { isUnfinished } from '../../request.ts'
 import type { Observed } from '../ports.ts'
@@ -63,7 +64,7 @@ function foreignKey(observed: Observed, { keys, plan }: KeyRotation): ConditionR
   const answers = answersFor(keys, [plan.published])
   const message =
     answers === undefined
-      ? `Secret vec-${name}-apikey has the published key again; no node was asked yet`
+      ? `Secret vec-${name}-apikey has the published key again; ${notAsked(observed)}`
       : `Secret vec-${name}-apikey has the published key again; ${answers.accepting} of ${answers.nodes} nodes accept it`
   return { reason, message }
 }
@@ -117,7 +118,7 @@ function progressOf(observed: Observed, rotation: KeyRotation): ConditionReason 
       const version = versionWithOneKey(observed)
       const message =
         version === undefined
-          ? addingMessage(answersFor(keys, [next]))
+          ? addingMessage(observed, answersFor(keys, [next]))
           : `the new key waits for the update: version ${version} accepts one key only`
       return { reason: 'AddingKey', message }
     }
@@ -131,7 +132,10 @@ function progressOf(observed: Observed, rotation: KeyRotation): ConditionReason 
     case 'Removing':
     case 'Current': {
       const removed = keysToRemove(rotation)
-      return { reason: 'RemovingKey', message: removingMessage(answersFor(keys, removed)) }
+      return {
+        reason: 'RemovingKey',
+        message: removingMessage(observed, answersFor(keys, removed)),
+      }
     }
   }
 }
@@ -180,9 +184,15 @@ function answersFor(
   }
 }
 
-function addingMessage(answers: Answers | undefined): string {
+/** Why nothing is known of the nodes. */
+function notAsked({ keysFailure }: Pick<Observed, 'keysFailure'>): string {
+  if (keysFailure === undefined) return 'no node was asked yet'
+  return `querying the nodes failed: ${errorMessage(keysFailure.error)}`.slice(0, MAX_FAILURE)
+}
+
+function addingMessage(observed: Observed, answers: Answers | undefined): string {
   if (answers === undefined) {
-    return 'nodes get the new key in addition to the published one; no node was asked yet'
+    return `nodes get the new key in addition to the published one; ${notAsked(observed)}`
   }
   const { accepting, nodes, silent } = answers
   return silent === ''
@@ -190,8 +200,8 @@ function addingMessage(answers: Answers | undefined): string {
     : `nodes get the new key in addition to the published one; ${accepting} of ${nodes} nodes accept the new key, no answer from node ${silent}`
 }
 
-function removingMessage(answers: Answers | undefined): string {
-  if (answers === undefined) return 'nodes lose the former key; no node was asked yet'
+function removingMessage(observed: Observed, answers: Answers | undefined): string {
+  if (answers === undefined) return `nodes lose the former key; ${notAsked(observed)}`
   const { accepting, nodes, silent } = answers
   return silent === ''
     ? `nodes lose the former key; ${accepting} of ${nodes} nodes accept it`
@@ -199,6 +209,7 @@ function removingMessage(answers: Answers | undefined): string {
 }
 
 const MAX_LISTED = 3
+const MAX_FAILURE = 1000
 
 function nodesAccepting(
   { nodes }: KeyAnswers,

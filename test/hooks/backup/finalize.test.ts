@@ -144,7 +144,7 @@ t.test('a purge that throws an unexpected error does not finalize the backup', a
     purge,
   })
   t.equal(desired.finalized, undefined)
-  t.strictSame(desired.failure, { error }, 'for the log')
+  t.strictSame(desired.failures, [{ error }], 'for the log')
   t.equal(desired.resyncAfterSeconds, 30)
   t.match(desired.status.conditions?.at(-1), {
     reason: 'PurgeFailed',

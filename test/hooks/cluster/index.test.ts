@@ -15,6 +15,7 @@ import {
   helmJob,
   observed,
   progress,
+  secret,
   settings,
   statefulSet,
 } from '../../builders.ts'
@@ -222,13 +223,40 @@ t.test('the error of the query of the pods is in the decision, for the log (M13)
     hookRequest(parent, rbac, [statefulSet()]),
     context,
   )
-  t.strictSame(desired.failure, { error })
+  t.strictSame(desired.failures, [{ error }])
   t.strictSame(condition(desired as Desired<ClusterStatus>, 'Consensus'), [
     'Unknown',
     'PodsNotAnswering',
     'querying the pods failed: internal error: TypeError; see the log of the service',
   ])
 })
+
+t.test(
+  'the error of the query for the keys is in the decision, and in the condition',
+  async (t) => {
+    const error = new TypeError('x')
+    const key = (value: string) => secret({ 'api-key': value })
+    const { ports } = fakePorts({
+      secret: async (_, name) => key(name === 'vec-a-apikey' ? 'former' : 'new'),
+      liveSecret: async () => key('former'),
+      nodeKeys: async () => Promise.reject(error),
+    })
+    const parent = appliedCluster({ phase: 'Running', appliedRun: 1 })
+    const secretRef = { name: 'key', key: 'api-key' }
+    const named = { autoGenerate: false, jwtRbac: false, secretRef }
+    parent.spec.apiKey = { ...named, rotation: { overlap: '1h' } }
+    const desired = await clusterHooks(ports).sync(
+      hookRequest(parent, rbac, [statefulSet()]),
+      context,
+    )
+    t.strictSame(desired.failures, [{ error }])
+    matchWhole(t, condition(desired as Desired<ClusterStatus>, 'KeyRotated'), [
+      'False',
+      'AddingKey',
+      /; querying the nodes failed: internal error: TypeError; see the log of the service$/,
+    ])
+  },
+)
 
 t.test('a deleted StatefulSet is created again by a helm run with the same plan', async (t) => {
   const parent = appliedCluster({ phase: 'Running', appliedRun: 1 })

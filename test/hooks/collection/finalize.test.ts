@@ -86,7 +86,7 @@ t.test('a deletion that ends with a defect says so, and is retried', async (t) =
   stage.engine.faults.set('collectionInfo', { error })
   const answer = await stage.finalize()
   t.notOk(answer.finalized)
-  t.strictSame(answer.failure, { error }, 'for the log')
+  t.strictSame(answer.failures, [{ error }], 'for the log')
   const why = 'internal error: TypeError; see the log of the service'
   const message = `collection docs cannot be deleted yet: ${why}`
   matchWhole(t, answer.status.conditions, [{ reason: 'Deleting', message }])

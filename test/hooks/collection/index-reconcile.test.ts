@@ -78,7 +78,7 @@ t.test(
     const error = new TypeError('a secret')
     stage.engine.faults.set('collectionInfo', { error })
     const answer = await stage.sync()
-    t.strictSame(answer.failure, { error }, 'for the log')
+    t.strictSame(answer.failures, [{ error }], 'for the log')
     t.strictSame(phaseAndReasons(answer.status), [
       ...['Pending', 'InternalError'],
       'collection docs: internal error: TypeError; see the log of the service',

@@ -1,11 +1,14 @@
 /** Which keys a node accepts, which tokens a key has signed, and which keys the Secret of the operator keeps. */
 import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import { keyEntry, keyFingerprint, KEYS_SECRET_TYPE } from '../../../crds/contract/api-keys.ts'
+import { KubernetesError } from '../../../crds/contract/errors.ts'
 import { API_VERSION } from '../../../crds/contract/names.ts'
 import type { Secret } from '../../../crds/kubernetes.ts'
+import type { ReadSecret } from '../../../jobs/clients/engine/credentials.ts'
 import { EngineConnections } from '../../../jobs/clients/engine/transport.ts'
 import { keyPorts, nodeKeysPort } from '../../../metacontroller/ports/keys.ts'
 import { embeddedApi, installCrds, type Embedded } from '../embedded.ts'
@@ -30,7 +33,12 @@ interface Call {
 }
 
 /** Pods with these engines, and the calls that reach them. */
-async function nodes(t: Test, engines: RequestListener[], timeoutMs = ANSWERED_MS) {
+async function nodes(
+  t: Test,
+  engines: RequestListener[],
+  timeoutMs = ANSWERED_MS,
+  secret: ReadSecret = async () => undefined,
+) {
   const { api, kubernetes, server } = await embeddedApi(t)
   const calls: Call[] = []
   const listening = await Promise.all(
@@ -57,7 +65,6 @@ async function nodes(t: Test, engines: RequestListener[], timeoutMs = ANSWERED_M
   server.attach({ log: () => undefined, port: (_, pod) => listening[Number(pod.slice(-1))] })
   const connections = new EngineConnections()
   t.teardown(() => connections.close())
-  const secret = async () => undefined
   const dependencies = { kubernetes, connections, route: 'proxy' as const, secret, log }
   const ask = nodeKeysPort({ ...dependencies, freshSecret: secret }, timeoutMs)
   const connection = (replicas: number) => ({
@@ -130,6 +137,23 @@ t.test('no answer, or another one, says nothing about a key', async (t) => {
     { ordinal: 0, accepts: [a, b] },
     ...[1, 2, 3, 4, 5, 6, 7, 8].map((ordinal) => ({ ordinal })),
   ])
+})
+
+t.test('a Secret that cannot be read, and a defect, are errors, not silence', async (t) => {
+  for (const error of [new KubernetesError('GET secrets answered 403'), new TypeError('x')]) {
+    const secret = async () => Promise.reject(error)
+    const { ask, connection } = await nodes(t, [accepting([A, B])], ANSWERED_MS, secret)
+    await t.rejects(ask(connection(1), KEYS, NONE), error)
+  }
+})
+
+t.test('a Secret that cannot be read after the time for a node is an error, too', async (t) => {
+  const secret = async () => {
+    await sleep(50)
+    throw new KubernetesError('GET secrets got no answer')
+  }
+  const { ask, connection } = await nodes(t, [accepting([A, B])], 1, secret)
+  await t.rejects(ask(connection(1), KEYS, NONE), { message: 'GET secrets got no answer' })
 })
 
 t.test('calls end with the pass that needs them', async (t) => {

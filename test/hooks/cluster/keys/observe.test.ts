@@ -305,6 +305,30 @@ t.test('answers hold for 15 s, for the same keys and nodes', async (t) => {
   t.strictSame(calls.asked.slice(3), [[2, entries(A, B, C)]])
 })
 
+t.test(
+  'a failed query is in what is observed, and no step follows from answers before',
+  async (t) => {
+    const error = new TypeError('x')
+    let isBroken = false
+    const nodeKeys: KeyPorts['nodeKeys'] = async () => {
+      if (isBroken) throw error
+      return [{ ordinal: 0, accepts: [a, b] }]
+    }
+    const { pass } = passesWith({ cached: TWO_KEYS }, { nodeKeys })
+    const first = await pass(oneNode())
+    t.ok('answers' in (first.keys ?? {}))
+    t.notOk('keysFailure' in first)
+    isBroken = true
+    const failed = await pass(oneNode(), FRESH_SECONDS)
+    t.notOk('answers' in (failed.keys ?? {}))
+    t.strictSame(failed.keysFailure, { error })
+    isBroken = false
+    const later = await pass(oneNode(), FRESH_SECONDS + 30)
+    t.ok('answers' in (later.keys ?? {}))
+    t.notOk('keysFailure' in later)
+  },
+)
+
 /** Nodes that answer when they are let. */
 function slowNodes() {
   const pending: { answer: (nodes: KeyAnswers['nodes']) => void; signal: AbortSignal }[] = []

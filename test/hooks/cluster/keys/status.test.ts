@@ -1,5 +1,6 @@
 /** What a user sees of the rotation of an API key: status.keyRotation, the condition KeyRotated and Events. */
 import t from 'tap'
+import { KubernetesError } from '../../../../crds/contract/errors.ts'
 import {
   keyRotatedCondition,
   keyRotationStatus,
@@ -283,6 +284,24 @@ for (const [title, facts, keyRotation, reason, message] of UNFINISHED) {
     t.strictSame(keyRotatedCondition(seen), condition)
   })
 }
+
+t.test('the error of a failed query is in the message, cut to a bounded length', async (t) => {
+  const messageWith = (facts: Situation, error: Error) =>
+    keyRotatedCondition({ ...decided(facts), keysFailure: { error } })?.message
+  const denied = new KubernetesError('GET secrets/vec-a-tls answered 403')
+  const failed = `querying the nodes failed: ${denied.message}`
+  t.equal(
+    messageWith({ desired: B }, denied),
+    `nodes get the new key in addition to the published one; ${failed}`,
+  )
+  t.equal(messageWith(REMOVED, denied), `nodes lose the former key; ${failed}`)
+  t.equal(
+    messageWith(REMOVED, new TypeError('key-a')),
+    'nodes lose the former key; querying the nodes failed: internal error: TypeError; see the log of the service',
+  )
+  const long = messageWith(REMOVED, new KubernetesError('x'.repeat(5000)))
+  t.equal(long?.length, 'nodes lose the former key; '.length + 1000)
+})
 
 const ONE_KEY: [title: string, facts: Situation][] = [
   ['the key has never changed', {}],

@@ -1,7 +1,7 @@
 /** What the status of a VecCluster says about its shards and nodes. */
 import t from 'tap'
 import type { VecCluster } from '../../../../crds/cluster.ts'
-import { EngineError } from '../../../../crds/contract/errors.ts'
+import { EngineError, KubernetesError } from '../../../../crds/contract/errors.ts'
 import { criticalConditions } from '../../../../crds/critical-conditions.ts'
 import { ANNOTATIONS } from '../../../../crds/contract/names.ts'
 import { desiredRun } from '../../../../hooks/cluster/job.ts'
@@ -105,13 +105,22 @@ t.test('nodes that could not be asked: Unknown', async (t) => {
   t.strictSame(condition(decision, 'ShardsPlaced'), [
     ...['Unknown', 'ShardsUnknown', 'querying the shards failed: no answer'],
   ])
-  t.strictSame(decision.failure, { error })
+  t.strictSame(decision.failures, [{ error }])
   t.equal(condition(sync(unknown, context), 'ShardsPlaced'), undefined, 'not asked yet')
   const obstruction = { reason: 'NoLeader', message: 'no leader is known to node 0' }
   const repair = { is: 'refused', ...obstruction } as const
   t.strictSame(placed({ obstruction, plans: { repair }, activeReplicas: 0 }), [
     ...['Unknown', 'ShardsUnknown', 'no leader is known to node 0'],
   ])
+})
+
+t.test('the errors of all queries are in the decision, for the log', async (t) => {
+  const consensusFailure = { error: new KubernetesError('GET secrets/vec-a-apikey answered 403') }
+  const shardsFailure = { error: new TypeError('x') }
+  const keysFailure = { error: new TypeError('y') }
+  const seen = { ...observedShards(), consensusFailure, shardsFailure, keysFailure }
+  t.strictSame(sync(seen, context).failures, [consensusFailure, shardsFailure, keysFailure])
+  t.notOk('failures' in sync(observedShards(), context))
 })
 
 t.test('a plan that a user has to unblock is the reason', async (t) => {
