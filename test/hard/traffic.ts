@@ -61,6 +61,9 @@ export interface TrafficOptions {
 export interface UnservedRead {
   collection: string
   key?: string
+  id: number
+  /** Of the point, where it was found since. */
+  shard?: number
   /** Beginning of the first and end of the last attempt, in milliseconds since 1970. */
   from: number
   to: number
@@ -266,7 +269,7 @@ export class Traffic {
         const text = `${point}, from ${from.toISOString()}: ${attempts.join('; ')}`
         const { collection } = area
         const times = { from: from.getTime(), to: Date.now() }
-        this.unserved.push({ collection, ...keyed(area), ...times, text })
+        this.unserved.push({ collection, ...keyed(area), id, ...times, text })
         return
       }
       await pause(RETRY_MS)

@@ -4,7 +4,7 @@
  */
 import { Dice } from '../faults/machine/dice.ts'
 import { Ledger } from '../hard/ledger.ts'
-import { compareAtRest, comparisons, summaryOf } from '../hard/oracle.ts'
+import { compareAtRest, comparisons, summaryOf, type Replica } from '../hard/oracle.ts'
 import { ask } from '../hard/ask.ts'
 import { readReplicas, unsettled } from '../hard/replicas.ts'
 import { COLLECTIONS, Traffic, type UnservedRead } from '../hard/traffic.ts'
@@ -143,7 +143,9 @@ class Round {
 
   result(): Result {
     const { reads, writes, unserved } = this.#traffic
-    const unexcused = unserved.filter((read) => !isExcused(read, this.#watch.seen))
+    // No node answers reads for long once an error has stopped the consensus of all of them.
+    const end = this.#engineDefect === undefined ? Infinity : this.#watch.stoppedSince
+    const unexcused = unserved.filter((read) => read.to < end && !isExcused(read, this.#watch.seen))
     const reading = unexcused
       .slice(0, MAX_PRINTED)
       .map(({ text }) => `a read never succeeded: ${text}`)
@@ -266,6 +268,7 @@ class Round {
         await until(async () => (await unsettled(urls, collection)) === undefined, POLL_MS * 20)
         const replicas = await readReplicas(urls, collection)
         this.#counts.compared += comparisons(replicas)
+        this.#locate(collection, replicas)
         const { found, uncertain } = compareAtRest(this.#ledger, collection, replicas)
         this.#counts.uncertain += uncertain
         this.#findings.push(...summaryOf(`${collection} ${when}`, found))
@@ -274,6 +277,15 @@ class Round {
       }
     }
     this.#traffic.start({ churns: true })
+  }
+
+  /** In which shards the points are that could not be read. A number of shards does not change in a round. */
+  #locate(collection: string, replicas: readonly Replica[]): void {
+    for (const read of this.#traffic.unserved) {
+      if (read.collection !== collection || read.shard !== undefined) continue
+      const holder = replicas.find(({ key, points }) => key === read.key && points.has(read.id))
+      if (holder !== undefined) read.shard = holder.shard
+    }
   }
 }
 

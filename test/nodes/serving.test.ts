@@ -85,6 +85,18 @@ t.test('an unobserved state excuses no failed request', async (t) => {
   t.notOk(isExcused({ ...read, key: 'alpha' }, seen), 'the replica of another shard key')
 })
 
+t.test('of a point whose shard is known, the replicas of other shards do not count', async (t) => {
+  const { key: _, ...plain } = { ...read, collection: 'plain' }
+  const replicas = [
+    { collection: 'plain', shard: 0, peer: OTHER },
+    { collection: 'plain', shard: 1, peer: HOLDER },
+  ]
+  const seen = looks(() => ({ replicas }))
+  t.ok(isExcused({ ...plain, shard: 1 }, seen))
+  t.notOk(isExcused({ ...plain, shard: 0 }, seen), 'its own replica was up')
+  t.notOk(isExcused({ ...plain, shard: 2 }, seen), 'no replica of it is listed')
+})
+
 t.test('without a shard key no replica of the collection may have been up', async (t) => {
   const plain = { ...read, collection: 'plain' }
   const { key: _, ...keyless } = plain

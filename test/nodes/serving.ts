@@ -27,8 +27,9 @@ export interface SeenReplica {
 
 export interface Read {
   collection: string
-  /** Without one the shard is not known: then no replica of the collection may have been reachable. */
   key?: string
+  /** Where it is not known, no replica of the collection, or of the shard key, may have been reachable. */
+  shard?: number
   /** Beginning of the first and end of the last attempt, in milliseconds since 1970. */
   from: number
   to: number
@@ -45,8 +46,10 @@ export function isExcused(read: Read, seen: readonly Seen[]): boolean {
   if (hasGap) return false
   return during.every((now) => {
     const replicas = now.replicas.filter(
-      ({ collection, key }) =>
-        collection === read.collection && (read.key === undefined || key === read.key),
+      ({ collection, key, shard }) =>
+        collection === read.collection &&
+        (read.key === undefined || key === read.key) &&
+        (read.shard === undefined || shard === read.shard),
     )
     return replicas.length > 0 && replicas.every(({ peer }) => !serves(peer, now, seen))
   })

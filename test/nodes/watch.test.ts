@@ -73,6 +73,7 @@ t.test('a node that is not ready since an error stopped its consensus is restart
   await pause(WATCHED_MS)
   await watch.stop()
   t.strictSame(killed, [1], 'once: its next process works')
+  t.equal(watch.stoppedSince, Infinity, 'and from then on every node works')
   t.equal(watch.hung, 1)
 })
 
@@ -107,8 +108,11 @@ t.test('a node with a known defect of the engine ends the round instead', async 
     { isReady: true, ...node('working') },
     { isReady: false, ...node('stopped_with_err', DEFECT) },
   ])
+  const from = Date.now()
   const { watch, killed } = watched(nodes)
   t.equal(await watch.broken, DEFECT)
+  t.ok(watch.stoppedSince >= from)
+  t.ok(watch.stoppedSince <= Date.now())
   await pause(WATCHED_MS)
   await watch.stop()
   t.strictSame(killed, [])

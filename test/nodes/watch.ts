@@ -79,6 +79,8 @@ export class Watch {
   readonly seen: Seen[] = []
   /** Nodes that were killed because they applied no consensus entry any more, ready or not. */
   hung = 0
+  /** Since when a node has not worked because an error stopped its consensus, in milliseconds since 1970. */
+  stoppedSince = Infinity
   /** Resolves with the error once a known defect of the engine has stopped the consensus of a node. */
   readonly broken: Promise<string>
   #break: (error: string) => void = () => {}
@@ -154,6 +156,9 @@ export class Watch {
     const defect =
       all.map(({ peers }) => engineDefect(peers)).find((text) => text !== undefined) ??
       this.#failedStart(all)
+    if (all.some(({ peers }) => isStoppedByError(peers))) {
+      this.stoppedSince = Math.min(this.stoppedSince, at)
+    } else if (found.length === this.#world.ordinals().length) this.stoppedSince = Infinity
     if (defect === undefined) this.#killHung(all, commit)
     else this.#break(defect)
     try {
