@@ -49,7 +49,10 @@ export function recordedEngine(result: unknown = true) {
   const transport = {
     node: 'node 0',
     send: async (call: EngineCall) => ({ status: 200, text: await record(call) }),
-    open: async (call: EngineCall) => ({ status: 200, body: Readable.from(await record(call)) }),
+    open: async (call: EngineCall) => ({
+      status: 200,
+      body: Readable.from([Buffer.from(await record(call))]),
+    }),
   }
   return { calls, engine: new Engine({ transport, log, credentials: async () => ({}) }) }
 }

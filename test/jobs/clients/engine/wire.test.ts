@@ -7,7 +7,9 @@ import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { EngineCollections } from '../../../../jobs/clients/engine/collections.ts'
+import { EnginePoints } from '../../../../jobs/clients/engine/points.ts'
 import { EngineRecovery } from '../../../../jobs/clients/engine/recovery.ts'
+import { EngineSnapshots } from '../../../../jobs/clients/engine/snapshots.ts'
 import { EngineConnections, urlTransport } from '../../../../jobs/clients/engine/transport.ts'
 import { Engine } from '../../../../jobs/clients/engine/client.ts'
 import { jobLog } from '../../../../jobs/log.ts'
@@ -36,6 +38,50 @@ t.test('calls that all nodes have to agree on wait longer than the engine itself
     t.ok(seconds > 0, `${path} passes its time limit to the engine`)
     t.ok(timeoutMs > seconds * 1000, `${path} is not given up before`)
   }
+})
+
+t.test('an index is built after the answer: no hook waits for it', async (t) => {
+  const { calls, engine } = recordedEngine({})
+  const collections = new EngineCollections(engine)
+  await collections.putIndex('docs', { field_name: 'a', field_schema: { type: 'keyword' } })
+  await collections.deleteIndex('docs', 'a')
+  t.strictSame(
+    calls.map(({ path }) => path),
+    ['/collections/docs/index?wait=false', '/collections/docs/index/a?wait=false'],
+  )
+})
+
+t.test('calls about points may take an hour, calls of hooks half a minute', async (t) => {
+  const page = recordedEngine({ points: [], next_page_offset: null })
+  await new EnginePoints(page.engine).scroll('docs', { limit: 10 })
+  const written = recordedEngine({})
+  await new EnginePoints(written.engine).upsert('docs', [Buffer.from('[]')])
+  const found = recordedEngine([])
+  await new EnginePoints(found.engine).retrieve('docs', ['1'])
+  const count = recordedEngine({ count: 3 })
+  await new EngineSnapshots(count.engine).exactCount('docs')
+  const long = [...page.calls, ...written.calls, ...found.calls, ...count.calls]
+  t.strictSame(
+    long.map(({ path, timeoutMs }) => [path, timeoutMs]),
+    [
+      ['/collections/docs/points/scroll', 3_600_000],
+      ['/collections/docs/points?wait=true', 3_600_000],
+      ['/collections/docs/points', 3_600_000],
+      ['/collections/docs/points/count', 3_600_000],
+    ],
+  )
+  const { calls, engine } = recordedEngine({})
+  const collections = new EngineCollections(engine)
+  await collections.putIndex('docs', { field_name: 'a', field_schema: { type: 'keyword' } })
+  await collections.deleteIndex('docs', 'a')
+  const writes = recordedEngine()
+  const changes = new EngineCollections(writes.engine)
+  await changes.patchCollection('docs', {})
+  await changes.deleteCollection('docs')
+  await changes.updateAliases([])
+  for (const { path, timeoutMs } of [...calls, ...writes.calls]) t.equal(timeoutMs, 30_000, path)
+  await changes.createCollection('docs', {})
+  t.equal(writes.calls.at(-1)?.timeoutMs, 65_000, 'every replica is created before it answers')
 })
 
 t.test('a node answers once it has taken a snapshot, not before', async (t) => {
