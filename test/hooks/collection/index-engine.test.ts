@@ -1,5 +1,6 @@
-/** The VecCollection hooks with an engine whose reads lag and that ignores fields. */
+/** The VecCollection hooks with an engine whose reads lag, that ignores fields, or that is silent. */
 import t from 'tap'
+import { cluster } from '../../builders.ts'
 import { matchWhole } from '../../match-whole.ts'
 import { engineError } from './engine-config.ts'
 import { CollectionHarness, collection, keywordIndex, writeNames, vector } from './stage.ts'
@@ -156,3 +157,39 @@ t.test('a restriction of strict mode that is added later reaches the engine', as
     ['patchCollection', 'docs', { strict_mode_config: strictMode }],
   ])
 })
+
+/** Whether it has ended by the time that everything which waits for no timer has run. */
+async function isAnsweredAtOnce(hook: Promise<unknown>): Promise<boolean> {
+  let isAnswered = false
+  void hook.then(() => {
+    isAnswered = true
+  })
+  await new Promise((resolve) => setImmediate(resolve))
+  return isAnswered
+}
+
+/** Collections of a cluster whose engine never answers. */
+function silentEngine() {
+  const stage = new CollectionHarness(undefined, 100)
+  stage.engine.beforeCall = () => new Promise(() => undefined)
+  const sync = (name: string) => stage.sync(collection({}, { name }))
+  const finalize = (name: string) => {
+    stage.parent = collection({ deletionPolicy: 'Delete' }, { name })
+    return stage.finalize()
+  }
+  return { stage, hooks: { sync, finalize } }
+}
+
+for (const hook of ['sync', 'finalize'] as const) {
+  t.test(`of the collections of a silent engine, one ${hook} waits for it`, async (t) => {
+    const { stage, hooks } = silentEngine()
+    const first = hooks[hook]('first')
+    t.notOk(await isAnsweredAtOnce(first), 'the engine may answer in time')
+    await first
+    t.ok(await isAnsweredAtOnce(hooks[hook]('second')))
+    stage.cluster = cluster({ name: 'b' })
+    const elsewhere = hooks[hook]('elsewhere')
+    t.notOk(await isAnsweredAtOnce(elsewhere), 'another engine may be faster')
+    await elsewhere
+  })
+}
