@@ -132,14 +132,14 @@ export const CONSENSUS_AND_CAPACITY_REASONS: readonly Reason[] = [
     reason: 'PodsNotAnswering',
     condition: { type: 'Consensus', status: 'Unknown' },
     messages: [
-      'no answer from <pods>',
+      'no answer from <pods>: <error of the first one>',
       'the API key in Secret <secret> is refused (<status>) by <pods>, which use another key',
       'no pod is ready',
       'querying the pods failed: <error>',
     ],
     cause:
       'These pods, or all of them, did not return the state of their consensus thread, or the operator could not query them, for example because their API key is missing, or because that Secret was changed after they started.',
-    fix: 'Check the pods. Network policies must allow the operator to reach port 6333. If the key is refused, check who wrote Secret vec-<name>-apikey; another value of the annotation vec-operator.dev/restart makes the nodes read it again.',
+    fix: 'Check the pods. Network policies must allow the operator to reach port 6333. If the certificate of the pods is not trusted, put its authority into ca.crt of the TLS Secret. If the key is refused, check who wrote Secret vec-<name>-apikey; another value of the annotation vec-operator.dev/restart makes the nodes read it again.',
   },
   {
     reason: 'ConsensusStopped',

@@ -48,9 +48,13 @@ export const COLLECTION_REASONS: readonly Reason[] = [
   {
     reason: 'ClusterNotReady',
     condition: NOT_READY,
-    messages: ['cluster <namespace>/<name> not ready'],
-    cause: 'The engine does not report that it is ready, or did not respond to a recent call.',
-    fix: 'Check the VecCluster. The reconcile continues automatically.',
+    messages: [
+      'cluster <namespace>/<name> not ready: <response or error>',
+      'cluster <namespace>/<name> not ready: a recent call got no answer: <error>',
+    ],
+    cause:
+      'The engine does not report that it is ready, or did not respond to a recent call. The message says what the operator received.',
+    fix: 'Check the VecCluster. If the certificate of the engine is not trusted, put its authority into ca.crt of the TLS Secret. The reconcile continues automatically.',
   },
   {
     reason: 'ClusterHibernated',

@@ -88,7 +88,8 @@ function withTargetMessages(reason: Reason): Reason {
     messages: [
       ...reason.messages,
       'target cluster not ready: cluster <namespace>/<name> is <phase>, not Running',
-      'target cluster not ready: cluster <namespace>/<name> does not answer /readyz with 200',
+      'target cluster not ready: cluster <namespace>/<name> does not answer /readyz with 200: <response or error>',
+      'target cluster not ready: cluster <namespace>/<name> does not answer /readyz with 200: no answer yet',
     ],
   }
 }

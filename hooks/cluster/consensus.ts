@@ -26,6 +26,8 @@ import { KubernetesError } from '../../crds/contract/errors.ts'
 import type { ConfigMap } from '../../crds/kubernetes.ts'
 
 const MAX_MESSAGE = 1000
+/** Of one pod; what follows it must fit into the message too. */
+const MAX_ERROR = 500
 
 /**
  * For how long a consensus thread may do nothing. Members of a cluster exchange messages several times a
@@ -192,7 +194,11 @@ function unansweredPods(
   const silent = matching.filter(({ rejection }) => rejection === undefined)
   const refusing = matching.filter(({ rejection }) => rejection !== undefined)
   const messages: string[] = []
-  if (silent.length > 0) messages.push(`no answer from ${formatPods(silent, podName)}`)
+  if (silent.length > 0) {
+    const error = silent.find((pod) => pod.error !== undefined)?.error?.slice(0, MAX_ERROR)
+    const names = formatPods(silent, podName)
+    messages.push(`no answer from ${names}${error === undefined ? '' : `: ${error}`}`)
+  }
   if (refusing.length > 0) {
     const codes = refusing.flatMap(({ rejection }) => rejection ?? [])
     messages.push(keyRefused(cluster, codes, formatPods(refusing, podName)))

@@ -78,7 +78,7 @@ export type DesiredRun = Omit<UpgradePlan, 'run'>
 export interface PodConsensus {
   ordinal: number
   state: 'working' | 'stopped' | 'unknown'
-  /** The engine's error message if consensus has stopped. */
+  /** The engine's error message if consensus has stopped; why there is no answer if it is `unknown`. */
   error?: string
   /** Status code with which an `unknown` pod refused the API key: 401 or 403. */
   rejection?: number

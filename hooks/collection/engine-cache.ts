@@ -2,6 +2,7 @@
  * State shared by all collections of a cluster: readiness, version and aliases, each cached for ten
  * seconds, and a limit on concurrent reconciles. So a thousand collections do not cause a thousand calls.
  */
+import type { EngineError } from '../../crds/contract/errors.ts'
 import { RETRY_SECONDS } from '../../crds/contract/limits.ts'
 import type { Alias } from '../../crds/engine/collections.ts'
 import { isRecent } from '../conditions.ts'
@@ -54,7 +55,8 @@ export class EngineCache {
   readonly #now: () => Date
   readonly #cached = new Map<string, CachedValue<unknown>>()
   readonly #limiter = new FairLimiter(MAX_CONCURRENT)
-  #unansweredAt = -Infinity
+  /** The last call that got no answer. */
+  #unanswered = { at: -Infinity, reason: '' }
   usedAt = 0
 
   constructor(engine: CollectionEngine, now: () => Date) {
@@ -62,10 +64,11 @@ export class EngineCache {
     this.#now = now
   }
 
-  /** Also false during the back-off after the engine did not answer. */
-  async readyz(signal: AbortSignal): Promise<boolean> {
-    if (isRecent(this.#unansweredAt, RETRY_SECONDS * 1000, this.#now().getTime())) return false
-    return this.#cachedCall('readyz', () => this.engine.readyz(NEVER_ABORTED), signal)
+  /** Undefined if the engine is ready and recent calls were answered. */
+  async notReadyReason(signal: AbortSignal): Promise<string | undefined> {
+    const { at, reason } = this.#unanswered
+    if (isRecent(at, RETRY_SECONDS * 1000, this.#now().getTime())) return reason
+    return this.#cachedCall('readyz', () => this.engine.notReadyReason(NEVER_ABORTED), signal)
   }
 
   version(signal: AbortSignal): Promise<string> {
@@ -81,9 +84,13 @@ export class EngineCache {
     this.#cached.delete('aliases')
   }
 
-  /** The engine did not answer: report it as not ready for a while without calling it. */
-  backOff(): void {
-    this.#unansweredAt = this.#now().getTime()
+  /**
+   * The engine did not answer: report it as not ready for a while without calling it. The reason is the cause
+   * alone: other tenants read it, and the message of the error names a collection.
+   */
+  backOff({ cause }: EngineError): void {
+    const detail = cause instanceof Error && cause.message !== '' ? `: ${cause.message}` : ''
+    this.#unanswered = { at: this.#now().getTime(), reason: `a recent call got no answer${detail}` }
   }
 
   /** Runs the work once fewer than eight others are in progress. */

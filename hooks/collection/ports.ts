@@ -19,8 +19,8 @@ import type { ClaimList } from '../../crds/collection-ownership.ts'
  * a missing response throw `EngineError`; the signal aborts a call immediately. Names are percent-encoded.
  */
 export interface CollectionEngine {
-  /** Whether `GET /readyz` returns 200; an engine that does not answer is not ready. */
-  readyz(signal: AbortSignal): Promise<boolean>
+  /** Why `GET /readyz` does not return 200, or gets no answer; undefined if it does. */
+  notReadyReason(signal: AbortSignal): Promise<string | undefined>
   /** `GET /`. */
   version(signal: AbortSignal): Promise<string>
   /** `GET /aliases`. */

@@ -64,8 +64,9 @@ async function reconcileSteps(
 ): Promise<ReconcileResult> {
   const { collection, name, engineCache, engine, signal } = context
   signal.throwIfAborted()
-  if (!(await engineCache.readyz(signal)))
-    return pendingResult('ClusterNotReady', `${formatCluster(context)} not ready`)
+  const notReady = await engineCache.notReadyReason(signal)
+  if (notReady !== undefined)
+    return pendingResult('ClusterNotReady', `${formatCluster(context)} not ready: ${notReady}`)
   context.requireNotAlias(await engineCache.aliases(signal))
   const version = await engineCache.version(signal)
   const found = await engine.collectionInfo(name, signal)
@@ -234,7 +235,7 @@ function resultFromError(context: ReconcileContext, error: unknown): ReconcileRe
     return finalResult(collection, 'Failed', { reason: 'Conflict', message: error.message })
   }
   if (error instanceof EngineError) {
-    if (error.status === undefined && error.cause !== undefined) engineCache.backOff()
+    if (error.status === undefined && error.cause !== undefined) engineCache.backOff(error)
     if (isTransient(error))
       return pendingResult('EngineNotAnswering', error.message, retryDelaySeconds(error))
     return finalResult(collection, 'Failed', { reason: 'EngineRefused', message: error.message })

@@ -8,6 +8,7 @@ import { clusterConnection, type Connection } from '../../crds/contract/connecti
 import type { Job } from '../../crds/kubernetes.ts'
 import type { VecMigration } from '../../crds/migration.ts'
 import type { NamespacedName } from '../../crds/schema.ts'
+import type { BackgroundTasks } from '../background-task.ts'
 import { blockingRules, type CrossNamespace } from '../cross-namespace.ts'
 import {
   readCopySources,
@@ -36,12 +37,66 @@ import {
   type SecretsByCredential,
 } from './endpoints.ts'
 
+/** A target that was asked this recently is not asked again. */
+export const READINESS_MAX_AGE_SECONDS = 10
+
+/** Why a target serves no requests; without a reason it is ready. */
+export interface TargetReadiness {
+  reason?: string
+}
+
+export interface Dependencies {
+  ports: MigrationPorts
+  /** By uid of the migration. */
+  targets: BackgroundTasks<TargetReadiness>
+}
+
 export async function observe(
   request: HookRequest<VecMigration>,
+  { ports, targets }: Dependencies,
+  context: Context,
+): Promise<Observed> {
+  const observed = await readState(fromRequest(request), ports, context)
+  const { migration, clusters, liveJobs } = observed
+  // An engine is called only if its response could start a Job.
+  const mayStart = liveJobs?.length === 0 && firstBlocker(observed, context.settings) === undefined
+  if (clusters.target === undefined || !mayStart) {
+    await targets.abort(migration.metadata.uid)
+    return observed
+  }
+  return {
+    ...observed,
+    ...(await askTarget(migration, clusters.target, { ports, targets }, context)),
+  }
+}
+
+/** The call continues in the background: an engine that is silent would occupy the worker of the hook. */
+async function askTarget(
+  { metadata: { uid } }: VecMigration,
+  target: VecCluster,
+  { ports, targets }: Dependencies,
+  { now }: Context,
+): Promise<Pick<Observed, 'notReady' | 'targetResyncSeconds'>> {
+  const connection = clusterConnection(target)
+  const ask = async (signal: AbortSignal) => {
+    const reason = await ports.notReadyReason(connection, signal)
+    return reason === undefined ? {} : { reason }
+  }
+  const { value, failure, requeueAfterSeconds } = await targets.run(uid, now, ask, {
+    engine: JSON.stringify(connection),
+  })
+  if (failure !== undefined) throw failure.error
+  if (value?.reason !== undefined) return { notReady: value.reason }
+  // An engine that was ready may be silent now.
+  if (requeueAfterSeconds === undefined) return {}
+  return { notReady: 'no answer yet', targetResyncSeconds: requeueAfterSeconds }
+}
+
+async function readState(
+  requested: Observed,
   ports: MigrationPorts,
   context: Context,
 ): Promise<Observed> {
-  const requested = fromRequest(request)
   if (isFinished(requested.migration)) return requested
   const { migration } = requested
   const read = (namespace: string, name: string) => ports.migration(namespace, name)
@@ -115,11 +170,7 @@ async function readLive(
       ),
     ),
   ])
-  const observed = { ...requested, secrets, liveJobs, writers }
-  // An engine is called only if its response could start a Job.
-  if (liveJobs.length > 0 || clusters.target === undefined) return observed
-  if (firstBlocker(observed, context.settings) !== undefined) return observed
-  return { ...observed, isReady: await ports.isReady(clusterConnection(clusters.target)) }
+  return { ...requested, secrets, liveJobs, writers }
 }
 
 /** The managed clusters that points are read from or written to. */
@@ -158,9 +209,10 @@ export interface MigrationPorts extends DataJobPorts {
   /** The resource itself, read live. */
   migration(namespace: string, name: string): Promise<VecMigration | undefined>
   /**
-   * Whether the client Service of a cluster answers `/readyz` with 200; false after two seconds.
+   * Why the client Service of a cluster does not answer `/readyz` with 200 within two seconds; undefined if it
+   * does.
    */
-  isReady(connection: Connection): Promise<boolean>
+  notReadyReason(connection: Connection, signal: AbortSignal): Promise<string | undefined>
 }
 
 export interface Observed extends ObservedDataJob {
@@ -171,14 +223,17 @@ export interface Observed extends ObservedDataJob {
   /** The `write` Leases of both clusters; read only if a Job may be due. */
   writers?: ObservedLease[]
   /**
-   * Whether the target answers `/readyz`; read only if a Job may be due and nothing else blocks it.
+   * Why the target is not ready; absent if it is. It is asked only if a Job may be due and nothing else blocks
+   * it.
    */
-  isReady?: boolean
+  notReady?: string
+  /** The target is still being asked: check again after this many seconds. */
+  targetResyncSeconds?: number
 }
 
 /** The first blocker; undefined if the Job may be created. */
 export function firstBlocker(
-  { migration, clusters, secrets, isReady }: Observed,
+  { migration, clusters, secrets, notReady }: Observed,
   settings: CrossNamespace,
 ): Blocker | undefined {
   const access = { from: migration.metadata.namespace, settings }
@@ -191,12 +246,12 @@ export function firstBlocker(
     source && clusterBlocker(source, clusters.source, access),
     credentialBlocker(migration, clusters, secrets),
     // Read only if nothing else blocks the Job.
-    isReady === false
-      ? asTargetBlocker({
+    notReady === undefined
+      ? undefined
+      : asTargetBlocker({
           reason: 'ClusterNotReady',
-          message: `cluster ${target.namespace}/${target.name} does not answer /readyz with 200`,
-        })
-      : undefined,
+          message: `cluster ${target.namespace}/${target.name} does not answer /readyz with 200: ${notReady}`,
+        }),
   ])
 }
 

@@ -41,8 +41,12 @@ export function sync(observed: Observed, context: Context): Decision {
     case 'finished':
       return finished(observed, step.outcome, facts, context)
     case 'running':
-    case 'blocked':
       return unfinished(observed, step.answer, context)
+    case 'blocked': {
+      const { resyncAfterSeconds } = step.answer
+      const seconds = observed.targetResyncSeconds ?? resyncAfterSeconds
+      return unfinished(observed, { ...step.answer, resyncAfterSeconds: seconds }, context)
+    }
     case 'ready':
       return unfinished(observed, start(observed, facts, context), context)
   }

@@ -126,10 +126,8 @@ async function readOptions(
 async function prepareCollections(context: RunContext): Promise<MigratedCollection[]> {
   const { target, tools } = context
   await retryTransient(context, async () => {
-    if (await target.engine.readyz(tools.signal)) return
-    throw new EngineError(
-      `target cluster not ready: ${target.engine.node} does not answer /readyz with 200`,
-    )
+    const reason = await target.engine.notReadyReason(tools.signal)
+    if (reason !== undefined) throw new EngineError(`target cluster not ready: ${reason}`)
   })
   await restorePreviousSettings(context)
   const previousCollections = new Map(

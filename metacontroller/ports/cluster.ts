@@ -272,7 +272,10 @@ async function readPodConsensus(
   } catch (error) {
     if (!(error instanceof EngineError)) throw error
     const rejection = keyRejection(error)
-    return { ordinal, state: 'unknown', ...(rejection !== undefined && { rejection }) }
+    return {
+      ...{ ordinal, state: 'unknown', error: error.message },
+      ...(rejection !== undefined && { rejection }),
+    }
   }
 }
 
@@ -298,7 +301,8 @@ export function toPodConsensus(
       ...(lastUpdate !== undefined && { lastUpdate }),
     }
   }
-  if (!status.startsWith('stopped')) return { state: 'unknown' }
+  if (!status.startsWith('stopped'))
+    return { state: 'unknown', error: `its consensus thread is ${status}` }
   return { state: 'stopped', ...(err !== undefined && { error: err }) }
 }
 

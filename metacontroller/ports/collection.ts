@@ -175,7 +175,7 @@ export function trackWrites(
   const write = (collection: string, call: () => Promise<void>) =>
     inFlightWrites.track(cluster, `a write to collection ${collection}`, call)
   return {
-    readyz: (signal) => engine.readyz(signal),
+    notReadyReason: (signal) => engine.notReadyReason(signal),
     version: (signal) => engine.version(signal),
     aliases: (signal) => engine.aliases(signal),
     collectionInfo: (name, signal) => engine.collectionInfo(name, signal),

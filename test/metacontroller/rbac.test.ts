@@ -203,7 +203,7 @@ const ofRestore: Uses<RestorePorts> = {
 const ofMigration: Uses<MigrationPorts> = {
   ...ofTransfer,
   migration: (ports) => ports.migration('ns', 'a'),
-  isReady: () => 'asks the engine',
+  notReadyReason: () => 'asks the engine',
 }
 
 const ofSchedule: Uses<BackupSchedulePorts> = {

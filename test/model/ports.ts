@@ -141,7 +141,7 @@ export function portsOver(world: SmallWorld): AllPorts {
     nodeKeys: async () => [],
     tokensSignedWith: async () => [],
     keepKeys: async () => undefined,
-    isReady: async () => world.engine.isReady,
+    notReadyReason: async () => (world.engine.isReady ? undefined : 'the engine is away'),
     pods: async () => [],
     consensus: async () => [{ ordinal: 0, state: world.engine.isReady ? 'working' : 'stopped' }],
     helmJobsAt: async () =>

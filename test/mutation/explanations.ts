@@ -824,7 +824,7 @@ export const EXPLAINED: Readonly<Record<string, readonly Explained[]>> = {
   ],
   'hooks/collection/engine-cache.ts': [
     {
-      line: "return this.#cachedCall('readyz', () => this.engine.readyz(NEVER_ABORTED), signal)",
+      line: "return this.#cachedCall('readyz', () => this.engine.notReadyReason(NEVER_ABORTED), signal)",
       changes: ['StringLiteral: \'readyz\' -> ""'],
       why: 'it only keeps this answer apart from the others',
     },
@@ -1167,9 +1167,9 @@ export const EXPLAINED: Readonly<Record<string, readonly Explained[]>> = {
   ],
   'hooks/migration/observe.ts': [
     {
-      line: 'if (liveJobs.length > 0 || clusters.target === undefined) return observed',
+      line: 'if (clusters.target === undefined || !mayStart) {',
       changes: ['ConditionalExpression: clusters.target === undefined -> false'],
-      why: 'that the target is missing is seen on the next line: this is for the type only',
+      why: 'nothing may start without the target: this is for the type only',
     },
     {
       line: 'return { ...(source !== undefined && { source }), ...(target !== undefined && { target }) }',

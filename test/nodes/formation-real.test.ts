@@ -148,7 +148,7 @@ function suite(): void {
     t.match(logOf(world, 0), /already used by peer \d+ which still has shards/)
 
     matchWhole(t, await operator.observe(), {
-      consensus: ['Unknown', 'PodsNotAnswering', 'no answer from vec-docs-0'],
+      consensus: ['Unknown', 'PodsNotAnswering', /^no answer from vec-docs-0: GET /],
       shardsPlaced: [
         'False',
         'LostNode',

@@ -9,7 +9,6 @@ import type { Logger } from 'pino'
 import { EngineError } from '../../../crds/contract/errors.ts'
 import { SHORT_CALL_TIMEOUT_SECONDS } from '../../../crds/contract/limits.ts'
 import { parseExactJson } from '../../../crds/engine/exact-json.ts'
-import { AddressRefused } from '../http/address-guard.ts'
 import {
   MAX_ERROR_BYTES,
   MAX_RESPONSE_BYTES,
@@ -70,13 +69,17 @@ export class Engine {
     this.#options = { ...options, transport: loggedTransport(options.transport, options.log) }
   }
 
-  /** Whether this node serves requests; a node that does not answer is not ready. */
-  async readyz(signal?: AbortSignal): Promise<boolean> {
+  /** Why this node serves no requests, or does not answer; undefined if `/readyz` returns 200. */
+  async notReadyReason(
+    signal?: AbortSignal,
+    timeoutMs = SHORT_CALL_MS,
+  ): Promise<string | undefined> {
     try {
-      return (await this.#send('GET', '/readyz', { signal })).status === 200
+      const response = await this.#send('GET', '/readyz', { signal, timeoutMs })
+      if (response.status === 200) return undefined
+      return rejectionError(response, `GET /readyz on ${this.node}`).message
     } catch (error) {
-      const isAddressRefused = error instanceof EngineError && error.cause instanceof AddressRefused
-      if (error instanceof EngineError && !isAddressRefused) return false
+      if (error instanceof EngineError) return error.message
       throw error
     }
   }

@@ -30,8 +30,8 @@ export class EngineCollections {
     this.#options = options
   }
 
-  readyz(signal?: AbortSignal): Promise<boolean> {
-    return this.#engine.readyz(signal)
+  notReadyReason(signal?: AbortSignal): Promise<string | undefined> {
+    return this.#engine.notReadyReason(signal)
   }
 
   version(signal?: AbortSignal): Promise<string> {

@@ -65,6 +65,18 @@ t.test('a silent pod that the others know is Unknown, not missing', async (t) =>
   )
 })
 
+t.test('pods that do not answer are named with the error of the first one', async (t) => {
+  const failed = (ordinal: number, error: string) => ({ ...unanswering(ordinal), error })
+  const tls = 'GET https://vec-a-0:6333/cluster got no answer: TLS verification failed: self-signed'
+  t.strictSame(result(failed(0, tls), failed(1, 'the same'), unanswering(2)), [
+    'Unknown',
+    'PodsNotAnswering',
+    `no answer from vec-a-0, vec-a-1, vec-a-2: ${tls}`,
+  ])
+  const long = result(failed(0, 'x'.repeat(2000)), { ...unanswering(1), rejection: 401 })[2]
+  t.match(long, /^no answer from vec-a-0: x{500}; the API key in Secret .* is refused \(401\)/)
+})
+
 t.test('pods that refuse the API key are named with the status code and the Secret', async (t) => {
   const refusing = (ordinal: number, rejection: number) => ({ ...unanswering(ordinal), rejection })
   t.strictSame(result(refusing(0, 401), refusing(1, 401)), [

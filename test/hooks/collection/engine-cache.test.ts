@@ -1,6 +1,7 @@
 /** What all collections of a cluster share: responses for ten seconds, and a limit of concurrent passes. */
 import { getEventListeners } from 'node:events'
 import t, { type Test } from 'tap'
+import { EngineError } from '../../../crds/contract/errors.ts'
 import type { CollectionEngine } from '../../../hooks/collection/ports.ts'
 import { EngineCache, EngineCaches } from '../../../hooks/collection/engine-cache.ts'
 import { NOW } from '../../builders.ts'
@@ -13,7 +14,11 @@ function stage(answer: () => Promise<unknown> = async () => 'answer') {
     asked.push(question)
     return answer()
   }
-  const engine = { readyz: says('readyz'), version: says('version'), aliases: says('aliases') }
+  const engine = {
+    notReadyReason: says('readyz'),
+    version: says('version'),
+    aliases: says('aliases'),
+  }
   const now = () => new Date(time)
   return {
     shared: new EngineCache(engine as unknown as CollectionEngine, now),
@@ -33,7 +38,7 @@ t.test('each request is sent once in ten seconds for all passes', async (t) => {
   await Promise.all([shared.version(signal), shared.version(signal)])
   t.equal(await shared.version(signal), 'answer')
   await shared.aliases(signal)
-  await shared.readyz(signal)
+  await shared.notReadyReason(signal)
   t.strictSame(asked, ['version', 'aliases', 'readyz'])
   later(9_999)
   await shared.version(signal)
@@ -81,14 +86,26 @@ t.test('a failure of an older request does not remove a newer response', async (
 })
 
 t.test('an engine that did not answer gets no request for 30 s', async (t) => {
-  const { shared, asked, later } = stage(async () => true)
-  shared.backOff()
+  const { shared, asked, later } = stage(async () => undefined)
+  shared.backOff(unanswered(new Error('connect ECONNREFUSED 10.0.0.1:6333')))
   later(29_999)
-  t.equal(await shared.readyz(signal), false)
+  t.equal(
+    await shared.notReadyReason(signal),
+    'a recent call got no answer: connect ECONNREFUSED 10.0.0.1:6333',
+    'the cause alone: a collection of another tenant is not named',
+  )
   t.strictSame(asked, [])
   later(1)
-  t.equal(await shared.readyz(signal), true)
+  t.equal(await shared.notReadyReason(signal), undefined)
+  for (const cause of [new AggregateError([]), 'closed']) {
+    shared.backOff(unanswered(cause))
+    t.equal(await shared.notReadyReason(signal), 'a recent call got no answer')
+  }
 })
+
+function unanswered(cause: unknown): EngineError {
+  return new EngineError('PUT /collections/private got no answer', { cause })
+}
 
 t.test('aborting one pass does not abort the request for the others', async (t) => {
   let say: (answer: string) => void = () => undefined
@@ -272,9 +289,9 @@ t.test('at most a thousand engines are cached: those that were used last', async
 t.test('a clock that is set back extends neither a response nor a back-off', async (t) => {
   const { shared, asked, later } = stage()
   await shared.version(signal)
-  shared.backOff()
+  shared.backOff(unanswered(new Error('closed')))
   later(-3_600_000)
   await shared.version(signal)
   t.strictSame(asked, ['version', 'version'])
-  t.equal(await shared.readyz(signal), 'answer')
+  t.equal(await shared.notReadyReason(signal), 'answer')
 })

@@ -47,9 +47,9 @@ export class FakeEngine implements CollectionEngine {
   beforeCall: (name: string) => void | Promise<void> = () => undefined
   replicas: ShardReplicas | undefined
 
-  async readyz(): Promise<boolean> {
+  async notReadyReason(): Promise<string | undefined> {
     await this.#enter('readyz')
-    return this.isReady
+    return this.isReady ? undefined : 'GET /readyz on vec-a answered 503: some shards are not ready'
   }
 
   async version(): Promise<string> {

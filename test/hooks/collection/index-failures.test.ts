@@ -74,22 +74,25 @@ t.test('a cluster in a namespace that is not watched: Pending, and nothing is as
   t.equal((await stage.syncUntilStable()).phase, 'Ready')
 })
 
-t.test(
-  'cluster not ready: /readyz did not answer 200; retried in 30 s, no phase change',
-  async (t) => {
-    const stage = new CollectionHarness()
-    stage.engine.isReady = false
-    const answer = await stage.sync()
-    t.equal(answer.resyncAfterSeconds, 30)
-    matchWhole(t, answer.status, {
-      phase: 'Pending',
-      conditions: [{ reason: 'ClusterNotReady', message: 'cluster ns/a not ready' }],
-    })
-    t.strictSame(stage.engine.calls, ['readyz'])
-    stage.engine.isReady = true
-    t.equal((await stage.syncNextInterval()).phase, 'Ready')
-  },
-)
+t.test('cluster not ready: the message says why; retried in 30 s, no phase change', async (t) => {
+  const stage = new CollectionHarness()
+  stage.engine.isReady = false
+  const answer = await stage.sync()
+  t.equal(answer.resyncAfterSeconds, 30)
+  matchWhole(t, answer.status, {
+    phase: 'Pending',
+    conditions: [
+      {
+        reason: 'ClusterNotReady',
+        message:
+          'cluster ns/a not ready: GET /readyz on vec-a answered 503: some shards are not ready',
+      },
+    ],
+  })
+  t.strictSame(stage.engine.calls, ['readyz'])
+  stage.engine.isReady = true
+  t.equal((await stage.syncNextInterval()).phase, 'Ready')
+})
 
 t.test(
   'a collection that waits for a cluster is reconciled as soon as the cluster is ready',
@@ -216,12 +219,17 @@ for (const status of [401, 403]) {
 
 t.test('no collection calls a cluster for 30 s after it did not answer', async (t) => {
   const stage = new CollectionHarness()
-  const error = new EngineError('got no answer', { cause: new Error('timeout') })
+  const error = new EngineError('GET /collections/docs got no answer: timeout', {
+    cause: new Error('timeout'),
+  })
   stage.engine.faults.set('collectionInfo', { error, persists: true })
   await stage.sync()
   stage.engine.calls.length = 0
   const other = collection({}, { name: 'other' })
-  matchWhole(t, (await stage.sync(other)).status.conditions, [{ reason: 'ClusterNotReady' }])
+  const message = 'cluster ns/a not ready: a recent call got no answer: timeout'
+  matchWhole(t, (await stage.sync(other)).status.conditions, [
+    { reason: 'ClusterNotReady', message },
+  ])
   t.strictSame(stage.engine.calls, [])
   stage.advance(31)
   await stage.sync(other)

@@ -1,6 +1,7 @@
 /** The hooks of VecMigration as a whole: what they read, what they write, and how they end. */
 import t from 'tap'
 import type { VecCluster } from '../../../crds/cluster.ts'
+import { KubernetesError } from '../../../crds/contract/errors.ts'
 import { ANNOTATIONS } from '../../../crds/contract/names.ts'
 import type { AnyObject } from '../../../crds/kubernetes.ts'
 import type { MigrationStatus, VecMigration } from '../../../crds/migration.ts'
@@ -8,7 +9,7 @@ import { answerValidator } from '../../../hooks/answer-validation.ts'
 import { customize, migrationHooks } from '../../../hooks/migration/index.ts'
 import { migrationRbac } from '../../../hooks/migration/job.ts'
 import type { Desired } from '../../../hooks/protocol.ts'
-import { ago, context, secret } from '../../builders.ts'
+import { ago, context, NOW, secret } from '../../builders.ts'
 import { matchWhole } from '../../match-whole.ts'
 import { hookRequest } from '../request.ts'
 import {
@@ -38,21 +39,115 @@ t.test('customize selects source and target, each once', async (t) => {
 
 t.test('an engine is asked for readiness only when its answer could start a Job', async (t) => {
   let asked = 0
-  const isReady = async () => {
+  const notReadyReason = async () => {
     asked += 1
-    return false
+    return 'GET /readyz on vec-a answered 503: some shards are not ready'
   }
-  const { ports } = fakePorts({ isReady, cluster: clustersOf(running('a')) })
+  const { ports } = fakePorts({ notReadyReason, cluster: clustersOf(running('a')) })
   const hooks = migrationHooks(ports)
   await hooks.sync(hookRequest(migration()), context)
   t.equal(asked, 0, 'the source is missing')
-  const both = fakePorts({ isReady, cluster: clustersOf(running('a'), running('b')) })
+  const both = fakePorts({ notReadyReason, cluster: clustersOf(running('a'), running('b')) })
   const decision = await migrationHooks(both.ports).sync(hookRequest(migration()), context)
   t.equal(asked, 1)
   matchWhole(t, decision.status, {
     phase: 'Pending',
-    conditions: [{ message: /target cluster not ready: .* \/readyz/ }],
+    conditions: [
+      {
+        message:
+          'target cluster not ready: cluster ns/a does not answer /readyz with 200: GET /readyz on vec-a answered 503: some shards are not ready',
+      },
+    ],
   })
+})
+
+/** Two migrations to the same target, which is silent until `answer` is called, and when they are synced. */
+function silentTarget() {
+  const calls: { signal: AbortSignal; answer: (reason: string | undefined) => void }[] = []
+  const { ports } = fakePorts({
+    cluster: clustersOf(running('a'), running('b')),
+    notReadyReason: (_, signal) =>
+      new Promise((resolve, reject) => {
+        signal.addEventListener('abort', () => reject(new Error('aborted')))
+        calls.push({ signal, answer: resolve })
+      }),
+  })
+  const hooks = migrationHooks(ports, 50)
+  const at = (seconds: number) => ({ ...context, now: new Date(NOW.getTime() + seconds * 1000) })
+  const sync = async (name: string, seconds: number) => {
+    const parent = migration({ name })
+    const { status, resyncAfterSeconds } = await hooks.sync(hookRequest(parent), at(seconds))
+    const [condition] = (status as MigrationStatus).conditions ?? []
+    return [condition?.reason, condition?.message.split('with 200: ')[1], resyncAfterSeconds]
+  }
+  return { hooks, calls, sync, at }
+}
+
+/** Everything that waits for no timer has run. */
+const nextTick = () => new Promise<void>((resolve) => setImmediate(resolve))
+
+t.test(
+  'a target that is silent is waited for once, not by each migration at each look',
+  async (t) => {
+    const { calls, sync } = silentTarget()
+    t.strictSame(await sync('m', 0), ['ClusterNotReady', 'no answer yet', 2])
+    const later = sync('m', 2)
+    const other = sync('other', 2)
+    const timer = nextTick().then(() => 'waits')
+    t.strictSame(await Promise.race([later, timer]), ['ClusterNotReady', 'no answer yet', 4])
+    t.strictSame(await Promise.race([other, timer]), ['ClusterNotReady', 'no answer yet', 2])
+    t.equal(calls.length, 2, 'one call for each migration')
+  },
+)
+
+t.test('the answer of a slow target is used by the next sync, and no later one', async (t) => {
+  const { calls, sync } = silentTarget()
+  await sync('m', 0)
+  calls[0]?.answer('it starts')
+  await nextTick()
+  t.strictSame(await sync('m', 2), ['ClusterNotReady', 'it starts', 30])
+  t.equal(calls.length, 1)
+  t.strictSame(await sync('m', 32), ['ClusterNotReady', 'it starts', 30], 'it is asked again')
+  t.equal(calls.length, 2)
+  calls[1]?.answer(undefined)
+  await nextTick()
+  t.strictSame((await sync('m', 34))[0], 'MigrationStarting')
+  t.strictSame(
+    await sync('m', 60),
+    ['ClusterNotReady', 'no answer yet', 2],
+    'it may be silent by now',
+  )
+})
+
+t.test('a target is not asked any more for a migration that ends or cannot start', async (t) => {
+  for (const end of ['blocked', 'ended', 'deleted'] as const) {
+    const { hooks, calls, sync, at } = silentTarget()
+    await sync('m', 0)
+    const parent = migration()
+    switch (end) {
+      case 'blocked':
+        parent.spec.source = { clusterRef: { name: 'gone' } }
+        await hooks.sync(hookRequest(parent), at(2))
+        break
+      case 'ended':
+        parent.status = { phase: 'Failed' }
+        await hooks.sync(hookRequest(parent), at(2))
+        break
+      case 'deleted':
+        await hooks.finalize?.(hookRequest(parent), at(2))
+        break
+    }
+    t.ok(calls[0]?.signal.aborted, end)
+  }
+})
+
+t.test('a Secret of the target that cannot be read fails the hook, which is retried', async (t) => {
+  const error = new KubernetesError('GET secrets/vec-a-apikey answered 403')
+  const { ports } = fakePorts({
+    cluster: clustersOf(running('a'), running('b')),
+    notReadyReason: () => Promise.reject(error),
+  })
+  await t.rejects(async () => migrationHooks(ports).sync(hookRequest(migration()), context), error)
 })
 
 t.test(

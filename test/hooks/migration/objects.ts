@@ -96,7 +96,6 @@ export function ready(overrides: Partial<Observed> = {}): Observed {
     secrets: {},
     liveJobs: [],
     writers: [{ kind: 'write' }, { kind: 'write' }],
-    isReady: true,
     jobs,
     ...overrides,
     children: [

@@ -11,7 +11,7 @@ export function fakePorts(overrides: Partial<MigrationPorts> = {}): {
   const ports: MigrationPorts = {
     ...fakeDataJobPorts(writes),
     migration: async () => undefined,
-    isReady: async () => true,
+    notReadyReason: async () => undefined,
     ...overrides,
   }
   return { ports, writes }

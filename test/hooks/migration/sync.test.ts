@@ -33,9 +33,9 @@ const MISSING: [string, Partial<Observed>, string, string][] = [
   ],
   [
     'target that answers readiness',
-    { isReady: false },
+    { notReady: 'GET /readyz on node 0 answered 503: some shards are not ready' },
     'ClusterNotReady',
-    'target cluster not ready: cluster ns/a does not answer /readyz with 200',
+    'target cluster not ready: cluster ns/a does not answer /readyz with 200: GET /readyz on node 0 answered 503: some shards are not ready',
   ],
   ['source', { clusters: { target: running('a') } }, 'ClusterNotFound', 'cluster ns/b not found'],
   [
@@ -75,6 +75,11 @@ for (const [what, parts, reason, message] of MISSING) {
     t.strictSame(Object.keys(decision.status), ['phase', 'source', 'conditions'])
   })
 }
+
+t.test('a target that is still being asked is looked at again soon', async (t) => {
+  const decision = sync(ready({ notReady: 'no answer yet', targetResyncSeconds: 4 }), context)
+  t.equal(decision.resyncAfterSeconds, 4)
+})
 
 t.test('RBAC is created first, then the Job, then it reports', async (t) => {
   const first = sync(ready({ children: [] }), context)

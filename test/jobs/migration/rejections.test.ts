@@ -202,7 +202,9 @@ t.test('a target cluster that is not ready is waited for, and then reported', as
   target.node.setReady(false)
   const { code } = await world.run({ time: instantClock() })
   t.equal(code, EXIT.failed)
-  t.match(await world.progress(), { message: /^target cluster not ready: vec-a-0\.ns does not/ })
+  t.match(await world.progress(), {
+    message: /^target cluster not ready: GET \/readyz on vec-a-0\.ns answered 503: some shards/,
+  })
   const later = await startEnginePair(t)
   await createCollection(later.source, 'docs', manyPoints(1))
   later.target.node.setReady(false)

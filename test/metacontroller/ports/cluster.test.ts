@@ -19,6 +19,7 @@ import {
   toPodConsensus,
 } from '../../../metacontroller/ports/cluster.ts'
 import { clusterSpec, settings } from '../../builders.ts'
+import { matchWhole } from '../../match-whole.ts'
 import { EngineCluster } from '../../doubles/engine/cluster.ts'
 import { startEngineNode } from '../../doubles/engine/node.ts'
 import { shardPorts } from '../../../metacontroller/ports/shards.ts'
@@ -242,6 +243,9 @@ t.test('a patch that the API does not answer is an error, to be retried', async 
   await t.rejects(patchCluster(kubernetes, target, {}), { code: 'KubernetesError' })
 })
 
+/** What the API server answers for a pod that nothing listens on. */
+const UNREACHABLE = 'error trying to reach service: dial tcp: connect: connection refused'
+
 t.test('each pod is asked for its consensus with the key the pods run', async (t) => {
   const { api, server, ports: port } = await ports(t)
   const enabled = (consensus: object) => ({
@@ -299,8 +303,14 @@ t.test('each pod is asked for its consensus with the key the pods run', async (t
       lastUpdate: 'now',
     },
     { ordinal: 1, state: 'stopped', error: 'it hurt' },
-    { ordinal: 2, state: 'unknown' },
-    { ordinal: 3, state: 'unknown' },
+    {
+      ...{ ordinal: 2, state: 'unknown' },
+      error: `GET /cluster on vec-a-2.ns answered 503: ${UNREACHABLE}`,
+    },
+    {
+      ...{ ordinal: 3, state: 'unknown' },
+      error: 'GET /cluster on vec-a-3.ns answered 404: pods "vec-a-3" not found',
+    },
   ])
   t.strictSame([...keys], ['the key'])
   await t.rejects(port.consensus(connection, AbortSignal.abort()), { name: 'AbortError' })
@@ -315,8 +325,8 @@ t.test('inside the cluster a pod whose name does not resolve is unknown', async 
   })
   const connection = { namespace: 'ns', name: 'a', replicas: 1, tls: true, caSecret: 'tls' }
   // Here no such name resolves.
-  t.strictSame(await consensus(connection, new AbortController().signal), [
-    { ordinal: 0, state: 'unknown' },
+  matchWhole(t, await consensus(connection, new AbortController().signal), [
+    { ordinal: 0, state: 'unknown', error: /^GET https:.* got no answer: getaddrinfo E/ },
   ])
 })
 
@@ -332,7 +342,7 @@ t.test(
     })
     const thread = { consensus_thread_status: 'dreaming' }
     t.strictSame(toPodConsensus({ ...view, consensus_thread_status: thread }, { name: 'a' }), {
-      state: 'unknown',
+      ...{ state: 'unknown', error: 'its consensus thread is dreaming' },
     })
     t.strictSame(
       toPodConsensus(

@@ -5,6 +5,8 @@ import t, { type Test } from 'tap'
 import { pino } from 'pino'
 import { API_VERSION } from '../../../crds/contract/names.ts'
 import { EngineConnections } from '../../../jobs/clients/engine/transport.ts'
+import { AddressGuard } from '../../../jobs/clients/http/address-guard.ts'
+import { engineLookup, serviceReader } from '../../../metacontroller/ports/engine-client.ts'
 import { migrationPorts } from '../../../metacontroller/ports/migration.ts'
 import { embeddedApi, installCrds } from '../embedded.ts'
 
@@ -37,22 +39,57 @@ async function stage(t: Test, status?: number) {
   return { ...embedded, tools, ports: migrationPorts({ ...tools, route: 'proxy' }) }
 }
 
-for (const [says, status, isReady] of [
-  ['answers 200', 200, true],
-  ['is not ready', 503, false],
-  ['says nothing for two seconds', undefined, false],
+const signal = new AbortController().signal
+
+for (const [says, status, reason] of [
+  ['answers 200 is ready', 200, undefined],
+  ['answers 503 is not ready', 503, /^GET \/readyz on vec-a-0\.ns answered 503: /],
+  ['says nothing for two seconds is not ready', undefined, /^GET vec-a-0\/readyz got no answer: /],
 ] as const) {
-  t.test(`a target that ${says} is ${isReady ? '' : 'not '}ready`, async (t) => {
+  t.test(`a target that ${says}`, async (t) => {
     const { ports } = await stage(t, status)
-    t.equal(await ports.isReady(TARGET), isReady)
+    const found = await ports.notReadyReason(TARGET, signal)
+    if (reason === undefined) t.equal(found, undefined)
+    else t.match(found, reason)
   })
 }
 
-t.test('a target that cannot be reached is not ready', async (t) => {
+t.test('a target that cannot be reached is not ready, with the cause', async (t) => {
   const { ports, tools } = await stage(t, 200)
-  t.equal(await ports.isReady({ ...TARGET, name: 'gone' }), false)
+  t.match(
+    await ports.notReadyReason({ ...TARGET, name: 'gone' }, signal),
+    /^GET \/readyz on vec-gone-0\.ns answered 404: pods "vec-gone-0" not found$/,
+  )
   // Here no name of a Service resolves.
-  t.equal(await migrationPorts({ ...tools, route: 'direct' }).isReady(TARGET), false)
+  const direct = migrationPorts({ ...tools, route: 'direct' })
+  t.match(await direct.notReadyReason(TARGET, signal), /ENOTFOUND|EAI_AGAIN/)
+})
+
+t.test(
+  'a target whose Service points elsewhere is not called, and the reason says so',
+  async (t) => {
+    const { api, tools, kubernetes, clock } = await stage(t, 200)
+    const metadata = { name: 'vec-a', namespace: 'ns' }
+    const spec = { type: 'ExternalName', externalName: 'vec-prod.other.svc.cluster.local' }
+    await api.create({ apiVersion: 'v1', kind: 'Service', metadata, spec })
+    const guard = new AddressGuard({ allowHttp: true, denied: [] }, () => [])
+    const read = serviceReader(kubernetes, () => clock.now())
+    const connections = new EngineConnections({ lookup: engineLookup(guard, read) })
+    t.teardown(() => connections.close())
+    const ports = migrationPorts({ ...tools, connections, route: 'direct' })
+    t.match(
+      await ports.notReadyReason(TARGET, signal),
+      /Service ns\/vec-a is of type ExternalName, which is not called: delete it/,
+    )
+  },
+)
+
+t.test('the check of a target ends with its hook', async (t) => {
+  const { ports } = await stage(t)
+  const ended = new AbortController()
+  const check = ports.notReadyReason(TARGET, ended.signal)
+  ended.abort()
+  await t.rejects(check, { name: 'AbortError' })
 })
 
 t.test(
@@ -62,7 +99,7 @@ t.test(
     const refused = async () => Promise.reject(new TypeError('a defect'))
     const ports = migrationPorts({ ...tools, route: 'proxy', secret: refused })
     const key = { secret: 'vec-a-apikey', key: 'api-key' }
-    await t.rejects(ports.isReady({ ...TARGET, key }), TypeError)
+    await t.rejects(ports.notReadyReason({ ...TARGET, key }, signal), TypeError)
   },
 )
 

@@ -51,15 +51,20 @@ async function node(t: Test, options: Partial<EngineNodeOptions> = {}) {
   return { ...started, cluster, url: `http://127.0.0.1:${started.port}` }
 }
 
-t.test('a node that answers /readyz with 200 is ready', async (t) => {
+t.test('a node that answers /readyz with 200 is ready, and any other has a reason', async (t) => {
   const ready = await node(t)
   const engine = engineAt(t, ready.url)
-  t.equal(await engine.readyz(), true)
+  t.equal(await engine.notReadyReason(), undefined)
   ready.setReady(false)
-  t.equal(await engine.readyz(), false)
+  t.equal(
+    await engine.notReadyReason(),
+    `GET /readyz on ${ready.url} answered 503: some shards are not ready`,
+  )
   await ready.close()
-  t.equal(await engine.readyz(), false)
-  await t.rejects(engine.readyz(AbortSignal.abort(new Error('over'))), { message: /^over$/ })
+  t.match(await engine.notReadyReason(), new RegExp(`^GET ${ready.url}/readyz got no answer: .`))
+  await t.rejects(engine.notReadyReason(AbortSignal.abort(new Error('over'))), {
+    message: /^over$/,
+  })
 })
 
 t.test('every request is logged at level DEBUG, also one that gets no answer', async (t) => {
@@ -329,11 +334,11 @@ t.test("outside the cluster a pod is reached through the API server's proxy", as
   const route = apiProxyTransport(kubernetes, CONNECTION, 1)
   t.equal(route.node, 'vec-a-1.ns')
   const client = new Engine({ transport: route, log, credentials: async () => ({}) })
-  t.equal(await client.readyz(), true)
+  t.equal(await client.notReadyReason(), undefined)
   t.match(await client.cluster(), { peer_id: engine.peer(1).id })
   t.strictSame(await client.collections(), ['docs'])
   await world.nodes.get('vec-a-1')?.close()
-  t.equal(await client.readyz(), false)
+  t.match(await client.notReadyReason(), /^GET \/readyz on vec-a-1\.ns answered 503: /)
   await t.rejects(client.collections(), { code: 'EngineError', status: 503 })
   const unreachable = new Kubernetes(inClusterAccess({ VEC_API_SERVER: 'http://127.0.0.1:1' }), log)
   const lost = new Engine({

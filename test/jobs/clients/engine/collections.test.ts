@@ -125,10 +125,10 @@ t.test('indexes are created and deleted by path, aliases in one call', async (t)
 
 t.test('readiness and version are read from the node', async (t) => {
   const { engine, node } = await stage(t)
-  t.equal(await engine.readyz(), true)
+  t.equal(await engine.notReadyReason(), undefined)
   t.equal(await engine.version(), '1.18.3')
   node.setReady(false)
-  t.equal(await engine.readyz(), false)
+  t.match(await engine.notReadyReason(), /answered 503: some shards are not ready$/)
 })
 
 const BAD_DAYS: [string, Misbehaviour, object][] = [

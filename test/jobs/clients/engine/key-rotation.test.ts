@@ -134,7 +134,7 @@ t.test(
   async (t) => {
     const { engineOn, mounted, misbehave, slept } = await stage(t)
     mounted.key = 'wrong'
-    t.equal(await engineOn(0).readyz(), true)
+    t.equal(await engineOn(0).notReadyReason(), undefined)
     t.equal(await engineOn(0).version(), '1.18.3')
     misbehave(0, UNAVAILABLE)
     await t.rejects(engineOn(0).collections(), { code: 'EngineError', status: 503 })

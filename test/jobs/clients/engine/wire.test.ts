@@ -136,7 +136,7 @@ t.test('a download is asked for as it is stored, not compressed', async (t) => {
 
 t.test('an idle connection is closed by the client, before the engine does it', async (t) => {
   const { engine, requests } = await serverOf(t)
-  await engine.readyz()
+  await engine.notReadyReason()
   const socket = requests[0]?.socket
   if (socket === undefined) throw new Error('nothing was asked')
   // The engine closes it after five seconds, which it announces in no header. In short waits: where the machine
