@@ -100,16 +100,21 @@ export function restartReason(
     : `has not reported for ${FIRST_REPORT_TIMEOUT_SECONDS} s`
 }
 
-/** Why a Job is to be recreated, whether it has reported or not. */
+/**
+ * Why a Job is to be recreated, whether it has reported or not. `hasStarted`: the status shows that a Job of
+ * the resource has reported.
+ */
 export function recreationReason(
   observed: Pick<ObservedJobs, 'progress'>,
   job: Job,
-  facts: Parameters<typeof restartReason>[1],
+  facts: Parameters<typeof restartReason>[1] & { hasStarted: boolean },
   context: Context,
 ): string | undefined {
-  return hasReported(observed, job)
-    ? suspendedReason(job, observed.progress, context)
-    : restartReason(job, facts, context)
+  if (hasReported(observed, job)) return suspendedReason(job, observed.progress, context)
+  // A user removed the report. A pod that runs writes another one within a minute, or gives up.
+  const isReporting =
+    observed.progress === undefined && facts.hasStarted && (job.status?.ready ?? 0) > 0
+  return isReporting && !facts.lostLease ? undefined : restartReason(job, facts, context)
 }
 
 /**

@@ -103,7 +103,9 @@ function watchPurge(job: Job, deletion: Deletion, context: Context): Waiting {
   const { backup, progress } = deletion
   const { name } = job.metadata
   const { hash: desiredHash } = purgePlan(backup)
-  const restart = recreationReason(deletion, job, { desiredHash, lostLease: false }, context)
+  // The backup has reported, otherwise nothing would be purged.
+  const facts = { desiredHash, lostLease: false, hasStarted: true }
+  const restart = recreationReason(deletion, job, facts, context)
   if (restart !== undefined) {
     const message = `Job ${name} ${restart}; recreating it`
     return {

@@ -110,6 +110,15 @@ export function releaseLeases({ cluster, leases }: Observed, desired: Decision):
   return writes.length === 0 ? desired : { ...desired, leases: writes }
 }
 
+/**
+ * The status shows that a Job has reported, also without the report. Such a cluster is Pending only until its
+ * first pods are ready.
+ */
+export function hasStarted({ cluster }: Observed): boolean {
+  const { phase = 'Pending' } = cluster.status ?? {}
+  return phase !== 'Pending'
+}
+
 /** The Job appeared after its Lease had expired, and another holder may be working. */
 export function hasLostLease({ cluster, leases }: Observed, { now }: Context): boolean {
   if (leases === undefined) return false

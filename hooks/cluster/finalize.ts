@@ -29,6 +29,7 @@ import {
   allObserved,
 } from '../request.ts'
 import type { Child, Context, Desired } from '../protocol.ts'
+import { hasStarted } from './decision.ts'
 import { lastFailure } from './helm-result.ts'
 import { clusterRbac, uninstallJob, uninstallRun } from './job.ts'
 import type { Observed } from './ports.ts'
@@ -74,7 +75,8 @@ function uninstallInProgress(
   context: Context,
 ): Desired<ClusterStatus> {
   const { hash: desiredHash } = uninstallRun(observed)
-  const restart = recreationReason(observed, job, { desiredHash, lostLease: false }, context)
+  const facts = { desiredHash, lostLease: false, hasStarted: hasStarted(observed) }
+  const restart = recreationReason(observed, job, facts, context)
   if (restart !== undefined) {
     const message = `Job ${job.metadata.name} ${restart}; recreating it`
     const notApplied = { reason: 'JobNotStarted', message }

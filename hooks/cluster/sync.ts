@@ -27,6 +27,7 @@ import type { Child, Context } from '../protocol.ts'
 import {
   desiredState,
   hasLostLease,
+  hasStarted,
   leaseHolder,
   releaseLeases,
   type Decision,
@@ -270,6 +271,7 @@ function runInProgress(observed: Observed, job: Job, context: Context): Decision
   const facts = {
     desiredHash: desiredRun(observed, context.settings).hash,
     lostLease: !isFirstInstall(observed) && hasLostLease(observed, context),
+    hasStarted: hasStarted(observed),
   }
   const restart = recreationReason(observed, job, facts, context)
   if (restart !== undefined) {

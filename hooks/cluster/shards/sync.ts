@@ -23,6 +23,7 @@ import type { Context } from '../../protocol.ts'
 import {
   desiredState,
   hasLostLease,
+  hasStarted,
   inAcquireOrder,
   leaseHolder,
   releaseLeases,
@@ -108,7 +109,11 @@ export function shardsInProgress(observed: Observed, job: Job, context: Context)
   const { namespace = '', name, uid = '' } = job.metadata
   const isReported = hasReported(observed, job)
   const notApplied = notAppliedBehind(observed, context)
-  const facts = { desiredHash: undefined, lostLease: hasLostLease(observed, context) }
+  const facts = {
+    desiredHash: undefined,
+    lostLease: hasLostLease(observed, context),
+    hasStarted: hasStarted(observed),
+  }
   const restart = recreationReason(observed, job, facts, context)
   if (restart !== undefined) {
     const message = `Job ${name} ${restart}; recreating it`

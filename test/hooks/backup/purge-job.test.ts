@@ -237,6 +237,17 @@ t.test('a Job that does not start is recreated', async (t) => {
   t.match(found.condition, { message: /has not reported for 600 s; recreating it/ })
 })
 
+t.test('a Job with a running pod continues if a user removes its report', async (t) => {
+  const job = await purgeJobOf()
+  const metadata = { ...job.metadata, creationTimestamp: ago(900) }
+  const parent = deletedBackup()
+  delete parent.metadata.annotations?.[ANNOTATIONS.progress]
+  const running = await finalize(parent, [{ ...job, metadata, status: { active: 1, ready: 1 } }])
+  t.strictSame(running.written, [])
+  const stuck = await finalize(parent, [{ ...job, metadata, status: { active: 1, ready: 0 } }])
+  t.strictSame(stuck.written, [`stop ${job.metadata.name}`, 'event JobNotStarted'])
+})
+
 t.test('a ServiceAccount that no longer allows data Jobs stops the purge', async (t) => {
   const ports = { serviceAccount: async () => serviceAccount({}) }
   const found = await finalize(deletedBackup(), [await purgeJobOf()], ports)

@@ -164,6 +164,21 @@ t.test(
   },
 )
 
+t.test('an uninstall with a running pod continues if a user removes its report', async (t) => {
+  const deletedJobs = (phase: ClusterStatus['phase']) => {
+    const job = helmJob({ verb: 'uninstall', run: 2, plan, createdAgo: 900 })
+    const jobs = [{ ...job, status: { ...job.status, active: 1, ready: 1 } }]
+    const status = { ...(phase !== undefined && { phase }), helmRelease: 'vec-a' }
+    const { progress: _, ...seen } = deleting({
+      cluster: cluster({ deletionTimestamp: ago(900), status }),
+      ...{ jobs, liveJobs: jobs },
+    })
+    return finalize(seen, context).deleteJobs?.length
+  }
+  t.equal(deletedJobs('Running'), undefined)
+  t.equal(deletedJobs('Pending'), 1, 'no Job has reported')
+})
+
 t.test('finalize waits for an uninstall in progress', async (t) => {
   const jobs = [helmJob({ verb: 'uninstall', run: 2, plan })]
   const desired = finalize(deleting({ jobs, liveJobs: jobs }), context)

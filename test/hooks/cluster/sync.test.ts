@@ -1,10 +1,22 @@
 /** When a helm run of a VecCluster starts, and how its Job ends. */
 import t from 'tap'
+import type { ClusterStatus } from '../../../crds/cluster.ts'
 import { clusterRbac, desiredRun, findPendingRun } from '../../../hooks/cluster/job.ts'
 import type { Job } from '../../../crds/kubernetes.ts'
 import type { Decision } from '../../../hooks/cluster/decision.ts'
-import { ago, cluster, context, helmJob, observed, progress, settings } from '../../builders.ts'
+import type { Observed } from '../../../hooks/cluster/ports.ts'
+import {
+  ago,
+  cluster,
+  context,
+  helmJob,
+  observed,
+  progress,
+  settings,
+  statefulSet,
+} from '../../builders.ts'
 import { matchWhole } from '../../match-whole.ts'
+import { leaseOf } from '../data-job/fixtures.ts'
 import { createdJob } from '../decisions.ts'
 import { condition, rbac, ready, running, sync, upgradePlan } from './decisions.ts'
 
@@ -176,6 +188,35 @@ t.test('a Job silent for 10 minutes is deleted: JobNotStarted', async (t) => {
   ])
   const due = [helmJob({ createdAgo: 600, plan: desiredRun(ready(), settings).hash })]
   t.equal(sync(ready({ jobs: due }), context).deleteJobs?.length, 1)
+})
+
+t.test('a Job with a running pod continues if a user removes its report', async (t) => {
+  const deletedJobs = (
+    status: ClusterStatus,
+    pods: Job['status'],
+    parts: Partial<Observed> = {},
+  ) => {
+    const job = helmJob({ createdAgo: 900, plan: 'older' })
+    const jobs = [{ ...job, status: { ...job.status, ...pods } }]
+    return sync(ready({ cluster: cluster({ status }), jobs, ...parts }), context).deleteJobs?.length
+  }
+  for (const phase of ['Running', 'Upgrading', 'Draining', 'Hibernated'] as const) {
+    t.equal(deletedJobs({ phase }, { active: 1, ready: 1 }), undefined, phase)
+    t.equal(deletedJobs({ phase }, { active: 1, ready: 0 }), 1, 'its pod does not run')
+  }
+  t.equal(deletedJobs({ phase: 'Running' }, { active: 1 }), 1)
+  t.equal(deletedJobs({ phase: 'Pending' }, { active: 1, ready: 1 }), 1, 'no Job has reported')
+  t.equal(deletedJobs({}, { active: 1, ready: 1 }), 1)
+  const earlier = { progress: progress({ job: 'job-0' }) }
+  t.equal(deletedJobs({ phase: 'Running' }, { ready: 1 }, earlier), 1, 'an earlier Job reported')
+  const { cluster: parent } = running()
+  const held = leaseOf('backup', 'VecBackup/ns/b/uid-b')
+  const leases = {
+    write: { kind: 'write' as const, jobs: [] },
+    backup: { kind: 'backup' as const, lease: held, jobs: [] },
+  }
+  const lost = { cluster: parent, statefulSet: statefulSet(), leases }
+  t.equal(deletedJobs({}, { ready: 1 }, lost), 1, 'it has lost its Lease')
 })
 
 t.test('a silent Job is kept while its plan and image are current', async (t) => {

@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
 import { ANNOTATIONS } from '../../../../crds/contract/names.ts'
+import type { Job } from '../../../../crds/kubernetes.ts'
 import { ShardsPlan } from '../../../../crds/contract/shards-job.ts'
 import { clusterRbac } from '../../../../hooks/cluster/job.ts'
 import { lastShardsRun } from '../../../../hooks/cluster/shards/result.ts'
@@ -299,6 +300,23 @@ t.test('a Job that does not start, or has lost its Leases, is recreated', async 
     jobs: [],
   }
   t.equal(sync(observedShards({ jobs, leases: { write, backup } }), context).deleteJobs?.length, 1)
+})
+
+t.test('a Job with a running pod continues if a user removes its report', async (t) => {
+  const deletedJobs = (pods: Job['status'], parts: Partial<Observed> = {}) => {
+    const job = helmJob({ verb: 'shards', run: 2, createdAgo: 900 })
+    const { progress: _, ...seen } = observedShards({
+      jobs: [{ ...job, status: { ...job.status, ...pods } }],
+      ...parts,
+    })
+    return sync(seen, context).deleteJobs?.length
+  }
+  t.equal(deletedJobs({ active: 1, ready: 1 }), undefined)
+  t.equal(deletedJobs({ active: 1, ready: 0 }), 1, 'its pod does not run')
+  const { backup } = heldLeases(2)
+  const lease = leaseOf('write', 'VecRestore/ns/r/uid-r')
+  const leases = { write: { kind: 'write' as const, lease, jobs: [] }, backup }
+  t.equal(deletedJobs({ active: 1, ready: 1 }, { leases }), 1, 'it has lost its Leases')
 })
 
 t.test('a Job that the API server refuses, or that gets no pod, is reported', async (t) => {
