@@ -30,6 +30,7 @@ import {
 } from '../request.ts'
 import type { Child, Context, Desired } from '../protocol.ts'
 import { hasStarted } from './decision.ts'
+import { eventsOf } from './events.ts'
 import { lastFailure } from './helm-result.ts'
 import { clusterRbac, uninstallJob, uninstallRun } from './job.ts'
 import type { Observed } from './ports.ts'
@@ -164,8 +165,12 @@ function desiredState(
   // An uninstall may fail for days. Its last report describes the newest Job.
   const latest = latestJob(jobs)
   const pruned = expiredJobs(jobs, (job) => job !== latest, context)
+  const status = clusterStatus(observed, notApplied, context)
+  // That pods stop is intended: what the other conditions say of them is no Event.
+  const conditions = status.conditions?.filter(({ type }) => type === 'Applied') ?? []
   return {
-    status: clusterStatus(observed, notApplied, context),
+    status,
+    events: eventsOf(observed, { conditions }, context.now),
     children: childrenAfter(children, { created: more, pruned }),
     ...(pruned.length > 0 && { pruned }),
     resyncAfterSeconds: Math.max(resyncAfterSeconds, 1),

@@ -37,6 +37,7 @@ const IN_PROGRESS_REASONS = new Set([
   'ShardsRunning',
   'MaintenanceWindow',
   'AwaitingBackup',
+  'Uninstalling',
   // Stored by the previous release for the two above. Remove with the next release.
   'WaitingForTurn',
 ])

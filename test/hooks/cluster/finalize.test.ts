@@ -5,7 +5,16 @@ import { finalize } from '../../../hooks/cluster/finalize.ts'
 import { clusterRbac, uninstallRun } from '../../../hooks/cluster/job.ts'
 import type { Observed } from '../../../hooks/cluster/ports.ts'
 import type { Desired } from '../../../hooks/protocol.ts'
-import { ago, cluster, context, helmJob, observed, progress, statefulSet } from '../../builders.ts'
+import {
+  ago,
+  applied,
+  cluster,
+  context,
+  helmJob,
+  observed,
+  progress,
+  statefulSet,
+} from '../../builders.ts'
 import { matchWhole } from '../../match-whole.ts'
 import { createdJob } from '../decisions.ts'
 import { condition } from './decisions.ts'
@@ -27,6 +36,16 @@ function deleting(parts: Partial<Observed> = {}): Observed {
 /** Why the release still exists. */
 function appliedCondition(desired: Desired<ClusterStatus>) {
   return condition(desired, 'Applied')?.slice(1)
+}
+
+/** The Events of this answer, and of the same one once the status has it. */
+function eventsIn(parts: Partial<Observed>) {
+  const events = (found: Desired<ClusterStatus>) =>
+    found.events?.map(({ type, reason, message }) => [type, reason, message])
+  const first = finalize(deleting(parts), context)
+  const { cluster } = deleting()
+  const again = deleting({ ...parts, cluster: { ...cluster, status: first.status } })
+  return [events(first), events(finalize(again, context))]
 }
 
 t.test(
@@ -82,9 +101,19 @@ t.test(
     t.ok(repeated.children.some(({ kind }) => kind === 'Job'))
     const again = deleting({ cluster: { ...cluster, status: repeated.status } })
     t.strictSame(appliedCondition(finalize(again, context)), ['JobNotStarted', refused])
+    t.strictSame(
+      [first, repeated, finalize(again, context)].map(({ events = [] }) =>
+        events.map(({ type, reason }) => [type, reason]),
+      ),
+      [[], [['Warning', 'JobNotStarted']], []],
+    )
     const jobs = [helmJob({ verb: 'uninstall', run: 2, plan, createdAgo: 61 })]
     const stuck = finalize(deleting({ jobs, liveJobs: jobs }), context)
     matchWhole(t, appliedCondition(stuck), ['JobNotStarted', / has no pod: kubectl describe job /])
+    matchWhole(t, eventsIn({ jobs, liveJobs: jobs }), [
+      [['Warning', 'JobNotStarted', / has no pod: /]],
+      [],
+    ])
   },
 )
 
@@ -159,6 +188,9 @@ t.test(
       const desired = finalize(deleting({ jobs, liveJobs: jobs, progress: report }), context)
       return [appliedCondition(desired)?.[0], desired.deleteJobs]
     }
+    const silent = progress({ run: 2, job: 'job-2', verb: 'uninstall', at: ago(600) })
+    const parts = { jobs, liveJobs: jobs, progress: { ...silent, state: 'Started' as const } }
+    matchWhole(t, eventsIn(parts), [[['Warning', 'JobSilent', / has not reported /]], []])
     t.strictSame(reported(60), ['Uninstalling', undefined])
     t.strictSame(reported(600), ['JobSilent', undefined])
   },
@@ -199,6 +231,21 @@ t.test('finalize waits for the result of an ended uninstall', async (t) => {
   t.notOk(desired.children.some((child) => child['spec'] !== undefined))
 })
 
+t.test('pods that an uninstall stops are no Event', async (t) => {
+  const jobs = [helmJob({ verb: 'uninstall', run: 2, plan })]
+  const lastTransitionTime = ago(900)
+  const isReady = { type: 'Ready', status: 'True' as const, reason: 'AllReplicasReady' }
+  const conditions = [{ ...isReady, message: '1/1 replicas ready', lastTransitionTime }]
+  const status = { phase: 'Running' as const, helmRelease: 'vec-a', conditions }
+  const stopping = deleting({
+    cluster: cluster({ deletionTimestamp: ago(5), status }),
+    ...{ jobs, liveJobs: jobs, progress: progress({ applied: applied() }) },
+  })
+  const desired = finalize(stopping, context)
+  t.equal(condition(desired, 'Ready')?.[0], 'False')
+  t.strictSame(desired.events, [])
+})
+
 t.test('a Job of unknown work is stopped as a helm run is', async (t) => {
   const job = helmJob()
   delete job.metadata.labels
@@ -220,6 +267,8 @@ t.test('a failed uninstall is reported and retried after 30 s', async (t) => {
   t.equal(early.finalized, undefined)
   t.equal(early.resyncAfterSeconds, 27)
   t.match(early.status.conditions?.at(-1), { type: 'Applied', status: 'False', message: 'no' })
+  const report = progress({ ...failed, at: ago(3) })
+  t.strictSame(eventsIn({ jobs, progress: report }), [[['Warning', 'HelmFailed', 'no']], []])
   const late = finalize(deleting({ jobs, progress: progress({ ...failed, at: ago(31) }) }), context)
   t.equal(late.children.filter((child) => child['spec'] !== undefined).length, 1)
   const due = finalize(deleting({ jobs, progress: progress({ ...failed, at: ago(30) }) }), context)

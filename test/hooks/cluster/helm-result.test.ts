@@ -97,6 +97,7 @@ for (const reason of [
   'HelmStarting',
   'HelmConcurrencyLimit',
   'ClusterBusy',
+  'Uninstalling',
   // A status written by the previous release.
   'WaitingForTurn',
 ]) {
