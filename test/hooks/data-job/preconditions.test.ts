@@ -1,11 +1,58 @@
 /** What a Job waits for before it can start. */
 import t from 'tap'
+import type { ClusterStatus } from '../../../crds/cluster.ts'
+import type { Condition } from '../../../crds/schema.ts'
 import {
   bucketBlocker,
+  clusterBlocker,
   secretBlocker,
   selectBlocker,
 } from '../../../hooks/data-job/preconditions.ts'
-import { secret } from '../../builders.ts'
+import { ago, cluster, secret, settings } from '../../builders.ts'
+
+type Phase = NonNullable<ClusterStatus['phase']>
+
+/** What a Job on a cluster of this phase waits for. */
+function blockerOf(phase: Phase, conditions: Condition[] = []) {
+  const found = cluster({ status: { phase, conditions } })
+  return clusterBlocker({ namespace: 'ns', name: 'a' }, found, { from: 'ns', settings })
+}
+
+function conditionOf(type: string, status: Condition['status'], reason: string): Condition {
+  return { type, status, reason, message: `${type} is ${status}`, lastTransitionTime: ago(60) }
+}
+
+const HELD = conditionOf('Progressing', 'False', 'LastCopy')
+const CONTINUING = conditionOf('Progressing', 'True', 'HelmReleaseApplied')
+const ROLLED_OUT = conditionOf('Progressing', 'False', 'RolloutComplete')
+const SPLIT = conditionOf('Consensus', 'False', 'SplitBrain')
+const UNKNOWN = conditionOf('Consensus', 'Unknown', 'PodsNotAnswering')
+
+t.test('a Job may start during a drain, and in an update that cannot continue', async (t) => {
+  t.equal(blockerOf('Running', [ROLLED_OUT]), undefined)
+  t.equal(blockerOf('Draining', [ROLLED_OUT]), undefined)
+  t.equal(blockerOf('Draining'), undefined)
+  t.equal(blockerOf('Upgrading', [HELD]), undefined)
+  t.equal(blockerOf('Upgrading', [HELD, UNKNOWN]), undefined)
+})
+
+t.test('a Job waits while an update continues, and before the first rollout', async (t) => {
+  const notRunning = (phase: Phase) => ({
+    reason: 'ClusterNotReady',
+    message: `cluster ns/a is ${phase}, not Running`,
+  })
+  t.strictSame(blockerOf('Upgrading', [CONTINUING]), notRunning('Upgrading'))
+  t.strictSame(blockerOf('Upgrading'), notRunning('Upgrading'))
+  t.strictSame(blockerOf('Upgrading', [CONTINUING, SPLIT]), notRunning('Upgrading'))
+  t.strictSame(blockerOf('Pending', [HELD]), notRunning('Pending'))
+})
+
+t.test('a Job waits for consensus in each phase in which it could start', async (t) => {
+  const waits = { reason: 'ClusterNotReady', message: 'cluster ns/a: Consensus is False' }
+  t.strictSame(blockerOf('Running', [ROLLED_OUT, SPLIT]), waits)
+  t.strictSame(blockerOf('Draining', [ROLLED_OUT, SPLIT]), waits)
+  t.strictSame(blockerOf('Upgrading', [HELD, SPLIT]), waits)
+})
 
 t.test('a Secret serves only with a value in each of the keys', async (t) => {
   const blocker = (found: ReturnType<typeof secret> | undefined) =>
