@@ -27,7 +27,8 @@ if (bin === '') {
   t.pass('this machine does not let us mount a volume to fill', { skip: true })
 } else {
   t.setTimeout(900_000)
-  suite(volumes)
+  for (const volume of volumes) volume.close()
+  suite()
 }
 
 /** One for each node; undefined where mounting is not possible. */
@@ -55,12 +56,18 @@ interface Placement {
   remote_shards: { shard_id: number; peer_id: number; state: string }[]
 }
 
-function suite(small: Volume[]): void {
+/** Three nodes, each with a volume of its own that can be filled. */
+async function openCluster(t: Test) {
+  const small = openVolumes() ?? []
   t.teardown(() => small.forEach((volume) => volume.close()))
+  const folders = small.map(({ folder }) => folder)
+  const { subject, world, time } = await openRealCluster(t, bin, { volumes: folders })
+  return { small, subject, world, clock: hastened(time) }
+}
+
+function suite(): void {
   t.test('a full volume of the target fails the copy, and space lets it continue', async (t) => {
-    const folders = small.map(({ folder }) => folder)
-    const { subject, world, time } = await openRealCluster(t, bin, { volumes: folders })
-    const clock = hastened(time)
+    const { small, subject, world, clock } = await openCluster(t)
     await createShard(subject)
     const views = await Promise.all([0, 1, 2].map((node) => placement(subject, node)))
     const target = views.findIndex(({ local_shards: local }) => local.length === 0)
@@ -96,9 +103,7 @@ function suite(small: Volume[]): void {
   })
 
   t.test('a missing replica is created on a node with space after a full one', async (t) => {
-    const folders = small.map(({ folder }) => folder)
-    const { subject, world, time } = await openRealCluster(t, bin, { volumes: folders })
-    const clock = hastened(time)
+    const { small, subject, world, clock } = await openCluster(t)
     await createShard(subject, 1)
     const views = await Promise.all([0, 1, 2].map((node) => placement(subject, node)))
     const source = views.findIndex(({ local_shards: local }) => local.length > 0)
@@ -125,7 +130,6 @@ function suite(small: Volume[]): void {
     t.equal(second.code, EXIT.done, second.log.slice(-3000))
     t.strictSame((await placement(subject, full)).local_shards, [], 'the full node has no replica')
     await isWhole(t, subject, [source, other], [ids, ids])
-    small[full]?.empty()
   })
 }
 
