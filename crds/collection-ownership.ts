@@ -15,6 +15,12 @@ export interface Claim {
   status?: { health?: string | undefined }
 }
 
+/** A claim with what decides the number of shards of its collection. */
+export interface ShardClaim extends Claim {
+  spec: Claim['spec'] & Pick<VecCollection['spec'], 'shardNumber' | 'shardingMethod'>
+  status?: { health?: string | undefined; phase?: string | undefined }
+}
+
 export interface ClaimList {
   claims: Claim[]
   /** Namespaces whose VecCollections could not be read for long: they may have claims, too. */
@@ -33,6 +39,18 @@ export function toClaim({ metadata, spec, status }: Claim): Claim {
       ...(aliases !== undefined && { aliases }),
     },
     ...(status?.health !== undefined && { status: { health: status.health } }),
+  }
+}
+
+/** Copies only the fields of such a claim. */
+export function toShardClaim(collection: ShardClaim): ShardClaim {
+  const { metadata, spec, status } = toClaim(collection)
+  const { shardNumber, shardingMethod } = collection.spec
+  const phase = collection.status?.phase
+  return {
+    metadata,
+    spec: { ...spec, shardingMethod, ...(shardNumber !== undefined && { shardNumber }) },
+    status: { ...status, ...(phase !== undefined && { phase }) },
   }
 }
 
@@ -100,7 +118,7 @@ export interface ShardNumber {
  * compared with its spec yet: a spec with other vectors may be meant for another one.
  */
 export function shardNumbersOf(
-  all: readonly VecCollection[],
+  all: readonly ShardClaim[],
   claims: Claim[] = all.map(toClaim),
 ): ShardNumber[] {
   const shardNumbers = all.flatMap((collection) => {

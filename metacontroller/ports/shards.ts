@@ -9,7 +9,12 @@ import type { Connection } from '../../crds/contract/connection.ts'
 import { KubernetesError } from '../../crds/contract/errors.ts'
 import { releaseName } from '../../crds/contract/names.ts'
 import { mayBeUpdating } from '../../crds/kubernetes.ts'
-import { isOfCluster, shardNumbersOf, type ShardNumber } from '../../crds/collection-ownership.ts'
+import {
+  isOfCluster,
+  shardNumbersOf,
+  toShardClaim,
+  type ShardNumber,
+} from '../../crds/collection-ownership.ts'
 import type { NodeFacts, ShardPorts, ShardsQuery } from '../../hooks/cluster/shards/summary.ts'
 import { zonesOf } from '../../hooks/cluster/shards/job.ts'
 import { lenientSchema } from '../../hooks/protocol.ts'
@@ -187,11 +192,15 @@ async function withPods(
 }
 
 /**
- * By the VecCollections that manage them. Undefined without permission to reshard, and while a
+ * By the VecCollections that manage them. Several clusters may be asked at once, so that nothing else of the
+ * VecCollections of all namespaces stays in memory. Undefined without permission to reshard, and while a
  * namespace cannot be read: an older VecCollection there may own a collection.
  */
 export async function readShardNumbers(
-  { kubernetes, namespaces = [] }: Pick<ShardDependencies, 'kubernetes' | 'namespaces'>,
+  {
+    kubernetes,
+    namespaces = [],
+  }: Pick<ShardDependencies, 'namespaces'> & { kubernetes: Pick<Kubernetes, 'collect'> },
   {
     connection,
     mayReshard,
@@ -203,16 +212,15 @@ export async function readShardNumbers(
     (resource) =>
       kubernetes.collect(resource, {}, (object: unknown) => {
         const claim = readClaim(object)
-        return claim && { claim, ...(isCollection.Check(object) && { collection: object }) }
+        if (claim === undefined || !isOfCluster(claim, connection)) return undefined
+        if (!mayReshard(claim.metadata.namespace)) return undefined
+        return { claim, ...(isCollection.Check(object) && { collection: toShardClaim(object) }) }
       }),
   )
   if (unreadable.some(mayReshard)) return undefined
-  const ofCluster = found.filter(
-    ({ claim }) => isOfCluster(claim, connection) && mayReshard(claim.metadata.namespace),
-  )
   return shardNumbersOf(
-    ofCluster.flatMap(({ collection }) => collection ?? []),
-    ofCluster.map(({ claim }) => claim),
+    found.flatMap(({ collection }) => collection ?? []),
+    found.map(({ claim }) => claim),
   )
 }
 

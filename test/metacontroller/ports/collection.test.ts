@@ -159,6 +159,45 @@ t.test('a claim that an older CRD admitted counts, whatever else its spec holds'
   ])
 })
 
+t.test('a list for shard numbers has only what decides them, of one cluster', async (t) => {
+  const { make, api, kubernetes } = await ports(t)
+  const shard = async (name: string, namespace: string, cluster: object) => {
+    const made = await make(name, namespace, cluster)
+    const changed = await api.patch(refTo(made), { spec: { shardNumber: 5 } })
+    await api.replaceStatus({ ...changed, status: { phase: 'Ready', health: 'green' } })
+    return made
+  }
+  const docs = await shard('docs', 'ns', { name: 'a' })
+  await shard('elsewhere', 'ns', { name: 'b' })
+  await shard('not-allowed', 'other', { name: 'a', namespace: 'ns' })
+  const lists: unknown[][] = []
+  const collect: typeof kubernetes.collect = async (...call) => {
+    const found = await kubernetes.collect(...call)
+    lists.push(found)
+    return found
+  }
+  const query = { connection: CLUSTER, mayReshard: (namespace: string) => namespace === 'ns' }
+  t.strictSame(await readShardNumbers({ kubernetes: { collect } }, query), [
+    { collection: 'docs', shards: 5, source: { namespace: 'ns', name: 'docs' } },
+  ])
+  const { namespace, name, uid, creationTimestamp } = docs.metadata
+  const metadata = { namespace, name, uid, generation: 2, creationTimestamp }
+  const spec = { clusterRef: { name: 'a' } }
+  const decisive = { shardNumber: 5, shardingMethod: 'auto' }
+  t.strictSame(lists, [
+    [
+      {
+        claim: { metadata, spec, status: { health: 'green' } },
+        collection: {
+          metadata,
+          spec: { ...spec, ...decisive },
+          status: { health: 'green', phase: 'Ready' },
+        },
+      },
+    ],
+  ])
+})
+
 function refTo({ metadata: { namespace, name } }: VecCollection) {
   return { apiVersion: API_VERSION, kind: 'VecCollection', namespace, name }
 }
