@@ -35,7 +35,7 @@ const nodeValidator = TypeCompiler.Compile(NodeManifest)
 const shardValidator = TypeCompiler.Compile(ShardManifest)
 const foreignValidator = TypeCompiler.Compile(ForeignManifest)
 
-/** Whether a JSON value declares no version: other programs write only a `PlainManifest`. */
+/** Whether a JSON value declares no version: other programs write only a `ForeignManifest`. */
 export function isForeignManifest(value: unknown): boolean {
   return typeof value === 'object' && value !== null && !('manifestVersion' in value)
 }

@@ -238,7 +238,8 @@ const ForeignSnapshot = Type.Object({
   key: Type.String(),
   snapshotName: Type.String(),
   sizeBytes: Type.Integer({ minimum: 0 }),
-  checksum: Type.Optional(Type.String()),
+  /** Programs whose field cannot be absent write an empty one. */
+  checksum: Type.Optional(Type.Union([Type.String(), Type.Null()])),
 })
 
 /** The fields of every manifest, also of other programs: a snapshot of each node, without its content. */

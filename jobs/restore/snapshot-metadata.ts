@@ -93,10 +93,10 @@ export async function collectionFromSnapshots(
   return {
     ...{ name, config, shardKeys, shards, aliases: [] },
     payloadIndexes: Object.fromEntries(metadata.flatMap(({ indexes }) => parseIndexes(indexes))),
-    snapshots: metadata.map(({ snapshot }) => ({
+    snapshots: metadata.map(({ snapshot: { checksum, ...snapshot } }) => ({
       ...snapshot,
-      ...(snapshot.checksum !== undefined &&
-        SHA256.test(snapshot.checksum) && { sha256: snapshot.checksum.toLowerCase() }),
+      ...(checksum != null && checksum !== '' && { checksum }),
+      ...(checksum != null && SHA256.test(checksum) && { sha256: checksum.toLowerCase() }),
       localShards: shards
         .filter(({ nodes }) => nodes.includes(snapshot.nodeIndex))
         .map(({ nodes: _nodes, ...shard }) => shard),

@@ -75,6 +75,23 @@ t.test('without checksums sizes alone are compared, and the status says so', asy
   matchWhole(t, await restore.result(), { notes: [NOTE, bare, unrecorded('docs', 10)] })
 })
 
+for (const checksum of ['', null]) {
+  t.test(`a checksum ${JSON.stringify(checksum)} is none`, async (t) => {
+    const stood = await restoreFixture(t, { nodes: 1, replicationFactor: 1 })
+    makeExternal(stood.store(), ({ collections }) => {
+      for (const { snapshots } of collections)
+        for (const one of snapshots) Object.assign(one, { checksum })
+    })
+    stood.deleteCollections('docs')
+    const restore = await stood.world.restore(FROM_BUCKET)
+    const { code, log } = await run(restore)
+    t.equal(code, EXIT.done, log)
+    await stood.assertRestored('docs')
+    const bare = '1 snapshots have no checksum: only their sizes were compared'
+    matchWhole(t, await restore.result(), { notes: [NOTE, bare, unrecorded('docs', 10)] })
+  })
+}
+
 t.test('an object whose bytes changed is not restored where there is a checksum', async (t) => {
   const stood = await restoreFixture(t, { nodes: 1, replicationFactor: 1 })
   let key = ''
