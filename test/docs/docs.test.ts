@@ -10,6 +10,7 @@ import type { AnyObject } from '../../crds/kubernetes.ts'
 import { FAILURES } from '../../crds/reasons/index.ts'
 import { COMMANDS, findCommand } from '../../jobs/kubectl/cli.ts'
 import { commandHelp } from '../../jobs/kubectl/help.ts'
+import { certificateHosts } from '../scenarios/certificate.ts'
 import { admit } from '../world/admission/admit.ts'
 import { commandsIn, pages, quickstartCommands, ROOT } from './pages.ts'
 
@@ -114,6 +115,24 @@ t.test('docs/architecture.md names files and functions that exist', async (t) =>
     )
   }
 })
+
+t.test(
+  'the certificate of docs/operations.md has the names and usages of nodes with p2p TLS',
+  (t) => {
+    const blocks = PAGES.find(({ path }) => path === 'docs/operations.md')?.blocks ?? []
+    const certificates = blocks
+      .filter(({ language }) => language === 'yaml')
+      .flatMap(({ text }) => parseAllDocuments(text))
+      .map((document) => document.toJS() as Partial<AnyObject> & { spec?: Record<string, unknown> })
+      .filter(({ kind }) => kind === 'Certificate')
+    t.equal(certificates.length, 1)
+    const { dnsNames, usages } = certificates[0]?.spec ?? {}
+    // With the certificate of the scenario with these names, the nodes of a real engine trust each other.
+    t.strictSame(dnsNames, certificateHosts({ namespace: 'default', name: 'docs' }, [0, 1, 2]))
+    t.strictSame(usages, ['server auth', 'client auth'])
+    t.end()
+  },
+)
 
 t.test('the index names every page', async (t) => {
   const index = PAGES.find(({ path }) => path === 'docs/README.md')

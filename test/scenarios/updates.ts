@@ -9,6 +9,7 @@ import {
 } from '../../metacontroller/identity/certificates.ts'
 import type { Reference, World } from '../world/world.ts'
 import { points } from './backup-parts.ts'
+import { certificateHosts } from './certificate.ts'
 import { NODES, THREE_NODES, TWO_COPIES } from './formation.ts'
 import {
   conditionIn,
@@ -231,11 +232,7 @@ async function counts(world: World, namespace: string): Promise<number[]> {
 
 /** With a new key and certificate for the nodes of cluster `a`. */
 function certificateSecret(namespace: string, authority: KeyPair, now: Date): object {
-  const domain = `${namespace}.svc.cluster.local`
-  const hosts = [
-    ...[`vec-a.${domain}`, `*.vec-a-headless.${domain}`],
-    ...NODES.map((node) => `vec-a-${node}.vec-a-headless`),
-  ]
+  const hosts = certificateHosts({ namespace, name: 'a' }, NODES)
   const { cert, key } = newCertificate(authority, hosts, now, {
     days: 1,
     usages: ['serverAuth', 'clientAuth'],
