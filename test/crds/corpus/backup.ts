@@ -161,6 +161,13 @@ const BACKUP_CASES = pairCases('VecBackup', SMALLEST_BACKUP, [
     field: 'spec.storage.s3.endpoint',
     because: 'should match',
   },
+  ...['/?a=b', '?a=b', '/#a', '#a'].map((end) => ({
+    title: `an endpoint holds no query and fragment: ${end}`,
+    accepted: inBucket({ endpoint: 'https://s3.example.com/path' }),
+    refused: inBucket({ endpoint: `https://s3.example.com${end}` }),
+    field: 'spec.storage.s3.endpoint',
+    because: 'should match',
+  })),
   {
     title: 'credentialsSecretRef.name is required',
     accepted: {},

@@ -200,6 +200,13 @@ const MIGRATION_CASES = pairCases('VecMigration', SMALLEST_MIGRATION, [
     field: 'spec.source.endpoint.url',
     because: 'should match',
   },
+  ...['/?a=b', '?a=b', '/#a', '#a'].map((end) => ({
+    title: `the URL of the source holds no query and fragment: ${end}`,
+    accepted: outside('https://engine.example.com/path'),
+    refused: outside(`https://engine.example.com${end}`),
+    field: 'spec.source.endpoint.url',
+    because: 'should match',
+  })),
   {
     title: 'batchSize is 1 to 10000',
     accepted: { batchSize: 10_000 },
