@@ -2,7 +2,7 @@
 import { createHmac } from 'node:crypto'
 import t from 'tap'
 import { encodePlan } from '../../crds/contract/job.ts'
-import { secretCopyName, shortHash } from '../../crds/contract/names.ts'
+import { ANNOTATIONS, secretCopyName, shortHash } from '../../crds/contract/names.ts'
 import { newJob, type JobOptions } from '../../hooks/job.ts'
 import { unchanged, latestJob, childrenAfter } from '../../hooks/request.ts'
 import { jobImage, planHash } from '../../hooks/job-watch.ts'
@@ -239,6 +239,11 @@ t.test('the newest Job is the one with the highest number, in any order', async 
 
 t.test('a Job of another creator has neither plan nor image', async (t) => {
   t.strictSame([planHash(helmJob({ plan: 'p' })), jobImage(helmJob())], ['p', settings.image])
+  const rewritten = helmJob({ image: 'mirror/vec-operator@sha256:0a' })
+  t.equal(jobImage(rewritten), 'mirror/vec-operator@sha256:0a')
+  const recorded = { ...rewritten.metadata.annotations, [ANNOTATIONS.image]: settings.image }
+  rewritten.metadata.annotations = recorded
+  t.equal(jobImage(rewritten), settings.image, 'the image that it was created with')
   const bare = helmJob()
   delete bare.spec
   t.equal(planHash(bare), undefined)

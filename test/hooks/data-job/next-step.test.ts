@@ -9,10 +9,11 @@ import {
   RETRY_SECONDS,
   STALE_REPORT_SECONDS,
 } from '../../../crds/contract/limits.ts'
+import { ANNOTATIONS } from '../../../crds/contract/names.ts'
 import { afterFinished } from '../../../hooks/data-job/decision.ts'
 import { creating, nextStep, type JobFacts } from '../../../hooks/data-job/next-step.ts'
 import { type ObservedDataJob, needsLiveProgress } from '../../../hooks/data-job/observe.ts'
-import { ago, context, NOW, secret } from '../../builders.ts'
+import { ago, context, NOW, secret, settings } from '../../builders.ts'
 import { matchWhole } from '../../match-whole.ts'
 import { progressReport, dataJobOf, leaseOf } from './fixtures.ts'
 
@@ -319,6 +320,27 @@ t.test('a stuck Job is deleted by its uid, with the reason why it is recreated',
   const old = dataJobOf(identity, { createdAgo: FIRST_REPORT_TIMEOUT_SECONDS })
   stuck(old, `has not reported for ${FIRST_REPORT_TIMEOUT_SECONDS} s`)
 })
+
+t.test(
+  'a Job whose image admission has rewritten is not recreated, but one of an old image is',
+  (t) => {
+    const createdWith = (image: string, podImage: string) => {
+      const created = dataJobOf(identity, { image: podImage })
+      const { annotations } = created.metadata
+      created.metadata.annotations = { ...annotations, [ANNOTATIONS.image]: image }
+      return created
+    }
+    const rewritten = createdWith(settings.image, 'mirror/vec-operator@sha256:0a')
+    t.strictSame(stepWith(rewritten), stepWith(job))
+    matchWhole(t, stepWith(createdWith('old', settings.image)), {
+      answer: {
+        conditionReason: { message: `Job ${name} has an outdated image; recreating it` },
+        deleteJobs: [{ namespace: 'ns', name, uid }],
+      },
+    })
+    t.end()
+  },
+)
 
 t.test('a Job that ended without a final report has crashed, once that is sure', async (t) => {
   const crashed = { jobs: [dataJobOf(identity, { ended: ['Failed', 60], failed: 7 })] }
