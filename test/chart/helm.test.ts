@@ -170,9 +170,9 @@ t.test('an upgrade that removes kinds checks for their resources first', { skip 
   }
   const all = RESOURCES.map(({ plural }) => plural)
   t.strictSame(await checks(all), [['pre-delete', []]])
-  t.strictSame(await checks(all.filter((plural) => plural !== 'vecbackups')), [
+  t.strictSame(await checks(all.filter((plural) => plural !== 'vecbackupschedules')), [
     ['pre-delete', []],
-    ['pre-upgrade', ['vecbackups']],
+    ['pre-upgrade', ['vecbackupschedules']],
   ])
 })
 
@@ -244,9 +244,13 @@ t.test(
   },
 )
 
-t.test('an installation without a suitable Metacontroller is rejected', { skip }, async (t) => {
-  t.strictSame(await requirementProblems(helm), [])
-})
+t.test(
+  'an installation that cannot work is rejected, such as one without a suitable Metacontroller',
+  { skip },
+  async (t) => {
+    t.strictSame(await requirementProblems(helm), [])
+  },
+)
 
 t.test(
   'two renderings are the same to the byte: nothing in them is random',

@@ -49,6 +49,18 @@ const INSTALLATIONS: readonly Installation[] = [
     failure: undefined,
   },
   { name: 'with a Metacontroller that cannot be read', webhook: WEBHOOK, failure: undefined },
+  {
+    name: 'with schedules, but no hooks for their backups',
+    webhook: WEBHOOK,
+    values: ['--set-json', 'kinds=["vecclusters","vecbackupschedules"]'],
+    failure: 'kinds: vecbackupschedules needs vecbackups',
+  },
+  {
+    name: 'with backups, but no schedules',
+    webhook: WEBHOOK,
+    values: ['--set-json', 'kinds=["vecclusters","vecbackups"]'],
+    failure: undefined,
+  },
 ]
 
 /** A line for each case in which helm did something else. */
