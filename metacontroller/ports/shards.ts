@@ -29,7 +29,7 @@ import type { ClusterView } from '../../jobs/cluster/shards/view.ts'
 import type { Kubernetes } from '../../jobs/clients/kubernetes/client.ts'
 import { backups, collections, inNamespaces } from '../../jobs/clients/kubernetes/api-resources.ts'
 import { readClaim } from './collection.ts'
-import { listOrEmpty, listReadable } from './common.ts'
+import { listReadable } from './common.ts'
 import { engineClient, type EngineDependencies } from './engine-client.ts'
 import { ttlCache } from './ttl-cache.ts'
 import {
@@ -246,30 +246,31 @@ export function dueNumbers(
   return [...numbers.filter(isInProgress), ...others].slice(0, MAX_NUMBERS)
 }
 
-const LenientBackup = lenientSchema(VecBackup.schema) as typeof VecBackup.schema
+const isBackup = TypeCompiler.Compile(lenientSchema(VecBackup.schema) as typeof VecBackup.schema)
 
 /** The newest Completed backups of a cluster in its namespace; none if they cannot be listed. */
-async function completedBackups(
-  kubernetes: Kubernetes,
-  { namespace, name }: Connection,
+export async function completedBackups(
+  kubernetes: Pick<Kubernetes, 'collect'>,
+  { namespace, name }: Pick<Connection, 'namespace' | 'name'>,
 ): Promise<string[]> {
   try {
-    const all = await listOrEmpty(kubernetes, [backups(namespace)], LenientBackup)
-    return all
-      .filter(({ spec, status }) => {
-        const { clusterRef } = spec
-        const target = clusterRef.namespace ?? namespace
-        return clusterRef.name === name && target === namespace && status?.phase === 'Completed'
-      })
-      .toSorted((a, b) => (completionOf(a) < completionOf(b) ? 1 : -1))
+    // Only this stays in memory: the reports of thousands of backups are large.
+    const completed = await kubernetes.collect(backups(namespace), {}, (object: unknown) => {
+      if (!isBackup.Check(object)) return undefined
+      const { metadata, spec, status } = object
+      const { clusterRef } = spec
+      const target = clusterRef.namespace ?? namespace
+      const isOfThis = clusterRef.name === name && target === namespace
+      if (!isOfThis || status?.phase !== 'Completed') return undefined
+      const { completionTime = '' } = status
+      return { backup: `${metadata.namespace}/${metadata.name}`, completionTime }
+    })
+    return completed
+      .toSorted((a, b) => (a.completionTime < b.completionTime ? 1 : -1))
       .slice(0, MAX_BACKUPS)
-      .map(({ metadata }) => `${metadata.namespace}/${metadata.name}`)
+      .map(({ backup }) => backup)
   } catch (error) {
     if (!(error instanceof KubernetesError)) throw error
     return []
   }
-}
-
-function completionOf({ status }: VecBackup): string {
-  return status?.completionTime ?? ''
 }

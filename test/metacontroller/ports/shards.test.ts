@@ -20,6 +20,7 @@ import type { ClusterView, ReshardingView } from '../../../jobs/cluster/shards/v
 import { cachedSecretReader } from '../../../metacontroller/ports/cluster.ts'
 import { reshardingOwner } from '../../../jobs/cluster/shards/resharding-steps.ts'
 import {
+  completedBackups,
   dueNumbers,
   shardPorts,
   unsettledSince,
@@ -326,7 +327,7 @@ t.test('without the right to read nodes there are no zones, and everything else'
 t.test(
   'the newest Completed backups of the cluster are named if nothing can be planned',
   async (t) => {
-    const { api, ports } = await portsOn(t)
+    const { api, ports, kubernetes } = await portsOn(t)
     for (const [name, cluster, phase, hour] of [
       ['b1', 'a', 'Completed', 1],
       ['b2', 'a', 'Completed', 4],
@@ -352,6 +353,18 @@ t.test(
     }
     const { backups } = await ports.shards(QUERY, new AbortController().signal)
     t.strictSame(backups, ['ns/b2', 'ns/b3', 'ns/b4'])
+
+    const lists: unknown[][] = []
+    const collect: typeof kubernetes.collect = async (...call) => {
+      const found = await kubernetes.collect(...call)
+      lists.push(found)
+      return found
+    }
+    t.strictSame(await completedBackups({ collect }, QUERY.connection), backups)
+    const listed = [1, 4, 3, 2].map((hour, index) => ({
+      ...{ backup: `ns/b${index + 1}`, completionTime: `2026-03-01T0${hour}:00:00Z` },
+    }))
+    t.strictSame(lists, [listed], 'nothing else of them is in memory')
   },
 )
 
