@@ -62,7 +62,7 @@ export const ANNOTATIONS = {
  * Annotations of the previous release that existing objects have. Each counts only if the object
  * does not have the annotation that replaces it. Remove with the next release.
  */
-const FORMER_ANNOTATIONS: Record<string, string> = {
+export const FORMER_ANNOTATIONS: Record<string, string> = {
   [ANNOTATIONS.allowedNamespaces]: `${API_GROUP}/allow-from`,
   [ANNOTATIONS.restartedAt]: `${API_GROUP}/start-mark`,
 }

@@ -184,7 +184,7 @@ function latestOf(times: (Date | undefined)[]): Date | undefined {
 export interface BackupSchedulePorts {
   /** The schedule; undefined if it does not exist. */
   schedule(namespace: string, name: string): Promise<VecBackupSchedule | undefined>
-  /** The VecBackups with the schedule's label whose controller has this uid. */
+  /** The VecBackups with the schedule's label whose controller has this uid, without `spec.collections`. */
   backupsOf(schedule: { namespace: string; name: string; uid: string }): Promise<VecBackup[]>
   /** A VecBackup of any owner; undefined if it does not exist. */
   backup(namespace: string, name: string): Promise<VecBackup | undefined>

@@ -43,6 +43,7 @@ import {
   restores,
 } from '../../jobs/clients/kubernetes/api-resources.ts'
 import { purge } from '../../jobs/backup/purge.ts'
+import { boundedBackup } from './bounded-objects.ts'
 import {
   dataJobPorts,
   hasStatus,
@@ -261,13 +262,17 @@ export async function restoresReading(
   namespaces: string[],
   backup: StoredBackup,
 ): Promise<BackupReader[]> {
-  const { found, unreadable } = await listReadable(inNamespaces(restores, namespaces), (resource) =>
-    listOrEmpty(kubernetes, [resource], RestoreSource),
+  const { found: readers, unreadable } = await listReadable(
+    inNamespaces(restores, namespaces),
+    (resource) =>
+      listOrEmpty(kubernetes, [resource], {
+        schema: RestoreSource,
+        pick(restore): BackupReader | undefined {
+          const by = referenceKind(restore, backup)
+          return by === undefined ? undefined : { ...objectIdentity(restore), by }
+        },
+      }),
   )
-  const readers = found.flatMap((restore): BackupReader[] => {
-    const by = referenceKind(restore, backup)
-    return by === undefined ? [] : [{ ...objectIdentity(restore), by }]
-  })
   const unknown = unreadable.map((namespace): BackupReader => ({
     namespace,
     name: '',
@@ -287,17 +292,24 @@ async function backupsToRestore(
   namespaces: string[],
   candidates: readonly VecBackup[],
 ): Promise<BackupsToRestore> {
+  const namedBy = (restore: RestoreSource) =>
+    candidates
+      .filter((backup) => referenceKind(restore, storedBackup(backup)) !== undefined)
+      .filter((backup) => isNamespaceAllowed(backup, restore.metadata.namespace ?? ''))
+      .map(({ metadata }) => metadata.name)
   const { found } = await listReadable(inNamespaces(restores, namespaces), (resource) =>
-    listOrEmpty(kubernetes, [resource], RestoreSource),
+    listOrEmpty(kubernetes, [resource], {
+      schema: RestoreSource,
+      pick(restore) {
+        const { namespace = '', name, deletionTimestamp } = restore.metadata
+        if (isFinished(restore) || deletionTimestamp !== undefined) return undefined
+        const named = namedBy(restore)
+        return named.length === 0 ? undefined : { restore: { namespace, name }, named }
+      },
+    }),
   )
-  const unfinished = found.filter(
-    (restore) => !isFinished(restore) && restore.metadata.deletionTimestamp === undefined,
-  )
-  const restoresOf = (backup: VecBackup) =>
-    unfinished
-      .filter((restore) => referenceKind(restore, storedBackup(backup)) !== undefined)
-      .map(({ metadata: { namespace = '', name } }) => ({ namespace, name }))
-      .filter(({ namespace }) => isNamespaceAllowed(backup, namespace))
+  const restoresOf = ({ metadata }: VecBackup) =>
+    found.filter(({ named }) => named.includes(metadata.name)).map(({ restore }) => restore)
   return new Map(
     candidates
       .map((backup) => [backup.metadata.name, restoresOf(backup)] as const)
@@ -368,10 +380,11 @@ async function listBackups(
   kubernetes: Kubernetes,
   { namespace, name, uid }: { namespace: string; name: string; uid: string },
 ): Promise<VecBackup[]> {
-  const labeled = await listOrEmpty(kubernetes, [backups(namespace)], LenientBackup, {
+  return listOrEmpty(kubernetes, [backups(namespace)], {
     labelSelector: `${LABELS.schedule}=${name}`,
+    schema: LenientBackup,
+    // Users can set the label, and backups of a deleted schedule of the same name have it too. Check
+    // the owner reference.
+    pick: (backup) => (isControlledBy(backup, uid) ? boundedBackup(backup) : undefined),
   })
-  // Users can set the label, and backups of a deleted schedule of the same name have it too. Check
-  // the owner reference.
-  return labeled.filter((backup) => isControlledBy(backup, uid))
 }

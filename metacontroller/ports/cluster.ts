@@ -28,6 +28,7 @@ import {
   secrets,
   clusters,
 } from '../../jobs/clients/kubernetes/api-resources.ts'
+import { boundedPod } from './bounded-objects.ts'
 import {
   LenientBackupSchedule,
   createOrReplace,
@@ -35,6 +36,7 @@ import {
   hasStatus,
   leasePorts,
   listActiveJobs,
+  listPicked,
 } from './common.ts'
 import { engineClient, type EngineDependencies } from './engine-client.ts'
 import { keyPorts } from './keys.ts'
@@ -67,17 +69,13 @@ export function clusterPorts(dependencies: ClusterDependencies): ClusterPorts {
   const { kubernetes, namespaces, now } = dependencies
   const leases = leasePorts(kubernetes)
   const countHelmSlots = async () => {
-    const helmJobs = await listActiveJobs(
-      kubernetes,
-      inNamespaces(jobs, namespaces),
-      { [LABELS.component]: 'helm' },
+    const helmJobs = await listActiveJobs(kubernetes, inNamespaces(jobs, namespaces), {
+      labels: { [LABELS.component]: 'helm' },
+      matches: (job) => isSigned(job, dependencies.jobKeys()),
       // At worst, more runs start at once than the limit.
-      { skipsUnreadable: true },
-    )
-    return usedSlots(
-      helmJobs.filter((job) => isSigned(job, dependencies.jobKeys())),
-      now(),
-    )
+      skipsUnreadable: true,
+    })
+    return usedSlots(helmJobs, now())
   }
   const cachedHelmSlots = ttlCache(countHelmSlots, HELM_JOBS_TTL_SECONDS, now)
   return {
@@ -144,7 +142,11 @@ async function listPods(
 ) {
   const labelSelector = `app.kubernetes.io/instance=${release}`
   try {
-    return await kubernetes.list(pods(namespace), Pod, { labelSelector })
+    return await listPicked(kubernetes, pods(namespace), {
+      labelSelector,
+      schema: Pod,
+      pick: boundedPod,
+    })
   } catch (error) {
     if (!(error instanceof KubernetesError)) throw error
     log.warn({ err: error, namespace, release }, 'listing pods failed')

@@ -9,20 +9,13 @@ import { VecBackup } from '../../crds/backup.ts'
 import { VecCluster } from '../../crds/cluster.ts'
 import { KubernetesError, UnreadableNamespace } from '../../crds/contract/errors.ts'
 import { API_VERSION, LABELS, MANAGED_BY } from '../../crds/contract/names.ts'
-import {
-  AnyObject,
-  ConfigMap,
-  finishedCondition,
-  Job,
-  Lease,
-  Secret,
-  StatefulSet,
-} from '../../crds/kubernetes.ts'
+import { AnyObject, ConfigMap, Job, Lease, Secret, StatefulSet } from '../../crds/kubernetes.ts'
 import type { ClusterPorts } from '../../hooks/cluster/ports.ts'
 import type { DataJobPorts } from '../../hooks/data-job/observe.ts'
 import type { SecretCopyPorts } from '../../hooks/data-job/secret-copies.ts'
 import type { ImagePullSecretPorts } from '../../hooks/image-pull-secrets.ts'
 import type { LeasePorts } from '../../hooks/lease.ts'
+import { isUnfinished } from '../../hooks/request.ts'
 import { lenientSchema, type AnyParent, type KindHooks } from '../../hooks/protocol.ts'
 import type { LiveStatus } from '../../hooks/server.ts'
 import {
@@ -31,7 +24,9 @@ import {
   type ListSelector,
   resourcePath,
 } from '../../jobs/clients/kubernetes/client.ts'
+import { validate } from '../../jobs/clients/kubernetes/responses.ts'
 import type { Log } from '../runtime.ts'
+import { boundedJob } from './bounded-objects.ts'
 import {
   configMaps,
   jobs,
@@ -122,15 +117,36 @@ export function liveStatusReader(
 
 type LiveStatusKind = Pick<KindHooks, 'plural' | 'status'>
 
+export interface Picked<Schema extends TSchema, Result> extends ListSelector {
+  schema: Schema
+  /** What stays in memory of an object; `undefined` leaves it out. */
+  pick: (object: Static<Schema>) => Result | undefined
+}
+
+/**
+ * Lists objects of users. `pick` must limit what it returns (bounded-objects.ts): the list may have any
+ * number of objects of any size.
+ */
+export function listPicked<Schema extends TSchema, Result>(
+  kubernetes: Kubernetes,
+  resource: ApiResource,
+  { schema, pick, ...selector }: Picked<Schema, Result>,
+): Promise<Result[]> {
+  const call = `GET ${resourcePath(resource)}`
+  return kubernetes.collect(resource, selector, (object) => {
+    validate(schema, object, call)
+    return pick(object as Static<Schema>)
+  })
+}
+
 /** Lists several API resources; empty if the kind is not installed or was removed. */
-export async function listOrEmpty<Schema extends TSchema>(
+export async function listOrEmpty<Schema extends TSchema, Result>(
   kubernetes: Kubernetes,
   resources: ApiResource[],
-  schema: Schema,
-  selection: { labelSelector?: string } = {},
-): Promise<Static<Schema>[]> {
+  picked: Picked<Schema, Result>,
+): Promise<Result[]> {
   try {
-    const lists = resources.map((resource) => kubernetes.list(resource, schema, selection))
+    const lists = resources.map((resource) => listPicked(kubernetes, resource, picked))
     return (await Promise.all(lists)).flat()
   } catch (error) {
     if (hasStatus(error, 404)) return []
@@ -161,21 +177,28 @@ export function hasStatus(error: unknown, ...statuses: number[]): boolean {
   return error instanceof KubernetesError && statuses.includes(error.status ?? 0)
 }
 
-/** Unfinished Jobs of this operator with these labels. */
+interface ActiveJobs extends Pick<ListSelector, 'skipsUnreadable'> {
+  labels: Record<string, string>
+  /** Which of the unfinished Jobs with these labels; by default all of them. */
+  matches?: (job: Job) => boolean
+}
+
+/** Unfinished Jobs with the labels of this operator, which users can set too. */
 export async function listActiveJobs(
   kubernetes: Kubernetes,
   resources: ApiResource[],
-  labels: Record<string, string>,
-  options: Pick<ListSelector, 'skipsUnreadable'> = {},
+  { labels, matches = () => true, ...options }: ActiveJobs,
 ): Promise<Job[]> {
   const requiredLabels = Object.entries({ [LABELS.managedBy]: MANAGED_BY, ...labels })
-  const selection = {
+  const picked = {
     labelSelector: requiredLabels.map(([label, value]) => `${label}=${value}`).join(','),
     fieldSelector: 'status.successful=0',
     ...options,
+    schema: Job,
+    pick: (job: Job) => (isUnfinished(job) && matches(job) ? boundedJob(job) : undefined),
   }
-  const lists = resources.map((resource) => kubernetes.list(resource, Job, selection))
-  return (await Promise.all(lists)).flat().filter((job) => finishedCondition(job) === undefined)
+  const lists = resources.map((resource) => listPicked(kubernetes, resource, picked))
+  return (await Promise.all(lists)).flat()
 }
 
 export interface DataJobDependencies extends CommonDependencies {
@@ -201,7 +224,11 @@ export function leasePorts(kubernetes: Kubernetes): LeasePorts {
   return {
     lease: (namespace, name) => kubernetes.get(leases(namespace), name, Lease),
     jobsOf: (namespace, parentUid) =>
-      kubernetes.list(jobs(namespace), Job, { labelSelector: `${LABELS.parent}=${parentUid}` }),
+      listPicked(kubernetes, jobs(namespace), {
+        labelSelector: `${LABELS.parent}=${parentUid}`,
+        schema: Job,
+        pick: boundedJob,
+      }),
     writeLease: (lease) => createOrReplace(kubernetes, leases(lease.metadata.namespace), lease),
     deleteLease: (lease) => deleteExact(kubernetes, leases(lease.metadata.namespace), lease),
   }

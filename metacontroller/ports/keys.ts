@@ -1,5 +1,5 @@
 /** Implements the ports of the rotation of API keys: Secrets, calls to nodes with each key, tokens. */
-import { Type } from '@sinclair/typebox'
+import { Type, type Static } from '@sinclair/typebox'
 import { VecAccessKey } from '../../crds/access-key.ts'
 import { KEYS_SECRET_TYPE, keyEntry } from '../../crds/contract/api-keys.ts'
 import type { Connection } from '../../crds/contract/connection.ts'
@@ -36,6 +36,7 @@ const SignedToken = Type.Object({
     }),
   ),
 })
+type SignedToken = Static<typeof SignedToken>
 
 export function keyPorts({
   kubernetes,
@@ -48,23 +49,28 @@ export function keyPorts({
     secret,
     liveSecret,
     async tokensSignedWith(cluster, fingerprint, isAllowed) {
+      const isSignedWith = ({ metadata, spec, status }: SignedToken) => {
+        const { name, namespace = metadata.namespace } = spec.clusterRef
+        const isOfCluster = name === cluster.name && namespace === cluster.namespace
+        // Another one is not renewed.
+        const isRenewed = status?.phase === 'Ready' && metadata.deletionTimestamp === undefined
+        return isOfCluster && isRenewed && status.keyFingerprint === fingerprint
+      }
       const { found, unreadable } = await listReadable(
         inNamespaces(accessKeys, namespaces),
-        (resource) => listOrEmpty(kubernetes, [resource], SignedToken),
+        (resource) =>
+          listOrEmpty(kubernetes, [resource], {
+            schema: SignedToken,
+            pick(token) {
+              const { namespace = '', name } = token.metadata
+              const counts = isAllowed(namespace) && isSignedWith(token)
+              return counts ? `${namespace}/${name}` : undefined
+            },
+          }),
       )
       const unknown = unreadable.find(isAllowed)
       if (unknown !== undefined) throw new UnreadableNamespace(unknown)
-      return found
-        .filter(({ metadata }) => isAllowed(metadata.namespace ?? ''))
-        .filter(({ metadata, spec, status }) => {
-          const { name, namespace = metadata.namespace } = spec.clusterRef
-          const isOfCluster = name === cluster.name && namespace === cluster.namespace
-          // Another one is not renewed.
-          const isRenewed = status?.phase === 'Ready' && metadata.deletionTimestamp === undefined
-          return isOfCluster && isRenewed && status.keyFingerprint === fingerprint
-        })
-        .map(({ metadata }) => `${metadata.namespace ?? ''}/${metadata.name}`)
-        .toSorted()
+      return found.toSorted()
     },
     async keepKeys({ namespace, name }, fingerprints) {
       const found = await liveSecret(namespace, keysSecretName(name))

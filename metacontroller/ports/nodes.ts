@@ -15,7 +15,8 @@ import {
   persistentVolumeClaims,
   pods,
 } from '../../jobs/clients/kubernetes/api-resources.ts'
-import { hasStatus } from './common.ts'
+import { boundedPod } from './bounded-objects.ts'
+import { hasStatus, listPicked } from './common.ts'
 
 export const NODE_TTL_SECONDS = 300
 
@@ -74,7 +75,8 @@ export async function readPods(
   { namespace, name }: Connection,
 ): Promise<Map<string, Pod>> {
   const labelSelector = `app.kubernetes.io/instance=${releaseName(name)}`
-  const found = await kubernetes.list(pods(namespace), Pod, { labelSelector })
+  const picked = { labelSelector, schema: Pod, pick: boundedPod }
+  const found = await listPicked(kubernetes, pods(namespace), picked)
   return new Map(found.map((pod) => [pod.metadata.name, pod]))
 }
 

@@ -66,7 +66,7 @@ export async function activeHelmJobs(
   { namespace, name }: NamespacedName,
 ): Promise<string[]> {
   const labels = { [LABELS.component]: 'helm', [LABELS.release]: releaseName(name) }
-  const found = await listActiveJobs(kubernetes, [jobs(namespace)], labels)
+  const found = await listActiveJobs(kubernetes, [jobs(namespace)], { labels })
   return found.map(({ metadata }) => `helm Job ${metadata.name}`)
 }
 
@@ -92,7 +92,11 @@ async function activeMigrations(
 ): Promise<string[]> {
   const { found: dataJobs, unreadable } = await listReadable(
     inNamespaces(jobs, namespaces),
-    (resource) => listActiveJobs(kubernetes, [resource], { [LABELS.component]: 'transfer' }),
+    (resource) =>
+      listActiveJobs(kubernetes, [resource], {
+        labels: { [LABELS.component]: 'transfer' },
+        matches: (job) => isBlockingJob(job, rules),
+      }),
   )
   const unknown = unreadable
     .filter(rules.isAllowed)
@@ -100,17 +104,21 @@ async function activeMigrations(
       (namespace) =>
         `work of namespace ${namespace}, which cannot be read: run helm upgrade, or remove it from operator.namespaces`,
     )
-  const activeJobs = dataJobs.filter((job) => isBlockingJob(job, rules))
-  const parents = new Set(activeJobs.map(({ metadata }) => parentKey(metadata.namespace, metadata.labels?.[LABELS.parent]))) // prettier-ignore
+  const parents = new Set(dataJobs.map(({ metadata }) => parentKey(metadata.namespace, metadata.labels?.[LABELS.parent]))) // prettier-ignore
   if (parents.size === 0) return unknown
   const readable = inNamespaces(migrations, namespaces).filter(
     ({ namespace = '' }) => !unreadable.includes(namespace),
   )
-  const all = await listOrEmpty(kubernetes, readable, MigrationRefs)
-  const active = all
-    .filter(({ metadata }) => parents.has(parentKey(metadata.namespace, metadata.uid)))
-    .filter((migration) => involves(migration, cluster))
-    .map(({ metadata }) => `VecMigration ${metadata.namespace}/${metadata.name}`)
+  const active = await listOrEmpty(kubernetes, readable, {
+    schema: MigrationRefs,
+    pick(migration) {
+      const { namespace, name, uid } = migration.metadata
+      const hasJob = parents.has(parentKey(namespace, uid))
+      return hasJob && involves(migration, cluster)
+        ? `VecMigration ${namespace}/${name}`
+        : undefined
+    },
+  })
   return [...active, ...unknown]
 }
 

@@ -4,8 +4,9 @@
  */
 import { once } from 'node:events'
 import type { Socket } from 'node:net'
-import { API_VERSION } from '../../crds/contract/names.ts'
+import { API_VERSION, LABELS, MANAGED_BY } from '../../crds/contract/names.ts'
 import { cluster, resource } from '../builders.ts'
+import { backup, schedule } from '../hooks/backup-schedule/stage.ts'
 import { collectionSpec } from '../hooks/collection/stage.ts'
 import type { Attack } from './attack.ts'
 import { callHook, post } from './calls.ts'
@@ -162,6 +163,48 @@ const largeSecrets: Attack = {
   },
 }
 
+/** Each list has more than the heap of the service. */
+const largeObjects: Attack = {
+  title: 'Jobs and VecBackups of up to 1 MiB with the labels of those of the operator',
+  async begin(ground) {
+    const { resources } = ground.api
+    const note = 'x'.repeat(MIB)
+    const managed = { [LABELS.managedBy]: MANAGED_BY, [LABELS.component]: 'helm' }
+    const spec = { template: { spec: { containers: [{ name: 'a', image: 'a' }] } } }
+    const jobs = resources.kinds.of('batch/v1', 'Job')
+    for (let at = 0; at < 200; at += 1) {
+      const metadata = { name: `large-${at}`, namespace: 'ns', labels: managed }
+      const job = { apiVersion: 'batch/v1', kind: 'Job', spec }
+      resources.store.put(jobs, { ...job, metadata: { ...metadata, annotations: { note } } })
+    }
+    const parent = schedule({ createdAt: '2026-01-01T00:00:00Z' })
+    const { uid, name } = parent.metadata
+    const owner = { apiVersion: API_VERSION, kind: 'VecBackupSchedule', name, uid }
+    const backups = resources.kinds.of(API_VERSION, 'VecBackup')
+    for (let at = 0; at < 600; at += 1) {
+      const made = backup('2026-01-01T03:00:00Z')
+      const metadata = {
+        ...{ ...made.metadata, name: `${name}-large-${at}` },
+        ...{ annotations: { note: note.slice(0, MIB / 4) } },
+        ownerReferences: [{ ...owner, controller: true }],
+      }
+      resources.store.put(backups, { ...made, metadata })
+    }
+    const problems: string[] = []
+    const sync = async (path: string, body: object) => {
+      const before = resources.pages.lists
+      const request = JSON.stringify({ ...body, children: {}, related: {}, finalizing: false })
+      const { status, text } = await callHook(`${ground.url}/${path}/sync`, request, TOKEN)
+      // Only what reads these objects may take too long.
+      if (status !== 200 && status !== 503) problems.push(`answered with ${status}: ${text}`)
+      if (resources.pages.lists === before) problems.push(`${path}: nothing was listed`)
+    }
+    await sync('vecclusters', { parent: cluster({ name: 'among-large' }) })
+    await sync('vecbackupschedules', { parent })
+    return { problems }
+  },
+}
+
 const madeUpReports: Attack = {
   title: 'reports that are made up by a tenant',
   async begin(ground) {
@@ -199,6 +242,7 @@ export const SERVICE_ATTACKS: Attack[] = [
   manyClusters,
   largeSecrets,
   madeUpReports,
+  largeObjects,
   ...REQUEST_ATTACKS,
 ]
 
