@@ -131,6 +131,12 @@ export function releaseName(cluster: string): string {
   return `vec-${cluster}`
 }
 
+/** The cluster of a helm release; empty for a name that is none. */
+export function clusterOfRelease(release: string): string {
+  const prefix = releaseName('')
+  return release.startsWith(prefix) ? release.slice(prefix.length) : ''
+}
+
 /** Where Jobs find mounted credentials: one folder for each. */
 export const CREDENTIALS_FOLDER = '/var/run/vec'
 

@@ -111,9 +111,11 @@ export async function observe(
   if (needsBackup(observed, context.now))
     observed.hibernationBackup = await readHibernationBackup(observed, ports, context.now)
   observed.retainedVolumes = await readRetainedVolumes(observed, ports)
+  const { maxHelmJobs } = context.settings
   const unfinishedHelmJobs =
-    (await ports.unfinishedHelmJobs()) + helmConcurrency.slotsOfOthers(uid, context.now)
-  const isLimitReached = unfinishedHelmJobs >= context.settings.maxHelmJobs
+    (await ports.unfinishedHelmJobs(cluster.metadata.namespace, maxHelmJobs)) +
+    helmConcurrency.slotsOfOthers(uid, context.now)
+  const isLimitReached = unfinishedHelmJobs >= maxHelmJobs
   if (isLimitReached && shardStep.is !== 'due' && isWaitingForSlot(cluster, context.settings)) {
     return { ...observed, unfinishedHelmJobs }
   }

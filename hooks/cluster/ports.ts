@@ -56,7 +56,7 @@ export interface Observed extends ObservedJobs {
   pendingRun?: DesiredRun
   /** Read live; set only if a run or work on the shards is due. */
   liveJobs?: Job[]
-  /** Number of unfinished helm Jobs of all clusters; set only if a run is due. */
+  /** Number of unfinished helm Jobs that count towards the limit; set only if a run is due. */
   unfinishedHelmJobs?: number
   /** Read live; set only if a run or work on the shards is due, or its Job has not reported yet. */
   leases?: { write: ObservedLease; backup: ObservedLease }
@@ -108,8 +108,11 @@ export interface FormationPorts {
 export interface ClusterPorts extends LeasePorts, FormationPorts, KeyPorts, ShardPorts {
   /** Work on a cluster without a Lease, as messages name it: migrations, and writes to its collections. */
   conflictingWork(cluster: NamespacedName, rules: BlockingRules): Promise<string[]>
-  /** Number of unfinished helm Jobs in all namespaces, at most 5 s old. */
-  unfinishedHelmJobs(): Promise<number>
+  /**
+   * Number of helm Jobs that count towards the limit for a cluster of this namespace, at most 5 s old: all of this
+   * namespace, and of each other one at most one less than the limit.
+   */
+  unfinishedHelmJobs(namespace: string, limit: number): Promise<number>
   /** The resource itself, read live. */
   cluster(namespace: string, name: string): Promise<VecCluster | undefined>
   statefulSet(namespace: string, name: string): Promise<StatefulSet | undefined>

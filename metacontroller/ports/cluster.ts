@@ -7,13 +7,11 @@ import { Value } from '@sinclair/typebox/value'
 import type { Connection } from '../../crds/contract/connection.ts'
 import { EngineError, keyRejection, KubernetesError } from '../../crds/contract/errors.ts'
 import { parseProgress } from '../../crds/contract/job.ts'
-import { ANNOTATIONS, LABELS, readAnnotation, releaseName } from '../../crds/contract/names.ts'
-import { AnyObject, ConfigMap, Pod, Secret, type Job } from '../../crds/kubernetes.ts'
+import { ANNOTATIONS, readAnnotation, releaseName } from '../../crds/contract/names.ts'
+import { AnyObject, ConfigMap, Pod, Secret } from '../../crds/kubernetes.ts'
 import type { AccessKeyPorts } from '../../hooks/access-key/observe.ts'
 import type { ClusterPorts, PodConsensus } from '../../hooks/cluster/ports.ts'
 import type { ShardPorts } from '../../hooks/cluster/shards/summary.ts'
-import { secondsSince } from '../../hooks/conditions.ts'
-import { isSigned } from '../../hooks/request.ts'
 import type { ClusterStatus } from '../../jobs/clients/engine/responses.ts'
 import type { Kubernetes } from '../../jobs/clients/kubernetes/client.ts'
 import type { Log } from '../runtime.ts'
@@ -23,7 +21,6 @@ import {
   configMaps,
   crds,
   inNamespaces,
-  jobs,
   pods,
   secrets,
   clusters,
@@ -35,10 +32,10 @@ import {
   commonPorts,
   hasStatus,
   leasePorts,
-  listActiveJobs,
   listPicked,
 } from './common.ts'
 import { engineClient, type EngineDependencies } from './engine-client.ts'
+import { helmSlotPort } from './helm-slots.ts'
 import { keyPorts } from './keys.ts'
 import { ttlCache } from './ttl-cache.ts'
 
@@ -59,25 +56,12 @@ export interface ClusterDependencies {
 
 const SECRET_TTL_SECONDS = 60
 const LIVE_SECRET_TTL_SECONDS = 1
-const HELM_JOBS_TTL_SECONDS = 5
-/** A Job without a ready pod after this time is not expected to start. */
-const START_TIMEOUT_SECONDS = 120
 /** Maximum size of cached Secrets in bytes; all tenants share the cache. */
 const SECRET_CACHE_BYTES = 8 * 1024 * 1024
 
 export function clusterPorts(dependencies: ClusterDependencies): ClusterPorts {
-  const { kubernetes, namespaces, now } = dependencies
+  const { kubernetes } = dependencies
   const leases = leasePorts(kubernetes)
-  const countHelmSlots = async () => {
-    const helmJobs = await listActiveJobs(kubernetes, inNamespaces(jobs, namespaces), {
-      labels: { [LABELS.component]: 'helm' },
-      matches: (job) => isSigned(job, dependencies.jobKeys()),
-      // At worst, more runs start at once than the limit.
-      skipsUnreadable: true,
-    })
-    return usedSlots(helmJobs, now())
-  }
-  const cachedHelmSlots = ttlCache(countHelmSlots, HELM_JOBS_TTL_SECONDS, now)
   return {
     ...commonPorts(dependencies),
     ...keyPorts(dependencies),
@@ -92,30 +76,8 @@ export function clusterPorts(dependencies: ClusterDependencies): ClusterPorts {
     configMap: (namespace, name) => kubernetes.get(configMaps(namespace), name, ConfigMap),
     writeConfigMap: (configMap) =>
       createOrReplace(kubernetes, configMaps(configMap.metadata.namespace), configMap),
-    unfinishedHelmJobs: async () => (await cachedHelmSlots()) ?? 0,
+    unfinishedHelmJobs: helmSlotPort(dependencies),
   }
-}
-
-/**
- * Number of helm slots in use. Users may label their Jobs as ours, recreate a Job with a copied
- * signature, or suspend our Jobs. A VecCluster therefore uses at most one slot of the installation.
- * A suspended Job without pods, or a Job whose pods cannot start, uses none.
- */
-function usedSlots(signedJobs: Job[], now: Date): number {
-  const activeJobs = signedJobs.filter(
-    (job) =>
-      !cannotStart(job, now) && (job.spec?.suspend !== true || (job.status?.active ?? 0) > 0),
-  )
-  return new Set(activeJobs.map(({ metadata }) => metadata.labels?.[LABELS.parent])).size
-}
-
-/**
- * A wrong image, a quota or full nodes prevent the pods from starting; other clusters do not wait
- * until that is fixed.
- */
-function cannotStart({ metadata, status }: Job, now: Date): boolean {
-  const seconds = secondsSince(metadata.creationTimestamp ?? '', now)
-  return (status?.ready ?? 0) === 0 && seconds >= START_TIMEOUT_SECONDS
 }
 
 export function accessKeyPorts(

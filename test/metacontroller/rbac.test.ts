@@ -102,7 +102,7 @@ const ofCluster: Uses<ClusterPorts> = {
     const created = await ports.configMap('ns', record.metadata.name)
     if (created !== undefined) await ports.writeConfigMap(created)
   },
-  unfinishedHelmJobs: (ports) => ports.unfinishedHelmJobs(),
+  unfinishedHelmJobs: (ports) => ports.unfinishedHelmJobs('ns', 10),
   cluster: (ports) => ports.cluster('ns', 'a'),
   statefulSet: (ports) => ports.statefulSet('ns', 'a'),
   schedule: (ports) => ports.schedule('ns', 's'),

@@ -4,11 +4,13 @@ import type { AddressInfo } from 'node:net'
 import { pino } from 'pino'
 import t from 'tap'
 import type { Test } from 'tap'
+import { KubernetesError } from '../../../crds/contract/errors.ts'
 import { ANNOTATIONS, API_VERSION, LABELS } from '../../../crds/contract/names.ts'
 import { withSilentThreads } from '../../../hooks/cluster/consensus.ts'
 import type { PodConsensus } from '../../../hooks/cluster/ports.ts'
 import { signJob } from '../../../hooks/request.ts'
 import type { ClusterStatus } from '../../../jobs/clients/engine/responses.ts'
+import { Kubernetes } from '../../../jobs/clients/kubernetes/client.ts'
 import { EngineConnections } from '../../../jobs/clients/engine/transport.ts'
 import {
   cachedSecretReader,
@@ -27,9 +29,24 @@ import { embeddedApi, installCrds } from '../embedded.ts'
 
 const log = pino({ level: 'silent' })
 
+/** Notes the paths of its calls, and answers no read of a VecCluster once it is told so. */
+class NotedKubernetes extends Kubernetes {
+  readonly calls: string[] = []
+  isBroken = false
+
+  override async call(...[method, path, options]: Parameters<Kubernetes['call']>) {
+    this.calls.push(path)
+    if (this.isBroken && path.includes('/vecclusters/')) throw new KubernetesError('no answer')
+    return super.call(method, path, options)
+  }
+}
+
 async function ports(t: Test, namespaces: string[] = []) {
   const embedded = await embeddedApi(t)
-  const { kubernetes, clock } = embedded
+  const { clock, url, token } = embedded
+  const headers = { authorization: `Bearer ${token}` }
+  const authorize = async () => ({ headers, dispatcher: undefined })
+  const kubernetes = new NotedKubernetes({ server: url, authorize }, log)
   const now = () => clock.now()
   const lines: string[] = []
   const secret = cachedSecretReader(kubernetes, now)
@@ -41,8 +58,8 @@ async function ports(t: Test, namespaces: string[] = []) {
   }
   return {
     ...embedded,
-    connections,
-    lines,
+    ...{ kubernetes, connections, lines, calls: kubernetes.calls },
+    breakReads: () => (kubernetes.isBroken = true),
     ports: clusterPorts({
       kubernetes,
       secret,
@@ -120,66 +137,119 @@ t.test('the Jobs of one parent are found by their label, live', async (t) => {
   )
 })
 
+/** Creates VecClusters, and a helm Job of one; `of` may be another namespace. */
+async function helmStage(t: Test, namespaces: string[] = []) {
+  const stage = await ports(t, namespaces)
+  const { api } = stage
+  await installCrds(api)
+  const uids = new Map<string, string>()
+  const uidOf = async (name: string, namespace: string) => {
+    const key = `${namespace}/${name}`
+    const created = uids.get(key) ?? (await api.create(veccluster(name, namespace))).metadata.uid
+    uids.set(key, created ?? '')
+    return created ?? ''
+  }
+  const helmJob = async (name: string, cluster: string, namespace = 'ns') => {
+    const owner = { [LABELS.parent]: await uidOf(cluster, namespace) }
+    return job(name, { ...helm, ...owner, [LABELS.release]: `vec-${cluster}` }, namespace)
+  }
+  const setStatus = (name: string, status: object, namespace = 'ns') =>
+    api.replaceStatus({ ...REFERENCE.job(name), metadata: { name, namespace }, status })
+  const count = (namespace = 'ns', limit = 10) => stage.ports.unfinishedHelmJobs(namespace, limit)
+  return { ...stage, helmJob, setStatus, count }
+}
+
 t.test('helm Jobs that have not ended are counted, at most 5 s late', async (t) => {
-  const { api, clock, ports: port } = await ports(t)
+  const { api, clock, helmJob, setStatus, count } = await helmStage(t)
   const end = (name: string, type: string, succeeded: number) =>
-    api.replaceStatus({
-      ...REFERENCE.job(name),
-      metadata: { name, namespace: 'ns' },
-      status: { succeeded, conditions: [{ type, status: 'True' }] },
-    })
-  const of = (parent: string) => ({ ...helm, [LABELS.parent]: parent })
-  await api.create(job('running', of('uid-a')))
-  await api.create(job('elsewhere', of('uid-b'), 'other'))
-  await api.create(job('again', of('uid-b'), 'other'))
-  const suspended = job('suspended', of('uid-c'), 'other')
+    setStatus(name, { succeeded, conditions: [{ type, status: 'True' }] })
+  await api.create(await helmJob('running', 'a'))
+  await api.create(await helmJob('elsewhere', 'b', 'other'))
+  await api.create(await helmJob('again', 'b', 'other'))
+  const suspended = await helmJob('suspended', 'c', 'other')
   await api.create({ ...suspended, spec: { ...suspended.spec, suspend: true } })
-  await api.create(job('data', { ...helm, [LABELS.component]: 'transfer' }))
-  await api.create(job('done', helm))
+  const data = await helmJob('data', 'd')
+  const labels = { ...data.metadata.labels, [LABELS.component]: 'transfer' }
+  await api.create({ ...data, metadata: { ...data.metadata, labels } })
+  await api.create(await helmJob('done', 'e'))
   await end('done', 'Complete', 1)
-  await api.create(job('failed', helm))
+  await api.create(await helmJob('failed', 'f'))
   await end('failed', 'Failed', 0)
-  const forged = job('forged', helm)
+  const forged = await helmJob('forged', 'g')
   await api.create({ ...forged, metadata: { ...forged.metadata, annotations: {} } })
-  t.equal(
-    await port.unfinishedHelmJobs(),
-    2,
-    'one of each cluster that has pods; none that others labelled',
-  )
+  t.equal(await count(), 2, 'one of each cluster that has pods; none that others labelled')
   await end('running', 'Complete', 1)
-  t.equal(await port.unfinishedHelmJobs(), 2)
+  t.equal(await count(), 2)
   clock.advance(5_000)
-  t.equal(await port.unfinishedHelmJobs(), 1)
+  t.equal(await count(), 1)
 })
 
 t.test('a helm Job whose pods cannot start takes a slot for two minutes only', async (t) => {
-  const { api, clock, ports: port } = await ports(t)
-  for (const name of ['starts', 'cannot']) {
-    await api.create(job(name, { ...helm, [LABELS.parent]: `uid-${name}` }))
-  }
-  const status = (name: string, ready: number) =>
-    api.replaceStatus({
-      ...REFERENCE.job(name),
-      metadata: { name, namespace: 'ns' },
-      status: { active: 1, ready },
-    })
-  await status('starts', 1)
-  await status('cannot', 0)
-  t.equal(await port.unfinishedHelmJobs(), 2)
+  const { api, clock, helmJob, setStatus, count } = await helmStage(t)
+  for (const name of ['starts', 'cannot']) await api.create(await helmJob(name, name))
+  await setStatus('starts', { active: 1, ready: 1 })
+  await setStatus('cannot', { active: 1, ready: 0 })
+  t.equal(await count(), 2)
   clock.advance(119_000)
-  t.equal(await port.unfinishedHelmJobs(), 2, 'an image may still be pulled')
+  t.equal(await count(), 2, 'an image may still be pulled')
   clock.advance(5_000)
-  t.equal(await port.unfinishedHelmJobs(), 1)
+  t.equal(await count(), 1)
+})
+
+t.test('a copy of a helm Job of a deleted VecCluster takes no slot', async (t) => {
+  const { api, clock, helmJob, setStatus, count } = await helmStage(t)
+  const run = async (name: string, cluster: string) => {
+    await api.create(await helmJob(name, cluster))
+    await setStatus(name, { active: 1, ready: 1 })
+  }
+  for (const name of ['gone', 'recreated', 'lives', 'deleting']) await run(name, name)
+  // Its uninstall run.
+  const finalizers = ['example.com/waits']
+  await api.patch(REFERENCE.clusterNamed('deleting'), { metadata: { finalizers } })
+  for (const name of ['gone', 'recreated', 'deleting'])
+    await api.delete(REFERENCE.clusterNamed(name))
+  await api.create(veccluster('recreated'))
+  t.equal(await count(), 2, 'one that lives, and one that is being deleted')
+  clock.advance(5_000)
+  const unnamed = await helmJob('unnamed', 'unnamed')
+  const { [LABELS.release]: _, ...labels } = unnamed.metadata.labels
+  await api.create({ ...unnamed, metadata: { ...unnamed.metadata, labels } })
+  await setStatus('unnamed', { active: 1, ready: 1 })
+  t.equal(await count(), 2, 'a Job without its VecCluster')
+})
+
+t.test(
+  'one namespace leaves a slot to the others, and its own clusters have the rest',
+  async (t) => {
+    const { api, helmJob, setStatus, count, calls } = await helmStage(t)
+    for (let at = 0; at < 5; at += 1) {
+      await api.create(await helmJob(`run-${at}`, `c${at}`, 'other'))
+      await setStatus(`run-${at}`, { active: 1, ready: 1 }, 'other')
+    }
+    t.equal(await count('other', 10), 5)
+    t.equal(await count('ns', 10), 5)
+    calls.length = 0
+    t.equal(await count('other', 4), 4, 'its own clusters wait')
+    t.equal(await count('ns', 4), 3, 'those of other namespaces do not')
+    const reads = calls.filter((path) => /vecclusters\/./.test(path))
+    t.equal(reads.length, 4, 'no more VecClusters of a namespace are read than the limit')
+    t.equal(await count('ns', 1), 1, 'the only slot')
+  },
+)
+
+t.test('a VecCluster that cannot be read takes its slot', async (t) => {
+  const { api, helmJob, setStatus, count, breakReads } = await helmStage(t)
+  await api.create(await helmJob('running', 'a'))
+  await setStatus('running', { active: 1, ready: 1 })
+  breakReads()
+  t.equal(await count(), 1)
 })
 
 t.test('a service of one namespace asks about that one only', async (t) => {
-  const { api, kubernetes, ports: port } = await ports(t, ['ns'])
-  await installCrds(api)
-  await api.create(job('here', helm))
-  await api.create(job('elsewhere', helm, 'other'))
-  await api.create(veccluster('here'))
-  await api.create(veccluster('elsewhere', 'other'))
-  t.equal(await port.unfinishedHelmJobs(), 1)
+  const { api, kubernetes, helmJob, count } = await helmStage(t, ['ns'])
+  await api.create(await helmJob('here', 'here'))
+  await api.create(await helmJob('elsewhere', 'elsewhere', 'other'))
+  t.equal(await count(), 1)
   const names = (found: { metadata: { name: string } }[]) => found.map((one) => one.metadata.name)
   t.strictSame(names(await listClusters(kubernetes, ['ns'])), ['here'])
   t.strictSame(names(await listClusters(kubernetes, [])).sort(), ['elsewhere', 'here'])
@@ -389,5 +459,6 @@ const REFERENCE = {
   secret: { apiVersion: 'v1', kind: 'Secret', namespace: 'ns', name: 'key' },
   namespace: { apiVersion: 'v1', kind: 'Namespace', namespace: '', name: 'ns' },
   cluster: { apiVersion: API_VERSION, kind: 'VecCluster', namespace: 'ns', name: 'a' },
+  clusterNamed: (name: string) => ({ ...REFERENCE.cluster, name }),
   job: (name: string) => ({ apiVersion: 'batch/v1', kind: 'Job', namespace: 'ns', name }),
 }

@@ -82,7 +82,7 @@ type Stage = Awaited<ReturnType<typeof stage>>
 async function whatOthersAsk({ ports, kubernetes }: Stage): Promise<unknown[]> {
   const storage = backup().spec.storage.s3
   return Promise.all([
-    ports.cluster.unfinishedHelmJobs(),
+    ports.cluster.unfinishedHelmJobs('ns', 10),
     ports.restore.conflictingWork(HERE, allAllowed),
     ports.backup.restoresReading({ ...HERE, storage }),
     ports.cluster.tokensSignedWith(HERE, 'fingerprint', allAllowed.isAllowed),
@@ -128,7 +128,7 @@ t.test('a namespace that refuses every list is never empty: what needs it waits'
       message: 'namespace other cannot be read',
     })
     // The number of helm runs is only limited, and a start mark is set later.
-    t.equal(await ports.cluster.unfinishedHelmJobs(), 0)
+    t.equal(await ports.cluster.unfinishedHelmJobs('ns', 10), 0)
     t.strictSame(await listClusters(kubernetes, ['ns', 'other']), [])
   }
   const onlyHere = { ...allAllowed, isAllowed: (namespace: string) => namespace === 'ns' }
