@@ -338,6 +338,8 @@ export async function activeReader(
         return formatReader(restore)
       continue
     }
+    // Its own Job has ended: a user has created another one with its name and signature.
+    if (restore.isFinished === true && !isAllowed(restore.namespace)) continue
     const needsNoPermission = restore.by === 'place' && !isAllowed(restore.namespace)
     const jobs = await ports.jobsOf(restore.namespace, restore.uid)
     const blockingJobs = jobs.filter((job) => isBlockingJob(job, rules))

@@ -161,6 +161,8 @@ export interface BackupReader extends ObjectIdentity {
    * permission. Unknown, and without a name, for a namespace that cannot be read.
    */
   by: 'name' | 'place' | 'unknown'
+  /** Its status has the outcome. */
+  isFinished?: true
 }
 
 /**

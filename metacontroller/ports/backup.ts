@@ -269,7 +269,12 @@ export async function restoresReading(
         schema: RestoreSource,
         pick(restore): BackupReader | undefined {
           const by = referenceKind(restore, backup)
-          return by === undefined ? undefined : { ...objectIdentity(restore), by }
+          if (by === undefined) return undefined
+          return {
+            ...objectIdentity(restore),
+            by,
+            ...(isFinished(restore) && { isFinished: true }),
+          }
         },
       }),
   )

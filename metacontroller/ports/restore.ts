@@ -8,6 +8,7 @@ import { AnyObject } from '../../crds/kubernetes.ts'
 import { VecMigration } from '../../crds/migration.ts'
 import { VecRestore } from '../../crds/restore.ts'
 import { isBlockingJob, type BlockingRules } from '../../hooks/cross-namespace.ts'
+import { isFinished } from '../../hooks/data-job/observe.ts'
 import type { RestorePorts } from '../../hooks/restore/observe.ts'
 import type { Kubernetes } from '../../jobs/clients/kubernetes/client.ts'
 import {
@@ -77,6 +78,7 @@ export async function activeHelmJobs(
 const { source, targetClusterRef } = VecMigration.schema.properties.spec.properties
 const MigrationRefs = Type.Object({
   ...AnyObject.properties,
+  status: Type.Optional(Type.Object({ phase: Type.Optional(Type.String()) })),
   spec: Type.Object({ targetClusterRef, source: Type.Pick(source, ['clusterRef']) }),
 })
 type MigrationRefs = Static<typeof MigrationRefs>
@@ -113,6 +115,8 @@ async function activeMigrations(
     schema: MigrationRefs,
     pick(migration) {
       const { namespace, name, uid } = migration.metadata
+      // Its own Job has ended: a user has created another one with its name and signature.
+      if (isFinished(migration) && !rules.isAllowed(namespace ?? '')) return undefined
       const hasJob = parents.has(parentKey(namespace, uid))
       return hasJob && involves(migration, cluster)
         ? `VecMigration ${namespace}/${name}`

@@ -17,6 +17,8 @@ interface Case {
   allowed?: string
   /** Whether the operator created the Job. */
   isOurs?: boolean
+  /** Whether the status of the restore has an outcome. */
+  isFinished?: boolean
   /** Seconds before now. */
   created?: number
   deleted?: number
@@ -29,8 +31,15 @@ async function waitsFor({
   isOurs = true,
   created = 2 * DELETED,
   deleted = DELETED,
+  isFinished = false,
 }: Case): Promise<string | undefined> {
-  const restore: BackupReader = { namespace, name: 'r', uid: 'uid-r', by }
+  const restore: BackupReader = {
+    namespace,
+    name: 'r',
+    uid: 'uid-r',
+    by,
+    ...(isFinished && { isFinished: true as const }),
+  }
   const identity = { namespace, name: 'restore-run-x-1', parentUid: restore.uid }
   const job: Job = {
     apiVersion: 'batch/v1',
@@ -59,6 +68,13 @@ t.test('a restore that names the backup is waited for where the backup allows it
   t.equal(await waitsFor({ allowed: 'far', isOurs: false }), WAITS)
   t.equal(await waitsFor({ isOurs: false }), undefined, 'a Job that another program labelled')
   t.equal(await waitsFor({}), WAITS, 'allowed when its Job was made')
+})
+
+t.test('a restore that has ended is waited for only where the backup allows it', async (t) => {
+  for (const by of ['name', 'place'] as const) {
+    t.equal(await waitsFor({ by, isFinished: true }), undefined, 'a copy of its Job')
+    t.equal(await waitsFor({ by, isFinished: true, allowed: 'far' }), WAITS)
+  }
 })
 
 t.test(

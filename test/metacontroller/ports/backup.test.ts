@@ -154,6 +154,14 @@ t.test('restores of a backup name it, or its location in the bucket', async (t) 
     'other/across',
   ])
   t.ok(found.every(({ uid }) => uid !== ''))
+  const reference = { apiVersion: API_VERSION, kind: 'VecRestore', namespace: 'ns', name: 'here' }
+  await api.patch(reference, { status: { phase: 'Failed' } }, { subresource: 'status' })
+  const later = await ports.restoresReading({ ...BACKUP, storage: storage() })
+  const ended = later.filter(({ isFinished }) => isFinished === true)
+  t.strictSame(
+    ended.map(({ name: one }) => one),
+    ['here'],
+  )
 })
 
 t.test(

@@ -29,7 +29,7 @@ import { embeddedApi, installCrds } from '../embedded.ts'
 
 const log = pino({ level: 'silent' })
 
-/** Notes the paths of its calls, and answers no read of a VecCluster once it is told so. */
+/** Notes the paths of its calls; once it is broken, it answers no read of a VecCluster. */
 class NotedKubernetes extends Kubernetes {
   readonly calls: string[] = []
   isBroken = false

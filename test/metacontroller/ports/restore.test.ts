@@ -135,6 +135,37 @@ t.test(
   },
 )
 
+t.test('a migration that has ended counts only in a namespace that is allowed', async (t) => {
+  const { ports, makeMigration, api } = await stage(t)
+  await makeMigration('ended', { targetClusterRef: { name: 'a', namespace: 'ns' } }, 'other')
+  const reference = { apiVersion: API_VERSION, kind: 'VecMigration', name: 'ended' }
+  const migration = await api.get({ ...reference, namespace: 'other' })
+  // Its own Job has ended: this one has its name and its signature.
+  const job = { apiVersion: 'batch/v1', kind: 'Job', name: 'migrate-ended', namespace: 'other' }
+  const parentUid = migration?.metadata.uid ?? ''
+  const signature = signJob({ ...job, parentUid }, allAllowed.jobKeys)
+  await api.patch(job, { metadata: { annotations: { [ANNOTATIONS.signature]: signature } } })
+  const rules = { ...allAllowed, isAllowed: (namespace: string) => namespace === 'ns' }
+  const setPhase = (phase: string) =>
+    api.patch(
+      { ...reference, namespace: 'other' },
+      { status: { phase } },
+      { subresource: 'status' },
+    )
+  const counted = ['VecMigration other/ended']
+  await setPhase('Running')
+  t.strictSame(
+    await ports.conflictingWork(CLUSTER, rules),
+    counted,
+    'its Job is about to be stopped',
+  )
+  for (const phase of ['Completed', 'Failed']) {
+    await setPhase(phase)
+    t.strictSame(await ports.conflictingWork(CLUSTER, rules), [])
+    t.strictSame(await ports.conflictingWork(CLUSTER, allAllowed), counted)
+  }
+})
+
 t.test("a restore waits for this service's own writes to the cluster's collections", async (t) => {
   const { ports, writes } = await stage(t)
   const { promise, resolve } = Promise.withResolvers<undefined>()
