@@ -15,6 +15,7 @@ import { type Static, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { KubernetesError, UnreadableNamespace } from '../crds/contract/errors.ts'
 import {
+  JOB_STOP_TIMEOUT_SECONDS,
   LEASE_DURATION_SECONDS,
   LEASE_WAITER_TIMEOUT_SECONDS,
   REQUEUE_SOON_SECONDS,
@@ -22,6 +23,7 @@ import {
 import { ANNOTATIONS, leaseName } from '../crds/contract/names.ts'
 import {
   formatHolderIdentity,
+  isControlledBy,
   type Job,
   type Lease,
   type LeaseHolder,
@@ -31,7 +33,7 @@ import {
 import type { NamespacedName } from '../crds/schema.ts'
 import { secondsSince } from './conditions.ts'
 import { type BlockingRules, isBlockingJob } from './cross-namespace.ts'
-import { isUnfinished, runNumber } from './request.ts'
+import { isSigned, isUnfinished, runNumber } from './request.ts'
 import { RetryLater } from './protocol.ts'
 
 export type LeaseKind = 'write' | 'backup'
@@ -41,6 +43,8 @@ export interface LeasePorts {
   lease(namespace: string, name: string): Promise<Lease | undefined>
   /** Jobs with the label of this parent, read live. */
   jobsOf(namespace: string, parentUid: string): Promise<Job[]>
+  /** Whether exactly this resource exists, and whether its status has an outcome, read live. */
+  holderState(holder: LeaseHolder): Promise<'unfinished' | 'finished' | 'gone'>
   /**
    * Replaces the Lease of exactly this resourceVersion, or creates it if it has none. False if
    * another writer was faster or the Lease no longer exists.
@@ -72,7 +76,7 @@ export interface ObservedHolder extends LeaseHolder {
 export async function readLease(
   { namespace, name }: NamespacedName,
   kind: LeaseKind,
-  ports: Pick<LeasePorts, 'lease' | 'jobsOf'>,
+  ports: Pick<LeasePorts, 'lease' | 'jobsOf' | 'holderState'>,
   rules: BlockingRules,
 ): Promise<ObservedLease> {
   const lease = await ports.lease(namespace, leaseName(name, kind))
@@ -81,12 +85,11 @@ export async function readLease(
   if (holder === undefined) return { kind, lease, jobs: [] }
   try {
     const jobs = await ports.jobsOf(holder.namespace, holder.uid)
-    const holdJobs = jobs.filter((job) => !(runNumber(job) < firstRunOf(lease)))
-    return {
-      kind,
-      lease,
-      jobs: holdJobs.filter((job) => !isUnfinished(job) || isBlockingJob(job, rules)),
-    }
+    const holdJobs = jobs
+      .filter((job) => !(runNumber(job) < firstRunOf(lease)))
+      .filter((job) => !isUnfinished(job) || isBlockingJob(job, rules))
+    const isOver = await isHoldOver(holder, holdJobs.filter(isUnfinished), ports, rules)
+    return { kind, lease, jobs: isOver ? [] : holdJobs }
   } catch (error) {
     if (!(error instanceof KubernetesError)) throw error
     const isUnreadable = error instanceof UnreadableNamespace
@@ -100,12 +103,42 @@ export async function readLease(
 }
 
 /**
+ * Whether the unfinished Jobs of a hold are not those of its holder, which is gone or has ended: a user can create
+ * others with its label, or with the name and signature of its own. Kubernetes deletes the Jobs that a resource
+ * controls after it, and their pods stop within a minute once they cannot report to it.
+ */
+async function isHoldOver(
+  holder: LeaseHolder,
+  unfinished: Job[],
+  ports: Pick<LeasePorts, 'holderState'>,
+  rules: BlockingRules,
+): Promise<boolean> {
+  if (unfinished.length === 0) return false
+  const isOfHolder = (job: Job) => isControlledBy(job, holder.uid)
+  if (!rules.isAllowed(holder.namespace)) {
+    const state = await ports.holderState(holder)
+    return state === 'finished' || (state === 'gone' && !unfinished.some(isOfHolder))
+  }
+  const mayWork = (job: Job) => isSigned(job, rules.jobKeys) && !isSuspended(job, rules.now)
+  if (unfinished.some((job) => isOfHolder(job) || mayWork(job))) return false
+  return (await ports.holderState(holder)) === 'gone'
+}
+
+/** The Job was suspended longer ago than its pods may take to stop. */
+function isSuspended({ spec, status = {} }: Job, now: Date): boolean {
+  const suspended = status.conditions?.find(({ type }) => type === 'Suspended')
+  const seconds = secondsSince(suspended?.lastTransitionTime ?? '', now)
+  const hasNoPods = spec?.suspend === true && (status.active ?? 0) === 0
+  return hasNoPods && suspended?.status === 'True' && seconds >= JOB_STOP_TIMEOUT_SECONDS
+}
+
+/**
  * Name of the holder of a cluster's Lease at this moment, for messages; undefined if it is free.
  */
 export async function currentHolder(
   cluster: NamespacedName,
   kind: LeaseKind,
-  ports: Pick<LeasePorts, 'lease' | 'jobsOf'>,
+  ports: Pick<LeasePorts, 'lease' | 'jobsOf' | 'holderState'>,
   rules: BlockingRules,
 ): Promise<string | undefined> {
   const holder = holderOf(await readLease(cluster, kind, ports, rules), rules.now)

@@ -7,11 +7,12 @@ import { Type, type Static, type TSchema } from '@sinclair/typebox'
 import { VecBackupSchedule } from '../../crds/backup-schedule.ts'
 import { VecBackup } from '../../crds/backup.ts'
 import { VecCluster } from '../../crds/cluster.ts'
+import { VecRestore } from '../../crds/restore.ts'
 import { KubernetesError, UnreadableNamespace } from '../../crds/contract/errors.ts'
 import { API_VERSION, LABELS, MANAGED_BY } from '../../crds/contract/names.ts'
 import { AnyObject, ConfigMap, Job, Lease, Secret, StatefulSet } from '../../crds/kubernetes.ts'
 import type { ClusterPorts } from '../../hooks/cluster/ports.ts'
-import type { DataJobPorts } from '../../hooks/data-job/observe.ts'
+import { isFinished, type DataJobPorts } from '../../hooks/data-job/observe.ts'
 import type { SecretCopyPorts } from '../../hooks/data-job/secret-copies.ts'
 import type { ImagePullSecretPorts } from '../../hooks/image-pull-secrets.ts'
 import type { LeasePorts } from '../../hooks/lease.ts'
@@ -38,6 +39,7 @@ import {
   type ApiResourceFn,
   backups,
   clusters,
+  restores,
 } from '../../jobs/clients/kubernetes/api-resources.ts'
 import { eventWriter } from './events.ts'
 
@@ -220,6 +222,19 @@ export function dataJobPorts({ secret, ...dependencies }: DataJobDependencies) {
   }
 }
 
+/** The kinds that hold Leases. */
+const HOLDER_RESOURCES: Record<string, ApiResourceFn> = {
+  [VecBackup.kind]: backups,
+  [VecRestore.kind]: restores,
+  [VecCluster.kind]: clusters,
+}
+
+/** Only the fields that are read, of resources of any CRD version. */
+const HolderObject = Type.Object({
+  ...AnyObject.properties,
+  status: Type.Optional(Type.Object({ phase: Type.Optional(Type.String()) })),
+})
+
 export function leasePorts(kubernetes: Kubernetes): LeasePorts {
   return {
     lease: (namespace, name) => kubernetes.get(leases(namespace), name, Lease),
@@ -229,6 +244,13 @@ export function leasePorts(kubernetes: Kubernetes): LeasePorts {
         schema: Job,
         pick: boundedJob,
       }),
+    async holderState(holder) {
+      const resource = HOLDER_RESOURCES[holder.kind]
+      if (resource === undefined) return 'unfinished'
+      const found = await kubernetes.get(resource(holder.namespace), holder.name, HolderObject)
+      if (found?.metadata.uid !== holder.uid) return 'gone'
+      return isFinished(found) ? 'finished' : 'unfinished'
+    },
     writeLease: (lease) => createOrReplace(kubernetes, leases(lease.metadata.namespace), lease),
     deleteLease: (lease) => deleteExact(kubernetes, leases(lease.metadata.namespace), lease),
   }

@@ -1,7 +1,8 @@
 /** The holder of a Lease, with any content that others wrote, and its release. */
 import t from 'tap'
 import { KubernetesError } from '../../crds/contract/errors.ts'
-import type { Lease, LeaseHolder } from '../../crds/kubernetes.ts'
+import { ANNOTATIONS, LABELS } from '../../crds/contract/names.ts'
+import type { Job, Lease, LeaseHolder } from '../../crds/kubernetes.ts'
 import {
   currentHolder,
   holderOf,
@@ -11,6 +12,7 @@ import {
   writeLeases,
   firstWaiter,
 } from '../../hooks/lease.ts'
+import { signJob } from '../../hooks/request.ts'
 import { claim, leaseReleases, release } from '../../hooks/lease-claim.ts'
 import { ago, allAllowed, NOW } from '../builders.ts'
 import { matchWhole } from '../match-whole.ts'
@@ -55,6 +57,7 @@ t.test('no Job is asked for where a Lease has no holder', async (t) => {
       {
         lease: async () => leaseOf('backup', holder),
         jobsOf: async (_, uid) => [newJob(`${asked.push(uid)}`)],
+        holderState: async () => 'unfinished',
       },
       allAllowed,
     )
@@ -201,4 +204,110 @@ t.test('the message names the holder, or none if there is no holder', async (t) 
   t.equal(await currentHolder(cluster, 'write', store, allAllowed), undefined)
   store.leases.set('vec-a-write', leaseOf('write', other))
   t.equal(await currentHolder(cluster, 'write', store, allAllowed), 'VecRestore far/other')
+})
+
+const FAR: LeaseHolder = { kind: 'VecRestore', namespace: 'far', name: 'other', uid: 'uid-other' }
+
+interface Hold {
+  state: 'unfinished' | 'finished' | 'gone'
+  /** Whether the cluster allows the namespace of the holder. */
+  isAllowed?: boolean
+  isSigned?: boolean
+  /** The Job has the holder as its controller. */
+  isOwned?: boolean
+  suspendedSeconds?: number
+  active?: number
+}
+
+/** The holder of an old Lease with one Job, and whether the resource was read. */
+async function holderWith(hold: Hold): Promise<{ holder: string | undefined; isRead: boolean }> {
+  const { state, isAllowed = true, isSigned = true, isOwned = false } = hold
+  const name = 'other-restore-x-1'
+  const identity = { namespace: FAR.namespace, name, parentUid: FAR.uid }
+  const owner = { apiVersion: 'v1', kind: FAR.kind, name: FAR.name, uid: FAR.uid, controller: true }
+  const { suspendedSeconds, active = suspendedSeconds === undefined ? 1 : 0 } = hold
+  const lastTransitionTime = ago(suspendedSeconds ?? 0)
+  const suspended = { type: 'Suspended', status: 'True', lastTransitionTime }
+  const job: Job = {
+    ...newJob(name),
+    metadata: {
+      ...{ name, namespace: FAR.namespace, labels: { [LABELS.parent]: FAR.uid } },
+      annotations: isSigned
+        ? { [ANNOTATIONS.signature]: signJob(identity, allAllowed.jobKeys) }
+        : {},
+      ownerReferences: isOwned ? [owner] : [],
+    },
+    ...(suspendedSeconds !== undefined && {
+      spec: { suspend: true, template: { spec: { containers: [] } } },
+    }),
+    status: { active, conditions: suspendedSeconds === undefined ? [] : [suspended] },
+  }
+  let isRead = false
+  const ports = {
+    lease: async () => leaseOf('backup', other, 9_000),
+    jobsOf: async () => [job],
+    async holderState(holder: LeaseHolder) {
+      isRead = true
+      t.strictSame(holder, FAR)
+      return state
+    },
+  }
+  const rules = { ...allAllowed, isAllowed: () => isAllowed }
+  const holder = await currentHolder(CLUSTER.metadata, 'backup', ports, rules)
+  return { holder, isRead }
+}
+
+const HELD = 'VecRestore far/other'
+
+t.test('a holder that works is not read, and a Job of its own counts', async (t) => {
+  t.strictSame(await holderWith({ state: 'gone', isOwned: true }), { holder: HELD, isRead: false })
+  t.strictSame(
+    await holderWith({ state: 'gone' }),
+    { holder: HELD, isRead: false },
+    'a pod may run',
+  )
+  const isOwned = true
+  for (const state of ['unfinished', 'gone'] as const) {
+    t.equal((await holderWith({ state, isOwned, isAllowed: false })).holder, HELD)
+    t.equal((await holderWith({ state, isOwned, suspendedSeconds: 9_000 })).holder, HELD)
+  }
+})
+
+t.test('a Lease of a holder that is gone is not held by Jobs that do no work of it', async (t) => {
+  for (const parts of [{ isSigned: false }, { suspendedSeconds: 120 }]) {
+    t.equal((await holderWith({ state: 'gone', ...parts })).holder, undefined)
+    t.equal((await holderWith({ state: 'unfinished', ...parts })).holder, HELD)
+    t.equal((await holderWith({ state: 'finished', ...parts })).holder, HELD)
+  }
+  const state = 'gone'
+  t.equal((await holderWith({ state, suspendedSeconds: 119 })).holder, HELD, 'its pods may stop')
+  t.equal((await holderWith({ state, suspendedSeconds: 9_000, active: 1 })).holder, HELD)
+})
+
+t.test('in a namespace that is not allowed, only an unfinished holder counts', async (t) => {
+  const isAllowed = false
+  t.equal((await holderWith({ state: 'unfinished', isAllowed })).holder, HELD)
+  t.equal((await holderWith({ state: 'gone', isAllowed })).holder, undefined, 'a copy of its Job')
+  t.equal((await holderWith({ state: 'finished', isAllowed })).holder, undefined)
+  t.equal((await holderWith({ state: 'finished', isAllowed, isOwned: true })).holder, undefined)
+})
+
+t.test('a Lease that was just acquired is held, although its holder is gone', async (t) => {
+  const ports = {
+    lease: async () => leaseOf('backup', other, 5),
+    jobsOf: async () => [newJob('labelled')],
+    holderState: async () => 'gone' as const,
+  }
+  t.equal(await currentHolder(CLUSTER.metadata, 'backup', ports, allAllowed), HELD)
+})
+
+t.test('a holder that cannot be read holds its Lease', async (t) => {
+  const ports = {
+    lease: async () => leaseOf('backup', other, 9_000),
+    jobsOf: async () => [newJob('labelled')],
+    async holderState() {
+      throw new KubernetesError('no answer')
+    },
+  }
+  t.equal(await currentHolder(CLUSTER.metadata, 'backup', ports, allAllowed), HELD)
 })

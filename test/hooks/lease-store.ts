@@ -37,6 +37,10 @@ export class LeaseStore implements LeasePorts {
     return this.jobs.get(parentUid) ?? []
   }
 
+  async holderState(): Promise<'unfinished'> {
+    return 'unfinished'
+  }
+
   async writeLease(lease: Lease): Promise<boolean> {
     const { name, resourceVersion } = lease.metadata
     if (this.leases.get(name)?.metadata.resourceVersion !== resourceVersion) return false
@@ -114,7 +118,8 @@ export class Claimant {
         return store.jobsOf(namespace, uid)
       }
       const lease = (namespace: string, name: string) => store.lease(namespace, name)
-      const observed = await readLease(CLUSTER.metadata, kind, { lease, jobsOf }, allAllowed)
+      const ports = { lease, jobsOf, holderState: () => store.holderState() }
+      const observed = await readLease(CLUSTER.metadata, kind, ports, allAllowed)
       if (this.#kinds.includes(kind)) leases.push(observed)
       else free.push(observed)
     }

@@ -100,6 +100,7 @@ t.test('a defect while the holder is asked for is not taken for an API that fail
   const ports = {
     lease: (namespace: string, name: string) => store.lease(namespace, name),
     jobsOf: broken,
+    holderState: broken,
   }
   await t.rejects(readLease(CLUSTER.metadata, 'backup', ports, allAllowed), TypeError)
   await t.rejects(
@@ -118,6 +119,7 @@ t.test('a failed list counts as held', async (t) => {
     jobsOf: async () => {
       throw new KubernetesError('no answer')
     },
+    holderState: () => store.holderState(),
   }
   const found = await readLease(CLUSTER.metadata, 'backup', ports, allAllowed)
   t.strictSame(holderOf(found, NOW), other)

@@ -90,10 +90,16 @@ const SHARDS_QUERY: ShardsQuery = {
   }),
 }
 
+async function readHolders({ holderState }: Pick<ClusterPorts, 'holderState'>): Promise<void> {
+  for (const kind of ['VecBackup', 'VecRestore', 'VecCluster'])
+    await holderState({ kind, namespace: 'ns', name: 'a', uid: 'uid' })
+}
+
 const ofCluster: Uses<ClusterPorts> = {
   secret: (ports) => ports.secret('ns', 'a'),
   jobsOf: (ports) => ports.jobsOf('ns', 'uid'),
   lease: (ports) => ports.lease('ns', 'vec-a-write'),
+  holderState: readHolders,
   writeLease: (ports) => ports.writeLease(lease),
   deleteLease: (ports) => ports.deleteLease(lease),
   configMap: (ports) => ports.configMap('ns', 'vec-a.formed'),
@@ -142,6 +148,7 @@ const ofAccessKey: Uses<AccessKeyPorts> = {
 
 const ofTransfer: Uses<DataJobPorts> = {
   lease: (ports) => ports.lease('ns', 'a'),
+  holderState: readHolders,
   jobsOf: (ports) => ports.jobsOf('ns', 'uid'),
   writeLease: async (ports) => {
     await ports.writeLease(lease)

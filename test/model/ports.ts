@@ -1,7 +1,7 @@
 /** The ports of the hooks of every kind over a small world, in one object. */
 import { VecBackup } from '../../crds/backup.ts'
 import type { BackupPorts } from '../../hooks/backup/observe.ts'
-import type { ConfigMap, Job, Lease, Secret } from '../../crds/kubernetes.ts'
+import type { ConfigMap, Job, Lease, LeaseHolder, Secret } from '../../crds/kubernetes.ts'
 import { ANNOTATIONS, LABELS } from '../../crds/contract/names.ts'
 import { VecRestore } from '../../crds/restore.ts'
 import { StorageError } from '../../crds/contract/errors.ts'
@@ -43,6 +43,13 @@ export function portsOver(world: SmallWorld): AllPorts {
     lease: get<Lease>('Lease'),
     jobsOf: async (_: string, parent: string) =>
       jobs(world).filter(({ metadata }) => metadata.labels?.[LABELS.parent] === parent),
+    async holderState({ kind, name, uid }: LeaseHolder) {
+      const found = world.live[`${kind}/${name}`]
+      if (found === undefined || found.metadata.uid !== uid) return 'gone' as const
+      return isFinished(found as { status?: { phase?: string } })
+        ? ('finished' as const)
+        : ('unfinished' as const)
+    },
     async writeLease(lease: Lease) {
       const key = keyOf(lease)
       if (!isCurrent(world, lease)) return false

@@ -27,6 +27,7 @@ export function fakePorts(overrides: Partial<ClusterPorts> = {}): {
     tokensSignedWith: async () => [],
     keepKeys: async (_, fingerprints) => void writes.validKeys.push(fingerprints),
     jobsOf: async () => [],
+    holderState: async () => 'unfinished',
     lease: async () => undefined,
     writeLease: async ({ metadata }) => writes.leases.push(`take ${metadata.name}`) > 0,
     deleteLease: async ({ metadata }) => writes.leases.push(`drop ${metadata.name}`) > 0,

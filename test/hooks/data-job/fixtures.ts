@@ -50,6 +50,7 @@ export function fakeDataJobPorts(writes: string[]): DataJobPorts {
   return {
     lease: async () => undefined,
     jobsOf: async () => [],
+    holderState: async () => 'unfinished',
     writeLease: async ({ metadata }) => writes.push(`take ${metadata.name}`) > 0,
     deleteLease: async ({ metadata }) => writes.push(`drop ${metadata.name}`) > 0,
     secret: async () => undefined,

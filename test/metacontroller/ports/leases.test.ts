@@ -1,9 +1,10 @@
 import t from 'tap'
+import { API_VERSION } from '../../../crds/contract/names.ts'
 import type { LeaseHolder } from '../../../crds/kubernetes.ts'
 import { readLease, writeLeases } from '../../../hooks/lease.ts'
 import { claim, leaseReleases } from '../../../hooks/lease-claim.ts'
 import { leasePorts } from '../../../metacontroller/ports/common.ts'
-import { embeddedApi } from '../embedded.ts'
+import { embeddedApi, installCrds } from '../embedded.ts'
 import { allAllowed } from '../../builders.ts'
 
 const cluster = { metadata: { namespace: 'ns', name: 'a', uid: 'uid-a' } }
@@ -78,4 +79,24 @@ t.test('a rejection by the API for another reason is an error', async (t) => {
     metadata: { name: 'Not a name', namespace: 'ns' },
   }
   await t.rejects(leasePorts(kubernetes).writeLease(lease), { code: 'KubernetesError' })
+})
+
+t.test('the holder of a Lease exists with its uid, until its status has an outcome', async (t) => {
+  const { api, kubernetes } = await embeddedApi(t)
+  const { holderState } = leasePorts(kubernetes)
+  t.equal(await holderState(holder('one')), 'gone', 'its kind does not exist')
+  await installCrds(api)
+  t.equal(await holderState(holder('one')), 'gone')
+  const s3 = { bucket: 'backups', credentialsSecretRef: { name: 'bucket' } }
+  const { metadata } = await api.create({
+    ...{ apiVersion: API_VERSION, kind: 'VecBackup', metadata: { name: 'one', namespace: 'ns' } },
+    spec: { clusterRef: { name: 'a' }, storage: { s3 } },
+  })
+  const one = { ...holder('one'), uid: metadata.uid ?? '' }
+  t.equal(await holderState(holder('one')), 'gone', 'another one of its name')
+  t.equal(await holderState(one), 'unfinished')
+  const reference = { apiVersion: API_VERSION, kind: 'VecBackup', namespace: 'ns', name: 'one' }
+  await api.patch(reference, { status: { phase: 'Failed' } }, { subresource: 'status' })
+  t.equal(await holderState(one), 'finished')
+  t.equal(await holderState({ ...one, kind: 'Unknown' }), 'unfinished')
 })
