@@ -5,6 +5,7 @@ import type { VecBackup } from '../../../crds/backup.ts'
 import { ANNOTATIONS, API_VERSION } from '../../../crds/contract/names.ts'
 import type { S3Target } from '../../../crds/storage.ts'
 import { backupPorts } from '../../../metacontroller/ports/backup.ts'
+import { AddressGuard } from '../../../jobs/clients/http/address-guard.ts'
 import { cachedSecretReader } from '../../../metacontroller/ports/cluster.ts'
 import { startBucketServer } from '../../doubles/bucket/server.ts'
 import { matchWhole } from '../../match-whole.ts'
@@ -38,7 +39,13 @@ function storage(endpoint?: string): S3Target {
   }
 }
 
-async function stage(t: Test, { namespaces = [] as string[], crds = true } = {}) {
+interface Options {
+  namespaces?: string[]
+  crds?: boolean
+  guard?: AddressGuard
+}
+
+async function stage(t: Test, { namespaces = [], crds = true, guard }: Options = {}) {
   const embedded = await embeddedApi(t)
   const { kubernetes, clock, api } = embedded
   if (crds) await installCrds(api)
@@ -47,7 +54,7 @@ async function stage(t: Test, { namespaces = [] as string[], crds = true } = {})
   const sleeps: number[] = []
   const statuses: (number | undefined)[] = []
   const ports = backupPorts({
-    ...{ kubernetes, namespaces },
+    ...{ kubernetes, namespaces, guard },
     secret: cachedSecretReader(kubernetes, () => clock.now()),
     clock: {
       now: () => clock.now(),
@@ -354,6 +361,43 @@ t.test('a purge that is ended deletes nothing more', async (t) => {
   await makeSecret()
   await t.rejects(ports.purge(target, AbortSignal.abort()))
   t.equal(store?.keys().length, 3)
+})
+
+t.test('a purge calls no address that the guard denies', async (t) => {
+  const guard = new AddressGuard({ allowHttp: true, denied: [] })
+  const { ports, makeSecret } = await stage(t, { guard })
+  const { s3, store, target } = await bucketOf(t)
+  await makeSecret()
+  await t.rejects(ports.purge(target, signal), {
+    code: 'StorageError',
+    reason: 'AddressRefused',
+  })
+  t.strictSame(s3.calls, [])
+  t.equal(store?.keys().length, 3)
+})
+
+t.test('a purge ends after ten minutes, and the next one can start', async (t) => {
+  const { ports, makeSecret } = await stage(t)
+  const { s3, target } = await bucketOf(t)
+  await makeSecret()
+  const timeout = AbortSignal.timeout.bind(AbortSignal)
+  t.teardown(() => (AbortSignal.timeout = timeout))
+  const asked: number[] = []
+  AbortSignal.timeout = (ms) => {
+    asked.push(ms)
+    return timeout(ms / 2000)
+  }
+  const { promise: never } = Promise.withResolvers<undefined>()
+  s3.misbehave(() => ({ after: never }))
+  await t.rejects(ports.purge(target, signal), {
+    code: 'StorageError',
+    message: 'not done within 600 s',
+  })
+  t.strictSame(asked, [600_000])
+  t.equal(s3.calls.length, 1)
+  s3.misbehave()
+  // Of the same namespace, which has one purge at a time.
+  t.strictSame(await ports.purge(target, signal), { done: true, deleted: 2 })
 })
 
 t.test('a warning names the backup in the log, and no key', async (t) => {
