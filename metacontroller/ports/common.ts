@@ -137,7 +137,7 @@ export function listPicked<Schema extends TSchema, Result>(
   const call = `GET ${resourcePath(resource)}`
   return kubernetes.collect(resource, selector, (object) => {
     validate(schema, object, call)
-    return pick(object as Static<Schema>)
+    return pick(object)
   })
 }
 

@@ -2,7 +2,7 @@
 import { pino } from 'pino'
 import t from 'tap'
 import type { Test } from 'tap'
-import { LABELS } from '../../../crds/contract/names.ts'
+import { API_VERSION, LABELS } from '../../../crds/contract/names.ts'
 import { backupHooks } from '../../../hooks/backup/index.ts'
 import { clusterHooks } from '../../../hooks/cluster/index.ts'
 import { collectionHooks } from '../../../hooks/collection/index.ts'
@@ -266,10 +266,16 @@ t.test(
     t.equal(await holder({ isWatched: isHere }), undefined, 'operator.namespaces was made shorter')
 
     server.unbound.clear()
+    const owner = { apiVersion: API_VERSION, kind: 'VecRestore' }
     await api.create({
       apiVersion: 'batch/v1',
       kind: 'Job',
-      metadata: { name: 'r9', namespace: 'elsewhere', labels: { [LABELS.parent]: 'uid-r9' } },
+      metadata: {
+        name: 'r9',
+        namespace: 'elsewhere',
+        labels: { [LABELS.parent]: 'uid-r9' },
+        ownerReferences: [{ ...owner, name: 'r9', uid: 'uid-r9', controller: true }],
+      },
       spec: {
         template: { spec: { restartPolicy: 'Never', containers: [{ name: 'a', image: 'a' }] } },
       },

@@ -83,20 +83,20 @@ t.test('a rejection by the API for another reason is an error', async (t) => {
 
 t.test('the holder of a Lease exists with its uid, until its status has an outcome', async (t) => {
   const { api, kubernetes } = await embeddedApi(t)
-  const { holderState } = leasePorts(kubernetes)
-  t.equal(await holderState(holder('one')), 'gone', 'its kind does not exist')
+  const ports = leasePorts(kubernetes)
+  t.equal(await ports.holderState(holder('one')), 'gone', 'its kind does not exist')
   await installCrds(api)
-  t.equal(await holderState(holder('one')), 'gone')
+  t.equal(await ports.holderState(holder('one')), 'gone')
   const s3 = { bucket: 'backups', credentialsSecretRef: { name: 'bucket' } }
   const { metadata } = await api.create({
     ...{ apiVersion: API_VERSION, kind: 'VecBackup', metadata: { name: 'one', namespace: 'ns' } },
     spec: { clusterRef: { name: 'a' }, storage: { s3 } },
   })
   const one = { ...holder('one'), uid: metadata.uid ?? '' }
-  t.equal(await holderState(holder('one')), 'gone', 'another one of its name')
-  t.equal(await holderState(one), 'unfinished')
+  t.equal(await ports.holderState(holder('one')), 'gone', 'another one of its name')
+  t.equal(await ports.holderState(one), 'unfinished')
   const reference = { apiVersion: API_VERSION, kind: 'VecBackup', namespace: 'ns', name: 'one' }
   await api.patch(reference, { status: { phase: 'Failed' } }, { subresource: 'status' })
-  t.equal(await holderState(one), 'finished')
-  t.equal(await holderState({ ...one, kind: 'Unknown' }), 'unfinished')
+  t.equal(await ports.holderState(one), 'finished')
+  t.equal(await ports.holderState({ ...one, kind: 'Unknown' }), 'unfinished')
 })
