@@ -2,7 +2,7 @@
  * Leases: which resource may work on a cluster, and which ones wait (lease-claim.ts: who may take them).
  * Each VecCluster has two in its namespace, owned by it: `write` (a restore, the work on shards) and
  * `backup` (a backup, a restore, a helm run or the work on shards). A holder keeps a Lease while it has
- * an unfinished Job; only a resource that is deleted, and its Jobs with it, releases its Leases
+ * an unfinished Job of its own; only a resource that is deleted, and its Jobs with it, releases its Leases
  * explicitly. A Lease whose holder started no Job expires after LEASE_DURATION_SECONDS, and the holder
  * is placed behind the waiters.
  *
