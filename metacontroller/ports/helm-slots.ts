@@ -32,7 +32,10 @@ const CONCURRENCY = 5
 export function helmSlotPort(
   dependencies: HelmSlotDependencies,
 ): ClusterPorts['unfinishedHelmJobs'] {
-  const read = (limit: string) => readSlots(dependencies, Number(limit))
+  let loading: Promise<Map<string, number>> | undefined
+  // A count may take longer than it is cached, and a second one would only delay it.
+  const read = (limit: string) =>
+    (loading ??= readSlots(dependencies, Number(limit)).finally(() => (loading = undefined)))
   const cached = ttlCache(read, TTL_SECONDS, dependencies.now)
   return async (namespace, limit) => {
     const used = (await cached(String(limit))) ?? new Map<string, number>()

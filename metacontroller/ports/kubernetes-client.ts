@@ -10,6 +10,7 @@ import type { Logger } from 'pino'
 import { KubernetesError, UnreadableNamespace } from '../../crds/contract/errors.ts'
 import { AnyObject } from '../../crds/kubernetes.ts'
 import { secondsSince } from '../../hooks/conditions.ts'
+import { FairLimiter } from '../../hooks/fair-limiter.ts'
 import type {
   ApiAccess,
   ApiResource,
@@ -36,6 +37,11 @@ const FORBIDDEN_GRACE_SECONDS = 600
  */
 const MAX_FORBIDDEN_NAMESPACES = 1000
 
+/** Pages of lists that are in memory at the same time, of 4 MiB of text each. */
+const MAX_PAGES_AT_ONCE = 2
+/** A hook has ended long before. */
+const PAGE_WAIT_MS = 30_000
+
 /** `gone`: nothing in the namespace can still be running. */
 type NamespaceState = 'gone' | 'ending' | 'there'
 
@@ -48,6 +54,7 @@ interface ForbiddenNamespace {
 export class ServiceKubernetes extends InstrumentedKubernetes {
   readonly #log: Logger
   readonly #now: () => Date
+  readonly #pageLimiter = new FairLimiter(MAX_PAGES_AT_ONCE)
   /** Namespaces whose latest list was forbidden, in the order in which that began. */
   readonly #forbidden = new Map<string, ForbiddenNamespace>()
 
@@ -98,6 +105,18 @@ export class ServiceKubernetes extends InstrumentedKubernetes {
       if (isForLong && selection.skipsUnreadable === true) return []
       if (isForLong) throw new UnreadableNamespace(namespace, error)
       throw state === 'ending' ? terminatingError(resource, error) : error
+    }
+  }
+
+  /** Tenants make objects large, and a hook that waits too long for their list is called again. */
+  protected override async readPage(read: () => Promise<void>): Promise<void> {
+    const wait = AbortSignal.timeout(PAGE_WAIT_MS)
+    try {
+      await this.#pageLimiter.run(undefined, wait, read)
+    } catch (error) {
+      if (error !== wait.reason) throw error
+      const message = `a list waited for more than ${PAGE_WAIT_MS / 1000} s for other lists`
+      throw new KubernetesError(message, { cause: error })
     }
   }
 

@@ -201,6 +201,8 @@ const largeObjects: Attack = {
     }
     await sync('vecclusters', { parent: cluster({ name: 'among-large' }) })
     await sync('vecbackupschedules', { parent })
+    // Other attacks need as much memory as there is.
+    for (const kind of [jobs, backups]) resources.store.empty(kind)
     return { problems }
   },
 }

@@ -147,34 +147,43 @@ export class Kubernetes {
   ): Promise<Result[]> {
     for (let restarts = 0; ; restarts += 1) {
       const results: Result[] = []
+      const cursor: ListCursor = { limit: PAGE_LIMIT, continue: undefined }
       try {
-        for await (const items of this.#pages(resource, selector)) {
-          for (const item of items) {
-            const picked = pick(item)
-            if (picked !== undefined) results.push(picked)
-          }
+        for (let page = 0; page < MAX_PAGES; page += 1) {
+          await this.readPage(async () => {
+            for (const item of await this.#nextItems(resource, selector, cursor)) {
+              const picked = pick(item)
+              if (picked !== undefined) results.push(picked)
+            }
+          })
+          if (cursor.continue === undefined) return results
         }
-        return results
       } catch (error) {
         const isExpired = error instanceof KubernetesError && error.status === 410
         if (!isExpired || restarts >= MAX_RESTARTS) throw error
+        continue
       }
+      throw new KubernetesError(`GET ${resourcePath(resource)} has more than ${MAX_PAGES} pages`)
     }
   }
 
-  async *#pages(resource: ApiResource, selector: ListSelector): AsyncGenerator<object[]> {
-    const { apiVersion } = resource
-    const cursor: ListCursor = { limit: PAGE_LIMIT, continue: undefined }
-    for (let page = 0; page < MAX_PAGES; page += 1) {
-      const { kind, items, metadata } = await this.#page(resource, selector, cursor)
-      // The items of a list have no apiVersion and kind.
-      const type = { apiVersion, kind: kind.replace(/List$/, '') }
-      yield (items ?? []).map((item) => ({ ...type, ...withoutManagedFields(item) }))
-      const next = metadata?.continue ?? ''
-      if (next === '') return
-      cursor.continue = next
-    }
-    throw new KubernetesError(`GET ${resourcePath(resource)} has more than ${MAX_PAGES} pages`)
+  /** Reads a page of a list and picks from it; nothing else of the page stays in memory. */
+  protected readPage(read: () => Promise<void>): Promise<void> {
+    return read()
+  }
+
+  /** The objects of the page at the cursor, which then is at the next one. */
+  async #nextItems(
+    resource: ApiResource,
+    selector: ListSelector,
+    cursor: ListCursor,
+  ): Promise<object[]> {
+    const { kind, items, metadata } = await this.#page(resource, selector, cursor)
+    const next = metadata?.continue ?? ''
+    cursor.continue = next === '' ? undefined : next
+    // The items of a list have no apiVersion and kind.
+    const type = { apiVersion: resource.apiVersion, kind: kind.replace(/List$/, '') }
+    return (items ?? []).map((item) => ({ ...type, ...withoutManagedFields(item) }))
   }
 
   /** One page; with fewer objects if they exceed the byte limit of a page. */

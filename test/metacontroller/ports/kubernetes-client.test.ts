@@ -1,8 +1,12 @@
 /** Namespaces whose RoleBinding is gone: what is in them stops neither others nor their own deletion. */
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { pino } from 'pino'
 import t from 'tap'
 import type { Test } from 'tap'
 import { API_VERSION, LABELS } from '../../../crds/contract/names.ts'
+import { AnyObject } from '../../../crds/kubernetes.ts'
 import { backupHooks } from '../../../hooks/backup/index.ts'
 import { clusterHooks } from '../../../hooks/cluster/index.ts'
 import { collectionHooks } from '../../../hooks/collection/index.ts'
@@ -283,3 +287,56 @@ t.test(
     t.equal(await holder(), 'VecRestore elsewhere/r9', 'as soon as its Jobs can be read')
   },
 )
+
+/** An API that answers lists when it is let go, and counts those that wait for it. */
+async function slowLists(t: Test) {
+  const { promise: released, resolve: letGo } = Promise.withResolvers<undefined>()
+  const counts = { now: 0, most: 0, all: 0 }
+  const server = createServer((_, response) => {
+    counts.now += 1
+    counts.all += 1
+    counts.most = Math.max(counts.most, counts.now)
+    void released.then(() => {
+      counts.now -= 1
+      response.end(JSON.stringify({ kind: 'SecretList', items: [] }))
+    })
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => server.close())
+  const { port } = server.address() as AddressInfo
+  const access = { server: `http://127.0.0.1:${port}` }
+  const authorize = async () => ({ headers: {}, dispatcher: undefined })
+  const kubernetes = new ServiceKubernetes({ ...access, authorize }, pino({ level: 'silent' }), {
+    onCall: () => undefined,
+    now: () => new Date(),
+  })
+  const list = () => kubernetes.list({ apiVersion: 'v1', plural: 'secrets' }, AnyObject)
+  const areWaiting = async () => {
+    while (counts.now < 2) await new Promise((resolve) => setTimeout(resolve, 5))
+  }
+  return { list, letGo, counts, areWaiting }
+}
+
+t.test('two pages of lists are in memory at the same time', async (t) => {
+  const { list, letGo, counts, areWaiting } = await slowLists(t)
+  const lists = Array.from({ length: 10 }, list)
+  await areWaiting()
+  letGo(undefined)
+  await Promise.all(lists)
+  t.strictSame(counts, { now: 0, most: 2, all: 10 })
+})
+
+t.test('a list that waits too long for others fails', async (t) => {
+  const { list, letGo, areWaiting } = await slowLists(t)
+  const lists = Array.from({ length: 2 }, list)
+  await areWaiting()
+  const timeout = AbortSignal.timeout.bind(AbortSignal)
+  t.teardown(() => (AbortSignal.timeout = timeout))
+  AbortSignal.timeout = (ms) => timeout(ms / 1000)
+  await t.rejects(list(), {
+    code: 'KubernetesError',
+    message: 'a list waited for more than 30 s for other lists',
+  })
+  letGo(undefined)
+  t.strictSame(await Promise.all(lists), [[], []])
+})
