@@ -7,8 +7,9 @@ import { GREEN_TIMEOUT_SECONDS } from '../../crds/contract/limits.ts'
 import type { ShardKey } from '../../crds/contract/manifest.ts'
 import type { CollectionInfo } from '../../crds/engine/collections.ts'
 import { isPlainObject, ownValue, type PlainObject } from '../../crds/engine/plain-object.ts'
+import { EngineCollections } from '../clients/engine/collections.ts'
 import type { ShardKeyInfo } from '../clients/engine/points.ts'
-import { poll } from '../retry.ts'
+import { isTransient, poll } from '../retry.ts'
 import { withBackoff } from './backoff.ts'
 import { resolveTargetName, type Endpoint, type RunContext } from './context.ts'
 import { mayExist, readSourceShardKeys } from './list-collections.ts'
@@ -218,6 +219,30 @@ function hiddenPoints({ config, update_queue: queue }: CollectionInfo, { role }:
   return deferred ?? length
 }
 
+/**
+ * The highest number that a node reports: replicas are indexed independently, and any node may
+ * answer the request for the next page. Nodes that do not answer return no pages either.
+ */
+async function hiddenOnAnyNode(
+  endpoint: Endpoint,
+  name: string,
+  { tools: { signal } }: RunContext,
+): Promise<number> {
+  // A single node is the one that has been asked.
+  const nodes = endpoint.nodes.length > 1 ? endpoint.nodes : []
+  const counts = nodes.map(async (node) => {
+    try {
+      const info = await new EngineCollections(node).collectionInfo(name, signal)
+      return info === undefined ? 0 : hiddenPoints(info, endpoint)
+    } catch (error) {
+      signal.throwIfAborted()
+      if (!isTransient(error)) throw error
+      return 0
+    }
+  })
+  return Math.max(0, ...(await Promise.all(counts)))
+}
+
 /** Whether written points may be hidden at first (docs/engine-notes.md). */
 export function defersPoints({ config }: CollectionInfo): boolean {
   const { prevent_unoptimized: prevents, indexing_threshold: threshold } = config.optimizer_config
@@ -240,7 +265,10 @@ export async function waitForReadablePoints(
   const schedule = { time, signal, pauseMs: POLL_MS, afterPause }
   const { info } = await poll(schedule, async (state) => {
     const info = await withBackoff(context, () => endpoint.collections.collectionInfo(name, signal))
-    const hidden = info === undefined ? 0 : hiddenPoints(info, endpoint)
+    const hidden =
+      info === undefined
+        ? 0
+        : Math.max(hiddenPoints(info, endpoint), await hiddenOnAnyNode(endpoint, name, context))
     if (hidden === 0) return { info }
     const waitedMs = state.waitedMs()
     if (hidden < lowest) lastProgressMs = waitedMs

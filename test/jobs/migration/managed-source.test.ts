@@ -2,7 +2,7 @@
 import t, { type Test } from 'tap'
 import { EXIT } from '../../../crds/contract/job.ts'
 import type { EngineRequest } from '../../doubles/engine/answers.ts'
-import type { Misbehaviour } from '../../doubles/engine/misbehaviour.ts'
+import { UNAVAILABLE, type Misbehaviour } from '../../doubles/engine/misbehaviour.ts'
 import { startEngine } from '../engine-and-bucket.ts'
 import { instantClock } from '../job-world.ts'
 import { createCollection, engineCalls, isUpsert, manyPoints, SMALL } from './engine-pair.ts'
@@ -119,6 +119,51 @@ async function twoKeys(t: Test) {
   })
   return { engine, nodes, world }
 }
+
+t.test(
+  'points that only another node than the one behind the Service defers are waited for',
+  async (t) => {
+    const { engine, nodes, world } = await twoNodes(t)
+    const isInfo = ({ method, path }: EngineRequest) =>
+      method === 'GET' && path.join('/') === 'collections/docs'
+    const docs = engine.find('docs')
+    if (docs === undefined) throw new Error('no collection')
+    docs.config.optimizer_config['prevent_unoptimized'] = true
+    const { config } = docs
+    const deferred = [7, 3, 0]
+    const reported: number[] = []
+    let pages = 0
+    nodes[1]?.misbehave((request) => {
+      if (!isInfo(request)) return undefined
+      const count = deferred[reported.length] ?? 0
+      reported.push(count)
+      const result = {
+        ...{ status: 'yellow', optimizer_status: 'ok', points_count: 20 - count },
+        ...{ config, payload_schema: {}, update_queue: { length: 0, deferred_points: count } },
+      }
+      return { ...NO_COLLECTIONS, body: JSON.stringify({ result, status: 'ok', time: 0 }) }
+    })
+    nodes[0]?.misbehave((request) => {
+      const isPage = request.path[1] === 'docs' && request.path[3] === 'scroll'
+      if (isPage && (pages += 1) === 1) t.strictSame(reported.slice(0, 3), deferred)
+      return undefined
+    })
+    const { code, log } = await world.run({ time: instantClock() })
+    t.equal(code, EXIT.done, log.slice(-2000))
+    t.ok(pages > 0, `${pages} pages`)
+    t.match(log, /waiting until deferred points are indexed/)
+  },
+)
+
+t.test('a node that does not answer defers nothing', async (t) => {
+  const { engine, nodes, world } = await twoNodes(t)
+  nodes[1]?.misbehave(({ method, path }) =>
+    method === 'GET' && path.join('/') === 'collections/docs' ? UNAVAILABLE : undefined,
+  )
+  const { code, log } = await world.run({ time: instantClock() })
+  t.equal(code, EXIT.done, log.slice(-2000))
+  t.equal(engine.find('copy')?.points.length, 20)
+})
 
 function isPlacement({ method, path }: EngineRequest): boolean {
   return method === 'GET' && path.join('/') === 'collections/docs/cluster'
