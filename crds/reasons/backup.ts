@@ -319,6 +319,11 @@ export const BACKUP_FAILURES: readonly KnownFailure[] = [
     fix: 'check the logs of the pods and the network between them; restart the named pod',
   },
   {
+    patterns: ['has not applied ... of the changes'],
+    cause: 'a node is behind the others: its configuration and its snapshot may be former ones',
+    fix: 'see the condition `Consensus` of the VecCluster; restart the named pod if it stays behind',
+  },
+  {
     patterns: ['the nodes do not hold the same collection'],
     cause: 'a node did not apply that the collection was deleted and recreated',
     fix: 'repair that node, as after the loss of its volume',

@@ -5,8 +5,9 @@
 import { EngineError, Rejected } from '../../crds/contract/errors.ts'
 import type { Manifest, ManifestCollection } from '../../crds/contract/manifest.ts'
 import { EngineCollections } from '../clients/engine/collections.ts'
+import { EngineRecovery } from '../clients/engine/recovery.ts'
 import { readConsistentState } from '../cluster-consistency.ts'
-import { isTransient, retryTransient } from '../retry.ts'
+import { isTransient, poll, retryTransient } from '../retry.ts'
 import { engineForPod, ordinals, snapshotsForPod, type RunContext } from './context.ts'
 
 /** Waits, within bounds, until all nodes form one cluster and list the same collections. */
@@ -104,12 +105,74 @@ export function requireSameVersion(views: { node: number; version: string }[]): 
   throw new EngineError(`the nodes run different versions: ${each.join(', ')}`)
 }
 
+/** Waits, within bounds, until every node that answers knows each change that was confirmed so far. */
+export function waitForConfirmedChanges(context: RunContext): Promise<void> {
+  const requireConfirmed = confirmedChangesCheck(context)
+  return retryTransient(context, () => requireConfirmed(ordinals(context)))
+}
+
+/** A node is usually some milliseconds behind. */
+const APPLIED_POLL_MS: readonly number[] = [100, 400, 1_500]
+
+/**
+ * Returns a check that throws an `EngineError`, which is transient, while one of the nodes has not
+ * applied what any of them had applied at the first call. A change is confirmed to its client once
+ * one node has applied it, and another may be behind for hours (docs/engine-notes.md): it reports a
+ * former configuration. Nodes that do not answer are left out: who reads from them waits for them.
+ */
+export function confirmedChangesCheck(
+  context: RunContext,
+): (nodes: readonly number[]) => Promise<void> {
+  const { time, signal } = context.tools
+  let confirmed: number | undefined
+  return async (nodes) => {
+    await poll({ time, signal, pauseMs: APPLIED_POLL_MS }, async ({ pauses }) => {
+      const applied = await readAppliedIndexes(nodes, context)
+      const newest = (confirmed ??= applied.size === 0 ? undefined : Math.max(...applied.values()))
+      const behind = [...applied].find(([, index]) => index < (newest ?? 0))
+      if (newest === undefined || behind === undefined) return true
+      if (pauses < APPLIED_POLL_MS.length) return undefined
+      const [node, index] = behind
+      throw new EngineError(
+        `node ${node} has not applied ${newest - index} of the changes that another node has applied`,
+      )
+    })
+  }
+}
+
+/** The last change of the consensus log that each node has applied, of the nodes that answer. */
+async function readAppliedIndexes(
+  nodes: readonly number[],
+  context: RunContext,
+): Promise<Map<number, number>> {
+  const { signal } = context.tools
+  const entries = nodes.map(async (node): Promise<[number, number][]> => {
+    try {
+      const view = await new EngineRecovery(engineForPod(context, node)).cluster(signal)
+      if (view.status === 'disabled') return [[node, 0]]
+      return [[node, view.raft_info.commit - view.raft_info.pending_operations]]
+    } catch (error) {
+      signal.throwIfAborted()
+      if (!isTransient(error)) throw error
+      return []
+    }
+  })
+  return new Map((await Promise.all(entries)).flat())
+}
+
 export type Aliases = NonNullable<Manifest['aliases']>
 
-/** Sorted by name. */
+/**
+ * Sorted by name. Of the node that has applied most: it has every change that was confirmed to a
+ * client.
+ */
 export async function readAliases(context: RunContext): Promise<Aliases> {
-  const engine = new EngineCollections(engineForPod(context, 0))
-  const found = await retryTransient(context, () => engine.aliases(context.tools.signal))
+  const found = await retryTransient(context, async () => {
+    const applied = await readAppliedIndexes(ordinals(context), context)
+    const newest = Math.max(...applied.values())
+    const [ordinal = 0] = [...applied].find(([, index]) => index === newest) ?? []
+    return new EngineCollections(engineForPod(context, ordinal)).aliases(context.tools.signal)
+  })
   return found
     .map(({ alias_name: alias, collection_name: collection }) => ({ alias, collection }))
     .sort((a, b) => (a.alias < b.alias ? -1 : 1))

@@ -10,7 +10,7 @@ import { canonicalConfig, canonicalIndexParams } from '../../crds/engine/canonic
 import type { BackupClusterInfo, BackupCollectionInfo } from '../clients/engine/responses.ts'
 import { isTransient, poll } from '../retry.ts'
 import { canonicalJson } from './objects.ts'
-import { requireSameVersion, rejectIfDeleted } from './source-cluster.ts'
+import { requireSameVersion, rejectIfDeleted, waitForConfirmedChanges } from './source-cluster.ts'
 import { engineForPod, ordinals, snapshotsForPod, type RunContext } from './context.ts'
 
 export interface Topology {
@@ -33,6 +33,7 @@ const POLL_MS = 5_000
 export async function waitForTopology(name: string, context: RunContext): Promise<Topology> {
   const { tools, retryBudget, progress } = context
   const { time, log, signal } = tools
+  await waitForConfirmedChanges(context)
   const limitMs = retryBudget.nextLimitMs()
   const afterPause = () => progress.flush()
   return poll({ time, signal, pauseMs: POLL_MS, afterPause }, async (state) => {

@@ -7,7 +7,7 @@ import { NodeCollection, type NodeSnapshot } from '../../../crds/contract/manife
 import { readCompletedCollection, writeCompletedCollection } from '../completed-collection.ts'
 import { MAX_ROUNDS, ordinals, type RunContext } from '../context.ts'
 import { excludeShards, manifestCounts, readCountsAfter, readCountsBefore } from '../point-count.ts'
-import { requireCollection } from '../source-cluster.ts'
+import { requireCollection, waitForConfirmedChanges } from '../source-cluster.ts'
 import { readTopology, waitForTopology } from '../topology.ts'
 import {
   readCheckpoint,
@@ -100,6 +100,7 @@ async function isUnchanged(
   name: string,
   context: RunContext,
 ): Promise<boolean> {
+  await waitForConfirmedChanges(context)
   const current = await readTopology(name, context)
   return typeof current !== 'string' && current.fingerprint === topology.fingerprint
 }

@@ -18,7 +18,12 @@ import {
   type RunContext,
 } from '../context.ts'
 import { excludeShards, manifestCounts, readCountsAfter, readCountsBefore } from '../point-count.ts'
-import { rejectIfDeleted, requireCollection, requireSameVersion } from '../source-cluster.ts'
+import {
+  confirmedChangesCheck,
+  rejectIfDeleted,
+  requireCollection,
+  requireSameVersion,
+} from '../source-cluster.ts'
 import {
   collectionIdentity,
   requireSameUuid,
@@ -80,9 +85,11 @@ async function isUnchanged(
   name: string,
   context: RunContext,
 ): Promise<boolean> {
-  // A node may disappear between the two calls: ask the other nodes again.
+  const requireConfirmed = confirmedChangesCheck(context)
+  // A node may disappear between the calls: ask the other nodes again.
   const { view, identity } = await retryTransient(context, async () => {
     const view = await readNodeReports(name, context)
+    await requireConfirmed([...view.keys()])
     return { view, identity: await currentIdentity(name, [...view.keys()], context) }
   })
   const expected = topology.shards.map((shard) => shardFingerprint(shard, topology))

@@ -461,6 +461,90 @@ t.test(
   },
 )
 
+/** Node 0 has not applied the last change; `apply` runs once the backup waits for it. */
+function fallBehind({ engine }: BackupFixture, apply: () => void) {
+  engine.lag.set(0, 1)
+  return (line: string) => {
+    if (!engine.lag.has(0) || !/has not applied 1 of the changes/.test(line)) return
+    engine.lag.delete(0)
+    apply()
+  }
+}
+
+for (const method of ['Node', 'Shard'] as const) {
+  t.test(
+    `${method}: a payload index that a node has not applied yet is in the manifest`,
+    async (t) => {
+      const fixture = await backupFixture(t, { nodes: 2, method })
+      const docs = fixture.engine.collections.get('docs')
+      if (docs === undefined) throw new Error('no collection')
+      const payloadIndexes = { city: { dataType: 'keyword' } }
+      const onLine = fallBehind(fixture, () => {
+        docs.payloadSchema = { city: { data_type: 'keyword', points: 0 } }
+      })
+      const { code, log } = await fixture.world.run({}, { onLine })
+      t.equal(code, EXIT.done, log.slice(-2000))
+      t.notMatch(log, /collection changed/)
+      matchWhole(t, fixture.manifest().collections[0], { payloadIndexes })
+    },
+  )
+
+  t.test(
+    `${method}: a payload index that a node has not applied at the end is waited for, and the collection is taken again`,
+    async (t) => {
+      const fixture = await backupFixture(t, { nodes: 2, method })
+      const docs = fixture.engine.collections.get('docs')
+      if (docs === undefined) throw new Error('no collection')
+      let onLine: ((line: string) => void) | undefined
+      fixture.s3.misbehave(({ operation, key }) => {
+        if (operation !== 'PutObject' || !/snapshot$/.test(key)) return undefined
+        onLine ??= fallBehind(fixture, () => {
+          docs.payloadSchema = { city: { data_type: 'keyword', points: 0 } }
+        })
+        return undefined
+      })
+      const { code, log } = await fixture.world.run({}, { onLine: (line) => onLine?.(line) })
+      t.equal(code, EXIT.done, log.slice(-2000))
+      t.match(log, /has not applied 1 of the changes/)
+      t.match(log, /collection changed during the backup, starting over/)
+      matchWhole(t, fixture.manifest().collections[0], {
+        payloadIndexes: { city: { dataType: 'keyword' } },
+      })
+    },
+  )
+}
+
+t.test('a node that stays behind fails the collection, and is named', async (t) => {
+  const fixture = await backupFixture(t, { nodes: 2 })
+  fixture.engine.lag.set(1, 3)
+  t.equal((await fixture.world.run()).code, EXIT.failed)
+  t.match(await fixture.result(), {
+    failed: 1,
+    error: 'node 1 has not applied 3 of the changes that another node has applied',
+  })
+})
+
+t.test('aliases are those of the node that has applied most', async (t) => {
+  const fixture = await backupFixture(t, { nodes: 2, engineCollections: ['v1', 'v2'] })
+  const { engine, nodes, s3 } = fixture
+  engine.aliases.set('prod', 'v2')
+  const isLast = (key: string) => key.includes('v2') && key.endsWith('collection.json')
+  s3.misbehave(({ operation, key }) => {
+    if (operation === 'PutObject' && isLast(key)) engine.lag.set(0, 1)
+    return undefined
+  })
+  let reads = 0
+  nodes[0]?.misbehave(({ path }) => {
+    if (path.join('/') !== 'aliases') return undefined
+    reads += 1
+    return json({ aliases: [{ alias_name: 'prod', collection_name: 'v1' }] })
+  })
+  const { code, log } = await fixture.world.run()
+  t.equal(code, EXIT.done, log.slice(-2000))
+  t.equal(reads, 1, 'node 0 was asked while it had applied the same as the other')
+  t.strictSame(fixture.manifest().aliases, [{ alias: 'prod', collection: 'v2' }])
+})
+
 t.test('a node with another collection of the same name is not backed up', async (t) => {
   const fixture = await backupFixture(t, { nodes: 2 })
   fixture.nodes[1]?.misbehave(({ path }) =>
