@@ -7,14 +7,17 @@
  */
 import { EngineError } from '../../../crds/contract/errors.ts'
 import type { Snapshot } from '../../clients/engine/responses.ts'
-import { snapshotTimeoutMs } from '../../clients/engine/snapshots.ts'
+import { snapshotTimeoutMs, type CollectionIdentity } from '../../clients/engine/snapshots.ts'
 import { isTransient, poll } from '../../retry.ts'
 import { snapshotsForPod, type RunContext } from '../context.ts'
 import { writeCheckpoint, type Pending, type SnapshotRef } from './checkpoint.ts'
-import { deleteEngineSnapshot, deleteSnapshotFile, readSnapshotOutcome } from './snapshot-files.ts'
+import {
+  SHUTDOWN_WAIT_MS,
+  deleteEngineSnapshot,
+  deleteSnapshotFile,
+  readSnapshotOutcome,
+} from './snapshot-files.ts'
 
-/** How long to wait after SIGTERM for a snapshot in progress in order to delete it. */
-const SHUTDOWN_WAIT_MS = 25_000
 /** Small snapshots are complete at once, and there may be hundreds of them. */
 const INITIAL_POLL_DELAYS_MS: readonly number[] = [10, 20, 50, 100, 200, 500, 1_000, 2_000]
 const POLL_INTERVAL_MS = 5_000
@@ -31,6 +34,8 @@ export interface Attempt {
   pending: Pending | undefined
   /** A snapshot failed without a reason: the next call waits for the response to get the reason. */
   waitForReason: boolean
+  /** Since when the node has been creating a snapshot, by the monotonic clock; undefined if it is idle. */
+  busySinceMs: number | undefined
 }
 
 /**
@@ -43,7 +48,7 @@ export async function createSnapshot(
   context: RunContext,
 ): Promise<{ snapshot: Snapshot; isOwned: boolean }> {
   const { ref } = attempt
-  const { bytes, creations } = await waitForIdleNode(ref, context)
+  const { bytes, creations } = await waitForIdleNode(attempt, context)
   const engine = snapshotsForPod(context, ref.ordinal)
   const { signal, log, time } = context.tools
   const existing = (await engine.list(ref.collection, signal)).map(({ name }) => name)
@@ -60,10 +65,12 @@ export async function createSnapshot(
   await beforeRequest()
   log.info({ ...ref }, `node ${ref.ordinal}: creating the snapshot`)
   const limitMs = snapshotTimeoutMs(bytes)
+  attempt.busySinceMs = time.monotonicMs()
   const snapshot =
     creations === undefined || attempt.waitForReason
       ? await createAndWait(ref, limitMs, context)
       : await createInBackground(attempt, pending, limitMs, context)
+  attempt.busySinceMs = undefined
   await writePending(
     attempt,
     { ...pending, isAccepted: true, snapshotName: snapshot.name },
@@ -73,24 +80,40 @@ export async function createSnapshot(
 }
 
 /**
- * Waits, within bounds, for snapshots in progress on the node that belong to users or to a pod that
- * was killed.
+ * Waits for snapshots in progress on the node that belong to users or to a pod that was killed: as
+ * long as the size of the collection allows, then within the budget.
  */
-async function waitForIdleNode({ collection, ordinal }: SnapshotRef, context: RunContext) {
+async function waitForIdleNode(attempt: Attempt, context: RunContext): Promise<CollectionIdentity> {
+  const { collection, ordinal } = attempt.ref
   const { signal, log, time } = context.tools
   const limitMs = context.retryBudget.nextLimitMs()
-  return poll({ time, signal, pauseMs: POLL_INTERVAL_MS }, async (state) => {
-    const identity = await snapshotsForPod(context, ordinal).identity(collection, signal)
-    const waitedMs = state.waitedMs()
-    context.retryBudget.consume(waitedMs, time.monotonicMs())
+  const readIdentity = () => snapshotsForPod(context, ordinal).identity(collection, signal)
+  let read: () => Promise<CollectionIdentity | undefined> = readIdentity
+  let overdueSinceMs: number | undefined
+  let reportedAtMs = time.monotonicMs()
+  const afterPause = () => context.progress.flush()
+  return poll({ time, signal, pauseMs: POLL_INTERVAL_MS, afterPause }, async (state) => {
+    const identity = await read()
+    if (identity === undefined) return undefined
     const running = identity.creations?.running ?? 0
     if (running === 0) return identity
-    if (waitedMs >= limitMs) {
-      throw new EngineError(
-        `node ${ordinal} is creating ${running} other snapshots of ${collection} (waited ${Math.round(waitedMs / 1000)} s)`,
-      )
+    // From now on it may be slow.
+    if (read === readIdentity) read = withSilenceLimit(limitMs, context, readIdentity)
+    const now = time.monotonicMs()
+    attempt.busySinceMs ??= now
+    if (now - attempt.busySinceMs >= snapshotTimeoutMs(identity.bytes)) {
+      overdueSinceMs ??= now
+      context.retryBudget.consume(now - overdueSinceMs, now)
+      if (now - overdueSinceMs >= limitMs) {
+        throw new EngineError(
+          `node ${ordinal} is creating ${running} other snapshots of ${collection} (waited ${Math.round(state.waitedMs() / 1000)} s)`,
+        )
+      }
     }
     log.info({ collection, node: ordinal, running }, 'waiting for other snapshots')
+    if (now - reportedAtMs < STATUS_INTERVAL_MS) return undefined
+    reportedAtMs = now
+    context.progress.report()
     return undefined
   })
 }

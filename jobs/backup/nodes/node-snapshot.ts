@@ -25,7 +25,7 @@ import {
   type SnapshotRef,
 } from './checkpoint.ts'
 import { createSnapshot, type Attempt } from './create-snapshot.ts'
-import { deleteSnapshotFile, deleteEngineSnapshot } from './snapshot-files.ts'
+import { deleteSnapshotFile, deleteEngineSnapshot, elapsedSince } from './snapshot-files.ts'
 
 /** Snapshots of one round have the same topology. */
 export interface Round {
@@ -46,8 +46,11 @@ export async function backUpNode(
   const reused = await reuseUploaded(ref, previous, round, context)
   if (reused !== undefined) return reused
   if (previous !== undefined) await cleanUpPreviousAttempt(ref, previous, context)
+  const isPending = previous?.state === 'Pending' && previous.snapshotName === undefined
   const attempt: Attempt = {
     ...{ ref, round: round.number, pending: undefined, waitForReason: false },
+    // What the node still creates may be the snapshot that an earlier pod requested.
+    busySinceMs: isPending ? time.monotonicMs() - elapsedSince(previous, context) : undefined,
   }
   const pauseMs = async (error: unknown, { retries }: { retries: number }) => {
     signal.throwIfAborted()

@@ -5,8 +5,8 @@
  */
 import { EngineError } from '../../../crds/contract/errors.ts'
 import type { Snapshot } from '../../clients/engine/responses.ts'
-import type { EngineSnapshots } from '../../clients/engine/snapshots.ts'
-import { poll, retry } from '../../retry.ts'
+import { snapshotTimeoutMs, type EngineSnapshots } from '../../clients/engine/snapshots.ts'
+import { isTransient, poll, retry } from '../../retry.ts'
 import { recordUndeletedSnapshot, snapshotsForPod, type RunContext } from '../context.ts'
 import type { Checkpoint, Pending, SnapshotRef } from './checkpoint.ts'
 
@@ -14,6 +14,9 @@ import type { Checkpoint, Pending, SnapshotRef } from './checkpoint.ts'
 const CLEANUP_TIMEOUT_MS = 20_000
 /** Telemetry waits while a snapshot is created, up to a minute. */
 const OUTCOME_TIMEOUT_MS = 70_000
+/** How long to wait after SIGTERM for a snapshot in progress in order to delete it. */
+export const SHUTDOWN_WAIT_MS = 25_000
+const STATUS_INTERVAL_MS = 30_000
 const DELETE_ATTEMPTS = 3
 const DELETE_RETRY_DELAY_MS = 2_000
 const POLL_MS = 5_000
@@ -22,7 +25,7 @@ const MAX_UNDELETED = 5
 
 /** State of a snapshot that a node was asked for. */
 export type SnapshotOutcome =
-  | { is: 'making' }
+  | { is: 'making'; bytes: number | undefined }
   | { is: 'made'; snapshot: Snapshot }
   /** The node is not creating it: it has not started yet, or it has ended without a file. */
   | { is: 'none'; hasStarted: boolean }
@@ -45,9 +48,9 @@ export async function readSnapshotOutcome(
   const engine = snapshotsForPod(context, ordinal)
   // Counted before the files are listed, so that the list includes everything that has ended by
   // then.
-  const { creations: now } = await engine.identity(collection, signal)
+  const { bytes, creations: now } = await engine.identity(collection, signal)
   const isSameProcess = now?.since === before?.since
-  if (isSameProcess && now !== undefined && now.running > 0) return { is: 'making' }
+  if (isSameProcess && now !== undefined && now.running > 0) return { is: 'making', bytes }
   const existingNames = new Set(existing)
   const files = (await engine.list(collection, signal)).filter(
     ({ name }) => !existingNames.has(name),
@@ -62,9 +65,9 @@ export async function readSnapshotOutcome(
 }
 
 /**
- * Deletes the file of an attempt if it belongs to this backup; waits, within the limit, for a node
- * that is still creating it. A file that may belong to this backup and cannot be deleted is
- * reported at the end. Continues while the Job is being stopped.
+ * Deletes the file of an attempt if it belongs to this backup; waits for a node that is still
+ * creating it, within the limit or as long as its size allows. A file that may belong to this
+ * backup and cannot be deleted is reported at the end. Continues while the Job is being stopped.
  */
 export async function deleteEngineSnapshot(
   ref: SnapshotRef,
@@ -98,7 +101,12 @@ async function deleteUnnamedSnapshot(
     recordUndeletedSnapshot(context, { ...ref, description })
   try {
     const outcome = await waitForOutcome(ref, checkpoint, context, limitMs)
-    if (outcome.is === 'made') await deleteSnapshotFile(ref, outcome.snapshot.name, context)
+    if (outcome.is === 'made') {
+      const { signal, reporter } = context.tools
+      // The wait may have taken hours, in which another pod may have replaced this one.
+      if (!signal.aborted) await reporter.verifyOwnership()
+      await deleteSnapshotFile(ref, outcome.snapshot.name, context)
+    }
     if (outcome.is === 'making') {
       recordRemaining(`the snapshot of ${ref.collection} that ${node} is still making`)
     }
@@ -131,18 +139,44 @@ async function waitForOutcome(
   context: RunContext,
   limitMs: number,
 ): Promise<SnapshotOutcome> {
-  const { time, signal } = context.tools
-  return poll({ time, pauseMs: POLL_MS }, async ({ waitedMs }) => {
+  const { time, signal, log } = context.tools
+  let abortedAtMs: number | undefined
+  let reportedAtMs = 0
+  let seenMakingAtMs: number | undefined
+  const afterPause = () => (signal.aborted ? undefined : context.progress.flush())
+  return poll({ time, pauseMs: POLL_MS, afterPause }, async ({ waitedMs }) => {
     const timeoutMs = signal.aborted ? CLEANUP_TIMEOUT_MS : OUTCOME_TIMEOUT_MS
     const deadline = AbortSignal.timeout(timeoutMs)
     const outcome = await readSnapshotOutcome(ref, checkpoint, context, deadline).catch(
-      (error: unknown): never => {
+      (error: unknown): undefined => {
+        // A node that is creating a snapshot may be slow.
+        const silentMs = waitedMs() - (seenMakingAtMs ?? -Infinity)
+        if (!signal.aborted && silentMs < limitMs && mayPass(error, deadline)) return undefined
         if (error !== deadline.reason) throw error
         throw new EngineError(`node ${ref.ordinal} did not answer in ${timeoutMs / 1000} s`)
       },
     )
-    return outcome.is !== 'making' || waitedMs() >= limitMs ? outcome : undefined
+    if (outcome?.is !== 'making') return outcome
+    const waited = (seenMakingAtMs = waitedMs())
+    if (signal.aborted && waited - (abortedAtMs ??= waited) >= SHUTDOWN_WAIT_MS) return outcome
+    const remainingMs = snapshotTimeoutMs(outcome.bytes) - elapsedSince(checkpoint, context)
+    if (waited >= limitMs && remainingMs <= 0) return outcome
+    if (signal.aborted || waited - reportedAtMs < STATUS_INTERVAL_MS) return undefined
+    reportedAtMs = waited
+    log.info({ ...ref }, `node ${ref.ordinal}: waiting for the snapshot of an earlier attempt`)
+    context.progress.report()
+    return undefined
   })
+}
+
+/** The collection of a 404 is gone, and its files with it. */
+function mayPass(error: unknown, deadline: AbortSignal): boolean {
+  return error === deadline.reason || (isTransient(error) && error.status !== 404)
+}
+
+/** Milliseconds since the node was asked for the snapshot; the clock of an earlier pod may differ. */
+export function elapsedSince({ at }: Pending, { tools: { time } }: RunContext): number {
+  return Math.max(0, time.now().getTime() - new Date(at).getTime())
 }
 
 /** If the node cannot be asked, the file remains and is reported at the end. */

@@ -164,6 +164,71 @@ t.test(
   },
 )
 
+t.test(
+  'the next pod waits for a large snapshot whose pod was killed as long as its size allows, and deletes it',
+  async (t) => {
+    const scene = await backupFixture(t, { nodes: 1, engineCollections: ['docs', 'other'] })
+    const made = Promise.withResolvers<undefined>()
+    let begun = 0
+    // Files of one second have one name.
+    const until = async () => ((begun += 1) === 1 ? made.promise : systemClock.sleep(1_100))
+    setMaking(scene.engine, { until, vectorBytes: 20 * GIB })
+    const key = nodeCheckpointKey(scene.world.folder, 'docs', 0)
+    const isAccepted = () => scene.store().text(key)?.includes('"isAccepted":true') === true
+    const { child } = scene.world.start()
+    while (!isAccepted()) await sleep(POLL_MS)
+    child.kill('SIGKILL')
+    await once(child, 'close')
+    t.equal(begun, 1)
+    let polls = 0
+    scene.nodes[0]?.misbehave(({ path }) => {
+      polls += path[0] === 'telemetry' ? 1 : 0
+      return path[0] === 'telemetry' && polls > 20 && polls <= 30 ? UNAVAILABLE : undefined
+    })
+    const clock = hoursLater(2, () => made.resolve(undefined))
+    const start = Date.now()
+    // The first pod had the time of this machine.
+    const time = { ...clock, now: () => new Date(start + clock.monotonicMs()) }
+    const { code, log } = await scene.world.run({}, { pod: 'pod-2', time })
+    t.equal(code, EXIT.done, log.slice(-2000))
+    t.match(log, /node 0: waiting for the snapshot of an earlier attempt/)
+    t.match(log, /engine snapshot deleted/)
+    t.notMatch(log, /retrying snapshot/)
+    t.equal(snapshotFiles(scene.engine).size, 0)
+    t.match((await scene.world.progress())?.message, /^Backed up 2\/2 collections$/)
+  },
+)
+
+t.test(
+  'a snapshot of a user that takes hours is waited for as long as its size allows',
+  async (t) => {
+    const scene = await backupFixture(t, { nodes: 1 })
+    const made = Promise.withResolvers<undefined>()
+    let begun = 0
+    let isSlow = false
+    let slow = 0
+    const until = async () => ((begun += 1) === 1 ? made.promise : systemClock.sleep(1_100))
+    setMaking(scene.engine, { until, vectorBytes: 20 * GIB })
+    const url = `http://127.0.0.1:${scene.nodes[0]?.port}/collections/docs/snapshots?wait=false`
+    await (await fetch(url, { method: 'POST' })).text()
+    scene.nodes[0]?.misbehave(({ path }) => {
+      if (!isSlow || path[0] !== 'telemetry') return undefined
+      slow += 1
+      return slow <= 10 ? UNAVAILABLE : undefined
+    })
+    const time = hoursLater(2, () => made.resolve(undefined))
+    const onLine = (line: string) => {
+      if (/waiting for other snapshots/.test(line)) isSlow = true
+    }
+    const { code, log } = await scene.world.run({}, { time, onLine })
+    t.equal(code, EXIT.done, log.slice(-2000))
+    t.notMatch(log, /retrying snapshot/)
+    t.ok(slow > 10, `${slow} requests`)
+    t.equal(snapshotFiles(scene.engine).size, 1)
+    t.match((await scene.world.progress())?.message, /^Backed up 1\/1 collections$/)
+  },
+)
+
 const POLL_MS = 10
 
 /** What was in checkpoint.json when a pod was killed right after it had written it. */
