@@ -45,6 +45,11 @@ export function readerKey(folder: string, restoreUid: string): string {
   return `${readersFolder(folder)}${escapeSegment(restoreUid)}.json`
 }
 
+/** `collection.json` of a collection named `readers` has such a key too. */
+export function isReaderKey(folder: string, key: string): boolean {
+  return /^[^/]+\.json$/.test(key.slice(readersFolder(folder).length))
+}
+
 const CHECKPOINT = 'checkpoint.json'
 
 /**

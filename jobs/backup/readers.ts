@@ -6,11 +6,12 @@
 import { Type, type Static } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { StorageError } from '../../crds/contract/errors.ts'
-import { readerKey, readersFolder } from '../../crds/contract/backup-keys.ts'
+import { isReaderKey, readerKey, readersFolder } from '../../crds/contract/backup-keys.ts'
 import { READER_RENEWAL_SECONDS, READER_TIMEOUT_SECONDS } from '../../crds/contract/limits.ts'
 import { NamespaceName, ObjectName, Timestamp as TimeField, Uid } from '../../crds/schema.ts'
-import type { Bucket } from '../clients/s3/bucket.ts'
+import type { Bucket, StoredObject } from '../clients/s3/bucket.ts'
 import { systemClock, type Clock } from '../clock.ts'
+import { listPages } from './folder.ts'
 
 const Reader = Type.Object({
   uid: Uid(),
@@ -28,31 +29,54 @@ export interface ActiveReader {
   until: string
 }
 
-/** Further concurrent restores of one backup are not checked. */
-const MAX_READERS = 100
+/** With more recent records it is not known whether a restore reads the backup. */
+const MAX_RECENT_RECORDS = 1000
+/**
+ * Records that the store lists as older are expired and are not read: credentials that may not delete leave one per
+ * restore. Far more than clocks of clusters and of stores differ.
+ */
+const RECENT_MS = 24 * 60 * 60 * 1000
 /** A record has at most about 500 bytes; a larger object is not one and is not read. */
 const MAX_READER_BYTES = 4096
 
-/** A restore that reads the backup in this folder; undefined if there is none. */
+/** A restore that reads the backup in this folder; undefined if there is none. Throws `StorageError` if that is not known. */
 export async function findActiveReader(
   bucket: Bucket,
   folder: string,
   now: Date,
   signal?: AbortSignal,
 ): Promise<ActiveReader | undefined> {
-  const { objects } = await bucket.list(readersFolder(folder), { max: MAX_READERS, signal })
-  for (const { key, sizeBytes } of objects) {
-    // The objects of a collection named `readers` are in this folder too.
-    if (sizeBytes > MAX_READER_BYTES) continue
-    const found = await readReader(bucket, key, signal)
-    if (found === undefined) continue
-    const at = Date.parse(found.at)
-    // The clocks of two clusters differ: a clock that is far ahead must not block a purge for long.
-    if (Math.abs(now.getTime() - at) >= READER_TIMEOUT_SECONDS * 1000) continue
-    const until = new Date(at + READER_TIMEOUT_SECONDS * 1000).toISOString()
-    return { namespace: found.namespace, name: found.name, until }
+  let count = 0
+  for await (const { objects } of listPages({ bucket, folder: readersFolder(folder), signal })) {
+    for (const object of objects) {
+      if (!isRecentRecord(object, folder, now)) continue
+      count += 1
+      if (count > MAX_RECENT_RECORDS) {
+        throw new StorageError(
+          `s3://${bucket.name}/${readersFolder(folder)} has more than ${MAX_RECENT_RECORDS} records of restores: delete those of restores that have ended`,
+        )
+      }
+      const reader = await readReader(bucket, object.key, signal)
+      const active = reader && activeReader(reader, now)
+      if (active !== undefined) return active
+    }
   }
   return undefined
+}
+
+function activeReader({ namespace, name, at }: Reader, now: Date): ActiveReader | undefined {
+  const renewedAt = Date.parse(at)
+  // The clocks of two clusters differ: a clock that is far ahead must not block a purge for long.
+  if (Math.abs(now.getTime() - renewedAt) >= READER_TIMEOUT_SECONDS * 1000) return undefined
+  const until = new Date(renewedAt + READER_TIMEOUT_SECONDS * 1000).toISOString()
+  return { namespace, name, until }
+}
+
+function isRecentRecord(object: StoredObject, folder: string, now: Date): boolean {
+  const { key, sizeBytes, modifiedAt = now } = object
+  // The objects of a collection named `readers` are in this folder too.
+  if (!isReaderKey(folder, key) || sizeBytes > MAX_READER_BYTES) return false
+  return now.getTime() - modifiedAt.getTime() < RECENT_MS
 }
 
 /** Any client with write access to the bucket can write here: invalid content is not a reader. */

@@ -27,6 +27,8 @@ import { UploadMemory } from './parts.ts'
 export interface StoredObject {
   key: string
   sizeBytes: number
+  /** By the clock of the store; absent if the store does not list it. */
+  modifiedAt?: Date
 }
 
 export interface OpenUpload {
@@ -197,7 +199,11 @@ export class Bucket {
       (client, abortSignal) => client.send(command, { abortSignal }),
     )
     const objects = (page.Contents ?? [])
-      .map(({ Key = '', Size = 0 }) => ({ key: Key, sizeBytes: Size }))
+      .map(({ Key = '', Size = 0, LastModified }) => ({
+        key: Key,
+        sizeBytes: Size,
+        ...(LastModified !== undefined && { modifiedAt: LastModified }),
+      }))
       // Some stores ignore the prefix, and listed objects may be deleted.
       .filter(({ key }) => key.startsWith(prefix))
     const { IsTruncated: isTruncated = false, NextContinuationToken: next } = page

@@ -172,6 +172,7 @@ function list(store: BucketStore, { bucket, query }: S3Call): S3Answer {
       Key: key,
       Size: object?.body.length ?? 0,
       ETag: object?.etag ?? '',
+      ...(store.listsTimes && { LastModified: object?.modified.toISOString() ?? '' }),
     })
   })
   const head = { Name: bucket, Prefix: prefix, KeyCount: page.length, MaxKeys: max }

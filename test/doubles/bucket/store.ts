@@ -35,6 +35,8 @@ export class BucketStore {
   refuseDeletion: ((key: string) => string | undefined) | undefined
   /** Entries on a page of a listing. */
   pageSize = 1000
+  /** Whether a listing has the times of the objects, by the clock of this machine: many tests have another one. */
+  listsTimes = false
   /** A store that knows the first version of listings only says that there is more, and not how to get it. */
   hidesTokens = false
   /** Some stores ignore what a write asks for as its encryption. */

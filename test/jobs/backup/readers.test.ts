@@ -127,15 +127,55 @@ t.test('read-only credentials are enough, and the log says what is missing', asy
   ])
 })
 
-t.test('of many records no more than a hundred are read', async (t) => {
+const EXPIRED = JSON.stringify({ ...RESTORE, at: '2029-01-01T00:00:00.000Z' })
+
+t.test('a record is found behind any number of expired ones', async (t) => {
   const { s3, bucket, store } = await stage(t)
-  const stale = JSON.stringify({ ...RESTORE, at: '2029-01-01T00:00:00.000Z' })
-  for (let number = 0; number < 101; number += 1) {
-    store.put(`p/a/readers/uid-${number}.json`, Buffer.from(stale))
+  const now = new Date()
+  const current = JSON.stringify({ ...RESTORE, at: now.toISOString() })
+  for (let number = 0; number < 150; number += 1) {
+    store.put(`p/a/readers/uid-${number}.json`, Buffer.from(EXPIRED))
   }
+  store.put('p/a/readers/uid-z.json', Buffer.from(current))
+  t.match(await findActiveReader(bucket, 'p/a/', now), { name: 'drill' })
+  for (let number = 0; number < 2500; number += 1) {
+    const object = store.put(`p/a/readers/uid-${number}.json`, Buffer.from(EXPIRED))
+    object.modified = new Date(now.getTime() - 86_400_000)
+  }
+  store.listsTimes = true
+  s3.calls.length = 0
+  t.match(await findActiveReader(bucket, 'p/a/', now), { name: 'drill' })
+  const reads = s3.calls.filter(({ operation }) => operation === 'GetObject')
+  t.strictSame(
+    reads.map(({ key }) => key),
+    ['p/a/readers/uid-z.json'],
+    'what the store lists as a day old is not read',
+  )
+})
+
+t.test('with more records than can be read it is not known whether a restore reads', async (t) => {
+  const { bucket, store } = await stage(t)
   const now = new Date('2030-01-01T00:00:00Z')
+  const put = (number: number) => store.put(`p/a/readers/uid-${number}.json`, Buffer.from(EXPIRED))
+  for (let number = 0; number < 1000; number += 1) put(number)
   t.equal(await findActiveReader(bucket, 'p/a/', now), undefined)
-  t.equal(s3.calls.filter(({ operation }) => operation === 'GetObject').length, 100)
+  put(1000)
+  await t.rejects(findActiveReader(bucket, 'p/a/', now), {
+    code: 'StorageError',
+    message:
+      's3://backups/p/a/readers/ has more than 1000 records of restores: delete those of restores that have ended',
+  })
+})
+
+t.test('objects of a collection named `readers` do not count as records', async (t) => {
+  const { s3, bucket, store } = await stage(t)
+  const at = '2030-01-01T00:00:00.000Z'
+  for (let number = 0; number < 1001; number += 1) {
+    store.put(`p/a/readers/node-0/${number}.json`, Buffer.from('{}'))
+  }
+  store.put(KEY, Buffer.from(JSON.stringify({ ...RESTORE, at })))
+  t.match(await findActiveReader(bucket, 'p/a/', new Date(at)), { name: 'drill' })
+  t.equal(s3.calls.filter(({ operation }) => operation === 'GetObject').length, 1)
 })
 
 t.test('a record counts for the time of its renewal, before and after it', async (t) => {
