@@ -6,6 +6,7 @@
 import { Type } from '@sinclair/typebox'
 import { backupFolder, manifestKey } from '../../crds/contract/backup-keys.ts'
 import { StorageError } from '../../crds/contract/errors.ts'
+import { formatNames } from '../../crds/units.ts'
 import { compareVersions } from '../../crds/versions.ts'
 import type { BackupPlan } from '../../crds/contract/job.ts'
 import {
@@ -107,11 +108,14 @@ async function attempt(
       context,
     )
     await claim.verify()
+    const present = new Set(owner.collections.filter((name) => !deleted.includes(name)))
     return finalReport(context, [
       ...deletedNotes(deleted),
       ...restoreWarnings(version, context),
       ...differences(completed),
       ...aliasChanges(aliases, aliasesAfter),
+      // Selected collections are not expected to have the collections of all aliases.
+      ...(requested === undefined ? absentTargets(aliasesAfter, present) : []),
     ])
   } catch (error) {
     tools.signal.throwIfAborted()
@@ -224,6 +228,18 @@ function newestVersion(version: string, collections: ManifestCollection[]): stri
 function differences(collections: ManifestCollection[]): string[] {
   return collections.flatMap((collection) => replicaDifferences(collection, 'differ'))
 }
+
+/** A client may have moved an alias to a collection that it created during the backup. */
+function absentTargets(aliases: Aliases, present: ReadonlySet<string>): string[] {
+  const absent = aliases.filter(({ collection }) => !present.has(collection))
+  if (absent.length === 0) return []
+  const listed = absent.map(({ alias, collection }) => `${alias} of ${collection}`)
+  return [
+    `the collections of these aliases are not in this backup: ${formatNames(listed, MAX_LISTED)}`,
+  ]
+}
+
+const MAX_LISTED = 10
 
 /** Users must learn about these limits before they need the backup. */
 function restoreWarnings(version: string, { plan }: RunContext): string[] {

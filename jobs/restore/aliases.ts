@@ -4,6 +4,7 @@
  * if one fails, those before it remain, and readers see only some (docs/engine-notes.md, "Collections").
  */
 import { EngineError } from '../../crds/contract/errors.ts'
+import { formatNames } from '../../crds/units.ts'
 import { retryChange } from '../retry.ts'
 import { failLostCollections } from './collection-identity.ts'
 import { collectionsOn, engineOn, type RunContext } from './context.ts'
@@ -20,10 +21,11 @@ interface Alias {
  * another collection stays there: moving it would redirect its readers without their knowledge.
  */
 export async function restoreAliases(
-  manifest: Pick<SourceManifest, 'aliases'>,
+  manifest: Pick<SourceManifest, 'aliases' | 'collections'>,
   items: RestoreItem[],
   context: RunContext,
 ): Promise<void> {
+  noteAbsentCollections(manifest, items, context)
   const restored = items.filter(({ name }) => context.progress.isInPlace(name))
   const aliases = targetAliases(manifest, restored, (note) => context.progress.note(note))
   if (aliases.length === 0) return
@@ -47,6 +49,27 @@ export async function restoreAliases(
     )
   }
 }
+
+/**
+ * A client may have moved an alias to a collection that it created during the backup. A restore of selected
+ * collections is not expected to set the aliases of others.
+ */
+function noteAbsentCollections(
+  { aliases = [], collections }: Pick<SourceManifest, 'aliases' | 'collections'>,
+  items: RestoreItem[],
+  { progress }: RunContext,
+): void {
+  if (items.length < collections.length) return
+  const names = new Set(collections.map(({ name }) => name))
+  const absent = aliases.filter(({ collection }) => !names.has(collection))
+  if (absent.length === 0) return
+  const listed = absent.map(({ alias, collection }) => `${alias} of ${collection}`)
+  progress.note(
+    `the backup does not have the collections of these aliases, which were not set: ${formatNames(listed, MAX_LISTED)}`,
+  )
+}
+
+const MAX_LISTED = 10
 
 /** The aliases that do not exist; notes those that point to another collection. */
 async function findUnowned(aliases: Alias[], context: RunContext): Promise<Alias[]> {

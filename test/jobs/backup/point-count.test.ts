@@ -212,6 +212,27 @@ for (const [from, to] of [
   })
 }
 
+t.test('the collection of an alias that is created during the backup is named', async (t) => {
+  const { engine, nodes, world, manifest } = await backupFixture(t, { engineCollections: ['v1'] })
+  engine.aliases.set('live', 'v1')
+  nodes[0]?.misbehave(({ method, path }) => {
+    if (method !== 'POST' || path.join('/') !== 'collections/v1/snapshots') return undefined
+    engine.createCollection('v2', 1, 1)
+    engine.aliases.set('live', 'v2')
+    return undefined
+  })
+  const { code, log } = await world.run()
+  t.equal(code, EXIT.done, log)
+  t.strictSame(
+    manifest().collections.map(({ name }) => name),
+    ['v1'],
+  )
+  t.match(await world.progress(), {
+    message:
+      'Backed up 1/1 collections; alias live moved from v1 to v2; the collections of these aliases are not in this backup: live of v2',
+  })
+})
+
 t.test('aliases that were created or deleted meanwhile are named', async (t) => {
   const one = { alias: 'a', collection: 'docs' }
   t.strictSame(aliasChanges([one], [one]), [])

@@ -46,6 +46,29 @@ for (const [from, to] of [
   )
 }
 
+t.test('an alias to a collection that the backup does not have is noted', async (t) => {
+  const stood = await restoreFixture(t, {
+    collections: ['v1', 'v2'],
+    prepare: async ({ aliases }) => aliases.set('live', 'v2'),
+    // A client creates v3 after the backup has begun, and moves its readers there.
+    duringBackup: ({ method, path }, engine) => {
+      if (method !== 'POST' || path.join('/') !== 'collections/v2/snapshots') return
+      if (!engine.collections.has('v3')) engine.createCollection('v3', 1, 1)
+      engine.aliases.set('live', 'v3')
+    },
+  })
+  stood.deleteCollections('v1', 'v2', 'v3')
+  const restore = await stood.world.restore()
+  await runToDone(t, restore)
+  t.strictSame([...stood.engine.aliases], [])
+  t.strictSame((await restore.result()).notes, [
+    'the backup does not have the collections of these aliases, which were not set: live of v3',
+  ])
+  const selected = await stood.world.restore({ collections: ['v1'] })
+  await runToDone(t, selected)
+  t.equal((await selected.result()).notes, undefined, 'selected collections have other aliases')
+})
+
 t.test('all aliases are set by one call, after the last collection', async (t) => {
   const stood = await restoreFixture(t, {
     collections: ['a', 'b', 'c'],
