@@ -91,13 +91,19 @@ export async function purge(
     if (survey !== undefined) return await deleteBatch(context, survey)
     return await startPurge(context, now)
   } catch (error) {
-    if (error instanceof FolderLost) return { done: true, deleted: 0 }
+    if (error instanceof FolderLost) return await folderLost(context)
     // Deleting the bucket deleted the backup too.
     if (error instanceof StorageError && error.reason === 'NoSuchBucket') {
       return { done: true, deleted: 0 }
     }
     throw error
   }
+}
+
+/** Another process that ends the purge leaves nothing; a lifecycle rule or a user may have deleted only owner.json. */
+async function folderLost(context: PurgeContext): Promise<PurgeResult> {
+  const owner = await readOwner(context.bucket, context.folder, context.signal)
+  return { done: true, deleted: 0, ...(owner === undefined && (await listForeign(context))) }
 }
 
 /**

@@ -421,6 +421,30 @@ for (const during of ['ListObjectsV2', 'ListMultipartUploads'] as const) {
   }
 }
 
+for (const remaining of [11, 0]) {
+  t.test(`owner.json that is deleted during a purge: ${remaining} objects remain`, async (t) => {
+    const { s3, bucket, store, put } = await bucketOf(t)
+    put('a/owner.json', OWNER)
+    put('a/manifest.json')
+    for (let index = 0; index < 11; index += 1) put(`a/c/node-0/${index}`)
+    let deletions = 0
+    s3.misbehave(({ operation }) => {
+      if (operation !== 'DeleteObjects' || (deletions += 1) > 1) return undefined
+      // A user, a lifecycle rule, or another process that ends the purge.
+      store.objects.delete('a/owner.json')
+      if (remaining === 0) for (const key of store.keys()) store.objects.delete(key)
+      return undefined
+    })
+    const target = { prefix: '', name: 'a', uid: 'u' }
+    const others = { count: remaining, example: 'a/c/node-0/0' }
+    t.strictSame(await purge(bucket, target), {
+      ...{ done: true, deleted: 0 },
+      ...(remaining > 0 && { others }),
+    })
+    t.equal(store.keys().length, remaining)
+  })
+}
+
 for (const during of ['AbortMultipartUpload', 'DeleteObjects'] as const) {
   t.test(`the backup that takes the folder before ${during} is repeated stays`, async (t) => {
     const { s3, bucket, store, put } = await bucketOf(t)
