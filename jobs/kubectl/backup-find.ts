@@ -32,7 +32,7 @@ export const backupFind: CliCommand = {
   operandCount: { min: 1, max: 1 },
   summary: 'list the backups in a bucket, also those without a VecBackup',
   details: [
-    'Needs no Kubernetes cluster: lists all keys below the prefix, and reads manifest.json and owner.json of each backup, at most 64 MiB and 2 MiB of them. COMPLETE compares the manifest with the collections that the backup should have and with the listed sizes; `backup verify` reads the objects. SIZE is what the backup has in the bucket.',
+    'Needs no Kubernetes cluster: lists all keys below the prefix, and reads manifest.json and owner.json of each backup, at most 64 MiB and 2 MiB of them. COMPLETE compares the manifest with the collections that the backup should have and with the listed objects and their sizes; `backup verify` reads the objects. SIZE is what the backup has in the bucket.',
     `A folder without a manifest is a backup that is running or did not finish. Objects that belong to no backup are counted. Fails if a manifest or an owner cannot be read; the line of that backup says why. ${CREDENTIALS_HELP}`,
   ],
   flags: { ...BUCKET_FLAGS, ...outputFlags('name', 'wide') },

@@ -6,15 +6,10 @@ import {
   type Manifest,
   type ForeignManifest,
 } from '../../crds/contract/manifest.ts'
-import { formatBytes, formatNames } from '../../crds/units.ts'
+import { formatNames } from '../../crds/units.ts'
 import { readOwner, type Owner } from '../backup/owner.ts'
-import type { Bucket } from '../clients/s3/bucket.ts'
-import {
-  isForeignManifest,
-  parseForeignManifest,
-  parseManifest,
-  snapshotBytes,
-} from '../manifest-check.ts'
+import type { Bucket, StoredObject } from '../clients/s3/bucket.ts'
+import { isForeignManifest, parseForeignManifest, parseManifest } from '../manifest-check.ts'
 
 /** What a listing shows of a backup. */
 export interface StoredFolder {
@@ -57,6 +52,7 @@ export interface FoundBackup {
 
 /** Maximum number of names in a problem. */
 const MAX_LISTED = 10
+const MAX_LISTED_OBJECTS = 3
 
 export async function describeBackup(
   bucket: Bucket,
@@ -84,7 +80,7 @@ export async function describeBackup(
       throw new Rejected(`s3://${bucket.name}/${ownerKey(folder)} does not match this manifest`)
     }
     const missing = missingCollections(manifest, owner)
-    const problem = findProblem(manifest, missing, bytes)
+    const problem = await findProblem(manifest, missing, () => bucket.listAll(folder, signal))
     return {
       ...{ ...found, ...described, ...describeManifest(manifest, missing.length) },
       complete: problem === undefined,
@@ -146,16 +142,28 @@ function missingCollections(
   return (owner?.collections ?? []).filter((name) => !present.has(name))
 }
 
-function findProblem(
+async function findProblem(
   { collections }: Manifest | ForeignManifest,
   missing: string[],
-  bytes: number,
-): string | undefined {
+  listObjects: () => AsyncIterable<StoredObject>,
+): Promise<string | undefined> {
   if (missing.length > 0) {
     return `collections that failed or are missing: ${formatNames(missing, MAX_LISTED)}`
   }
-  let expected = 0
-  for (const { snapshots } of collections) expected += snapshotBytes({ snapshots })
-  if (bytes >= expected) return undefined
-  return `objects are missing: the manifest names ${formatBytes(expected)}, and ${formatBytes(bytes)} are listed`
+  const expected = new Map<string, number>()
+  for (const { snapshots } of collections) {
+    for (const { key, sizeBytes } of snapshots) expected.set(key, sizeBytes)
+  }
+  if (expected.size === 0) return undefined
+  // The sum of all sizes would not show a missing small object: checkpoints and manifest are larger.
+  const listed = new Map<string, number>()
+  for await (const { key, sizeBytes } of listObjects()) {
+    if (expected.has(key)) listed.set(key, sizeBytes)
+  }
+  const problems = [...expected].flatMap(([key, sizeBytes]) => {
+    const size = listed.get(key)
+    if (size === sizeBytes) return []
+    return [size === undefined ? `${key} is missing` : `${key} has ${size} bytes, not ${sizeBytes}`]
+  })
+  return problems.length === 0 ? undefined : formatNames(problems, MAX_LISTED_OBJECTS)
 }
