@@ -37,6 +37,8 @@ export class LostTarget {
   /** Since when each node has not answered, in milliseconds, by peer; when that was last observed. */
   readonly #awaySince = new Map<number, number>()
   #observedAt = -Infinity
+  /** Since when other nodes reach a node that does not answer this Job. */
+  #reachedSince: number | undefined
 
   constructor(context: RunContext) {
     this.#context = context
@@ -105,6 +107,7 @@ export class LostTarget {
       const now = time.monotonicMs()
       await this.#requireSilent(view, holders)
       this.#recordAway(view, holders, now)
+      await this.#requireUnreached(view, holders, now)
       const recent = [...this.#awaySince].find(
         ([peer, since]) => holders.has(peer) && now - since < AWAY_MS,
       )
@@ -113,6 +116,53 @@ export class LostTarget {
       progress.step(`waiting until ${node} has been away for ${AWAY_MS / 60_000} minutes`)
       return undefined
     })
+  }
+
+  /**
+   * A node that others reach begins to be away when they do not. A leader that was just elected has not sent messages
+   * to every peer yet: only after some minutes the node is said to be reached.
+   */
+  async #requireUnreached(
+    view: ClusterView,
+    holders: ReadonlySet<number>,
+    now: number,
+  ): Promise<void> {
+    const reached = await this.#reachedByOthers(view, holders)
+    for (const peer of reached) this.#awaySince.set(peer, now)
+    const [peer] = reached
+    this.#reachedSince = peer === undefined ? undefined : (this.#reachedSince ?? now)
+    if (peer === undefined || now - (this.#reachedSince ?? now) < AWAY_MS) return
+    throw reachedError(view, peer)
+  }
+
+  /**
+   * The holders that do not answer this Job, but the consensus of the others: a network policy or a broken route may
+   * separate only the Job from a node that serves clients (docs/engine-notes.md, "Transfers of shards").
+   */
+  async #reachedByOthers(view: ClusterView, holders: ReadonlySet<number>): Promise<number[]> {
+    const answering = members(view)
+    const silent = [...holders].filter((peer) => !answering.some(({ id }) => id === peer))
+    const [first] = answering
+    if (first === undefined || silent.length === 0) return []
+    const status = await this.#status(first.ordinal)
+    const leader = answering.find(({ id }) => id === status?.raft_info.leader)
+    // Without a leader that answers, a silent node may lead the others.
+    if (leader === undefined) return silent
+    const ofLeader = await this.#status(leader.ordinal)
+    if (ofLeader?.raft_info.leader !== leader.id) return silent
+    const { peers, message_send_failures: failures = {} } = ofLeader
+    return silent.filter((peer) => {
+      const uri = peers[String(peer)]?.uri
+      return uri !== undefined && !(uri in failures)
+    })
+  }
+
+  async #status(ordinal: number) {
+    const { signal } = this.#context.tools
+    const status = await retryTransient(this.#context, () =>
+      engineOn(this.#context, ordinal).cluster(signal),
+    )
+    return status.status === 'enabled' ? status : undefined
   }
 
   /** A node that serves clients with another API key or certificate is no member of the view, and has newer points. */
@@ -166,12 +216,15 @@ export class LostTarget {
 
   /**
    * Runs directly before a recovery, which replaces the replica of the node and makes the others Dead. Throws
-   * `Rejected` if one of them is Active.
+   * `Rejected` if one of them is Active, or on a node that others reach.
    */
   async requireNoReplica(name: string, id: number, ordinal: number): Promise<void> {
     const view = await this.#view()
     const shard = shardIn(view, name, id)
     requireNoActiveReplica(view, name, shard)
+    const holders = new Set(shard.replicas.map((replica) => replica.peer))
+    const [reached] = await this.#reachedByOthers(view, holders)
+    if (reached !== undefined) throw reachedError(view, reached)
     const peer = members(view).find((member) => member.ordinal === ordinal)
     const isHeld = shard.replicas.some((replica) => replica.peer === peer?.id)
     if (peer !== undefined && !isHeld) return
@@ -216,6 +269,12 @@ export class LostTarget {
       return undefined
     })
   }
+}
+
+function reachedError(view: ClusterView, peer: number): Rejected {
+  return new Rejected(
+    `${peerName(view, peer)} is not lost: it does not answer this Job, but other nodes reach it, and it may have newer points than the backup: check network policies and routes`,
+  )
 }
 
 function noRejection(): undefined {

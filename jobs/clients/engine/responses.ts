@@ -27,6 +27,8 @@ export const ClusterStatus = Type.Union([
     peers: Type.Record(Type.String(), Type.Object({ uri: Type.String() })),
     raft_info: Type.Object({ leader: Type.Optional(Type.Union([Type.Number(), Type.Null()])) }),
     consensus_thread_status: ConsensusThread,
+    /** By the uri of each peer that the last message of the consensus did not reach; the leader sends some each second. */
+    message_send_failures: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
   }),
 ])
 export type ClusterStatus = Static<typeof ClusterStatus>

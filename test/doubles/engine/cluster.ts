@@ -13,7 +13,7 @@ import {
 } from './collection.ts'
 import { cloneJson } from './json.ts'
 
-interface Peer {
+export interface Peer {
   id: number
   ordinal: number
   uri: string
@@ -90,6 +90,8 @@ export class EngineCluster {
   readonly unlisted = new Map<number, number[]>()
   /** Ordinals of nodes that are down: their replicas miss what is written, and are called Dead if others have it. */
   readonly away = new Set<number>()
+  /** Ordinals of nodes that messages of the leader do not reach; a node that is closed is one. */
+  readonly unreachable = new Set<number>()
   /** Changes of replicas and peers that were agreed on. */
   changes = 0
   readonly now: () => Date

@@ -128,6 +128,7 @@ export async function startEngineNode(options: EngineNodeOptions): Promise<Engin
     connections: () => ({ ...connections }),
     close: () =>
       new Promise((resolve) => {
+        cluster.unreachable.add(ordinal)
         server.close(() => resolve())
         server.closeAllConnections()
       }),

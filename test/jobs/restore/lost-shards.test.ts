@@ -36,6 +36,7 @@ async function lostNode(
     return Number(node) === LOST ? [Number(id)] : []
   })
   if (!isSilent) await nodes[LOST]?.close()
+  engine.unreachable.add(LOST)
   const remaining = urls.slice(0, LOST)
   const uploads: string[] = []
   for (const [ordinal, node] of nodes.slice(0, LOST).entries()) {
@@ -279,6 +280,30 @@ t.test('a node that returns within five minutes keeps its newer points', async (
   const { collections = [] } = await restore.result()
   t.match(collections[0]?.error, /has an Active replica on node 2: there is nothing to restore$/)
   t.ok(asked >= 40, 'it was waiting')
+  t.strictSame(uploads, [])
+})
+
+t.test('a node that only the Job cannot reach is not lost', async (t) => {
+  const stage = await lostNode(t)
+  const { engine, ids, uploads } = stage
+  const shards = [{ collection: 'docs', ids }]
+  engine.unreachable.clear()
+  const { code, error } = await errorOf(stage, { shards })
+  t.equal(code, EXIT.failed)
+  t.match(error, /^node 2 is not lost: it does not answer this Job, but other nodes reach it, /)
+  t.strictSame(uploads, [])
+})
+
+t.test('a node that others reach again while its shard is uploaded is not lost', async (t) => {
+  const stage = await lostNode(t)
+  const { engine, s3, ids, uploads } = stage
+  s3.misbehave(({ operation, key }) => {
+    if (operation === 'GetObject' && key.endsWith('.snapshot')) engine.unreachable.clear()
+    return undefined
+  })
+  const { code, error } = await errorOf(stage, { shards: [{ collection: 'docs', ids }] })
+  t.equal(code, EXIT.failed)
+  t.match(error, /^node 2 is not lost: it does not answer this Job, but other nodes reach it, /)
   t.strictSame(uploads, [])
 })
 

@@ -1,7 +1,7 @@
 /** GET /cluster: the peers, and the state of this node's consensus thread. DELETE of a peer. */
 import { ok, refuse, type EngineAnswer, type EngineRequest } from '../answers.ts'
 import type { Collection } from '../collection.ts'
-import type { EngineCluster } from '../cluster.ts'
+import type { EngineCluster, Peer } from '../cluster.ts'
 
 export function clusterRoutes(
   { method, path }: EngineRequest,
@@ -43,6 +43,18 @@ function threadStatus(cluster: EngineCluster, ordinal: number): object {
   return { consensus_thread_status: 'working', last_update: panicTime ?? time }
 }
 
+/** Only the leader sends messages without a cause; the entry of a peer is removed by the next one that reaches it. */
+function sendFailures({ unreachable }: EngineCluster, peers: Peer[]): object {
+  const failure = {
+    count: 3,
+    latest_error: 'Failed to connect',
+    latest_error_timestamp: new Date().toISOString(),
+  }
+  return Object.fromEntries(
+    peers.filter(({ ordinal }) => unreachable.has(ordinal)).map(({ uri }) => [uri, failure]),
+  )
+}
+
 function view(cluster: EngineCluster, ordinal: number): object {
   const [leader] = cluster.peers()
   const self = cluster.peer(ordinal)
@@ -66,6 +78,6 @@ function view(cluster: EngineCluster, ordinal: number): object {
       is_voter: !isRemoved,
     },
     consensus_thread_status: threadStatus(cluster, ordinal),
-    message_send_failures: {},
+    message_send_failures: leader?.id === id ? sendFailures(cluster, listed) : {},
   }
 }
