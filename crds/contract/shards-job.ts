@@ -116,6 +116,8 @@ export const ShardMove = Type.Object({
   to: Type.Number(),
   /** Only in resharding: the shard that gets the points. */
   toShard: Type.Optional(Count()),
+  /** Only of a transfer: it creates a replica that takes the place of no other. */
+  isCreation: Type.Optional(Type.Boolean()),
 })
 export type ShardMove = Static<typeof ShardMove>
 

@@ -41,7 +41,7 @@ export function bestMove(view: ClusterView, desired: DesiredShards): Move | unde
   let best: Candidate | undefined
   for (const shard of shardsOf(view)) {
     if (hasTransfer(view, shard) || !isComplete(view, shard, desired)) continue
-    if (desired.copyFailure?.(shard)?.message !== undefined) continue
+    if (desired.copyFailure?.(shard)?.givenUp !== undefined) continue
     for (const source of peers) {
       if (!shard.replicas.some(({ peer }) => peer === source.id)) continue
       for (const target of peers) {

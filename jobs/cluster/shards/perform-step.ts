@@ -130,7 +130,7 @@ export class StepRunner {
 
   /**
    * Returns the report of a Job that ends because this transfer failed too often. A repair that fails is given up,
-   * so that those of other shards are made. After a move that fails, other nodes get shards.
+   * so that those of other shards are made. After a move that fails, or several new replicas, other nodes get shards.
    */
   countFailure(
     transfer: ShardTransfer,
@@ -144,6 +144,7 @@ export class StepRunner {
     const text = `${describeTransfer(view, transfer)} failed ${times}: ${reason}`
     this.#failed = { transfer, message: text, isMove }
     this.#tools.log.warn({ failures, reason }, `${describeTransfer(view, transfer)} failed`)
+    if (this.#transfers.isUnfillable(transfer)) this.#transfers.close(transfer, text)
     if (failures < MAX_FAILURES) return undefined
     if (isMove && rejection === undefined) {
       this.#transfers.close(transfer, text)

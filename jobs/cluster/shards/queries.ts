@@ -114,13 +114,23 @@ export function freeTarget(
   return target?.id
 }
 
-/** A Job has created a replica of the shard on this node, and could not fill it. */
+/** A Job has created a replica of the shard on this node, and could not fill it; or it tries no further copy. */
 export function isTriedInVain(
   shard: Shard,
   peer: number,
-  { copyFailure }: Pick<DesiredShards, 'copyFailure'>,
+  desired: Pick<DesiredShards, 'copyFailure'>,
 ): boolean {
-  return copyFailure?.(shard)?.createdOn?.includes(peer) === true
+  const isCreated = desired.copyFailure?.(shard)?.createdOn?.includes(peer) === true
+  return isCreated || copyError(shard, peer, desired) !== undefined
+}
+
+/** Why no further copy of the shard to this node is tried. */
+export function copyError(
+  shard: Shard,
+  peer: number,
+  { copyFailure }: Pick<DesiredShards, 'copyFailure'>,
+): string | undefined {
+  return copyFailure?.(shard)?.givenUp?.get(peer)
 }
 
 function isUsed(zones: ReadonlySet<string>, { zone }: PeerView): boolean {

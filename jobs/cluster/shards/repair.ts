@@ -6,6 +6,7 @@ import { nodeDefect, replicaDefect } from './defects.ts'
 import {
   absentOrdinals,
   activeElsewhere,
+  copyError,
   describeShard,
   freeTarget,
   hasTransfer,
@@ -31,6 +32,8 @@ import {
 } from './step.ts'
 import type { ClusterView, DesiredShards, ReplicaView } from './view.ts'
 
+const PURPOSE = 'repair'
+
 /** How long the engine gets to repair Dead replicas by itself, and a new node to join. */
 export const SELF_REPAIR_SECONDS = 600
 
@@ -52,48 +55,74 @@ export function repairReplicas(view: ClusterView, desired: DesiredShards): Plan 
   return waiting ?? rejection
 }
 
+/** The first step that is possible: a replica that waits, or cannot be repaired, must not keep the others from it. */
 function repairShard(view: ClusterView, shard: Shard, desired: DesiredShards): Plan | undefined {
-  const purpose = 'repair'
-  for (const replica of shard.replicas) {
-    if (!isDefective(view, replica)) continue
-    const isDead = replica.state === 'Dead'
-    const hasSource = activeElsewhere(view, shard, replica.peer).length > 0
-    // Without a source nothing can be done: a shard that is being created on a busy cluster gets time.
-    const waitSeconds = isDead || !hasSource ? SELF_REPAIR_SECONDS : DEFECT_SECONDS
-    const defect = replicaDefect(shard.collection, shard.id, replica.peer)
-    if (desired.defectSeconds(defect) < waitSeconds) {
-      const text = `${describeShard(shard)} on ${peerName(view, replica.peer)} is ${replica.state}`
-      const message = isDead ? `${text}; the engine usually repairs it` : text
-      return { is: 'waiting', purpose, message }
-    }
-    if (!hasSource) {
-      return refused(
-        'NoActiveReplica',
-        `${describeShard(shard)} has no Active replica to repair that on ${peerName(view, replica.peer)} from: restore the collection from a backup`,
-      )
-    }
-    // A transfer onto a replica that is called Active would fail, or remove it.
-    if (replica.state === 'Unreadable') return planned(purpose, dropOf(shard, replica.peer))
-    const copy = { peer: replica.peer, desired }
-    if (isSurplus(view, shard, copy) || mayGoElsewhere(view, shard, copy)) {
-      return planned(purpose, dropOf(shard, replica.peer))
-    }
-    return startTransfer(view, desired, purpose, shard, (from) => ({
-      do: 'repair',
-      ...shardRef(shard),
-      from,
-      to: replica.peer,
-    }))
+  const plans = shard.replicas.flatMap((replica) => repairReplica(view, shard, replica, desired))
+  const missing = createMissing(view, shard, desired)
+  if (missing !== undefined) plans.push(missing)
+  return (
+    plans.find(({ is }) => is === 'step') ??
+    plans.find(({ is }) => is === 'waiting') ??
+    plans.find(({ is }) => is === 'refused')
+  )
+}
+
+function repairReplica(
+  view: ClusterView,
+  shard: Shard,
+  replica: ReplicaView,
+  desired: DesiredShards,
+): Plan[] {
+  if (!isDefective(view, replica)) return []
+  const { peer, state } = replica
+  const isDead = state === 'Dead'
+  const hasSource = activeElsewhere(view, shard, peer).length > 0
+  // Without a source nothing can be done: a shard that is being created on a busy cluster gets time.
+  const waitSeconds = isDead || !hasSource ? SELF_REPAIR_SECONDS : DEFECT_SECONDS
+  if (desired.defectSeconds(replicaDefect(shard.collection, shard.id, peer)) < waitSeconds) {
+    const text = `${describeShard(shard)} on ${peerName(view, peer)} is ${state}`
+    const message = isDead ? `${text}; the engine usually repairs it` : text
+    return [{ is: 'waiting', purpose: PURPOSE, message }]
   }
+  if (!hasSource) {
+    return [
+      refused(
+        'NoActiveReplica',
+        `${describeShard(shard)} has no Active replica to repair that on ${peerName(view, peer)} from: restore the collection from a backup`,
+      ),
+    ]
+  }
+  // A transfer onto a replica that is called Active would fail, or remove it.
+  if (state === 'Unreadable') return [planned(PURPOSE, dropOf(shard, peer))]
+  if (isSurplus(view, shard, { peer, desired }) || mayGoElsewhere(view, shard, { peer, desired })) {
+    return [planned(PURPOSE, dropOf(shard, peer))]
+  }
+  const toStep = (from: number) => ({
+    do: 'repair' as const,
+    ...shardRef(shard),
+    from,
+    to: peer,
+  })
+  return [startTransfer(view, desired, PURPOSE, shard, toStep)]
+}
+
+function createMissing(view: ClusterView, shard: Shard, desired: DesiredShards): Plan | undefined {
+  const required = requiredReplicas(view, shard, desired.nodes)
   const present = shard.replicas.filter(({ peer }) => !isLost(view, peer, desired))
-  if (present.length >= requiredReplicas(view, shard, desired.nodes)) return undefined
+  // One that cannot be copied to is replaced on another node. It is surplus afterwards.
+  const usable = present.filter(
+    ({ peer, state }) => state === 'Active' || copyError(shard, peer, desired) === undefined,
+  )
+  const isReplaceable = usable.length < required && hasUntriedTarget(view, shard, desired)
+  if (present.length >= required && !isReplaceable) return undefined
   const joining = absentOrdinals(view, desired.nodes).find(
     (ordinal) => desired.defectSeconds(nodeDefect(ordinal)) < SELF_REPAIR_SECONDS,
   )
   if (joining !== undefined) {
-    return { is: 'waiting', purpose, message: `node ${joining} has not joined the cluster yet` }
+    const message = `node ${joining} has not joined the cluster yet`
+    return { is: 'waiting', purpose: PURPOSE, message }
   }
-  return addReplica(view, desired, purpose, shard)
+  return addReplica(view, desired, PURPOSE, shard)
 }
 
 /**
@@ -105,7 +134,7 @@ function isSurplus(
   shard: Shard,
   { peer, desired }: { peer: number; desired: DesiredShards },
 ): boolean {
-  if (shard.key !== undefined || desired.copyFailure?.(shard)?.message === undefined) return false
+  if (shard.key !== undefined || copyError(shard, peer, desired) === undefined) return false
   const required = requiredReplicas(view, shard, view.nodes)
   return activeElsewhere(view, shard, peer).length >= required
 }
@@ -119,7 +148,11 @@ function mayGoElsewhere(
   shard: Shard,
   { peer, desired }: { peer: number; desired: DesiredShards },
 ): boolean {
-  if (!isTriedInVain(shard, peer, desired)) return false
+  const isCreated = desired.copyFailure?.(shard)?.createdOn?.includes(peer) === true
+  return isCreated && hasUntriedTarget(view, shard, desired)
+}
+
+function hasUntriedTarget(view: ClusterView, shard: Shard, desired: DesiredShards): boolean {
   const target = freeTarget(view, shard, desired)
   return target !== undefined && !isTriedInVain(shard, target, desired)
 }
@@ -141,13 +174,14 @@ export function replaceLostNodes(view: ClusterView, desired: DesiredShards): Pla
   for (const peer of view.peers) {
     if (peer.isMember || !desired.lost.includes(peer.id)) continue
     const held = shardsOf(view).filter((shard) => holds(shard, peer.id))
-    for (const shard of held) {
-      if (activeElsewhere(view, shard, peer.id).length === 0) {
-        lastReplicas.push(`${describeShard(shard)} on ${nodeName(peer)}`)
-      } else if (!hasTransfer(view, shard)) {
-        return planned(purpose, dropOf(shard, peer.id))
-      }
+    const last = held.filter((shard) => activeElsewhere(view, shard, peer.id).length === 0)
+    if (last.length > 0) {
+      // The node cannot be replaced: should it return, all its replicas are of use.
+      lastReplicas.push(...last.map((shard) => `${describeShard(shard)} on ${nodeName(peer)}`))
+      continue
     }
+    const dispensable = held.find((shard) => !hasTransfer(view, shard))
+    if (dispensable !== undefined) return planned(purpose, dropOf(dispensable, peer.id))
     if (held.length === 0 && !drivesResharding(view, peer.id)) {
       return planned(purpose, removalOf(peer))
     }

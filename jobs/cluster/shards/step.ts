@@ -1,6 +1,7 @@
 /** The steps of a plan, and how they are made. */
 import type { ShardPurpose } from '../../../crds/contract/shards-job.ts'
 import {
+  copyError,
   copySource,
   describeShard,
   freeTarget,
@@ -143,9 +144,8 @@ export function startTransfer(
     )
   }
   const next = toStep(from)
-  const { message, createdOn } = desired.copyFailure?.(shard) ?? {}
-  const isOther = createdOn !== undefined && !createdOn.includes(next.to)
-  if (message !== undefined && !isOther) return refused('TransferFailed', message)
+  const failure = copyError(shard, next.to, desired)
+  if (failure !== undefined) return refused('TransferFailed', failure)
   if (view.transfers.length >= desired.maxTransfers) {
     return transferInProgress(view) ?? { is: 'done' }
   }

@@ -24,8 +24,10 @@ interface TrackedTransfer {
 /** A shard of which a copy has failed. */
 type FailedShard = Pick<ShardTransfer, 'collection' | 'shard'> & Pick<CopyFailure, 'createdOn'>
 
-/** A node that refuses all copies must not be asked for those of hundreds of shards. */
+/** A cluster that rejects all copies must not be asked for those of hundreds of shards. */
 const MAX_GIVEN_UP = 10
+/** Nor must a node without space get a replica of each of them, which the engine would copy again and again. */
+const MAX_CREATED = 3
 
 /** Without progress for this long, a transfer of few bytes is stuck. */
 const STALL_MS = 1_800_000
@@ -40,11 +42,12 @@ function stallMs(bytes: number): number {
 
 export class Transfers {
   readonly #tracked = new Map<string, TrackedTransfer>()
+  /** How often copies to a target have failed since one has succeeded. */
   readonly #failures = new Map<string, number>()
   /** Until all replicas of the shard are Active. */
   readonly #failedShards = new Map<string, FailedShard & CopyFailure>()
   readonly #streamed: ShardTransfer[] = []
-  /** Peers that get no further replica, and how the last move to them has failed. */
+  /** Peers that get no further replica, and how the last copy to them has failed. */
   readonly #closed = new Map<number, string>()
   #bytesMoved = 0
   #completed = 0
@@ -52,8 +55,16 @@ export class Transfers {
   #observedAt: number | undefined
 
   /** Continues transfers of an earlier pod. */
-  constructor(started: readonly ShardTransfer[], now: number, failed: readonly FailedShard[] = []) {
-    for (const transfer of started) this.start(transfer, { bytes: 0, now })
+  constructor(
+    started: readonly (ShardTransfer & { isCreation?: boolean })[],
+    now: number,
+    failed: readonly FailedShard[] = [],
+  ) {
+    for (const { isCreation, ...transfer } of started) {
+      this.start(transfer, { bytes: 0, now, isCreation: isCreation === true })
+      // The replica may have been created, and its copy have failed since.
+      if (isCreation === true) this.confirm(transfer)
+    }
     for (const shard of failed) this.#failedShards.set(shardKey(shard), shard)
   }
 
@@ -75,15 +86,20 @@ export class Transfers {
     return this.#failedShards.get(shardKey({ collection, shard }))
   }
 
-  /**
-   * No further copy of this shard is to be made, apart from one to a node that was not tried. Returns false if that is
-   * so of too many.
-   */
-  giveUp({ collection, shard }: ShardTransfer, message: string): boolean {
+  /** No further copy of this shard to this node is to be made. Returns false if that is so of too many shards. */
+  giveUp({ collection, shard, to }: ShardTransfer, message: string): boolean {
     const key = shardKey({ collection, shard })
-    this.#failedShards.set(key, { ...this.#failedShards.get(key), collection, shard, message })
-    const givenUp = [...this.#failedShards.values()].filter((one) => one.message !== undefined)
-    return givenUp.length < MAX_GIVEN_UP
+    const known = this.#failedShards.get(key)
+    const givenUp = new Map(known?.givenUp).set(to, message)
+    this.#failedShards.set(key, { ...known, collection, shard, givenUp })
+    const all = [...this.#failedShards.values()].filter((one) => one.givenUp !== undefined)
+    return all.length < MAX_GIVEN_UP
+  }
+
+  /** Whether new replicas of too many shards on this target could not be filled. */
+  isUnfillable({ to }: ShardTransfer): boolean {
+    const all = [...this.#failedShards.values()].filter(({ createdOn }) => createdOn?.includes(to))
+    return all.length >= MAX_CREATED
   }
 
   /** Absent if copies to all peers succeed. */
@@ -102,8 +118,11 @@ export class Transfers {
   }
 
   /** Transfers that have started and not ended. */
-  get running(): ShardTransfer[] {
-    return [...this.#tracked.values()].map(({ transfer }) => transfer)
+  get running(): (ShardTransfer & { isCreation?: true })[] {
+    return [...this.#tracked.values()].map(({ transfer, isCreation }) => ({
+      ...transfer,
+      ...(isCreation && { isCreation }),
+    }))
   }
 
   get bytesRunning(): number {
@@ -151,8 +170,9 @@ export class Transfers {
     const key = keyOf(transfer)
     const { isCreation = false, isStarted = false } = this.#tracked.get(key) ?? {}
     this.#tracked.delete(key)
-    const failures = (this.#failures.get(key) ?? 0) + 1
-    this.#failures.set(key, failures)
+    const target = targetKey(transfer)
+    const failures = (this.#failures.get(target) ?? 0) + 1
+    this.#failures.set(target, failures)
     const { collection, shard, to } = transfer
     const known = this.#failedShards.get(shardKey(transfer)) ?? { collection, shard }
     const createdOn = [...new Set([...(known.createdOn ?? []), to])]
@@ -220,7 +240,7 @@ export class Transfers {
   #complete(key: string, { transfer, bytes }: TrackedTransfer): void {
     if (transfer.toShard !== undefined) this.#streamed.push(transfer)
     this.#tracked.delete(key)
-    this.#failures.delete(key)
+    this.#failures.delete(targetKey(transfer))
     this.#bytesMoved += bytes
     this.#completed += 1
   }
@@ -260,6 +280,11 @@ function shardKey({ collection, shard }: FailedShard): string {
   return `${collection}/${shard}`
 }
 
-function keyOf({ collection, shard, from, to, toShard = shard }: ShardTransfer): string {
-  return `${collection}/${shard}/${from}/${to}/${toShard}`
+function keyOf(transfer: ShardTransfer): string {
+  return `${targetKey(transfer)}/${transfer.from}`
+}
+
+/** Copies to a target fail for the same reason, whichever node they come from. */
+function targetKey({ collection, shard, to, toShard = shard }: ShardTransfer): string {
+  return `${collection}/${shard}/${to}/${toShard}`
 }

@@ -160,8 +160,8 @@ export interface DesiredUpdate {
 
 /** What is known of a shard with a copy that has failed. */
 export interface CopyFailure {
-  /** Why no further copy is tried; absent as long as one is, after those of other shards. */
-  message?: string
+  /** Peers to which no further copy is tried, and why. Absent as long as there are none. */
+  givenUp?: ReadonlyMap<number, string>
   /**
    * Peers on which a Job has created a replica of the shard that has never been Active: other nodes are tried. Absent if
    * there are none.
@@ -190,7 +190,7 @@ export interface DesiredShards {
   resharding?: DesiredResharding
   /** Copies of shards that have failed; absent if none were made. */
   copyFailure?: (shard: { collection: string; id: number }) => CopyFailure | undefined
-  /** Peers to which moves have failed too often, and how: they get no new replica. Absent if there are none. */
+  /** Peers to which copies have failed too often, and how: they get no new replica. Absent if there are none. */
   closedTargets?: ReadonlyMap<number, string>
   /** For how long a replica or node has been defective (defects.ts); 0 if it is not. */
   defectSeconds: (defect: string) => number

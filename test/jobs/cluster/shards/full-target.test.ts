@@ -140,9 +140,25 @@ t.test('a missing replica is created on another node than that without space', a
   t.equal((await world.progress())?.shards?.failed, undefined)
 })
 
-t.test('a replica that is older than the Jobs stays although its copies fail', async (t) => {
-  const world = await fullNode(t, { nodes: 4, shards: 1, factor: 2 })
-  world.shard(0).peers = [0, 2].map((ordinal) => world.peer(ordinal))
+t.test(
+  'a replica that may have points is dropped once another node has one in its place',
+  async (t) => {
+    const world = await fullNode(t, { nodes: 4, shards: 1, factor: 2 })
+    world.shard(0).peers = [0, 2].map((ordinal) => world.peer(ordinal))
+    world.shard(0).states = { [world.full]: 'Dead' }
+    const { code, log } = await world.run({ defects: { [`docs/0/${world.full}`]: 600 } })
+    t.equal(code, EXIT.done, log.slice(-2000))
+    matchWhole(t, startedSteps(log), [
+      ...Array.from({ length: 3 }, () => 'docs/0: repairing the replica on node 2 from node 0'),
+      'docs/0: replicating from node 0 to node 1',
+      'docs/0: dropping the replica on node 2',
+    ])
+    t.strictSame((await world.state()).shards[0], ['0 Active', '1 Active'])
+  },
+)
+
+t.test('without another node, a replica that may have points stays', async (t) => {
+  const world = await fullNode(t, { nodes: 3, shards: 1, factor: 3 })
   world.shard(0).states = { [world.full]: 'Dead' }
   const before = await world.state()
   for (const run of [1, 2]) {
@@ -153,8 +169,68 @@ t.test('a replica that is older than the Jobs stays although its copies fail', a
       reason: 'TransferFailed',
       message: / failed 3 times: /,
     })
+    t.equal(startedSteps(log).length, 3)
   }
-  t.strictSame(await world.state(), before, 'it may have points that no other replica has')
+  t.strictSame(await world.state(), before)
+})
+
+t.test('copies that fail everywhere do not keep a node from being removed', async (t) => {
+  const world = await fullNode(t, { nodes: 4, shards: 2, factor: 2 })
+  world.shard(0).peers = [0, 2].map((ordinal) => world.peer(ordinal))
+  world.shard(0).states = { [world.full]: 'Dead' }
+  world.shard(1).peers = [0, 1].map((ordinal) => world.peer(ordinal))
+  world.engine.transferOutcome = () => 'fail'
+  await world.setReplicas(3)
+  for (const run of [1, 2]) {
+    const defects = Object.fromEntries([1, 2].map((n) => [`docs/0/${world.peer(n)}`, 600]))
+    const plan = { run, hash: `hash-${run}`, nodes: 3, defects }
+    const { code, log } = await world.run(plan, { pod: `pod-${run}` })
+    t.equal(code, EXIT.failed, log.slice(-2000))
+    const copies = startedSteps(log).filter((step) => step.includes('replicating'))
+    t.ok(copies.length <= 6, `${copies.length} copies`)
+  }
+  t.equal((await world.state()).replicas, 3)
+})
+
+t.test(
+  'a full node gets new replicas of few shards, and the others go elsewhere at once',
+  async (t) => {
+    const world = await fullNode(t, { nodes: 4, shards: 24, factor: 2 })
+    for (const shard of world.engine.find('docs')?.shards ?? []) shard.peers = [world.peer(0)]
+    const docs = world.engine.find('docs')?.shards ?? []
+    await world.run({})
+    const created = onNode2((await world.state()).shards).length
+    t.ok(created > 0)
+    t.ok(created <= 4, `${created} replicas on the full node`)
+    for (const run of [2, 3]) {
+      const ids = docs.flatMap(({ id, states }) => (states?.[world.full] === 'Dead' ? [id] : []))
+      const defects = Object.fromEntries(ids.map((id) => [`docs/${id}/${world.full}`, 600]))
+      await world.run({ run, hash: `hash-${run}`, defects }, { pod: `pod-${run}` })
+    }
+    const { shards } = await world.state()
+    t.strictSame(onNode2(shards), [])
+    for (const replicas of Object.values(shards)) matchWhole(t, replicas, [/ Active$/, / Active$/])
+  },
+)
+
+t.test('the next pod knows of a replica whose copy was begun by a killed one', async (t) => {
+  const world = await fullNode(t, { nodes: 4, shards: 3, factor: 2 })
+  world.shard(0).peers = [world.peer(0)]
+  // Node 2 has the least data, and is the first choice.
+  for (const ordinal of [1, 3]) {
+    world.shard(ordinal === 1 ? 1 : 2).peers = [0, ordinal].map((one) => world.peer(one))
+  }
+  const controller = new AbortController()
+  const onSleep = () => {
+    world.finishTransfers()
+    controller.abort(new Error('killed'))
+  }
+  await world.run({}, { onSleep, signal: controller.signal })
+  t.strictSame((await world.state()).shards[0], ['0 Active', '2 Dead'])
+  const defects = { [`docs/0/${world.full}`]: 600 }
+  const { code, log } = await world.run({ defects }, { pod: 'pod-2' })
+  t.equal(code, EXIT.done, log.slice(-2000))
+  t.strictSame(onNode2((await world.state()).shards), [])
 })
 
 t.test('a replica that no node has space for is tried on each, and left on one', async (t) => {

@@ -764,7 +764,7 @@ const CASES: Case[] = [
   {
     title: 'a missing replica is not created again where it could not be filled',
     model: { shards: { 'docs/0': { 1: 'Active' } } },
-    desired: { copyFailure: () => ({ message: 'no space', createdOn: [2] }) },
+    desired: { copyFailure: () => ({ createdOn: [2] }) },
     plan: {
       is: 'step',
       purpose: 'repair',
@@ -775,7 +775,9 @@ const CASES: Case[] = [
   {
     title: 'a replica that could not be filled stays once no other node can have it',
     model: { shards: { 'docs/0': { 1: 'Active', 3: 'Dead' } } },
-    desired: { copyFailure: () => ({ message: 'no space', createdOn: [2, 3] }) },
+    desired: {
+      copyFailure: () => ({ givenUp: new Map([[3, 'no space']]), createdOn: [2, 3] }),
+    },
     plan: { is: 'refused', reason: 'TransferFailed', message: 'no space' },
   },
   {
@@ -809,10 +811,62 @@ const CASES: Case[] = [
     },
   },
   {
-    title: 'a replica that may have points stays although its copies fail',
+    title: 'a replica that may have points stays until another node has one in its place',
     model: { shards: { 'docs/0': { 1: 'Active', 2: 'Dead' } } },
-    desired: { copyFailure: () => ({ message: 'no space' }) },
+    desired: { copyFailure: () => ({ givenUp: new Map([[2, 'no space']]) }) },
+    plan: {
+      is: 'step',
+      purpose: 'repair',
+      bytes: 100,
+      step: { do: 'replicate', collection: 'docs', shard: 0, from: 1, to: 3 },
+    },
+  },
+  {
+    title: 'a replica that cannot be copied to is dropped once others are enough',
+    model: { shards: { 'docs/0': { 1: 'Active', 2: 'Dead', 3: 'Active' } } },
+    desired: { copyFailure: () => ({ givenUp: new Map([[2, 'no space']]) }) },
+    plan: {
+      is: 'step',
+      purpose: 'repair',
+      bytes: 0,
+      step: { do: 'drop', collection: 'docs', shard: 0, peer: 2 },
+    },
+  },
+  {
+    title: 'copies that have failed on every node are named, and not repeated',
+    model: { shards: { 'docs/0': { 1: 'Active', 2: 'Dead' } } },
+    desired: {
+      copyFailure: () => ({
+        createdOn: [2],
+        givenUp: new Map([
+          [2, 'no space'],
+          [3, 'rejected'],
+        ]),
+      }),
+    },
     plan: { is: 'refused', reason: 'TransferFailed', message: 'no space' },
+  },
+  {
+    title: 'a replica that waits does not keep another one of its shard from being repaired',
+    model: { shards: { 'docs/0': { 1: 'Active', 2: 'Dead', 3: 'Incomplete' } }, factor: 3 },
+    desired: { defectSeconds: (defect) => (defect === 'docs/0/2' ? 10 : 600) },
+    plan: {
+      is: 'step',
+      purpose: 'repair',
+      bytes: 100,
+      step: { do: 'repair', collection: 'docs', shard: 0, from: 1, to: 3 },
+    },
+  },
+  {
+    title: 'a replica that waits does not keep a missing one from being created',
+    model: { shards: { 'docs/0': { 1: 'Active', 2: 'Dead' } }, factor: 3 },
+    desired: { defectSeconds: () => 10 },
+    plan: {
+      is: 'step',
+      purpose: 'repair',
+      bytes: 100,
+      step: { do: 'replicate', collection: 'docs', shard: 0, from: 1, to: 3 },
+    },
   },
   {
     title: 'a new replica is not dropped while the engine repairs it',
@@ -827,7 +881,7 @@ const CASES: Case[] = [
   {
     title: 'a new replica that cannot be filled stays if it may be the last',
     model: { shards: { 'docs/0': { 1: 'Dead', 2: 'Dead' } } },
-    desired: { copyFailure: () => ({ message: 'no space', createdOn: [2] }) },
+    desired: { copyFailure: () => ({ createdOn: [2] }) },
     plan: {
       is: 'refused',
       reason: 'NoActiveReplica',
