@@ -187,6 +187,12 @@ export const RESTORE_FAILURES: readonly KnownFailure[] = [
     fix: 'delete the collection at the target, or use `collectionMapping`, and restore again',
   },
   {
+    patterns: ['shard n is being transferred from node m to node k ..., and there is no progress'],
+    cause:
+      'nothing was reported of the copy for 15 minutes, and for as long as the bytes of the collection need at 1 MB/s',
+    fix: 'check the pods of both nodes and the network between them, and restore again',
+  },
+  {
     patterns: ['node n has disks of ..., but ... to go there'],
     cause: 'the data does not fit',
     fix: 'add nodes, or use larger volumes',

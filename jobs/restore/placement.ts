@@ -5,6 +5,7 @@
  * agree.
  */
 import { Rejected } from '../../crds/contract/errors.ts'
+import { withoutClock } from '../clients/engine/shards.ts'
 import type { ConsensusStatus, RestoreClusterInfo } from '../clients/engine/responses.ts'
 import type { RestoreItem } from '../manifest-check.ts'
 
@@ -149,6 +150,8 @@ export interface ReportedShards {
   peers: number[]
   /** Why the cluster is not stable; undefined if it is. */
   instability?: string
+  /** What any node reports of transfers, without clocks; absent if no node lists one. */
+  transferProgress?: string
 }
 
 /** Replicas of each shard as the first node reports them, even if nodes disagree. */
@@ -177,8 +180,16 @@ export function reportedShards(
     }
     return byShard
   })
-  const instability = transferInProgress(placements, ordinalOf) ?? raftBacklog(views)
-  return { replicas, keys, peers, ...(instability !== undefined && { instability }) }
+  // First: a transfer that needs a consensus that has stopped would be waited for.
+  const backlog = raftBacklog(views)
+  const transfers = reportedTransfers(placements)
+  const instability =
+    transferInProgress(transfers, ordinalOf) ?? reshardingInProgress(placements) ?? backlog
+  return {
+    ...{ replicas, keys, peers },
+    ...(instability !== undefined && { instability }),
+    ...(transfers.length > 0 && { transferProgress: transfers.map(progressOf).join() }),
+  }
 }
 
 /**
@@ -232,20 +243,50 @@ function inactiveReplica(all: ReplicaStates[]): string | undefined {
   return undefined
 }
 
+type Transfer = RestoreClusterInfo['shard_transfers'][number]
+
+/** A transfer as a node lists it. */
+interface ReportedTransfer extends Transfer {
+  /** Peer id of that node. */
+  reportedBy: number
+}
+
+function reportedTransfers(placements: RestoreClusterInfo[]): ReportedTransfer[] {
+  return placements.flatMap(({ peer_id: reportedBy, shard_transfers }) =>
+    shard_transfers.map((transfer) => ({ ...transfer, reportedBy })),
+  )
+}
+
+/**
+ * Only source and target describe what they do: the other nodes list the transfer without a comment
+ * (docs/engine-notes.md, "Replicas and transfers").
+ */
 function transferInProgress(
-  placements: RestoreClusterInfo[],
+  transfers: ReportedTransfer[],
   ordinalOf: (peer: number) => number,
 ): string | undefined {
-  for (const { shard_transfers, resharding_operations = [] } of placements) {
-    const [transfer] = shard_transfers
-    if (transfer !== undefined) {
-      const { shard_id, from, to, comment } = transfer
-      const text = `shard ${shard_id} is being transferred from node ${ordinalOf(from)} to node ${ordinalOf(to)}`
-      return comment == null ? text : `${text} (${comment})`
-    }
-    if (resharding_operations.length > 0) return 'the number of its shards is being changed'
-  }
-  return undefined
+  const [first] = transfers
+  if (first === undefined) return undefined
+  const { shard_id: shard, from, to } = first
+  const described = transfers.filter(
+    (other) =>
+      other.shard_id === shard && other.from === from && other.to === to && other.comment != null,
+  )
+  // The stages of the target are the finer ones.
+  const { comment } = described.find(({ reportedBy }) => reportedBy === to) ?? described[0] ?? first
+  const text = `shard ${shard} is being transferred from node ${ordinalOf(from)} to node ${ordinalOf(to)}`
+  return comment == null ? text : `${text} (${comment})`
+}
+
+function progressOf({ shard_id, from, to, comment, reportedBy }: ReportedTransfer): string {
+  return `${shard_id}/${from}/${to}/${reportedBy} ${withoutClock(comment ?? '')}`
+}
+
+function reshardingInProgress(placements: RestoreClusterInfo[]): string | undefined {
+  const isResharding = placements.some(
+    ({ resharding_operations: operations = [] }) => operations.length > 0,
+  )
+  return isResharding ? 'the number of its shards is being changed' : undefined
 }
 
 /** Throws if consensus has stopped: the cluster would never reach the expected state. */

@@ -37,7 +37,7 @@ export async function prepareCollection(
   const target = await retryTransient(context, () => findCollection(name, context))
   await (target === undefined ? createCollection(item, context) : prepareExisting(item, context))
   await buildIndexes(item, context)
-  requireShards(item, await waitForShards(name, context))
+  requireShards(item, await waitForShards(item, context))
 }
 
 async function deleteIncomplete(

@@ -71,7 +71,7 @@ async function recoverNode(
     { collection: name, node, bytes: sizeBytes, seconds, way: mode },
     context.progress.statusLine(),
   )
-  await waitForShards(name, context, (replicas) => misplacedOnNode(snapshot, replicas))
+  await waitForShards(item, context, (replicas) => misplacedOnNode(snapshot, replicas))
 }
 
 /**
@@ -84,14 +84,15 @@ async function recoverNode(
  * of them. If success cannot be proved, the snapshot is recovered again.
  */
 export async function isNodeRecovered(
-  { source, name }: NodeItem,
+  item: NodeItem,
   { snapshot, before: { points: before } }: NodeRecovery,
   context: RunContext,
 ): Promise<boolean> {
+  const { source, name } = item
   const heldShards = snapshot.localShards.filter(({ shardId }) => before?.has(shardId) ?? true)
   if (heldShards.some(({ shardId }) => before?.get(shardId) !== 0)) return false
   try {
-    await waitForShards(name, context, (replicas) => misplacedOnNode(snapshot, replicas))
+    await waitForShards(item, context, (replicas) => misplacedOnNode(snapshot, replicas))
   } catch (error) {
     if (!(error instanceof EngineError) || error instanceof PermanentDisagreement) throw error
     return false
@@ -157,7 +158,7 @@ export async function recoverShards(
   const { source, name } = item
   const remaining = source.snapshots.filter(({ shardId }) => !restored.includes(shardId))
   if (remaining.length === 0) return
-  const view = await waitForShards(name, context)
+  const view = await waitForShards(item, context)
   requireShards(item, view)
   const nodeByShard = singleHolders(name, remaining, replicasOnFirstNode(view))
   const deliveries = remaining.map((snapshot) => ({
@@ -185,7 +186,7 @@ export async function recoverShards(
   })
   await waitForIdle(item, context)
   const placement = new Map([...nodeByShard].map(([shard, node]) => [shard, [node]]))
-  await waitForShards(name, context, (replicas) => firstMisplaced(placement, replicas))
+  await waitForShards(item, context, (replicas) => firstMisplaced(placement, replicas))
 }
 
 /** The node that holds each shard; throws if a shard does not have exactly one replica. */

@@ -22,11 +22,12 @@ import type { RestoreItem, ShardItem } from '../manifest-check.ts'
 import { waitForShards } from './wait-for-shards.ts'
 
 /** Cheap if the collection was just created: its shards are empty. */
-export async function moveShards({ name }: ShardItem, context: RunContext): Promise<void> {
+export async function moveShards(item: ShardItem, context: RunContext): Promise<void> {
+  const { name } = item
   const placement = context.placements.get(name) ?? new Map<number, number[]>()
   context.progress.step('places its shards')
   await rebalance(
-    name,
+    item,
     {
       findMissing: (replicas) => firstMisplaced(placement, replicas),
       start: (view) => startChanges(name, plannedMoves(placement, view), context),
@@ -98,21 +99,21 @@ export interface Rebalance {
 
 /** Repeats until nothing is missing and all nodes agree on that. */
 export async function rebalance(
-  name: string,
+  item: Pick<RestoreItem, 'name' | 'source'>,
   { findMissing, start }: Rebalance,
   context: RunContext,
 ): Promise<void> {
   for (let round = 1; ; round += 1) {
-    const view = await waitForShards(name, context)
-    if (findMissing(replicasOnFirstNode(view)) === undefined) return
-    await start(view)
     try {
-      await waitForShards(name, context, findMissing)
+      const view = await waitForShards(item, context)
+      if (findMissing(replicasOnFirstNode(view)) === undefined) return
+      await start(view)
+      await waitForShards(item, context, findMissing)
       return
     } catch (error) {
       if (!isTransient(error) || round === MAX_ROUNDS) throw error
       context.tools.log.warn(
-        { collection: name, round, reason: error.message },
+        { collection: item.name, round, reason: error.message },
         'retrying replication',
       )
     }
@@ -152,12 +153,12 @@ export async function replicateShards(item: RestoreItem, context: RunContext): P
     )
   }
   forgetLoweredFactor(name, context)
-  const view = await waitForShards(name, context)
+  const view = await waitForShards(item, context)
   const placement = planPlacement(item, { view, planned: context.placements.get(name) }, target)
   if ([...placement.values()].every((nodes) => nodes.length <= 1)) return
   context.progress.step('makes the other copies of its shards')
   await rebalance(
-    name,
+    item,
     {
       findMissing: (replicas) => firstMissing(placement, replicas),
       start: (current) => startTransfers(name, missingReplicas(placement, current), context),

@@ -5,6 +5,9 @@
  * report.
  */
 import { EngineError, Rejected } from '../../crds/contract/errors.ts'
+import { withoutClock } from '../clients/engine/shards.ts'
+import { longCallTimeoutMs } from '../clients/http/request.ts'
+import { snapshotBytes, type RestoreItem } from '../manifest-check.ts'
 import { isTransient, poll } from '../retry.ts'
 import { requireStillOurs } from './change-collection.ts'
 import { ordinals, recoveryOn, type EngineAccess, type RunContext } from './context.ts'
@@ -32,7 +35,7 @@ const PAUSE_MS = 1_000
 const DISAGREEMENT_MS = 30_000
 /** How long something may be missing while all nodes agree and nothing moves. */
 const STABLE_MS = 30_000
-/** How long the state may stay the same, including the progress of transfers. */
+/** How long the state may stay the same while no node lists a transfer. */
 const UNCHANGED_MS = 900_000
 
 /** How long the nodes must report that there is no such collection: one that was just created is not on each at once. */
@@ -63,7 +66,7 @@ export function collectionDeleted(name: string): Rejected {
  * disagreement that lasts. Throws `Rejected` if another client has deleted the collection.
  */
 export async function waitForShards(
-  collection: string,
+  { name: collection, source }: Pick<RestoreItem, 'name' | 'source'>,
   context: RunContext,
   findMissing: (replicas: ReplicaStates) => string | undefined = () => undefined,
 ): Promise<ReportedShards> {
@@ -88,8 +91,10 @@ export async function waitForShards(
     }
     timer.observe(view, instability)
     const reason = instability ?? missingReason ?? ''
+    const hasTransfer = typeof view !== 'string' && view.transferProgress !== undefined
+    const limitMs = hasTransfer ? transferStallMs(source) : UNCHANGED_MS
     // Stable but incomplete, or unstable without any progress for too long: nothing will change.
-    if (timer.stableMs() >= STABLE_MS || timer.unchangedMs() >= UNCHANGED_MS) {
+    if (timer.stableMs() >= STABLE_MS || timer.unchangedMs() >= limitMs) {
       throw new EngineError(`${collection}: ${reason}, and there is no progress`)
     }
     if (typeof view !== 'string' && timer.disagreementMs() >= DISAGREEMENT_MS) {
@@ -103,6 +108,14 @@ export async function waitForShards(
     progress.report()
     return undefined
   })
+}
+
+/**
+ * The engine reports no bytes of a snapshot that a node downloads from another one: a stage may take as long as the
+ * transfer of all bytes of the collection at the lowest rate that is expected.
+ */
+function transferStallMs(source: RestoreItem['source']): number {
+  return UNCHANGED_MS + longCallTimeoutMs(snapshotBytes(source)) - longCallTimeoutMs(0)
 }
 
 /** What the nodes report; the error message if a node is temporarily unavailable. */
@@ -160,7 +173,8 @@ class StabilityTimer {
 
   observe(view: ReportedShards | string, instability: string | undefined): void {
     const replicas = typeof view === 'string' ? '' : view.replicas.map(fingerprint).join()
-    const state = `${instability ?? ''} ${replicas}`
+    const progress = typeof view === 'string' ? '' : (view.transferProgress ?? '')
+    const state = `${withoutClock(instability ?? '')} ${progress} ${replicas}`
     if (state !== this.#lastState) this.#changedAt = this.#now()
     this.#lastState = state
     this.#stableSince = instability === undefined ? (this.#stableSince ?? this.#now()) : undefined

@@ -132,6 +132,14 @@ export interface ShardTransfer {
   toShard?: number
 }
 
+/**
+ * What changes in the comment of a transfer only if the transfer makes progress: `downloading (12.30s)` and `recovering |
+ * Transferring records (5/9), ETA: 3.00s` without their seconds.
+ */
+export function withoutClock(comment: string): string {
+  return comment.replaceAll(/\b\d{1,9}(\.\d{1,9})?s\b/g, '')
+}
+
 const Count = Type.Object({ count: Type.Integer({ minimum: 0 }) })
 
 export class EngineShards {

@@ -3,7 +3,7 @@
  * transfer that fails leaves its target Dead and is not reported anywhere else.
  */
 import type { ShardsResult } from '../../../crds/contract/shards-job.ts'
-import type { ShardTransfer } from '../../clients/engine/shards.ts'
+import { withoutClock, type ShardTransfer } from '../../clients/engine/shards.ts'
 import { longCallTimeoutMs } from '../../clients/http/request.ts'
 import { activeHolders, findShard, requiredReplicas, type Shard } from './queries.ts'
 import type { ClusterView, CopyFailure } from './view.ts'
@@ -251,11 +251,6 @@ function updateProgress(tracked: TrackedTransfer, comment: string, now: number):
   if (progress === tracked.progress) return
   tracked.progress = progress
   tracked.changedAt = now
-}
-
-/** `downloading (12.30s)` and `recovering | Transferring records (5/9), ETA: 3.00s`. */
-function withoutClock(comment: string): string {
-  return comment.replaceAll(/\b\d{1,9}(\.\d{1,9})?s\b/g, '')
 }
 
 /** Of a resharding: the engine aborts all of it if a transfer fails. */

@@ -34,6 +34,8 @@ export interface Shard {
 export interface Transfer {
   from: number
   to: number
+  /** In milliseconds; default: now. */
+  since?: number
   /** In milliseconds. */
   until: number
   /** State of the target meanwhile. */

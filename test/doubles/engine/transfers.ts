@@ -17,6 +17,13 @@ export function transfersOf(shard: Shard): Transfer[] {
   return shard.arriving ?? []
 }
 
+/** What the source or the target does, and for how long: no bytes, also if the transfer is stuck. */
+export function commentOf({ from, since }: Transfer, peer: number): string {
+  const stage = from === peer ? 'recovering' : 'downloading'
+  const ms = since === undefined ? 0 : Date.now() - since
+  return `${stage} (${(ms / 1000).toFixed(2)}s)`
+}
+
 export function startTransfer(
   cluster: EngineCluster,
   shard: Shard,
@@ -26,7 +33,7 @@ export function startTransfer(
   const until = outcome === 'stall' ? NEVER : Date.now() + cluster.copyMs
   if (!shard.peers.includes(transfer.to)) shard.peers = [...shard.peers, transfer.to]
   const fails = outcome === 'fail'
-  shard.arriving = [...(shard.arriving ?? []), { ...transfer, until, fails }]
+  shard.arriving = [...(shard.arriving ?? []), { ...transfer, since: Date.now(), until, fails }]
   cluster.changes += 1
 }
 

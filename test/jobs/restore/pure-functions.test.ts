@@ -179,13 +179,25 @@ t.test('nodes are stable when all have applied the same entries and no shard mov
     reportedShards(moving as never, [view(7), view(7)]).instability,
     'shard 0 is being transferred from node 0 to node 1 (3 of 9)',
   )
+  const listed = { shard_id: 0, from: 11, to: 12 }
+  const third = [
+    placement(10, [listed]),
+    placement(11, [{ ...listed, comment: 'recovering (9.10s)' }]),
+    placement(12, [{ ...listed, comment: 'downloading (9.00s)' }]),
+  ]
+  const views = [view(7), view(7), view(7)]
+  t.equal(
+    reportedShards(third as never, views).instability,
+    'shard 0 is being transferred from node 1 to node 2 (downloading (9.00s))',
+  )
   const dead = {
     ...view(7),
     consensus_thread_status: { consensus_thread_status: 'stopped_with_err', err: 'x' },
   }
-  t.throws(() => reportedShards(both, [view(7), dead]), {
-    message: 'consensus is stopped_with_err on node 1: x',
-  })
+  for (const placements of [both, moving as never])
+    t.throws(() => reportedShards(placements, [view(7), dead]), {
+      message: 'consensus is stopped_with_err on node 1: x',
+    })
   const stopped = { ...view(7), consensus_thread_status: { consensus_thread_status: 'stopped' } }
   t.throws(() => reportedShards(both, [stopped, view(7)]), {
     message: 'consensus is stopped on node 0: no reason given',

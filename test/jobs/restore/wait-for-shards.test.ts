@@ -2,8 +2,11 @@
 import { pino } from 'pino'
 import t from 'tap'
 import { EngineError } from '../../../crds/contract/errors.ts'
+import type { RestoreItem } from '../../../jobs/manifest-check.ts'
 import type { RunContext } from '../../../jobs/restore/context.ts'
 import { isNodeRecovered, isShardRecovered } from '../../../jobs/restore/recover.ts'
+import type { ReplicaStates } from '../../../jobs/restore/placement.ts'
+import { rebalance } from '../../../jobs/restore/shard-transfers.ts'
 import { waitForShards } from '../../../jobs/restore/wait-for-shards.ts'
 import { Superseded } from '../../../jobs/reporter.ts'
 import { RetryBudget } from '../../../jobs/retry.ts'
@@ -19,9 +22,33 @@ const AGREED: Views = [
 const DISPUTED: Views = [{ 0: { 0: 'Active' } }, { 0: { 0: 'Active', 1: 'Active' } }]
 const LOADING: Views = [{ 0: { 0: 'Active', 1: 'Partial' } }, { 0: { 0: 'Active', 1: 'Partial' } }]
 
+const GIB = 1024 ** 3
+const DOCS = collectionOf(0)
+
+/** A collection that is restored from snapshots of this size. */
+function collectionOf(sizeBytes: number) {
+  return { name: 'docs', source: { snapshots: [{ sizeBytes }] } } as unknown as Pick<
+    RestoreItem,
+    'name' | 'source'
+  >
+}
+
+/** Of a shard, between nodes. */
+interface Transfer {
+  shard: number
+  from: number
+  to: number
+  /** By node: only the source and the target have one. */
+  comments?: Record<number, string>
+}
+
 interface Nodes {
+  /** Default: 2. */
+  count?: number
   /** What the nodes report, by the seconds that have passed; a text is an error of all nodes. */
   views: (seconds: number) => Views | string
+  /** What every node lists. */
+  transfers?: (seconds: number) => Transfer[]
   /** The status of the answers of each node instead; 0 is none. */
   statuses?: (seconds: number) => number[] | undefined
   /** Points of each shard, or of all, on the node that holds it. */
@@ -32,8 +59,9 @@ interface Nodes {
   isSuperseded?: boolean
 }
 
-/** A run on two nodes, peers 10 and 11, with a clock that only its pauses advance. */
-function runOn({ views, statuses = () => undefined, points = 0, onDrop, isSuperseded }: Nodes) {
+/** A run on nodes, peers 10, 11 and so on, with a clock that only its pauses advance. */
+function runOn({ count = 2, views, points = 0, onDrop, isSuperseded, ...nodes }: Nodes) {
+  const { statuses = () => undefined, transfers = () => [] } = nodes
   let now = 0
   const dropped: object[] = []
   const notes: string[] = []
@@ -52,7 +80,11 @@ function runOn({ views, statuses = () => undefined, points = 0, onDrop, isSupers
       })),
     )
     return {
-      ...{ peer_id: 10 + node, shard_transfers: [] },
+      peer_id: 10 + node,
+      shard_transfers: transfers(now / 1000).map(({ shard, from, to, comments = {} }) => ({
+        ...{ shard_id: shard, from: 10 + from, to: 10 + to },
+        ...(comments[node] !== undefined && { comment: comments[node] }),
+      })),
       local_shards: shards.filter(({ peer_id }) => peer_id === 10 + node),
       remote_shards: shards.filter(({ peer_id }) => peer_id !== 10 + node),
     }
@@ -66,7 +98,7 @@ function runOn({ views, statuses = () => undefined, points = 0, onDrop, isSupers
     },
   })
   const context = {
-    plan: { cluster: { replicas: 2 } },
+    plan: { cluster: { replicas: count } },
     retryBudget: new RetryBudget(),
     progress: {
       note: (text: string) => void notes.push(text),
@@ -98,7 +130,7 @@ t.test('the view is returned once all nodes agree and every replica is Active', 
   const { context, dropped, seconds } = runOn({
     views: (at) => (at < 20 ? DISPUTED : at < 60 ? LOADING : AGREED),
   })
-  const { replicas, peers } = await waitForShards('docs', context)
+  const { replicas, peers } = await waitForShards(DOCS, context)
   t.strictSame(peers, [10, 11])
   t.strictSame(
     replicas[1],
@@ -113,7 +145,7 @@ t.test('the view is returned once all nodes agree and every replica is Active', 
 
 t.test('nodes that do not answer are asked again', async (t) => {
   const { context, seconds } = runOn({ views: (at) => (at < 20 ? 'connection lost' : AGREED) })
-  await waitForShards('docs', context)
+  await waitForShards(DOCS, context)
   t.ok(seconds() >= 20 && seconds() <= 21, `${seconds()} s`)
 })
 
@@ -125,7 +157,7 @@ t.test('nodes that are about to agree are asked again within milliseconds', asyn
       return at < 8 ? LOADING : AGREED
     },
   })
-  await waitForShards('docs', context)
+  await waitForShards(DOCS, context)
   const times = [...new Set(asked)]
   const pauses = times.slice(1).map((at, index) => at - (times[index] ?? 0))
   const expected = [
@@ -140,7 +172,7 @@ t.test('nodes that are about to agree are asked again within milliseconds', asyn
 t.test('a replica that is missing for 30 s while all nodes agree is an error', async (t) => {
   const { context, seconds } = runOn({ views: () => AGREED })
   await t.rejects(
-    waitForShards('docs', context, () => 'shard 7 is on no node'),
+    waitForShards(DOCS, context, () => 'shard 7 is on no node'),
     { code: 'EngineError', message: 'docs: shard 7 is on no node, and there is no progress' },
   )
   t.ok(seconds() >= 30 && seconds() <= 31, `${seconds()} s`)
@@ -148,11 +180,77 @@ t.test('a replica that is missing for 30 s while all nodes agree is an error', a
 
 t.test('a state that is the same for 15 minutes is an error', async (t) => {
   const { context, seconds, dropped } = runOn({ views: () => LOADING })
-  await t.rejects(waitForShards('docs', context), {
+  await t.rejects(waitForShards(DOCS, context), {
     message: 'docs: shard 0 on node 1 is Partial, and there is no progress',
   })
   t.ok(seconds() >= 900 && seconds() <= 901, `${seconds()} s`)
   t.strictSame(dropped, [])
+})
+
+/** Shard 1 is copied from node 1 to node 2 for so many seconds, and node 0 only lists that. */
+function copying(seconds: number, comments: (at: number) => Record<number, string>): Nodes {
+  const view = (state: string) => ({ 0: { 0: 'Active' }, 1: { 1: 'Active', 2: state } })
+  return {
+    count: 3,
+    views: (at) => Array.from({ length: 3 }, () => view(at < seconds ? 'Recovery' : 'Active')),
+    transfers: (at) => (at < seconds ? [{ shard: 1, from: 1, to: 2, comments: comments(at) }] : []),
+  }
+}
+
+const DOWNLOADING = (at: number) => ({
+  1: `recovering (${at.toFixed(2)}s)`,
+  2: `downloading (${at.toFixed(2)}s)`,
+})
+
+t.test('a copy between other nodes is waited for as long as its bytes allow', async (t) => {
+  const docs = collectionOf(100 * GIB)
+  const missing = () => undefined
+  for (const comments of [DOWNLOADING, () => ({})]) {
+    const { context, seconds } = runOn(copying(7_200, comments))
+    await waitForShards(docs, context)
+    t.ok(seconds() >= 7_200 && seconds() <= 7_201, `${seconds()} s`)
+    const rounds = runOn(copying(7_200, comments))
+    await rebalance(docs, { findMissing: missing, start: async () => undefined }, rounds.context)
+    t.ok(rounds.seconds() >= 7_200 && rounds.seconds() <= 7_201, `${rounds.seconds()} s`)
+  }
+})
+
+t.test('a copy of few bytes of which only the clock changes is an error', async (t) => {
+  const { context, seconds } = runOn(copying(7_200, DOWNLOADING))
+  await t.rejects(waitForShards(collectionOf(GIB), context), {
+    message:
+      /^docs: shard 1 is being transferred from node 1 to node 2 \(downloading \(\d+\.\d\ds\)\), and there is no progress$/,
+  })
+  // 15 minutes, and a GiB at 1,024 bytes per millisecond.
+  t.ok(seconds() >= 1_948 && seconds() <= 1_950, `${seconds()} s`)
+})
+
+t.test('records that are streamed between other nodes are progress', async (t) => {
+  const { context, seconds } = runOn(
+    copying(7_200, (at) => {
+      const sent = Math.floor(at / 600)
+      return { 1: `Transferring records (${sent}/12), started ${Math.round(at)}s ago, ETA: 3.00s` }
+    }),
+  )
+  await waitForShards(DOCS, context)
+  t.ok(seconds() >= 7_200 && seconds() <= 7_201, `${seconds()} s`)
+})
+
+t.test('a round of replication whose first wait fails is followed by the next one', async (t) => {
+  const COPIED: Views = [{ 0: { 0: 'Active', 1: 'Active' } }, { 0: { 0: 'Active', 1: 'Active' } }]
+  const ALONE: Views = [{ 0: { 0: 'Active' } }, { 0: { 0: 'Active' } }]
+  let started = 0
+  const { context } = runOn({
+    views: (at) => {
+      if (started === 0) return ALONE
+      if (started === 2) return COPIED
+      return at < 1_850 ? 'node 1 does not answer' : ALONE
+    },
+  })
+  const findMissing = (replicas: ReplicaStates) =>
+    replicas.get(0)?.has(1) === true ? undefined : 'shard 0 has no copy on node 1'
+  await rebalance(DOCS, { findMissing, start: async () => void (started += 1) }, context)
+  t.equal(started, 2)
 })
 
 t.test('a replica that only one node knows is dropped through it after 30 s', async (t) => {
@@ -161,7 +259,7 @@ t.test('a replica that only one node knows is dropped through it after 30 s', as
     views: () => (isDropped ? AGREED : DISPUTED),
     onDrop: () => (isDropped = true),
   })
-  await waitForShards('docs', context)
+  await waitForShards(DOCS, context)
   t.ok(seconds() >= 30 && seconds() <= 32, `${seconds()} s`)
   t.strictSame(dropped, [DROP])
   t.strictSame(notes, ['nodes disagreed about a copy of shard 0 of docs on node 1: dropped'])
@@ -169,13 +267,13 @@ t.test('a replica that only one node knows is dropped through it after 30 s', as
 
 t.test('a pod that was replaced drops no replica', async (t) => {
   const { context, dropped } = runOn({ views: () => DISPUTED, isSuperseded: true })
-  await t.rejects(waitForShards('docs', context), { code: 'Superseded' })
+  await t.rejects(waitForShards(DOCS, context), { code: 'Superseded' })
   t.strictSame(dropped, [])
 })
 
 t.test('a disagreement that occurs again after three repairs is permanent', async (t) => {
   const { context, dropped, seconds } = runOn({ views: () => DISPUTED })
-  await t.rejects(waitForShards('docs', context), {
+  await t.rejects(waitForShards(DOCS, context), {
     status: 409,
     message:
       'docs: the nodes disagree about shard 0 on node 1: node 0 reports absent, node 1 reports Active, and there is no progress: delete the collection, or restore it under another name with collectionMapping, and create the VecRestore again',
@@ -305,7 +403,7 @@ t.test('a collection that another client has deleted is not waited for', async (
     views: () => AGREED,
     statuses: (at) => (at < 20 ? [200, 404] : [404, 404]),
   })
-  await t.rejects(waitForShards('docs', context), {
+  await t.rejects(waitForShards(DOCS, context), {
     ...{ code: 'Rejected', message: 'collection docs was deleted during the restore' },
   })
   t.ok(seconds() >= 50 && seconds() < 60, 'half a minute after no node has it')
@@ -318,17 +416,17 @@ t.test(
       views: () => AGREED,
       statuses: (at) => (at < 100 ? [200, 404] : undefined),
     })
-    t.ok(await waitForShards('docs', late.context))
+    t.ok(await waitForShards(DOCS, late.context))
     const returning = runOn({
       views: () => AGREED,
       statuses: (at) =>
         at < 25 || (at > 30 && at < 55) ? [404, 404] : at < 60 ? [200, 404] : undefined,
     })
-    t.ok(await waitForShards('docs', returning.context))
+    t.ok(await waitForShards(DOCS, returning.context))
     const silent = runOn({
       views: () => AGREED,
       statuses: (at) => (at < 100 ? [404, 0] : undefined),
     })
-    t.ok(await waitForShards('docs', silent.context))
+    t.ok(await waitForShards(DOCS, silent.context))
   },
 )

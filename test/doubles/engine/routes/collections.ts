@@ -25,7 +25,7 @@ import { readBody } from '../read.ts'
 import { deleteLater, isHeld } from '../running.ts'
 import { sentForm } from '../sent-form.ts'
 import { endGrey, pointsOn } from '../shard-points.ts'
-import { transfersOf } from '../transfers.ts'
+import { commentOf, transfersOf } from '../transfers.ts'
 
 const DEFAULT_TIMEOUT_SECONDS = 10
 
@@ -217,13 +217,16 @@ function placement(cluster: EngineCluster, collection: Collection, ordinal: numb
       .filter((each) => !isHere(each))
       .map(({ peer_id, copy }) => ({ ...copy, peer_id })),
     shard_transfers: shards.flatMap((each) =>
-      transfersOf(each).map(({ from, to, sync, state, fromShard }) => ({
-        ...{ shard_id: fromShard ?? each.id, from, to, sync },
-        ...(fromShard !== undefined && { to_shard_id: each.id }),
-        // Only the two nodes that take part describe what they do.
-        ...((from === id || to === id) && { comment: from === id ? 'recovering' : 'downloading' }),
-        method: methodOf(state, fromShard),
-      })),
+      transfersOf(each).map((transfer) => {
+        const { from, to, sync, state, fromShard } = transfer
+        return {
+          ...{ shard_id: fromShard ?? each.id, from, to, sync },
+          ...(fromShard !== undefined && { to_shard_id: each.id }),
+          // Only the two nodes that take part describe what they do.
+          ...((from === id || to === id) && { comment: commentOf(transfer, id) }),
+          method: methodOf(state, fromShard),
+        }
+      }),
     ),
     ...(collection.resharding !== undefined && {
       resharding_operations: [reshardingInfo(collection.resharding)],

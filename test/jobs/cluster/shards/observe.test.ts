@@ -166,7 +166,7 @@ t.test('a transfer has its target in transfer, and the comment of the target', a
   ]
   const { transfers, collections, unsettled } = await observe()
   t.strictSame(transfers, [
-    { collection: 'docs', shard: 0, from: peer(0), to: peer(2), comment: 'downloading' },
+    { collection: 'docs', shard: 0, from: peer(0), to: peer(2), comment: 'downloading (0.00s)' },
   ])
   t.strictSame(
     collections[0]?.shards[0]?.replicas.find((replica) => replica.peer === peer(2))?.state,
