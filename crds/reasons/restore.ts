@@ -297,12 +297,12 @@ export const RESTORE_FAILURES: readonly KnownFailure[] = [
     fix: 'check its condition Consensus; restore into a new cluster',
   },
   {
-    patterns: ['... is red: ...'],
+    patterns: ['... is red on node n: ...'],
     cause: 'an optimizer of the engine failed, often because the disk is full',
     fix: 'use a larger volume; the data is restored',
   },
   {
-    patterns: ['collection ... did not turn green in time'],
+    patterns: ['collection ... did not turn green in time: node n reports ...'],
     cause: 'indexing took more than an hour; the data is restored',
     fix: 'wait, or set `waitForIndexing: false`',
   },

@@ -49,16 +49,8 @@ export async function verifyPointCount(
 ): Promise<CountResult> {
   const { source, name } = item
   const { tools, progress } = context
-  const deferred = await deferredPoints(name, context)
   const counts = await countShards(item, shardIds(item), context)
   let loss = findLoss(item, counts)
-  if (deferred > 0) {
-    // Deferred points are in the shards, but in no count.
-    progress.note(
-      `${deferred} points of ${name} are not counted: they are deferred until they are indexed`,
-    )
-    return { points: undefined }
-  }
   if (loss !== undefined || unprovenDifference(item, counts) !== undefined) {
     const written = await recount(item, counts, context)
     loss = findLoss(item, counts, written)
@@ -340,19 +332,26 @@ async function countShards(item: RestoreItem, ids: number[], context: RunContext
   const { name } = item
   const { signal } = context.tools
   const counts: Counts = new Map(ids.map((id) => [id, new Map<number, PointCount>()]))
-  const placements = await Promise.all(
-    ordinals(context).map((node) =>
-      retryTransient(context, () => recoveryOn(context, node).collectionCluster(name, signal)),
-    ),
+  const groups = await Promise.all(
+    ordinals(context).map(async (node) => {
+      const engine = recoveryOn(context, node)
+      const { local_shards } = await retryTransient(context, () =>
+        engine.collectionCluster(name, signal),
+      )
+      const deferred = await deferredPoints(name, node, context)
+      return local_shards.flatMap(({ shard_id: shard, points_count: upperBound }) =>
+        counts.has(shard) ? [{ node, shard, upperBound, deferred }] : [],
+      )
+    }),
   )
-  const groups = placements.map(({ local_shards }, node) =>
-    local_shards.flatMap(({ shard_id: shard, points_count: upperBound }) =>
-      counts.has(shard) ? [{ node, shard, upperBound }] : [],
-    ),
-  )
-  await runGroupsConcurrently(groups, NODE_CONCURRENCY, async ({ node, shard, upperBound }) => {
+  await runGroupsConcurrently(groups, NODE_CONCURRENCY, async (replica) => {
+    const { node, shard, upperBound, deferred } = replica
     const scope = { collection: name, shard, upperBound }
-    counts.get(shard)?.set(node, await countOnNode(node, scope, context))
+    // Deferred points are in the shards, but in no count.
+    const reason = `${deferred} points are deferred until they are indexed`
+    const count =
+      deferred > 0 ? ({ isExact: false, reason } as const) : await countOnNode(node, scope, context)
+    counts.get(shard)?.set(node, count)
   })
   return counts
 }
@@ -373,10 +372,15 @@ async function countOnNode(
   }
 }
 
-/** Points of a collection with `prevent_unoptimized` that cannot be scrolled or counted yet. */
-async function deferredPoints(name: string, context: RunContext): Promise<number> {
+/**
+ * Points of a collection with `prevent_unoptimized` that cannot be scrolled or counted on a node yet: each node indexes
+ * its own replicas. Includes those in one replica of each shard that the node does not hold.
+ */
+async function deferredPoints(name: string, node: number, context: RunContext): Promise<number> {
   const { signal } = context.tools
-  const live = await retryTransient(context, () => recoveryOn(context, 0).collection(name, signal))
+  const live = await retryTransient(context, () =>
+    recoveryOn(context, node).collection(name, signal),
+  )
   return live?.update_queue?.deferred_points ?? 0
 }
 

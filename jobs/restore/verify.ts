@@ -10,7 +10,7 @@ import { isReportable, poll, retryTransient } from '../retry.ts'
 import { changeCollection, requireStillOurs } from './change-collection.ts'
 import { noteDifferences } from './config.ts'
 import { findCollection } from './collection-checks.ts'
-import { collectionsOn, recoveryOn, type RunContext } from './context.ts'
+import { collectionsOn, ordinals, recoveryOn, type RunContext } from './context.ts'
 import { verifyPointCount, type CountResult } from './point-count.ts'
 import type { RestoreItem } from '../manifest-check.ts'
 import { collectionDeleted } from './wait-for-shards.ts'
@@ -101,29 +101,54 @@ async function countPointsOrNote(item: RestoreItem, context: RunContext): Promis
   }
 }
 
+/** On every node: each one describes its own replicas, which are optimized independently of each other. */
 async function waitForGreen(name: string, context: RunContext): Promise<void> {
   const { tools, progress } = context
   const { time, signal, log } = tools
   const pauseMs = [...FIRST_PAUSES_MS, PAUSE_MS]
   const afterPause = () => progress.reported()
   await poll({ time, signal, pauseMs, afterPause }, async ({ pauses, waitedMs }) => {
-    const live = await retryTransient(context, () =>
-      recoveryOn(context, 0).collection(name, signal),
-    )
-    if (live === undefined)
+    const live = await readOnAllNodes(name, context)
+    if (live.every((info) => info === undefined))
       throw new EngineError(`collection ${name} was deleted during the restore`)
-    if (live.status === 'red') throw new EngineError(`${name} is red: ${optimizerError(live)}`)
-    if (live.status === 'green' || !context.waitForIndexing) return true
+    for (const [node, info] of live.entries()) {
+      if (info?.status === 'red')
+        throw new EngineError(`${name} is red on node ${node}: ${optimizerError(info)}`)
+    }
+    // A node without the collection, which others have, has not applied all changes.
+    const isPending = (info: RestoreCollectionInfo | undefined) =>
+      info === undefined || (info.status !== 'green' && context.waitForIndexing)
+    const pending = live.findIndex(isPending)
+    if (pending === -1) return true
     const extraPolls = pauses - FIRST_PAUSES_MS.length
-    if (live.status === 'grey' && extraPolls > 0 && extraPolls % GREY_POLLS === 0) {
+    const isGrey = context.waitForIndexing && live.some((info) => info?.status === 'grey')
+    if (isGrey && extraPolls > 0 && extraPolls % GREY_POLLS === 0) {
       log.info({ collection: name }, 'waking the optimizers')
+      // All nodes apply it.
       await patchCollection(name, { optimizers_config: {} }, context)
     }
-    if (waitedMs() >= GREEN_TIMEOUT_SECONDS * 1000)
-      throw new EngineError(`collection ${name} did not turn green in time`)
+    if (waitedMs() >= GREEN_TIMEOUT_SECONDS * 1000) {
+      const reported = live[pending]?.status ?? 'no such collection'
+      throw new EngineError(
+        `collection ${name} did not turn green in time: node ${pending} reports ${reported}`,
+      )
+    }
     progress.report()
     return undefined
   })
+}
+
+/** By ordinal; undefined if a node does not have the collection. */
+function readOnAllNodes(
+  name: string,
+  context: RunContext,
+): Promise<(RestoreCollectionInfo | undefined)[]> {
+  const { signal } = context.tools
+  return Promise.all(
+    ordinals(context).map((node) =>
+      retryTransient(context, () => recoveryOn(context, node).collection(name, signal)),
+    ),
+  )
 }
 
 /** The error as the engine reports it. */

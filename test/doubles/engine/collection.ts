@@ -25,6 +25,10 @@ export interface Shard {
   vectorBytes?: number
   /** How many points a replica is missing, by the ordinal of its node. */
   lost?: Record<number, number>
+  /** Replicas that are not green, by the ordinal of their node. */
+  statusOn?: Record<number, Unfinished | 'red'>
+  /** How many points of a replica no read returns before they are indexed, by the ordinal of its node. */
+  deferredOn?: Record<number, number>
   /** Ordinals of nodes that cannot read their replica, which is reported as Active. */
   unreadableOn?: number[]
   /** Replica states that only some nodes report: by ordinal of the reporting node, then by peer. */

@@ -25,6 +25,11 @@ export function countWrite(collection: Collection, points: readonly Point[]): vo
 /** The optimizers of a grey collection start with its next update. */
 export function endGrey(collection: Collection): void {
   if (collection.status === 'grey') delete collection.status
+  for (const { statusOn = {} } of collection.shards) {
+    for (const [ordinal, status] of Object.entries(statusOn)) {
+      if (status === 'grey') delete statusOn[Number(ordinal)]
+    }
+  }
 }
 
 /** Points of the copy on one node: without the last ones, where it has lost some. */

@@ -165,7 +165,7 @@ function suite(): void {
     const red = await world.restore()
     const { code, log } = await red.run({ time })
     t.equal(code, EXIT.failed, log)
-    t.match((await red.result()).error, /docs is red: /)
+    t.match((await red.result()).error, /docs is red on node \d: /)
     t.comment((await red.result()).error)
   })
 }

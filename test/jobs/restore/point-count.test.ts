@@ -336,8 +336,58 @@ t.test('points that wait for the optimizers are not counted, and are not missing
   })
   t.equal(code, EXIT.done)
   matchWhole(t, result, {
-    notes: ['4 points of docs are not counted: they are deferred until they are indexed'],
+    notes: ['points of docs were not counted: 4 points are deferred until they are indexed'],
   })
+})
+
+/** Hides a point of each replica on one node, of shards that the other node holds, too. */
+function deferOn(stood: RestoreFixture, ordinal: number, other: number): void {
+  const { engine } = stood
+  const docs = engine.collections.get('docs')
+  const peer = (one: number) => engine.peers().find((each) => each.ordinal === one)?.id ?? 0
+  if (docs === undefined) return
+  docs.config.optimizer_config['prevent_unoptimized'] = true
+  for (const shard of docs.shards) {
+    const isShared = [ordinal, other].every((one) => shard.peers.includes(peer(one)))
+    if (isShared) shard.deferredOn = { [ordinal]: 1 }
+  }
+}
+
+function isInfo({ method, path }: EngineRequest): boolean {
+  return method === 'GET' && path.join('/') === 'collections/docs'
+}
+
+t.test('points that only one node defers are no loss', async (t) => {
+  for (const [node, other] of [
+    [1, 0],
+    [0, 1],
+  ] as const) {
+    const { code, result } = await restored(t, (stood) =>
+      onNodes(stood, (request) => {
+        if (isInfo(request)) deferOn(stood, node, other)
+        return undefined
+      }),
+    )
+    t.equal(code, EXIT.done)
+    matchWhole(t, result, {
+      notes: [
+        /^points of docs were not counted: \d points are deferred until they are indexed$/,
+        /^docs differs from the backup in optimizer_config.prevent_unoptimized/,
+      ],
+    })
+  }
+})
+
+t.test('points that one node defers hide no loss on the others', async (t) => {
+  const { code, result } = await restored(t, (stood) =>
+    onNodes(stood, (request, node) => {
+      if (isInfo(request)) deferOn(stood, 0, 1)
+      if (!isCount(request) || node !== 2) return undefined
+      return { status: 200, body: '{"result":{"count":0},"status":"ok"}', headers: JSON_TYPE }
+    }),
+  )
+  t.equal(code, EXIT.failed)
+  t.match(result, { error: /^shard \d of docs has 0 points on node 2, but / })
 })
 
 t.test(
@@ -354,7 +404,7 @@ t.test(
     )
     t.equal(code, EXIT.failed)
     matchWhole(t, result, {
-      error: 'docs is red: disk is full',
+      error: 'docs is red on node 0: disk is full',
       collections: [{ status: 'Failed', isInPlace: true, points: 10 }],
     })
   },

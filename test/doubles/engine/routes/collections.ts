@@ -91,9 +91,12 @@ function read(cluster: EngineCluster, name: string, ordinal: number): EngineAnsw
   const isSent =
     shards.length > 0 && !shards.some(({ peers }) => peers.includes(cluster.peer(ordinal).id))
   const form = isSent ? sentForm(stored) : stored
+  const replicas = readReplicas(cluster, shards, ordinal)
+  const hidden = replicas.reduce((sum, replica) => sum + replica.deferred, deferred.length)
+  const status = SEVERITY.find((one) => replicas.some((replica) => replica.status === one))
   return ok({
-    status: collection.status ?? 'green',
-    optimizer_status: 'ok',
+    status: status ?? collection.status ?? 'green',
+    optimizer_status: status === 'red' ? { error: 'No space left on device' } : 'ok',
     indexed_vectors_count: 0,
     points_count: points.length + deferred.length,
     segments_count: 2 * shards.length,
@@ -102,9 +105,21 @@ function read(cluster: EngineCluster, name: string, ordinal: number): EngineAnsw
     update_queue: {
       length: 0,
       ...(config.optimizer_config['prevent_unoptimized'] === true && {
-        deferred_points: deferred.length,
+        deferred_points: hidden,
       }),
     },
+  })
+}
+
+const SEVERITY = ['red', 'yellow', 'grey'] as const
+
+/** The replica of each shard that a node describes: its own or, of a shard that it does not hold, another one. */
+function readReplicas(cluster: EngineCluster, shards: Shard[], ordinal: number) {
+  const { id } = cluster.peer(ordinal)
+  return shards.map(({ peers, statusOn = {}, deferredOn = {} }) => {
+    const read = peers.includes(id) ? id : peers[0]
+    const node = cluster.peers().find((peer) => peer.id === read)?.ordinal ?? ordinal
+    return { status: statusOn[node], deferred: deferredOn[node] ?? 0 }
   })
 }
 

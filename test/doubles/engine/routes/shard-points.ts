@@ -30,7 +30,8 @@ export function shardPointRoutes(
   if (isUnreadable(shard, ordinal)) {
     refuse(500, `Service internal error: Failed to ${verb},  Local shard ${id} is not loaded`)
   }
-  const held = pointsOn(collection, shard, cluster.peer(ordinal))
+  const stored = pointsOn(collection, shard, cluster.peer(ordinal))
+  const held = stored.slice(0, Math.max(0, stored.length - (shard.deferredOn?.[ordinal] ?? 0)))
   if (verb !== 'count') return ok(pageOf(collection, held, selection))
   const { hash_ring_filter: ring } = selection as {
     hash_ring_filter?: { expected_shard_id: number }
