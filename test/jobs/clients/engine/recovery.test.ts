@@ -1,4 +1,5 @@
 /** What answers to a recovery mean, and what nodes report about recoveries and their disks. */
+import { Readable } from 'node:stream'
 import t from 'tap'
 import { EngineError } from '../../../../crds/contract/errors.ts'
 import type { Engine } from '../../../../jobs/clients/engine/client.ts'
@@ -73,6 +74,27 @@ t.test('a node whose download fails is an error without the query of the address
     .catch((cause: unknown) => cause)
   t.match(error, { code: 'EngineError', status: 500, message: /http:\/\/127\.0\.0\.1:1\/b\/k\)$/ })
   t.notMatch(String(error), /X-Amz/)
+})
+
+t.test('a snapshot that is uploaded has the time that its bytes need', async (t) => {
+  const { calls, engine } = recordedEngine()
+  const size = 2 ** 40
+  const upload = {
+    file: 'x.snapshot',
+    size,
+    priority: 'snapshot',
+    beforeEnd: async () => undefined,
+  }
+  for (const target of [{ collection: 'docs', shard: 1 }, { collection: 'docs' }]) {
+    const source = Readable.from([Buffer.from('bytes')])
+    await new EngineRecovery(engine).upload(target, { ...upload, source } as never)
+  }
+  const limitMs = longCallTimeoutMs(size)
+  t.ok(limitMs > 250 * 3_600_000, `${limitMs} ms`)
+  t.strictSame(
+    calls.map(({ timeoutMs }) => timeoutMs),
+    [limitMs, limitMs],
+  )
 })
 
 t.test('whether a node can download is found out without a change', async (t) => {
