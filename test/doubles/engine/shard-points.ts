@@ -25,10 +25,9 @@ export function countWrite(collection: Collection, points: readonly Point[]): vo
 /** The optimizers of a grey collection start with its next update. */
 export function endGrey(collection: Collection): void {
   if (collection.status === 'grey') delete collection.status
-  for (const { statusOn = {} } of collection.shards) {
-    for (const [ordinal, status] of Object.entries(statusOn)) {
-      if (status === 'grey') delete statusOn[Number(ordinal)]
-    }
+  for (const shard of collection.shards) {
+    const rest = Object.entries(shard.statusOn ?? {}).filter(([, status]) => status !== 'grey')
+    if (shard.statusOn !== undefined) shard.statusOn = Object.fromEntries(rest)
   }
 }
 
