@@ -98,7 +98,7 @@ t.test('red replicas of any node fail, also without waiting for the index', asyn
     colourOnNode1(stood, 'red')
     const restore = await stood.world.restore({ waitForIndexing })
     t.equal((await run(restore)).code, EXIT.failed)
-    t.match(await restore.result(), {
+    matchWhole(t, await restore.result(), {
       error: /^docs is red on node 1: No space left on device/,
       collections: [{ status: 'Failed', isInPlace: true, points: 10 }],
     })
