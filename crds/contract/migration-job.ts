@@ -103,6 +103,8 @@ export const MigrationResult = Type.Object({
   }),
   /** Fingerprints of the completed collections that are not in the list: they are never copied again. */
   finished: Type.Optional(Type.String()),
+  /** The same for the failed collections: clients may write to the part that was copied. */
+  failedFingerprints: Type.Optional(Type.String()),
   /**
    * The first eight digits of the uuid of the target of each listed collection, in their order, `-` where unknown: the
    * pod that ends the migration compares them.

@@ -58,6 +58,8 @@ export class Progress {
     })
     this.#targetUuids = decodeUuids(tools.reporter.previous?.migration)
     this.add(collections)
+    const { error: firstError } = tools.reporter.previous?.migration ?? {}
+    if (firstError !== undefined) this.#progress.recordError(firstError)
     for (const { error } of collections) if (error !== undefined) this.#progress.recordError(error)
   }
 
@@ -217,7 +219,8 @@ export class Progress {
   toResult(): MigrationResult {
     const all = [...this.#progress.collections.values()]
     const { collections, omitted } = this.#listed()
-    const finished = omitted.filter((collection) => collection.status === 'Completed')
+    const finished = fingerprintsOf(omitted, 'Completed')
+    const failedFingerprints = fingerprintsOf(omitted, 'Failed')
     const uuids = encodeUuids(collections, this.#targetUuids)
     return {
       startedAt: this.#startedAt,
@@ -227,18 +230,19 @@ export class Progress {
       ...this.#progress.errorField(),
       collections,
       unlisted: countStates(omitted),
-      ...(finished.length > 0 && { finished: fingerprints(finished.map(({ name }) => name)) }),
+      ...(finished !== '' && { finished }),
+      ...(failedFingerprints !== '' && { failedFingerprints }),
       ...(uuids !== undefined && { uuids }),
       ...(this.#position !== undefined && { position: this.#position }),
     }
   }
 
-  /** Leaves space for the fingerprints of the completed collections that do not fit. */
+  /** Leaves space for the fingerprints of the completed and failed collections that do not fit. */
   #listed() {
     const listed = this.#progress.listed()
     if (listed.omitted.length === 0) return listed
-    const { completed } = this.#progress.counts()
-    return this.#progress.listed(MAX_LIST_BYTES - FINGERPRINT_BYTES * completed)
+    const { completed, failed } = this.#progress.counts()
+    return this.#progress.listed(MAX_LIST_BYTES - FINGERPRINT_BYTES * (completed + failed))
   }
 
   #clearPosition(): void {
@@ -276,6 +280,15 @@ export const FINGERPRINT_BYTES = FINGERPRINT_LENGTH
 /** Concatenates the fingerprints of names. */
 export function fingerprints(names: readonly string[]): string {
   return names.map(fingerprint).join('')
+}
+
+function fingerprintsOf(
+  collections: readonly MigratedCollection[],
+  status: MigratedCollection['status'],
+): string {
+  return fingerprints(
+    collections.filter((collection) => collection.status === status).map(({ name }) => name),
+  )
 }
 
 /** Whether the fingerprint of a name is in `finished`. */

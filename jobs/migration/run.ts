@@ -138,14 +138,18 @@ async function prepareCollections(context: RunContext): Promise<MigratedCollecti
   )
   context.progress.setUnreachedSource(formatSource(context))
   const selected = await selectCollections(context, previousCollections)
-  const { finished } = tools.reporter.previous?.migration ?? {}
+  const { finished, failedFingerprints } = tools.reporter.previous?.migration ?? {}
   return selected.map((collection) => {
     const previousState = previousCollections.get(collection.name)
     if (previousState !== undefined && isTerminal(previousState)) return previousState
+    if (includesFingerprint(collection.name, failedFingerprints))
+      return { ...collection, status: 'Failed', error: `${collection.name}: ${FAILED_EARLIER}` }
     if (!includesFingerprint(collection.name, finished)) return collection
     return { ...collection, status: 'Completed', pointsCopied: collection.pointsTotal ?? 0 }
   })
 }
+
+const FAILED_EARLIER = 'failed in an earlier attempt: its log has the error'
 
 /**
  * Without a limit, a source that constantly creates collections would keep the migration running.
