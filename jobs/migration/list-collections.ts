@@ -5,6 +5,7 @@
 import { EngineError } from '../../crds/contract/errors.ts'
 import { formatNames } from '../../crds/units.ts'
 import { EnginePoints, type ShardKeyInfo } from '../clients/engine/points.ts'
+import type { CollectionClusterInfo } from '../clients/engine/responses.ts'
 import { readConsistentState } from '../cluster-consistency.ts'
 import { isTransient } from '../retry.ts'
 import { withBackoff } from './backoff.ts'
@@ -25,6 +26,31 @@ export async function listSourceCollections(context: RunContext): Promise<string
   }
   const { collections } = await untilNodesAgree(context, () => readConsistentState(options))
   return collections
+}
+
+/**
+ * Waits, within limits, until the nodes of a managed source form one cluster and agree on the state of each replica of a
+ * collection. Returns a time at which every point written before is in each Active replica: a node that is cut off still
+ * reads its own replica, which the others have called Dead.
+ */
+export async function confirmSourceReplicas(name: string, context: RunContext): Promise<Date> {
+  const { plan, source, progress, tools } = context
+  const { signal, time } = tools
+  if (!('cluster' in plan.source) || source.nodes.length < 2) return time.now()
+  const { replicas } = plan.source.cluster
+  const engineForPod = (ordinal: number) => source.nodes[ordinal] ?? source.engine
+  progress.setUnreachedSource(formatSource(context))
+  try {
+    return await untilNodesAgree(context, async () => {
+      const askedAt = time.now()
+      await readConsistentState({ replicas, engineForPod, signal })
+      const views = source.nodes.map((node) => node.collectionCluster(name, signal))
+      requireSameReplicas(name, await Promise.all(views))
+      return askedAt
+    })
+  } finally {
+    progress.setUnreachedSource(undefined)
+  }
 }
 
 /** Waits, within limits, until all nodes of a managed source know the same shard keys. */
@@ -81,6 +107,38 @@ function requireSameShardKeys(name: string, views: ShardKeyInfo[][]): ShardKeyIn
     )
   }
   return views[0] ?? []
+}
+
+function requireSameReplicas(name: string, views: CollectionClusterInfo[]): void {
+  const states = views.map(replicaStates)
+  const nodes = new Map(views.map(({ peer_id }, ordinal) => [peer_id, `node ${ordinal}`]))
+  for (const [replica, { shard, peer }] of states.flatMap((byReplica) => [...byReplica])) {
+    const seen = states.map((byReplica) => byReplica.get(replica)?.state ?? 'unknown')
+    const differing = seen.findIndex((state) => state !== seen[0])
+    if (differing === -1) continue
+    const owner = nodes.get(peer) ?? `peer ${peer}`
+    throw new EngineError(
+      `the nodes do not agree on the replicas of ${name}: shard ${shard} on ${owner} is ${seen[0]} according to node 0 and ${seen[differing]} according to node ${differing}`,
+    )
+  }
+}
+
+interface Replica {
+  shard: number
+  peer: number
+  state: string
+}
+
+function replicaStates({ peer_id, local_shards, remote_shards }: CollectionClusterInfo) {
+  const local = local_shards.map((shard) => ({ ...shard, peer_id }))
+  return new Map(
+    [...local, ...remote_shards].map(
+      ({ shard_id: shard, peer_id: peer, state }): [string, Replica] => [
+        `${shard}@${peer}`,
+        { shard, peer, state },
+      ],
+    ),
+  )
 }
 
 /** Whether a node that answers lists the collection; also if none answers. */

@@ -19,6 +19,7 @@ import { vectorTolerances, Differences } from './compare-points.ts'
 import { resolveTargetName, type Endpoint, type RunContext } from './context.ts'
 import type { CopiedIds } from './copied-ids.ts'
 import { requireSameTarget } from './deleted-collections.ts'
+import { confirmSourceReplicas } from './list-collections.ts'
 import { ByteBudget, PageSizer, type CopyScope } from './page-reader.ts'
 import { copyScopes } from './partitions.ts'
 import { addShardKeys } from './prepare-target.ts'
@@ -70,7 +71,7 @@ export async function verifyCopy(
   context: RunContext,
 ): Promise<Verification> {
   const { time } = context.tools
-  const startedAt = time.now()
+  const startedAt = await confirmSourceReplicas(name, context)
   const comparedKeys = new Set<ShardKey | undefined>()
   const state: VerificationState = {
     ...{ pending: new Differences(), volume: { points: 0, bytes: 0 } },

@@ -2,10 +2,11 @@
 import t, { type Test } from 'tap'
 import { EXIT } from '../../../crds/contract/job.ts'
 import type { EngineRequest } from '../../doubles/engine/answers.ts'
+import type { EngineCluster } from '../../doubles/engine/cluster.ts'
 import { UNAVAILABLE, type Misbehaviour } from '../../doubles/engine/misbehaviour.ts'
 import { startEngine } from '../engine-and-bucket.ts'
 import { instantClock } from '../job-world.ts'
-import { createCollection, engineCalls, isUpsert, manyPoints, SMALL } from './engine-pair.ts'
+import { createCollection, engineCalls, isScroll, manyPoints, SMALL } from './engine-pair.ts'
 import { migrationWorld } from './migration-world.ts'
 
 const NO_COLLECTIONS: Misbehaviour = {
@@ -69,11 +70,11 @@ t.test(
   'nodes that no longer list the same collections at the end fail the migration',
   async (t) => {
     const { nodes, world } = await twoNodes(t)
-    let hasWritten = false
+    let isCompared = false
     for (const [ordinal, node] of nodes.entries()) {
       node.misbehave((request) => {
-        hasWritten ||= isUpsert(request)
-        return hasWritten && ordinal === 1 && isList(request) ? NO_COLLECTIONS : undefined
+        isCompared ||= isScroll(request) && request.path[1] === 'copy'
+        return isCompared && ordinal === 1 && isList(request) ? NO_COLLECTIONS : undefined
       })
     }
     const { code, log } = await world.run({ time: instantClock() })
@@ -163,6 +164,78 @@ t.test('a node that does not answer defers nothing', async (t) => {
   const { code, log } = await world.run({ time: instantClock() })
   t.equal(code, EXIT.done, log.slice(-2000))
   t.equal(engine.find('copy')?.points.length, 20)
+})
+
+/** What a node answers about its replicas of `docs`: both nodes have shard 0, and call that of node 0 so. */
+function replicasOf(engine: EngineCluster, node: number, stateOfNode0: string): Misbehaviour {
+  const peers = engine.peers().map(({ id }) => id)
+  const replicas = [stateOfNode0, 'Active'].map((state, owner) => ({
+    ...{ shard_id: 0, peer_id: peers[owner], state, points_count: 20 },
+  }))
+  const result = {
+    ...{ peer_id: peers[node], shard_count: 1, shard_transfers: [] },
+    local_shards: replicas.slice(node, node + 1),
+    remote_shards: replicas.filter((_, owner) => owner !== node),
+  }
+  const body = JSON.stringify({ result, status: 'ok', time: 0 })
+  return { status: 200, body, headers: { 'content-type': 'application/json' } }
+}
+
+/** A page without the last point. */
+const STALE_PAGE: Misbehaviour = {
+  status: 200,
+  body: JSON.stringify({
+    result: { points: manyPoints(19).map((point) => ({ ...point })), next_page_offset: null },
+    ...{ status: 'ok', time: 0 },
+  }),
+  headers: { 'content-type': 'application/json' },
+}
+
+/** Node 0, which answers for the client Service, is cut off from node 1 and serves its replica without the last point. */
+function cutOffNode0({ engine, nodes }: Awaited<ReturnType<typeof twoNodes>>, readings: number) {
+  let asked = 0
+  const isCutOff = () => asked < readings
+  for (const [node, { misbehave }] of nodes.entries()) {
+    misbehave((request) => {
+      if (isPlacement(request)) {
+        const state = node === 1 && isCutOff() ? 'Dead' : 'Active'
+        asked += node
+        return replicasOf(engine, node, state)
+      }
+      const isSourcePage = isScroll(request) && request.path[1] === 'docs'
+      return node === 0 && isSourcePage && isCutOff() ? STALE_PAGE : undefined
+    })
+  }
+}
+
+const REPLICA_DIFFERENCE =
+  'the nodes do not agree on the replicas of docs: shard 0 on node 0 is Active according to node 0 and Dead according to node 1'
+
+t.test('points that a node which is cut off does not have are copied', async (t) => {
+  const scene = await twoNodes(t)
+  cutOffNode0(scene, 3)
+  const { code, log } = await scene.world.run({ time: instantClock() })
+  t.equal(code, EXIT.done, log.slice(-2000))
+  t.ok(log.includes(REPLICA_DIFFERENCE), log)
+  t.equal(scene.engine.find('copy')?.points.length, 20)
+})
+
+t.test('a node that stays cut off fails the collection, by name', async (t) => {
+  const scene = await twoNodes(t)
+  cutOffNode0(scene, Infinity)
+  const { code, log } = await scene.world.run({ time: instantClock() })
+  t.equal(code, EXIT.failed, log.slice(-2000))
+  t.equal((await scene.world.result()).error, `docs: source cluster ns/a: ${REPLICA_DIFFERENCE}`)
+})
+
+t.test('a replica that all nodes call Dead does not delay a migration', async (t) => {
+  const { engine, nodes, world } = await twoNodes(t)
+  for (const [node, { misbehave }] of nodes.entries()) {
+    misbehave((request) => (isPlacement(request) ? replicasOf(engine, node, 'Dead') : undefined))
+  }
+  const { code, log } = await world.run({ time: instantClock() })
+  t.equal(code, EXIT.done, log.slice(-2000))
+  t.notMatch(log, /do not agree/)
 })
 
 function isPlacement({ method, path }: EngineRequest): boolean {
