@@ -76,6 +76,12 @@ export async function poll<Result>(
   }
 }
 
+/**
+ * A request may reach the engine after its client has disconnected: the kernel keeps sending what the client has
+ * written, for about 100 s while the network is down. After this time no request is in transit.
+ */
+export const IN_TRANSIT_MS = 120_000
+
 const POLL_MS = 5_000
 const MAX_WAIT_MS = 600_000
 const TOTAL_MS = 1_800_000

@@ -52,8 +52,10 @@ export const MIGRATION_REASONS: readonly Reason[] = [
       'collection <n> of <n> (<name>): <n> of <n> points compared with the target<how fast>',
       'waiting for <n> of about <n> points of <name> at the <source or target>, which cannot be read until they are indexed',
       'waiting until <name> is indexed: not all of its points are visible',
+      'comparing in <n> s: an upsert that the target did not answer may still reach it',
     ],
-    cause: 'The Job is copying points, comparing both sides, or waiting for deferred points.',
+    cause:
+      'The Job is copying points, comparing both sides, or waiting for deferred points or unanswered upserts.',
     fix: 'Nothing. `kubectl logs job/<name>` shows each step.',
   },
   {
@@ -170,6 +172,11 @@ export const MIGRATION_FAILURES: readonly KnownFailure[] = [
     patterns: ['the source counts about n points and shows m'],
     cause: 'hidden until they are indexed, or being resharded',
     fix: 'wait until it is green and resharding has finished',
+  },
+  {
+    patterns: ['the target did not answer upserts in each of 5 attempts ...'],
+    cause: 'the target or its network fails again and again',
+    fix: 'repair it, and create another VecMigration',
   },
   {
     patterns: ['... was created on the source while others ...'],

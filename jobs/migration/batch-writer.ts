@@ -10,6 +10,7 @@ import { freeBuffer } from '../clients/http/body.ts'
 import { arraySpans } from '../clients/engine/json-scanner.ts'
 import { isRateLimited, isTooLarge, withBackoff } from './backoff.ts'
 import type { ReservedPage, CopyScope, ReaderContext } from './page-reader.ts'
+import { mayBeApplied } from './unanswered-upserts.ts'
 
 const MAX_WRITES = 2
 
@@ -177,7 +178,12 @@ async function write(
     // must not replace it.
     await tools.reporter.verifyRecentOwnership()
     await context.targetWatch.requireSame(targetName, context)
-    await target.points.upsert(targetName, points, { shardKey, wait }, tools.signal)
+    try {
+      await target.points.upsert(targetName, points, { shardKey, wait }, tools.signal)
+    } catch (error) {
+      if (mayBeApplied(error)) context.unansweredUpserts.add()
+      throw error
+    }
   }
   await (count > 1
     ? withBackoff(context, call, RATE_LIMITS_BEFORE_SPLIT)

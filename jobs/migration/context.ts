@@ -11,6 +11,7 @@ import type { Engine } from '../clients/engine/client.ts'
 import type { RetryBudget } from '../retry.ts'
 import type { Dependencies } from '../dependencies.ts'
 import type { Progress } from './progress.ts'
+import type { UnansweredUpserts } from './unanswered-upserts.ts'
 
 /** Fields of the immutable spec that are not in the plan, because they may be long. */
 export const MigrationOptions = Type.Object({
@@ -59,6 +60,7 @@ export interface RunContext {
   progress: Progress
   retryBudget: RetryBudget
   targetWatch: TargetWatch
+  unansweredUpserts: UnansweredUpserts
 }
 
 /** The name of a collection at the target. */

@@ -11,7 +11,7 @@ import type {
 } from '../../crds/contract/migration-job.ts'
 import { API_VERSION } from '../../crds/contract/names.ts'
 import type { Dependencies, RunResult } from '../dependencies.ts'
-import { ResourceDeleted, type Report } from '../reporter.ts'
+import { HEARTBEAT_MS, ResourceDeleted, type Report } from '../reporter.ts'
 import {
   isDiskFull,
   isReportable,
@@ -51,6 +51,7 @@ import {
   waitForReadablePoints,
   type SourceCollection,
 } from './source-collection.ts'
+import { UnansweredUpserts } from './unanswered-upserts.ts'
 import { verifyCopy, type Verification } from './verify.ts'
 
 export async function run(plan: MigrationPlan, tools: Dependencies): Promise<RunResult> {
@@ -77,9 +78,12 @@ async function attempt(plan: MigrationPlan, tools: Dependencies): Promise<FinalR
       ...connectEndpoints(plan, tools),
       retryBudget: new RetryBudget(),
       targetWatch: new TargetUuidWatch(),
+      unansweredUpserts: new UnansweredUpserts(tools.time),
     }
     const collections = await prepareCollections({ ...base, progress })
     const resumePosition = previousPosition(tools)
+    // The pod that this one replaces may send upserts until it notices.
+    if (resumePosition !== undefined) base.unansweredUpserts.add(HEARTBEAT_MS)
     progress = new Progress(tools, startedAt, collections, resumePosition)
     const context: RunContext = { ...base, progress }
     await progress.checkpoint()

@@ -3,6 +3,7 @@
  * that differ are copied again, in several rounds, to catch up with a source that is written to.
  * Differences that remain are reported by kind and number.
  */
+import { EngineError } from '../../crds/contract/errors.ts'
 import type { ShardKey } from '../../crds/contract/manifest.ts'
 import type { MigrationCheckpoint } from '../../crds/contract/migration-job.ts'
 import type { CollectionInfo } from '../../crds/engine/collections.ts'
@@ -71,6 +72,8 @@ export async function verifyCopy(
   context: RunContext,
 ): Promise<Verification> {
   const { time } = context.tools
+  const { unansweredUpserts } = context
+  await unansweredUpserts.wait(context)
   const startedAt = await confirmSourceReplicas(name, context)
   const comparedKeys = new Set<ShardKey | undefined>()
   const state: VerificationState = {
@@ -98,6 +101,7 @@ export async function verifyCopy(
     // Wait only once: the following rounds show whether it helped.
     if (round === 2 && state.unreadReason !== undefined)
       await waitForIndexing(context.source, name, context)
+    await unansweredUpserts.wait(context)
     await runRound({ sourceCollection, scopes, comparedKeys, copyResult }, state, context)
   }
 }
@@ -124,7 +128,7 @@ async function runRound(
   const comparison = newComparison({ sourceCollection, scopes, limits, copyResult })
   const foundDifferences = isFullRead
     ? new Differences()
-    : await recheck(pending, comparison, context)
+    : await recheckUntilAnswered(pending, comparison, context)
   await addShardKeys(
     {
       name: resolveTargetName(sourceCollection.name, context.options),
@@ -141,6 +145,27 @@ async function runRound(
   state.rewritten += foundDifferences.count('missing', 'different') - foundBefore
   state.volume = isFullRead ? volume : addVolumes(state.volume, volume)
   state.unreadReason = await findUnreadPoints(sourceCollection, state.volume, context)
+}
+
+/**
+ * Checks earlier differences again. Points that were equal are checked once more if an upsert was not answered: it may
+ * replace them later.
+ */
+async function recheckUntilAnswered(
+  pending: Differences,
+  comparison: Comparison,
+  context: RunContext,
+): Promise<Differences> {
+  const { unansweredUpserts } = context
+  for (let attempt = 1; attempt <= MAX_ROUNDS; attempt += 1) {
+    const countBefore = unansweredUpserts.count
+    const differences = await recheck(pending, comparison, context)
+    if (unansweredUpserts.count === countBefore) return differences
+    await unansweredUpserts.wait(context)
+  }
+  throw new EngineError(
+    `the target did not answer upserts in each of ${MAX_ROUNDS} attempts to copy differing points again: whether it has applied them is not known`,
+  )
 }
 
 /** Points on the target only are checked again and then reported; they are never deleted. */

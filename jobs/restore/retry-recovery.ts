@@ -1,7 +1,7 @@
 /** Retries recoveries, and waits for recoveries whose outcome is unknown. */
 import { EngineError } from '../../crds/contract/errors.ts'
 import { longCallTimeoutMs } from '../clients/http/request.ts'
-import { isTransient, poll, retry, retryTransient } from '../retry.ts'
+import { IN_TRANSIT_MS, isTransient, poll, retry, retryTransient } from '../retry.ts'
 import type { Checkpoint, Recovery } from './checkpoint.ts'
 import { snapshotBytes, type RestoreItem } from '../manifest-check.ts'
 import { ordinals, recoveryOn, type RunContext } from './context.ts'
@@ -9,12 +9,6 @@ import { ordinals, recoveryOn, type RunContext } from './context.ts'
 /** A restarted node needs about this long until it serves requests again. */
 const RETRIES_MS = [5_000, 20_000, 60_000]
 const POLL_MS = 5_000
-/**
- * A request may reach the engine after its client has disconnected: the kernel keeps sending what
- * the client has written, for about 100 s while the network is down. After a node has been idle for
- * this long, no request is in transit.
- */
-const IN_TRANSIT_MS = 120_000
 
 export interface RecoveryAttempt {
   collection: string
