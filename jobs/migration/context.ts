@@ -11,7 +11,6 @@ import type { Engine } from '../clients/engine/client.ts'
 import type { RetryBudget } from '../retry.ts'
 import type { Dependencies } from '../dependencies.ts'
 import type { Progress } from './progress.ts'
-import type { UnansweredUpserts } from './unanswered-upserts.ts'
 
 /** Fields of the immutable spec that are not in the plan, because they may be long. */
 export const MigrationOptions = Type.Object({
@@ -51,6 +50,16 @@ export interface TargetWatch {
   requireSame(name: string, context: RunContext): Promise<void>
 }
 
+/** Upserts without an answer, which may still reach the target. */
+export interface UpsertWatch {
+  /** Number of these upserts so far. */
+  readonly count: number
+  /** Records one that was sent up to `afterMs` from now. */
+  add(afterMs?: number): void
+  /** Waits until none of them can reach the target any more. */
+  wait(context: Pick<RunContext, 'tools' | 'progress'>): Promise<void>
+}
+
 export interface RunContext {
   plan: MigrationPlan
   tools: Dependencies
@@ -60,7 +69,7 @@ export interface RunContext {
   progress: Progress
   retryBudget: RetryBudget
   targetWatch: TargetWatch
-  unansweredUpserts: UnansweredUpserts
+  unansweredUpserts: UpsertWatch
 }
 
 /** The name of a collection at the target. */

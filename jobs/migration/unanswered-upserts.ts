@@ -5,11 +5,11 @@
 import { EngineError } from '../../crds/contract/errors.ts'
 import type { Clock } from '../clock.ts'
 import { IN_TRANSIT_MS, poll } from '../retry.ts'
-import type { RunContext } from './context.ts'
+import type { RunContext, UpsertWatch } from './context.ts'
 
 const POLL_MS = 5_000
 
-export class UnansweredUpserts {
+export class UnansweredUpserts implements UpsertWatch {
   readonly #time: Pick<Clock, 'monotonicMs'>
   #count = 0
   /** From then on none of them is in transit. */
@@ -19,19 +19,16 @@ export class UnansweredUpserts {
     this.#time = time
   }
 
-  /** Number of unanswered upserts so far. */
   get count(): number {
     return this.#count
   }
 
-  /** Records an upsert that was sent up to `afterMs` from now. */
   add(afterMs = 0): void {
     this.#count += 1
     const endsAtMs = this.#time.monotonicMs() + afterMs + IN_TRANSIT_MS
     this.#endsAtMs = Math.max(this.#endsAtMs, endsAtMs)
   }
 
-  /** Waits until no unanswered upsert can reach the target any more. */
   async wait({ tools, progress }: Pick<RunContext, 'tools' | 'progress'>): Promise<void> {
     const { time, signal, log } = tools
     const afterPause = () => {

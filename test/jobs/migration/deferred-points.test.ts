@@ -140,6 +140,18 @@ t.test('hidden points are detected also if the engine reports none as deferred',
   )
 })
 
+t.test('the proof says how many points a source counts if it shows a few less', async (t) => {
+  const { source, world } = await startEnginePair(t)
+  await fillDeferring(source, 200)
+  await source.call('PATCH', '/collections/docs', {
+    optimizers_config: { prevent_unoptimized: false },
+  })
+  await runToDone(t, world, { time: instantClock() })
+  matchWhole(t, (await world.result()).collections, [
+    { proof: /^128 points on both sides.*; the source counts about 200 points: the others were/ },
+  ])
+})
+
 t.test('points that are hidden at first, and then not, are copied in a later round', async (t) => {
   const { source, target, world } = await startEnginePair(t)
   await fillDeferring(source)

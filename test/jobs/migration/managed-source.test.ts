@@ -195,15 +195,15 @@ const STALE_PAGE: Misbehaviour = {
 function cutOffNode0({ engine, nodes }: Awaited<ReturnType<typeof twoNodes>>, readings: number) {
   let asked = 0
   const isCutOff = () => asked < readings
-  for (const [node, { misbehave }] of nodes.entries()) {
-    misbehave((request) => {
+  for (const [ordinal, node] of nodes.entries()) {
+    node.misbehave((request) => {
       if (isPlacement(request)) {
-        const state = node === 1 && isCutOff() ? 'Dead' : 'Active'
-        asked += node
-        return replicasOf(engine, node, state)
+        const state = ordinal === 1 && isCutOff() ? 'Dead' : 'Active'
+        asked += ordinal
+        return replicasOf(engine, ordinal, state)
       }
       const isSourcePage = isScroll(request) && request.path[1] === 'docs'
-      return node === 0 && isSourcePage && isCutOff() ? STALE_PAGE : undefined
+      return ordinal === 0 && isSourcePage && isCutOff() ? STALE_PAGE : undefined
     })
   }
 }
@@ -230,8 +230,10 @@ t.test('a node that stays cut off fails the collection, by name', async (t) => {
 
 t.test('a replica that all nodes call Dead does not delay a migration', async (t) => {
   const { engine, nodes, world } = await twoNodes(t)
-  for (const [node, { misbehave }] of nodes.entries()) {
-    misbehave((request) => (isPlacement(request) ? replicasOf(engine, node, 'Dead') : undefined))
+  for (const [ordinal, node] of nodes.entries()) {
+    node.misbehave((request) =>
+      isPlacement(request) ? replicasOf(engine, ordinal, 'Dead') : undefined,
+    )
   }
   const { code, log } = await world.run({ time: instantClock() })
   t.equal(code, EXIT.done, log.slice(-2000))

@@ -5,6 +5,7 @@ import { EngineError } from '../../../crds/contract/errors.ts'
 import { Semaphore, writePoints, type CopyContext } from '../../../jobs/migration/batch-writer.ts'
 import { TargetUuidWatch } from '../../../jobs/migration/deleted-collections.ts'
 import { ByteBudget, PageSizer } from '../../../jobs/migration/page-reader.ts'
+import { UnansweredUpserts } from '../../../jobs/migration/unanswered-upserts.ts'
 import { RetryBudget } from '../../../jobs/retry.ts'
 import { instantClock } from '../job-world.ts'
 
@@ -12,6 +13,7 @@ async function failureOf(points: string, count: number, cause: EngineError): Pro
   const context = {
     retryBudget: new RetryBudget(),
     targetWatch: new TargetUuidWatch(),
+    unansweredUpserts: new UnansweredUpserts(instantClock()),
     progress: {
       addWritten: () => undefined,
       reportUnreachable: () => undefined,
