@@ -85,10 +85,15 @@ export class ShardSizes {
     shardId: number,
     context: RunContext,
   ): Promise<number | undefined> {
-    if (this.#underestimated.get(collection)?.has(shardId) === true) return undefined
+    if (this.isUnderestimated(collection, shardId)) return undefined
     await this.#refresh(context)
     const sizes = this.#bytesByNode.flatMap((node) => node.get(collection)?.get(shardId) ?? [])
     return sizes.length === 0 ? undefined : Math.max(...sizes)
+  }
+
+  /** Such a shard is streamed alone: it needs the largest parts that fit in memory. */
+  isUnderestimated(collection: string, shardId: number): boolean {
+    return this.#underestimated.get(collection)?.has(shardId) === true
   }
 
   /** The next upload of this shard uses the largest parts that fit in memory. */

@@ -155,27 +155,39 @@ export async function streamShards(
 ): Promise<StreamedShards> {
   const completed = await readCompletedShards(collection, topology, context)
   const reused = new Set(completed.keys())
+  const isTooLarge = ({ shardId }: { shardId: number }) =>
+    context.shardSizes.isUnderestimated(collection, shardId)
   const missing = topology.shards.filter(({ shardId }) => !completed.has(shardId))
+  const concurrent = missing.filter((shard) => !isTooLarge(shard))
   const stopController = new AbortController()
   const signal = AbortSignal.any([context.tools.signal, stopController.signal])
-  const streams = await chooseConcurrency(collection, missing, context)
-  const round: StreamRound = {
-    ...{ collection, topology, completed, streams, failures: new Map() },
-    scheduler: new ShardScheduler(missing.map(({ shardId }) => shardId)),
+  const streams = await chooseConcurrency(collection, concurrent, context)
+  const shared = {
+    ...{ collection, topology, completed, failures: new Map<number, number>() },
     context: { ...context, tools: { ...context.tools, signal } },
   }
-  const workers = Array.from({ length: streams }, () =>
-    runWorker(round).catch((error: unknown) => {
-      // The collection is useless without one of its shards: stop the other streams.
-      stopController.abort(error)
-      throw error
-    }),
-  )
+  const runWorkers = async (shards: readonly { shardId: number }[], count: number) => {
+    const scheduler = new ShardScheduler(shards.map(({ shardId }) => shardId))
+    const workers = Array.from({ length: count }, () =>
+      runWorker({ ...shared, scheduler, streams: count }).catch((error: unknown) => {
+        // The collection is useless without one of its shards: stop the other streams.
+        stopController.abort(error)
+        throw error
+      }),
+    )
+    try {
+      await Promise.all(workers)
+    } finally {
+      await Promise.allSettled(workers)
+    }
+  }
   const heartbeat = setInterval(() => context.progress.heartbeat(), HEARTBEAT_MS)
   try {
-    await Promise.all(workers)
+    await runWorkers(concurrent, streams)
+    // Their parts were too small: one after the other, each has all of the memory.
+    const alone = missing.filter((shard) => !completed.has(shard.shardId) && isTooLarge(shard))
+    if (alone.length > 0) await runWorkers(alone, 1)
   } finally {
-    await Promise.allSettled(workers)
     clearInterval(heartbeat)
   }
   const snapshots = [...completed.values()].sort((a, b) => a.shardId - b.shardId)
@@ -231,9 +243,15 @@ async function runWorker(round: StreamRound): Promise<void> {
     if (next === undefined) return
     const failure = await streamAssigned(next, round)
     if (failure === undefined) continue
+    // Streamed alone at the end: in a share of the memory its parts would be as small again.
+    if (round.streams > 1 && isUnderestimated(next, round)) continue
     await waitBeforeRetry(failure, next, round)
     round.scheduler.requeue(next)
   }
+}
+
+function isUnderestimated({ shardId }: Assignment, { collection, context }: StreamRound): boolean {
+  return context.shardSizes.isUnderestimated(collection, shardId)
 }
 
 /**

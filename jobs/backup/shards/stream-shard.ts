@@ -96,8 +96,8 @@ async function upload(
     return { key, sizeBytes, ...digest }
   } catch (error) {
     if (!(error instanceof StorageError) || error.reason !== PARTS_EXHAUSTED) throw error
-    // Streamed again in larger parts if there is memory for them.
-    if (expectedBytes === undefined) throw new Rejected(`${key}: ${error.message}`)
+    // Streamed again alone, in larger parts, unless these were the largest.
+    if (expectedBytes === undefined && streams === 1) throw new Rejected(`${key}: ${error.message}`)
     context.shardSizes.markUnderestimated(collection, shardId)
     throw new EngineError(`${key}: ${error.message}`)
   } finally {

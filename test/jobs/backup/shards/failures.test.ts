@@ -6,6 +6,7 @@ import { StorageError } from '../../../../crds/contract/errors.ts'
 import { EXIT } from '../../../../crds/contract/job.ts'
 import type { RunContext } from '../../../../jobs/backup/context.ts'
 import { RetryBudget } from '../../../../jobs/retry.ts'
+import { Bucket } from '../../../../jobs/clients/s3/bucket.ts'
 import { PARTS_EXHAUSTED } from '../../../../jobs/clients/s3/parts.ts'
 import { streamShard, verifiedBytes } from '../../../../jobs/backup/shards/stream-shard.ts'
 import type { Misbehaviour } from '../../../doubles/engine/misbehaviour.ts'
@@ -376,7 +377,7 @@ const PLACEMENT = {
 }
 
 /** A shard whose stream fits in no upload of the planned parts. */
-function oversized(expectedBytes: number | undefined) {
+function oversized(expectedBytes: number | undefined, streams = 1) {
   const underestimated: string[] = []
   const error = new StorageError('the object is larger', { reason: PARTS_EXHAUSTED })
   const context = {
@@ -403,7 +404,7 @@ function oversized(expectedBytes: number | undefined) {
     },
   }
   const source = {
-    ...{ collection: 'docs', shard: { shardId: 1 }, node: 0, fingerprint: 'f', streams: 1 },
+    ...{ collection: 'docs', shard: { shardId: 1 }, node: 0, fingerprint: 'f', streams },
   }
   return { end: streamShard(source, context as unknown as RunContext), underestimated }
 }
@@ -418,4 +419,38 @@ t.test('a shard larger than the largest parts hold is rejected', async (t) => {
   const { end, underestimated } = oversized(undefined)
   await t.rejects(end, { code: 'Rejected', message: /docs.shard-1.*the object is larger/ })
   t.strictSame(underestimated, [])
+})
+
+t.test('a shard of unknown size that shared the memory is streamed again', async (t) => {
+  const { end, underestimated } = oversized(undefined, 8)
+  await t.rejects(end, { code: 'EngineError', message: /docs.shard-1.*the object is larger/ })
+  t.strictSame(underestimated, ['docs 1'])
+})
+
+t.test('a shard that is larger than its share of the memory is streamed again alone', async (t) => {
+  const fixture = await shardFixture(t, { nodes: 2, shards: 4, parallelism: 2 })
+  const ended: [shard: string, streams: number | undefined, expectedBytes: number | undefined][] =
+    []
+  // oxlint-disable-next-line typescript/unbound-method -- called with its bucket below
+  const { upload } = Bucket.prototype
+  t.teardown(() => (Bucket.prototype.upload = upload))
+  Bucket.prototype.upload = async function (options) {
+    const { key, streams, expectedBytes } = options
+    const shard = /shard-(\d+)/.exec(key)?.[1] ?? ''
+    ended.push([shard, streams, expectedBytes])
+    if (shard !== '1' || streams === 1) return upload.call(this, options)
+    await Readable.from(options.source).toArray()
+    throw new StorageError('the object is larger', { reason: PARTS_EXHAUSTED })
+  }
+  const { code, log } = await fixture.world.run()
+  t.equal(code, EXIT.done, log.slice(-2000))
+  t.strictSame(ended.map(([shard, streams]) => `${shard} ${streams}`).toSorted(), [
+    '0 2',
+    '1 1',
+    '1 2',
+    '2 2',
+    '3 2',
+  ])
+  t.strictSame(ended.at(-1), ['1', 1, undefined], 'after all others, in the largest parts')
+  await assertComplete(t, fixture)
 })
