@@ -174,14 +174,14 @@ export function replaceLostNodes(view: ClusterView, desired: DesiredShards): Pla
   for (const peer of view.peers) {
     if (peer.isMember || !desired.lost.includes(peer.id)) continue
     const held = shardsOf(view).filter((shard) => holds(shard, peer.id))
-    const last = held.filter((shard) => activeElsewhere(view, shard, peer.id).length === 0)
-    if (last.length > 0) {
-      // The node cannot be replaced: should it return, all its replicas are of use.
-      lastReplicas.push(...last.map((shard) => `${describeShard(shard)} on ${nodeName(peer)}`))
-      continue
+    // Also of a node with a last replica: a resharding waits for each replica of its collection.
+    for (const shard of held) {
+      if (activeElsewhere(view, shard, peer.id).length === 0) {
+        lastReplicas.push(`${describeShard(shard)} on ${nodeName(peer)}`)
+      } else if (!hasTransfer(view, shard)) {
+        return planned(purpose, dropOf(shard, peer.id))
+      }
     }
-    const dispensable = held.find((shard) => !hasTransfer(view, shard))
-    if (dispensable !== undefined) return planned(purpose, dropOf(dispensable, peer.id))
     if (held.length === 0 && !drivesResharding(view, peer.id)) {
       return planned(purpose, removalOf(peer))
     }
