@@ -303,7 +303,8 @@ export const RESTORE_FAILURES: readonly KnownFailure[] = [
   },
   {
     patterns: ['collection ... did not turn green in time: node n reports ...'],
-    cause: 'indexing took more than an hour; the data is restored',
+    cause:
+      'indexing took more than an hour, or the node did not answer for as long; the data is restored',
     fix: 'wait, or set `waitForIndexing: false`',
   },
   {

@@ -86,10 +86,10 @@ async function askTarget(
     engine: JSON.stringify(connection),
   })
   if (failure !== undefined) throw failure.error
-  if (value?.reason !== undefined) return { notReady: value.reason }
+  const resync = requeueAfterSeconds !== undefined && { targetResyncSeconds: requeueAfterSeconds }
+  if (value?.reason !== undefined) return { notReady: value.reason, ...resync }
   // An engine that was ready may be silent now.
-  if (requeueAfterSeconds === undefined) return {}
-  return { notReady: 'no answer yet', targetResyncSeconds: requeueAfterSeconds }
+  return resync === false ? {} : { notReady: 'no answer yet', ...resync }
 }
 
 async function readState(

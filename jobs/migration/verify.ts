@@ -162,7 +162,7 @@ async function recheckUntilAnswered(
   const { unansweredUpserts } = context
   for (let attempt = 1; attempt <= MAX_ROUNDS; attempt += 1) {
     const countBefore = unansweredUpserts.count
-    const differences = await recheck(pending, comparison, context)
+    const differences = await recheck(pending, comparison, context, attempt > 1)
     if (unansweredUpserts.count === countBefore) return differences
     await unansweredUpserts.wait(context)
   }
@@ -333,13 +333,17 @@ const MAX_BATCH_BYTES = 8 * 1024 * 1024
 
 /**
  * Copies differing points again and returns what still differs. Points that neither side has any
- * more are not a difference.
+ * more are not a difference. Points that are equal by now are not copied if it `wasCopied` before:
+ * a target that now and then gives no answer to an upsert would never be done.
  */
 export async function recheck(
   previous: Differences,
   { input, tolerances, wait }: Comparison,
   context: RunContext,
+  wasCopied = false,
 ): Promise<Differences> {
+  const isDue = (id: string, source: Buffer, target: ReadonlyMap<string, Buffer>) =>
+    differenceKind({ id, json: source }, toItem(id, target), tolerances) !== undefined
   const stillDifferent = new Differences(previous.unlisted('extra'))
   const size = new PageSizer(input.pageSize)
   const shared: CopyContext = {
@@ -354,7 +358,8 @@ export async function recheck(
     for (let index = 0; index < ids.length;) {
       const batch = ids.slice(index, index + batchSize)
       try {
-        const { source, target } = await recopyPoints(scope, batch, shared)
+        const selects = wasCopied ? isDue : undefined
+        const { source, target } = await recopyPoints({ scope, ids: batch, selects }, shared)
         for (const id of batch) {
           const kind = differenceKind(toItem(id, source), toItem(id, target), tolerances)
           if (kind !== undefined) stillDifferent.add(kind, scope, id)
@@ -369,11 +374,26 @@ export async function recheck(
   return stillDifferent
 }
 
+interface Recopied {
+  scope: CopyScope
+  ids: readonly string[]
+  /** Which points of the source are written, by those of the target; all if it is not set. */
+  selects:
+    ((id: string, source: Buffer, target: ReadonlyMap<string, Buffer>) => boolean) | undefined
+}
+
 /** Writes the points of the source to the target, then reads them from both sides. */
-async function recopyPoints(scope: CopyScope, ids: readonly string[], shared: CopyContext) {
+async function recopyPoints({ scope, ids, selects }: Recopied, shared: CopyContext) {
   const { source, target } = shared.context
   const sourcePoints = await retrievePoints(source, scope, ids, shared)
-  await writePoints(toArrayPage([...sourcePoints.values()]), scope, shared)
+  if (selects === undefined) {
+    await writePoints(toArrayPage([...sourcePoints.values()]), scope, shared)
+  } else {
+    const targetPoints = await retrievePoints(target, scope, ids, shared)
+    const due = [...sourcePoints].filter(([id, json]) => selects(id, json, targetPoints))
+    const points = due.map(([, json]) => json)
+    if (points.length > 0) await writePoints(toArrayPage(points), scope, shared)
+  }
   return {
     source: await retrievePoints(source, scope, ids, shared),
     target: await retrievePoints(target, scope, ids, shared),

@@ -6,7 +6,7 @@ import { EngineError, Rejected } from '../../crds/contract/errors.ts'
 import { GREEN_POLL_SECONDS, GREEN_TIMEOUT_SECONDS } from '../../crds/contract/limits.ts'
 import type { RestoreCollectionInfo } from '../clients/engine/responses.ts'
 import { fanOutBody } from '../recreate-collection.ts'
-import { isReportable, poll, retryTransient } from '../retry.ts'
+import { isReportable, isTransient, poll, retryTransient } from '../retry.ts'
 import { changeCollection, requireStillOurs } from './change-collection.ts'
 import { noteDifferences } from './config.ts'
 import { findCollection } from './collection-checks.ts'
@@ -26,6 +26,9 @@ const PAUSE_MS = GREEN_POLL_SECONDS * 1000
  * optimization only starts with an update (docs/engine-notes.md, "Collections").
  */
 const GREY_POLLS = 3
+
+/** Without waiting for the index, how long a node that does not answer may take to report red replicas. */
+const SILENCE_MS = 60_000
 
 export interface VerificationResult {
   points: number | undefined
@@ -112,23 +115,32 @@ async function waitForGreen(name: string, context: RunContext): Promise<void> {
     if (live.every((info) => info === undefined))
       throw new EngineError(`collection ${name} was deleted during the restore`)
     for (const [node, info] of live.entries()) {
-      if (info?.status === 'red')
+      if (statusOf(info) === 'red')
         throw new EngineError(`${name} is red on node ${node}: ${optimizerError(info)}`)
     }
-    // A node without the collection, which others have, has not applied all changes.
-    const isPending = (info: RestoreCollectionInfo | undefined) =>
-      info === undefined || (info.status !== 'green' && context.waitForIndexing)
+    const isPending = (info: NodeInfo) => {
+      // A node without the collection, which others have, has not applied all changes.
+      if (info === undefined) return true
+      if (info === 'silent') return context.waitForIndexing || waitedMs() < SILENCE_MS
+      return info.status !== 'green' && context.waitForIndexing
+    }
     const pending = live.findIndex(isPending)
-    if (pending === -1) return true
+    if (pending === -1) {
+      for (const [node, info] of live.entries()) {
+        if (info === 'silent')
+          progress.note(`node ${node} did not say whether ${name} is red there`)
+      }
+      return true
+    }
     const extraPolls = pauses - FIRST_PAUSES_MS.length
-    const isGrey = context.waitForIndexing && live.some((info) => info?.status === 'grey')
+    const isGrey = context.waitForIndexing && live.some((info) => statusOf(info) === 'grey')
     if (isGrey && extraPolls > 0 && extraPolls % GREY_POLLS === 0) {
       log.info({ collection: name }, 'waking the optimizers')
       // All nodes apply it.
       await patchCollection(name, { optimizers_config: {} }, context)
     }
     if (waitedMs() >= GREEN_TIMEOUT_SECONDS * 1000) {
-      const reported = live[pending]?.status ?? 'no such collection'
+      const reported = statusOf(live[pending])
       throw new EngineError(
         `collection ${name} did not turn green in time: node ${pending} reports ${reported}`,
       )
@@ -138,23 +150,42 @@ async function waitForGreen(name: string, context: RunContext): Promise<void> {
   })
 }
 
-/** By ordinal; undefined if a node does not have the collection. */
-function readOnAllNodes(
-  name: string,
-  context: RunContext,
-): Promise<(RestoreCollectionInfo | undefined)[]> {
+/** What a node answers; undefined if it does not have the collection. */
+type NodeInfo = RestoreCollectionInfo | 'silent' | undefined
+
+function statusOf(info: NodeInfo): string {
+  if (info === 'silent') return 'nothing'
+  return info?.status ?? 'no such collection'
+}
+
+/** By ordinal. At least one node answers. */
+async function readOnAllNodes(name: string, context: RunContext): Promise<NodeInfo[]> {
   const { signal } = context.tools
-  return Promise.all(
-    ordinals(context).map((node) =>
-      retryTransient(context, () => recoveryOn(context, node).collection(name, signal)),
-    ),
-  )
+  const read = (node: number) => recoveryOn(context, node).collection(name, signal)
+  return retryTransient(context, async () => {
+    let failure: unknown
+    const live = await Promise.all(
+      ordinals(context).map(async (node) => {
+        try {
+          return await read(node)
+        } catch (error) {
+          signal.throwIfAborted()
+          if (!isTransient(error)) throw error
+          failure = error
+          return 'silent' as const
+        }
+      }),
+    )
+    if (live.every((info) => info === 'silent')) throw failure
+    return live
+  })
 }
 
 /** The error as the engine reports it. */
-function optimizerError({ optimizer_status }: RestoreCollectionInfo): string {
-  const { error } = Object(optimizer_status) as { error?: unknown }
-  return typeof error === 'string' ? error : JSON.stringify(optimizer_status)
+function optimizerError(info: NodeInfo): string {
+  const status = typeof info === 'object' ? info.optimizer_status : undefined
+  const { error } = Object(status) as { error?: unknown }
+  return typeof error === 'string' ? error : JSON.stringify(status)
 }
 
 async function patchCollection(

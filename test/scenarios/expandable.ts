@@ -30,7 +30,7 @@ const PAGE = 1000
 const FIRST_SIZE = 512
 const STEP_SIZE = 16
 /** A step may pass between the moment it is seen and the one in which the processes are stopped. */
-const ATTEMPTS = 4
+const ATTEMPTS = 10
 
 /** A StorageClass of the driver; throws NotSupported where there is none. */
 export async function driverClass(world: World, name: string, allowVolumeExpansion: boolean) {

@@ -88,6 +88,25 @@ t.test('an upsert of the comparison that is not answered is waited for as well',
   t.equal(await target.points('docs'), await source.points('docs'))
 })
 
+t.test(
+  'points that are equal after an upsert without an answer are not copied again',
+  async (t) => {
+    const scene = await startEnginePair(t)
+    const { source, target, world } = scene
+    await createCollection(source, 'docs', manyPoints(20))
+    const isCopied = overwriteWhenCopied(scene)
+    let upserts = 0
+    target.node.misbehave((request) => {
+      if (!isCopied() || !isUpsert(request)) return undefined
+      upserts += 1
+      return upserts % 2 === 0 ? { cut: 'before' } : undefined
+    })
+    await runToDone(t, world, { time: instantClock() })
+    t.equal(upserts, 3, 'one that copies, one without an answer, and its repetition')
+    t.equal(await target.points('docs'), await source.points('docs'))
+  },
+)
+
 t.test('upserts of the comparison that always need a repetition fail it', async (t) => {
   const scene = await startEnginePair(t)
   const { source, target, world } = scene
@@ -97,7 +116,10 @@ t.test('upserts of the comparison that always need a repetition fail it', async 
   target.node.misbehave((request) => {
     if (!isCopied() || !isUpsert(request)) return undefined
     upserts += 1
-    return upserts % 2 === 0 ? { cut: 'before' } : undefined
+    const [first] = source.engine.find('docs')?.points ?? []
+    if (upserts % 2 === 1 || first === undefined) return undefined
+    first.payload = { n: `newer ${upserts}` }
+    return { cut: 'before' }
   })
   t.equal((await world.run({ time: instantClock() })).code, EXIT.failed)
   t.match((await world.result()).error, /^docs: the target did not answer upserts in each of 5/)

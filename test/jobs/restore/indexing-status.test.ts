@@ -105,6 +105,49 @@ t.test('red replicas of any node fail, also without waiting for the index', asyn
   }
 })
 
+/** Node 1 does not describe the collection any more once its points are restored, or not for a number of calls. */
+function silenceNode1({ engine, nodes }: RestoreFixture, calls = Infinity): void {
+  let left = calls
+  nodes[1]?.misbehave(({ method, path }) => {
+    if (method !== 'GET' || path.join('/') !== 'collections/docs') return undefined
+    const shards = engine.collections.get('docs')?.shards ?? []
+    const isCopied = shards.length === 3 && shards.every(({ peers }) => peers.length === 2)
+    return isCopied && (left -= 1) >= 0 ? { cut: 'before' } : undefined
+  })
+}
+
+t.test('without waiting for the index, a node that does not answer is noted', async (t) => {
+  const stood = await restoreFixture(t)
+  stood.deleteCollections('docs')
+  silenceNode1(stood)
+  const restore = await stood.world.restore({ waitForIndexing: false })
+  await runToDone(t, restore)
+  t.match((await restore.progress())?.message, /node 1 did not say whether docs is red there/)
+})
+
+t.test('a node that does not answer for a while is asked again', async (t) => {
+  for (const waitForIndexing of [true, false]) {
+    const stood = await restoreFixture(t)
+    stood.deleteCollections('docs')
+    silenceNode1(stood, 6)
+    const restore = await stood.world.restore({ waitForIndexing })
+    await runToDone(t, restore)
+    t.notMatch((await restore.progress())?.message ?? '', /did not say/)
+  }
+})
+
+t.test('a node that does not answer for an hour is not green', async (t) => {
+  const stood = await restoreFixture(t)
+  stood.deleteCollections('docs')
+  silenceNode1(stood)
+  const restore = await stood.world.restore()
+  t.equal((await run(restore)).code, EXIT.failed)
+  matchWhole(t, await restore.result(), {
+    error: 'collection docs did not turn green in time: node 1 reports nothing',
+    collections: [{ status: 'Failed', isInPlace: true }],
+  })
+})
+
 t.test('the index of every node is waited for', async (t) => {
   const stood = await restoreFixture(t)
   stood.deleteCollections('docs')
