@@ -84,7 +84,11 @@ async function hidden(role: 'source' | 'target', ...queues: object[]): Promise<s
     points_count: 90,
     update_queue: queues.length > 1 ? queues.shift() : queues[0],
   })
-  await waitForReadablePoints({ role, collections: { collectionInfo } } as never, 'docs', context)
+  await waitForReadablePoints(
+    { role, nodes: [], collections: { collectionInfo } } as never,
+    'docs',
+    context,
+  )
   return reported
 }
 
