@@ -148,7 +148,7 @@ export const ShardsResult = Type.Object({
       Type.Object({
         collection: Type.String({ maxLength: 255 }),
         shard: Count(),
-        /** Peers on which a Job has created a replica of it in vain: other nodes are tried. */
+        /** Peers on which a Job has created a replica of it and could not fill it: other nodes are tried. */
         createdOn: Type.Optional(Type.Array(Type.Number(), { maxItems: 64 })),
       }),
       { maxItems: 16 },

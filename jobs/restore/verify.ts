@@ -127,8 +127,7 @@ async function waitForGreen(name: string, context: RunContext): Promise<void> {
     const pending = live.findIndex(isPending)
     if (pending === -1) {
       for (const [node, info] of live.entries()) {
-        if (info === 'silent')
-          progress.note(`node ${node} did not say whether ${name} is red there`)
+        if (info === 'silent') progress.note(`node ${node} did not report the status of ${name}`)
       }
       return true
     }

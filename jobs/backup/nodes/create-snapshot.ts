@@ -13,6 +13,7 @@ import { snapshotsForPod, type RunContext } from '../context.ts'
 import { writeCheckpoint, type Pending, type SnapshotRef } from './checkpoint.ts'
 import {
   SHUTDOWN_WAIT_MS,
+  STATUS_INTERVAL_MS,
   deleteEngineSnapshot,
   deleteSnapshotFile,
   readSnapshotOutcome,
@@ -21,7 +22,6 @@ import {
 /** Small snapshots are complete at once, and there may be hundreds of them. */
 const INITIAL_POLL_DELAYS_MS: readonly number[] = [10, 20, 50, 100, 200, 500, 1_000, 2_000]
 const POLL_INTERVAL_MS = 5_000
-const STATUS_INTERVAL_MS = 30_000
 /**
  * A snapshot that was accepted but is not counted after this time was rejected in the background.
  */

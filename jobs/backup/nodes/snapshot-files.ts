@@ -16,7 +16,7 @@ const CLEANUP_TIMEOUT_MS = 20_000
 const OUTCOME_TIMEOUT_MS = 70_000
 /** How long to wait after SIGTERM for a snapshot in progress in order to delete it. */
 export const SHUTDOWN_WAIT_MS = 25_000
-const STATUS_INTERVAL_MS = 30_000
+export const STATUS_INTERVAL_MS = 30_000
 const DELETE_ATTEMPTS = 3
 const DELETE_RETRY_DELAY_MS = 2_000
 const POLL_MS = 5_000

@@ -91,7 +91,7 @@ export function copySource(view: ClusterView, shard: ShardView): number | undefi
 }
 
 /**
- * The node that gets a new replica: one that was not tried in vain, in a zone without a replica if possible, then the
+ * The node that gets a new replica: one without a failed copy of the shard, in a zone without a replica if possible, then the
  * node with the least data. Undefined if every node has one or none has enough space.
  */
 export function freeTarget(
@@ -106,7 +106,7 @@ export function freeTarget(
     .filter((peer) => hasSpace(peer, shard))
     .toSorted(
       (a, b) =>
-        Number(isTriedInVain(shard, a.id, desired)) - Number(isTriedInVain(shard, b.id, desired)) ||
+        Number(hasFailedCopy(shard, a.id, desired)) - Number(hasFailedCopy(shard, b.id, desired)) ||
         Number(isUsed(usedZones, a)) - Number(isUsed(usedZones, b)) ||
         (load.get(a.id) ?? 0) - (load.get(b.id) ?? 0) ||
         (a.ordinal ?? 0) - (b.ordinal ?? 0),
@@ -115,7 +115,7 @@ export function freeTarget(
 }
 
 /** A Job has created a replica of the shard on this node, and could not fill it; or it tries no further copy. */
-export function isTriedInVain(
+export function hasFailedCopy(
   shard: Shard,
   peer: number,
   desired: Pick<DesiredShards, 'copyFailure'>,

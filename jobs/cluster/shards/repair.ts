@@ -16,7 +16,7 @@ import {
   type Shard,
   formatList,
   holds,
-  isTriedInVain,
+  hasFailedCopy,
   nodeName,
 } from './queries.ts'
 import {
@@ -41,13 +41,28 @@ export const SELF_REPAIR_SECONDS = 600
 const DEFECT_SECONDS = 30
 
 export function repairReplicas(view: ClusterView, desired: DesiredShards): Plan | undefined {
-  let rejection: Refused | undefined
-  let waiting: Plan | undefined
   const hasFailed = (shard: Shard) => Number(desired.copyFailure?.(shard) !== undefined)
   // A shard whose copies fail must not keep the others from being repaired.
-  for (const shard of shardsOf(view).toSorted((a, b) => hasFailed(a) - hasFailed(b))) {
-    if (hasTransfer(view, shard)) continue
-    const plan = repairShard(view, shard, desired)
+  const shards = shardsOf(view)
+    .filter((shard) => !hasTransfer(view, shard))
+    .toSorted((a, b) => hasFailed(a) - hasFailed(b))
+  return firstPossible(shards.map((shard) => () => repairShard(view, shard, desired)))
+}
+
+/** A replica that waits, or cannot be repaired, must not keep the others of its shard from being repaired. */
+function repairShard(view: ClusterView, shard: Shard, desired: DesiredShards): Plan | undefined {
+  return firstPossible([
+    ...shard.replicas.map((replica) => () => repairReplica(view, shard, replica, desired)),
+    () => createMissing(view, shard, desired),
+  ])
+}
+
+/** The first step; without one, what is waited for, or else why nothing is possible. */
+function firstPossible(plans: readonly (() => Plan | undefined)[]): Plan | undefined {
+  let rejection: Refused | undefined
+  let waiting: Plan | undefined
+  for (const makePlan of plans) {
+    const plan = makePlan()
     if (plan?.is === 'step') return plan
     if (plan?.is === 'refused') rejection ??= plan
     else waiting ??= plan
@@ -55,25 +70,13 @@ export function repairReplicas(view: ClusterView, desired: DesiredShards): Plan 
   return waiting ?? rejection
 }
 
-/** The first step that is possible: a replica that waits, or cannot be repaired, must not keep the others from it. */
-function repairShard(view: ClusterView, shard: Shard, desired: DesiredShards): Plan | undefined {
-  const plans = shard.replicas.flatMap((replica) => repairReplica(view, shard, replica, desired))
-  const missing = createMissing(view, shard, desired)
-  if (missing !== undefined) plans.push(missing)
-  return (
-    plans.find(({ is }) => is === 'step') ??
-    plans.find(({ is }) => is === 'waiting') ??
-    plans.find(({ is }) => is === 'refused')
-  )
-}
-
 function repairReplica(
   view: ClusterView,
   shard: Shard,
   replica: ReplicaView,
   desired: DesiredShards,
-): Plan[] {
-  if (!isDefective(view, replica)) return []
+): Plan | undefined {
+  if (!isDefective(view, replica)) return undefined
   const { peer, state } = replica
   const isDead = state === 'Dead'
   const hasSource = activeElsewhere(view, shard, peer).length > 0
@@ -82,20 +85,18 @@ function repairReplica(
   if (desired.defectSeconds(replicaDefect(shard.collection, shard.id, peer)) < waitSeconds) {
     const text = `${describeShard(shard)} on ${peerName(view, peer)} is ${state}`
     const message = isDead ? `${text}; the engine usually repairs it` : text
-    return [{ is: 'waiting', purpose: PURPOSE, message }]
+    return { is: 'waiting', purpose: PURPOSE, message }
   }
   if (!hasSource) {
-    return [
-      refused(
-        'NoActiveReplica',
-        `${describeShard(shard)} has no Active replica to repair that on ${peerName(view, peer)} from: restore the collection from a backup`,
-      ),
-    ]
+    return refused(
+      'NoActiveReplica',
+      `${describeShard(shard)} has no Active replica to repair that on ${peerName(view, peer)} from: restore the collection from a backup`,
+    )
   }
   // A transfer onto a replica that is called Active would fail, or remove it.
-  if (state === 'Unreadable') return [planned(PURPOSE, dropOf(shard, peer))]
+  if (state === 'Unreadable') return planned(PURPOSE, dropOf(shard, peer))
   if (isSurplus(view, shard, { peer, desired }) || mayGoElsewhere(view, shard, { peer, desired })) {
-    return [planned(PURPOSE, dropOf(shard, peer))]
+    return planned(PURPOSE, dropOf(shard, peer))
   }
   const toStep = (from: number) => ({
     do: 'repair' as const,
@@ -103,7 +104,7 @@ function repairReplica(
     from,
     to: peer,
   })
-  return [startTransfer(view, desired, PURPOSE, shard, toStep)]
+  return startTransfer(view, desired, PURPOSE, shard, toStep)
 }
 
 function createMissing(view: ClusterView, shard: Shard, desired: DesiredShards): Plan | undefined {
@@ -154,7 +155,7 @@ function mayGoElsewhere(
 
 function hasUntriedTarget(view: ClusterView, shard: Shard, desired: DesiredShards): boolean {
   const target = freeTarget(view, shard, desired)
-  return target !== undefined && !isTriedInVain(shard, target, desired)
+  return target !== undefined && !hasFailedCopy(shard, target, desired)
 }
 
 /** Nodes that are not members are left alone: they may be restarting. */

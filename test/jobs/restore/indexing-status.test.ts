@@ -122,7 +122,7 @@ t.test('without waiting for the index, a node that does not answer is noted', as
   silenceNode1(stood)
   const restore = await stood.world.restore({ waitForIndexing: false })
   await runToDone(t, restore)
-  t.match((await restore.progress())?.message, /node 1 did not say whether docs is red there/)
+  t.match((await restore.progress())?.message, /node 1 did not report the status of docs/)
 })
 
 t.test('a node that does not answer for a while is asked again', async (t) => {
@@ -132,7 +132,7 @@ t.test('a node that does not answer for a while is asked again', async (t) => {
     silenceNode1(stood, 6)
     const restore = await stood.world.restore({ waitForIndexing })
     await runToDone(t, restore)
-    t.notMatch((await restore.progress())?.message ?? '', /did not say/)
+    t.notMatch((await restore.progress())?.message ?? '', /did not report/)
   }
 })
 
