@@ -47,6 +47,23 @@ function overwriteWhenCopied({ source, target }: EnginePair): () => boolean {
   return () => isCopied
 }
 
+/** Once all points are copied, and one is overwritten; returns the number of upserts since. */
+function cutEverySecondUpsert(
+  scene: EnginePair,
+  onCut: (upserts: number) => void = () => undefined,
+): () => number {
+  const isCopied = overwriteWhenCopied(scene)
+  let upserts = 0
+  scene.target.node.misbehave((request) => {
+    if (!isCopied() || !isUpsert(request)) return undefined
+    upserts += 1
+    if (upserts % 2 === 1) return undefined
+    onCut(upserts)
+    return { cut: 'before' }
+  })
+  return () => upserts
+}
+
 for (const [what, isLost] of [
   ['a connection that breaks', { cut: 'before' }],
   ['500', { status: 500, body: '{"status":{"error":"timeout"},"time":0}' }],
@@ -94,32 +111,20 @@ t.test(
     const scene = await startEnginePair(t)
     const { source, target, world } = scene
     await createCollection(source, 'docs', manyPoints(20))
-    const isCopied = overwriteWhenCopied(scene)
-    let upserts = 0
-    target.node.misbehave((request) => {
-      if (!isCopied() || !isUpsert(request)) return undefined
-      upserts += 1
-      return upserts % 2 === 0 ? { cut: 'before' } : undefined
-    })
+    const upserts = cutEverySecondUpsert(scene)
     await runToDone(t, world, { time: instantClock() })
-    t.equal(upserts, 3, 'one that copies, one without an answer, and its repetition')
+    t.equal(upserts(), 3, 'one that copies, one without an answer, and its repetition')
     t.equal(await target.points('docs'), await source.points('docs'))
   },
 )
 
 t.test('upserts of the comparison that always need a repetition fail it', async (t) => {
   const scene = await startEnginePair(t)
-  const { source, target, world } = scene
+  const { source, world } = scene
   await createCollection(source, 'docs', manyPoints(20))
-  const isCopied = overwriteWhenCopied(scene)
-  let upserts = 0
-  target.node.misbehave((request) => {
-    if (!isCopied() || !isUpsert(request)) return undefined
-    upserts += 1
+  cutEverySecondUpsert(scene, (upserts) => {
     const [first] = source.engine.find('docs')?.points ?? []
-    if (upserts % 2 === 1 || first === undefined) return undefined
-    first.payload = { n: `newer ${upserts}` }
-    return { cut: 'before' }
+    if (first !== undefined) first.payload = { n: `newer ${upserts}` }
   })
   t.equal((await world.run({ time: instantClock() })).code, EXIT.failed)
   t.match((await world.result()).error, /^docs: the target did not answer upserts in each of 5/)

@@ -187,7 +187,7 @@ t.test('a state that is the same for 15 minutes is an error', async (t) => {
   t.strictSame(dropped, [])
 })
 
-/** Shard 1 is copied from node 1 to node 2 for so many seconds, and node 0 only lists that. */
+/** Shard 1 is copied from node 1 to node 2 for `seconds`; node 0 lists the transfer without a comment. */
 function copying(seconds: number, comments: (at: number) => Record<number, string>): Nodes {
   const view = (state: string) => ({ 0: { 0: 'Active' }, 1: { 1: 'Active', 2: state } })
   return {
