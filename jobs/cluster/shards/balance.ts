@@ -32,15 +32,27 @@ interface Candidate {
   gain: number
 }
 
+/**
+ * The best one if each shard could be moved, also those in recovery and those that miss a replica; undefined if no move
+ * improves the placement.
+ */
+export function moveOnceComplete(view: ClusterView, desired: DesiredShards): Move | undefined {
+  return bestMove(view, desired, () => true)
+}
+
 /** Undefined if no move improves the placement. */
-export function bestMove(view: ClusterView, desired: DesiredShards): Move | undefined {
+export function bestMove(
+  view: ClusterView,
+  desired: DesiredShards,
+  isMovable = (shard: Shard) => !hasTransfer(view, shard) && isComplete(view, shard, desired),
+): Move | undefined {
   if (view.transfers.length >= desired.maxTransfers) return undefined
   const load = bytesByPeer(view, desired)
   const peers = remainingMembers(view, desired)
   const minDifference = (MIN_IMBALANCE * sum([...load.values()])) / Math.max(1, peers.length)
   let best: Candidate | undefined
   for (const shard of shardsOf(view)) {
-    if (hasTransfer(view, shard) || !isComplete(view, shard, desired)) continue
+    if (!isMovable(shard)) continue
     if (desired.copyFailure?.(shard)?.givenUp !== undefined) continue
     for (const source of peers) {
       if (!shard.replicas.some(({ peer }) => peer === source.id)) continue

@@ -7,7 +7,7 @@
  * the replication factor, or as many as there are nodes. A node is restarted only if each shard on it
  * has another Active replica, unless its collection has single replicas.
  */
-import { bestMove } from './balance.ts'
+import { bestMove, moveOnceComplete } from './balance.ts'
 import { drainNodes } from './drain.ts'
 import {
   absentNode,
@@ -19,6 +19,7 @@ import {
   holds,
   retainedReplicas,
   leavingPeers,
+  peerName,
   type Shard,
 } from './queries.ts'
 import { replaceLostNodes, repairReplicas } from './repair.ts'
@@ -104,7 +105,7 @@ function balance(view: ClusterView, desired: DesiredShards): Plan | undefined {
     return { is: 'waiting', purpose: 'balance', message: `${absent} does not answer` }
   }
   const move = bestMove(view, desired)
-  if (move === undefined) return failedBalance(view, desired)
+  if (move === undefined) return failedBalance(view, desired) ?? awaitedMove(view, desired)
   const shard = findShard(view, move)
   if (shard === undefined) return undefined
   const { collection, from, to } = move
@@ -113,6 +114,16 @@ function balance(view: ClusterView, desired: DesiredShards): Plan | undefined {
     { do: 'replicate', collection, shard: shard.id, from, to, move },
     shard.bytes,
   )
+}
+
+/** Done would mean that it is where it should be, and with `OnScale` it would never be moved. */
+function awaitedMove(view: ClusterView, desired: DesiredShards): Plan | undefined {
+  if (view.transfers.length > 0) return undefined
+  const move = moveOnceComplete(view, desired)
+  if (move === undefined) return undefined
+  const { collection, shard, to } = move
+  const message = `${collection}/${shard} is moved to ${peerName(view, to)} once all of its replicas are Active`
+  return { is: 'waiting', purpose: 'balance', message }
 }
 
 /** Done would mean that no shard has to be moved. */

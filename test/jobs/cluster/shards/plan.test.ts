@@ -916,6 +916,46 @@ const CASES: Case[] = [
     plan: { is: 'done' },
   },
   {
+    title: 'a shard that a user recovers is moved to a new node later',
+    model: {
+      shards: {
+        'docs/0': { 1: 'Active', 2: 'InTransfer' },
+        'docs/1': { 1: 'InTransfer', 2: 'Active' },
+      },
+    },
+    desired: { balance: true },
+    plan: {
+      is: 'waiting',
+      purpose: 'balance',
+      message: 'docs/0 is moved to node 2 once all of its replicas are Active',
+    },
+  },
+  {
+    title: 'without repair, shards with a Dead or missing replica do not count as balanced',
+    model: {
+      shards: { 'docs/0': { 1: 'Active', 2: 'Dead' }, 'docs/1': { 1: 'Active' } },
+    },
+    desired: { balance: true, repair: false },
+    plan: {
+      is: 'waiting',
+      purpose: 'balance',
+      message: 'docs/0 is moved to node 2 once all of its replicas are Active',
+    },
+  },
+  {
+    title: 'a shard in recovery that would not be moved anyway is not waited for',
+    model: {
+      shards: {
+        'docs/0': { 1: 'InTransfer' },
+        'docs/1': { 2: 'Active' },
+        'docs/2': { 3: 'Active' },
+      },
+      factor: 1,
+    },
+    desired: { balance: true },
+    plan: { is: 'done' },
+  },
+  {
     title: 'a replica that a user created in addition stays',
     model: { shards: { 'docs/0': { 1: 'Active', 2: 'Active', 3: 'Active' } } },
     plan: { is: 'done' },
