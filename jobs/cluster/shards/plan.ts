@@ -83,10 +83,15 @@ function finishMoves(view: ClusterView, desired: DesiredShards): Plan | undefine
     const dispensable = isComplete ? move.from : move.to
     const remaining = activeElsewhere(view, shard, dispensable)
     if (remaining.length < retainedReplicas(view, shard, desired)) continue
-    const purpose = leaving.includes(move.from) ? 'scale-in' : 'balance'
+    const purpose = leaving.includes(move.from) ? 'scale-in' : purposeOf(view, shard, move)
     return planned(purpose, dropOf(shard, dispensable, !isComplete))
   }
   return undefined
+}
+
+/** A replica that is not Active was not moved, but replaced. */
+function purposeOf(view: ClusterView, shard: Shard, { from }: Move): 'balance' | 'repair' {
+  return activeHolders(view, shard).includes(from) ? 'balance' : 'repair'
 }
 
 /**

@@ -115,6 +115,7 @@ class ShardsRun {
       this.#noteObstruction(view)
       const failed = this.#transfers.observe(view, time.monotonicMs())
       this.#resharding.observe(view, this.#transfers.takeStreamed())
+      this.#progress.moves.push(...this.#transfers.takeReplaced())
       // Other shards are another load.
       if (this.#resharding.record?.stage === 'check') this.#progress.balancedNodes = 0
       for (const transfer of failed) {

@@ -5,8 +5,8 @@
 import type { ShardsResult } from '../../../crds/contract/shards-job.ts'
 import { withoutClock, type ShardTransfer } from '../../clients/engine/shards.ts'
 import { longCallTimeoutMs } from '../../clients/http/request.ts'
-import { activeHolders, findShard, requiredReplicas, type Shard } from './queries.ts'
-import type { ClusterView, CopyFailure } from './view.ts'
+import { activeHolders, findShard, moveOf, requiredReplicas, type Shard } from './queries.ts'
+import type { ClusterView, CopyFailure, Move } from './view.ts'
 
 interface TrackedTransfer {
   transfer: ShardTransfer
@@ -47,6 +47,7 @@ export class Transfers {
   /** Until all replicas of the shard are Active. */
   readonly #failedShards = new Map<string, FailedShard & CopyFailure>()
   readonly #streamed: ShardTransfer[] = []
+  readonly #replaced: Move[] = []
   /** Peers that get no further replica, and how the last copy to them has failed. */
   readonly #closed = new Map<number, string>()
   #bytesMoved = 0
@@ -115,6 +116,14 @@ export class Transfers {
   /** Transfers of a resharding that have succeeded since the last call. */
   takeStreamed(): ShardTransfer[] {
     return this.#streamed.splice(0)
+  }
+
+  /**
+   * Replicas of which a copy was given up, and those that were created in their place since the last call. The engine may
+   * fill the former meanwhile: then the shard has one too many.
+   */
+  takeReplaced(): Move[] {
+    return this.#replaced.splice(0)
   }
 
   /** Transfers that have started and not ended. */
@@ -190,7 +199,6 @@ export class Transfers {
     }
     this.#observedAt = now
     if (view.broken !== undefined) return []
-    if (view.unsettled === undefined) this.#forgetFailures(view)
     const reported = new Map(view.transfers.map((transfer) => [keyOf(transfer), transfer]))
     const failed: ShardTransfer[] = []
     for (const [key, tracked] of this.#tracked) {
@@ -206,10 +214,11 @@ export class Transfers {
         // The target of a resharding looks the same before the first transfer: it is started again.
         else if (!tracked.isStarted && tracked.transfer.toShard !== undefined)
           this.#tracked.delete(key)
-        else if (isComplete(view, tracked.transfer)) this.#complete(key, tracked)
+        else if (isComplete(view, tracked.transfer)) this.#complete(view, key, tracked)
         else failed.push(tracked.transfer)
       }
     }
+    if (view.unsettled === undefined) this.#forgetFailures(view)
     return failed
   }
 
@@ -237,12 +246,24 @@ export class Transfers {
     }
   }
 
-  #complete(key: string, { transfer, bytes }: TrackedTransfer): void {
+  #complete(view: ClusterView, key: string, tracked: TrackedTransfer): void {
+    const { transfer, bytes } = tracked
     if (transfer.toShard !== undefined) this.#streamed.push(transfer)
+    if (tracked.isCreation) this.#noteReplaced(view, transfer)
     this.#tracked.delete(key)
     this.#failures.delete(targetKey(transfer))
     this.#bytesMoved += bytes
     this.#completed += 1
+  }
+
+  /** Only if the shard has more replicas than it needs: a new one may also have been missing. */
+  #noteReplaced(view: ClusterView, transfer: ShardTransfer): void {
+    const shard = findShard(view, transfer)
+    const givenUp = this.#failedShards.get(shardKey(transfer))?.givenUp
+    const from = shard?.replicas.find(({ peer }) => givenUp?.has(peer) === true)?.peer
+    if (shard === undefined || from === undefined || from === transfer.to) return
+    if (shard.replicas.length <= requiredReplicas(view, shard, view.nodes)) return
+    this.#replaced.push(moveOf(shard, from, transfer.to))
   }
 }
 

@@ -157,6 +157,47 @@ t.test(
   },
 )
 
+t.test(
+  'a replica that the engine fills while another one takes its place leaves none too many',
+  async (t) => {
+    for (const key of [undefined, 'tenant']) {
+      const world = await fullNode(t, { nodes: 4, shards: 1, factor: 2 })
+      world.shard(0).peers = [0, 2].map((ordinal) => world.peer(ordinal))
+      world.shard(0).states = { [world.full]: 'Dead' }
+      if (key !== undefined) world.shard(0).key = key
+      const onLine = (line: string) => {
+        if (/step started .*replicating from node 0 to node 1/.test(line)) {
+          delete world.shard(0).states?.[world.full]
+        }
+      }
+      const defects = { [`docs/0/${world.full}`]: 600 }
+      const { code, log } = await world.run({ defects }, { onLine })
+      t.equal(code, EXIT.done, log.slice(-2000))
+      t.strictSame((await world.state()).shards[0], ['0 Active', '1 Active'])
+      t.strictSame((await world.progress())?.shards?.moves, [])
+    }
+  },
+)
+
+t.test('a replica that a user adds while the Job works stays', async (t) => {
+  const world = await fullNode(t, { nodes: 4, shards: 2, factor: 2 })
+  for (const shard of world.engine.find('docs')?.shards ?? []) {
+    shard.peers = [0, 1].map((ordinal) => world.peer(ordinal))
+  }
+  world.shard(0).peers = [world.peer(0)]
+  const onLine = (line: string) => {
+    if (/step started .*docs\/0: replicating/.test(line)) {
+      world.shard(1).peers = [0, 1, 3].map((ordinal) => world.peer(ordinal))
+    }
+  }
+  world.engine.transferOutcome = () => 'complete'
+  const { code, log } = await world.run({}, { onLine })
+  t.equal(code, EXIT.done, log.slice(-2000))
+  const { shards } = await world.state()
+  t.equal(shards[0]?.length, 2)
+  t.strictSame(shards[1], ['0 Active', '1 Active', '3 Active'])
+})
+
 t.test('without another node, a replica that may have points stays', async (t) => {
   const world = await fullNode(t, { nodes: 3, shards: 1, factor: 3 })
   world.shard(0).states = { [world.full]: 'Dead' }
