@@ -1,7 +1,7 @@
 /** A rotation of an API key whose Jobs are killed, and one that begins while a backup is in progress. */
 import type { AnyObject } from '../../crds/kubernetes.ts'
 import { ANNOTATIONS } from '../../crds/contract/names.ts'
-import { parseProgress } from '../../crds/contract/job.ts'
+import { parseProgress, type Progress } from '../../crds/contract/job.ts'
 import { matchWhole } from '../match-whole.ts'
 import type { Reference, World } from '../world/world.ts'
 import { backupResource, eventually, fill, heldUpload, points, untilEnded } from './backup-parts.ts'
@@ -18,10 +18,12 @@ import {
   untilStep,
 } from './key-rotation.ts'
 import { movingResource } from './moving-parts.ts'
-import { jobsIn, reasonIn, running, type Scenario } from './scenario.ts'
+import { jobsIn, phaseOf, reasonIn, running, type Scenario } from './scenario.ts'
 
 /** No Jobs on the shards, which H12 has. */
 const ONE_NODE = [0]
+const STEPS = ['AddingKey', 'PublishingKey']
+const ATTEMPTS = 4
 const READER = 'a client that reads vec-a-apikey'
 const BOTH = 'a client that knows both keys'
 const WRITER = 'a writer with the published key'
@@ -36,35 +38,40 @@ async function published(world: World, namespace: string): Promise<string | unde
   return (await secretIn(world, namespace, 'vec-a-apikey')).data['api-key']
 }
 
-/** Number of the helm run that is in progress. */
-function startedRun(object: AnyObject | undefined): number | undefined {
+/** The helm run that is in progress. */
+function startedRun(object: AnyObject | undefined): Progress | undefined {
   const { annotations, uid = '' } = object?.metadata ?? {}
   const progress = parseProgress(annotations?.[ANNOTATIONS.progress], uid)
-  return progress?.state === 'Started' && progress.verb === 'upgrade' ? progress.run : undefined
+  return progress?.state === 'Started' && progress.verb === 'upgrade' ? progress : undefined
 }
 
-/** Kills the pod of the helm Job of this step, and waits for its next pod. */
-async function killJobOf(world: World, namespace: string, cluster: Reference, step: string) {
+interface Rotating {
+  world: World
+  namespace: string
+  cluster: Reference
+}
+
+/** Kills the pod of the helm Job of this step; answers once the Job has completed whether another pod did its work. */
+async function killJobOf({ world, namespace, cluster }: Rotating, step: string): Promise<boolean> {
   const found = await world.waitFor(
     cluster,
     `a helm run of the step ${step}`,
     (object) => keyStep(object) === step && startedRun(object) !== undefined,
     ROTATION_SECONDS,
   )
-  const run = startedRun(found)
+  const { run, runner } = startedRun(found) ?? {}
   const jobs = await jobsIn(world, namespace)
-  const job = jobs.find((name) => name.includes('-upgrade-') && name.endsWith(`-${run}`))
-  if (job === undefined) throw new Error(`no Job of run ${run} among ${jobs.join(', ')}`)
-  const podNames = async () => {
+  const name = jobs.find((job) => job.includes('-upgrade-') && job.endsWith(`-${run}`))
+  if (name === undefined) throw new Error(`no Job of run ${run} among ${jobs.join(', ')}`)
+  await world.faults.killJobPod(namespace, name)
+  let completed: string | undefined
+  await eventually(world, `a pod of ${name} has completed`, async () => {
     const pods = await world.list('v1', 'Pod', namespace)
-    return pods.map(({ metadata }) => metadata.name).filter((name) => name.startsWith(`${job}-`))
-  }
-  const earlier = await podNames()
-  await world.faults.killJobPod(namespace, job)
-  // The pod of a node that is gone disappears; a container that is killed leaves its pod.
-  await eventually(world, `another pod of ${job}`, async () =>
-    (await podNames()).some((name) => !earlier.includes(name)),
-  )
+    const ofJob = pods.filter(({ metadata }) => metadata.name.startsWith(`${name}-`))
+    completed = ofJob.find((pod) => phaseOf(pod) === 'Succeeded')?.metadata.uid
+    return completed !== undefined
+  })
+  return completed !== runner
 }
 
 const killedJobs: Scenario = {
@@ -79,25 +86,35 @@ const killedJobs: Scenario = {
     await world.advance(60)
     const clients = clientsOf(world, namespace, ONE_NODE)
     const ofSecret = async () => [await published(world, namespace)]
+    let former: string | undefined
+    let current = FIRST
+    const killed = new Set<string>()
     try {
       clients.startWith(READER, ofSecret)
-      clients.startWith(BOTH, async () => [FIRST, SECOND])
+      clients.startWith(BOTH, async () => [former, current])
       clients.startWith(WRITER, ofSecret, WRITE)
-      await world.apply(keySecret(namespace, SECOND))
-      await killJobOf(world, namespace, cluster, 'AddingKey')
-      await killJobOf(world, namespace, cluster, 'PublishingKey')
-      await untilStep(world, cluster, 'FormerKeyAccepted')
-      t.strictSame(await accepting(world, namespace, ONE_NODE, FIRST), ONE_NODE)
-      await untilStep(world, cluster, 'KeyCurrent')
+      // On a real cluster a helm run ends within a second or two, so the kill may come too late.
+      for (let attempt = 1; killed.size < STEPS.length && attempt <= ATTEMPTS; attempt += 1) {
+        former = current
+        current = `${SECOND}-${attempt}`
+        await world.apply(keySecret(namespace, current))
+        for (const step of STEPS) {
+          if (await killJobOf({ world, namespace, cluster }, step)) killed.add(step)
+        }
+        await untilStep(world, cluster, 'FormerKeyAccepted')
+        t.strictSame(await accepting(world, namespace, ONE_NODE, former), ONE_NODE)
+        await untilStep(world, cluster, 'KeyCurrent')
+        t.equal(await published(world, namespace), current)
+        t.strictSame(await accepting(world, namespace, ONE_NODE, former), [])
+      }
       for (const name of [READER, BOTH, WRITER]) {
         t.ok(clients.stop(name) > 1, `${name} has called`)
       }
     } finally {
       await clients.close()
     }
-    t.equal(await published(world, namespace), SECOND)
+    t.strictSame([...killed].toSorted(), STEPS)
     t.strictSame(clients.refused, [])
-    t.strictSame(await accepting(world, namespace, ONE_NODE, FIRST), [])
   },
 }
 
