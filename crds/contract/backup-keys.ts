@@ -117,19 +117,19 @@ export function shardCheckpointKey(folder: string, collection: string, shardId: 
 }
 
 /**
- * The engine gives a stream no name; this name identifies the content wherever the object is stored. Each
- * pod writes its own objects: a pod that was presumed dead may complete an upload late and must not replace
- * an object that the manifest describes.
+ * The engine gives a stream no name; this name identifies the content wherever the object is stored. Each attempt
+ * writes its own object: a store may apply a write late, after the next attempt, and a pod that was presumed dead may
+ * complete an upload. Neither may replace an object that the manifest describes.
  */
 export function shardSnapshotKey(
   folder: string,
-  { collection, shardId, writer }: { collection: string; shardId: number; writer: string },
+  { collection, shardId, attempt }: { collection: string; shardId: number; attempt: string },
 ): string {
-  const file = `${escapeSegment(collection)}-${shardId}-${writer}.snapshot`
+  const file = `${escapeSegment(collection)}-${shardId}-${attempt}.snapshot`
   return `${shardFolder(folder, collection, shardId)}${file}`
 }
 
-/** Earlier releases did not include the writer in the name. */
+/** Earlier releases did not include the attempt in the name. */
 export function isShardSnapshotKey(key: string, collection: string, shardId: number): boolean {
   const start = `/${shardFolder('', collection, shardId)}${escapeSegment(collection)}-${shardId}`
   const index = key.lastIndexOf(start)

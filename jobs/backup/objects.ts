@@ -95,7 +95,7 @@ export function requireKeyLength(key: string): void {
   )
 }
 
-/** Whether the object exists with the size that was uploaded. */
+/** Whether the object exists with the size that was uploaded. No attempt writes other bytes to its key. */
 export async function isUploaded(
   { key, sizeBytes }: ManifestSnapshot,
   { bucket, tools }: RunContext,

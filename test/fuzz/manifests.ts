@@ -141,7 +141,7 @@ function ofShards(collection: ShardCollection): ShardCollection {
     shards: ids.map((shardId) => ({ shardId, nodes: [0] })),
     snapshots: ids.map((shardId) => {
       const { nodeIndex, sizeBytes, sha256 } = first
-      const key = shardSnapshotKey('p/b/', { collection: name, shardId, writer: '0a1b2c3d' })
+      const key = shardSnapshotKey('p/b/', { collection: name, shardId, attempt: '0a1b2c3d' })
       return { shardId, nodeIndex, sizeBytes, sha256, key }
     }),
   }

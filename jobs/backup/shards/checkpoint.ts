@@ -3,7 +3,7 @@
  * object, to clean up after a pod that was killed; afterwards it records what was streamed, so that
  * it is not streamed again.
  */
-import { createHash } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import { Type, type Static } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import {
@@ -41,15 +41,6 @@ export interface ShardRef {
   shardId: number
 }
 
-/** Key to which this pod writes the shard. */
-export function objectKey(
-  { collection, shardId }: ShardRef,
-  { folder, tools }: RunContext,
-): string {
-  const writer = createHash('sha256').update(tools.podUid).digest('hex').slice(0, 8)
-  return shardSnapshotKey(folder, { collection, shardId, writer })
-}
-
 /** Uploaded by an earlier attempt, or before the topology of the collection changed. */
 export async function readUploaded(
   ref: ShardRef,
@@ -74,17 +65,18 @@ export async function markUploaded(
 }
 
 /**
- * Runs before the first byte. Uploads that a killed pod has left open cost money until they are
- * aborted, and its object is not the one that the manifest will name.
+ * Returns the key of the object. Runs before the first byte: uploads that an earlier attempt has left open cost money
+ * until they are aborted, and its object is not the one that the manifest will name.
  */
 export async function prepareUpload(ref: ShardRef, context: RunContext): Promise<string> {
-  const key = objectKey(ref, context)
   const previous = await readCheckpoint(ref, context)
-  const keys = new Set([key])
-  if (previous !== undefined)
-    keys.add(previous.state === 'Whole' ? previous.snapshot.key : previous.key)
-  for (const oldKey of keys) await abortStaleUploads(oldKey, context)
-  await context.bucket.delete([...keys], context.tools.signal)
+  if (previous !== undefined) {
+    const oldKey = previous.state === 'Whole' ? previous.snapshot.key : previous.key
+    await abortStaleUploads(oldKey, context)
+    await context.bucket.delete([oldKey], context.tools.signal)
+  }
+  const attempt = randomBytes(4).toString('hex')
+  const key = shardSnapshotKey(context.folder, { ...ref, attempt })
   await writeCheckpoint(ref, { uid: context.plan.uid, state: 'Streaming', key }, context)
   return key
 }

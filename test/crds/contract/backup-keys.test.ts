@@ -43,7 +43,7 @@ t.test('the files of a backup by shard', async (t) => {
   t.equal(shardFolder(FOLDER, 'docs', 7), 'nightly/b/docs/shard-7/')
   t.equal(shardCheckpointKey(FOLDER, 'docs', 7), 'nightly/b/docs/shard-7/checkpoint.json')
   t.equal(
-    shardSnapshotKey(FOLDER, { collection: 'docs', shardId: 7, writer: '0a1b2c3d' }),
+    shardSnapshotKey(FOLDER, { collection: 'docs', shardId: 7, attempt: '0a1b2c3d' }),
     'nightly/b/docs/shard-7/docs-7-0a1b2c3d.snapshot',
   )
 })
@@ -64,7 +64,7 @@ for (const [name, part] of [
 ] as const) {
   t.test(`a collection named ${JSON.stringify(name)} has a separate folder`, async (t) => {
     t.equal(collectionFolder(FOLDER, name), `${FOLDER}${part}/`)
-    const key = shardSnapshotKey(FOLDER, { collection: name, shardId: 0, writer: '0a1b2c3d' })
+    const key = shardSnapshotKey(FOLDER, { collection: name, shardId: 0, attempt: '0a1b2c3d' })
     t.equal(key, `${FOLDER}${part}/shard-0/${part}-0-0a1b2c3d.snapshot`)
     t.ok(isShardSnapshotKey(key, name, 0))
     t.ok(isShardSnapshotKey(key.replace('-0a1b2c3d', ''), name, 0), 'of an earlier release')

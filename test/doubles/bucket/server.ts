@@ -25,6 +25,8 @@ export type S3Misbehaviour =
   | { trickle: number }
   /** It is done so much later. */
   | { after: Promise<unknown> }
+  /** The connection is cut, and it is done so much later. */
+  | { late: Promise<unknown> }
 
 /** Decides call by call; undefined lets it pass. */
 export type S3Misbehave = (
@@ -94,6 +96,10 @@ export async function startBucketServer(options: BucketServerOptions = {}): Prom
     const store = buckets.get(call.bucket)
     if (store === undefined) {
       throw new S3Error(404, 'NoSuchBucket', 'The specified bucket does not exist')
+    }
+    if (bad !== undefined && 'late' in bad) {
+      void bad.late.then(() => perform(store, { ...call, body }))
+      return 'cut'
     }
     const result = perform(store, { ...call, body })
     if (bad !== undefined && 'lost' in bad) return 'cut'

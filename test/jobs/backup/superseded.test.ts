@@ -4,12 +4,13 @@
  */
 import t, { type Test } from 'tap'
 import type { BackupMethod } from '../../../crds/backup.ts'
+import { shardSnapshotKey } from '../../../crds/contract/backup-keys.ts'
 import { encodePlan, EXIT, JOB_ENV } from '../../../crds/contract/job.ts'
 import type { S3Misbehave } from '../../doubles/bucket/server.ts'
 import { snapshotFiles } from '../../doubles/engine/snapshots.ts'
 import { instantClock, runJob, takeOver, TAKEN_OVER } from '../job-world.ts'
 import { backupFixture, MIB, type BackupFixture } from './fixture.ts'
-import { assertComplete, shardFixture, shardKeyOf } from './shards/fixture.ts'
+import { assertComplete, shardFixture } from './shards/fixture.ts'
 
 /** Runs one pod until the nth write of an object, another one from the start to its end, then the rest of the first. */
 async function overtaken(
@@ -163,7 +164,7 @@ type Case = [
 
 const CASES: Case[] = [
   ['lists what is left of a node', 'Node', isListing, { before: leaveParts, isAnswered: true }],
-  ['lists what is left of a shard', 'Shard', isListing, { isAnswered: true }],
+  ['lists what is left of a shard', 'Shard', isListing, { before: leaveParts, isAnswered: true }],
   [
     'lists the objects of a collection',
     'Shard',
@@ -172,13 +173,14 @@ const CASES: Case[] = [
     {
       async before(fixture) {
         await endAt(isWriteOf('checkpoint.json'), fixture)
-        fixture.store().put(shardKeyOf('docs', 0, 'pod-of-before'), Buffer.from('stale'))
+        const ref = { collection: 'docs', shardId: 0, attempt: '00000000' }
+        fixture.store().put(shardSnapshotKey('nightly/b/', ref), Buffer.from('stale'))
       },
       isAnswered: true,
     },
   ],
   ['deletes objects of a node', 'Node', isDeletion, { before: leaveParts }],
-  ['deletes objects of a shard', 'Shard', isDeletion],
+  ['deletes objects of a shard', 'Shard', isDeletion, { before: leaveParts }],
   ['writes a checkpoint', 'Node', isWriteOf('checkpoint.json')],
   ['writes a checkpoint', 'Shard', isWriteOf('checkpoint.json')],
   ['completes an upload', 'Node', isCompletion],

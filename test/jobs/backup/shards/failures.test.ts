@@ -98,6 +98,46 @@ t.test('when a replica turns Dead during its stream, another replica is streamed
   await assertComplete(t, fixture)
 })
 
+t.test(
+  'a write that the store does late does not replace the object of the next stream',
+  async (t) => {
+    const fixture = await shardFixture(t, {
+      ...{ nodes: 2, shards: 1, replicationFactor: 2 },
+      snapshotBytes: 4096,
+    })
+    const { engine, s3 } = fixture
+    const docs = engine.collections.get('docs')
+    const shard = docs?.shards[0]
+    if (docs === undefined || shard === undefined) throw new Error('there is no such shard')
+    const point = { id: 1, vector: [1], payload: { version: 1 } }
+    docs.points.push(point)
+    let streams = 0
+    onStream(fixture, (_, node) => {
+      streams += 1
+      // The next stream has as many bytes, and other ones.
+      point.payload.version = streams
+      if (streams === 1) shard.states = { [engine.peer(node).id]: 'Dead' }
+      return undefined
+    })
+    const released = Promise.withResolvers<undefined>()
+    let [writes, checkpoints] = [0, 0]
+    s3.misbehave(({ operation, key }) => {
+      if (operation !== 'PutObject') return undefined
+      if (key.endsWith('.snapshot') && (writes += 1) === 1) return { late: released.promise }
+      // Of each stream at its beginning, and of the second one at its end.
+      if (key.endsWith('shard-0/checkpoint.json') && (checkpoints += 1) === 3)
+        released.resolve(undefined)
+      return undefined
+    })
+    const { code, log } = await fixture.world.run()
+    t.equal(code, EXIT.done, log.slice(-2000))
+    t.equal(streams, 2)
+    t.equal(writes, 3, 'the first one is repeated')
+    t.equal(checkpoints, 3)
+    await assertComplete(t, fixture)
+  },
+)
+
 t.test('a replica that turned Dead before its stream began is not streamed', async (t) => {
   const fixture = await shardFixture(t, { nodes: 2, replicationFactor: 2, parallelism: 1 })
   const { engine, s3, world } = fixture

@@ -2,29 +2,33 @@
 import t from 'tap'
 import { EXIT } from '../../../../crds/contract/job.ts'
 import { EXIT_CODES } from '../../../../jobs/kubectl/command.ts'
-import { shardKeyOf, shardFixture, type ShardFixture } from './fixture.ts'
+import { shardFixture, type ShardFixture } from './fixture.ts'
 
 const TARGET = 's3://backups/nightly/b'
-const KEY = shardKeyOf('docs', 1)
+
+function keyOf({ manifest }: ShardFixture, shard: number): string {
+  return manifest().collections[0]?.snapshots[shard]?.key ?? ''
+}
 
 type Snapshots = ReturnType<ShardFixture['manifest']>['collections'][number]['snapshots']
 
 const CORRUPTIONS: [string, (fixture: ShardFixture) => unknown, RegExp][] = [
   [
     'a shard that is missing',
-    ({ store }) => store().objects.delete(KEY),
+    (fixture) => fixture.store().objects.delete(keyOf(fixture, 1)),
     /docs-1-[0-9a-f]{8}\.snapshot is missing/,
   ],
   [
     'a shard with other bytes',
-    ({ store }) => store().objects.get(KEY)?.body.fill('x'),
+    (fixture) => fixture.store().objects.get(keyOf(fixture, 1))?.body.fill('x'),
     /docs-1-[0-9a-f]{8}\.snapshot has the SHA-256 [0-9a-f]{64}, not [0-9a-f]{64}/,
   ],
   [
     'two shards swapped in the bucket',
-    ({ store }) => {
-      const other = store().objects.get(shardKeyOf('docs', 0))?.body ?? Buffer.alloc(0)
-      store().put(KEY, other)
+    (fixture) => {
+      const store = fixture.store()
+      const other = store.objects.get(keyOf(fixture, 0))?.body ?? Buffer.alloc(0)
+      store.put(keyOf(fixture, 1), other)
     },
     /docs-1-[0-9a-f]{8}\.snapshot has the SHA-256/,
   ],
@@ -55,12 +59,13 @@ for (const [what, spoil, words] of CORRUPTIONS) {
 }
 
 t.test('a line for each object names its shard and its source pod', async (t) => {
-  const { world } = await shardFixture(t, { nodes: 2, shards: 2 })
+  const fixture = await shardFixture(t, { nodes: 2, shards: 2 })
+  const { world } = fixture
   await world.run()
   const { code, log } = await world.verify(TARGET)
   t.equal(code, EXIT_CODES.success)
   for (const shard of [0, 1]) {
-    t.match(log, `ok ${shardKeyOf('docs', shard)} collection=docs node=${shard} shard=${shard}`)
+    t.match(log, `ok ${keyOf(fixture, shard)} collection=docs node=${shard} shard=${shard}`)
   }
 })
 
