@@ -9,6 +9,7 @@ import type { CollectionClusterInfo } from '../clients/engine/responses.ts'
 import { pods } from '../clients/kubernetes/api-resources.ts'
 import type { Kubernetes } from '../clients/kubernetes/client.ts'
 import { engineClients, type Invocation } from './command.ts'
+import { describeDifferences, mergeShards, type ShardReplicas } from './replica-states.ts'
 
 export interface NodeStatus {
   pod: string
@@ -25,18 +26,10 @@ export interface NodeStatus {
   error?: string
 }
 
-export interface ShardReplicas {
-  collection: string
-  shard: number
-  key?: string | number
-  /** State of each replica, by its peer. */
-  copies: Record<string, string>
-}
-
 export interface EngineStatus {
   nodes: NodeStatus[]
   shards: ShardReplicas[]
-  /** Omissions, with their reasons. */
+  /** Omissions, with their reasons, and replicas on whose state the nodes do not agree. */
   notes: string[]
 }
 
@@ -57,17 +50,20 @@ export async function readEngineStatus(
 ): Promise<EngineStatus> {
   const engineFor = engineClients(kubernetes, clusterConnection(cluster), call)
   const pods = await listPods(kubernetes, cluster)
-  const nodes = await Promise.all(
-    pods.map(async (pod) => readNodeStatus(pod, engineFor(pod.ordinal), call.signal)),
+  const views = await Promise.all(
+    pods.map(async (pod) => {
+      const engine = engineFor(pod.ordinal)
+      const status = await readNodeStatus(pod, engine, call.signal)
+      const node = { ...status, ...zoneOf(cluster, pod.ordinal) }
+      if (node.error !== undefined) return { node, shards: { error: node.error } }
+      return { node, shards: await readShards(engine, collection, call.signal) }
+    }),
   )
-  const zoned = nodes.map((node, index) => ({ ...node, ...zoneOf(cluster, pods[index]?.ordinal) }))
-  const reachableIndex = nodes.findIndex(({ error }) => error === undefined)
-  const ordinal = pods[reachableIndex]?.ordinal
-  if (ordinal === undefined) return { nodes: zoned, shards: [], notes: [] }
-  const listed = await readShards(engineFor(ordinal), collection, call.signal)
+  const nodes = views.map(({ node }) => node)
+  const { omitted, ...listed } = mergeViews(views)
   // A part of the shards, or those of one collection, would look like all that a node has.
-  const isComplete = collection === undefined && listed.notes.length === 0
-  return { nodes: isComplete ? withReplicas(zoned, listed.shards) : zoned, ...listed }
+  const isComplete = collection === undefined && omitted === 0
+  return { nodes: isComplete ? withReplicas(nodes, listed.shards) : nodes, ...listed }
 }
 
 function zoneOf({ status }: VecCluster, ordinal: number | undefined): { zone?: string } {
@@ -132,25 +128,69 @@ async function readNodeStatus(
   }
 }
 
+interface ListedShards {
+  /** Names of all collections. */
+  collections: string[]
+  /** Of the first collections. */
+  shards: ShardReplicas[]
+}
+
+/** What one node reports. */
+interface NodeView {
+  node: NodeStatus
+  shards: ListedShards | { error: string }
+}
+
 async function readShards(
   engine: Engine,
   collection: string | undefined,
   signal: AbortSignal,
-): Promise<Pick<EngineStatus, 'shards' | 'notes'>> {
+): Promise<NodeView['shards']> {
   try {
     const deadline = AbortSignal.any([signal, AbortSignal.timeout(4 * CALL_TIMEOUT_MS)])
-    const all = collection === undefined ? await engine.collections(deadline) : [collection]
-    const names = all.toSorted().slice(0, MAX_LISTED_COLLECTIONS)
+    const collections = collection === undefined ? await engine.collections(deadline) : [collection]
     const shards: ShardReplicas[] = []
-    for (const name of names) {
+    for (const name of firstNames(collections)) {
       shards.push(...shardReplicas(name, await engine.collectionCluster(name, deadline)))
     }
-    const omitted = all.length - names.length
-    return { shards, notes: omitted > 0 ? [`${omitted} more collections are omitted`] : [] }
+    return { collections, shards }
   } catch (error) {
     signal.throwIfAborted()
-    return { shards: [], notes: [`shards: ${unreachableReason(error)}`] }
+    return { error: unreachableReason(error) }
   }
+}
+
+function firstNames(collections: string[]): string[] {
+  return collections.toSorted().slice(0, MAX_LISTED_COLLECTIONS)
+}
+
+function mergeViews(
+  views: NodeView[],
+): Pick<EngineStatus, 'shards' | 'notes'> & { omitted: number | undefined } {
+  const answers = views.flatMap(({ node, shards }) =>
+    'error' in shards ? [] : [{ pod: node.pod, ...shards }],
+  )
+  const names = [...new Set(answers.flatMap(({ collections }) => collections))]
+  const listed = firstNames(names)
+  const shards = listed.flatMap((name) => mergeShards(name, answers))
+  const omitted = names.length - listed.length
+  const notes = [
+    ...(omitted > 0 ? [`${omitted} more collections are omitted`] : []),
+    ...describeDifferences(shards, podByPeer(views)),
+    ...views.flatMap(({ node, shards }) =>
+      // The errors of the nodes are enough where none of them answers.
+      'error' in shards && (answers.length > 0 || node.error === undefined)
+        ? [`${node.pod} does not report replica states: ${shards.error}`]
+        : [],
+    ),
+  ]
+  return { shards, notes, omitted: answers.length === 0 ? undefined : omitted }
+}
+
+function podByPeer(views: NodeView[]): Map<string, string> {
+  return new Map(
+    views.flatMap(({ node: { pod, peer } }) => (peer === undefined ? [] : [[String(peer), pod]])),
+  )
 }
 
 /** One node knows its own replicas and those of the other nodes. */

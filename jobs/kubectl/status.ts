@@ -21,7 +21,6 @@ import {
   type EngineQuery,
   type EngineStatus,
   type NodeStatus,
-  type ShardReplicas,
 } from './engine-status.ts'
 import { fixesFor, toJsonKeys, type Fix } from './explain.ts'
 import { listJobs } from './logs.ts'
@@ -35,6 +34,7 @@ import {
   formatSeconds,
   oneLine,
 } from './output.ts'
+import type { ShardReplicas } from './replica-states.ts'
 import {
   clusterName,
   listResources,
