@@ -40,7 +40,8 @@ export const SHARDS_PLACED_REASONS: readonly Reason[] = [
       'waiting for <kind> <namespace>/<name>',
       'creating Job <name>',
     ],
-    cause: 'A Job creates missing replicas and copies Active ones over defective ones.',
+    cause:
+      'A Job creates missing replicas and copies Active ones over defective ones, or waits for a copy that an earlier Job has left.',
     fix: 'Nothing; status.shards has the current step, and `kubectl logs job/<name>` all of them.',
   },
   {
@@ -253,6 +254,18 @@ export const SHARDS_PLACED_REASONS: readonly Reason[] = [
     cause:
       'The engine did not complete the copy of a shard, or answered a step after it with errors until the Job ended.',
     fix: 'Read the logs of the two nodes and of the Job, and look at the free space of the target. The source keeps its replica. The work is tried again after five minutes, and the engine itself repeats the copy of a replica that exists every few seconds. The replica that a move has begun is dropped, and other nodes get the shard if they can.',
+  },
+  {
+    reason: 'TransferStalled',
+    condition: { type: 'ShardsPlaced', status: 'False' },
+    event: 'Warning',
+    messages: [
+      '<shard> is copied from <node> to <node> without progress since <time>, and no Job of the operator has started that. To abort it: POST /collections/<collection>/cluster with {"abort_transfer":{"shard_id":<shard>,"from_peer_id":<peer>,"to_peer_id":<peer>}}',
+      '<shard> is copied from <node> to <node> without progress since <time>, and no Job of the operator has started that. To abort it: POST /collections/<collection>/cluster with {"abort_transfer":{"shard_id":<shard>,"from_peer_id":<peer>,"to_peer_id":<peer>,"to_shard_id":<shard>}}',
+    ],
+    cause:
+      'The engine itself or another client has started to copy a shard, and what the nodes report about that has not changed for half an hour, or longer for a large shard. While it is in progress, nodes are not updated, and nodes with this shard are not removed; other shards are copied only if spec.shards.maxTransfers is higher than the number of transfers. The condition Progressing has this reason too during an update, and Applied when nodes are removed. The operator aborts only transfers that its own Jobs have started.',
+    fix: 'Read the logs of the two nodes. If the copy does not continue, send the call of the message with the API key of the cluster. The replica on the target is then Dead, and the engine or the operator copies it again; a transfer of a move or of another number of shards is undone. The message disappears once the transfer makes progress or has ended.',
   },
   {
     reason: 'ReshardingFailed',

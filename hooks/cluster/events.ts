@@ -86,11 +86,15 @@ function isNewEvent(cluster: VecCluster, { type, status, reason, message }: Cond
   }
 }
 
-/** What keeps nodes from being removed is in both conditions, and one Event. */
+/** What keeps nodes from being removed or updated is in several conditions, and one Event. */
 function isRepeated({ type, reason, message }: Condition, conditions: Condition[]): boolean {
   if (type !== 'ShardsPlaced') return false
-  const applied = conditions.find((condition) => condition.type === 'Applied')
-  return applied?.reason === reason && applied.message === message
+  return conditions.some(
+    (other) =>
+      (other.type === 'Applied' || other.type === 'Progressing') &&
+      other.reason === reason &&
+      other.message === message,
+  )
 }
 
 const KEY_WARNINGS: readonly string[] = ['NoSecondKey', 'TokensNotRenewed', 'ForeignApiKey']

@@ -48,7 +48,7 @@ const CHECKED_REASONS = new Set([
   ...['HibernationBackupFailed', 'BackupScheduleInvalid'],
   // Why nodes cannot be drained.
   ...['NotEnoughNodes', 'NoCapacity', 'NoActiveReplica', 'LastReplicaLost', 'TransferFailed'],
-  'ForeignResharding',
+  ...['ForeignResharding', 'TransferStalled'],
   // What becomes of a Job is observed by each sync.
   'JobNotStarted',
 ])

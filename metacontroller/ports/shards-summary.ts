@@ -17,6 +17,7 @@ import {
 } from '../../jobs/cluster/shards/queries.ts'
 import { copiedPoints, currentResharding, endOf } from '../../jobs/cluster/shards/resharding.ts'
 import { reshardingOwner } from '../../jobs/cluster/shards/resharding-steps.ts'
+import { isListed, withStalled } from '../../jobs/cluster/shards/transfers.ts'
 import type { ClusterView, DesiredShards } from '../../jobs/cluster/shards/view.ts'
 
 interface SummaryFacts extends Pick<ShardFacts, 'nodes' | 'shardNumbers'> {
@@ -29,11 +30,14 @@ type Known = Pick<ShardsQuery, 'moves' | 'uid' | 'resharding'> &
 
 /** What decisions need of a view, with a plan for each target. */
 export function summaryOf(
-  query: Pick<ShardsQuery, 'moves' | 'targets' | 'uid' | 'resharding'>,
+  query: Pick<ShardsQuery, 'moves' | 'transfers' | 'targets' | 'uid' | 'resharding'>,
   { nodes, shardNumbers, defects }: SummaryFacts,
-  view: ClusterView,
+  observed: ClusterView,
   now: Date,
 ): ShardsSummary {
+  const { transfers = [] } = query
+  const view = withStalled(observed, transfers, { defects, nowMs: now.getTime(), now })
+  const isTransferLeft = view.unsettled === undefined && isListed(view, transfers)
   const peers = view.peers.map(({ id, ordinal, isMember }) => ({
     ...{ id, isMember },
     ...(ordinal !== undefined && { ordinal }),
@@ -55,6 +59,7 @@ export function summaryOf(
     defects: defects.list(now.getTime()),
     ...(resharding !== undefined && { resharding }),
     ...endedResharding(view, query.resharding, resharding),
+    ...(isTransferLeft && { isTransferLeft }),
     ...(view.broken !== undefined && { obstruction: view.broken }),
     plans: {
       repair: plan(targets.repair),

@@ -1,7 +1,8 @@
 /**
  * Which work on the shards of a cluster is due, and whether a helm run has to wait for it. In order:
- * lost nodes and repairs, the removal of nodes, a helm run, an update of pods, another number of shards, balance. A helm run never
- * waits for work that a user has to unblock, except that it does not remove nodes that were not drained.
+ * lost nodes and repairs, the removal of nodes, a helm run, an update of pods, a transfer that an ended Job has left,
+ * another number of shards, balance. A helm run never waits for work that a user has to unblock, except that it does not
+ * remove nodes that were not drained.
  */
 import { isDeepStrictEqual } from 'node:util'
 import type { VecCluster } from '../../../crds/cluster.ts'
@@ -60,6 +61,8 @@ export function nextShardStep(observed: Observed, context: Context): ShardStep {
   if (pendingRun === undefined || drain?.is === 'held' || isAwaitingBackup) {
     const update = dueWork(observed, 'update', context)
     if (update !== undefined) return { is: 'due', work: update }
+    const transfer = transferWork(observed, context)
+    if (transfer !== undefined) return { is: 'due', work: transfer }
   }
   if (drain !== undefined) return drain
   if (pendingRun !== undefined) return { is: 'none' }
@@ -195,6 +198,19 @@ function volumeWork(observed: Observed, context: Context): ShardWork | undefined
   if ((statefulSet?.spec.replicas ?? 1) > removed) return undefined
   const target = summary.targets.repair
   const work: ShardWork = { goal: 'repair', purpose: 'scale-in', target, summary }
+  return isResting(observed, work, context) ? undefined : work
+}
+
+/** The Job aborts a transfer of an ended Job if that makes no progress; until its end, all other work may wait for it. */
+function transferWork(observed: Observed, context: Context): ShardWork | undefined {
+  const { shards: summary, progress } = observed
+  const isRecorded = (progress?.shards?.transfers ?? []).length > 0
+  if (summary?.isTransferLeft !== true || !isRecorded || isConsensusLost(observed)) return undefined
+  const last = lastShardsRun(observed, context)
+  // Another Job that ends well would let the failed work start again at once.
+  if (last?.failure !== undefined && last.restSeconds > 0) return undefined
+  const target = summary.targets.repair
+  const work: ShardWork = { goal: 'repair', purpose: 'repair', target, summary }
   return isResting(observed, work, context) ? undefined : work
 }
 

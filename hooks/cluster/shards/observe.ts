@@ -69,6 +69,7 @@ function queryOf(observed: Observed, context: Context): ShardsQuery {
     ...(volumeBytes !== undefined && { volumeBytes }),
     recorded: cluster.status?.nodes ?? [],
     moves: progress?.shards?.moves ?? [],
+    transfers: progress?.shards?.transfers ?? [],
     uid: cluster.metadata.uid,
     ...(progress?.shards?.resharding !== undefined && {
       resharding: progress.shards.resharding,

@@ -53,7 +53,9 @@ export function isDraining(observed: Observed): boolean {
 }
 
 /** Reasons of Progressing for an update that stops until a repair or a user changes something. */
-const GATE_REASONS = new Set(['LastCopy', 'SingleCopies', 'NodeMissing', 'NoQuorum'])
+const GATE_REASONS = new Set([
+  ...['LastCopy', 'SingleCopies', 'NodeMissing', 'NoQuorum', 'TransferStalled'],
+])
 /** The same, but of replicas that have differed for some time: the service counts it again once a Job has ended. */
 const LASTING_REASONS = new Set(['ReplicasDiffer', 'ReplicasNotCounted'])
 

@@ -110,6 +110,8 @@ export interface ShardsSummary extends ShardFacts {
   defects: ShardsPlan['defects']
   /** Since when the nodes have not agreed, in each observation; absent if they agree. */
   unsettledSince?: string
+  /** A transfer that an ended Job has started is in progress: only another Job aborts it if it makes no progress. */
+  isTransferLeft?: true
   /** Nothing can be planned: the cluster is split, or most of its nodes do not answer. */
   obstruction?: ConditionReason
   plans: {
@@ -138,6 +140,8 @@ export interface ShardsQuery {
   recorded: NodeStatus[]
   /** Unfinished moves of the last Job. */
   moves: ShardMove[]
+  /** Transfers that the last Job has started, and that had not ended. */
+  transfers?: ShardMove[]
   /** The cluster's uid, and the resharding that its last Job has left. */
   uid: string
   resharding?: ReshardingRecord

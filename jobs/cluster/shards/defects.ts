@@ -3,8 +3,10 @@
  * itself, counted from the observation that has found this one defective, not from that of an earlier defect.
  */
 import { MAX_SHARDS_CHECK_SECONDS } from '../../../crds/contract/limits.ts'
+import { shortHash } from '../../../crds/contract/names.ts'
+import { withoutClock } from '../../clients/engine/shards.ts'
 import { absentOrdinals } from './queries.ts'
-import type { ClusterView, ReplicaState } from './view.ts'
+import type { ClusterView, ReplicaState, TransferView } from './view.ts'
 
 /** Two observations that are further apart say nothing about the time between them: a Job was working. */
 export const MAX_GAP_MS = 2 * MAX_SHARDS_CHECK_SECONDS * 1000
@@ -17,7 +19,7 @@ const COMPLETE_STATES: readonly ReplicaState[] = ['Active', 'Resharding']
 
 /** Times are in milliseconds, of a clock that the observer chooses and does not change. */
 export class Defects {
-  /** By `replicaDefect`, `differenceDefect` or `nodeDefect`. */
+  /** By `replicaDefect`, `differenceDefect`, `nodeDefect` or `transferDefect`. */
   #since: Map<string, number>
   #observedAt: number
 
@@ -47,8 +49,12 @@ export class Defects {
 
   /** 0 for what was not found defective. */
   secondsOf(defect: string, now: number): number {
-    const since = this.#since.get(defect)
-    return since === undefined ? 0 : Math.max(0, Math.floor((now - since) / 1000))
+    return Math.floor(this.msOf(defect, now) / 1000)
+  }
+
+  /** The same in milliseconds. */
+  msOf(defect: string, now: number): number {
+    return Math.max(0, now - (this.#since.get(defect) ?? now))
   }
 
   /** The oldest ones, for another observer. */
@@ -71,7 +77,16 @@ export function nodeDefect(ordinal: number): string {
   return `node ${ordinal}`
 }
 
-/** Replicas that are not as they should be on nodes that answer, or that differ, and pods that are no node. */
+/**
+ * Nothing has happened in the transfer since the engine described it so. Once it makes progress it has another
+ * description, and with that the time begins again.
+ */
+export function transferDefect(transfer: TransferView): string {
+  const { collection, shard, from, to, toShard = shard, comment = '' } = transfer
+  return `${collection}/${shard}/transfer/${from}/${to}/${toShard}/${shortHash(withoutClock(comment))}`
+}
+
+/** Replicas that are not as they should be on nodes that answer, or that differ, pods that are no node, and transfers. */
 function defectsOf(view: ClusterView): string[] {
   const replicas = replicaDefects(
     view,
@@ -82,7 +97,8 @@ function defectsOf(view: ClusterView): string[] {
       .filter(({ difference }) => difference !== undefined)
       .map(({ id }) => differenceDefect(name, id)),
   )
-  return [...replicas, ...differences, ...absentOrdinals(view, view.nodes).map(nodeDefect)]
+  const nodes = absentOrdinals(view, view.nodes).map(nodeDefect)
+  return [...replicas, ...differences, ...nodes, ...view.transfers.map(transferDefect)]
 }
 
 /** Replicas in such a state, on nodes that answer. */

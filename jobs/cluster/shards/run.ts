@@ -19,7 +19,7 @@ import { ReshardingSteps } from './resharding-steps.ts'
 import { SpecChanges, type Pause } from './spec-changes.ts'
 import { readPods, readStatefulSet, runOf, withUpdate } from './stateful-set.ts'
 import type { Plan, Step } from './step.ts'
-import { Transfers } from './transfers.ts'
+import { Transfers, withStalled } from './transfers.ts'
 import { closedGate } from './update.ts'
 import type { ClusterView, DesiredShards } from './view.ts'
 
@@ -111,7 +111,7 @@ class ShardsRun {
         const message = `querying the shards failed: StatefulSet ${this.#plan.release} not found`
         return this.#progress.ended('Refused', 'ShardsUnknown', message)
       }
-      const view = await this.#observe(set)
+      const view = this.#withStalled(await this.#observe(set))
       this.#noteObstruction(view)
       const failed = this.#transfers.observe(view, time.monotonicMs())
       this.#resharding.observe(view, this.#transfers.takeStreamed())
@@ -126,7 +126,7 @@ class ShardsRun {
       this.#progress.forgetMoves(view)
       this.#progress.forgetRemoval(view)
       await this.#spec.readShardNumber(this.#resharding.record)
-      const desired = this.#desired(view)
+      const desired = this.#desired()
       const decision = planShards(view, desired)
       // Nodes that do not agree for a moment do not open it.
       if (view.unsettled === undefined) this.#progress.blocked = closedGate(view, desired)
@@ -217,12 +217,20 @@ class ShardsRun {
     return { pods, hasRestarted }
   }
 
-  #desired(view: ClusterView): DesiredShards {
+  /** Counts for how long defects have lasted, and marks the transfers that no Job aborts. */
+  #withStalled(view: ClusterView): ClusterView {
+    const { time } = this.#tools
+    const { defects } = this.#memory
+    const nowMs = time.monotonicMs()
+    defects.observe(view, nowMs)
+    return withStalled(view, this.#transfers.running, { defects, nowMs, now: time.now() })
+  }
+
+  #desired(): DesiredShards {
     const { nodes, repair, balance, lost, maxTransfers, allowsFewerReplicas, update } = this.#plan
     // The system clock may be set meanwhile.
     const now = this.#tools.time.monotonicMs()
     const { defects } = this.#memory
-    defects.observe(view, now)
     return {
       resharding: this.#resharding.desired(this.#spec.resharding),
       ...{ nodes, repair, balance, lost, maxTransfers, allowsFewerReplicas },

@@ -153,10 +153,18 @@ export function startTransfer(
 }
 
 export function transferInProgress(view: ClusterView): Plan | undefined {
-  const [transfer] = view.transfers
+  const stalled = view.transfers.find(({ stalledSince }) => stalledSince !== undefined)
+  const transfer = stalled ?? view.transfers[0]
   if (transfer === undefined) return undefined
-  const { collection, shard, from, to, comment } = transfer
+  const { collection, shard, from, to, toShard, comment, stalledSince } = transfer
   const text = `${collection}/${shard} is copied from ${peerName(view, from)} to ${peerName(view, to)}`
+  if (stalledSince !== undefined) {
+    const target = toShard === undefined ? '' : `,"to_shard_id":${toShard}`
+    return refused(
+      'TransferStalled',
+      `${text} without progress since ${stalledSince}, and no Job of the operator has started that. To abort it: POST /collections/${encodeURIComponent(collection)}/cluster with {"abort_transfer":{"shard_id":${shard},"from_peer_id":${from},"to_peer_id":${to}${target}}}`,
+    )
+  }
   return {
     is: 'waiting',
     purpose: 'transfer',

@@ -5,6 +5,7 @@
 import type { ShardsResult } from '../../../crds/contract/shards-job.ts'
 import { withoutClock, type ShardTransfer } from '../../clients/engine/shards.ts'
 import { longCallTimeoutMs } from '../../clients/http/request.ts'
+import { transferDefect, type Defects } from './defects.ts'
 import { activeHolders, findShard, moveOf, requiredReplicas, type Shard } from './queries.ts'
 import type { ClusterView, CopyFailure, Move } from './view.ts'
 
@@ -38,6 +39,32 @@ const STALL_MS = 1_800_000
  */
 function stallMs(bytes: number): number {
   return STALL_MS + longCallTimeoutMs(bytes) - longCallTimeoutMs(0)
+}
+
+/**
+ * With a mark on the transfers without progress that no Job has started. The engine and users may have a reason to
+ * continue them, so that they are never aborted here.
+ */
+export function withStalled(
+  view: ClusterView,
+  own: readonly ShardTransfer[],
+  { defects, nowMs, now }: { defects: Defects; nowMs: number; now: Date },
+): ClusterView {
+  const ownKeys = new Set(own.map(keyOf))
+  const transfers = view.transfers.map((transfer) => {
+    const ms = defects.msOf(transferDefect(transfer), nowMs)
+    const bytes = findShard(view, transfer)?.bytes ?? 0
+    if (ownKeys.has(keyOf(transfer)) || ms < stallMs(bytes)) return transfer
+    const since = new Date(now.getTime() - ms).toISOString()
+    return { ...transfer, stalledSince: since.replace(/\.\d{3}Z$/, 'Z') }
+  })
+  return { ...view, transfers }
+}
+
+/** Whether one of these transfers is in progress. */
+export function isListed({ transfers }: ClusterView, known: readonly ShardTransfer[]): boolean {
+  const keys = new Set(known.map(keyOf))
+  return transfers.some((transfer) => keys.has(keyOf(transfer)))
 }
 
 export class Transfers {

@@ -113,11 +113,20 @@ function incompleteUpdate(
     for (const shard of shardsOf(view)) {
       const replica = shard.replicas.find((entry) => entry.peer === peer.id)
       if (replica === undefined || replica.state === 'Active') continue
+      if (isStalledTarget(view, shard, peer)) continue
       if (!isRecent(desired, replicaDefect(shard.collection, shard.id, peer.id))) continue
       return waiting(`${describeShard(shard)} on node ${peer.ordinal} is ${replica.state}`)
     }
   }
   return undefined
+}
+
+/** It is not Active before a user aborts the transfer. */
+function isStalledTarget({ transfers }: ClusterView, { collection, id }: Shard, peer: PeerView) {
+  return transfers.some(
+    ({ stalledSince, collection: name, shard, toShard = shard, to }) =>
+      stalledSince !== undefined && name === collection && toShard === id && to === peer.id,
+  )
 }
 
 function missingNode(

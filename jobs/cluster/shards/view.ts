@@ -82,6 +82,8 @@ export interface TransferView {
   toShard?: number
   /** The engine's own description of its progress. */
   comment?: string
+  /** No Job has started it, and it has made no progress since then: a user has to end it. */
+  stalledSince?: string
 }
 
 /** A reason and a message for the status: why nothing can be done now. */

@@ -192,6 +192,24 @@ t.test('the condition Progressing says why the next node is not updated', (t) =>
   t.end()
 })
 
+t.test('a transfer that no Job aborts holds an update, and is one Event', (t) => {
+  const stalled = {
+    reason: 'TransferStalled',
+    message: 'docs/0 is copied from node 0 to node 1 without progress since 10:00',
+  }
+  const refused: PlanOutcome = { is: 'refused', ...stalled }
+  const plans = { repair: refused, update: refused }
+  const summary = { closedGate: stalled, plans }
+  const decision = sync(updating(refused, { summary }), context)
+  t.equal(createdJob(decision), undefined)
+  for (const type of ['Progressing', 'ShardsPlaced']) {
+    t.strictSame(condition(decision, type), ['False', stalled.reason, stalled.message], type)
+  }
+  const events = decision.events?.filter(({ reason }) => reason === stalled.reason)
+  matchWhole(t, events, [{ type: 'Warning', message: stalled.message }])
+  t.end()
+})
+
 t.test('the last wait of a Job remains the reason until the nodes report another', (t) => {
   const difference = 'the replicas of docs/2 have different numbers of points'
   const blocked = {

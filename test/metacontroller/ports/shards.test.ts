@@ -181,6 +181,69 @@ t.test(
   },
 )
 
+t.test('a transfer without progress is named, unless an ended Job has started it', async (t) => {
+  const transfer = { collection: 'docs', shard: 0, from: 1, to: 2 }
+  const targets = {
+    repair: TARGET,
+    drain: { ...TARGET, nodes: 2 },
+    balance: { ...TARGET, balance: true },
+  }
+  const [first, second] = [1, 2].map((peer) => ({ id: peer, ordinal: peer - 1, isMember: true }))
+  const active = [1, 2].map((peer) => ({ peer, state: 'Active' as const }))
+  const view = (comment: string): ClusterView => ({
+    nodes: 2,
+    peers: [first, second].flatMap((peer) => peer ?? []),
+    collections: [
+      {
+        ...{ name: 'docs', factor: 2 },
+        shards: [{ id: 0, bytes: 10, replicas: [{ peer: 1, state: 'Active' }] }],
+      },
+      { name: 'other', factor: 2, shards: [{ id: 0, bytes: 10, replicas: active }] },
+    ],
+    transfers: [{ ...transfer, comment }],
+  })
+  /** Observed each minute, up to now. */
+  const summarized = (
+    minutes: number,
+    query: Partial<ShardsQuery> = {},
+    comment = (minute: number) => `downloading (${minute * 60}.12s)`,
+    last: Partial<ClusterView> = {},
+  ) => {
+    const defects = new Defects()
+    for (let minute = 0; minute <= minutes; minute += 1) {
+      defects.observe(view(comment(minute)), NOW.getTime() - (minutes - minute) * 60_000)
+    }
+    const asked = { ...QUERY, targets: () => targets, ...query }
+    const known = { nodes: [], defects }
+    return summaryOf(asked, known, { ...view(comment(minutes)), ...last }, NOW)
+  }
+  const since = new Date(NOW.getTime() - 31 * 60_000).toISOString().replace('.000', '')
+  const stalled = {
+    ...{ is: 'refused', reason: 'TransferStalled' },
+    message: `docs/0 is copied from node 0 to node 1 without progress since ${since}, and no Job of the operator has started that. To abort it: POST /collections/docs/cluster with {"abort_transfer":{"shard_id":0,"from_peer_id":1,"to_peer_id":2}}`,
+  }
+  const foreign = summarized(31)
+  t.strictSame(foreign.plans.repair, stalled)
+  t.strictSame(foreign.plans.balance, stalled)
+  t.notOk('isTransferLeft' in foreign)
+  t.match(summarized(29).plans.repair, { is: 'waiting', purpose: 'transfer' })
+  const moving = summarized(31, {}, (minute) => `records (${Math.floor(minute / 10)}/9)`)
+  t.match(moving.plans.repair, { is: 'waiting', purpose: 'transfer' }, 'it makes progress')
+
+  const own = summarized(31, { transfers: [{ ...transfer, isCreation: true }] })
+  t.equal(own.isTransferLeft, true)
+  t.match(own.plans.repair, { is: 'waiting', purpose: 'transfer' }, 'a Job aborts it')
+  t.equal(summarized(0, { transfers: [transfer] }).isTransferLeft, true, 'from the beginning')
+  for (const other of [{ shard: 1 }, { from: 3 }, { to: 3 }, { toShard: 1 }]) {
+    const { isTransferLeft, plans } = summarized(31, { transfers: [{ ...transfer, ...other }] })
+    t.equal(isTransferLeft, undefined, JSON.stringify(other))
+    t.strictSame(plans.repair, stalled)
+  }
+  const unclear = { unsettled: 'nodes 0 and 1 have not applied the same changes' }
+  const unsettled = summarized(31, { transfers: [transfer] }, undefined, unclear)
+  t.notOk('isTransferLeft' in unsettled, 'it may have ended')
+})
+
 const QUERY: ShardsQuery = {
   connection: { namespace: 'ns', name: 'a', replicas: 3, tls: false },
   claimTemplate: 'qdrant-storage',

@@ -294,6 +294,71 @@ t.test(
   },
 )
 
+const TRANSFER = { collection: 'docs', shard: 0, from: 100, to: 101 }
+const LEFT = { isTransferLeft: true } as const
+
+/** A Job has ended, and its transfer has not. */
+function leftTransfer(report: Parameters<typeof progress>[0] = {}, transfers = [TRANSFER]) {
+  const { hash } = desiredRun(observedShards(), settings)
+  const shards = { ...RESULT, transfers }
+  return {
+    progress: progress({
+      ...{ verb: 'shards', applied: applied({ planHash: hash }), at: ago(3600), shards },
+      ...report,
+    }),
+    unfinishedHelmJobs: 0,
+  }
+}
+
+t.test('a transfer that an ended Job has left makes a Job due, which can abort it', async (t) => {
+  const transfer: PlanOutcome = { is: 'waiting', purpose: 'transfer', message: 'docs/0 is copied' }
+  const waiting = plans(transfer)
+  const verb = (parts: Partial<Observed>, summary: Partial<ShardsSummary> = LEFT) =>
+    verbOf(sync(observedShards(parts, { ...waiting, ...summary }), context))
+  t.equal(verb(leftTransfer()), 'shards')
+  t.equal(verb(leftTransfer(), {}), undefined, 'that of another client')
+  t.equal(verb(leftTransfer({}, [])), undefined, 'a Job has seen its end since')
+  t.equal(verb({ ...leftTransfer(), consensus: [{ ordinal: 0, state: 'stopped' }] }), undefined)
+  const failed = { state: 'Failed', reason: 'TransferFailed', message: 'x', plan: 'other' } as const
+  t.equal(verb(leftTransfer({ ...failed, at: ago(299) })), undefined, 'what failed rests')
+  t.equal(verb(leftTransfer({ ...failed, at: ago(301) })), 'shards')
+  const drain = { plans: { repair: transfer, drain: transfer }, ...LEFT }
+  const drained = sync(observedShards({ ...leftTransfer(), ...scaledTo(2) }, drain), context)
+  t.match(jobPlan(drained, ShardsPlan), { nodes: 3 }, 'the drain waits for it')
+  t.equal(
+    verb({
+      ...leftTransfer(),
+      ...RUN_DUE,
+      progress: leftTransfer({ applied: applied() }).progress,
+    }),
+    'upgrade',
+    'helm goes first',
+  )
+})
+
+function scaledTo(replicas: number) {
+  return { cluster: threeNodes({ spec: { replicas } }) }
+}
+
+t.test('a drain says which transfer it waits for if no Job aborts that', async (t) => {
+  const stalled: PlanOutcome = {
+    ...{ is: 'refused', reason: 'TransferStalled' },
+    message: 'docs/0 is copied from node 0 to node 1 without progress since 10:00',
+  }
+  const summary = { plans: { repair: stalled, drain: stalled } }
+  const decision = sync(observedShards(scaledIn(), summary), context)
+  t.equal(createdJob(decision), undefined)
+  for (const type of ['Applied', 'ShardsPlaced']) {
+    t.strictSame(condition(decision, type), ['False', 'TransferStalled', stalled.message], type)
+  }
+  const eventsOf = ({ events = [] }: Decision) =>
+    events.flatMap(({ reason, type }) => (reason === 'TransferStalled' ? [type] : []))
+  t.strictSame(eventsOf(decision), ['Warning'], 'both conditions are one Event')
+  const { conditions = [] } = decision.status
+  const again = sync(observedShards(scaledIn({ status: { conditions } }), summary), context)
+  t.strictSame(eventsOf(again), [])
+})
+
 t.test('helm runs once the StatefulSet has the desired number of nodes', async (t) => {
   const decision = sync(observedShards({ ...scaledIn(), statefulSet: statefulSet(2) }), context)
   t.equal(verbOf(decision), 'upgrade')

@@ -1,6 +1,11 @@
 /** For how long each replica and node is defective, as far as observations prove it. */
 import t from 'tap'
-import { Defects, nodeDefect, replicaDefect } from '../../../../jobs/cluster/shards/defects.ts'
+import {
+  Defects,
+  nodeDefect,
+  replicaDefect,
+  transferDefect,
+} from '../../../../jobs/cluster/shards/defects.ts'
 import type { ClusterView } from '../../../../jobs/cluster/shards/view.ts'
 import { THREE_NODES, viewOf, type Model } from './model.ts'
 
@@ -54,6 +59,34 @@ t.test('a transfer is no defect: the time of a new replica begins when it has fa
   t.strictSame(defects.list(at(300)), {})
   defects.observe(state('Dead'), at(300))
   t.equal(defects.secondsOf(OLD, at(310)), 10)
+  t.end()
+})
+
+t.test('the time of a transfer begins again whenever it makes progress', (t) => {
+  const transfer = (comment?: string) => ({
+    ...{ collection: 'docs', shard: 0, from: 1, to: 2 },
+    ...(comment !== undefined && { comment }),
+  })
+  const copied = (comment?: string): ClusterView => ({
+    ...healthy({ 'docs/0': { 1: 'Active', 2: 'InTransfer' } }),
+    transfers: [transfer(comment)],
+  })
+  const secondsAfter = (seconds: number, ...views: [number, ClusterView][]) => {
+    const defects = observed(views)
+    const last = views.at(-1)?.[1].transfers.at(-1)
+    return last && defects.secondsOf(transferDefect(last), at(seconds))
+  }
+  const downloading = (seconds: number) => copied(`downloading (${seconds}.00s)`)
+  t.equal(secondsAfter(910, [0, downloading(1)], [600, downloading(601)]), 910, 'its clock')
+  t.equal(secondsAfter(910, [0, downloading(1)], [600, copied('unpacking')]), 310)
+  t.equal(secondsAfter(910, [0, copied('records (5/9)')], [600, copied('records (6/9)')]), 310)
+  t.equal(secondsAfter(910, [0, copied()], [600, copied()]), 910, 'without a description')
+  const ended = healthy({ 'docs/0': { 1: 'Active', 2: 'Active' } })
+  const again = [downloading(1), ended, downloading(1)] as const
+  t.equal(secondsAfter(910, [0, again[0]], [300, again[1]], [600, again[2]]), 310, 'another one')
+  const others = [{ shard: 1 }, { from: 3 }, { to: 3 }, { toShard: 1 }, { collection: 'other' }]
+  const keys = [transfer(), ...others.map((other) => ({ ...transfer(), ...other }))]
+  t.equal(new Set(keys.map(transferDefect)).size, keys.length)
   t.end()
 })
 

@@ -131,6 +131,59 @@ const CASES: Case[] = [
     },
   },
   {
+    title: 'a transfer that no Job aborts is named with the call that does, first',
+    view: {
+      transfers: [
+        { collection: 'docs', shard: 1, from: 2, to: 3 },
+        { collection: 'my docs', shard: 0, from: 1, to: 3, stalledSince: '2026-01-01T00:00:00Z' },
+      ],
+    },
+    plan: {
+      is: 'refused',
+      reason: 'TransferStalled',
+      message:
+        'my docs/0 is copied from node 0 to node 2 without progress since 2026-01-01T00:00:00Z, and no Job of the operator has started that. To abort it: POST /collections/my%20docs/cluster with {"abort_transfer":{"shard_id":0,"from_peer_id":1,"to_peer_id":3}}',
+    },
+  },
+  {
+    title: 'that call has the target of a transfer between shards',
+    view: {
+      transfers: [
+        {
+          ...{ collection: 'docs', shard: 0, toShard: 2, from: 1, to: 3 },
+          stalledSince: '2026-01-01T00:00:00Z',
+        },
+      ],
+    },
+    plan: {
+      is: 'refused',
+      reason: 'TransferStalled',
+      message:
+        'docs/0 is copied from node 0 to node 2 without progress since 2026-01-01T00:00:00Z, and no Job of the operator has started that. To abort it: POST /collections/docs/cluster with {"abort_transfer":{"shard_id":0,"from_peer_id":1,"to_peer_id":3,"to_shard_id":2}}',
+    },
+  },
+  ...([{ nodes: 2 }, { balance: true }, {}] as const).map(
+    (desired) =>
+      ({
+        title: `no Job waits for it: ${JSON.stringify(desired)}`,
+        model: {
+          shards: { 'docs/0': { 1: 'Active', 3: 'InTransfer' }, 'docs/1': { 2: 'Active' } },
+        },
+        view: {
+          transfers: [
+            { collection: 'docs', shard: 0, from: 1, to: 3, stalledSince: '2026-01-01T00:00:00Z' },
+          ],
+        },
+        desired,
+        plan: {
+          is: 'refused',
+          reason: 'TransferStalled',
+          message:
+            'docs/0 is copied from node 0 to node 2 without progress since 2026-01-01T00:00:00Z, and no Job of the operator has started that. To abort it: POST /collections/docs/cluster with {"abort_transfer":{"shard_id":0,"from_peer_id":1,"to_peer_id":3}}',
+        },
+      }) satisfies Case,
+  ),
+  {
     title: 'a node to remove first loses the replicas that others have as well',
     model: { shards: { 'docs/0': { 1: 'Active', 2: 'Active', 3: 'Active' } } },
     desired: { nodes: 2 },

@@ -2,6 +2,8 @@
 import t, { type Test } from 'tap'
 import { EXIT } from '../../../../crds/contract/job.ts'
 import { EVERY } from '../../../depth.ts'
+import { transferDefect } from '../../../../jobs/cluster/shards/defects.ts'
+import { startTransfer } from '../../../doubles/engine/transfers.ts'
 import { counted } from '../../../doubles/engine/running.ts'
 import { matchWhole } from '../../../match-whole.ts'
 import { START } from '../../job-fixture.ts'
@@ -501,6 +503,68 @@ t.test('a transfer that makes no progress is aborted after half an hour', async 
   })
   t.strictSame(await world.state(), before, 'the move is undone')
 })
+
+t.test(
+  'a transfer that a Job has left is aborted by the next one after half an hour',
+  async (t) => {
+    const world = await shardsWorld(t, { nodes: 3, spread: 2, shards: 6, factor: 1 })
+    const before = await world.state()
+    world.engine.transferOutcome = () => 'stall'
+    const killed = new AbortController()
+    const onSleep = (seconds: number) => {
+      if (seconds > 60) killed.abort()
+    }
+    await world.run({ balance: true }, { speed: 10, signal: killed.signal, onSleep })
+    matchWhole(t, await world.progress(), { shards: { transfers: [{ collection: 'docs' }] } })
+    let [passed, abortedAt] = [0, 0]
+    const { code, log } = await world.run(
+      { run: 2, hash: 'hash-2' },
+      {
+        ...{ pod: 'pod-2', speed: 10 },
+        onSleep: (seconds) => {
+          passed = seconds
+        },
+        onLine: (line) => {
+          if (line.includes('aborting a transfer')) abortedAt = passed
+        },
+      },
+    )
+    t.equal(code, EXIT.done, log)
+    t.ok(abortedAt >= 1800 && abortedAt < 2000, String(abortedAt))
+    t.strictSame(await world.state(), before, 'the move is undone')
+    t.notOk((await world.progress())?.shards?.transfers)
+  },
+)
+
+t.test(
+  'a transfer that no Job has started is named after half an hour, and not aborted',
+  async (t) => {
+    const world = await shardsWorld(t, { nodes: 3, spread: 2, shards: 6, factor: 1 })
+    world.engine.transferOutcome = () => 'stall'
+    const shard = world.shard(0)
+    const [from = 0] = shard.peers
+    const to = world.peer(2)
+    startTransfer(world.engine, shard, { from, to, state: 'Recovery', sync: true })
+    const transfer = { collection: 'docs', shard: 0, from, to, comment: 'downloading (0.00s)' }
+    // As the service has counted.
+    const defects = { [transferDefect(transfer)]: 1700 }
+    let endedAt = 0
+    const onSleep = (seconds: number) => {
+      endedAt = seconds
+    }
+    const { code, log } = await world.run({ balance: true, defects }, { onSleep })
+    t.equal(code, EXIT.failed, log)
+    t.ok(endedAt >= 100 && endedAt < 120, String(endedAt))
+    t.match(await world.progress(), {
+      ...{ state: 'Refused', reason: 'TransferStalled' },
+      message: new RegExp(
+        `^docs/0 is copied from node 0 to node 2 without progress since 2029-12-31T23:31:(39|40)Z, and no .*"from_peer_id":${from},"to_peer_id":${to}}}$`,
+      ),
+    })
+    t.notMatch(log, /aborting/)
+    t.equal(shard.arriving?.length, 1, 'it continues')
+  },
+)
 
 const KILLS = { timeout: 300_000 }
 t.test('a pod that is killed after any call is continued by the next pod', KILLS, async (t) => {

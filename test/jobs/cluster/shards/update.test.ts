@@ -38,6 +38,13 @@ const down = (ordinal: number): Partial<Model> => ({
   peers: { ...THREE_NODES.peers, [ordinal + 1]: { ordinal, isUp: false } },
 })
 
+const STALLED = {
+  ...{ collection: 'docs', shard: 0, from: 1, to: 3 },
+  stalledSince: '2026-01-01T00:00:00Z',
+}
+const STALLED_TEXT =
+  'docs/0 is copied from node 0 to node 2 without progress since 2026-01-01T00:00:00Z, and no Job of the operator has started that. To abort it: POST /collections/docs/cluster with {"abort_transfer":{"shard_id":0,"from_peer_id":1,"to_peer_id":3}}'
+
 const CASES: Case[] = [
   { title: 'the highest node is released first', plan: release(2) },
   {
@@ -205,6 +212,38 @@ const CASES: Case[] = [
       ...{ is: 'waiting', purpose: 'transfer' },
       message: 'docs/0 is copied from node 0 to node 1',
     },
+  },
+  {
+    title: 'a transfer without progress that no Job aborts is named',
+    view: { transfers: [STALLED] },
+    plan: refused('TransferStalled', STALLED_TEXT),
+  },
+  {
+    title: 'also one to a node that is updated',
+    model: { shards: { 'docs/0': { 1: 'Active', 3: 'InTransfer' } } },
+    view: { transfers: [STALLED] },
+    update: LAST_NODE,
+    desired: { defectSeconds: () => 0 },
+    plan: refused('TransferStalled', STALLED_TEXT),
+  },
+  {
+    title: 'and one to the last node',
+    model: { shards: { 'docs/0': { 1: 'Active', 3: 'InTransfer' } } },
+    view: { transfers: [STALLED] },
+    update: { partition: 0, outdated: [] },
+    desired: { defectSeconds: () => 0 },
+    plan: refused('TransferStalled', STALLED_TEXT),
+  },
+  {
+    title: 'an update continues during such a transfer if a user accepts that',
+    model: { shards: { 'docs/0': { 1: 'Active', 3: 'InTransfer' } } },
+    view: { transfers: [STALLED] },
+    update: LAST_NODE,
+    desired: {
+      defectSeconds: () => 0,
+      update: { singleCopies: 'Restart', allowsLastCopy: true },
+    },
+    plan: release(1),
   },
 ]
 
