@@ -341,6 +341,14 @@ export function isReady({ status }: Pick<Pod, 'status'>): boolean {
   )
 }
 
+/** The scheduler finds no node for the pod. */
+export function isUnschedulable({ status }: Pick<Pod, 'status'>): boolean {
+  return (status?.conditions ?? []).some(
+    ({ type, status, reason }) =>
+      type === 'PodScheduled' && status === 'False' && reason === 'Unschedulable',
+  )
+}
+
 /** The pod exists, is ready and is not about to stop. */
 export function isStable(pod: Pod | undefined): boolean {
   return pod !== undefined && pod.metadata.deletionTimestamp === undefined && isReady(pod)

@@ -18,6 +18,19 @@ export const ShardsPlan = Type.Object({
   maxTransfers: Type.Integer({ minimum: 1 }),
   /** Peers whose data is lost. */
   lost: Type.Array(Type.Number()),
+  /** What they had when they were members, if that shows their loss: the Job looks again before it gives them up. */
+  losses: Type.Optional(
+    Type.Array(
+      Type.Object({
+        peer: Type.Number(),
+        ordinal: Count(),
+        /** Name of the data volume's claim. */
+        claim: Type.String({ maxLength: 253 }),
+        /** Its uid; absent if it is not recorded. */
+        volume: Type.Optional(Type.String({ maxLength: 64 })),
+      }),
+    ),
+  ),
   /** Pods with another template than the StatefulSet are updated. */
   update: Type.Optional(
     Type.Object({

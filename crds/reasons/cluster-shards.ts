@@ -209,6 +209,18 @@ export const SHARDS_PLACED_REASONS: readonly Reason[] = [
     fix: 'Restore the shards with a VecRestore with spec.shards, from a backup with spec.method Shard; the node is replaced within a minute after that. From a backup with spec.method Node: delete the collections, and restore them once the node is replaced, because such a restore needs every node.',
   },
   {
+    reason: 'NodeReturned',
+    condition: { type: 'ShardsPlaced', status: 'False' },
+    event: 'Warning',
+    messages: [
+      'node <n> is not replaced, because it may have its data: its volume exists, and pod <name> is on Kubernetes node <node>',
+      'node <n> is not replaced, because it may have its data: its volume exists, and pod <name> is not known to be unschedulable',
+    ],
+    cause:
+      'A node counted as lost because its Kubernetes node was gone. When the Job was about to drop its replicas or to remove its peer, the pod was scheduled again, or did not exist for a moment.',
+    fix: 'Nothing, if the pod becomes ready. If its Kubernetes node is still gone, the node is replaced after ten minutes.',
+  },
+  {
     reason: 'NoActiveReplica',
     condition: { type: 'ShardsPlaced', status: 'False' },
     event: 'Warning',

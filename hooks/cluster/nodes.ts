@@ -84,6 +84,21 @@ export function lostNodes(cluster: VecCluster, facts: ShardFacts): LostNode[] {
   })
 }
 
+/** What these peers had, as far as the record of it shows that it is lost. */
+export function recordedLosses(
+  { status }: VecCluster,
+  { nodes }: Pick<ShardFacts, 'nodes'>,
+  peers: readonly number[],
+): Pick<NodeStatus, 'ordinal' | 'peer' | 'volume'>[] {
+  return (status?.nodes ?? []).flatMap((recorded) => {
+    const { ordinal, peer, volume } = recorded
+    const node = nodes.find((entry) => entry.ordinal === ordinal)
+    if (!peers.includes(peer) || node === undefined) return []
+    if (lossOf(recorded, node) === undefined) return []
+    return [{ ordinal, peer, ...(volume !== undefined && { volume }) }]
+  })
+}
+
 /**
  * Nodes that the annotation gives up although their volume is intact. They are not replaced: once the peer is removed,
  * the pod never joins again with its volume, and only a user knows whether that may be deleted.

@@ -2,7 +2,7 @@
 import { Type } from '@sinclair/typebox'
 import type { Connection } from '../../crds/contract/connection.ts'
 import { claimName, LABELS, releaseName, REVISION_LABEL } from '../../crds/contract/names.ts'
-import { AnyObject, Pod } from '../../crds/kubernetes.ts'
+import { AnyObject, isUnschedulable, Pod } from '../../crds/kubernetes.ts'
 import { parseQuantity } from '../../crds/units.ts'
 import type { NodeFacts, ShardsQuery } from '../../hooks/cluster/shards/summary.ts'
 import type { ObservationMemory } from '../../jobs/cluster/shards/observe.ts'
@@ -59,14 +59,9 @@ export async function readNodes(
       ...(zone !== undefined && { zone }),
       ...(revision !== undefined && { revision }),
       ...(found?.isGone === true && { isNodeGone: true as const }),
-      ...(isUnschedulable(pod) && { isUnschedulable: true as const }),
+      ...(pod !== undefined && isUnschedulable(pod) && { isUnschedulable: true as const }),
     }
   })
-}
-
-function isUnschedulable(pod: Pod | undefined): boolean {
-  const scheduled = pod?.status?.conditions?.find(({ type }) => type === 'PodScheduled')
-  return scheduled?.status === 'False' && scheduled.reason === 'Unschedulable'
 }
 
 /** The pods of the release by name. */

@@ -1,6 +1,11 @@
 /** The Job on the shards of a VecCluster: its plan, its RBAC and the Job itself. */
 import { clusterConnection } from '../../../crds/contract/connection.ts'
-import { apiKeySecretName, releaseName, shortHash } from '../../../crds/contract/names.ts'
+import {
+  apiKeySecretName,
+  claimName,
+  releaseName,
+  shortHash,
+} from '../../../crds/contract/names.ts'
 import type { ShardsPlan } from '../../../crds/contract/shards-job.ts'
 import type { VecCluster } from '../../../crds/cluster.ts'
 import { parseQuantity } from '../../../crds/units.ts'
@@ -8,8 +13,9 @@ import type { StatefulSet } from '../../../crds/kubernetes.ts'
 import { timestamp } from '../../conditions.ts'
 import { newJob, jobRbac, type JobRbac } from '../../job.ts'
 import type { Child, Settings } from '../../protocol.ts'
+import { recordedLosses } from '../nodes.ts'
 import type { Observed } from '../ports.ts'
-import { dataTemplateSize } from '../volumes.ts'
+import { dataClaimTemplate, dataTemplateSize } from '../volumes.ts'
 import type { ShardsSummary, ShardsTarget } from './summary.ts'
 
 /** With an account of its own: it may remove pods and volumes, and a helm Job may not. */
@@ -39,10 +45,16 @@ export function shardsPlan(
     onScaleIn: cluster.spec.persistence.onScaleIn,
   }
   const volumeBytes = volumeBytesOf(cluster, statefulSet)
+  const template = dataClaimTemplate(statefulSet)
+  const losses = recordedLosses(cluster, summary, target.lost).map((loss) => ({
+    ...loss,
+    claim: claimName(template, releaseName(name), loss.ordinal),
+  }))
   return {
     ...{ resource: 'vecclusters', namespace, name, uid, run },
     hash: shortHash('shards', JSON.stringify(content)),
     ...content,
+    ...(losses.length > 0 && { losses }),
     defects: summary.defects,
     ...(endsAt !== undefined && { endsAt: timestamp(endsAt) }),
     zones: zonesOf(summary.nodes),

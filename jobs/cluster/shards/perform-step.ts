@@ -21,6 +21,7 @@ import {
   markFormerNode,
   releaseNode,
   restartFailedPod,
+  returnReason,
   scaleDown,
 } from './stateful-set.ts'
 import { isReshardingStep, type ReshardingStep, type Step } from './step.ts'
@@ -190,6 +191,13 @@ export class StepRunner {
           log.warn({ ...transfer, reason: error.message }, 'transfer not aborted')
         })
     }
+  }
+
+  /** Why the node of this step must not be given up. */
+  async unprovenLoss(step: Step): Promise<string | undefined> {
+    if (step.do !== 'drop' && step.do !== 'removePeer') return undefined
+    const loss = this.#plan.losses?.find(({ peer }) => peer === step.peer)
+    return loss && returnReason(loss, this.#plan, this.#tools)
   }
 
   /** Why the replica must not be dropped now. */

@@ -174,6 +174,13 @@ class ShardsRun {
           return this.#wait(this.#describeTransfers(view))
         }
         this.#progress.purpose = decision.purpose
+        if (decision.purpose === 'lost node') {
+          const reason = await this.#steps.unprovenLoss(decision.step)
+          if (reason !== undefined) {
+            if (this.#isTransferring()) return this.#wait(reason)
+            return this.#progress.ended('Refused', 'NodeReturned', reason)
+          }
+        }
         // If the node stays after all, it is to get shards again.
         if (isDrainStep(decision)) this.#progress.balancedNodes = 0
         if (decision.step.do === 'drop') {

@@ -13,6 +13,7 @@ import {
   StatefulSet,
   isReady,
   isStable,
+  isUnschedulable,
   partitionOf,
 } from '../../../crds/kubernetes.ts'
 import {
@@ -134,6 +135,28 @@ export async function isPodStable(
   { kubernetes }: Pick<Dependencies, 'kubernetes'>,
 ): Promise<boolean> {
   return isStable(await kubernetes.get(pods(plan.namespace), podName(plan, ordinal), Pod))
+}
+
+type Loss = NonNullable<ShardsPlan['losses']>[number]
+
+/**
+ * Why the node may still have its data; undefined while what showed its loss is the case. The service has read that a while
+ * ago. A Job may not read Kubernetes nodes: the scheduler assigns the pod when the one with its volume is registered again.
+ */
+export async function returnReason(
+  { ordinal, claim, volume }: Loss,
+  plan: RemovalPlan,
+  { kubernetes }: Pick<Dependencies, 'kubernetes'>,
+): Promise<string | undefined> {
+  const found = await kubernetes.get(persistentVolumeClaims(plan.namespace), claim, AnyObject)
+  if (volume !== undefined && found?.metadata.uid !== volume) return undefined
+  const name = podName(plan, ordinal)
+  const pod = await kubernetes.get(pods(plan.namespace), name, Pod)
+  const node = pod?.spec?.nodeName
+  if (node === undefined && pod !== undefined && isUnschedulable(pod)) return undefined
+  const state =
+    node === undefined ? 'is not known to be unschedulable' : `is on Kubernetes node ${node}`
+  return `node ${ordinal} is not replaced, because it may have its data: its volume exists, and pod ${name} ${state}`
 }
 
 /** The view of the nodes with the update that is in progress, if there is one. */

@@ -24,7 +24,7 @@ import { matchWhole } from '../../../match-whole.ts'
 import { createdJob, jobPlan, jobPod } from '../../decisions.ts'
 import { leaseOf } from '../../data-job/fixtures.ts'
 import { condition, rbac, sync } from '../decisions.ts'
-import { heldLeases, observedShards, threeNodes } from '../shards.ts'
+import { heldLeases, member, observedShards, threeNodes } from '../shards.ts'
 
 const REPAIR_DUE: Partial<ShardsSummary> = {
   activeReplicas: 11,
@@ -50,6 +50,29 @@ t.test('RBAC first, with an account of its own that is bound to vec-operator-sha
     ...['False', 'Repairing', 'creating ServiceAccount, Role and RoleBindings of the Job'],
   ])
   t.equal(decision.resyncAfterSeconds, 2)
+})
+
+t.test('the plan has what shows the loss of a node, and its hash does not', async (t) => {
+  const plans = { repair: { is: 'step', purpose: 'lost node' } } as const
+  const planOf = (
+    node: object,
+    peers = [member(0), member(1), { ...member(2), isMember: false }],
+  ) => {
+    const healing = { lostNodes: 'WhenSafe' as const }
+    const nodes = [0, 1].map((ordinal) => ({ ordinal, volume: `volume-${ordinal}` }))
+    const observed = observedShards(
+      { cluster: threeNodes({ spec: { healing: { replicas: true, ...healing } } }) },
+      { plans, peers, nodes: [...nodes, { ordinal: 2, ...node }] },
+    )
+    return jobPlan(sync(observed, context), ShardsPlan)
+  }
+  const claim = 'qdrant-storage-vec-a-2'
+  const deleted = planOf({ isVolumeMissing: true })
+  t.strictSame(deleted.lost, [102])
+  t.strictSame(deleted.losses, [{ ordinal: 2, peer: 102, volume: 'volume-2', claim }])
+  t.equal(planOf({ volume: 'other' }).hash, deleted.hash)
+  const running = planOf({ volume: 'volume-2' }, [0, 1, 2].map(member))
+  t.strictSame([running.lost, running.losses], [[], undefined])
 })
 
 t.test('a plan that fits in no Job is a condition, and other work continues', async (t) => {

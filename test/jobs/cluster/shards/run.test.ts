@@ -301,6 +301,66 @@ t.test('a lost node is replaced, and its pod is restarted once', async (t) => {
   t.equal([...log.matchAll(/deleting a pod that can join the cluster now/g)].length, 1)
 })
 
+t.test('a node that returns is not given up: its pod is looked at before each step', async (t) => {
+  const world = await shardsWorld(t, { nodes: 3, shards: 4 })
+  const lost = world.peer(2)
+  const claim = 'qdrant-storage-vec-a-2'
+  const volume = await world.claimUid(claim)
+  await world.loseVolume(2)
+  const losses = [{ peer: lost, ordinal: 2, claim, volume }]
+  const held = () => [0, 1, 2, 3].filter((id) => world.shard(id).peers.includes(lost))
+  const before = held()
+  t.ok(before.length > 1)
+
+  world.setScheduled(2, 'node-c')
+  const plan = { lost: [lost], losses }
+  const scheduled = await world.run(plan)
+  t.equal(scheduled.code, EXIT.failed, scheduled.log)
+  const message =
+    'node 2 is not replaced, because it may have its data: its volume exists, and pod vec-a-2'
+  t.match(await world.progress(), {
+    ...{
+      state: 'Refused',
+      reason: 'NodeReturned',
+      message: `${message} is on Kubernetes node node-c`,
+    },
+  })
+  t.strictSame(startedSteps(scheduled.log), [])
+  t.strictSame(held(), before)
+
+  world.setScheduled(2, undefined)
+  let drops = 0
+  const onLine = (line: string) => {
+    if (!/step started .*dropping the replica on node 2/.test(line)) return
+    drops += 1
+    // All but the peer itself.
+    if (drops === before.length) world.failPod(2)
+  }
+  const during = await world.run({ ...plan, run: 2, hash: 'h2' }, { onLine, pod: 'pod-2' })
+  t.equal(during.code, EXIT.failed, during.log)
+  t.match(await world.progress(), {
+    ...{ reason: 'NodeReturned', message: `${message} is not known to be unschedulable` },
+  })
+  t.strictSame(held(), [])
+  t.notMatch(during.log, /cluster\/peer/, 'its peer stays')
+
+  world.setScheduled(2, undefined)
+  const last = await world.run({ ...plan, run: 3, hash: 'h3' }, { pod: 'pod-3' })
+  t.equal(last.code, EXIT.done, last.log)
+  t.not(world.peer(2), lost)
+})
+
+t.test('a node whose claim is another one is lost, wherever its pod is', async (t) => {
+  const world = await shardsWorld(t, { nodes: 3, shards: 3 })
+  const lost = world.peer(2)
+  await world.loseVolume(2)
+  world.setScheduled(2, 'node-c')
+  const losses = [{ peer: lost, ordinal: 2, claim: 'qdrant-storage-vec-a-2', volume: 'former' }]
+  const { code, log } = await world.run({ lost: [lost], losses })
+  t.equal(code, EXIT.done, log)
+  t.not(world.peer(2), lost)
+})
+
 /** As helm does it with shard-loss accepted. */
 async function removeNode(world: ShardsWorld) {
   await world.setReplicas(2)

@@ -219,6 +219,22 @@ export async function openCluster(t: Test, count: number, pods: Pods) {
       const conditions = [{ type: 'Ready', status: 'False' }]
       store.put(kind, { ...pod, status: { phase: 'Running', conditions } })
     },
+    async claimUid(name: string) {
+      const claim = await api.get(reference('v1', 'PersistentVolumeClaim', name))
+      return claim?.metadata.uid ?? ''
+    },
+    /** The pod is assigned to this Kubernetes node, or the scheduler finds none for it. */
+    setScheduled(ordinal: number, nodeName: string | undefined) {
+      const { store, kinds } = server.resources
+      const kind = kinds.of('v1', 'Pod')
+      const pod = store.get(kind, 'ns', `vec-a-${ordinal}`)
+      if (pod === undefined) throw new Error(`there is no pod ${ordinal}`)
+      const conditions =
+        nodeName === undefined
+          ? [{ type: 'PodScheduled', status: 'False', reason: 'Unschedulable' }]
+          : [{ type: 'PodScheduled', status: 'True' }]
+      store.put(kind, { ...pod, spec: { nodeName }, status: { phase: 'Pending', conditions } })
+    },
     /** The VecCollection docs, whose number of shards a user changes. */
     async declareCollection(shardNumber: number) {
       await api.create(customResourceDefinition(VecCollection, '0.0.0'))
