@@ -188,6 +188,21 @@ export const status = Type.Object({
             { description: 'The latest changes of a number of shards. Each stage was an Event.' },
           ),
         ),
+        stepEvents: Type.Optional(
+          Type.Object(
+            {
+              startTime: Timestamp({ description: 'When the Job began.' }),
+              dropTime: Type.Optional(
+                Timestamp({ description: 'Of the last Event about dropped replicas.' }),
+              ),
+              drop: Type.Integer({ description: 'Dropped replicas.' }),
+              removePeer: Type.Integer({ description: 'Removed peers.' }),
+              scaleDown: Type.Integer({ description: 'Removed pods.' }),
+              deleteVolume: Type.Integer({ description: 'Deleted volumes.' }),
+            },
+            { description: 'Steps of the last Job that were Events.' },
+          ),
+        ),
       },
       { description: 'Replicas of shards, and the work on them.' },
     ),

@@ -119,6 +119,22 @@ export const ReshardingOutcome = Type.Object({
 })
 export type ReshardingOutcome = Static<typeof ReshardingOutcome>
 
+/** Kinds of steps that are counted. `reshard` is any step of a resharding. */
+export const SHARD_STEPS = [
+  ...(['replicate', 'repair', 'drop', 'removePeer', 'scaleDown', 'deleteVolume'] as const),
+  ...(['updateNode', 'reshard'] as const),
+] as const
+export type ShardStepKind = (typeof SHARD_STEPS)[number]
+
+/** Completed steps of one kind. */
+export const FinishedSteps = Type.Object({
+  step: Type.Union(SHARD_STEPS.map((step) => Type.Literal(step))),
+  count: Count(),
+  /** The last one, for users. Of copies only the number is known. */
+  last: Type.Optional(Type.String({ maxLength: 512 })),
+})
+export type FinishedSteps = Static<typeof FinishedSteps>
+
 /** A move that has begun; the source is dropped once the target is Active. */
 export const ShardMove = Type.Object({
   collection: Type.String({ maxLength: 255 }),
@@ -143,6 +159,8 @@ export const ShardsResult = Type.Object({
   purpose: Type.Optional(Type.String({ maxLength: 32 })),
   /** Steps completed by this Job. */
   stepsDone: Count(),
+  /** The same by kind, and the volumes that were deleted: for Events and metrics. */
+  finished: Type.Optional(Type.Array(FinishedSteps, { maxItems: SHARD_STEPS.length })),
   /** Steps that are planned, as far as they can be foreseen. */
   stepsLeft: Count(),
   bytesMoved: Count(),

@@ -107,8 +107,14 @@ export const SHARDS_PLACED_REASONS: readonly Reason[] = [
       '<collection>/<shard>: repairing the replica on <node> from <node>',
       'updating <node>',
       'updating <node>; shards of <collections> are not available until it is ready',
+      '<collection>/<shard>: dropping the replica on <node>',
+      '<collection>/<shard>: dropping the replica on <node>; <n> more since the last Event',
+      'removing <node> from the cluster',
+      'lowering the StatefulSet to <n> pods',
+      'deleting the volume of <node>',
     ],
-    cause: 'The Job on the shards has begun to copy a replica or to update a node.',
+    cause:
+      'The Job on the shards has begun to copy a replica or to update a node; or it has dropped a replica, removed a node from the cluster, removed its pod or deleted its volume. Replicas that are dropped within a minute are one Event.',
     fix: NOTHING_TO_DO,
   },
   {

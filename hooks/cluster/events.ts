@@ -11,15 +11,17 @@ import type { Observed } from './ports.ts'
 import { withoutProgress } from './shards/next-step.ts'
 import { reshardingEvents } from './shards/resharding-events.ts'
 import { isGateReason, isWorkReason } from './shards/status.ts'
+import { finishedStepEvents } from './shards/step-events.ts'
 
 /** Length of the minute prefix of a timestamp: `2026-11-21T16:22`. */
 const MINUTE_PREFIX_LENGTH = 16
 
 export function eventsOf(
-  { cluster, progress }: Pick<Observed, 'cluster' | 'progress'>,
+  known: Pick<Observed, 'cluster' | 'progress'>,
   { conditions = [], shards }: ClusterStatus,
   now: Date,
 ): KubernetesEvent[] {
+  const { cluster, progress } = known
   const changes = conditions
     .filter((condition) => isNewEvent(cluster, condition) && !isRepeated(condition, conditions))
     .map((condition) => {
@@ -28,11 +30,12 @@ export function eventsOf(
       return newEvent(cluster, { type, reason, message, transition: transitionOf(condition) }, now)
     })
   const step = stepEvent(cluster, shards?.step, { run: progress?.run, now })
+  const finished = finishedStepEvents(known, shards?.stepEvents, now)
   const reshardings = reshardingEvents(cluster, shards?.reshardings ?? [], now)
-  return [...changes, ...(step === undefined ? [] : [step]), ...reshardings]
+  return [...changes, ...(step === undefined ? [] : [step]), ...finished, ...reshardings]
 }
 
-/** The steps that take long: those that copy a replica or restart a node. */
+/** The steps that take long: those that copy a replica or restart a node. Each begins with an Event. */
 const LONG_STEP = /: (replicating|repairing) |^updating node /
 
 /** One Event for each such step, without the share of it that is done. */

@@ -4,6 +4,7 @@
  * results from before the restart are not counted again.
  */
 import { Counter, type Registry } from 'prom-client'
+import { SHARD_STEPS, type ShardStepKind } from '../../crds/contract/shards-job.ts'
 import { parseProgress, type Progress } from '../../crds/contract/job.ts'
 import { finishedCondition, type Job } from '../../crds/kubernetes.ts'
 import { FINAL_REPORT_TIMEOUT_SECONDS } from '../../crds/contract/limits.ts'
@@ -18,6 +19,7 @@ interface JobCounters {
   jobEnded(run: { kind: string; verb: string; outcome: Outcome }): void
   bytesMoved(kind: string, bytes: number): void
   pointsCopied(kind: string, points: number): void
+  stepsFinished(step: ShardStepKind, steps: number): void
 }
 
 /** Verbs of the Jobs of each kind; any other value in a label or report is counted as `other`. */
@@ -33,7 +35,9 @@ interface RecordedResults {
   report: string
   bytes: number
   points: number
-  /** When the work began whose bytes these are; of each Job on shards, which counts its own. */
+  /** Steps on shards, by kind. */
+  steps: ReadonlyMap<ShardStepKind, number>
+  /** When the work began whose bytes and steps these are; of each Job on shards, which counts its own. */
   shardsStartedAt?: string | undefined
   /** uids of the Jobs whose outcome was counted. */
   countedJobs: Set<string>
@@ -64,6 +68,7 @@ export class JobResults {
       report: '',
       bytes: 0,
       points: 0,
+      steps: new Map(),
       countedJobs: new Set(),
     }
     this.#recorded.set(uid, recorded)
@@ -88,8 +93,16 @@ export class JobResults {
   #count(kind: string, progress: Progress, recorded: RecordedResults): void {
     const totals = progressTotals(progress)
     const shardsStartedAt = progress.shards?.startedAt
-    if (shardsStartedAt !== recorded.shardsStartedAt) recorded.bytes = 0
-    const isSinceStart = recorded.report !== '' || Date.parse(progress.startedAt) >= this.#startedAt
+    if (shardsStartedAt !== recorded.shardsStartedAt) {
+      Object.assign(recorded, { bytes: 0, steps: new Map() })
+    }
+    // The first report of a Job repeats the result of an earlier one on shards.
+    const startedAt = Date.parse(shardsStartedAt ?? progress.startedAt)
+    const isSinceStart = recorded.report !== '' || startedAt >= this.#startedAt
+    for (const [step, count] of totals.steps) {
+      const finished = count - (recorded.steps.get(step) ?? 0)
+      if (isSinceStart && finished > 0) this.#counters.stepsFinished(step, finished)
+    }
     if (isSinceStart && totals.bytes > recorded.bytes) {
       this.#counters.bytesMoved(kind, totals.bytes - recorded.bytes)
     }
@@ -132,10 +145,12 @@ const JOB_CHILD_KIND = 'Job.batch/v1'
 function progressTotals({ backup, restore, migration, shards }: Progress): {
   bytes: number
   points: number
+  steps: ReadonlyMap<ShardStepKind, number>
 } {
   return {
     bytes: backup?.bytes ?? restore?.bytes ?? shards?.bytesMoved ?? 0,
     points: migration?.pointsCopied ?? 0,
+    steps: new Map((shards?.finished ?? []).map(({ step, count }) => [step, count])),
   }
 }
 
@@ -159,6 +174,12 @@ function jobCounters(registry: Registry): JobCounters {
     labelNames: ['kind'],
     registers,
   })
+  const steps = new Counter({
+    name: 'vec_operator_shard_steps_total',
+    help: 'Steps on shards that Jobs reported as finished, by kind of the step.',
+    labelNames: ['step'],
+    registers,
+  })
   // Prometheus detects no increase in a series whose first sample is already 1, so start at 0.
   for (const [kind, verbs] of Object.entries(JOB_VERBS)) {
     for (const verb of verbs) {
@@ -167,6 +188,7 @@ function jobCounters(registry: Registry): JobCounters {
   }
   for (const kind of ['VecBackup', 'VecRestore', 'VecCluster']) bytes.inc({ kind }, 0)
   points.inc({ kind: 'VecMigration' }, 0)
+  for (const step of SHARD_STEPS) steps.inc({ step }, 0)
   return {
     jobEnded: (run) => {
       const isKnown = JOB_VERBS[run.kind]?.includes(run.verb) === true
@@ -177,6 +199,9 @@ function jobCounters(registry: Registry): JobCounters {
     },
     pointsCopied: (kind, count) => {
       points.inc({ kind }, count)
+    },
+    stepsFinished: (step, count) => {
+      steps.inc({ step }, count)
     },
   }
 }

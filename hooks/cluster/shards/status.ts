@@ -22,6 +22,7 @@ import type { Observed } from '../ports.ts'
 import { balancedNodes, withoutProgress, drainTarget } from './next-step.ts'
 import { isUpdateGated } from '../rollout.ts'
 import { isShardsJob, lastShardsRun } from './result.ts'
+import { stepEventsOf } from './step-events.ts'
 import type { PlanOutcome, ShardsSummary } from './summary.ts'
 import { dataClaimTemplate } from '../volumes.ts'
 import { awaitedWindow } from '../windows.ts'
@@ -105,11 +106,13 @@ export function shardsStatus(observed: Observed): Partial<ClusterStatus> {
     summary === undefined ? cluster.status?.nodes : nodeRecord(cluster.status?.nodes, summary)
   const replaced = replacedPeers(cluster, summary)
   const balanced = balancedNodes(observed)
+  const stepEvents = stepEventsOf(observed)
   const shards = {
     ...replicaCounts(observed),
     ...stepFields(observed),
     ...reshardingFields(observed),
     ...outcomeFields(observed),
+    ...(stepEvents !== undefined && { stepEvents }),
   }
   return {
     ...(nodes !== undefined && { nodes }),

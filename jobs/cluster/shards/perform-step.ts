@@ -92,7 +92,7 @@ export class StepRunner {
       const answer = await this.#carryOut(view, step, bytes)
       this.#failing = undefined
       if (answer !== 'done') return answer
-      this.#progress.endStep()
+      this.#progress.endStep(isReshardingStep(step) ? 'reshard' : step.do, text)
       this.updateStep = step.do === 'updateNode' ? text : undefined
       this.#rejections.delete(text)
       if (step.do === 'drop') this.#noteDrop(step)
@@ -112,9 +112,12 @@ export class StepRunner {
     const ordinal = this.#progress.removedOrdinal
     if (ordinal === undefined) return 'done'
     const text = `removing node ${ordinal}`
-    const isDone = await finishRemoval(ordinal, this.#plan, this.#tools)
+    const result = await finishRemoval(ordinal, this.#plan, this.#tools)
+    if (result === 'volume deleted') {
+      this.#progress.count('deleteVolume', `deleting the volume of node ${ordinal}`)
+    }
     const now = this.#tools.time.monotonicMs()
-    this.#removalSince = isDone ? undefined : (this.#removalSince ?? now)
+    this.#removalSince = result !== 'waiting' ? undefined : (this.#removalSince ?? now)
     if (this.#removalSince === undefined) {
       this.#progress.removedOrdinal = undefined
       await this.#progress.checkpoint(text)

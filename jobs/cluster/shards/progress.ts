@@ -3,9 +3,11 @@
  * pod or Job continues.
  */
 import type {
+  FinishedSteps,
   ReshardingOutcome,
   ShardsPlan,
   ShardsResult,
+  ShardStepKind,
 } from '../../../crds/contract/shards-job.ts'
 import type { ShardTransfer } from '../../clients/engine/shards.ts'
 import type { Dependencies, RunResult } from '../../dependencies.ts'
@@ -53,6 +55,7 @@ export class ShardsProgress {
   readonly #previousSteps: number
   readonly #previousBytes: number
   #steps = 0
+  readonly #finished: Map<ShardStepKind, FinishedSteps>
   #estimate = { at: -Infinity, steps: 0, bytes: 0 }
   /** The step in progress, for reports that are written during it. */
   #stepText = ''
@@ -68,6 +71,8 @@ export class ShardsProgress {
     this.startedAt = isContinued ? new Date(earlier.startedAt) : tools.time.now()
     this.#previousSteps = isSameJob ? (earlier?.stepsDone ?? 0) : 0
     this.#previousBytes = isSameJob ? (earlier?.bytesMoved ?? 0) : 0
+    const finished = isSameJob ? (earlier?.finished ?? []) : []
+    this.#finished = new Map(finished.map((steps) => [steps.step, steps]))
     // That the number of shards has changed was reported by that Job: the balance may be done since.
     const isChange = earlier?.balancedNodes === 0 && !isSameJob
     this.balancedNodes = isChange ? undefined : earlier?.balancedNodes
@@ -82,8 +87,24 @@ export class ShardsProgress {
     this.#stepText = text
   }
 
-  endStep(): void {
+  endStep(step: ShardStepKind, text: string): void {
     this.#steps += 1
+    this.count(step, text)
+  }
+
+  /** For Events and metrics. */
+  count(step: ShardStepKind, text?: string): void {
+    const count = (this.#finished.get(step)?.count ?? 0) + 1
+    const last = text?.slice(0, MAX_STEP_TEXT)
+    this.#finished.set(step, { step, count, ...(last !== undefined && { last }) })
+  }
+
+  countCopies(completed: readonly (ShardTransfer & { isCreation?: true })[]): void {
+    for (const transfer of completed) {
+      const isNew = transfer.isCreation === true || this.isMove(transfer)
+      if (transfer.toShard !== undefined) this.count('reshard')
+      else this.count(isNew ? 'replicate' : 'repair')
+    }
   }
 
   /** Resolves when the report is stored. */
@@ -163,6 +184,7 @@ export class ShardsProgress {
       ...(step !== undefined && { step: step.slice(0, MAX_STEP_TEXT) }),
       ...(step !== undefined && this.purpose !== undefined && { purpose: this.purpose }),
       stepsDone: this.#previousSteps + this.#steps + completed,
+      ...(this.#finished.size > 0 && { finished: [...this.#finished.values()] }),
       stepsLeft: this.#estimate.steps + running.length,
       bytesMoved: this.#previousBytes + bytesMoved,
       bytesLeft,

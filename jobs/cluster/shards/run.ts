@@ -114,7 +114,12 @@ class ShardsRun {
       const view = this.#withStalled(await this.#observe(set))
       this.#noteObstruction(view)
       const failed = this.#transfers.observe(view, time.monotonicMs())
-      this.#resharding.observe(view, this.#transfers.takeStreamed())
+      const completed = this.#transfers.takeCompleted()
+      this.#progress.countCopies(completed)
+      this.#resharding.observe(
+        view,
+        completed.filter(({ toShard }) => toShard !== undefined),
+      )
       this.#progress.moves.push(...this.#transfers.takeReplaced())
       // Other shards are another load.
       if (this.#resharding.record?.stage === 'check') this.#progress.balancedNodes = 0

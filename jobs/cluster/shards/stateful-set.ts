@@ -87,19 +87,20 @@ async function markClaims(
   }
 }
 
-/** Returns false while the pod still exists. Its claims are deleted if the plan says so. */
+/** `waiting` while the pod still exists. Its claims are deleted if the plan says so. */
 export async function finishRemoval(
   ordinal: number,
   plan: RemovalPlan,
   tools: Pick<Dependencies, 'kubernetes' | 'log'>,
-): Promise<boolean> {
+): Promise<'waiting' | 'done' | 'volume deleted'> {
   const { namespace } = plan
   const set = await readStatefulSet(plan, tools)
   // The pod is required again, or was not removed: its volume is in use.
-  if (set === undefined || (set.spec.replicas ?? 1) > ordinal) return true
+  if (set === undefined || (set.spec.replicas ?? 1) > ordinal) return 'done'
   const pod = await tools.kubernetes.get(pods(namespace), podName(plan, ordinal), AnyObject)
-  if (pod !== undefined) return false
-  if (plan.onScaleIn === 'Keep') return true
+  if (pod !== undefined) return 'waiting'
+  if (plan.onScaleIn === 'Keep') return 'done'
+  let result: 'done' | 'volume deleted' = 'done'
   for (const name of claimNames(plan, set, ordinal)) {
     const claim = await tools.kubernetes.get(persistentVolumeClaims(namespace), name, AnyObject)
     const { uid, labels } = claim?.metadata ?? {}
@@ -107,8 +108,9 @@ export async function finishRemoval(
     if (uid === undefined || labels?.[LABELS.removedPeer] !== String(ordinal)) continue
     await tools.kubernetes.delete(persistentVolumeClaims(namespace), name, { uid })
     tools.log.info({ claim: name }, 'deleted the volume claim of a removed node')
+    result = 'volume deleted'
   }
-  return true
+  return result
 }
 
 /**

@@ -73,7 +73,7 @@ export class Transfers {
   readonly #failures = new Map<string, number>()
   /** Until all replicas of the shard are Active. */
   readonly #failedShards = new Map<string, FailedShard & CopyFailure>()
-  readonly #streamed: ShardTransfer[] = []
+  readonly #ended: (ShardTransfer & { isCreation?: true })[] = []
   readonly #replaced: Move[] = []
   /** Peers that get no further replica, and how the last copy to them has failed. */
   readonly #closed = new Map<number, string>()
@@ -140,9 +140,9 @@ export class Transfers {
     this.#closed.set(to, message)
   }
 
-  /** Transfers of a resharding that have succeeded since the last call. */
-  takeStreamed(): ShardTransfer[] {
-    return this.#streamed.splice(0)
+  /** Transfers that have succeeded since the last call. */
+  takeCompleted(): (ShardTransfer & { isCreation?: true })[] {
+    return this.#ended.splice(0)
   }
 
   /**
@@ -274,9 +274,9 @@ export class Transfers {
   }
 
   #complete(view: ClusterView, key: string, tracked: TrackedTransfer): void {
-    const { transfer, bytes } = tracked
-    if (transfer.toShard !== undefined) this.#streamed.push(transfer)
-    if (tracked.isCreation) this.#noteReplaced(view, transfer)
+    const { transfer, bytes, isCreation } = tracked
+    this.#ended.push({ ...transfer, ...(isCreation && { isCreation }) })
+    if (isCreation) this.#noteReplaced(view, transfer)
     this.#tracked.delete(key)
     this.#failures.delete(targetKey(transfer))
     this.#bytesMoved += bytes

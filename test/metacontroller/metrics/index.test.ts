@@ -436,6 +436,34 @@ t.test(
   },
 )
 
+t.test('each finished step on shards is counted once, by its kind', async (t) => {
+  const service = metrics()
+  const see = (verb: string, startedAt: number, counts: Record<string, number>) => {
+    const finished = Object.entries(counts).map(([step, count]) => ({ step, count }))
+    const result = { stepsDone: 0, stepsLeft: 0, bytesMoved: 0, bytesLeft: 0, moves: [] }
+    const shards = { ...result, startedAt: ago(startedAt), finished }
+    const more = { uid: 'VecCluster-a', verb, job: `${verb}-${startedAt}`, shards }
+    const annotations = report('Done', -MINUTE, more)
+    service.recordDecision?.(requestOf({ kind: 'VecCluster', annotations }), {
+      status: {},
+      children: [],
+    })
+  }
+  const counted = async () =>
+    (await samples(service, 'vec_operator_shard_steps_total')).map((line) =>
+      line.replace(/^.*step=/, ''),
+    )
+  // From before the start of the service; a helm run after it repeats the report.
+  see('upgrade', MINUTE, { drop: 5 })
+  t.strictSame(await counted(), [])
+  see('shards', -MINUTE, { replicate: 2, drop: 1 })
+  see('shards', -MINUTE, { replicate: 2, drop: 1 })
+  see('shards', -MINUTE, { replicate: 2, drop: 3, removePeer: 1 })
+  see('upgrade', -MINUTE, { replicate: 2, drop: 3, removePeer: 1 })
+  see('shards', -2 * MINUTE, { drop: 1 })
+  t.strictSame(await counted(), ['"drop"} 4', '"removePeer"} 1', '"replicate"} 2'])
+})
+
 t.test(
   'an unknown verb in a report is counted as other, and a long one is not counted',
   async (t) => {

@@ -286,7 +286,7 @@ t.test('while the Job runs, the status shows what it reports', async (t) => {
   )
 })
 
-t.test('each copy causes one Event, whatever its progress; other steps cause none', async (t) => {
+t.test('each copy causes one Event as it begins, whatever its progress', async (t) => {
   const jobs = [helmJob({ verb: 'shards', run: 2 })]
   const copyOf = (shard: number, percent: number) =>
     `docs/${shard}: replicating from node 2 to node 1 (${percent} %)`

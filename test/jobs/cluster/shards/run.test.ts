@@ -37,6 +37,13 @@ t.test('a new node gets its part of the shards', async (t) => {
     startedAt: START.toISOString(),
     // Two transfers, and a drop after each.
     stepsDone: 4,
+    finished: [
+      { step: 'replicate', count: 2 },
+      {
+        ...{ step: 'drop', count: 2 },
+        last: startedSteps(log).findLast((step) => step.includes('dropping')),
+      },
+    ],
     stepsLeft: 0,
     bytesMoved: 2000,
     bytesLeft: 0,
@@ -131,6 +138,22 @@ t.test(
     })
     matchWhole(t, await world.progress(), { state: 'Done', shards: { moves: [] } })
     t.notOk('removedOrdinal' in ((await world.progress())?.shards ?? {}))
+    const { finished = [], stepsDone } = (await world.progress())?.shards ?? {}
+    const drops = finished.find(({ step }) => step === 'drop')?.count
+    t.strictSame(
+      finished.toSorted((a, b) => a.step.localeCompare(b.step)),
+      [
+        { step: 'deleteVolume', count: 1, last: 'deleting the volume of node 2' },
+        {
+          ...{ step: 'drop', count: drops },
+          last: startedSteps(log).findLast((step) => step.includes('dropping')),
+        },
+        { step: 'removePeer', count: 1, last: 'removing node 2 from the cluster' },
+        { step: 'replicate', count: drops },
+        { step: 'scaleDown', count: 1, last: 'lowering the StatefulSet to 2 pods' },
+      ],
+    )
+    t.equal(stepsDone, 2 * (drops ?? 0) + 2, 'all but the volume, which is no step of the plan')
   },
 )
 
