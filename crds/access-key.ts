@@ -92,6 +92,8 @@ const spec = Type.Object(
     renewBefore: Type.Optional(
       Duration({
         description: 'How long before its expiry a token is renewed; default: a third of ttl.',
+        // A token that is renewed when it expires leaves clients without one.
+        ...rule("duration(self) > duration('0s')", 'spec.renewBefore must be greater than 0s'),
       }),
     ),
     valueExists: Type.Optional(valueExists),

@@ -24,7 +24,8 @@ export function currentLifetime({ metadata, spec }: VecAccessKey, now: Date): Li
   const created = Math.floor(Date.parse(metadata.creationTimestamp) / 1000)
   if (spec.ttl === undefined) return { issuedAt: created }
   const ttl = parseDuration(spec.ttl)
-  const renewBefore = spec.renewBefore === undefined ? ttl / 3 : parseDuration(spec.renewBefore)
+  // 0s, which an earlier CRD admitted, would renew a token only when it has expired.
+  const renewBefore = parseDuration(spec.renewBefore ?? '0s') || ttl / 3
   const interval = Math.max(Math.floor(ttl - renewBefore), MIN_RENEWAL_SECONDS)
   const age = Math.max(Math.floor(now.getTime() / 1000) - created, 0)
   const issuedAt = created + Math.floor(age / interval) * interval

@@ -70,6 +70,20 @@ export const ACCESS_KEY_CASES = pairCases('VecAccessKey', SMALLEST_ACCESS_KEY, [
     because: 'spec.renewBefore must be less than spec.ttl',
   },
   {
+    title: 'renewBefore is not zero',
+    accepted: { ttl: '1h', renewBefore: '1s' },
+    refused: { ttl: '1h', renewBefore: '0s' },
+    field: 'spec.renewBefore',
+    because: 'spec.renewBefore must be greater than 0s',
+  },
+  {
+    title: 'renewBefore of several zeros is zero',
+    accepted: { ttl: '1h', renewBefore: '0h1m' },
+    refused: { ttl: '1h', renewBefore: '0h0m0s' },
+    field: 'spec.renewBefore',
+    because: 'spec.renewBefore must be greater than 0s',
+  },
+  {
     title: 'ttl is a duration such as 720h or 1h30m',
     accepted: { ttl: '1h30m' },
     refused: { ttl: '30 days' },

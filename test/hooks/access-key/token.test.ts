@@ -114,6 +114,13 @@ const lifetimes: [
   ['without ttl it never expires', {}, 10 ** 8, 0],
   ['in its first life', { ttl: '3h' }, 7199, 0, 7200],
   ['a third of ttl before expiry when renewBefore is unset', { ttl: '3h' }, 7200, 7200, 14_400],
+  [
+    'a third of ttl before expiry with renewBefore 0s, which an earlier CRD admitted',
+    { ttl: '3h', renewBefore: '0s' },
+    7200,
+    7200,
+    14_400,
+  ],
   ['renewBefore before expiry', { ttl: '3h', renewBefore: '30m' }, 8999, 0, 9000],
   ['many lives later', { ttl: '3h', renewBefore: '30m' }, 9000 * 7 + 5, 9000 * 7, 9000 * 8],
   ['every 30 s at most', { ttl: '24h', renewBefore: '23h59m59s' }, 59, 30, 60],
