@@ -95,6 +95,8 @@ export const AppliedRelease = Type.Object({
   certificate: Type.Optional(AppliedCertificate),
   /** metadata.generation of the StatefulSet after the run: a cached object with a lower one is stale. */
   statefulSetGeneration: Type.Optional(Type.Integer({ minimum: 0 })),
+  /** Objects of the release were missing before the run: another client has deleted them. */
+  recreatedObjects: Type.Optional(Type.Literal(true)),
 })
 export type AppliedRelease = Static<typeof AppliedRelease>
 
@@ -144,6 +146,8 @@ export const UpgradePlan = Type.Object({
   /** For the annotation last-applied-spec. */
   spec: VecCluster.spec,
   acceptedRisks: Type.Array(Risk),
+  /** Set if objects of the release were missing when the run was planned; to be recorded with the release. */
+  recreatesObjects: Type.Optional(Type.Literal(true)),
   /** Whether pods of an existing release are updated by a Job on the shards, and not by Kubernetes alone. */
   isGated: Type.Optional(Type.Boolean()),
   /** Connection for querying the engine's pods before nodes are removed. */

@@ -309,6 +309,17 @@ export const CLUSTER_REASONS: readonly Reason[] = [
     fix: 'Fix the cause in the message. If there is none, check the pods of StatefulSet vec-<name>.',
   },
   {
+    reason: 'ReleaseIncomplete',
+    condition: { type: 'Ready', status: 'False' },
+    event: 'Warning',
+    messages: [
+      'objects of the release do not exist: <objects>; a helm run creates them, at most once in five minutes',
+    ],
+    cause:
+      'Another client has deleted objects of the Helm release: a Service, the ConfigMap, the ServiceAccount, the Secret with the API key or the PodDisruptionBudget. The condition Applied has the same reason until the helm run starts, and alone if only the PodDisruptionBudget is missing.',
+    fix: 'Find out which client deletes them, such as a GitOps tool that prunes. The helm run waits for a backup, a restore or work on the shards to end, and for what the condition Applied says.',
+  },
+  {
     reason: 'ShardsRunning',
     condition: NOT_APPLIED,
     messages: ['helm runs once the work on the shards has ended'],

@@ -8,6 +8,7 @@ import { newEvent } from '../events.ts'
 import { HIBERNATED } from './hibernate.ts'
 import { isFailureReason } from './helm-result.ts'
 import type { Observed } from './ports.ts'
+import { RELEASE_INCOMPLETE } from './release-objects.ts'
 import { withoutProgress } from './shards/next-step.ts'
 import { reshardingEvents } from './shards/resharding-events.ts'
 import { isGateReason, isWorkReason } from './shards/status.ts'
@@ -89,9 +90,11 @@ function isNewEvent(cluster: VecCluster, { type, status, reason, message }: Cond
   }
 }
 
-/** What keeps nodes from being removed or updated is in several conditions, and one Event. */
+/**
+ * What keeps nodes from being removed or updated, or is missing of the release, is in several conditions, and one Event.
+ */
 function isRepeated({ type, reason, message }: Condition, conditions: Condition[]): boolean {
-  if (type !== 'ShardsPlaced') return false
+  if (type !== 'ShardsPlaced' && type !== 'Ready') return false
   return conditions.some(
     (other) =>
       (other.type === 'Applied' || other.type === 'Progressing') &&
@@ -120,8 +123,8 @@ function transitionOf(condition: Condition): string {
     return shortHash(reason, lastTransitionTime.slice(0, MINUTE_PREFIX_LENGTH))
   }
   const occurrence = `${observedGeneration}/${shortHash(message)}`
-  // Each change of readiness is a separate occurrence, but a flapping pod causes at most one per minute.
-  return type === 'Ready'
+  // Each change of readiness, and each deletion, is a separate occurrence, but flapping causes at most one per minute.
+  return type === 'Ready' || reason === RELEASE_INCOMPLETE
     ? `${occurrence}/${lastTransitionTime.slice(0, MINUTE_PREFIX_LENGTH)}`
     : occurrence
 }

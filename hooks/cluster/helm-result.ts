@@ -49,8 +49,8 @@ const CHECKED_REASONS = new Set([
   // Why nodes cannot be drained.
   ...['NotEnoughNodes', 'NoCapacity', 'NoActiveReplica', 'LastReplicaLost', 'TransferFailed'],
   ...['ForeignResharding', 'TransferStalled'],
-  // What becomes of a Job is observed by each sync.
-  'JobNotStarted',
+  // What becomes of a Job, and what is missing, is observed by each sync.
+  ...['JobNotStarted', 'ReleaseIncomplete'],
 ])
 
 /** How the last run failed; `unknown` while its report may still arrive; undefined if it did not fail. */

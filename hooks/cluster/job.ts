@@ -80,6 +80,7 @@ export function desiredRun(observed: Observed, settings: Settings): DesiredRun {
     volumes: plannedVolumes(spec, dataVolumeSize(observed)),
     ...(defaultAffinity && { defaultAffinity }),
     ...(isGated(observed, target.secretFingerprints) && { isGated: true }),
+    ...((observed.missingObjects ?? []).length > 0 && { recreatesObjects: true as const }),
     generation: metadata.generation,
     ...(startMark !== undefined && { startMark }),
     spec,
@@ -231,8 +232,20 @@ export function recreationRun(
   return jobs.some(isUnfinished) ? undefined : desiredRun(observed, settings)
 }
 
-/** Another client that scales a StatefulSet repeatedly must not cause a helm run each time. */
-const SCALE_AGAIN_SECONDS = 300
+/** Another client that scales a StatefulSet, or deletes objects, repeatedly must not cause a helm run each time. */
+const CHANGED_AGAIN_SECONDS = 300
+
+/** The run that creates the objects of the release that another client has deleted. */
+export function missingObjectsRun(
+  observed: Observed,
+  { now, settings }: Pick<Context, 'now' | 'settings'>,
+): DesiredRun | undefined {
+  const { missingObjects = [], progress, jobs } = observed
+  if (missingObjects.length === 0 || jobs.some(isUnfinished)) return undefined
+  const { recreatedObjects = false, at = '' } = progress?.applied ?? {}
+  const isRepeated = recreatedObjects && secondsSinceRecorded(at, now) < CHANGED_AGAIN_SECONDS
+  return isRepeated ? undefined : desiredRun(observed, settings)
+}
 
 /**
  * The StatefulSet is missing, or has fewer pods than the spec asks for, or has any while the cluster is hibernated.
@@ -244,7 +257,7 @@ export function isChangedByOthers(
   now: Date,
 ): boolean {
   if (statefulSet === undefined) return true
-  if (secondsSinceRecorded(progress?.applied?.at ?? '', now) < SCALE_AGAIN_SECONDS) return false
+  if (secondsSinceRecorded(progress?.applied?.at ?? '', now) < CHANGED_AGAIN_SECONDS) return false
   const { replicas = 1 } = statefulSet.spec
   const { hibernate, replicas: nodes } = cluster.spec
   return hibernate === true ? replicas > 0 : replicas < nodes

@@ -17,7 +17,7 @@ import type { Context, HookRequest } from '../protocol.ts'
 import { isUnfinished, latestJob, objectsOf, observedJobs, refreshProgress } from '../request.ts'
 import { reportsEndOf, isWaitingForSlot, type HelmConcurrency } from './helm-result.ts'
 import { withSilentThreads } from './consensus.ts'
-import { findPendingRun, isChangedByOthers, recreationRun } from './job.ts'
+import { findPendingRun, isChangedByOthers, missingObjectsRun, recreationRun } from './job.ts'
 import { isHibernated } from './hibernate.ts'
 import { observeKeys } from './keys/observe.ts'
 import type { KeyAnswers } from './keys/ports.ts'
@@ -25,6 +25,7 @@ import { keyRotation } from './keys/rotation.ts'
 import { mayNeedBackup, needsBackup, readHibernationBackup } from './hibernation-backup.ts'
 import { canQueryShards, observeShards } from './shards/observe.ts'
 import type { ClusterPorts, DesiredRun, Observed, PodConsensus } from './ports.ts'
+import { readMissingObjects } from './release-objects.ts'
 import { canQueryPods, needsPods } from './rollout.ts'
 import { nextShardStep } from './shards/next-step.ts'
 import type { ShardsSummary } from './shards/summary.ts'
@@ -58,6 +59,7 @@ export async function observe(
     // The cache may lag behind the last report; only a live read distinguishes that from a crash.
     await refreshProgress(observed, cluster, (...of) => ports.cluster(...of))
   }
+  observed.missingObjects = await readMissingObjects(observed, ports)
   if (needsPods(observed)) observed.pods = await readPods(observed, ports)
   Object.assign(observed, await observeKeys(observed, { ports, nodeKeys }, context))
   const rotation = keyRotation(observed, context.now)
@@ -78,7 +80,8 @@ export async function observe(
   }
   const pendingRun =
     findPendingRun(observed, context.settings) ??
-    (await findRecreationRun(observed, ports, context))
+    (await findRecreationRun(observed, ports, context)) ??
+    missingObjectsRun(observed, context)
   if (pendingRun !== undefined) {
     observed.pendingRun = pendingRun
     if (mayNeedBackup(observed, context.now)) {

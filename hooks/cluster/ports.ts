@@ -26,6 +26,8 @@ export interface Observed extends ObservedJobs {
   statefulSet?: StatefulSet
   /** The pods of the StatefulSet; set only if some are not ready or may be outdated. */
   pods?: Pod[]
+  /** Objects of the release that do not exist; not read while the cluster is hibernated. */
+  missingObjects?: ReleaseObject[]
   /** The existing Secrets that the spec references, by name. */
   secrets: ReadonlyMap<string, Secret>
   /** The keys of a cluster with spec.apiKey.rotation, and what follows from them. */
@@ -69,6 +71,12 @@ export interface ObservedHibernationBackup {
   schedule?: VecBackupSchedule
   /** The VecBackup of the name that the status requests. */
   backup?: VecBackup
+}
+
+/** An object of the Helm release that is not its StatefulSet. */
+export interface ReleaseObject {
+  kind: 'Service' | 'ConfigMap' | 'ServiceAccount' | 'Secret' | 'PodDisruptionBudget'
+  name: string
 }
 
 /** The desired run; it gets its number when its Job is created. */
@@ -116,6 +124,11 @@ export interface ClusterPorts extends LeasePorts, FormationPorts, KeyPorts, Shar
   /** The resource itself, read live. */
   cluster(namespace: string, name: string): Promise<VecCluster | undefined>
   statefulSet(namespace: string, name: string): Promise<StatefulSet | undefined>
+  /**
+   * Which of these objects do not exist, read live. That an object exists is at most 60 s old. One that the service may
+   * not read counts as existing; any other error is thrown.
+   */
+  missingObjects(namespace: string, objects: readonly ReleaseObject[]): Promise<ReleaseObject[]>
   /** A VecBackupSchedule, read live. */
   schedule(namespace: string, name: string): Promise<VecBackupSchedule | undefined>
   /** A VecBackup, read live. */

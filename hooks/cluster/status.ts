@@ -21,6 +21,7 @@ import {
 import { HIBERNATED, hibernatedConditions, isHibernated } from './hibernate.ts'
 import { hibernationBackupStatus } from './hibernation-backup.ts'
 import { keyRotatedCondition, keyRotationStatus } from './keys/status.ts'
+import { unusableRelease } from './release-objects.ts'
 import { versionSteps } from './version-steps.ts'
 import { plannedVolumeSize } from './volumes.ts'
 import { closedGateOf, isDraining, shardsCondition, shardsStatus } from './shards/status.ts'
@@ -179,6 +180,8 @@ function progressingCondition(observed: Observed): ConditionUpdate {
 /** Describes the pods of the last applied release, which may be fewer or more than the spec asks for. */
 function readyCondition(observed: Observed): ConditionUpdate {
   const { cluster, statefulSet, pods = [] } = observed
+  const unusable = unusableRelease(observed)
+  if (unusable !== undefined) return { type: 'Ready', status: 'False', ...unusable }
   const previous = getCondition(cluster, 'Ready')
   if (previous !== undefined && isBeingReplaced(observed)) {
     const { type, status, reason, message } = previous

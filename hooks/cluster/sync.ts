@@ -44,6 +44,7 @@ import {
 } from './helm-result.ts'
 import { clusterRbac, desiredRun, upgradeJob } from './job.ts'
 import type { DesiredRun, Observed } from './ports.ts'
+import { incompleteRelease } from './release-objects.ts'
 import { isNewlyApplied } from './rollout.ts'
 import { nextShardStep } from './shards/next-step.ts'
 import { shardsRbac } from './shards/job.ts'
@@ -185,11 +186,11 @@ function start(
   if (awaited !== undefined) return awaitWindow(observed, { awaited, failure }, context)
   if (!allObserved(rbac, observed.children)) {
     // A Job must not start before it is permitted to report.
-    return pending(
-      'HelmStarting',
-      'creating ServiceAccount, Role and RoleBinding of the helm Job',
-      rbac,
-    )
+    const { reason, message } = incompleteRelease(observed) ?? {
+      reason: 'HelmStarting',
+      message: 'creating ServiceAccount, Role and RoleBinding of the helm Job',
+    }
+    return pending(reason, message, rbac)
   }
   if (unfinishedHelmJobs >= context.settings.maxHelmJobs) {
     return releaseLeases(observed, {
@@ -314,7 +315,7 @@ function upToDate(observed: Observed, context: Context): Decision {
   // Before the status confirms it, a Job that the cache does not show yet may still need its RBAC objects.
   const isApplied = getCondition(observed.cluster, 'Applied')?.status === 'True'
   return desiredState(observed, context, {
-    notApplied: stepReason(versionSteps(observed)),
+    notApplied: stepReason(versionSteps(observed)) ?? incompleteRelease(observed),
     resyncAfterSeconds: Math.min(
       shardsResync(observed, resyncAfterSeconds),
       observed.consensusResyncSeconds ?? resyncAfterSeconds,

@@ -156,9 +156,9 @@ function affinity(
 /** A majority of three nodes remains if one is evicted; of fewer, none may be missing. */
 const DISRUPTION_BUDGET_NODES = 3
 
-function disruptionBudget({ replicas, podDisruptionBudget }: ClusterSpec): Values {
-  const { enabled, maxUnavailable } = podDisruptionBudget
-  if (!(enabled ?? replicas >= DISRUPTION_BUDGET_NODES)) return {}
+function disruptionBudget(spec: ClusterSpec): Values {
+  if (!hasDisruptionBudget(spec)) return {}
+  const { maxUnavailable } = spec.podDisruptionBudget
   return {
     // A node that is not ready must not keep a Kubernetes node from being drained.
     podDisruptionBudget: {
@@ -236,6 +236,10 @@ function operatorConfig(
       },
     }),
   }
+}
+
+export function hasDisruptionBudget({ replicas, podDisruptionBudget }: ClusterSpec): boolean {
+  return podDisruptionBudget.enabled ?? replicas >= DISRUPTION_BUDGET_NODES
 }
 
 /** Deep merge of maps; any other value in `overrides` replaces the base value. */

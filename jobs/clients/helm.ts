@@ -172,6 +172,17 @@ export class Helm {
     }
   }
 
+  /** The objects of the newest revision as YAML, Secrets included; undefined if there is no release. */
+  async manifest(release: string, namespace: string, signal?: AbortSignal) {
+    try {
+      const flags = namespaceFlags(namespace)
+      return await this.#run({ args: ['get', 'manifest', release, ...flags], signal })
+    } catch (error) {
+      if (isNotFound(error)) return undefined
+      throw error
+    }
+  }
+
   async #run({ args, input, signal, env: added }: HelmRun): Promise<string> {
     signal?.throwIfAborted()
     const { command, env, limitMs } = this.#options

@@ -3,6 +3,8 @@
  * writes the keys of its plan before helm needs them, from wherever their values are. None is removed here:
  * a node may restart with the template that it had.
  */
+import { Value } from '@sinclair/typebox/value'
+import { parseAllDocuments } from 'yaml'
 import {
   keyEntry,
   keyFingerprint,
@@ -117,6 +119,43 @@ export async function checkKeySources(
     if (keyIn(await kubernetes.get(secrets(namespace), name, Secret), key) !== undefined) continue
     throw new KeysChanged(`spec.${field}.secretRef: Secret ${name} has no key ${key} any more`)
   }
+}
+
+/**
+ * Creates `vec-<name>-apikey` as the last revision of the release has it, if another client has deleted it. The chart
+ * would generate another key, which neither clients nor the nodes have.
+ */
+export async function restoreGeneratedKeys(
+  plan: Pick<UpgradePlan, 'namespace' | 'name' | 'release' | 'spec' | 'keys'>,
+  { helm, kubernetes, log, signal }: Tools & Pick<Dependencies, 'helm' | 'signal'>,
+): Promise<void> {
+  const { namespace, name, release, spec, keys } = plan
+  const isGenerated = [spec.apiKey, spec.readOnlyApiKey].some((key) => key?.autoGenerate === true)
+  if (keys !== undefined || !isGenerated) return
+  const secret = apiKeySecretName(name)
+  if ((await kubernetes.get(secrets(namespace), secret, Secret)) !== undefined) return
+  const rendered = parseAllDocuments((await helm.manifest(release, namespace, signal)) ?? '')
+    .map((document) => document.toJS() as unknown)
+    .filter((object) => Value.Check(Secret, object))
+    .find(({ metadata }) => metadata.name === secret)
+  if (rendered === undefined) return
+  const { apiVersion, kind, metadata, data = {} } = rendered
+  log.info({ secret }, 'creating the deleted Secret with the generated keys')
+  await kubernetes.create(secrets(namespace), {
+    apiVersion,
+    kind,
+    metadata: {
+      name: secret,
+      namespace,
+      labels: { ...metadata.labels, 'app.kubernetes.io/managed-by': 'Helm' },
+      annotations: {
+        ...metadata.annotations,
+        'meta.helm.sh/release-name': release,
+        'meta.helm.sh/release-namespace': namespace,
+      },
+    },
+    data,
+  })
 }
 
 /** Fingerprint of the key that the run has published: the planned one, or the one that the chart has written. */

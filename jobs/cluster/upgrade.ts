@@ -30,6 +30,7 @@ import {
   KeysChanged,
   publishedKey,
   removeKeys,
+  restoreGeneratedKeys,
   storeKeys,
   unchangedChecksum,
 } from './keys.ts'
@@ -78,6 +79,7 @@ async function runHelm(plan: UpgradePlan, tools: Dependencies): Promise<UpgradeR
       return { state: 'Refused', ...violation }
     }
     await checkKeySources(plan, tools)
+    await restoreGeneratedKeys(plan, tools)
     log.info({ release, version, namespace, chart: plan.chart }, 'running helm upgrade --install')
     if (plan.keys !== undefined) await storeKeys(plan, plan.keys, live, tools)
     const secretChecksum = live && unchangedChecksum(plan.keys, live)
@@ -166,6 +168,7 @@ async function readApplied(plan: UpgradePlan, tools: Dependencies): Promise<Appl
     run: plan.run,
     at: tools.time.now().toISOString(),
     ...(generation !== undefined && { statefulSetGeneration: generation }),
+    ...(plan.recreatesObjects === true && { recreatedObjects: true }),
   }
 }
 

@@ -37,6 +37,7 @@ import {
 import { engineClient, type EngineDependencies } from './engine-client.ts'
 import { helmSlotPort } from './helm-slots.ts'
 import { keyPorts } from './keys.ts'
+import { missingObjectsPort } from './release-objects.ts'
 import { ttlCache } from './ttl-cache.ts'
 
 export interface ClusterDependencies {
@@ -77,6 +78,7 @@ export function clusterPorts(dependencies: ClusterDependencies): ClusterPorts {
     writeConfigMap: (configMap) =>
       createOrReplace(kubernetes, configMaps(configMap.metadata.namespace), configMap),
     unfinishedHelmJobs: helmSlotPort(dependencies),
+    missingObjects: missingObjectsPort(kubernetes, dependencies.now),
   }
 }
 

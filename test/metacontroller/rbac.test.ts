@@ -111,6 +111,13 @@ const ofCluster: Uses<ClusterPorts> = {
   unfinishedHelmJobs: (ports) => ports.unfinishedHelmJobs('ns', 10),
   cluster: (ports) => ports.cluster('ns', 'a'),
   statefulSet: (ports) => ports.statefulSet('ns', 'a'),
+  missingObjects: (ports) =>
+    ports.missingObjects(
+      'ns',
+      (['Service', 'ConfigMap', 'ServiceAccount', 'Secret', 'PodDisruptionBudget'] as const).map(
+        (kind) => ({ kind, name: 'vec-a' }),
+      ),
+    ),
   schedule: (ports) => ports.schedule('ns', 's'),
   backup: (ports) => ports.backup('ns', 'b'),
   pods: (ports) => ports.pods('ns', 'vec-a'),

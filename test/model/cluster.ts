@@ -14,7 +14,7 @@ import type { Step } from './explore.ts'
 import type { Work } from './jobs.ts'
 import type { Life } from './life.ts'
 import { anotherWith } from './others.ts'
-import { portsOver } from './ports.ts'
+import { CLIENT_SERVICE, portsOver } from './ports.ts'
 import { CONTENT, stored } from './resources.ts'
 import {
   at,
@@ -29,6 +29,7 @@ import {
 import { comes, edited, goes, namespaceEnds, striking } from './steps.ts'
 
 const PARENT = 'VecCluster/a'
+const SERVICE = { apiVersion: 'v1', kind: 'Service', metadata: { name: releaseName('a') } }
 const SET = `StatefulSet/${releaseName('a')}`
 /** The Secret in which helm stores a release, from the start of its first run. */
 const RELEASE = { apiVersion: 'v1', kind: 'Secret', metadata: { name: 'release' } }
@@ -49,6 +50,7 @@ export function clusters(): Record<string, Life> {
     wrong: (before, after) => [
       ...releaseIsLeft(before, after),
       ...undrained(before, after),
+      ...readyWithoutService(before, after),
       ...stoppedWithoutBackup(before, after),
     ],
     more: (world) => [...podsCome(world), ...more(world)],
@@ -74,6 +76,9 @@ export function clusters(): Record<string, Life> {
       ...changes(world),
     ]),
     'its pods fail': life({ pods: 1 }, podsFail),
+    'its Service is deleted': life({ losses: 2, failures: 1 }, (world) =>
+      goes(world, CLIENT_SERVICE),
+    ),
     'its Secret comes late': life({ losses: 1 }, secretSteps, KEY_SPEC),
     'a replica is lost': life({ defects: 1, failures: 1 }, defects),
     'a node is removed': life({ changes: 1 }, removals, { replicas: 2 }),
@@ -247,6 +252,7 @@ function helmWork(...[world, job, state]: Parameters<Work>): ReturnType<Work> {
 
 function uninstalled(world: SmallWorld): ReturnType<Work> {
   remove(world, SET)
+  remove(world, CLIENT_SERVICE)
   remove(world, 'Secret/release')
   return {}
 }
@@ -261,6 +267,7 @@ function upgraded(world: SmallWorld, job: Job): ReturnType<Work> {
   const isSame =
     before?.spec.replicas === replicas && before.metadata.annotations?.['version'] === plan.version
   const generation = (before?.metadata.generation ?? 0) + (isSame ? 0 : 1)
+  if (!(CLIENT_SERVICE in world.live)) create(world, SERVICE)
   if (before === undefined) create(world, setOf(replicas, 1, annotations))
   else if (!isSame) edit(world, SET, () => merged(before, setOf(replicas, generation, annotations)))
   return {
@@ -273,6 +280,7 @@ function upgraded(world: SmallWorld, job: Job): ReturnType<Work> {
       run: runNumber(job),
       at: at(world),
       statefulSetGeneration: generation,
+      ...(plan.recreatesObjects === true && { recreatedObjects: true }),
     },
   }
 }
@@ -320,6 +328,16 @@ function podsFail(world: SmallWorld): Step<SmallWorld>[] {
       ? striking(world, 'pods', consensus('consensus stops'))
       : [consensus('consensus works again')]),
   ]
+}
+
+/** A status that is written while the Service is missing does not say that clients can use the cluster. */
+function readyWithoutService(before: SmallWorld, after: SmallWorld): string[] {
+  const readyIn = ({ live }: SmallWorld) =>
+    (live[PARENT] as unknown as VecCluster | undefined)?.status?.conditions?.find(
+      ({ type }) => type === 'Ready',
+    )?.status
+  if (CLIENT_SERVICE in before.live || readyIn(before) === 'True') return []
+  return readyIn(after) === 'True' ? ['Ready became True without the client Service'] : []
 }
 
 /** No node is removed by helm: the Job on the shards has removed it before. */

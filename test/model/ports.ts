@@ -34,6 +34,8 @@ type AllPorts = BackupPorts &
   MigrationPorts &
   RestorePorts
 
+export const CLIENT_SERVICE = 'Service/vec-a'
+
 export function portsOver(world: SmallWorld): AllPorts {
   // Objects of the world were admitted as objects of their kind.
   const get = <Kind>(kind: string) => {
@@ -87,6 +89,11 @@ export function portsOver(world: SmallWorld): AllPorts {
     restore: get('VecRestore'),
     migration: get('VecMigration'),
     schedule: get('VecBackupSchedule'),
+    // Of the release, the world has the client Service only.
+    missingObjects: async (_, asked) =>
+      asked.filter(
+        ({ kind, name }) => `${kind}/${name}` === CLIENT_SERVICE && !(CLIENT_SERVICE in world.live),
+      ),
     schedulePolicy: async () => undefined,
     deleteBackup: async ({ name }) => beginEnd(world, `VecBackup/${name}`),
     apiTime: async () => undefined,

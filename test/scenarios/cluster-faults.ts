@@ -3,6 +3,8 @@ import type { World } from '../world/world.ts'
 import {
   UPGRADES_SECONDS,
   clusterReference,
+  conditionIn,
+  eventsAbout,
   jobsIn,
   makeCluster,
   phaseOf,
@@ -139,6 +141,43 @@ const statefulSetDeleted: Scenario = {
   },
 }
 
+const objectsDeleted: Scenario = {
+  title:
+    'a Service, the ConfigMap and a generated key deleted by hand: not Ready until a helm run has created them, with the same key',
+  async run(world, t) {
+    const namespace = await world.namespace('no-objects')
+    const apiKey = { autoGenerate: true, jwtRbac: true }
+    const reference = await running(world, namespace, 'a', { apiKey })
+    const ofRelease = (kind: string, name: string) => ({ apiVersion: 'v1', kind, namespace, name })
+    const key = ofRelease('Secret', 'vec-a-apikey')
+    const deleted = [ofRelease('Service', 'vec-a'), ofRelease('ConfigMap', 'vec-a'), key]
+    const dataOf = async () => ((await world.get(key)) as { data?: object } | undefined)?.data
+    const before = await dataOf()
+    t.ok(before)
+    const object = await untilNextRun(world, reference, async () => {
+      for (const one of deleted) await world.delete(one)
+      await world.waitFor(
+        reference,
+        'not Ready',
+        (found) => conditionIn(found, 'Ready')?.reason === 'ReleaseIncomplete',
+        UPGRADES_SECONDS,
+      )
+    })
+    t.equal(phaseOf(object), 'Running')
+    for (const one of deleted) t.ok(await world.get(one), `${one.kind} ${one.name}`)
+    t.strictSame(await dataOf(), before)
+    t.match(await eventsAbout(world, reference), {
+      ReleaseIncomplete: /Service vec-a, ConfigMap vec-a, Secret vec-a-apikey; a helm run creates/,
+    })
+    await world.waitFor(
+      reference,
+      'Ready again',
+      (found) => conditionIn(found, 'Ready')?.status === 'True',
+      UPGRADES_SECONDS,
+    )
+  },
+}
+
 const statefulSetScaled: Scenario = {
   title: 'a StatefulSet scaled down by hand gets its pods again by a helm run',
   // For five minutes after the last helm run nothing is done about it.
@@ -183,6 +222,7 @@ export const clusterFaults: Scenario[] = [
   serviceDown,
   controllersRestarted,
   statefulSetDeleted,
+  objectsDeleted,
   statefulSetScaled,
   operatorUpgraded,
 ]

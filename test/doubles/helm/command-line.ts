@@ -4,7 +4,7 @@ import { text } from 'node:stream/consumers'
 import { parseArgs } from 'node:util'
 import { parse } from 'yaml'
 import type { ApiClient } from '../../world/client.ts'
-import { status, uninstall, upgrade } from './commands.ts'
+import { manifest, status, uninstall, upgrade } from './commands.ts'
 import { updateRepository } from './repositories.ts'
 
 function isGiven(argument: string | undefined): argument is string {
@@ -48,6 +48,8 @@ export async function helm(args: string[], api: ApiClient, input: Readable): Pro
       return uninstall(api, { release, namespace, wait })
     case 'status':
       return status(api, { release, namespace })
+    case 'get':
+      return manifest(api, { release: chart, namespace })
     case 'repo':
       return updateRepository(chart)
     default:

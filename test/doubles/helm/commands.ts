@@ -124,6 +124,16 @@ export async function status(
   })
 }
 
+/** Of `get manifest`. */
+export async function manifest(
+  api: ApiClient,
+  { release, namespace }: { release: string; namespace: string },
+): Promise<string> {
+  const last = (await new History(api, release, namespace).revisions()).at(-1)
+  if (last === undefined) throw new HelmFailure('release: not found')
+  return manifestOf(last.objects)
+}
+
 async function render(api: ApiClient, options: UpgradeOptions): Promise<ApiObject[]> {
   const { release, namespace, version, values } = options
   const secrets = await secretsOf(api, namespace)
@@ -140,9 +150,7 @@ async function render(api: ApiClient, options: UpgradeOptions): Promise<ApiObjec
 function postRendered(objects: Rendered[], { postRenderer }: UpgradeOptions): Rendered[] {
   const [command, ...args] = postRenderer
   if (command === undefined) return objects
-  const input = objects
-    .map((object) => `---\n# Source: qdrant/templates/${object.kind}.yaml\n${stringify(object)}`)
-    .join('')
+  const input = manifestOf(objects)
   const { status: code, stdout, stderr, error } = spawnSync(command, args, { input })
   if (code !== 0) {
     const cause = error?.message ?? `exit status ${code}. error output:\n${stderr.toString()}`
@@ -151,6 +159,12 @@ function postRendered(objects: Rendered[], { postRenderer }: UpgradeOptions): Re
     )
   }
   return parseAllDocuments(stdout.toString()).map((document) => document.toJS() as Rendered)
+}
+
+function manifestOf(objects: { kind: string }[]): string {
+  return objects
+    .map((object) => `---\n# Source: qdrant/templates/${object.kind}.yaml\n${stringify(object)}`)
+    .join('')
 }
 
 async function secretsOf(api: ApiClient, namespace: string): Promise<Secrets> {

@@ -13,13 +13,15 @@ import { Broken } from '../promises.ts'
 import type { Stage } from '../stage.ts'
 import { annotate, endJob, report } from './job-steps.ts'
 import { Run, unfinishedJobs, type Model, type Expectation } from './model.ts'
-import { HOME, putSecret, replace, type SecretState } from './surroundings.ts'
+import { drop, HOME, putSecret, replace, type SecretState } from './surroundings.ts'
 
 export interface ClusterCase {
   /** `auto`: the chart generates the key; else the Secret that the spec names. */
   apiKey: 'auto' | SecretState
   first: 'Done' | 'Failed'
   isReady: boolean
+  /** Another client deletes the client Service. */
+  isServiceLost: boolean
   /** Then the spec asks for this version. */
   version: keyof typeof CHANGES
   isRiskAccepted: boolean
@@ -39,6 +41,7 @@ const cases: fc.Arbitrary<ClusterCase> = fc.record(
     apiKey: fc.constantFrom<ClusterCase['apiKey']>('auto', 'auto', 'good', 'absent', 'empty'),
     first: fc.constantFrom('Done', 'Done', 'Failed'),
     isReady: fc.constantFrom(true, true, false),
+    isServiceLost: fc.constantFrom(false, true),
     version: fc.constantFrom(...(Object.keys(CHANGES) as (keyof typeof CHANGES)[])),
     isRiskAccepted: fc.constantFrom(false, true),
   },
@@ -88,12 +91,27 @@ async function runCase(stage: Stage, one: ClusterCase): Promise<string> {
     await run.expect([failed, ...atWork('Pending')], 'the run after one that failed')
   }
   finish(run, { state: 'Done' })
-  if (!isNamed)
-    putSecret(stage, { namespace: HOME, name: 'vec-main-apikey', state: 'good' }, ['api-key'])
+  putSecret(stage, { namespace: HOME, name: 'vec-main-apikey', state: 'good' }, ['api-key'])
   putRelease(stage, one.isReady)
   await run.expect([atRest(one.isReady)], 'once helm has run')
+  if (one.isServiceLost) await checkLostService(run, one)
   await checkChange(run, one)
   return `VecCluster ${one.apiKey} ${CHANGES[one.version]?.reason ?? 'applied'}`
+}
+
+/** The helm run creates it again, and nothing else has changed. */
+async function checkLostService(run: Run, { isReady }: ClusterCase): Promise<void> {
+  const { stage } = run
+  drop(stage, {
+    ...{ apiVersion: 'v1', kind: 'Service' },
+    metadata: { name: 'vec-main', namespace: HOME },
+  })
+  const { phase } = atRest(isReady)
+  const lost = { phase, condition: 'Ready=False ReleaseIncomplete', jobs: 1 }
+  await run.expect([lost], 'without its Service')
+  putRelease(stage, isReady)
+  finish(run, { state: 'Done' })
+  await run.expect([atRest(isReady)], 'with its Service again')
 }
 
 async function checkChange(run: Run, one: ClusterCase): Promise<void> {
@@ -174,4 +192,10 @@ function putRelease(stage: Stage, isReady: boolean): void {
   const template = { metadata: { labels }, spec: { containers: [{ name: 'qdrant', image: 'q' }] } }
   const spec = { ...set.spec, selector: { matchLabels: labels }, template }
   replace(stage, { ...set, spec, metadata: { name: 'vec-main', namespace: HOME } })
+  const metadata = { name: 'vec-main', namespace: HOME }
+  const service = { apiVersion: 'v1', kind: 'Service', spec: { ports: [{ port: 6333 }] } }
+  replace(stage, { ...service, metadata })
+  replace(stage, { ...service, metadata: { name: 'vec-main-headless', namespace: HOME } })
+  replace(stage, { apiVersion: 'v1', kind: 'ConfigMap', metadata })
+  replace(stage, { apiVersion: 'v1', kind: 'ServiceAccount', metadata })
 }

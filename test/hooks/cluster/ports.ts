@@ -36,6 +36,7 @@ export function fakePorts(overrides: Partial<ClusterPorts> = {}): {
     unfinishedHelmJobs: async () => 0,
     cluster: async () => undefined,
     statefulSet: async () => undefined,
+    missingObjects: async () => [],
     schedule: async () => undefined,
     backup: async () => undefined,
     pods: async () => [],

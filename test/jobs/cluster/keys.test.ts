@@ -258,3 +258,37 @@ t.test('a deleted Secret is written again with the keys that are left', async (t
   t.strictSame(await dataOf(world, 'vec-a.keys'), { [keyEntry(next)]: NEW })
   t.equal(await generationOf(world), generation, 'pods keep the former key')
 })
+
+t.test('a generated key that was deleted is created as it was, and no pod restarts', async (t) => {
+  const world = await jobWorld(t)
+  const spec = clusterSpec({ apiKey: { autoGenerate: true, jwtRbac: true } })
+  const values = { ...world.plan().values, apiKey: true }
+  const plan = (run: number) => world.plan({ run, hash: `hash-${run}`, spec, values })
+  const first = await world.run('upgrade', plan(1))
+  t.equal(first.code, EXIT.done, first.log)
+  const generated = await dataOf(world, 'vec-a-apikey')
+  const { 'api-key': key = '' } = generated
+  t.not(key, '')
+  const generation = await generationOf(world)
+
+  await world.api.delete({
+    apiVersion: 'v1',
+    kind: 'Secret',
+    namespace: 'ns',
+    name: 'vec-a-apikey',
+  })
+  const second = await world.run('upgrade', { ...plan(2), recreatesObjects: true })
+  t.equal(second.code, EXIT.done, second.log)
+  t.strictSame(await dataOf(world, 'vec-a-apikey'), generated)
+  t.equal(await generationOf(world), generation)
+  t.match((await world.progress())?.applied, {
+    publishedKey: keyFingerprint(key),
+    recreatedObjects: true,
+  })
+  t.notOk(second.log.includes(key), 'the key is in no log')
+
+  // The Secret is an object of the release again, and the next run has recreated nothing.
+  const third = await world.run('upgrade', plan(3))
+  t.equal(third.code, EXIT.done, third.log)
+  t.equal((await world.progress())?.applied?.recreatedObjects, undefined)
+})
