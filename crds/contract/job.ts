@@ -148,6 +148,8 @@ export const UpgradePlan = Type.Object({
   acceptedRisks: Type.Array(Risk),
   /** Set if objects of the release were missing when the run was planned; to be recorded with the release. */
   recreatesObjects: Type.Optional(Type.Literal(true)),
+  /** Fingerprint of the API key of the nodes, if the plan that was applied last had the same hash. */
+  appliedKey: Type.Optional(ShortString()),
   /** Whether pods of an existing release are updated by a Job on the shards, and not by Kubernetes alone. */
   isGated: Type.Optional(Type.Boolean()),
   /** Connection for querying the engine's pods before nodes are removed. */

@@ -71,6 +71,8 @@ export function desiredRun(observed: Observed, settings: Settings): DesiredRun {
     ...(monitorTls !== undefined && { monitorTls }),
   }
   const guardedValues = withBootstrapGuard(values, cluster)
+  const applied = observed.progress?.applied
+  const hash = shortHash(JSON.stringify({ ...target, generation: metadata.generation, startMark }))
   return {
     ...target,
     values: guardedValues,
@@ -81,10 +83,12 @@ export function desiredRun(observed: Observed, settings: Settings): DesiredRun {
     ...(defaultAffinity && { defaultAffinity }),
     ...(isGated(observed, target.secretFingerprints) && { isGated: true }),
     ...((observed.missingObjects ?? []).length > 0 && { recreatesObjects: true as const }),
+    ...(applied?.planHash === hash &&
+      applied.publishedKey !== undefined && { appliedKey: applied.publishedKey }),
     generation: metadata.generation,
     ...(startMark !== undefined && { startMark }),
     spec,
-    hash: shortHash(JSON.stringify({ ...target, generation: metadata.generation, startMark })),
+    hash,
   }
 }
 

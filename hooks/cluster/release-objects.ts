@@ -3,7 +3,7 @@
  * status says if another client has deleted one of them.
  */
 import { apiKeySecretName, releaseName } from '../../crds/contract/names.ts'
-import { clusterConnection } from '../../crds/contract/connection.ts'
+import { clusterConnection, requiresApiKey } from '../../crds/contract/connection.ts'
 import type { ConditionReason } from '../../crds/schema.ts'
 import { formatNames } from '../../crds/units.ts'
 import { isHibernated } from './hibernate.ts'
@@ -34,7 +34,10 @@ export function expectedObjects({
   const { readOnlyApiKey } = spec
   const hasReadOnlyKey =
     readOnlyApiKey?.autoGenerate === true || readOnlyApiKey?.secretRef !== undefined
-  const hasKey = clusterConnection(cluster).key !== undefined || (isCurrent && hasReadOnlyKey)
+  // The run of a spec without a key deletes the Secret before it is reported.
+  const hasKey =
+    (clusterConnection(cluster).key !== undefined && requiresApiKey(spec)) ||
+    (isCurrent && hasReadOnlyKey)
   return [
     { kind: 'Service', name },
     { kind: 'Service', name: `${name}-headless` },

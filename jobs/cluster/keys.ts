@@ -32,6 +32,9 @@ export class KeysChanged extends Error {
   readonly code = 'KeysChanged'
 }
 
+/** Entry of the chart in `vec-<name>-apikey`. */
+const READ_ONLY_KEY = 'read-only-api-key'
+
 type Tools = Pick<Dependencies, 'kubernetes' | 'log'>
 
 /**
@@ -130,8 +133,9 @@ export async function restoreGeneratedKeys(
   { helm, kubernetes, log, signal }: Tools & Pick<Dependencies, 'helm' | 'signal'>,
 ): Promise<void> {
   const { namespace, name, release, spec, keys } = plan
-  const isGenerated = [spec.apiKey, spec.readOnlyApiKey].some((key) => key?.autoGenerate === true)
-  if (keys !== undefined || !isGenerated) return
+  // A rotated key is not one of the chart.
+  const ofChart = [keys === undefined ? spec.apiKey : undefined, spec.readOnlyApiKey]
+  if (!ofChart.some((key) => key?.autoGenerate === true)) return
   const secret = apiKeySecretName(name)
   if ((await kubernetes.get(secrets(namespace), secret, Secret)) !== undefined) return
   const rendered = parseAllDocuments((await helm.manifest(release, namespace, signal)) ?? '')
@@ -139,7 +143,11 @@ export async function restoreGeneratedKeys(
     .filter((object) => Value.Check(Secret, object))
     .find(({ metadata }) => metadata.name === secret)
   if (rendered === undefined) return
-  const { apiVersion, kind, metadata, data = {} } = rendered
+  const { apiVersion, kind, metadata, data: all = {} } = rendered
+  // The Secret has a rotated key only once the nodes accept it, and the chart looks the other one up.
+  const readOnly = all[READ_ONLY_KEY]
+  const data =
+    keys === undefined ? all : { ...(readOnly !== undefined && { [READ_ONLY_KEY]: readOnly }) }
   log.info({ secret }, 'creating the deleted Secret with the generated keys')
   await kubernetes.create(secrets(namespace), {
     apiVersion,
@@ -199,6 +207,29 @@ export function unchangedChecksum(
   if (keys?.keepsPods !== true) return undefined
   // The plan was made for this template.
   if (templateKeys(live).join() !== keys.accepted.join()) return undefined
+  return live.spec.template?.metadata?.annotations?.[SECRET_CHECKSUM]
+}
+
+/**
+ * The same for a run that only creates deleted objects again. The chart gives the install of a generated key another
+ * checksum than all later runs.
+ */
+export async function repeatedChecksum(
+  {
+    namespace,
+    name,
+    keys,
+    recreatesObjects,
+    appliedKey,
+  }: Pick<UpgradePlan, 'namespace' | 'name' | 'keys' | 'recreatesObjects' | 'appliedKey'>,
+  live: Pick<StatefulSet, 'spec'>,
+  { kubernetes }: Pick<Tools, 'kubernetes'>,
+): Promise<string | undefined> {
+  if (keys !== undefined || recreatesObjects !== true || appliedKey === undefined) return undefined
+  const secret = await kubernetes.get(secrets(namespace), apiKeySecretName(name), Secret)
+  const key = keyIn(secret, API_KEY_SECRET_KEY)
+  // Another client may have replaced the key, and nodes have to restart for that one.
+  if (key === undefined || keyFingerprint(key) !== appliedKey) return undefined
   return live.spec.template?.metadata?.annotations?.[SECRET_CHECKSUM]
 }
 

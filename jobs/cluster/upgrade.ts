@@ -29,6 +29,7 @@ import {
   checkKeySources,
   KeysChanged,
   publishedKey,
+  repeatedChecksum,
   removeKeys,
   restoreGeneratedKeys,
   storeKeys,
@@ -82,7 +83,8 @@ async function runHelm(plan: UpgradePlan, tools: Dependencies): Promise<UpgradeR
     await restoreGeneratedKeys(plan, tools)
     log.info({ release, version, namespace, chart: plan.chart }, 'running helm upgrade --install')
     if (plan.keys !== undefined) await storeKeys(plan, plan.keys, live, tools)
-    const secretChecksum = live && unchangedChecksum(plan.keys, live)
+    const secretChecksum =
+      live && (unchangedChecksum(plan.keys, live) ?? (await repeatedChecksum(plan, live, tools)))
     const partition = live && gatePartition(plan, live, await isUpdating(plan, live, tools))
     const { repository, digest } = plan.spec.image
     const image = digest === undefined ? undefined : `${repository}@${digest}`

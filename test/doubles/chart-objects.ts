@@ -30,16 +30,17 @@ export function renderChart(values: object, release: Release): Rendered[] {
   const names = namesOf(merged, release)
   const { name, labels } = names
   const hasKeys = wantsKeys(merged)
-  const keys = hasKeys ? [keySecret(merged, names, release.secrets ?? {})] : []
+  const renderKeys = () => (hasKeys ? [keySecret(merged, names, release.secrets ?? {})] : [])
   const configMap = configMapOf(merged, names)
+  // The chart renders the Secret again for the checksum: with a key that it generates, both differ.
   const checksums = {
     'checksum/config': checksum(configMap),
-    ...(hasKeys && { 'checksum/secret': checksum(keys) }),
+    ...(hasKeys && { 'checksum/secret': checksum(renderKeys()) }),
   }
   return [
     ...(merged.podDisruptionBudget.enabled ? [disruptionBudget(merged, names)] : []),
     { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name, labels } },
-    ...keys,
+    ...renderKeys(),
     configMap,
     headlessService(merged, names),
     clientService(merged, names),

@@ -85,6 +85,8 @@ export type Plan =
       purpose: ShardPurpose | 'transfer' | 'agreement'
       message: string
       differs?: string
+      /** Nothing that a Job does can end it: a Job does not wait for it. */
+      isLong?: true
     }
   /** A user has to act. */
   | ({ is: 'refused' } & Obstruction)

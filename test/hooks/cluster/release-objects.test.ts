@@ -1,6 +1,8 @@
 /** What another client deletes of a Helm release: what the status says, and when a helm run creates it. */
 import t from 'tap'
+import { clusterConnection } from '../../../crds/contract/connection.ts'
 import type { AppliedRelease } from '../../../crds/contract/job.ts'
+import { ANNOTATIONS } from '../../../crds/contract/names.ts'
 import { missingObjectsRun } from '../../../hooks/cluster/job.ts'
 import { eventsOf } from '../../../hooks/cluster/events.ts'
 import type { Observed, ReleaseObject } from '../../../hooks/cluster/ports.ts'
@@ -10,6 +12,7 @@ import {
   ago,
   applied,
   cluster,
+  clusterSpec,
   context,
   helmJob,
   NOW,
@@ -66,6 +69,11 @@ t.test('a helm run with the same values creates it, and is recorded as such', (t
   const plan = upgradePlan(decision)
   t.equal(plan.hash, running().progress?.applied?.planHash)
   t.equal(plan.recreatesObjects, true)
+  t.equal(plan.appliedKey, undefined)
+  const withKey = without([SERVICE], recorded(301, { publishedKey: 'fingerprint' }))
+  t.equal(upgradePlan(sync(withKey)).appliedKey, 'fingerprint')
+  const ofAnother = without([SERVICE], recorded(301, { planHash: 'another', publishedKey: 'key' }))
+  t.equal(upgradePlan(sync(ofAnother)).appliedKey, undefined)
   t.end()
 })
 
@@ -165,6 +173,16 @@ t.test('a spec that is not applied yet says nothing about the release', (t) => {
   const later = cluster({ generation: 2, spec: { replicas: 3 } })
   const objects = expectedObjects({ cluster: later, progress: progress({ applied: applied() }) })
   t.notOk(objects.some(({ kind }) => kind === 'PodDisruptionBudget'))
+  t.end()
+})
+
+t.test('the Secret of a key that the spec has no more may be deleted already', (t) => {
+  const former = clusterSpec({ apiKey: { autoGenerate: true, jwtRbac: false } })
+  const annotations = { [ANNOTATIONS.lastAppliedSpec]: JSON.stringify(former) }
+  const later = cluster({ generation: 2, annotations })
+  t.notSame(clusterConnection(later).key, undefined)
+  const objects = expectedObjects({ cluster: later, progress: progress({ applied: applied() }) })
+  t.notOk(objects.some(({ kind }) => kind === 'Secret'))
   t.end()
 })
 

@@ -981,6 +981,7 @@ const CASES: Case[] = [
       is: 'waiting',
       purpose: 'balance',
       message: 'docs/0 is moved to node 2 once all of its replicas are Active',
+      isLong: true,
     },
   },
   {
@@ -993,6 +994,7 @@ const CASES: Case[] = [
       is: 'waiting',
       purpose: 'balance',
       message: 'docs/0 is moved to node 2 once all of its replicas are Active',
+      isLong: true,
     },
   },
   {

@@ -256,6 +256,29 @@ t.test(
   },
 )
 
+t.test('a Job does not wait for a shard that nothing repairs, and is not balanced', async (t) => {
+  const world = await shardsWorld(t, { nodes: 3, spread: 2, shards: 6, factor: 1 })
+  // Each shard has an Active replica, and a Dead one that stays.
+  for (const id of [0, 1, 2, 3, 4, 5]) {
+    const shard = world.shard(id)
+    const dead = [0, 1]
+      .map((ordinal) => world.peer(ordinal))
+      .find((peer) => !shard.peers.includes(peer))
+    shard.peers = [...shard.peers, dead ?? 0]
+    shard.states = { [dead ?? 0]: 'Dead' }
+  }
+  let slept = 0
+  const onSleep = () => {
+    slept += 1
+  }
+  const { code, log } = await world.run({ balance: true, repair: false }, { onSleep })
+  t.equal(code, EXIT.done, log)
+  t.ok(slept < 10, `slept ${slept} times`)
+  const progress = await world.progress()
+  matchWhole(t, progress?.shards?.isYielded, true)
+  t.equal(progress?.shards?.balancedNodes, undefined)
+})
+
 t.test('a system clock that is set takes no time from the engine, nor a transfer', async (t) => {
   for (const jump of [3_600_000, -3_600_000]) {
     const world = await shardsWorld(t, { nodes: 3, shards: 2 })
