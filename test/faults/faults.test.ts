@@ -203,6 +203,30 @@ t.test('a deleted namespace leaves nothing but its complete backups in the bucke
   t.match(spoiled.broken.join('\n'), /VecBackup one has lost one\//)
 })
 
+t.test('what is lost before the namespace is deleted during the farewell is found', async (t) => {
+  const strikes = [
+    {
+      fault: 'namespace deleted',
+      door: 'loop>service',
+      like: '^POST /vecmigrations/finalize',
+      nth: 1,
+      seconds: 1,
+    },
+  ]
+  let looks = 0
+  const { struck, broken } = await simulate(machine, {
+    ...{ seed: 1, strikes },
+    spoil({ controllers }) {
+      looks += 1
+      if (looks > 1) return
+      controllers.engines.cluster(NAMESPACE, 'vec-a')?.find(COLLECTION)?.points.pop()
+    },
+  })
+  t.equal(struck.length, 1)
+  t.equal(looks, 2, 'after the load, and at the end of the namespace')
+  t.match(broken.join('\n'), /points lost in a: /)
+})
+
 for (const { title, seed, strikes } of REPEATED) {
   t.test(title, async (t) => {
     const { struck, broken } = await simulate(machine, { seed, strikes })

@@ -68,11 +68,13 @@ async function promises(
 ): Promise<string[]> {
   const survivors = watchSurvivors(world)
   const deletedNotes = watchDeletedNotes(world)
+  // Kept whatever happens during the farewell.
+  let afterLoad: string[] = []
   try {
     const acknowledged = await runLoad(world)
     const findings = () => judge(world, acknowledged, struck, deletedNotes)
     spoil?.(world, findings)
-    const afterLoad = findings()
+    afterLoad = findings()
     await sayFarewell(world)
     return [...afterLoad, ...judgeFarewell(world)]
   } catch (error) {
@@ -80,8 +82,9 @@ async function promises(
       const left = await awaitEnd(world)
       const findings = () => judgeNamespaceEnd(world, survivors)
       spoil?.(world, findings)
-      return [...left, ...findings()]
+      return [...afterLoad, ...left, ...findings()]
     }
-    return [error instanceof Broken ? error.message : String((error as Error).stack)]
+    const why = error instanceof Broken ? error.message : String((error as Error).stack)
+    return [...afterLoad, why]
   }
 }
