@@ -96,6 +96,7 @@ async function open(): Promise<Check<AnswerCase>> {
       await old(stage, resource, parent)
       return `${kind} ${phase}`
     },
+    askedAgain: () => stage.askedAgain,
     close: () => stage.close(),
   }
 }
@@ -125,6 +126,7 @@ async function inWorld(): Promise<Check<AnswerCase>> {
         engines.misbehave()
       }
     },
+    askedAgain: () => fuzzed.askedAgain,
     close: () => fuzzed.close(),
   }
 }

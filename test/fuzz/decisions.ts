@@ -43,6 +43,7 @@ async function open(): Promise<Check<DecisionCase>> {
       if (model === undefined) throw new Error(`there is no model of ${kind}`)
       return model.run(stage, situation)
     },
+    askedAgain: () => stage.askedAgain,
     close: () => stage.close(),
   }
 }

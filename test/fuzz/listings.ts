@@ -132,6 +132,7 @@ async function inWorld(): Promise<Check<ListingCase>> {
       store.check({ isOneCall: false })
       return kind
     },
+    askedAgain: () => fuzzed.askedAgain,
     async close() {
       store.close()
       await fuzzed.close()

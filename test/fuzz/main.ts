@@ -38,7 +38,7 @@ async function main(): Promise<void> {
     ...partsOf(subjects, { isWorld: true, seed, count: Number(values.world) }),
     ...partsOf(subjects, { isWorld: false, seed, count: Number(values.count) }),
   ]
-  const ended = await fuzzAll(parts, print, abortOn('SIGUSR2'))
+  const ended = await fuzzAll(parts, print, { enough: abortOn('SIGUSR2') })
   const failed = ended.filter(({ failures }) => failures.length > 0).length
   if (values.json) {
     const all = Object.fromEntries(parts.map((part, index) => [nameOf(part), ended[index]]))

@@ -87,6 +87,7 @@ async function inWorld(): Promise<Check<ManifestCase>> {
           }
         },
       }),
+    askedAgain: () => fuzzed.askedAgain,
     close: () => fuzzed.close(),
   }
 }

@@ -54,6 +54,7 @@ export const reports: Subject<ReportCase> = {
             }),
         })
       },
+      askedAgain: () => fuzzed.askedAgain,
       close: () => fuzzed.close(),
     }
   },
@@ -81,6 +82,7 @@ async function open(): Promise<Check<ReportCase>> {
       await old(stage, resource, parent)
       return `${kind} ${phase}`
     },
+    askedAgain: () => stage.askedAgain,
     close: () => stage.close(),
   }
 }

@@ -39,9 +39,10 @@ async function open(): Promise<Check<RequestCase>> {
   return {
     async holds(one) {
       const call = callOf(one, bodies)
-      const { status } = await stage.ask({ ...call, hostile: true })
-      return `${call.hook} ${status}`
+      const { answer } = await stage.ask({ ...call, hostile: true })
+      return `${call.hook} ${answer.status}`
     },
+    askedAgain: () => stage.askedAgain,
     close: () => stage.close(),
   }
 }
@@ -58,6 +59,7 @@ async function inWorld(): Promise<Check<RequestCase>> {
       const { status } = await fuzzed.ask(call)
       return `${call.hook} ${status}`
     },
+    askedAgain: () => fuzzed.askedAgain,
     close: () => fuzzed.close(),
   }
 }

@@ -1,7 +1,7 @@
 /** Draws cases of a subject from a seed, and says of the first one that fails what is left of it when it is made small. */
 import { randomInt } from 'node:crypto'
 import fc from 'fast-check'
-import type { Check, Subject } from './subject.ts'
+import { ASKED_AGAIN, type Check, type Subject } from './subject.ts'
 
 export interface Fuzzed {
   cases: number
@@ -61,6 +61,8 @@ export async function fuzz<Case>(subject: Subject<Case>, draw: Draw<Case>): Prom
     const failure = found?.failed === true ? failureOf(found) : first
     const cases = sum(Object.values(kinds)) + (failure === undefined ? 0 : 1)
     const failures = failure === undefined ? [] : [failure]
+    const again = check.askedAgain?.() ?? 0
+    if (again > 0) kinds[ASKED_AGAIN] = again
     return { cases, kinds, seconds: cpuSecondsSince(began), failures }
   } finally {
     process.off('unhandledRejection', heard)

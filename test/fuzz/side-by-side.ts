@@ -5,6 +5,7 @@
 import { fork } from 'node:child_process'
 import { availableParallelism } from 'node:os'
 import { merged, type Fuzzed } from './run.ts'
+import { RUN_AGAIN } from './subject.ts'
 
 /** Cases of one subject: the same ones for the same seed, wherever and beside whatever they are drawn. */
 export interface Part {
@@ -19,12 +20,21 @@ export interface Part {
 const CASES = 10_000
 const CASES_IN_WORLD = 50
 
+interface Options {
+  /** Ends the run early. */
+  enough?: AbortSignal
+  /** The program of each process. */
+  worker?: URL
+}
+
 /** Results of the parts, in order. Each result is also reported as soon as it is complete. */
 export async function fuzzAll(
   parts: Part[],
   report: (part: Part, fuzzed: Fuzzed) => void,
-  enough = new AbortController().signal,
+  options: Options = {},
 ): Promise<Fuzzed[]> {
+  const { enough = new AbortController().signal, worker = new URL('worker.ts', import.meta.url) } =
+    options
   const runs = parts.map((part) => ({ part, slices: slicesOf(part), ended: [] as Fuzzed[] }))
   // Of each part one slice, and then of each the next; all lanes take from it.
   const waiting = runs
@@ -34,7 +44,7 @@ export async function fuzzAll(
   const lane = async () => {
     for (const { run, slice } of waiting) {
       if (enough.aborted) return
-      run.ended.push(await fuzzApart(slice, enough))
+      run.ended.push(await fuzzApart(slice, { enough, worker }))
       if (run.ended.length === run.slices.length) report(run.part, merged(run.ended))
     }
   }
@@ -55,35 +65,39 @@ function slicesOf({ count, seed, ...part }: Part): Part[] {
   }))
 }
 
-/**
- * A process that ends without a result is run once more, and said to be: a defect ends the same cases again, a
- * machine without memory does not.
- */
-async function fuzzApart(part: Part, enough: AbortSignal): Promise<Fuzzed> {
-  const first = await inProcess(part, enough)
-  if (typeof first !== 'string') return first
-  if (enough.aborted) return failed(first)
-  process.stderr.write(`fuzz: ${first}; its cases run once more\n`)
-  const second = await inProcess(part, enough)
-  if (typeof second === 'string') return failed(second)
+/** A process that the machine ended is run once more, and is said to be. One that ended by itself is a failure. */
+async function fuzzApart(part: Part, options: Required<Options>): Promise<Fuzzed> {
+  const first = await inProcess(part, options)
+  if (!('why' in first)) return first
+  if (options.enough.aborted || !first.isByMachine) return failed(first.why)
+  process.stderr.write(`fuzz: ${first.why}; its cases run once more\n`)
+  const second = await inProcess(part, options)
+  if ('why' in second) return failed(second.why)
   return { ...second, kinds: { ...second.kinds, [RUN_AGAIN]: 1 } }
 }
 
-/** Among the kinds of cases, so that each result shows it. */
-const RUN_AGAIN = 'processes that ended without a result, and were run once more'
+interface Lost {
+  why: string
+  /** SIGKILL: it has no memory left. An exit code, and the SIGABRT of a heap that is full, are of the process itself. */
+  isByMachine: boolean
+}
 
 function failed(why: string): Fuzzed {
   return { ...merged([]), failures: [{ case: undefined, why }] }
 }
 
 /** The result, or why there is none. */
-async function inProcess(part: Part, enough: AbortSignal): Promise<Fuzzed | string> {
-  const worker = fork(new URL('worker.ts', import.meta.url), [JSON.stringify(part)])
-  const { promise, resolve } = Promise.withResolvers<Fuzzed | string>()
+async function inProcess(
+  part: Part,
+  { enough, worker: program }: Required<Options>,
+): Promise<Fuzzed | Lost> {
+  const worker = fork(program, [JSON.stringify(part)])
+  const { promise, resolve } = Promise.withResolvers<Fuzzed | Lost>()
   worker.once('message', (fuzzed) => resolve(fuzzed as Fuzzed))
   worker.once('exit', (code, signal) => {
     // Has no effect after the worker sent its result.
-    resolve(`the process of seed ${part.seed} ended with ${signal ?? code}`)
+    const why = `the process of seed ${part.seed} ended with ${signal ?? code}`
+    resolve({ why, isByMachine: signal === 'SIGKILL' })
   })
   const end = () => void worker.send('enough')
   enough.addEventListener('abort', end)

@@ -30,6 +30,7 @@ export const specs: Subject<SpecCase> = {
     return {
       holds: ({ kind, name, spec }) =>
         world.holds({ resource: resourceOf(kind), name, spec: async () => spec }),
+      askedAgain: () => world.askedAgain,
       close: () => world.close(),
     }
   },
@@ -74,6 +75,7 @@ async function open(): Promise<Check<SpecCase>> {
         return refusedWith(error)
       }
     },
+    askedAgain: () => stage.askedAgain,
     close: () => stage.close(),
   }
 }

@@ -20,7 +20,7 @@ import { Loop } from './loop.ts'
 import type { HookName } from '../world/loop/in-memory.ts'
 import type { AskEngine } from '../doubles/engine/without-server.ts'
 import { PlainKubernetes } from './plain-kubernetes.ts'
-import { Broken, checkAnswer, isLate, type Answer, type HookCall } from './promises.ts'
+import { Broken, judged, type Answer, type HookCall, type Judged } from './promises.ts'
 
 /** Long enough for an answer that is there, short for a pass that waits for the clock. */
 const INLINE_MS = 5
@@ -40,11 +40,6 @@ export interface Remembered {
   text: string
 }
 
-interface Asked extends Answer {
-  /** Of a sync or finalize that was answered with one. */
-  decision: SyncAnswer | undefined
-}
-
 export class Stage {
   readonly clock = new ManualClock(new Date('2026-03-01T12:00:00Z'))
   readonly resources = new Resources(this.clock)
@@ -60,6 +55,8 @@ export class Stage {
   lastAnswer = ''
   /** After how many seconds the last pass asked to be repeated. */
   resyncSeconds: number | undefined
+  /** How many answers were late, and asked for once more. */
+  askedAgain = 0
 
   constructor() {
     const { clock } = this
@@ -137,15 +134,16 @@ export class Stage {
   }
 
   /** Calls a hook; throws `Broken` where the answer breaks a promise. */
-  async ask(call: Omit<HookCall, 'said'>): Promise<Asked> {
-    const first = await this.#answer(call)
-    const answer = isLate(first) ? await this.#answer(call) : first
-    return { ...answer, decision: checkAnswer({ ...call, said: this.#said }, answer) }
+  async ask(call: HookCall): Promise<Judged> {
+    const asked = await judged(call, () => this.#answer(call))
+    if (asked.isAskedAgain) this.askedAgain += 1
+    return asked
   }
 
-  async #answer({ resource, hook, body }: Omit<HookCall, 'said'>): Promise<Answer> {
+  async #answer({ resource, hook, body }: HookCall): Promise<Answer> {
     this.#said = []
     const began = performance.now()
+    const cpuBefore = process.cpuUsage()
     const response = await this.#server.inject({
       method: 'POST',
       url: `/${resource.plural}/${hook}`,
@@ -153,7 +151,12 @@ export class Stage {
       payload: JSON.stringify(body),
     })
     const seconds = (performance.now() - began) / 1000
-    return { status: response.statusCode, text: response.body, seconds }
+    const { user, system } = process.cpuUsage(cpuBefore)
+    const cpuSeconds = (user + system) / 1e6
+    return {
+      ...{ status: response.statusCode, text: response.body, seconds, cpuSeconds },
+      said: this.#said,
+    }
   }
 
   /** Time passes, and what waits for it goes on. */
@@ -216,10 +219,11 @@ export class Stage {
     hook: HookName,
     body: object,
   ): Promise<SyncAnswer | CustomizeAnswer> {
-    const { status, text, decision } = await this.ask({
+    const { answer, decision } = await this.ask({
       ...{ resource, hook },
       body: JSON.parse(JSON.stringify(body)) as unknown,
     })
+    const { status, text } = answer
     if (hook === 'customize' && status === 200) return readAnswer(text, CustomizeAnswer, true)
     if (decision === undefined) throw new Broken(`${hook} answered ${status}: ${text}`)
     this.lastAnswer = text

@@ -8,7 +8,7 @@ import { running } from '../scenarios/scenario.ts'
 import { ApiError, type ApiObject } from '../world/client.ts'
 import { startEmbeddedWorld, type EmbeddedWorld } from '../world/embedded.ts'
 import type { Reference } from '../world/world.ts'
-import { Broken, checkAnswer, checkNews, isLate, type Answer, type HookCall } from './promises.ts'
+import { Broken, checkNews, judged, type Answer, type HookCall } from './promises.ts'
 
 export interface Visit {
   resource: Resource
@@ -29,6 +29,8 @@ export const CLUSTER = { namespace: 'other', name: 'main' }
 
 export class FuzzedWorld {
   readonly world: EmbeddedWorld
+  /** How many answers were late, and asked for once more. */
+  askedAgain = 0
 
   private constructor(world: EmbeddedWorld) {
     this.world = world
@@ -72,21 +74,24 @@ export class FuzzedWorld {
   }
 
   /** Asks the service what no Metacontroller would; throws `Broken` where the answer breaks a promise. */
-  async ask(call: Omit<HookCall, 'said'>): Promise<{ status: number }> {
+  async ask(call: HookCall): Promise<{ status: number }> {
     await this.check()
-    const first = await this.#answer(call)
-    const answer = isLate(first) ? await this.#answer(call) : first
-    const news = this.world.newLogLines()
-    const said = news.filter((line) => line.startsWith('{')).map((line) => JSON.parse(line) as Said)
-    checkAnswer({ ...call, said, hostile: true }, answer)
-    await this.check(news.filter((line) => !line.includes('"type":"InvalidAnswer"')))
-    return answer
+    const all: string[] = []
+    const asked = await judged({ ...call, hostile: true }, () => this.#answer(call, all))
+    if (asked.isAskedAgain) this.askedAgain += 1
+    await this.check(all.filter((line) => !line.includes('"type":"InvalidAnswer"')))
+    return asked.answer
   }
 
-  async #answer({ resource, hook, body }: Omit<HookCall, 'said'>): Promise<Answer> {
+  /** Adds what the service and the loop say meanwhile. */
+  async #answer({ resource, hook, body }: HookCall, all: string[]): Promise<Answer> {
     const began = performance.now()
     const answer = await this.world.callHook(`/${resource.plural}/${hook}`, body)
-    return { ...answer, seconds: (performance.now() - began) / 1000 }
+    const seconds = (performance.now() - began) / 1000
+    const news = this.world.newLogLines()
+    all.push(...news)
+    const said = news.filter((line) => line.startsWith('{')).map((line) => JSON.parse(line) as Said)
+    return { ...answer, seconds, said }
   }
 
   async close(): Promise<void> {
@@ -95,7 +100,7 @@ export class FuzzedWorld {
 
   /** What the service and the loop said since the last look; throws `Broken` where a hook failed. */
   async check(news = this.world.newLogLines()): Promise<void> {
-    await checkNews(news, async () => {
+    this.askedAgain += await checkNews(news, async () => {
       await this.world.advance(LOOK_SECONDS)
       return this.world.newLogLines()
     })
