@@ -11,7 +11,7 @@ import { parseArgs } from 'node:util'
 import { changedLines, expired, explainedRanges } from './explained.ts'
 import { directTestsOf, linesOf, PRODUCT, PURE, ROOT, testsOf } from './files.ts'
 import { gate } from './gate.ts'
-import { digestOf, keep, stored } from './stored-scores.ts'
+import { digestOf, isConcerned, keep, stored } from './stored-scores.ts'
 import { scoredFrom, print, type Mutant, type Report, type Scored } from './score.ts'
 
 const FOLDER = join(ROOT, 'dist', 'mutation')
@@ -26,7 +26,8 @@ const LAST_RESORT_MINUTES = 30
 
 const USAGE = `Usage: npm run test:mutation -- [options] [files]
   files            default: all pure files of hooks/ and crds/
-  --changed REF    only those that differ from this commit, or of which a test does
+  --changed REF    only those that differ from this commit, or of which a test does that imports them
+  --tests          with --changed, also those of which another test or a helper of a test differs: many, it takes hours
   --again          also files with a stored score
   --stored         run nothing, count the stored scores
   --explained      only the lines that test/mutation/explanations.ts quotes; stores no score
@@ -38,6 +39,7 @@ tests of its file once.
 
 const FLAGS = {
   changed: { type: 'string' },
+  tests: { type: 'boolean', default: false },
   again: { type: 'boolean', default: false },
   stored: { type: 'boolean', default: false },
   explained: { type: 'boolean', default: false },
@@ -59,8 +61,11 @@ function main(): void {
   if (unknown !== undefined) throw new Error(`${unknown} is none of the pure files`)
   const chosen = positionals.length > 0 ? positionals : PURE
   const changed = values.changed === undefined ? undefined : changedSince(values.changed)
+  const isDirect = (file: string) =>
+    changed === undefined || [file, ...directTestsOf(file)].some(isIn(changed))
+  const others = chosen.filter((file) => !isDirect(file) && isConcerned(file, changed ?? []))
   const files = chosen
-    .filter((file) => changed === undefined || [file, ...directTestsOf(file)].some(isIn(changed)))
+    .filter((file) => isDirect(file) || (values.tests && others.includes(file)))
     .filter((file) => !values.explained || explainedRanges(file).length > 0)
   const scores = files.flatMap((file) => {
     const known = values.again || values.explained ? undefined : stored(file)
@@ -74,6 +79,11 @@ function main(): void {
     scope: { files: files.length, lines: linesOf(scores.map(({ file }) => file)), ...PRODUCT },
   })
   process.stdout.write(`${lines.join('\n')}\n`)
+  if (others.length > 0 && !values.tests) {
+    process.stdout.write(
+      `${others.length} more files, whose other tests or helpers differ, were not judged: --tests judges them\n`,
+    )
+  }
   if (!passes) process.exitCode = 1
   if (values.json) process.stdout.write(`${JSON.stringify({ files: scores.length, ...score })}\n`)
 }

@@ -2,7 +2,8 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { digestOf } from './stored-scores.ts'
+import { directTestsOf } from './files.ts'
+import { digestOf, isConcerned } from './stored-scores.ts'
 
 function project(t: Test): string {
   return t.testdir({
@@ -39,10 +40,31 @@ for (const [path, isDependency] of CHANGES) {
     writeFileSync(join(root, path), '// changed\n')
     const after = digestOf('hooks/one.ts', ['test/one.test.ts'], root)
     t.equal(after !== before, isDependency)
+    const tests = ['test/one.test.ts']
+    t.equal(isConcerned('hooks/one.ts', [path], { tests, root }), isDependency)
   })
 }
 
 t.test('without its test a source has another score', async (t) => {
   const root = project(t)
   t.not(digestOf('hooks/one.ts', [], root), digestOf('hooks/one.ts', ['test/one.test.ts'], root))
+})
+
+t.test(
+  'a test that was deleted from the folder of the tests of a source concerns it',
+  async (t) => {
+    const root = project(t)
+    const isIt = (path: string) => isConcerned('hooks/one.ts', [path], { tests: [], root })
+    t.equal(isIt('test/hooks/gone.test.ts'), true)
+    t.equal(isIt('test/hooks/gone.ts'), false, 'no test')
+    t.equal(isIt('test/hooks/cluster/gone.test.ts'), false, 'of another folder')
+  },
+)
+
+t.test('a test of the folder concerns a source that it loads through another file', async (t) => {
+  const file = 'hooks/backup/purge-job.ts'
+  const changed = ['test/hooks/backup/hooks.test.ts']
+  t.notOk(directTestsOf(file).includes(changed[0] ?? ''), 'it does not import it itself')
+  t.equal(isConcerned(file, changed), true)
+  t.equal(isConcerned(file, ['test/hooks/collection/sync.test.ts']), false)
 })

@@ -1,7 +1,7 @@
 /** The scores of all files, one line of JSON each: what was judged and has not changed is not judged again. */
 import { createHash } from 'node:crypto'
-import { mkdirSync, readFileSync, renameSync, rmdirSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { existsSync, mkdirSync, readFileSync, renameSync, rmdirSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { PURE, ROOT, testsOf } from './files.ts'
 import { dependenciesOf } from './imports.ts'
 import type { Scored } from './score.ts'
@@ -21,12 +21,29 @@ export function digestOf(
   tests: readonly string[] = testsOf(file),
   root = ROOT,
 ): string {
-  const helpers = tests.flatMap((test) => testFilesOf(test, root))
   const hash = createHash('sha256')
-  for (const path of [file, ...new Set(helpers)]) {
+  for (const path of judgedBy(file, tests, root)) {
     hash.update(`${path}\n`).update(readFileSync(join(root, path)))
   }
   return hash.digest('hex').slice(0, 16)
+}
+
+/** Whether one of these paths is among what the score depends on, or was a test in the folder of the tests. */
+export function isConcerned(
+  file: string,
+  changed: readonly string[],
+  { tests = testsOf(file), root = ROOT }: { tests?: readonly string[]; root?: string } = {},
+): boolean {
+  const folder = join('test', dirname(file))
+  const isGone = (path: string) =>
+    path.endsWith('.test.ts') && dirname(path) === folder && !existsSync(join(root, path))
+  const known = new Set(judgedBy(file, tests, root))
+  return changed.some((path) => known.has(path) || isGone(path))
+}
+
+/** The file, its tests and their helpers. */
+function judgedBy(file: string, tests: readonly string[], root: string): string[] {
+  return [file, ...new Set(tests.flatMap((test) => testFilesOf(test, root)))]
 }
 
 /** Those under test/ that the test loads, itself among them. */
