@@ -22,7 +22,7 @@ const { values, positionals } = parseArgs({
     seed: { type: 'string' },
   },
 })
-if (positionals.length === 0) recordRun('models')
+recordRun('models')
 const STEPS_OF_A_WALK = 80
 const seed = values.seed === undefined ? newSeed() : Number(values.seed)
 const most = values.most === undefined ? Infinity : Number(values.most)

@@ -29,8 +29,7 @@ const { values } = parseArgs({
   },
 })
 
-// A run without the operator, or that repeats a seed or a plan, is no result.
-if (!values.control && values.seed === undefined && values.plan === undefined) recordRun('nodes')
+recordRun('nodes')
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(130))
 const print = (line: string) => process.stdout.write(`${line}\n`)
 const bin = engineBin()

@@ -8,16 +8,17 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { chosenOf, givenFlags } from '../command-line.ts'
 import { PARTS, type Part } from './parts.ts'
-import { changesSince, machine } from './machine.ts'
-import { provedOf, recordedResults } from './record.ts'
-import { run } from './run.ts'
+import { changesSince } from './machine.ts'
+import { prove } from './prove.ts'
+import { isWhole, recordedResults } from './record.ts'
 import { section, withMarks, withSection, type Proved } from './section.ts'
 
 const ROOT = new URL('../..', import.meta.url).pathname
 const PAGE = join(ROOT, 'docs/proof.md')
 
 const USAGE = `Usage: npm run proof -- [options]
-  --short       as few seeds and cases as .ci/run uses, and a short bench
+  --short       as few seeds and cases as .ci/run uses, and a short bench; of these results, --write writes only those
+                of a whole claim
   --only NAME   only this part; repeatable: ${PARTS.map(({ name }) => name).join(', ')}
   --write       write the results into docs/proof.md; a part that did not run keeps its result
   --collect     run nothing, write the results of suites that were run by themselves
@@ -58,12 +59,16 @@ async function main(): Promise<void> {
 
 async function proveAll(parts: readonly Part[], isShort: boolean): Promise<Proved[]> {
   const proved: Proved[] = []
-  for (const part of parts) proved.push(await prove(part, isShort))
+  for (const part of parts) proved.push(await prove(part, { root: ROOT, isShort }))
   return proved
 }
 
+/** Results of whole claims only: most of --short are not. */
 function write(proved: readonly Proved[]): void {
-  writeFileSync(PAGE, marked(withSection(readFileSync(PAGE, 'utf8'), proved)))
+  const whole = proved.filter(({ name, command }) =>
+    PARTS.some((part) => part.name === name && isWhole(part, command.split(' ').slice(1))),
+  )
+  writeFileSync(PAGE, marked(withSection(readFileSync(PAGE, 'utf8'), whole)))
 }
 
 function marked(page: string): string {
@@ -77,18 +82,6 @@ function check(): void {
     'docs/proof.md has results older than what they cover: npm run proof -- --mark\n',
   )
   process.exitCode = 1
-}
-
-async function prove(part: Part, isShort: boolean): Promise<Proved> {
-  const command = [...part.command, ...(isShort ? part.short : [])]
-  process.stdout.write(`\n=== ${part.title}\n`)
-  const started = { command, run: machine(ROOT) }
-  const { code, output } = await run(command, ROOT)
-  const words = part.said(output)
-  return provedOf(part, started, {
-    holds: code === 0 && words !== undefined,
-    words: words ?? `The command ended with ${code} and printed no result.`,
-  })
 }
 
 main().catch((error: unknown) => {

@@ -1,4 +1,6 @@
 /** The parts of the proof: the claim of each, its command, and how its result is read from its output. */
+import type { ParseArgsConfig } from 'node:util'
+import { TWICE } from '../fuzz/subject.ts'
 
 export interface Part {
   name: string
@@ -7,6 +9,11 @@ export interface Part {
   command: string[]
   /** Additional arguments for --short. */
   short: string[]
+  /**
+   * Options that a result for the page may have been run with; those of the command are among them. With any other
+   * argument, or with a smaller number than the command has, only a part of the claim was run.
+   */
+  options?: NonNullable<ParseArgsConfig['options']>
   /** What a result is about, and what it is not about. */
   scope: string
   /** A change after which the part must fail. */
@@ -20,6 +27,8 @@ export interface Part {
 const PRODUCT = ['crds', 'hooks', 'jobs', 'metacontroller']
 /** Only the tests that load the sources: other suites are not changed by them. */
 const UNITS = PRODUCT.map((folder) => `test/${folder}`)
+
+const TEXT = { type: 'string' } as const
 
 export const PARTS: Part[] = [
   {
@@ -39,7 +48,7 @@ export const PARTS: Part[] = [
     command: ['test/mutation/main.ts'],
     short: ['--stored'],
     scope:
-      'One expression at a time in the pure files of `hooks/` and `crds/` (`test/mutation/files.ts`), with the tests of their folders. The rest of `jobs/` and `metacontroller/` is in the sample below.',
+      'One expression at a time in the pure files of `hooks/` and `crds/` (`test/mutation/files.ts`), with the tests of their folders. All of `metacontroller/` and the rest of `jobs/`, purge and restore among them, are sampled only, by the claim below.',
     fails:
       'Delete the assertions of `test/hooks/answer-validation.test.ts` and run it with `--again`.',
     covers: ['crds', 'hooks', 'jobs', 'test/crds', 'test/hooks', 'test/jobs', 'test/mutation'],
@@ -53,8 +62,9 @@ export const PARTS: Part[] = [
       ...['--size', '1500'],
     ],
     short: ['--size', '20', '--least', '0'],
+    options: { in: TEXT, size: TEXT, workers: TEXT },
     scope:
-      'Mutants drawn at random from all four folders, a new seed each run, each with every test that reaches it. Log lines are excluded.',
+      'Mutants drawn at random from all four folders, a new seed each run, each with every test of `test/jobs`, `test/hooks`, `test/crds` and `test/metacontroller` that reaches it. Log lines are excluded.',
     fails: 'Run it with `--least 100`, or delete a test file of `test/jobs`.',
     covers: [...PRODUCT, ...UNITS, 'test/mutation'],
     said: lineWith(/^(?:passed|FAILED): \d+ of \d+ killed .*/gm),
@@ -64,6 +74,7 @@ export const PARTS: Part[] = [
     title: 'Faults are survived on a simulated machine',
     command: ['test/faults/run.ts', '--seeds', '500'],
     short: ['--seeds', '10'],
+    options: { seeds: TEXT },
     scope:
       'A mixed load of all seven kinds under random faults, with doubles of the engine, the store and Kubernetes. Whole points are compared with acknowledged writes, in every copy, both ways.',
     fails: 'In `test/doubles/engine/routes/points.ts`, leave out the last point of each upsert.',
@@ -75,6 +86,7 @@ export const PARTS: Part[] = [
     title: 'Data jobs are correct on real engines under faults',
     command: ['test/hard/main.ts', '--seeds', '20'],
     short: ['--doubles', '--seeds', '2'],
+    options: { seeds: TEXT, 'at-once': TEXT },
     scope:
       'Backups, restores and migrations of real engines of three or five nodes, new seeds each run. Every replica is compared with acknowledged writes. With `--doubles`: no real engine.',
     fails: 'In `jobs/clients/engine/points.ts`, leave out the last point of each upsert.',
@@ -86,6 +98,7 @@ export const PARTS: Part[] = [
     title: 'Nodes are added, removed and replaced without loss',
     command: ['test/nodes/main.ts', '--rounds', '10'],
     short: ['--rounds', '1'],
+    options: { rounds: TEXT, 'at-once': TEXT, picture: TEXT },
     scope:
       'Real engines of one machine, changed by `cluster shards` under load and random kills, new seeds each run. Whole points are compared with acknowledged writes. The number of shards stays the same.',
     fails:
@@ -98,6 +111,7 @@ export const PARTS: Part[] = [
     title: 'A new version of the engine loses nothing and stops no last replica',
     command: ['test/updates/main.ts'],
     short: [],
+    options: { from: TEXT, to: TEXT, rounds: TEXT },
     scope:
       'Real versions of the engine with their charts on the real cluster: three nodes, one edit of `spec.version`, under load through the Service; once with all replicas, once with one shard that has only one. Whole points are compared with acknowledged writes on every node.',
     fails:
@@ -121,6 +135,8 @@ export const PARTS: Part[] = [
     title: 'States of small models are explored',
     command: ['test/model/run.ts'],
     short: ['--short'],
+    // The scope says what it explores then.
+    options: { short: { type: 'boolean' } },
     scope:
       'The real hooks in small worlds (`test/model/lives.ts`); Metacontroller, the API server and the Jobs are modelled. With `--short`: one world of each kind. Completely explored unless the result says CAPPED.',
     fails: 'In a hook, return no children for one pass: `test/model/model.test.ts` does so.',
@@ -132,6 +148,7 @@ export const PARTS: Part[] = [
     title: 'Bad input is refused or survived, and decisions agree with an independent model',
     command: ['test/fuzz/main.ts', '--json'],
     short: ['--count', '2000', '--world', '20'],
+    options: { json: { type: 'boolean' } },
     scope:
       'Cases generated from a seed, a new one each run: decisions, specs, reports, requests, answers, manifests and listings. Engine, store and Kubernetes are doubles.',
     fails:
@@ -196,10 +213,15 @@ function fuzzed(output: string): string | undefined {
   if (line === undefined) return undefined
   const { seed, subjects } = JSON.parse(line) as {
     seed: number
-    subjects: Record<string, { cases: number; failures: unknown[] }>
+    subjects: Record<string, { cases: number; kinds: Record<string, number>; failures: unknown[] }>
   }
   const all = Object.entries(subjects).map(
     ([name, { cases, failures }]) => `${name} ${cases}${failures.length === 0 ? '' : ' (FAILED)'}`,
   )
-  return `seed ${seed}, cases: ${all.join(', ')}`
+  // What was run or asked twice is part of the result.
+  const twice = TWICE.flatMap((kind) => {
+    const count = Object.values(subjects).reduce((sum, { kinds }) => sum + (kinds[kind] ?? 0), 0)
+    return count === 0 ? [] : [`; ${count} ${kind}`]
+  })
+  return `seed ${seed}, cases: ${all.join(', ')}${twice.join('')}`
 }

@@ -4,6 +4,7 @@
  */
 import { mkdirSync, readFileSync, existsSync, writeFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
+import { parseArgs } from 'node:util'
 import { machine } from './machine.ts'
 import { PARTS, type Part } from './parts.ts'
 import type { Proved } from './section.ts'
@@ -37,7 +38,27 @@ export function recordRun(name: string, { env, argv }: NodeJS.Process = process)
   process.on('exit', (code) => keepResult(started, { code, output }))
 }
 
-/** Writes the result of a run that printed one; one that was broken off leaves the earlier result. */
+/**
+ * Whether a run with this command is the result of the whole claim: with no option that selects a part of it or repeats
+ * a run, and with at least the numbers of the claim's own command.
+ */
+export function isWhole({ command, options = {} }: Part, [, ...args]: readonly string[]): boolean {
+  try {
+    const given = parseArgs({ args, options, strict: true }).values
+    const due = parseArgs({ args: command.slice(1), options, strict: true }).values
+    return Object.entries(due).every(([name, value]) => {
+      const one = given[name]
+      return one === value || Number(one) >= Number(value)
+    })
+  } catch {
+    return false
+  }
+}
+
+/**
+ * Writes the result of a whole run that printed one. One that was broken off, and a run of a part of the claim, leave
+ * the earlier result.
+ */
 export function keepResult(
   started: Started,
   { code, output }: { code: number; output: string },
@@ -46,7 +67,7 @@ export function keepResult(
   const part = PARTS.find(({ name }) => name === started.name)
   if (part === undefined) throw new Error(`there is no part ${started.name}`)
   const words = part.said(output)
-  if (words === undefined) return
+  if (words === undefined || !isWhole(part, started.command)) return
   mkdirSync(folder, { recursive: true })
   const proved = provedOf(part, started, {
     holds: code === 0 && !/, fail: [1-9]/.test(words),
@@ -66,10 +87,13 @@ export function provedOf(
 
 /** The last results of these parts; parts that were not run by themselves have none. */
 export function recordedResults(parts: readonly Part[], folder = FOLDER): Proved[] {
-  return parts.flatMap(({ name, title, scope, fails }) => {
+  return parts.flatMap((part) => {
+    const { name, title, scope, fails } = part
     const file = join(folder, `${name}.json`)
     if (!existsSync(file)) return []
     const { command, run, holds, words } = JSON.parse(readFileSync(file, 'utf8')) as Proved
+    // Kept when the claim was smaller.
+    if (!isWhole(part, command.split(' ').slice(1))) return []
     return [{ name, title, scope, fails, command, run, holds, words }]
   })
 }

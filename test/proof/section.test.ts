@@ -2,12 +2,14 @@ import { execFileSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import { ASKED_AGAIN, RUN_AGAIN } from '../fuzz/subject.ts'
 import { matchWhole } from '../match-whole.ts'
 import { gate as sampleGate } from '../mutation/sample/gate.ts'
 import { gate } from '../mutation/gate.ts'
 import { changesSince } from './machine.ts'
 import { PARTS } from './parts.ts'
-import { keepResult, recordedResults } from './record.ts'
+import { prove } from './prove.ts'
+import { isWhole, keepResult, recordedResults } from './record.ts'
 import { withMarks, withSection } from './section.ts'
 
 const PAGE = readFileSync(new URL('../../docs/proof.md', import.meta.url), 'utf8')
@@ -65,11 +67,20 @@ t.test('the result of a part is the last result that it printed', async (t) => {
   const line = {
     seed: 7,
     failed: 1,
-    subjects: { specs: { cases: 9, failures: [] }, hooks: { cases: 3, failures: [{}] } },
+    subjects: {
+      specs: { cases: 9, kinds: { refused: 9 } as Record<string, number>, failures: [] },
+      hooks: { cases: 3, kinds: {}, failures: [{}] },
+    },
   }
   t.equal(
     said('fuzz', `seed 7\n${JSON.stringify(line)}\n`),
     'seed 7, cases: specs 9, hooks 3 (FAILED)',
+  )
+  line.subjects.specs.kinds = { refused: 7, [RUN_AGAIN]: 1, [ASKED_AGAIN]: 2 }
+  t.equal(
+    said('fuzz', `seed 7\n${JSON.stringify(line)}\n`),
+    `seed 7, cases: specs 9, hooks 3 (FAILED); 1 ${RUN_AGAIN}; 2 ${ASKED_AGAIN}`,
+    'what was done twice is said',
   )
   const targets = 'targets: 1 of 2 met, 1 missed, 0 groups of rows not measured'
   t.match(
@@ -156,4 +167,85 @@ t.test('a suite that is run by itself keeps its result for the page', async (t) 
   t.strictSame(keep(1, 'broken off'), passed, 'the earlier result')
   matchWhole(t, keep(1, `${parts}\n# { total: 7, pass: 6, fail: 1 }\n`), [{ holds: false }])
   matchWhole(t, keep(0, `${parts}\n# { total: 7, pass: 6, fail: 1 }\n`), [{ holds: false }])
+})
+
+const OUTPUTS: Record<string, string> = {
+  sample: 'passed: 9 of 9 killed (0 by time-out)',
+  hard: '20 seeds in 9 min, 0 failed',
+  nodes: '10 rounds in 9 min, 0 failed',
+  updates: '2 updates by the operator from a to b',
+  models: '9 states, 9 steps',
+}
+const FOLDERS = ['--in', 'hooks,crds,jobs,metacontroller']
+const RUNS: [part: string, args: string[], isWhole: boolean][] = [
+  ['sample', [...FOLDERS, '--size', '2000', '--workers', '4'], true],
+  ['sample', [...FOLDERS, '--size', '50'], false],
+  ['sample', ['--in', 'jobs/restore', '--size', '1500'], false],
+  ['sample', [...FOLDERS, '--size', '1500', '--own'], false],
+  ['sample', [...FOLDERS, '--size', '1500', '--least', '50'], false],
+  ['sample', [...FOLDERS, '--size', '1500', '--minutes', '60'], false],
+  ['sample', [], false],
+  ['hard', ['--seeds', '100', '--at-once', '3'], true],
+  ['hard', ['--seeds', '20', '--doubles'], false],
+  ['hard', ['--seeds', '20', '--nodes', '3'], false],
+  ['hard', ['--seed', '7', '--seeds', '20'], false],
+  ['hard', ['--seeds', '2'], false],
+  ['nodes', ['--rounds', '10'], true],
+  ['nodes', ['--rounds=1'], false],
+  ['nodes', ['--rounds', '10', '--control'], false],
+  ['updates', ['--from', '1.17.1', '--to', '1.19.0'], true],
+  ['updates', ['--only', 'chart'], false],
+  ['models', ['--short'], true],
+  ['models', ['VecBackup'], false],
+  ['models', ['--short', 'VecBackup'], false],
+  ['models', ['--most', '100'], false],
+]
+
+for (const [name, args, isResult] of RUNS) {
+  const verb = isResult ? 'is kept' : 'is not kept'
+  t.test(`${name} ${args.join(' ')}: ${verb} as the result of the claim`, async (t) => {
+    const one = PARTS.find((part) => part.name === name) ?? PARTS[0]
+    if (one === undefined) throw new Error('no parts')
+    const command = [one.command[0] ?? '', ...args]
+    t.equal(isWhole(one, command), isResult)
+    const folder = t.testdir({})
+    keepResult({ name, command, run: 'a day' }, { code: 0, output: OUTPUTS[name] ?? '' }, folder)
+    t.equal(recordedResults(PARTS, folder).length, isResult ? 1 : 0)
+  })
+}
+
+t.test(
+  "each claim's own command runs all of it, and a result kept of less is not written",
+  async (t) => {
+    for (const part of PARTS) t.ok(isWhole(part, part.command), part.name)
+    const folder = t.testdir({
+      'sample.json': JSON.stringify({
+        ...{ holds: true, words: '50 of 50 killed', run: 'a day' },
+        command: 'node test/mutation/sample/main.ts --in jobs/restore --size 50 --own',
+      }),
+    })
+    t.strictSame(recordedResults(PARTS, folder), [])
+  },
+)
+
+t.test('a claim whose command fails, or prints no result, does not hold', async (t) => {
+  const root = join(import.meta.dirname, '../..')
+  const proved = async (script: string) => {
+    const [first] = PARTS
+    if (first === undefined) throw new Error('no parts')
+    const command = ['-e', script]
+    const { holds, words } = await prove({ ...first, command }, { root, isShort: false })
+    return { holds, words }
+  }
+  const said = "console.log('33 of 33 defects noticed')"
+  t.strictSame(await proved(said), { holds: true, words: '33 of 33 defects noticed' })
+  t.strictSame(await proved(`${said}; process.exitCode = 1`), {
+    ...{ holds: false, words: '33 of 33 defects noticed' },
+  })
+  t.strictSame(await proved('process.exit(1)'), {
+    ...{ holds: false, words: 'The command ended with 1 and printed no result.' },
+  })
+  t.strictSame(await proved(''), {
+    ...{ holds: false, words: 'The command ended with 0 and printed no result.' },
+  })
 })

@@ -47,7 +47,7 @@ const { runRound } = await import('./round.ts')
 const { ChartSubject, OperatorSubject } = await import('./subject.ts')
 const { rowOf, HEAD } = await import('./table.ts')
 
-if (values.seed === undefined && values.only === undefined) recordRun('updates')
+recordRun('updates')
 const started = Date.now()
 const first = Number(values.seed ?? randomInt(1, 2 ** 31))
 const only = between.length > 0 ? 'operator' : values.only
