@@ -97,7 +97,7 @@ export const SHARDS_PLACED_REASONS: readonly Reason[] = [
     messages: ['Job <name> is in progress'],
     cause:
       'A Job changes the number of shards of a collection to spec.shardNumber of its VecCollection.',
-    fix: 'Nothing; status.shards.resharding has the stage. In stage migrate it is aborted by setting spec.shardNumber back; from stage commit on it can only be completed.',
+    fix: 'Nothing; status.shards.resharding has the stage. Setting spec.shardNumber to the former number aborts it while its stage is migrate. From the stage commit on it is completed first.',
   },
   {
     reason: 'ShardStep',

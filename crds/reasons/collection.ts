@@ -228,7 +228,7 @@ export const COLLECTION_REASONS: readonly Reason[] = [
       'shard <n> is being <added or removed>, stage <stage>; desired are <n> shards; it is aborted, if that is still possible: its record is lost',
     ],
     cause: 'The cluster changes the number of shards to spec.shardNumber, one after the other.',
-    fix: 'Nothing. In stage migrate it is aborted by setting spec.shardNumber back; from stage commit on it can only be completed, and a number that is set back is reached afterwards.',
+    fix: 'Nothing. Setting spec.shardNumber to the former number aborts it while its stage is migrate. From the stage commit on it is completed first; the former number is reached afterwards.',
   },
   {
     reason: 'ReshardingPending',
