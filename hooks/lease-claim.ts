@@ -9,10 +9,7 @@ import { formatHolderIdentity, type Lease, type LeaseHolder } from '../crds/kube
 import type { NamespacedName } from '../crds/schema.ts'
 import {
   applyWrite,
-  dequeued,
-  enqueued,
   firstRunOf,
-  firstWaiter,
   holderOf,
   isHolder,
   leaseAge,
@@ -21,10 +18,15 @@ import {
   type LeaseWrite,
   type ObservedHolder,
   type ObservedLease,
+} from './lease.ts'
+import {
+  dequeued,
+  enqueued,
+  firstWaiter,
   otherWaiter,
   requeued,
   waitersWithout,
-} from './lease.ts'
+} from './lease-queue.ts'
 
 /** Each claimant that waits writes the Lease about once in a minute. */
 const MAX_RELEASE_ATTEMPTS = 5

@@ -3,7 +3,7 @@
  * the engine rejects each creation, also of an index that exists (docs/engine-notes.md, "Collections").
  */
 import { EngineError } from '../crds/contract/errors.ts'
-import { canonicalIndexParams } from '../crds/engine/canonical-config.ts'
+import { canonicalIndexParams } from './canonical-config.ts'
 import {
   isPlainObject,
   isSameJson,

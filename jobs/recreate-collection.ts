@@ -1,5 +1,5 @@
 /** Builds the request bodies that recreate a collection from its configuration, and compares with them. */
-import { canonicalConfig } from '../crds/engine/canonical-config.ts'
+import { canonicalConfig } from './canonical-config.ts'
 import type { CollectionBody, IndexBody } from '../crds/engine/collections.ts'
 import {
   withoutNulls,

@@ -14,7 +14,8 @@ import type { EngineConnections } from '../jobs/clients/engine/transport.ts'
 import { AddressGuard, type AddressRules } from '../jobs/clients/http/address-guard.ts'
 import type { Kubernetes } from '../jobs/clients/kubernetes/client.ts'
 import type { ClientCall, ServiceMetrics } from './metrics/index.ts'
-import { backupSchedulePorts, backupPorts } from './ports/backup.ts'
+import { backupPorts } from './ports/backup.ts'
+import { backupSchedulePorts } from './ports/backup-schedule.ts'
 import {
   accessKeyPorts,
   cachedSecretReader,

@@ -6,7 +6,7 @@
 import { createHash } from 'node:crypto'
 import { EngineError, Rejected } from '../../crds/contract/errors.ts'
 import type { LocalShard, ManifestCollection } from '../../crds/contract/manifest.ts'
-import { canonicalConfig, canonicalIndexParams } from '../../crds/engine/canonical-config.ts'
+import { canonicalConfig, canonicalIndexParams } from '../canonical-config.ts'
 import type { BackupClusterInfo, BackupCollectionInfo } from '../clients/engine/responses.ts'
 import { isTransient, poll } from '../retry.ts'
 import { canonicalJson } from './objects.ts'

@@ -4,7 +4,7 @@
  */
 import { EngineError } from '../../crds/contract/errors.ts'
 import type { ManifestCollection } from '../../crds/contract/manifest.ts'
-import { canonicalConfig } from '../../crds/engine/canonical-config.ts'
+import { canonicalConfig } from '../canonical-config.ts'
 import type { CollectionBody } from '../../crds/engine/collections.ts'
 import { formatNames, formatValue } from '../../crds/units.ts'
 import {

@@ -1,20 +1,14 @@
 /**
- * Implements the ports of VecBackup and of VecBackupSchedule with the real clients of jobs/clients,
- * including the bucket client that a purge uses. All reads of a schedule are live.
+ * Implements the ports of VecBackup with the real clients of jobs/clients, including the bucket client that a
+ * purge uses.
  */
 import { Type, type Static } from '@sinclair/typebox'
 import type { Logger } from 'pino'
 import { backupFolder } from '../../crds/contract/backup-keys.ts'
 import { KubernetesError, StorageError } from '../../crds/contract/errors.ts'
 import type { Progress } from '../../crds/contract/job.ts'
-import { ANNOTATIONS, trimTrailing, LABELS } from '../../crds/contract/names.ts'
-import {
-  AnyObject,
-  isControlledBy,
-  secretValue,
-  type ConfigMap,
-  type Secret,
-} from '../../crds/kubernetes.ts'
+import { ANNOTATIONS, trimTrailing } from '../../crds/contract/names.ts'
+import { AnyObject, secretValue, type ConfigMap, type Secret } from '../../crds/kubernetes.ts'
 import { caError, caRefOf, caValue, type S3Target } from '../../crds/storage.ts'
 import type { NamespacedName } from '../../crds/schema.ts'
 import type { BackupsToRestore, SchedulePolicy } from '../../hooks/backup/deletion-policy.ts'
@@ -43,22 +37,9 @@ import {
   restores,
 } from '../../jobs/clients/kubernetes/api-resources.ts'
 import { purge } from '../../jobs/backup/purge.ts'
-import { boundedBackup } from './bounded-objects.ts'
-import {
-  dataJobPorts,
-  hasStatus,
-  listOrEmpty,
-  listReadable,
-  LenientBackup,
-  commonPorts,
-  type CommonDependencies,
-} from './common.ts'
+import { dataJobPorts, hasStatus, listOrEmpty, listReadable } from './common.ts'
 import { activeHelmJobs } from './restore.ts'
 import type { VecBackup } from '../../crds/backup.ts'
-import { VecBackupSchedule } from '../../crds/backup-schedule.ts'
-import { VecRestore } from '../../crds/restore.ts'
-import { lenientSchema } from '../../hooks/protocol.ts'
-import type { BackupSchedulePorts } from '../../hooks/backup-schedule/observe.ts'
 
 export interface BackupDependencies extends Omit<BucketDependencies, 'configMap'> {
   kubernetes: Kubernetes
@@ -292,7 +273,7 @@ export async function restoresReading(
  * Restores of namespaces that may not use a backup do not count, and those of a namespace that cannot be read are
  * unknown.
  */
-async function backupsToRestore(
+export async function backupsToRestore(
   kubernetes: Kubernetes,
   namespaces: string[],
   candidates: readonly VecBackup[],
@@ -361,35 +342,4 @@ function objectIdentity({
   metadata: { namespace = '', name, uid = '' },
 }: RestoreSource): ObjectIdentity {
   return { namespace, name, uid }
-}
-
-export function backupSchedulePorts(dependencies: CommonDependencies): BackupSchedulePorts {
-  const { kubernetes, namespaces } = dependencies
-  const { backup, cluster, writeEvent } = commonPorts(dependencies)
-  return {
-    schedule: (namespace, name) =>
-      kubernetes.get(backupSchedules(namespace), name, VecBackupSchedule.schema),
-    backupsOf: ({ namespace, name, uid }) => listBackups(kubernetes, { namespace, name, uid }),
-    backup,
-    cluster,
-    restore: (namespace, name) => kubernetes.get(restores(namespace), name, LenientRestore),
-    backupsToRestore: (candidates) => backupsToRestore(kubernetes, namespaces, candidates),
-    writeEvent,
-  }
-}
-
-/** A VecRestore that this release cannot read must not prevent the backups of a schedule. */
-const LenientRestore = lenientSchema(VecRestore.schema) as typeof VecRestore.schema
-
-async function listBackups(
-  kubernetes: Kubernetes,
-  { namespace, name, uid }: { namespace: string; name: string; uid: string },
-): Promise<VecBackup[]> {
-  return listOrEmpty(kubernetes, [backups(namespace)], {
-    labelSelector: `${LABELS.schedule}=${name}`,
-    schema: LenientBackup,
-    // Users can set the label, and backups of a deleted schedule of the same name have it too. Check
-    // the owner reference.
-    pick: (backup) => (isControlledBy(backup, uid) ? boundedBackup(backup) : undefined),
-  })
 }

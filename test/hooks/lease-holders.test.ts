@@ -10,8 +10,8 @@ import {
   readLease,
   secondsSinceAcquired,
   writeLeases,
-  firstWaiter,
 } from '../../hooks/lease.ts'
+import { firstWaiter } from '../../hooks/lease-queue.ts'
 import { signJob } from '../../hooks/request.ts'
 import { claim, leaseReleases, release } from '../../hooks/lease-claim.ts'
 import { ago, allAllowed, NOW } from '../builders.ts'

@@ -19,7 +19,8 @@ import type { RestorePorts } from '../../hooks/restore/observe.ts'
 import { EngineConnections } from '../../jobs/clients/engine/transport.ts'
 import { Kubernetes } from '../../jobs/clients/kubernetes/client.ts'
 import { systemClock } from '../../jobs/clock.ts'
-import { backupSchedulePorts, backupPorts } from '../../metacontroller/ports/backup.ts'
+import { backupPorts } from '../../metacontroller/ports/backup.ts'
+import { backupSchedulePorts } from '../../metacontroller/ports/backup-schedule.ts'
 import {
   accessKeyPorts,
   cachedSecretReader,

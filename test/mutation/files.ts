@@ -11,7 +11,11 @@ const NOT_PURE = /(^hooks\/server|\/(ports|index|protocol|generate|kubernetes|ev
 const WORDS = /^crds\/(reasons\/|contract\/|[a-z-]*\.ts$)/
 const RULED = /^crds\/(units|crd|contract\/(names|backup-keys|connection|manifest))\.ts$/
 /** Pure rules that only Jobs use. */
-const RULES_OF_JOBS = ['jobs/manifest-check.ts', 'jobs/recreate-collection.ts']
+const RULES_OF_JOBS = [
+  'jobs/canonical-config.ts',
+  'jobs/manifest-check.ts',
+  'jobs/recreate-collection.ts',
+]
 
 export const PURE: string[] = [...globSync('{hooks,crds}/**/*.ts', { cwd: ROOT }), ...RULES_OF_JOBS]
   .filter((file) => !NOT_PURE.test(file) && (!WORDS.test(file) || RULED.test(file)))
@@ -24,7 +28,7 @@ export const PRODUCT = { ofFiles: SOURCES.length, ofLines: linesOf(SOURCES) }
 const TESTS = textsOf('test/{crds,hooks}/**/*.test.ts')
 /** Tests of a rule that only Jobs use; other code that the Jobs use has separate tests. */
 const TESTS_OF_JOBS = textsOf(
-  'test/jobs/{**/pure-functions,manifest-check,recreate-collection}.test.ts',
+  'test/jobs/{**/pure-functions,canonical-config,manifest-check,recreate-collection}.test.ts',
 )
 /** What each file of the hooks loads. */
 const IMPORTS = globSync('hooks/**/*.ts', { cwd: ROOT }).map((path) => ({

@@ -4,7 +4,7 @@
  */
 import type { VecCluster } from '../../crds/cluster.ts'
 import { FORMATION_NODES_KEY, releaseName } from '../../crds/contract/names.ts'
-import { withBootstrapGuard } from '../../hooks/cluster/job.ts'
+import { withBootstrapGuard } from '../../hooks/cluster/bootstrap-guard.ts'
 
 export interface GuardOptions {
   cluster: VecCluster

@@ -2,7 +2,7 @@
 import t, { type Test } from 'tap'
 import { pino } from 'pino'
 import { API_VERSION, LABELS } from '../../../crds/contract/names.ts'
-import { backupSchedulePorts } from '../../../metacontroller/ports/backup.ts'
+import { backupSchedulePorts } from '../../../metacontroller/ports/backup-schedule.ts'
 import { matchWhole } from '../../match-whole.ts'
 import { embeddedApi, installCrds } from '../embedded.ts'
 

@@ -1,7 +1,7 @@
 /** A collection has one form, whichever node returned it: the forms are those of engine 1.18.3 in the contract. */
 import t from 'tap'
-import { canonicalConfig, canonicalIndexParams } from '../../../crds/engine/canonical-config.ts'
-import type { PlainObject } from '../../../crds/engine/plain-object.ts'
+import { canonicalConfig, canonicalIndexParams } from '../../jobs/canonical-config.ts'
+import type { PlainObject } from '../../crds/engine/plain-object.ts'
 
 for (const limit of [1.1, 1.5, 0.1, 1, 123.456, 16_777_216, 1e-10, 3.4e38]) {
   t.test(`a limit of ${limit} is the same after it was sent with 32 bits`, async (t) => {

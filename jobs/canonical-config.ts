@@ -3,7 +3,7 @@
  * it, and some values have changed on the way (docs/engine-notes.md, "Collections"). Without one form for each value
  * the same collection would differ from itself between two calls.
  */
-import { isPlainObject, ownValue, type PlainObject } from './plain-object.ts'
+import { isPlainObject, ownValue, type PlainObject } from '../crds/engine/plain-object.ts'
 
 /** Sent between nodes as a 32-bit float, stored with 64 bits. */
 const FLOAT_32 = 'search_max_oversampling'
