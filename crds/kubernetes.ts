@@ -39,6 +39,14 @@ export function isControlledBy(
   return ownerReferences.some((owner) => owner.controller === true && owner.uid === uid)
 }
 
+/** Whether an owner of this object has this uid. */
+export function isOwnedBy(
+  { metadata: { ownerReferences = [] } }: Pick<AnyObject, 'metadata'>,
+  uid: string | undefined,
+): boolean {
+  return ownerReferences.some((owner) => owner.uid === uid)
+}
+
 const JobCondition = Type.Object({
   type: Type.String(),
   status: Type.String(),

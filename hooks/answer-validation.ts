@@ -5,7 +5,6 @@
  */
 import { TypeCompiler, type TypeCheck } from '@sinclair/typebox/compiler'
 import type { TSchema } from '@sinclair/typebox'
-import type { AnyObject } from '../crds/kubernetes.ts'
 import {
   lenientSchema,
   type Desired,
@@ -15,6 +14,7 @@ import {
   type AnyParent,
   type KindHooks,
 } from './protocol.ts'
+import { childId } from './request.ts'
 
 /** The hooks of a kind returned an invalid answer: a defect of the operator, never a user error. */
 export class InvalidAnswer extends Error {
@@ -107,10 +107,6 @@ function checkOptions(desired: Desired<unknown>, hook: 'sync' | 'finalize'): voi
   if (seconds !== undefined && !(Number.isFinite(seconds) && seconds > 0)) {
     throw new InvalidAnswer(`resyncAfterSeconds is ${seconds}`)
   }
-}
-
-function childId({ kind, metadata }: Pick<AnyObject, 'kind' | 'metadata'>): string {
-  return `${kind}/${metadata.name}`
 }
 
 /** `Kind.group/version`, the key that Metacontroller uses in its requests. */

@@ -99,7 +99,7 @@ interface KstatusParent {
   status?: KstatusFields
 }
 
-export const KSTATUS_TYPES = ['Reconciling', 'Stalled', 'Failed'] as const
+const KSTATUS_TYPES = ['Reconciling', 'Stalled', 'Failed'] as const
 
 type KstatusType = (typeof KSTATUS_TYPES)[number]
 
@@ -135,7 +135,7 @@ export function withKstatus<S extends object>(parent: KstatusParent, status: S, 
   return { ...status, conditions: [...ownConditions, ...kstatusConditions] }
 }
 
-function isKstatusType(type: string): boolean {
+export function isKstatusType(type: string): boolean {
   return KSTATUS_TYPES.some((kstatusType) => kstatusType === type)
 }
 

@@ -8,7 +8,7 @@ import type { FastifyBaseLogger } from 'fastify'
 import { KubernetesError } from '../crds/contract/errors.ts'
 import type { Condition, ConditionReason } from '../crds/schema.ts'
 import { isExpected } from './background-task.ts'
-import { KSTATUS_TYPES } from './conditions.ts'
+import { isKstatusType } from './conditions.ts'
 import {
   RetryLater,
   type Child,
@@ -198,7 +198,7 @@ function conditionEntries(
   const { conditions = [], phase } = status
   const previous = parent.status?.phase
   return conditions
-    .filter(({ type }) => !isKstatus(type))
+    .filter(({ type }) => !isKstatusType(type))
     .filter((condition) => hasChanged(parent, condition))
     .map(({ type, status: value, reason, message }) => {
       const hasWarning = warningReasons.has(reason)
@@ -215,10 +215,6 @@ function conditionEntries(
         },
       }
     })
-}
-
-function isKstatus(type: string): boolean {
-  return KSTATUS_TYPES.some((kstatusType) => kstatusType === type)
 }
 
 function hasChanged(parent: AnyParent, { type, status, reason, message }: Condition): boolean {

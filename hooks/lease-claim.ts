@@ -5,7 +5,12 @@
 import { KubernetesError } from '../crds/contract/errors.ts'
 import { LEASE_DURATION_SECONDS, LEASE_MARGIN_SECONDS } from '../crds/contract/limits.ts'
 import { ANNOTATIONS, API_VERSION, LABELS, leaseName, MANAGED_BY } from '../crds/contract/names.ts'
-import { formatHolderIdentity, type Lease, type LeaseHolder } from '../crds/kubernetes.ts'
+import {
+  formatHolderIdentity,
+  isOwnedBy,
+  type Lease,
+  type LeaseHolder,
+} from '../crds/kubernetes.ts'
 import type { NamespacedName } from '../crds/schema.ts'
 import {
   applyWrite,
@@ -186,7 +191,7 @@ function isHoldExpired(
 ): boolean {
   return (
     isHolder(lease, claimant) &&
-    isOwnedBy(lease, cluster) &&
+    isOwnedBy(lease, cluster.metadata.uid) &&
     Math.abs(leaseAge(lease, now)) >= LEASE_DURATION_SECONDS - LEASE_MARGIN_SECONDS
   )
 }
@@ -209,16 +214,12 @@ function isSafelyHeld(
 ): boolean {
   return (
     isHolder(lease, claimant) &&
-    isOwnedBy(lease, cluster) &&
+    isOwnedBy(lease, cluster.metadata.uid) &&
     firstRunOf(lease) === run &&
     // If the Jobs could not be listed, or one has finished meanwhile, this hold had its Job.
     jobs?.length === 0 &&
     Math.abs(leaseAge(lease, now)) < LEASE_DURATION_SECONDS - LEASE_MARGIN_SECONDS
   )
-}
-
-function isOwnedBy(lease: Lease, { metadata }: LeasedCluster): boolean {
-  return lease.metadata.ownerReferences?.some(({ uid }) => uid === metadata.uid) === true
 }
 
 function acquire(
@@ -230,7 +231,7 @@ function acquire(
   const desired = newLease(kind, claimant, context)
   if (lease === undefined) return [{ action: 'take', lease: desired }]
   // The Lease of a former cluster of this name is deleted with its owner, at any moment.
-  if (!isOwnedBy(lease, cluster)) {
+  if (!isOwnedBy(lease, cluster.metadata.uid)) {
     return [
       { action: 'drop', lease },
       { action: 'take', lease: desired },

@@ -201,7 +201,7 @@ export function missingObjects(objects: readonly Child[], observed: AnyObject[])
   return objects.filter((object) => !observedIds.has(childId(object)))
 }
 
-function childId({ kind, metadata }: AnyObject | Child): string {
+export function childId({ kind, metadata }: Pick<AnyObject, 'kind' | 'metadata'>): string {
   return `${kind}/${metadata.name}`
 }
 

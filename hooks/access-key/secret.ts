@@ -67,12 +67,6 @@ export function statusFromSecret({ metadata }: Pick<Secret, 'metadata'>): Access
   }
 }
 
-/** Whether Metacontroller created this Secret for this resource; its cache may not show it yet. */
-export function isOwnedBy(secret: Secret, { metadata }: VecAccessKey): boolean {
-  const owners = (secret.metadata as { ownerReferences?: { uid: string }[] }).ownerReferences
-  return owners?.some(({ uid }) => uid === metadata.uid) === true
-}
-
 /** The current token has the same claims as the desired one and is valid until the latter is written. */
 export function isRenewal({ metadata, data = {} }: Secret, desired: Child, now: Date): boolean {
   const [current = {}, next = {}] = [metadata.annotations, desired.metadata.annotations]

@@ -3,7 +3,7 @@ import type { AccessKeyStatus, VecAccessKey } from '../../crds/access-key.ts'
 import { requiresApiKey } from '../../crds/contract/connection.ts'
 import { KEY_RENEWAL_SECONDS, RETRY_SECONDS } from '../../crds/contract/limits.ts'
 import { apiKeySecretName } from '../../crds/contract/names.ts'
-import type { KubernetesEvent, Secret } from '../../crds/kubernetes.ts'
+import { isOwnedBy, type KubernetesEvent, type Secret } from '../../crds/kubernetes.ts'
 import type { ConditionReason } from '../../crds/schema.ts'
 import { getCondition, notCreatedMessage, secondsSince, setConditions } from '../conditions.ts'
 import {
@@ -14,7 +14,7 @@ import {
 import { newEvent } from '../events.ts'
 import type { Child, Context, Desired } from '../protocol.ts'
 import { secretNameOf, type Observed } from './observe.ts'
-import { isOwnedBy, isRenewal, statusFromSecret, tokenSecret, unchangedSecret } from './secret.ts'
+import { isRenewal, statusFromSecret, tokenSecret, unchangedSecret } from './secret.ts'
 
 /** The engine warns about shorter keys, and so does the operator. */
 const SAFE_KEY_BYTES = 32
@@ -127,7 +127,7 @@ function firstBlocker(observed: Observed, { settings }: Context): Blocker | unde
     message,
   })
 
-  if (liveSecret !== undefined && !isOwnedBy(liveSecret, accessKey)) {
+  if (liveSecret !== undefined && !isOwnedBy(liveSecret, accessKey.metadata.uid)) {
     const message = `Secret ${liveSecret.metadata.name} already exists and is not owned by this VecAccessKey: delete it, or use another spec.secretName`
     return { phase: 'Failed', reason: 'SecretNotOurs', message }
   }

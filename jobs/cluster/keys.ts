@@ -23,7 +23,7 @@ import {
   MANAGED_BY,
   SECRET_CHECKSUM,
 } from '../../crds/contract/names.ts'
-import { Secret, secretValue, type StatefulSet } from '../../crds/kubernetes.ts'
+import { isOwnedBy, Secret, secretValue, type StatefulSet } from '../../crds/kubernetes.ts'
 import { secrets } from '../clients/kubernetes/api-resources.ts'
 import type { Dependencies } from '../dependencies.ts'
 
@@ -62,7 +62,7 @@ export async function storeKeys(
     // A key of another writer was never one of the nodes: no client loses it.
     if (stored.has(former) || keys.accepted.includes(former)) checkTemplate(former, keys, live)
   }
-  if (own !== undefined && (own.type !== KEYS_SECRET_TYPE || !isOwned(own, uid))) {
+  if (own !== undefined && (own.type !== KEYS_SECRET_TYPE || !isOwnedBy(own, uid))) {
     const problem = 'already exists and was not created for this VecCluster: delete it'
     throw new KeysChanged(`Secret ${ownName} ${problem}`)
   }
@@ -187,7 +187,7 @@ export async function removeKeys(
   { kubernetes }: Tools,
 ): Promise<void> {
   const own = await kubernetes.get(secrets(namespace), keysSecretName(name), Secret)
-  if (own?.type !== KEYS_SECRET_TYPE || !isOwned(own, uid)) return
+  if (own?.type !== KEYS_SECRET_TYPE || !isOwnedBy(own, uid)) return
   const { uid: secretUid } = own.metadata
   await kubernetes.delete(
     secrets(namespace),
@@ -254,10 +254,6 @@ function checkTemplate(
   const named = templateKeys(live)
   if (accepted.every((key) => named.includes(key))) return
   throw new KeysChanged('the pods get other keys than when this run was planned')
-}
-
-function isOwned({ metadata }: Secret, uid: string): boolean {
-  return metadata.ownerReferences?.some((owner) => owner.uid === uid) === true
 }
 
 /** An empty value is no key. */

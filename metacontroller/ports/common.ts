@@ -10,7 +10,15 @@ import { VecCluster } from '../../crds/cluster.ts'
 import { VecRestore } from '../../crds/restore.ts'
 import { KubernetesError, UnreadableNamespace } from '../../crds/contract/errors.ts'
 import { API_VERSION, LABELS, MANAGED_BY } from '../../crds/contract/names.ts'
-import { AnyObject, ConfigMap, Job, Lease, Secret, StatefulSet } from '../../crds/kubernetes.ts'
+import {
+  AnyObject,
+  ConfigMap,
+  isOwnedBy,
+  Job,
+  Lease,
+  Secret,
+  StatefulSet,
+} from '../../crds/kubernetes.ts'
 import type { ClusterPorts } from '../../hooks/cluster/ports.ts'
 import { isFinished, type DataJobPorts } from '../../hooks/data-job/observe.ts'
 import type { SecretCopyPorts } from '../../hooks/data-job/secret-copies.ts'
@@ -263,7 +271,7 @@ export function secretCopyPorts(kubernetes: Kubernetes): SecretCopyPorts {
     async writeSecretCopy(copy) {
       const { namespace = '', name, ownerReferences: [owner] = [] } = copy.metadata
       const found = await read(namespace, name)
-      if (found !== undefined && !isOwned(found, owner?.uid)) return
+      if (found !== undefined && !isOwnedBy(found, owner?.uid)) return
       const resourceVersion = found?.metadata.resourceVersion
       const metadata = {
         ...copy.metadata,
@@ -274,14 +282,10 @@ export function secretCopyPorts(kubernetes: Kubernetes): SecretCopyPorts {
     },
     async deleteSecretCopy({ namespace, name, ownerUid }) {
       const found = await read(namespace, name)
-      if (found === undefined || !isOwned(found, ownerUid)) return
+      if (found === undefined || !isOwnedBy(found, ownerUid)) return
       await deleteExact(kubernetes, secrets(namespace), found)
     },
   }
-}
-
-function isOwned({ metadata }: Secret, uid: string | undefined): boolean {
-  return metadata.ownerReferences?.some((owner) => owner.uid === uid) === true
 }
 
 export interface ImagePullSecretDependencies {

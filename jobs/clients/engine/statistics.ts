@@ -186,7 +186,8 @@ async function readWrites(
 }
 
 /** An engine without these fields, or too busy to answer: the value is unknown. */
-function ignoreEngineError(error: unknown): undefined {
+/** For `catch`: undefined instead of an error of the engine. */
+export function ignoreEngineError(error: unknown): undefined {
   if (!(error instanceof EngineError)) throw error
 }
 

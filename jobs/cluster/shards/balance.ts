@@ -112,6 +112,6 @@ function isBetter(candidate: Candidate, best: Candidate | undefined): boolean {
   return candidate.gain > best.gain
 }
 
-function sum(values: readonly number[]): number {
+export function sum(values: readonly number[]): number {
   return values.reduce((total, value) => total + value, 0)
 }

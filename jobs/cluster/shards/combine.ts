@@ -1,12 +1,8 @@
 /** Combines what the members report about one collection. */
 import type { ReshardingOperation } from '../../clients/engine/resharding.ts'
 import type { CollectionFacts, ShardPlacement } from '../../clients/engine/shards.ts'
-import {
-  findDifference,
-  ignoreEngineError,
-  type CollectionReport,
-  type Counting,
-} from './differences.ts'
+import { ignoreEngineError } from '../../clients/engine/statistics.ts'
+import { findDifference, type CollectionReport, type Counting } from './differences.ts'
 import type {
   CollectionView,
   ReplicaState,

@@ -2,6 +2,7 @@
 import { EngineError } from '../../../crds/contract/errors.ts'
 import { MAX_EXACT_POINTS } from '../../../crds/contract/limits.ts'
 import type { EngineShards, ShardPlacement } from '../../clients/engine/shards.ts'
+import { ignoreEngineError } from '../../clients/engine/statistics.ts'
 import type { CountedReplica, ReplicaView } from './view.ts'
 
 export type Counting = Pick<EngineShards, 'estimatePoints' | 'countPoints'>
@@ -39,6 +40,7 @@ export async function findDifference(
   const isLarge = owners.some((owner) => reportedPoints(owner, id) > MAX_EXACT_POINTS)
   const counts = await Promise.all(
     owners.map(async ({ ordinal, engine }): Promise<CountedReplica> => {
+      // No answer: nothing is known about the replica.
       const points = await count(engine, { name, id, isLarge, signal }).catch(ignoreEngineError)
       return { ordinal, ...(points !== undefined && { points }) }
     }),
@@ -48,11 +50,6 @@ export async function findDifference(
     return undefined
   }
   return counts
-}
-
-/** No answer: nothing is known about the replica. */
-export function ignoreEngineError(error: unknown): undefined {
-  if (!(error instanceof EngineError)) throw error
 }
 
 interface Count {

@@ -13,6 +13,7 @@ import type { Engine } from '../../clients/engine/client.ts'
 import { EngineResharding } from '../../clients/engine/resharding.ts'
 import { EngineShards, type ShardTransfer } from '../../clients/engine/shards.ts'
 import type { Dependencies } from '../../dependencies.ts'
+import { sum } from './balance.ts'
 import { activeHolders, peerName } from './queries.ts'
 import {
   copiedPoints,
@@ -411,8 +412,4 @@ async function inOrder<Item>(
   const counts: number[] = []
   for (const item of items) counts.push(await count(item))
   return counts
-}
-
-function sum(values: readonly number[]): number {
-  return values.reduce((total, value) => total + value, 0)
 }
