@@ -2,7 +2,9 @@
 import { createServer, get } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { pino } from 'pino'
 import t, { type Test } from 'tap'
+import { Kubernetes } from '../../../jobs/clients/kubernetes/client.ts'
 import { matchWhole } from '../../match-whole.ts'
 import { ApiClient, type ApiObject, type WatchEvent } from '../client.ts'
 import { ManualClock } from '../clock.ts'
@@ -377,6 +379,94 @@ t.test(
     t.equal(calls, 0, 'the engine is not asked on behalf of a caller that has gone')
   },
 )
+
+/** A page of the list of Secrets; the error of the API if it sends none. */
+async function secretsPage(client: ApiClient, query: string) {
+  const path = `/api/v1/namespaces/ns/secrets?${query}`
+  const { metadata, items } = JSON.parse(await client.raw('GET', path)) as {
+    metadata: { continue?: string; resourceVersion: string }
+    items: ApiObject[]
+  }
+  const names = items.map(({ metadata: { name, labels } }) => [name, labels?.['is'] ?? 'old'])
+  return { names, next: metadata.continue, version: metadata.resourceVersion }
+}
+
+async function fiveSecrets(client: ApiClient): Promise<void> {
+  for (const name of ['a', 'b', 'c', 'd', 'e']) await client.create(secret(name))
+}
+
+t.test('a list by pages is the list as it was at the first one', async (t) => {
+  const { client } = await world(t)
+  await fiveSecrets(client)
+  const first = await secretsPage(client, 'limit=2')
+  t.strictSame(first.names, [
+    ['a', 'old'],
+    ['b', 'old'],
+  ])
+  await client.patch(at('c'), { metadata: { labels: { is: 'new' } } })
+  await client.delete(at('d'), 'Background')
+  await client.create(secret('f'))
+  const second = await secretsPage(client, `limit=2&continue=${first.next}`)
+  t.strictSame(second.names, [
+    ['c', 'old'],
+    ['d', 'old'],
+  ])
+  t.strictSame(await secretsPage(client, `limit=2&continue=${first.next}`), {
+    ...second,
+    next: 'page-3',
+  })
+  const last = await secretsPage(client, `limit=2&continue=${second.next}`)
+  t.strictSame(last, { names: [['e', 'old']], next: undefined, version: first.version })
+  t.equal(second.version, first.version)
+  const whole = await secretsPage(client, 'limit=0')
+  t.strictSame(whole.names, [
+    ['a', 'old'],
+    ['b', 'old'],
+    ['c', 'new'],
+    ['e', 'old'],
+    ['f', 'old'],
+  ])
+  t.equal(whole.next, undefined)
+  t.ok(Number(whole.version) > Number(first.version))
+  const exactly = await secretsPage(client, 'limit=5')
+  t.equal(exactly.next, undefined, 'no empty page follows a full one')
+})
+
+t.test('a list is begun again once the API has forgotten its pages', async (t) => {
+  const { api, client } = await world(t)
+  await fiveSecrets(client)
+  const { next } = await secretsPage(client, 'limit=2')
+  await t.rejects(secretsPage(client, 'limit=2&continue=other'), {
+    status: 400,
+    reason: 'BadRequest',
+    message: /invalid continue token/,
+  })
+  api.resources.pages.compact()
+  await t.rejects(secretsPage(client, `limit=2&continue=${next}`), {
+    status: 410,
+    reason: 'Expired',
+    message: /too old/,
+  })
+  const authorize = () => Promise.resolve({ headers: { authorization: `Bearer ${api.token}` } })
+  const kubernetes = new Kubernetes({ server: api.url, authorize }, pino({ level: 'silent' }))
+  const more = Array.from({ length: 246 }, (_, index) => client.create(secret(`more-${index}`)))
+  await Promise.all(more)
+  const { pages } = api.resources
+  const before = pages.lists
+  let read = 0
+  const names = await kubernetes.collect(
+    { apiVersion: 'v1', plural: 'secrets', namespace: 'ns' },
+    {},
+    (object) => {
+      if ((read += 1) === 1) pages.compact()
+      return (object as ApiObject).metadata.name
+    },
+  )
+  t.equal(new Set(names).size, 251)
+  t.equal(names.length, 251, 'what the first attempt read is not counted')
+  t.equal(read, 250 + 251)
+  t.equal(pages.lists - before, 2)
+})
 
 t.test('labels, keys of annotations and the size of data are checked', async (t) => {
   const { client } = await world(t)

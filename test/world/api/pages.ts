@@ -1,6 +1,6 @@
 /** Lists by pages: all pages of a list show the objects as they were when the first one was asked for. */
 import type { ApiObject } from '../client.ts'
-import { ApiFailure } from './failure.ts'
+import { ApiFailure, badRequest } from './failure.ts'
 
 export interface ListPage {
   items: ApiObject[]
@@ -16,6 +16,7 @@ interface Rest {
 
 /** Lists that are read to their end, or are forgotten: etcd compacts as well. */
 const MAX_OPEN = 100
+const TOKEN = /^page-\d+$/
 
 export class Pages {
   readonly #open = new Map<string, Rest>()
@@ -32,6 +33,7 @@ export class Pages {
   next(token: string, limit: number): ListPage {
     const rest = this.#open.get(token)
     if (rest !== undefined) return this.#page(rest, limit)
+    if (!TOKEN.test(token)) throw badRequest(`invalid continue token: "${token}"`)
     const message =
       'The provided continue parameter is too old to display a consistent list result.'
     throw new ApiFailure(410, 'Expired', message)
