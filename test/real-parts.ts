@@ -14,6 +14,7 @@ import { basename, dirname, join } from 'node:path'
 
 /** The version of the engine and of its chart that every suite is known to pass with. */
 export const ENGINE_VERSION = '1.18.3'
+const OLDER_VERSION = '1.18.2'
 
 /** Each variable that names a part, and where the part is below the cache folder. */
 const PARTS = {
@@ -42,6 +43,19 @@ export function findRealParts(env: Environment): RealParts {
     if (path !== undefined && path !== '') found[variable] = path
   }
   return found
+}
+
+/**
+ * The versions of the engine that can be installed on the cluster: an upgrade goes from the first one to the last
+ * one. ENGINE_OLDER and ENGINE_NEWER name others, ENGINE_BETWEEN the ones between, with commas.
+ */
+export function installableVersions({
+  ENGINE_OLDER,
+  ENGINE_BETWEEN,
+  ENGINE_NEWER,
+}: Environment): readonly string[] {
+  const between = ENGINE_BETWEEN ? ENGINE_BETWEEN.split(',') : []
+  return [ENGINE_OLDER || OLDER_VERSION, ...between, ENGINE_NEWER || ENGINE_VERSION]
 }
 
 /** The binary and the chart of another version beside those of the environment, or else these. */
@@ -74,12 +88,28 @@ export function useRealParts(env: NodeJS.ProcessEnv): RealParts {
   return parts
 }
 
-/** For example `real parts: engine 1.18.3, chart 1.18.3, metacontroller v4.17.2, s3 versitygw`. */
-export function describeRealParts(parts: RealParts): string {
+/**
+ * For example `real parts: engine 1.18.3, chart 1.18.3, metacontroller v4.17.2, s3 versitygw`. A binary or a chart
+ * that passes for another version too says so: `engine 1.18.3 (also for 1.18.2)`.
+ */
+export function describeRealParts(parts: RealParts, env: Environment = process.env): string {
   const { ENGINE_BIN, ENGINE_CHART, METACONTROLLER_BIN, S3_BIN } = parts
+  const others = installableVersions(env).map((version) => ({
+    version,
+    ...enginePartsOf(version, parts),
+  }))
+  const named = (version: string, isSame: (other: (typeof others)[number]) => boolean) => {
+    const also = others.filter((other) => isSame(other) && other.version !== version)
+    const names = also.map((other) => other.version)
+    return names.length === 0 ? version : `${version} (also for ${names.join(' and ')})`
+  }
+  const engine = () =>
+    named(engineVersion(ENGINE_BIN ?? '') ?? UNKNOWN, (other) => other.engineBin === ENGINE_BIN)
+  const chart = () =>
+    named(chartVersion(ENGINE_CHART ?? ''), (other) => other.chart === ENGINE_CHART)
   const described = [
-    `engine ${ENGINE_BIN === undefined ? STAND_IN : (engineVersion(ENGINE_BIN) ?? UNKNOWN)}`,
-    `chart ${ENGINE_CHART === undefined ? STAND_IN : chartVersion(ENGINE_CHART)}`,
+    `engine ${ENGINE_BIN === undefined ? STAND_IN : engine()}`,
+    `chart ${ENGINE_CHART === undefined ? STAND_IN : chart()}`,
     `metacontroller ${METACONTROLLER_BIN === undefined ? STAND_IN : metacontrollerVersion(METACONTROLLER_BIN)}`,
     `s3 ${S3_BIN === undefined ? STAND_IN : basename(S3_BIN)}`,
   ]

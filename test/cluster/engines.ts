@@ -1,28 +1,22 @@
 /**
  * All images of a run and how they reach the node: the operator's, and the engine's in the versions that
  * can be installed. Where the cache has only one engine and chart, both pass for each of the versions, so
- * that an upgrade can be shown.
+ * that an upgrade can be shown; the line of the real parts says so.
  */
-import { enginePartsOf } from '../real-parts.ts'
+import { enginePartsOf, installableVersions } from '../real-parts.ts'
 import type { Image } from './buildah.ts'
 import { buildDoubleImage, buildEngineImage, buildOperatorImage } from './images.ts'
 import type { LocalCluster } from './local.ts'
 import type { Log, Tools } from './tools.ts'
 
-const { ENGINE_OLDER, ENGINE_NEWER, ENGINE_BETWEEN } = process.env
+/** Those that have images and charts. */
+export const INSTALLABLE_VERSIONS = installableVersions(process.env)
 
 /** An upgrade goes from one to the other; other versions can be named where their images and charts can be had. */
 export const ENGINE_VERSIONS = {
-  older: ENGINE_OLDER || '1.18.2',
-  newer: ENGINE_NEWER || '1.18.3',
+  older: INSTALLABLE_VERSIONS.at(0) ?? '',
+  newer: INSTALLABLE_VERSIONS.at(-1) ?? '',
 } as const
-
-/** Those that have images and charts: ENGINE_BETWEEN names the ones between, with commas. */
-export const INSTALLABLE_VERSIONS: readonly string[] = [
-  ENGINE_VERSIONS.older,
-  ...(ENGINE_BETWEEN ? ENGINE_BETWEEN.split(',') : []),
-  ENGINE_VERSIONS.newer,
-]
 
 export interface Images {
   readonly operator: Image

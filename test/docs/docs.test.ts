@@ -88,6 +88,18 @@ t.test('README.md has at most 150 lines and the commands of demo and tests', asy
   }
 })
 
+t.test('README.md has the newest row of what was run', async (t) => {
+  const rowsOf = (path: string) => {
+    const text = PAGES.find((page) => page.path === path)?.text ?? ''
+    const rows = text.match(/^\|.* \d{4}-\d\d-\d\d +\|$/gm) ?? []
+    return rows.map((row) => row.replaceAll(/\[([^\]]*)\]\([^)]*\)/g, '$1').split(/ *\| */))
+  }
+  const date = (row: string[]) => row.at(-2) ?? ''
+  const rows = rowsOf('docs/supported-versions.md')
+  const newest = rows.reduce((one, other) => (date(one) < date(other) ? other : one))
+  t.strictSame(rowsOf('README.md'), [newest])
+})
+
 t.test('the quickstart has at most fifteen commands up to the restore', async (t) => {
   const commands = quickstartCommands().map((command) => command.join(' '))
   t.ok(commands.length <= 15, commands.join('\n'))

@@ -1,5 +1,5 @@
 /** Which real parts a run uses, by its environment and by what was built on the machine before. */
-import { chmodSync } from 'node:fs'
+import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { describeRealParts, findRealParts, useRealParts } from '../real-parts.ts'
@@ -31,8 +31,26 @@ t.test('parts that were built before are found without a variable', (t) => {
     S3_BIN: inCache('tools/versitygw-0a1b/versitygw'),
   })
   t.equal(
-    describeRealParts(parts),
-    'real parts: engine 1.18.3, chart 1.18.3, metacontroller of unknown version, s3 versitygw',
+    describeRealParts(parts, {}),
+    'real parts: engine 1.18.3 (also for 1.18.2), chart 1.18.3 (also for 1.18.2), metacontroller of unknown version, s3 versitygw',
+  )
+  t.end()
+})
+
+t.test('an engine or a chart that passes for other versions names them', (t) => {
+  const cache = cacheFolder(t)
+  const parts = findRealParts({ XDG_CACHE_HOME: cache })
+  const line = (env: Record<string, string>) =>
+    describeRealParts(parts, env).replace(/^real parts: |, metacontroller.*/g, '')
+  const built = join(cache, 'vec-operator/parts')
+  mkdirSync(join(built, 'engine-1.18.2'))
+  writeFileSync(join(built, 'engine-1.18.2/qdrant'), '')
+  t.equal(line({}), 'engine 1.18.3, chart 1.18.3 (also for 1.18.2)')
+  mkdirSync(join(built, 'chart-1.18.2'))
+  t.equal(line({}), 'engine 1.18.3, chart 1.18.3')
+  t.equal(
+    line({ ENGINE_OLDER: '1.17.1', ENGINE_BETWEEN: '1.18.2,1.18.3', ENGINE_NEWER: '1.19.0' }),
+    'engine 1.18.3 (also for 1.17.1 and 1.19.0), chart 1.18.3 (also for 1.17.1 and 1.19.0)',
   )
   t.end()
 })
