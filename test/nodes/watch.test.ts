@@ -4,7 +4,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { defectAtStart, engineDefect, Watch } from './watch.ts'
+import { defectAtStart, engineDefect, PAUSE_MS, Watch } from './watch.ts'
 
 const node = (thread: string, err?: string) => ({
   consensus_thread_status: { consensus_thread_status: thread, ...(err !== undefined && { err }) },
@@ -12,9 +12,9 @@ const node = (thread: string, err?: string) => ({
 const DEFECT = 'Service internal error: Shard 10 does not exist'
 const BANNER = 'Version: 1.18.3, build: 0000000\n'
 const FAILED = 'Failed to handle committed entries'
-const HUNG_MS = 1_500
-/** Longer than a hung node is left alone, with the time between two looks. */
-const WATCHED_MS = 4_000
+/** So many looks after the first one a hung node is left alone. */
+const SPARED = 3
+const HUNG_MS = SPARED * PAUSE_MS
 
 t.test(
   'a known defect of the engine is distinguished from other errors of the consensus',
@@ -44,21 +44,22 @@ t.test('nodes that all fail to start because of a known defect end the round', a
     { isReady: false, isSilent: true, log: failedStart('No space left on device'), ...node('') },
     { isReady: false, isSilent: true, log: failedStart(DEFECT), ...node('') },
   ])
-  const { watch, killed } = watched(nodes)
+  const { watch, killed, look, stop } = watched(nodes)
+  await look()
   t.equal(await watch.broken, 'Shard 10 does not exist')
-  await watch.stop()
+  await stop()
   t.strictSame(killed, [])
 })
 
 t.test('the log of a node that answers says nothing about its state', async (t) => {
   const nodes = await nodesOf(t, [{ isReady: true, log: failedStart(DEFECT), ...node('working') }])
-  const { watch } = watched(nodes)
+  const { watch, look, stop } = watched(nodes)
   let isBroken = false
   void watch.broken.then(() => {
     isBroken = true
   })
-  await pause(WATCHED_MS)
-  await watch.stop()
+  await look(2 * SPARED)
+  await stop()
   t.notOk(isBroken)
 })
 
@@ -67,11 +68,13 @@ t.test('a node that is not ready since an error stopped its consensus is restart
     { isReady: true, ...node('working') },
     { isReady: false, ...node('stopped_with_err', FAILED) },
   ])
-  const { watch, killed } = watched(nodes)
-  await pause(HUNG_MS / 2)
+  const { watch, killed, look, stop } = watched(nodes)
+  await look(SPARED)
   t.strictSame(killed, [], 'a node may recover for a while')
-  await pause(WATCHED_MS)
-  await watch.stop()
+  await look()
+  t.strictSame(killed, [1])
+  await look(2 * SPARED)
+  await stop()
   t.strictSame(killed, [1], 'once: its next process works')
   t.equal(watch.stoppedSince, Infinity, 'and from then on every node works')
   t.equal(watch.hung, 1)
@@ -79,9 +82,9 @@ t.test('a node that is not ready since an error stopped its consensus is restart
 
 t.test('a node is restarted when its consensus is the only one and has stopped', async (t) => {
   const nodes = await nodesOf(t, [{ isReady: false, ...node('stopped_with_err', FAILED) }])
-  const { watch, killed } = watched(nodes)
-  await pause(WATCHED_MS)
-  await watch.stop()
+  const { killed, look, stop } = watched(nodes)
+  await look(SPARED + 1)
+  await stop()
   t.strictSame(killed, [0])
 })
 
@@ -92,13 +95,12 @@ t.test('a node that starts, was removed or restarted meanwhile is not restarted'
     { isReady: true, commit: 9, ...node('stopped') },
     { isReady: false, commit: 2, ...node('stopped_with_err', FAILED) },
   ])
-  const { watch, killed } = watched(nodes)
-  const restarts = setInterval(() => {
+  const { watch, killed, look, stop } = watched(nodes)
+  for (let restarts = 0; restarts < 3; restarts += 1) {
+    await look(SPARED)
     nodes[3].pid += 1
-  }, HUNG_MS / 2)
-  await pause(WATCHED_MS)
-  clearInterval(restarts)
-  await watch.stop()
+  }
+  await stop()
   t.strictSame(killed, [])
   t.equal(watch.hung, 0)
 })
@@ -108,13 +110,12 @@ t.test('a node with a known defect of the engine ends the round instead', async 
     { isReady: true, ...node('working') },
     { isReady: false, ...node('stopped_with_err', DEFECT) },
   ])
-  const from = Date.now()
-  const { watch, killed } = watched(nodes)
+  const { watch, killed, look, stop } = watched(nodes)
+  await look(2)
   t.equal(await watch.broken, DEFECT)
-  t.ok(watch.stoppedSince >= from)
-  t.ok(watch.stoppedSince <= Date.now())
-  await pause(WATCHED_MS)
-  await watch.stop()
+  t.equal(watch.stoppedSince, START, 'since the first look')
+  await look(2 * SPARED)
+  await stop()
   t.strictSame(killed, [])
 })
 
@@ -171,6 +172,34 @@ async function nodesOf<T extends FakeNode[]>(t: Test, [...nodes]: [...T]) {
   return started as { [K in keyof T]: FakeNode & Process }
 }
 
+const START = Date.parse('2030-01-01T00:00:00Z')
+
+/** Time that passes between two looks only, and as soon as a test asks for the next one. */
+function lookTime() {
+  let now = START
+  let isBetween = Promise.withResolvers<undefined>()
+  let next = Promise.withResolvers<undefined>()
+  return {
+    now: () => now,
+    sleep: async (ms: number) => {
+      isBetween.resolve(undefined)
+      await next.promise
+      next = Promise.withResolvers()
+      now += ms
+    },
+    /** The watch has looked so many times since; the first one is not counted. */
+    look: async (times = 1) => {
+      for (let count = 0; count < times; count += 1) {
+        await isBetween.promise
+        isBetween = Promise.withResolvers()
+        next.resolve(undefined)
+      }
+      await isBetween.promise
+    },
+    end: () => next.resolve(undefined),
+  }
+}
+
 /** A node that is killed works again and is ready in its next process. */
 function watched(nodes: (FakeNode & Process)[]) {
   const killed: number[] = []
@@ -193,9 +222,12 @@ function watched(nodes: (FakeNode & Process)[]) {
       },
     }),
   }
-  return { watch: new Watch(world, HUNG_MS), killed }
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms))
+  const time = lookTime()
+  const watch = new Watch(world, time, HUNG_MS)
+  const stop = async () => {
+    const stopped = watch.stop()
+    time.end()
+    await stopped
+  }
+  return { watch, killed, look: time.look, stop }
 }

@@ -34,7 +34,8 @@ interface Peers {
   consensus_thread_status: { consensus_thread_status: string; err?: string }
 }
 
-const PAUSE_MS = 500
+/** Between two looks. */
+export const PAUSE_MS = 500
 const CALL_MS = 2_000
 /** A shard whose last Active replica restarts is reported as Active; none for so many samples is a finding. */
 const MOST_EMPTY = 3
@@ -71,6 +72,18 @@ export type WatchedWorld = Pick<NodesWorld, 'nodes' | 'ordinals' | 'isReady'> & 
   node(ordinal: number): Pick<RealNode, 'url' | 'pid' | 'log' | 'signal'>
 }
 
+/** The time of this machine; a test passes its own. */
+export interface WatchTime {
+  /** Milliseconds since 1970. */
+  now(): number
+  sleep(ms: number): Promise<void>
+}
+
+const REAL_TIME: WatchTime = {
+  now: () => Date.now(),
+  sleep: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
+}
+
 export class Watch {
   readonly samples: Sample[] = []
   readonly marks: Mark[] = []
@@ -85,8 +98,9 @@ export class Watch {
   readonly broken: Promise<string>
   #break: (error: string) => void = () => {}
   readonly #world: WatchedWorld
+  readonly #time: WatchTime
   readonly #hungMs: number
-  readonly #started = Date.now()
+  readonly #started: number
   readonly #empty = new Map<string, number>()
   /** Shards that had an Active replica. One that is gone and comes back is another shard, which is empty at first. */
   readonly #wasActive = new Set<string>()
@@ -101,9 +115,11 @@ export class Watch {
   #over = false
   readonly #work: Promise<void>
 
-  constructor(world: WatchedWorld, hungMs = HUNG_MS) {
+  constructor(world: WatchedWorld, time = REAL_TIME, hungMs = HUNG_MS) {
     this.#world = world
+    this.#time = time
     this.#hungMs = hungMs
+    this.#started = time.now()
     this.broken = new Promise((resolve) => {
       this.#break = resolve
     })
@@ -117,7 +133,7 @@ export class Watch {
 
   /** Something that was done to the cluster, for the picture. */
   mark(what: string): void {
-    this.marks.push({ at: Date.now() - this.#started, what })
+    this.marks.push({ at: this.#time.now() - this.#started, what })
   }
 
   /** Ordinal of the leader; undefined while there is none. */
@@ -141,12 +157,12 @@ export class Watch {
       } catch {
         // No node answers at this moment.
       }
-      await new Promise((resolve) => setTimeout(resolve, PAUSE_MS))
+      await this.#time.sleep(PAUSE_MS)
     }
   }
 
   async #sample(): Promise<void> {
-    const at = Date.now()
+    const at = this.#time.now()
     const all = await this.#answers()
     const found = all.filter(({ isReady }) => isReady)
     const newest = found.toSorted(
@@ -170,7 +186,7 @@ export class Watch {
         ...{ peer: peers.peer_id, commit: peers.raft_info.commit },
         isBehind: isBehind(peers, commit),
       }))
-      const isKnown = Date.now() - this.#replicasAt <= MAX_GAP_MS
+      const isKnown = this.#time.now() - this.#replicasAt <= MAX_GAP_MS
       this.seen.push({ at, nodes, replicas: isKnown ? this.#replicas : [] })
     }
   }
@@ -178,9 +194,9 @@ export class Watch {
   async #judgeAll(found: readonly { ordinal: number; peers: Peers }[], url: string): Promise<void> {
     const replicas = await replicasOf(url, CALL_MS)
     this.#replicas = replicas.filter(({ state }) => SERVING.includes(state))
-    this.#replicasAt = Date.now()
+    this.#replicasAt = this.#time.now()
     const active = counted(replicas, SERVING)
-    const at = Date.now() - this.#started
+    const at = this.#time.now() - this.#started
     const sample = {
       at,
       pods: this.#world.ordinals().length,
@@ -196,7 +212,7 @@ export class Watch {
   }
 
   #killHung(found: readonly Found[], newest: number): void {
-    const now = Date.now()
+    const now = this.#time.now()
     for (const { ordinal, pid, isReady, peers } of found) {
       const { commit } = peers.raft_info
       const isStopped = isStoppedByError(peers)

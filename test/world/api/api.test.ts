@@ -404,7 +404,7 @@ t.test('a list by pages is the list as it was at the first one', async (t) => {
     ['b', 'old'],
   ])
   await client.patch(at('c'), { metadata: { labels: { is: 'new' } } })
-  await client.delete(at('d'), 'Background')
+  await client.delete(at('d'))
   await client.create(secret('f'))
   const second = await secretsPage(client, `limit=2&continue=${first.next}`)
   t.strictSame(second.names, [
@@ -447,7 +447,8 @@ t.test('a list is begun again once the API has forgotten its pages', async (t) =
     reason: 'Expired',
     message: /too old/,
   })
-  const authorize = () => Promise.resolve({ headers: { authorization: `Bearer ${api.token}` } })
+  const headers = { authorization: `Bearer ${api.token}` }
+  const authorize = () => Promise.resolve({ headers, dispatcher: undefined })
   const kubernetes = new Kubernetes({ server: api.url, authorize }, pino({ level: 'silent' }))
   const more = Array.from({ length: 246 }, (_, index) => client.create(secret(`more-${index}`)))
   await Promise.all(more)
