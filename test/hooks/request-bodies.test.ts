@@ -20,9 +20,9 @@ const DISCONNECTED = 'the client has closed the connection'
 async function serve(t: Test, maxWaitMs?: number) {
   const server = fastify({ bodyLimit: MAX_REQUEST_BYTES, forceCloseConnections: true })
   const preParsing = limitBodies(server, maxWaitMs)
-  let requests = 0
+  const requests: IncomingMessage[] = []
   server.addHook('onRequest', async ({ raw, headers }, reply) => {
-    requests += 1
+    requests.push(raw)
     if (headers['x-gone'] === undefined) return
     raw.socket.destroy()
     await once(reply.raw, 'close')
@@ -69,7 +69,11 @@ async function serve(t: Test, maxWaitMs?: number) {
   }
   /** Resolves once this many requests have sent their headers: they wait in that order. */
   const untilSent = async (count: number) => {
-    while (requests < count) await sleep(PAUSE_MS)
+    while (requests.length < count) await sleep(PAUSE_MS)
+  }
+  /** Resolves once the body of the last request was read: it waits, or was parsed. */
+  const untilRead = async () => {
+    while (requests.at(-1)?.readableEnded !== true) await sleep(PAUSE_MS)
   }
   /** A body with this many values. */
   const postValues = async (name: string, values: number, held = false) => {
@@ -83,7 +87,7 @@ async function serve(t: Test, maxWaitMs?: number) {
   /** A body whose size is exactly this many bytes. */
   const postBytes = (name: string, bytes: number) =>
     post(name, bytes - JSON.stringify({ name, held: false, padding: '' }).length)
-  const methods = { post, postValues, postBytes, answer, until, untilSent }
+  const methods = { post, postValues, postBytes, answer, until, untilSent, untilRead }
   return { ...methods, url, port, headers, arrived, errors }
 }
 
@@ -229,7 +233,8 @@ t.test('a body whose values wait too long is answered with 503 and not parsed', 
 })
 
 t.test('a request whose client disconnects while it waits is not parsed', async (t) => {
-  const { port, headers, post, answer, until, arrived, errors } = await serve(t)
+  const { port, headers, post, arrived, errors, ...served } = await serve(t)
+  const { answer, until, untilSent, untilRead } = served
   const dense = (name: string, held: boolean) => {
     const padding = Array.from({ length: MAX_REQUEST_VALUES * 0.6 }, () => 1)
     const body = JSON.stringify({ name, held, padding })
@@ -241,8 +246,8 @@ t.test('a request whose client disconnects while it waits is not parsed', async 
   const first = dense('first', true)
   await until('first')
   const second = dense('second', false)
-  await once(second, 'finish')
-  await sleep(PAUSE_MS)
+  await untilSent(2)
+  await untilRead()
   second.destroy()
   t.strictSame(await post('small', 10), [200, { name: 'small' }])
   await answer('first')

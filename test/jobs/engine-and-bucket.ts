@@ -4,8 +4,12 @@ import { startBucketServer, type BucketServerOptions } from '../doubles/bucket/s
 import { EngineCluster } from '../doubles/engine/cluster.ts'
 import { startEngineNode } from '../doubles/engine/node.ts'
 
-export async function startEngine(t: Test, count: number) {
-  const engine = new EngineCluster({ name: 'vec-a', staleMs: 0 })
+export async function startEngine(
+  t: Test,
+  count: number,
+  options: ConstructorParameters<typeof EngineCluster>[0] = {},
+) {
+  const engine = new EngineCluster({ name: 'vec-a', staleMs: 0, ...options })
   const nodes = await Promise.all(
     Array.from({ length: count }, (_, ordinal) => startEngineNode({ ordinal, cluster: engine })),
   )

@@ -15,6 +15,8 @@ interface FixtureOptions extends Partial<Omit<BackupWorldOptions, 'ports' | 'end
   engineCollections?: string[]
   replicationFactor?: number
   snapshotBytes?: number
+  /** Time of the engine. */
+  now?: () => Date
   store?: BucketServerOptions
 }
 
@@ -26,8 +28,9 @@ export async function backupFixture(t: Test, options: FixtureOptions = {}) {
     engineCollections = ['docs'],
     replicationFactor = 1,
     snapshotBytes = 0,
+    now,
   } = options
-  const { engine, nodes, ports } = await startEngine(t, count)
+  const { engine, nodes, ports } = await startEngine(t, count, { ...(now && { now }) })
   for (const name of engineCollections) engine.createCollection(name, count, replicationFactor)
   setSnapshotBytes(engine, snapshotBytes)
   const manifestKey = () => `${world.folder}manifest.json`

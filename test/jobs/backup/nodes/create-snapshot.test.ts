@@ -29,6 +29,12 @@ function hoursLater(hours: number, act: () => void) {
   return time
 }
 
+/** Each file of the engine is a second younger than the one before: files of one second have one name. */
+function secondBySecond(): () => Date {
+  let seconds = 0
+  return () => new Date(Date.now() + 1000 * (seconds += 1))
+}
+
 t.test('a backup waits for a large snapshot as long as its size allows', async (t) => {
   const scene = await backupFixture(t, { nodes: 1 })
   const made = Promise.withResolvers<undefined>()
@@ -167,11 +173,11 @@ t.test(
 t.test(
   'the next pod waits for a large snapshot whose pod was killed as long as its size allows, and deletes it',
   async (t) => {
-    const scene = await backupFixture(t, { nodes: 1, engineCollections: ['docs', 'other'] })
+    const now = secondBySecond()
+    const scene = await backupFixture(t, { nodes: 1, engineCollections: ['docs', 'other'], now })
     const made = Promise.withResolvers<undefined>()
     let begun = 0
-    // Files of one second have one name.
-    const until = async () => ((begun += 1) === 1 ? made.promise : systemClock.sleep(1_100))
+    const until = async () => ((begun += 1) === 1 ? made.promise : undefined)
     setMaking(scene.engine, { until, vectorBytes: 20 * GIB })
     const key = nodeCheckpointKey(scene.world.folder, 'docs', 0)
     const isAccepted = () => scene.store().text(key)?.includes('"isAccepted":true') === true
@@ -202,12 +208,12 @@ t.test(
 t.test(
   'a snapshot of a user that takes hours is waited for as long as its size allows',
   async (t) => {
-    const scene = await backupFixture(t, { nodes: 1 })
+    const scene = await backupFixture(t, { nodes: 1, now: secondBySecond() })
     const made = Promise.withResolvers<undefined>()
     let begun = 0
     let isSlow = false
     let slow = 0
-    const until = async () => ((begun += 1) === 1 ? made.promise : systemClock.sleep(1_100))
+    const until = async () => ((begun += 1) === 1 ? made.promise : undefined)
     setMaking(scene.engine, { until, vectorBytes: 20 * GIB })
     const url = `http://127.0.0.1:${scene.nodes[0]?.port}/collections/docs/snapshots?wait=false`
     await (await fetch(url, { method: 'POST' })).text()
@@ -277,14 +283,12 @@ t.test(
 t.test(
   'a snapshot that a user creates at the same time as ours is not deleted, and both are named',
   async (t) => {
-    const scene = await backupFixture(t, { nodes: 1 })
+    const scene = await backupFixture(t, { nodes: 1, now: secondBySecond() })
     let begun = 0
     setMaking(scene.engine, {
       until: async () => {
         begun += 1
         if (begun > 1) return
-        // A second later, so that it has a separate name.
-        await systemClock.sleep(1_100)
         const answer = await fetch(
           `http://127.0.0.1:${scene.nodes[0]?.port}/collections/docs/snapshots`,
           {
