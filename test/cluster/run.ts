@@ -10,41 +10,9 @@ import { chartDifferences } from '../chart/compare.ts'
 import { chartProblems } from '../chart/installed.ts'
 import { CORPUS } from '../crds/corpus.ts'
 import { runCorpus, type Store } from '../crds/corpus-run.ts'
-import { accessKeyScenarios } from '../scenarios/access-key.ts'
-import { backupCron } from '../scenarios/backup-cron.ts'
-import { backupEnd, backupExpiry } from '../scenarios/backup-end.ts'
-import { backupFaults } from '../scenarios/backup-faults.ts'
-import { backupRetention } from '../scenarios/backup-retention.ts'
-import { backupSchedule } from '../scenarios/backup-schedule.ts'
-import { backupShards } from '../scenarios/backup-shards.ts'
-import { backupWaits } from '../scenarios/backup-waits.ts'
-import { backupScenarios } from '../scenarios/backup.ts'
-import { drillScenarios } from '../scenarios/drill.ts'
-import { clusterFaults } from '../scenarios/cluster-faults.ts'
-import { clusterInput } from '../scenarios/cluster-input.ts'
-import { clusterLife } from '../scenarios/cluster-life.ts'
-import { collectionScenarios } from '../scenarios/collection.ts'
-import { fullVolumes } from '../scenarios/full-volumes.ts'
-import { formation } from '../scenarios/formation.ts'
-import { keyRotationFaults } from '../scenarios/key-rotation-faults.ts'
-import { keyRotations } from '../scenarios/key-rotation.ts'
-import { updates } from '../scenarios/updates.ts'
-import { hibernation } from '../scenarios/hibernation.ts'
-import { windows } from '../scenarios/windows.ts'
-import { expandableVolumes } from '../scenarios/expandable.ts'
-import { hazards } from '../scenarios/hazards.ts'
-import { lostNode } from '../scenarios/lost-node.ts'
-import { migrationScenarios } from '../scenarios/migration.ts'
-import { operatorDays } from '../scenarios/operator-days.ts'
-import { jobPods } from '../scenarios/job-pods.ts'
-import { pullSecrets } from '../scenarios/pull-secrets.ts'
-import { restoreScenarios } from '../scenarios/restore.ts'
 import { runScenarios } from '../scenarios/run.ts'
 import { strikesOf } from '../scenarios/strikes.ts'
-import { tenants } from '../scenarios/tenants.ts'
-import { viewers } from '../scenarios/viewer.ts'
-import { reshardingScenarios } from '../scenarios/resharding.ts'
-import { volumeScenarios } from '../scenarios/volumes.ts'
+import { SUITE } from '../scenarios/suite.ts'
 import { describeRealParts, useRealParts } from '../real-parts.ts'
 import { referenceOf } from '../world/client.ts'
 import { shutDownOnSignal } from '../world/signals.ts'
@@ -124,44 +92,7 @@ await t.test(
   showChartRepository(ground),
 )
 if (world !== undefined) {
-  const scenarios = [
-    // Those that wait for the real clock start first: all others run during their wait.
-    ...operatorDays,
-    ...backupCron,
-    ...backupSchedule,
-    ...backupRetention,
-    ...drillScenarios,
-    ...expandableVolumes,
-    ...fullVolumes,
-    ...clusterLife,
-    ...clusterInput,
-    ...formation,
-    ...lostNode,
-    ...updates,
-    ...keyRotations,
-    ...keyRotationFaults,
-    ...hibernation,
-    ...windows,
-    ...collectionScenarios,
-    ...accessKeyScenarios,
-    ...backupScenarios,
-    ...backupShards,
-    ...backupWaits,
-    ...backupFaults,
-    ...backupEnd,
-    ...backupExpiry,
-    ...migrationScenarios,
-    ...hazards,
-    ...restoreScenarios,
-    ...pullSecrets,
-    ...jobPods,
-    ...clusterFaults,
-    ...volumeScenarios,
-    ...reshardingScenarios,
-    ...tenants,
-    ...viewers,
-    ...strikesOf(1, STRIKES),
-  ]
+  const scenarios = [...SUITE, ...strikesOf(1, STRIKES)]
   const selected = scenarios.filter(({ title }) => chosen.test(title))
   const ended = (title: string, seconds: number) =>
     console.log(`# ${seconds.toFixed(1)} s: ${title}`)
