@@ -130,7 +130,7 @@ function chartVersion(folder: string): string {
 }
 
 /** The program cannot say it; the sources it was built from are beside it. */
-function metacontrollerVersion(bin: string): string {
+export function metacontrollerVersion(bin: string): string {
   const sources = join(dirname(bin), 'src/metacontroller')
   return outputOf('git', ['-C', sources, 'describe', '--tags']).trim() || UNKNOWN
 }

@@ -78,10 +78,25 @@ interface Rejection {
   details?: { causes?: { field: string; reason?: string }[] }
 }
 
-export function recordings(): Record<string, Outcome> {
-  return JSON.parse(readFileSync(FILE, 'utf8')) as Record<string, Outcome>
+/** As the server itself reports it: `1.34.4`. */
+export async function versionOf({ url, token, dispatcher }: Server): Promise<string> {
+  const { body } = await request(`${url}/version`, {
+    headers: { authorization: `Bearer ${token}` },
+    ...(dispatcher !== undefined && { dispatcher }),
+  })
+  return ((await body.json()) as { gitVersion: string }).gitVersion.replace(/^v/, '')
 }
 
-export function record(outcomes: Record<string, Outcome>): void {
-  writeFileSync(FILE, `${JSON.stringify(outcomes, undefined, 2)}\n`)
+/** What a real API server answered, and its version. */
+interface Recordings {
+  version: string
+  outcomes: Record<string, Outcome>
+}
+
+export function recordings(): Recordings {
+  return JSON.parse(readFileSync(FILE, 'utf8')) as Recordings
+}
+
+export function record(recorded: Recordings): void {
+  writeFileSync(FILE, `${JSON.stringify(recorded, undefined, 2)}\n`)
 }

@@ -5,7 +5,7 @@ import { realMetacontroller } from '../../cluster/metacontroller.ts'
 import { startRealApi } from '../metacontroller/real.ts'
 import { CASES } from './cases.ts'
 import { NAMESPACE } from './objects.ts'
-import { play, record, recordings, type Outcome } from './play.ts'
+import { play, record, recordings, versionOf, type Outcome } from './play.ts'
 
 const skip =
   realMetacontroller(process.env) === undefined &&
@@ -24,6 +24,8 @@ t.test('a real API server accepts and refuses what is recorded', { skip }, async
   for (const played of CASES) {
     outcomes[played.title] = await play({ url: server, token, dispatcher }, played)
   }
-  if (isRecording) record(outcomes)
-  t.strictSame(outcomes, recordings())
+  const version = await versionOf({ url: server, token, dispatcher })
+  t.comment(`kube-apiserver ${version}`)
+  if (isRecording) record({ version, outcomes })
+  t.strictSame(outcomes, recordings().outcomes)
 })

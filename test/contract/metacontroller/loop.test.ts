@@ -2,6 +2,8 @@
  * Our loop in the embedded world does what the real Metacontroller was seen to do: every case is
  * compared with its recording (real.test.ts makes them).
  */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import t from 'tap'
 import { startApi } from '../../world/api/server.ts'
 import { ApiClient } from '../../world/client.ts'
@@ -11,7 +13,7 @@ import { namespaceController } from '../../world/controllers/namespaces.ts'
 import { run } from '../../world/controllers/queue.ts'
 import { CASES } from './cases/all.ts'
 import { DEFINITIONS } from './kinds.ts'
-import { play, recording } from './run.ts'
+import { play, recordedVersions, recording } from './run.ts'
 import { loopSubject } from './subject.ts'
 
 const START = new Date('2030-01-01T00:00:00Z')
@@ -22,6 +24,14 @@ const chosen = new RegExp(process.env['CASES'] ?? '')
 t.jobs = 4
 // Ends only what hangs: while other suites run, the cases take minutes.
 t.setTimeout(1_200_000)
+
+t.test('all recordings are of the version that the chart requires', async (t) => {
+  const required = readFileSync('chart/templates/_metacontroller.tpl', 'utf8')
+  const version = /metacontrollerVersion" -\}\}([\d.]+)/.exec(required)?.[1] ?? ''
+  t.strictSame(recordedVersions(), new Set([version]))
+  const page = readFileSync(join(import.meta.dirname, 'README.md'), 'utf8')
+  t.match(page, `the real Metacontroller ${version} did`)
+})
 
 for (const played of CASES.filter(({ title }) => chosen.test(title))) {
   t.test(played.title, { buffered: true }, async (t) => {

@@ -6,6 +6,7 @@ import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { parseAllDocuments } from 'yaml'
 import { realMetacontroller } from '../../cluster/metacontroller.ts'
+import { metacontrollerVersion } from '../../real-parts.ts'
 import type { ApiClient } from '../../world/client.ts'
 import { CASES } from './cases/all.ts'
 import { DEFINITIONS } from './kinds.ts'
@@ -21,6 +22,8 @@ const chosen = new RegExp(process.env['CASES'] ?? '')
 if (real === undefined) {
   t.pass('METACONTROLLER_BIN names no Metacontroller: nothing to examine', { skip: true })
 } else {
+  const version = metacontrollerVersion(real.bin).replace(/^v/, '')
+  t.comment(`Metacontroller ${version}`)
   t.setTimeout(1_200_000)
   const ground = await startRealApi((line) => t.comment(line))
   t.teardown(() => ground.close())
@@ -35,7 +38,7 @@ if (real === undefined) {
         if (!chosen.test(played.title) || played.expected !== undefined) continue
         t.test(played.title, async (t) => {
           const notes = await play(subject, played, `${name.slice(0, 3).toLowerCase()}-${index}`)
-          if (recorded && name === 'Metacontroller') record(played, notes)
+          if (recorded && name === 'Metacontroller') record(played, version, notes)
           t.strictSame(notes, recording(played))
         })
       }

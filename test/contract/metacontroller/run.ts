@@ -1,5 +1,5 @@
 /** Plays one case on a subject, and keeps what the real one did in recorded/. */
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Case } from './setting.ts'
 import { Stage } from './stage.ts'
@@ -25,9 +25,15 @@ export function recording({ title, expected }: Case): unknown {
   return (JSON.parse(readFileSync(file, 'utf8')) as { notes: unknown }).notes
 }
 
-export function record({ title }: Case, notes: unknown): void {
+/** The versions of Metacontroller in all recordings. */
+export function recordedVersions(): Set<unknown> {
+  const files = readdirSync(FOLDER).map((name) => readFileSync(join(FOLDER, name), 'utf8'))
+  return new Set(files.map((text) => (JSON.parse(text) as { version?: unknown }).version))
+}
+
+export function record({ title }: Case, version: string, notes: unknown): void {
   mkdirSync(FOLDER, { recursive: true })
-  writeFileSync(fileOf(title), `${JSON.stringify({ title, notes }, undefined, 2)}\n`)
+  writeFileSync(fileOf(title), `${JSON.stringify({ title, version, notes }, undefined, 2)}\n`)
 }
 
 function fileOf(title: string): string {
