@@ -10,6 +10,7 @@ import { chartDifferences } from '../chart/compare.ts'
 import { chartProblems } from '../chart/installed.ts'
 import { CORPUS } from '../crds/corpus.ts'
 import { runCorpus, type Store } from '../crds/corpus-run.ts'
+import { newSeed } from '../fuzz/run.ts'
 import { runScenarios } from '../scenarios/run.ts'
 import { strikesOf } from '../scenarios/strikes.ts'
 import { SUITE } from '../scenarios/suite.ts'
@@ -38,7 +39,8 @@ const STRIKES = 5
 /** How long the process may take to end when all is closed. */
 const UNASKED_MS = 60_000
 
-const { SCENARIOS, ONLY } = process.env
+const { SCENARIOS, ONLY, STRIKES_FROM } = process.env
+const firstStrike = STRIKES_FROM === undefined ? newSeed() : Number(STRIKES_FROM)
 /** A part of the scenarios, by a pattern over their titles; with ONLY without the tests around them. */
 const chosen = new RegExp(ONLY ?? SCENARIOS ?? '')
 const around = { skip: ONLY !== undefined && 'ONLY names the scenarios to run' }
@@ -46,6 +48,7 @@ const around = { skip: ONLY !== undefined && 'ONLY names the scenarios to run' }
 recordRun('cluster')
 const log = (line: string) => t.comment(line)
 t.setTimeout(0)
+log(`seeds of faults from ${firstStrike} on: STRIKES_FROM=${firstStrike} repeats them`)
 
 // What was built on this machine before is used without being asked for.
 log(describeRealParts(useRealParts(process.env)))
@@ -92,7 +95,7 @@ await t.test(
   showChartRepository(ground),
 )
 if (world !== undefined) {
-  const scenarios = [...SUITE, ...strikesOf(1, STRIKES)]
+  const scenarios = [...SUITE, ...strikesOf(firstStrike, STRIKES)]
   const selected = scenarios.filter(({ title }) => chosen.test(title))
   const ended = (title: string, seconds: number) =>
     console.log(`# ${seconds.toFixed(1)} s: ${title}`)
