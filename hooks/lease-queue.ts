@@ -34,7 +34,7 @@ const Entries = Type.Array(Entry, { maxItems: 200 })
 const MAX_WAITERS = 50
 
 /** Entries younger than this are not renewed: each write makes concurrent writes of others fail. */
-const RENEW_SECONDS = 75
+export const RENEW_SECONDS = 75
 
 /** The first active waiter; undefined if there is none. */
 export function firstWaiter(lease: Lease | undefined, now: Date): LeaseHolder | undefined {

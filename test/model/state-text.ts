@@ -5,10 +5,28 @@
 import type { Job } from '../../crds/kubernetes.ts'
 import { isDeepStrictEqual } from 'node:util'
 import { VecBackup } from '../../crds/backup.ts'
+import {
+  FINAL_REPORT_TIMEOUT_SECONDS,
+  FIRST_REPORT_TIMEOUT_SECONDS,
+  JOB_CACHE_TIMEOUT_SECONDS,
+  JOB_START_SECONDS,
+  LEASE_DURATION_SECONDS,
+  LEASE_MARGIN_SECONDS,
+  LEASE_RECHECK_SECONDS,
+  LEASE_WAITER_TIMEOUT_SECONDS,
+  PURGE_TIMEOUT_SECONDS,
+  REFUSED_RETRY_SECONDS,
+  RETRY_SECONDS,
+  SHARDS_REPEAT_SECONDS,
+  SHARDS_RETRY_SECONDS,
+  STALE_REPORT_SECONDS,
+} from '../../crds/contract/limits.ts'
 import { ANNOTATIONS, LABELS } from '../../crds/contract/names.ts'
 import { isFailureReason } from '../../hooks/cluster/helm-result.ts'
 import { isUnfinished } from '../../hooks/request.ts'
 import { jobImage } from '../../hooks/job-watch.ts'
+import { RENEW_SECONDS } from '../../hooks/lease-queue.ts'
+import { settings } from '../builders.ts'
 import { LAST_APPLIED } from '../world/loop/apply.ts'
 import type { Calls } from './calls.ts'
 import type { Small, SmallWorld, SlowCall } from './small-world.ts'
@@ -234,31 +252,43 @@ const RUN =
 /** The slot of a schedule of ten minutes; its age in slots matters. */
 const SLOT = /(\d{4})(\d\d)(\d\d)-(\d\d)(\d\d)(\d\d)/g
 const SLOTS = [600, 1200, 1800]
-/** Ages in seconds at which decisions change, by the field with the time (crds/contract/limits.ts). */
+const ages = (...seconds: number[]) => seconds.toSorted((one, other) => one - other)
+/** For so long the settings keep the log of a Job. */
+const { historySeconds } = settings
+/** Of a Lease: not enough time is left for a Job; expired. */
+const LEASE = [LEASE_DURATION_SECONDS - LEASE_MARGIN_SECONDS, LEASE_DURATION_SECONDS]
+/** Ages in seconds at which decisions change, by the field with the time. */
 const LIMITS: Record<string, number[]> = {
   /** A Job that has no pod, that the cache does not have yet, or that has not reported. */
-  creationTimestamp: [60, 120, 600],
+  creationTimestamp: ages(
+    JOB_START_SECONDS,
+    JOB_CACHE_TIMEOUT_SECONDS,
+    FIRST_REPORT_TIMEOUT_SECONDS,
+  ),
   /** The last report of a Job, which counts as silent after this age. */
-  reportedAt: [600],
+  reportedAt: [STALE_REPORT_SECONDS],
   /** The end of a Job: its report may be late; its log is kept for a day. */
-  lastTransitionTime: [30, 86_400],
-  /** A Lease: not enough time left for a Job; expired. A restore checks for running Jobs again after 15 s. */
-  acquireTime: [240, 300],
-  acquiredByRestore: [15, 240, 300],
+  lastTransitionTime: ages(FINAL_REPORT_TIMEOUT_SECONDS, historySeconds),
+  acquireTime: ages(...LEASE),
+  /** A restore checks for running Jobs again. */
+  acquiredByRestore: ages(LEASE_RECHECK_SECONDS, ...LEASE),
   /** An entry in the queue of a Lease: it is renewed; it is ignored. */
-  waiterSeen: [75, 180],
+  waiterSeen: ages(RENEW_SECONDS, LEASE_WAITER_TIMEOUT_SECONDS),
   /** A helm run: it is retried. */
-  failedAt: [30],
-  refusedAt: [600],
+  failedAt: [RETRY_SECONDS],
+  refusedAt: [REFUSED_RETRY_SECONDS],
   /** Work on shards: the same plan is tried again. */
-  shardsDoneAt: [60],
-  shardsFailedAt: [300],
-  shardsRefusedAt: [600],
-  shardsEndedAt: [30, 60, 300, 86_400],
+  shardsDoneAt: [SHARDS_REPEAT_SECONDS],
+  shardsFailedAt: [SHARDS_RETRY_SECONDS],
+  shardsRefusedAt: [REFUSED_RETRY_SECONDS],
+  shardsEndedAt: ages(
+    ...[FINAL_REPORT_TIMEOUT_SECONDS, SHARDS_REPEAT_SECONDS, SHARDS_RETRY_SECONDS],
+    historySeconds,
+  ),
   /** A backup in a terminating namespace: its purge is abandoned. */
-  deletionTimestamp: [600],
+  deletionTimestamp: [PURGE_TIMEOUT_SECONDS],
   expiresAt: [0],
-  /** A Secret in the memory of a service: it is read again. */
+  /** A Secret in the memory of a service (`access-key.ts`): it is read again. */
   cachedAt: [60],
   'vec-operator.dev/renew-at': [0],
   'vec-operator.dev/expires-at': [0],
