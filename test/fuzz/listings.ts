@@ -32,7 +32,7 @@ interface ListingCase {
   /** Pages of objects, in the order in which they are asked for; the last one again and again. */
   pages: Page[]
   uploads: Page[]
-  deletes: 'all' | 'none' | 'denied'
+  deletes: 'all' | 'denied'
 }
 
 const FOLDER = 'p/b/'
@@ -62,7 +62,7 @@ export const listings: Subject<ListingCase> = {
       isOurs: fc.oneof({ arbitrary: fc.constant(true), weight: 4 }, fc.constant(false)),
       pages,
       uploads: pages,
-      deletes: fc.constantFrom('all', 'none', 'denied'),
+      deletes: fc.constantFrom('all', 'denied'),
     },
     { noNullPrototype: true },
   ),
