@@ -1,24 +1,15 @@
 /** The sampler: which mutants it creates, and that it distinguishes a detected one from a survivor. */
-import {
-  appendFileSync,
-  cpSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs'
-import { execFileSync, spawnSync } from 'node:child_process'
-import { tmpdir } from 'node:os'
+import { appendFileSync, readFileSync, writeFileSync } from 'node:fs'
+import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
-import t, { type Test } from 'tap'
+import t from 'tap'
 import { ROOT } from '../files.ts'
 import { instrumentedCopy, type Mutant } from './instrument.ts'
 import { Baselines } from './baselines.ts'
 import { gate, type Sample } from './gate.ts'
 import { baseline, Judge, type TestFile } from './judge.ts'
 import { isLogged, loggedIn } from './logged.ts'
+import { project } from './project.ts'
 
 t.test('arguments of log calls are found, and nothing else', async (t) => {
   const text = `tools.log.info({ a }, 'said')\nlog.warn('x')\nconsole.info('shown')\nlog.child({ b: 'c' })`
@@ -180,46 +171,6 @@ t.test('a test that fails without a change judges nothing', async (t) => {
 })
 
 /** A repository with one source and one test of it. */
-function project(t: Test): string {
-  const root = mkdtempSync(join(tmpdir(), 'vec-sample-'))
-  t.teardown(() => rmSync(root, { recursive: true, force: true }))
-  writeFileSync(
-    join(root, 'sum.ts'),
-    [
-      'export function sum(a: number, b: number): number {',
-      '  return a + b',
-      '}',
-      'export function product(a: number, b: number): number {',
-      '  return a * b',
-      '}',
-      'export function difference(a: number, b: number): number {',
-      '  return a - b',
-      '}',
-      'export function say(log: { info: (line: string) => void }): void {',
-      "  log.info('said')",
-      '}',
-    ].join('\n'),
-  )
-  writeFileSync(
-    join(root, 'sum.test.ts'),
-    [
-      "import t from 'tap'",
-      "import { product, sum } from './sum.ts'",
-      't.equal(sum(1, 2), 3)',
-      'product(1, 2)',
-    ].join('\n'),
-  )
-  writeFileSync(join(root, 'package.json'), '{"type":"module"}')
-  mkdirSync(join(root, 'test/mutation/sample'), { recursive: true })
-  for (const file of ['test/preload.ts', 'test/mutation/sample/record.ts']) {
-    cpSync(join(ROOT, file), join(root, file))
-  }
-  symlinkSync(join(ROOT, 'node_modules'), join(root, 'node_modules'))
-  writeFileSync(join(root, '.gitignore'), 'node_modules\ndist\n')
-  execFileSync('git', ['init', '-q'], { cwd: root })
-  return root
-}
-
 async function verdictsOf(
   folder: string,
   mutants: readonly Mutant[],
