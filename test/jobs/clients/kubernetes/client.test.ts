@@ -380,6 +380,7 @@ t.test('each kind of object is addressed in its API group, in a namespace or in 
     events: '/api/v1/events',
     jobs: '/apis/batch/v1/jobs',
     statefulSets: '/apis/apps/v1/statefulsets',
+    podDisruptionBudgets: '/apis/policy/v1/poddisruptionbudgets',
     endpointSlices: '/apis/discovery.k8s.io/v1/endpointslices',
     leases: '/apis/coordination.k8s.io/v1/leases',
     crds: '/apis/apiextensions.k8s.io/v1/customresourcedefinitions',
