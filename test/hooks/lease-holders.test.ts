@@ -1,4 +1,5 @@
 /** The holder of a Lease, with any content that others wrote, and its release. */
+import { isDeepStrictEqual } from 'node:util'
 import t from 'tap'
 import { KubernetesError } from '../../crds/contract/errors.ts'
 import { ANNOTATIONS, LABELS } from '../../crds/contract/names.ts'
@@ -248,8 +249,7 @@ async function holderWith(hold: Hold): Promise<{ holder: string | undefined; isR
     jobsOf: async () => [job],
     async holderState(holder: LeaseHolder) {
       isRead = true
-      t.strictSame(holder, FAR)
-      return state
+      return isDeepStrictEqual(holder, FAR) ? state : 'unfinished'
     },
   }
   const rules = { ...allAllowed, isAllowed: () => isAllowed }
