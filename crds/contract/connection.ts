@@ -30,7 +30,12 @@ export type Connection = Static<typeof Connection>
 
 /** Whether the engine requires an API key. */
 export function requiresApiKey({ apiKey }: Pick<VecCluster['spec'], 'apiKey'>): boolean {
-  return apiKey !== undefined && (apiKey.autoGenerate || apiKey.secretRef !== undefined)
+  return isKeySet(apiKey)
+}
+
+/** Whether the nodes get this key: spec.apiKey or spec.readOnlyApiKey. */
+export function isKeySet(key: { autoGenerate: boolean; secretRef?: object } | undefined): boolean {
+  return key !== undefined && (key.autoGenerate || key.secretRef !== undefined)
 }
 
 export function clusterConnection(cluster: VecCluster): Connection {

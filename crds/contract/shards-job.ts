@@ -18,7 +18,7 @@ export const ShardsPlan = Type.Object({
   maxTransfers: Type.Integer({ minimum: 1 }),
   /** Peers whose data is lost. */
   lost: Type.Array(Type.Number()),
-  /** What they had when they were members, if that shows their loss: the Job looks again before it gives them up. */
+  /** The recorded volumes of the lost peers: the Job reads them again before it drops a replica or removes a peer. */
   losses: Type.Optional(
     Type.Array(
       Type.Object({

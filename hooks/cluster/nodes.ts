@@ -84,7 +84,7 @@ export function lostNodes(cluster: VecCluster, facts: ShardFacts): LostNode[] {
   })
 }
 
-/** What these peers had, as far as the record of it shows that it is lost. */
+/** Of these peers, the nodes whose recorded volume or Kubernetes node is gone. */
 export function recordedLosses(
   { status }: VecCluster,
   { nodes }: Pick<ShardFacts, 'nodes'>,

@@ -3,7 +3,7 @@
  * status says if another client has deleted one of them.
  */
 import { apiKeySecretName, releaseName } from '../../crds/contract/names.ts'
-import { clusterConnection, requiresApiKey } from '../../crds/contract/connection.ts'
+import { clusterConnection, isKeySet, requiresApiKey } from '../../crds/contract/connection.ts'
 import type { ConditionReason } from '../../crds/schema.ts'
 import { formatNames } from '../../crds/units.ts'
 import { isHibernated } from './hibernate.ts'
@@ -31,13 +31,10 @@ export function expectedObjects({
   const name = releaseName(metadata.name)
   // Of another spec only what does not depend on it: the run of that spec is due anyway.
   const isCurrent = progress?.applied?.generation === metadata.generation
-  const { readOnlyApiKey } = spec
-  const hasReadOnlyKey =
-    readOnlyApiKey?.autoGenerate === true || readOnlyApiKey?.secretRef !== undefined
   // The run of a spec without a key deletes the Secret before it is reported.
   const hasKey =
     (clusterConnection(cluster).key !== undefined && requiresApiKey(spec)) ||
-    (isCurrent && hasReadOnlyKey)
+    (isCurrent && isKeySet(spec.readOnlyApiKey))
   return [
     { kind: 'Service', name },
     { kind: 'Service', name: `${name}-headless` },

@@ -238,6 +238,7 @@ function operatorConfig(
   }
 }
 
+/** Whether the chart renders a PodDisruptionBudget. */
 export function hasDisruptionBudget({ replicas, podDisruptionBudget }: ClusterSpec): boolean {
   return podDisruptionBudget.enabled ?? replicas >= DISRUPTION_BUDGET_NODES
 }

@@ -207,7 +207,7 @@ export function unchangedChecksum(
   if (keys?.keepsPods !== true) return undefined
   // The plan was made for this template.
   if (templateKeys(live).join() !== keys.accepted.join()) return undefined
-  return live.spec.template?.metadata?.annotations?.[SECRET_CHECKSUM]
+  return secretChecksum(live)
 }
 
 /**
@@ -230,7 +230,11 @@ export async function repeatedChecksum(
   const key = keyIn(secret, API_KEY_SECRET_KEY)
   // Another client may have replaced the key, and nodes have to restart for that one.
   if (key === undefined || keyFingerprint(key) !== appliedKey) return undefined
-  return live.spec.template?.metadata?.annotations?.[SECRET_CHECKSUM]
+  return secretChecksum(live)
+}
+
+function secretChecksum({ spec }: Pick<StatefulSet, 'spec'>): string | undefined {
+  return spec.template?.metadata?.annotations?.[SECRET_CHECKSUM]
 }
 
 /** Another run may have published another key since the plan was made: clients have it already. */

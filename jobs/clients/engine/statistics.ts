@@ -185,8 +185,7 @@ async function readWrites(
   return { since: telemetry?.app?.startup ?? '', writes }
 }
 
-/** An engine without these fields, or too busy to answer: the value is unknown. */
-/** For `catch`: undefined instead of an error of the engine. */
+/** For `catch`: undefined instead of an error of the engine, which does not have these fields or is too busy to answer. */
 export function ignoreEngineError(error: unknown): undefined {
   if (!(error instanceof EngineError)) throw error
 }

@@ -128,7 +128,7 @@ function awaitedMove(view: ClusterView, desired: DesiredShards): Plan | undefine
   if (move === undefined) return undefined
   const { collection, shard, to } = move
   const message = `${collection}/${shard} is moved to ${peerName(view, to)} once all of its replicas are Active`
-  return { is: 'waiting', purpose: 'balance', message, isLong: true }
+  return { is: 'waiting', purpose: 'balance', message, isExternal: true }
 }
 
 /** Done would mean that no shard has to be moved. */

@@ -166,7 +166,7 @@ class ShardsRun {
         )
       case 'waiting':
         if (pause !== undefined && !this.#isTransferring()) return this.#pausedBy(pause, view)
-        if (decision.isLong === true && !this.#isTransferring()) return this.#progress.paused()
+        if (decision.isExternal === true && !this.#isTransferring()) return this.#progress.paused()
         return this.#wait(decision.message, this.#steps.updateStep)
       case 'step': {
         this.#brokenSince = undefined

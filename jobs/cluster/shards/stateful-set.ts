@@ -142,8 +142,8 @@ export async function isPodStable(
 type Loss = NonNullable<ShardsPlan['losses']>[number]
 
 /**
- * Why the node may still have its data; undefined while what showed its loss is the case. The service has read that a while
- * ago. A Job may not read Kubernetes nodes: the scheduler assigns the pod when the one with its volume is registered again.
+ * Why the node may still have its data; undefined if it is still lost. The service determined the loss before the Job
+ * started. A Job may not read Kubernetes nodes: the scheduler assigns the pod when the one with its volume is registered again.
  */
 export async function returnReason(
   { ordinal, claim, volume }: Loss,

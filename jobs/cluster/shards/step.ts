@@ -85,8 +85,8 @@ export type Plan =
       purpose: ShardPurpose | 'transfer' | 'agreement'
       message: string
       differs?: string
-      /** Nothing that a Job does can end it: a Job does not wait for it. */
-      isLong?: true
+      /** Only the engine or a user can end it, so a Job does not wait for it. */
+      isExternal?: true
     }
   /** A user has to act. */
   | ({ is: 'refused' } & Obstruction)

@@ -73,7 +73,7 @@ export class Transfers {
   readonly #failures = new Map<string, number>()
   /** Until all replicas of the shard are Active. */
   readonly #failedShards = new Map<string, FailedShard & CopyFailure>()
-  readonly #ended: (ShardTransfer & { isCreation?: true })[] = []
+  readonly #newlyCompleted: (ShardTransfer & { isCreation?: true })[] = []
   readonly #replaced: Move[] = []
   /** Peers that get no further replica, and how the last copy to them has failed. */
   readonly #closed = new Map<number, string>()
@@ -142,7 +142,7 @@ export class Transfers {
 
   /** Transfers that have succeeded since the last call. */
   takeCompleted(): (ShardTransfer & { isCreation?: true })[] {
-    return this.#ended.splice(0)
+    return this.#newlyCompleted.splice(0)
   }
 
   /**
@@ -275,7 +275,7 @@ export class Transfers {
 
   #complete(view: ClusterView, key: string, tracked: TrackedTransfer): void {
     const { transfer, bytes, isCreation } = tracked
-    this.#ended.push({ ...transfer, ...(isCreation && { isCreation }) })
+    this.#newlyCompleted.push({ ...transfer, ...(isCreation && { isCreation }) })
     if (isCreation) this.#noteReplaced(view, transfer)
     this.#tracked.delete(key)
     this.#failures.delete(targetKey(transfer))

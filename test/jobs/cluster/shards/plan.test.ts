@@ -981,7 +981,7 @@ const CASES: Case[] = [
       is: 'waiting',
       purpose: 'balance',
       message: 'docs/0 is moved to node 2 once all of its replicas are Active',
-      isLong: true,
+      isExternal: true,
     },
   },
   {
@@ -994,7 +994,7 @@ const CASES: Case[] = [
       is: 'waiting',
       purpose: 'balance',
       message: 'docs/0 is moved to node 2 once all of its replicas are Active',
-      isLong: true,
+      isExternal: true,
     },
   },
   {
