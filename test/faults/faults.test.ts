@@ -4,6 +4,7 @@ import { openMachine } from './computer.ts'
 import { REPEATED } from './repeated.ts'
 import { snapshotFiles } from '../doubles/engine/snapshots.ts'
 import { simulate } from './simulate.ts'
+import type { Strike } from './faults.ts'
 import { find } from './load.ts'
 import { BUCKET, COLLECTION, NAMESPACE, reference } from './resources.ts'
 import type { Call } from './doors.ts'
@@ -176,17 +177,14 @@ t.test('H11: a full disk is detected, cleaned up and reported', async (t) => {
   t.strictSame(broken, [], 'nothing is left behind, and the rest of the load succeeds')
 })
 
+/** At the first such call. */
+function namespaceDeletedAt(door: Strike['door'], like: string): Strike {
+  return { fault: 'namespace deleted', door, like, nth: 1, seconds: 1 }
+}
+
 t.test('a deleted namespace leaves nothing but its complete backups in the bucket', async (t) => {
   // The restore begins, so the backup by node is complete.
-  const strikes = [
-    {
-      fault: 'namespace deleted',
-      door: 'job>engine',
-      like: 'snapshots/recover',
-      nth: 1,
-      seconds: 1,
-    },
-  ]
+  const strikes = [namespaceDeletedAt('job>engine', 'snapshots/recover')]
   const run = await simulate(machine, { seed: 1, strikes })
   t.equal(run.struck.length, 1)
   t.strictSame(run.broken, [])
@@ -204,15 +202,7 @@ t.test('a deleted namespace leaves nothing but its complete backups in the bucke
 })
 
 t.test('what is lost before the namespace is deleted during the farewell is found', async (t) => {
-  const strikes = [
-    {
-      fault: 'namespace deleted',
-      door: 'loop>service',
-      like: '^POST /vecmigrations/finalize',
-      nth: 1,
-      seconds: 1,
-    },
-  ]
+  const strikes = [namespaceDeletedAt('loop>service', '^POST /vecmigrations/finalize')]
   let looks = 0
   const { struck, broken } = await simulate(machine, {
     ...{ seed: 1, strikes },

@@ -253,7 +253,7 @@ const RUN =
 const SLOT = /(\d{4})(\d\d)(\d\d)-(\d\d)(\d\d)(\d\d)/g
 const SLOTS = [600, 1200, 1800]
 const ages = (...seconds: number[]) => seconds.toSorted((one, other) => one - other)
-/** For so long the settings keep the log of a Job. */
+/** Seconds for which the settings keep finished Jobs. */
 const { historySeconds } = settings
 /** Of a Lease: not enough time is left for a Job; expired. */
 const LEASE = [LEASE_DURATION_SECONDS - LEASE_MARGIN_SECONDS, LEASE_DURATION_SECONDS]

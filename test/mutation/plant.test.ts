@@ -30,7 +30,7 @@ t.test('a defect that its test notices passes', async (t) => {
 })
 
 t.test(
-  'a defect that survives, or cannot be planted, fails beside one that is noticed',
+  'a defect that survives, or cannot be planted, fails the run although another one is noticed',
   async (t) => {
     t.strictSame(await planted(project(t), [SURVIVES, NOTICED, ABSENT]), {
       passes: false,

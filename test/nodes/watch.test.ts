@@ -12,7 +12,7 @@ const node = (thread: string, err?: string) => ({
 const DEFECT = 'Service internal error: Shard 10 does not exist'
 const BANNER = 'Version: 1.18.3, build: 0000000\n'
 const FAILED = 'Failed to handle committed entries'
-/** So many looks after the first one a hung node is left alone. */
+/** Number of observations after the first one during which a hung node is left alone. */
 const SPARED = 3
 const HUNG_MS = SPARED * PAUSE_MS
 
@@ -187,7 +187,7 @@ function lookTime() {
       next = Promise.withResolvers()
       now += ms
     },
-    /** The watch has looked so many times since; the first one is not counted. */
+    /** Resolves after this many further observations. */
     look: async (times = 1) => {
       for (let count = 0; count < times; count += 1) {
         await isBetween.promise

@@ -25,7 +25,7 @@ export type S3Misbehaviour =
   | { trickle: number }
   /** It is done so much later. */
   | { after: Promise<unknown> }
-  /** The connection is cut, and it is done so much later. */
+  /** The connection is cut, and the call is carried out once this has resolved. */
   | { late: Promise<unknown> }
 
 /** Decides call by call; undefined lets it pass. */

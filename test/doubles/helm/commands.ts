@@ -113,8 +113,7 @@ export async function status(
   api: ApiClient,
   { release, namespace }: { release: string; namespace: string },
 ): Promise<string> {
-  const last = (await new History(api, release, namespace).revisions()).at(-1)
-  if (last === undefined) throw new HelmFailure('release: not found')
+  const last = await lastRevision(api, release, namespace)
   const { version, description } = last
   return JSON.stringify({
     name: release,
@@ -129,9 +128,13 @@ export async function manifest(
   api: ApiClient,
   { release, namespace }: { release: string; namespace: string },
 ): Promise<string> {
+  return manifestOf((await lastRevision(api, release, namespace)).objects)
+}
+
+async function lastRevision(api: ApiClient, release: string, namespace: string): Promise<Revision> {
   const last = (await new History(api, release, namespace).revisions()).at(-1)
   if (last === undefined) throw new HelmFailure('release: not found')
-  return manifestOf(last.objects)
+  return last
 }
 
 async function render(api: ApiClient, options: UpgradeOptions): Promise<ApiObject[]> {

@@ -302,28 +302,31 @@ t.test('a generated key that was deleted is created as it was, and no pod restar
   t.equal((await world.progress())?.applied?.recreatedObjects, undefined)
 })
 
-t.test('a generated read-only key beside a rotated one is created as it was', async (t) => {
-  const world = await jobWorld(t)
-  await userKey(world, OLD)
-  const spec = { ...SPEC, readOnlyApiKey: { autoGenerate: true } }
-  const keys = { published: old, accepted: [old], source: SOURCE }
-  const plan = (run: number) => {
-    const secretKeyRef = { name: 'vec-a.keys', key: keyEntry(old) }
-    const apiKey = { valueFrom: { secretKeyRef } }
-    const more = { apiKey, readOnlyApiKey: true, env: keyVariables('a', keys) }
-    const values = { ...world.plan().values, ...more }
-    return world.plan({ run, hash: `hash-${run}`, values, keys, spec })
-  }
-  t.equal((await world.run('upgrade', plan(1))).code, EXIT.done)
-  const before = await dataOf(world, 'vec-a-apikey')
-  t.not(before['read-only-api-key'] ?? '', '')
-  await world.api.delete({
-    apiVersion: 'v1',
-    kind: 'Secret',
-    namespace: 'ns',
-    name: 'vec-a-apikey',
-  })
-  const { code, log } = await world.run('upgrade', plan(2))
-  t.equal(code, EXIT.done, log)
-  t.strictSame(await dataOf(world, 'vec-a-apikey'), before)
-})
+t.test(
+  'a generated read-only key of a cluster with a rotated key is created as it was',
+  async (t) => {
+    const world = await jobWorld(t)
+    await userKey(world, OLD)
+    const spec = { ...SPEC, readOnlyApiKey: { autoGenerate: true } }
+    const keys = { published: old, accepted: [old], source: SOURCE }
+    const plan = (run: number) => {
+      const secretKeyRef = { name: 'vec-a.keys', key: keyEntry(old) }
+      const apiKey = { valueFrom: { secretKeyRef } }
+      const more = { apiKey, readOnlyApiKey: true, env: keyVariables('a', keys) }
+      const values = { ...world.plan().values, ...more }
+      return world.plan({ run, hash: `hash-${run}`, values, keys, spec })
+    }
+    t.equal((await world.run('upgrade', plan(1))).code, EXIT.done)
+    const before = await dataOf(world, 'vec-a-apikey')
+    t.not(before['read-only-api-key'] ?? '', '')
+    await world.api.delete({
+      apiVersion: 'v1',
+      kind: 'Secret',
+      namespace: 'ns',
+      name: 'vec-a-apikey',
+    })
+    const { code, log } = await world.run('upgrade', plan(2))
+    t.equal(code, EXIT.done, log)
+    t.strictSame(await dataOf(world, 'vec-a-apikey'), before)
+  },
+)
