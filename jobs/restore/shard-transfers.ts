@@ -66,6 +66,10 @@ export function firstMisplaced(placement: Placement, replicas: ReplicaStates): s
   return undefined
 }
 
+/**
+ * Drops first: a node that joins later would take one that is made during a transfer of another shard from or to its node
+ * for the end of that transfer (docs/engine-notes.md).
+ */
 async function startChanges(
   name: string,
   changes: ShardChange[],
@@ -73,7 +77,8 @@ async function startChanges(
 ): Promise<void> {
   const engine = recoveryOn(context, 0)
   const { signal } = context.tools
-  for (const change of changes) {
+  const isMove = (change: ShardChange) => Number(!('drop' in change))
+  for (const change of changes.toSorted((one, other) => isMove(one) - isMove(other))) {
     const { shard: shard_id } = change
     const call = () =>
       'drop' in change

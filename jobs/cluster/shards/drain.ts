@@ -15,7 +15,7 @@ import {
 import { SELF_REPAIR_SECONDS } from './repair.ts'
 import {
   addReplica,
-  dropOf,
+  planDrop,
   planned,
   refused,
   removalOf,
@@ -70,7 +70,7 @@ function drainPeer(view: ClusterView, desired: DesiredShards, peer: PeerView): P
     // A move: the new replica takes the place of this one, also if the scale-in is cancelled before this one is dropped.
     const plan =
       others.length >= enough
-        ? planned(purpose, dropOf(shard, peer.id))
+        ? planDrop(view, purpose, shard, { peer: peer.id })
         : addReplica(view, desired, purpose, shard, peer.id)
     if (plan.is === 'step') return plan
     blocked ??= plan

@@ -4,7 +4,6 @@
  */
 import { EngineError } from '../../../crds/contract/errors.ts'
 import type { ShardsPlan } from '../../../crds/contract/shards-job.ts'
-import { isOlder } from '../../../crds/versions.ts'
 import type { Engine } from '../../clients/engine/client.ts'
 import { EngineResharding } from '../../clients/engine/resharding.ts'
 import { EngineShards, type ShardTransfer } from '../../clients/engine/shards.ts'
@@ -24,7 +23,7 @@ import {
   returnReason,
   scaleDown,
 } from './stateful-set.ts'
-import { isReshardingStep, type ReshardingStep, type Step } from './step.ts'
+import { copyWithDrop, isReshardingStep, type ReshardingStep, type Step } from './step.ts'
 import type { Transfers } from './transfers.ts'
 import type { ClusterView } from './view.ts'
 
@@ -37,8 +36,6 @@ const REMOVAL_MS = 600_000
 const FAILING_MS = 600_000
 /** Failures that are further apart are not those of one cause. */
 const MAX_FAILURE_GAP_MS = 60_000
-/** From this version on, a replica that is dropped aborts only the transfers of its own shard. */
-const DROPS_ONE_SHARD = '1.16.3'
 const ALREADY_RUNNING = /is already involved in transfer/
 
 interface Parts {
@@ -208,24 +205,18 @@ export class StepRunner {
     view: ClusterView,
     step: Extract<Step, { do: 'drop' }>,
   ): Promise<string | undefined> {
-    return (await this.#unsafeCopy(view, step)) ?? (await this.#unsafeReplica(view, step))
+    return this.#unsafeCopy(view, step) ?? (await this.#unsafeReplica(view, step))
   }
 
-  /**
-   * An engine before 1.16.3 aborts the transfers of all shards of the collection from or to the node that drops a
-   * replica (docs/engine-notes.md).
-   */
-  async #unsafeCopy(
+  /** Also copies that were started a moment ago. Those from and to a lost node fail on every node. */
+  #unsafeCopy(
     view: ClusterView,
     { collection, shard, peer }: Extract<Step, { do: 'drop' }>,
-  ): Promise<string | undefined> {
-    const copy = view.transfers.find(
-      ({ collection: name, from, to }) => name === collection && (from === peer || to === peer),
-    )
+  ): string | undefined {
+    if (view.peers.find(({ id }) => id === peer)?.isMember !== true) return undefined
+    const copy = copyWithDrop(this.#transfers.running, { collection, peer })
     if (copy === undefined) return undefined
-    const version = await this.#memberEngine(view).version(this.#tools.signal)
-    if (!isOlder(version, DROPS_ONE_SHARD)) return undefined
-    return `${collection}/${shard} on ${peerName(view, peer)} is kept until ${collection}/${copy.shard} is copied: engine ${version} would abort that copy`
+    return `${collection}/${shard} on ${peerName(view, peer)} is kept until ${collection}/${copy.shard} is copied`
   }
 
   /**

@@ -24,7 +24,7 @@ import {
 } from './queries.ts'
 import { replaceLostNodes, repairReplicas } from './repair.ts'
 import { continueResharding, currentResharding, startResharding } from './resharding.ts'
-import { dropOf, planned, refused, transferInProgress, type Plan } from './step.ts'
+import { planDrop, planned, refused, transferInProgress, type Plan } from './step.ts'
 import { updateFailedNode, updateNodes } from './update.ts'
 import type { ClusterView, DesiredShards, Move } from './view.ts'
 
@@ -41,7 +41,7 @@ export function planShards(view: ClusterView, desired: DesiredShards): Plan {
   const lost = replaceLostNodes(view, desired)
   if (lost?.is === 'step') return lost
   const moved = finishMoves(view, desired)
-  if (moved !== undefined) return moved
+  if (moved?.is === 'step') return moved
   const repaired = desired.repair ? repairReplicas(view, desired) : undefined
   if (repaired?.is === 'step') return repaired
   if (resharding !== undefined) {
@@ -50,6 +50,8 @@ export function planShards(view: ClusterView, desired: DesiredShards): Plan {
   }
   if (repaired?.is === 'waiting') return repaired
   if (lost !== undefined) return lost
+  // Else one copy after the other would keep the replicas that were moved.
+  if (moved !== undefined) return moved
   const drained = drainNodes(view, desired)
   if (drained !== undefined) return drained
   const updated = updateNodes(view, desired)
@@ -74,6 +76,7 @@ function stuckResharding(view: ClusterView, desired: DesiredShards): Plan | unde
 /** A move that was begun ends or is undone, whatever else is due: until then the shard has a replica too many. */
 function finishMoves(view: ClusterView, desired: DesiredShards): Plan | undefined {
   const { moves } = desired
+  let waiting: Plan | undefined
   const leaving = leavingPeers(view, desired).map(({ id }) => id)
   for (const move of moves) {
     const shard = findMoved(view, move)
@@ -84,9 +87,11 @@ function finishMoves(view: ClusterView, desired: DesiredShards): Plan | undefine
     const remaining = activeElsewhere(view, shard, dispensable)
     if (remaining.length < retainedReplicas(view, shard, desired)) continue
     const purpose = leaving.includes(move.from) ? 'scale-in' : purposeOf(view, shard, move)
-    return planned(purpose, dropOf(shard, dispensable, !isComplete))
+    const plan = planDrop(view, purpose, shard, { peer: dispensable, isUndo: !isComplete })
+    if (plan.is === 'step') return plan
+    waiting ??= plan
   }
-  return undefined
+  return waiting
 }
 
 /** A replica that is not Active was not moved, but replaced. */

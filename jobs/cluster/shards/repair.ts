@@ -22,6 +22,7 @@ import {
 import {
   addReplica,
   dropOf,
+  planDrop,
   planned,
   refused,
   shardRef,
@@ -94,9 +95,9 @@ function repairReplica(
     )
   }
   // A transfer onto a replica that is called Active would fail, or remove it.
-  if (state === 'Unreadable') return planned(PURPOSE, dropOf(shard, peer))
+  if (state === 'Unreadable') return planDrop(view, PURPOSE, shard, { peer })
   if (isSurplus(view, shard, { peer, desired }) || mayGoElsewhere(view, shard, { peer, desired })) {
-    return planned(PURPOSE, dropOf(shard, peer))
+    return planDrop(view, PURPOSE, shard, { peer })
   }
   const toStep = (from: number) => ({
     do: 'repair' as const,

@@ -11,7 +11,14 @@ import {
   remainingMembers,
   type Shard,
 } from './queries.ts'
-import type { ClusterView, DesiredShards, Move, Obstruction, PeerView } from './view.ts'
+import type {
+  ClusterView,
+  DesiredShards,
+  Move,
+  Obstruction,
+  PeerView,
+  TransferView,
+} from './view.ts'
 
 export type Step =
   /** Creates a replica on a node that has none. With `move`, that on `move.from` is dropped later. */
@@ -192,6 +199,34 @@ export function shardRef({ collection, id }: Shard) {
 
 export function dropOf(shard: Shard, peer: number, isUndo = false): Step {
   return { do: 'drop', ...shardRef(shard), peer, ...(isUndo && { isUndo }) }
+}
+
+/**
+ * Drops the replica, once no copy of another shard of its collection from or to this node is in progress. A node that
+ * joins later applies the entries of consensus from the time before its own version is known, and then takes the drop
+ * for one of an engine before 1.16.3, which aborts those copies: it would know other states of their replicas than the
+ * others, and write to some of them only.
+ */
+export function planDrop(
+  view: ClusterView,
+  purpose: ShardPurpose,
+  shard: Shard,
+  { peer, isUndo = false }: { peer: number; isUndo?: boolean },
+): Plan {
+  const copy = copyWithDrop(view.transfers, { collection: shard.collection, peer })
+  if (copy === undefined) return planned(purpose, dropOf(shard, peer, isUndo))
+  const text = `${describeShard(shard)} on ${peerName(view, peer)} is kept until ${copy.collection}/${copy.shard} is copied`
+  return { is: 'waiting', purpose, message: text }
+}
+
+/** The copy in progress that must end before a replica of this collection is dropped from the node (`planDrop`). */
+export function copyWithDrop<Copy extends Pick<TransferView, 'collection' | 'from' | 'to'>>(
+  transfers: readonly Copy[],
+  { collection, peer }: { collection: string; peer: number },
+): Copy | undefined {
+  return transfers.find(
+    ({ collection: name, from, to }) => name === collection && (from === peer || to === peer),
+  )
 }
 
 export function removalOf({ id, ordinal }: PeerView): Step {

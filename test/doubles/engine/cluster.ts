@@ -127,6 +127,7 @@ export class EngineCluster {
     if (known !== undefined) return known
     const peer = { id: peerId(this.name, ordinal), ordinal, uri }
     this.#peers.set(ordinal, peer)
+    this.#replay(ordinal)
     return peer
   }
 
@@ -194,8 +195,22 @@ export class EngineCluster {
     this.#volumes += 1
     const id = peerId(`${this.name}/${this.#volumes}`, ordinal)
     this.#peers.set(ordinal, { id, ordinal, uri: this.#uriOf(ordinal) })
+    this.#replay(ordinal)
     this.changes += 1
     return true
+  }
+
+  /** A node that joins applies what the others have agreed on, not always as they did. */
+  #replay(ordinal: number): void {
+    for (const shard of [...this.collections.values()].flatMap(({ shards }) => shards)) {
+      const failed = (shard.failedForJoining ?? []).filter((peer) => shard.peers.includes(peer))
+      if (failed.length === 0) continue
+      const states = Object.fromEntries(failed.map((peer) => [peer, 'Dead']))
+      shard.reportedStates = {
+        ...shard.reportedStates,
+        [ordinal]: { ...shard.reportedStates?.[ordinal], ...states },
+      }
+    }
   }
 
   /** The node's consensus thread dies; the node still serves, but no metadata write passes it. */

@@ -33,6 +33,8 @@ export interface Shard {
   unreadableOn?: number[]
   /** Replica states that only some nodes report: by ordinal of the reporting node, then by peer. */
   reportedStates?: Record<number, Record<number, string>>
+  /** Targets of copies that a node which joins later takes for failed (docs/engine-notes.md#transfers-of-shards). */
+  failedForJoining?: number[]
 }
 
 export interface Transfer {

@@ -34,6 +34,7 @@ export function startTransfer(
   if (!shard.peers.includes(transfer.to)) shard.peers = [...shard.peers, transfer.to]
   const fails = outcome === 'fail'
   shard.arriving = [...(shard.arriving ?? []), { ...transfer, since: Date.now(), until, fails }]
+  agreeOn(shard, transfer.to)
   cluster.changes += 1
 }
 
@@ -51,6 +52,12 @@ export function abortTransfer(cluster: EngineCluster, shard: Shard, transfer: Tr
   shard.arriving = (shard.arriving ?? []).filter((other) => other !== transfer)
   fail(shard, transfer)
   cluster.changes += 1
+}
+
+/** What the nodes report about a replica from here on is the same. */
+export function agreeOn(shard: Shard, peer: number): void {
+  shard.failedForJoining = (shard.failedForJoining ?? []).filter((other) => other !== peer)
+  for (const states of Object.values(shard.reportedStates ?? {})) delete states[peer]
 }
 
 /** The source of a move is dropped together with the end of its transfer. That of a resharding changes no state. */

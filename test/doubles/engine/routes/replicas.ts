@@ -13,7 +13,7 @@ import {
   finishResharding,
   startResharding,
 } from '../resharding.ts'
-import { abortTransfer, startTransfer, transfersOf } from '../transfers.ts'
+import { abortTransfer, agreeOn, startTransfer, transfersOf } from '../transfers.ts'
 import { found, timeoutOf } from './collections.ts'
 
 interface Move {
@@ -213,7 +213,13 @@ function dropReplica(
     const related = transfersOf(one).filter(({ from, to }) => from === peer || to === peer)
     for (const transfer of related) abortTransfer(cluster, one, transfer)
   }
+  // A node that joins later applies this drop as an engine before 1.16.3 does.
+  for (const one of shards) {
+    const copies = transfersOf(one).filter(({ from, to }) => from === peer || to === peer)
+    one.failedForJoining = [...(one.failedForJoining ?? []), ...copies.map(({ to }) => to)]
+  }
   shard.peers = others
+  agreeOn(shard, peer)
   delete shard.states?.[peer]
   const ordinal = cluster.peers().find(({ id }) => id === peer)?.ordinal
   shard.unreadableOn = (shard.unreadableOn ?? []).filter((other) => other !== ordinal)

@@ -26,6 +26,30 @@ for (const version of ['1.16.2', '1.16.3']) {
   })
 }
 
+for (const version of ['1.16.3', '1.18.3']) {
+  t.test(
+    `${version}: a node that joins after drops knows the same states of replicas`,
+    async (t) => {
+      const world = await shardsWorld(t, { nodes: 3, spread: 1, shards: 6, factor: 1, version })
+      const messages = new Set<string | undefined>()
+      const onSleep = async () => {
+        messages.add((await world.progress())?.message)
+        // Copies end one after the other.
+        const { shards = [] } = world.engine.find('docs') ?? {}
+        const [first] = shards.flatMap(({ arriving = [] }) => arriving)
+        if (first !== undefined) first.until = 0
+      }
+      const plan = { balance: true, maxTransfers: 2 }
+      t.equal((await world.run(plan, { onSleep })).code, EXIT.done)
+      await world.scale(4)
+      const { code, log } = await world.run({ ...plan, nodes: 4, run: 2, hash: 'hash-2' }, { onSleep })
+      t.equal(code, EXIT.done, log.slice(-2000))
+      matchWhole(t, await world.progress(), { state: 'Done', shards: { balancedNodes: 4 } })
+      t.notOk([...messages].some((message) => /different states/.test(message ?? '')))
+    },
+  )
+}
+
 for (const version of ['1.16.3', '1.19.0']) {
   t.test(`${version}: an empty node takes the place of its former peer`, async (t) => {
     const world = await shardsWorld(t, { nodes: 3, shards: 3, version })
