@@ -160,14 +160,15 @@ async function observe(
     volumeBytes: volumeBytes(cluster),
     memory,
     // Nothing is dropped here: the second look decides.
-    unreadableMs: 0,
+    lastingMs: 0,
     comparesCounts: mayBeUpdating(statefulSet),
   }
   const engineForPod = engineClients(kubernetes, clusterConnection(cluster), call)
   for (let count = 1; ; count += 1) {
     const nowMs = call.time.monotonicMs()
     const view = await observeShards({ ...options, nowMs }, engineForPod, call.signal)
-    const isClear = view.unsettled === undefined && memory.suspects.size === 0
+    const isClear =
+      view.unsettled === undefined && memory.suspects.size + memory.disputes.size === 0
     if (isClear || view.broken !== undefined || count === MAX_OBSERVATIONS) {
       return withPods(view, statefulSet, kubernetes)
     }

@@ -28,8 +28,10 @@ interface Context {
   facts: ReadonlyMap<number, ReadonlyMap<string, CollectionFacts>>
   /** Replicas that have looked unreadable in all observations since then, in monotonic milliseconds. */
   suspects: ReadonlyMap<string, number>
-  /** Those that have done so since then, or earlier, are unreadable. */
-  unreadableBefore: number
+  /** The same for replicas of which the nodes have reported different states. */
+  disputes: ReadonlyMap<string, number>
+  /** Those that have done so since then, or earlier, are unreadable or disputed. */
+  lastingBefore: number
   /**
    * Shards whose Active replicas had equal numbers of points in an observation since all of them are
    * Active; updated. Absent if the numbers are not compared.
@@ -46,6 +48,8 @@ export interface Combined {
   disagreements: string[]
   /** Replicas that look unreadable. */
   suspects: string[]
+  /** Replicas of which the nodes report different states, and no transfer changes them. */
+  disputed: string[]
 }
 
 /** From this number of points on another replica, a replica without any has lost them. */
@@ -54,7 +58,7 @@ const MANY_POINTS = 1000
 export async function combineCollection(
   name: string,
   nodes: readonly Report[],
-  { facts, suspects, unreadableBefore, equal, isRecovering, signal }: Context,
+  { facts, suspects, disputes, lastingBefore, equal, isRecovering, signal }: Context,
 ): Promise<Combined> {
   const reports = nodes.flatMap(({ ordinal, engine, status, collections }) => {
     const placement = collections?.get(name)
@@ -63,21 +67,30 @@ export async function combineCollection(
   const transfers = combineTransfers(name, reports)
   const { resharding, disagreements } = combineResharding(name, reports)
   const found: string[] = []
+  const disputed: string[] = []
   const shards: ShardView[] = []
   for (const id of shardIds(reports)) {
     const replicas = reportedReplicas(id, reports)
-    disagreements.push(...shardDisagreements(name, { id, replicas, reports }))
+    const keyOf = (peer: number) => `${name}/${id}/${peer}`
+    const inDispute = findDisputed({ id, replicas, reports }, transfers)
+    disputed.push(...[...inDispute].map(keyOf))
+    const isLasting = (peer: number) =>
+      inDispute.has(peer) && (disputes.get(keyOf(peer)) ?? Infinity) <= lastingBefore
+    const undisputed = replicas.filter(({ peer }) => !isLasting(peer))
+    disagreements.push(...shardDisagreements(name, { id, replicas: undisputed, reports }))
     const reported = replicas.map((replica): ReplicaView => {
-      return { peer: replica.peer, state: combinedState(replica, { id, transfers }) }
+      const { peer } = replica
+      const state = isLasting(peer) ? 'Disputed' : combinedState(replica, { id, transfers })
+      return { peer, state }
     })
     const states = await withRecoveries(name, reported, { reports, isRecovering })
     const looksUnreadable = await findUnreadable(name, { id, replicas: states, reports, signal })
     const views = states.map((replica): ReplicaView => {
-      const key = `${name}/${id}/${replica.peer}`
+      const key = keyOf(replica.peer)
       if (!looksUnreadable.has(replica.peer)) return replica
       found.push(key)
       const since = suspects.get(key) ?? Infinity
-      if (since <= unreadableBefore) return { ...replica, state: 'Unreadable' }
+      if (since <= lastingBefore) return { ...replica, state: 'Unreadable' }
       // It may be a pause of its node: neither this replica nor what depends on it is touched until that is known.
       const owner = reports.find(({ peer }) => peer === replica.peer)
       disagreements.push(`node ${owner?.ordinal} cannot read its replica of ${name}/${id}`)
@@ -105,6 +118,7 @@ export async function combineCollection(
     transfers,
     disagreements,
     suspects: found,
+    disputed,
   }
 }
 
@@ -159,18 +173,61 @@ interface Shard {
  * it.
  */
 function shardDisagreements(name: string, { id, replicas, reports }: Shard): string[] {
-  return replicas.flatMap(({ peer, states }) => {
-    const others = reports.filter((report) => report.peer !== peer)
-    const owner = reports.find((report) => report.peer === peer)
-    const reporting = owner !== undefined && states.has(owner.ordinal) ? [...others, owner] : others
+  return replicas.flatMap((replica) => {
+    const { peer, states } = replica
+    const reporting = reportingNodes(replica, reports)
     const silent = reporting.find(({ ordinal }) => !states.has(ordinal))
     if (silent !== undefined) {
       return [`node ${silent.ordinal} does not list the replica of ${name}/${id} on peer ${peer}`]
     }
-    const distinct = new Set(reporting.map(({ ordinal }) => states.get(ordinal)))
-    if (distinct.size <= 1) return []
+    if (reportedStates(replica, reporting).size <= 1) return []
     return [`the nodes report different states of ${name}/${id} on peer ${peer}`]
   })
+}
+
+/**
+ * Peers whose replica has one state for some nodes and another one for others, although no transfer changes it. Without a
+ * replica that is Active for all nodes, none can be replaced.
+ */
+function findDisputed(
+  { id, replicas, reports }: Shard,
+  transfers: readonly TransferView[],
+): Set<number> {
+  const isCopied = transfers.some(({ shard, toShard = shard }) => shard === id || toShard === id)
+  if (isCopied || !reports.every(({ placement }) => listsAll(placement, { id, replicas }))) {
+    return new Set()
+  }
+  const states = replicas.map((replica) => ({
+    peer: replica.peer,
+    states: reportedStates(replica, reportingNodes(replica, reports)),
+  }))
+  const hasActive = states.some((one) => one.states.size === 1 && one.states.has('Active'))
+  const disputed = states.filter((one) => one.states.size > 1)
+  return new Set(hasActive ? disputed.map(({ peer }) => peer) : [])
+}
+
+function listsAll(
+  { local_shards: own, remote_shards: others }: ShardPlacement,
+  { id, replicas }: Pick<Shard, 'id' | 'replicas'>,
+): boolean {
+  return [...own, ...others].filter(({ shard_id }) => shard_id === id).length === replicas.length
+}
+
+/** All but the node of the replica, if it does not list it. */
+function reportingNodes(
+  { peer, states }: ReportedReplica,
+  reports: readonly CollectionReport[],
+): CollectionReport[] {
+  const others = reports.filter((report) => report.peer !== peer)
+  const owner = reports.find((report) => report.peer === peer)
+  return owner !== undefined && states.has(owner.ordinal) ? [...others, owner] : others
+}
+
+function reportedStates(
+  { states }: ReportedReplica,
+  nodes: readonly CollectionReport[],
+): Set<string | undefined> {
+  return new Set(nodes.map(({ ordinal }) => states.get(ordinal)))
 }
 
 function combinedState(
@@ -210,6 +267,7 @@ const SEVERITY: readonly ReplicaState[] = [
   'Incomplete',
   'Dead',
   'Unreadable',
+  'Disputed',
 ]
 
 /** The target of a transfer is repaired by it; without one, the engine repairs only Dead replicas. */

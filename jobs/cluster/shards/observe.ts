@@ -33,8 +33,8 @@ export interface ObserveOptions {
   memory?: ObservationMemory
   /** When this observation is made, in milliseconds of a clock that only moves forward. */
   nowMs: number
-  /** For how long a replica has to look unreadable until it is; default: half a minute. */
-  unreadableMs?: number
+  /** For how long a replica has to look unreadable, or be disputed, until it is; default: half a minute. */
+  lastingMs?: number
   /** The sizes of the data are read in each observation: for observations a minute apart. */
   watchesVolumes?: boolean
   /** Whether the numbers of points of replicas are compared. */
@@ -45,6 +45,8 @@ export interface ObserveOptions {
 export interface ObservationMemory {
   /** Replicas that look unreadable, and since when they have in every observation. */
   suspects: Map<string, number>
+  /** Replicas of which the nodes report different states, and since when they have after the same changes. */
+  disputes: Map<string, number>
   /** Shards whose replicas had equal numbers of points (combine.ts). */
   equal: Set<string>
   /** By ordinal. */
@@ -62,12 +64,19 @@ const CONCURRENCY = 4
 /** After this many calls in succession, a node does not answer. */
 const MAX_UNANSWERED = 3
 /** A replica whose node is busy, or whose disk pauses, must not be dropped for that. */
-const UNREADABLE_MS = 30_000
+const LASTING_MS = 30_000
 /** Telemetry is read again after this many observations, if volumes are not watched. */
 const MAX_FACTS_AGE = 15
 
 export function newObservationMemory(defects = new Defects()): ObservationMemory {
-  return { suspects: new Map(), equal: new Set(), facts: new Map(), factsAge: 0, defects }
+  return {
+    suspects: new Map(),
+    disputes: new Map(),
+    equal: new Set(),
+    facts: new Map(),
+    factsAge: 0,
+    defects,
+  }
 }
 
 export async function observeShards(
@@ -189,7 +198,7 @@ async function combine(
 ): Promise<ClusterView> {
   const names = [...new Set(nodes.flatMap(({ collections }) => [...(collections?.keys() ?? [])]))]
   const suspects = new Map<string, number>()
-  const { nowMs, unreadableMs = UNREADABLE_MS } = options
+  const { nowMs, lastingMs = LASTING_MS } = options
   const collections: CollectionView[] = []
   const transfers: TransferView[] = []
   const disagreements: string[] = []
@@ -204,7 +213,8 @@ async function combine(
     combineCollection(name, reports, {
       facts: memory.facts,
       suspects: memory.suspects,
-      unreadableBefore: nowMs - unreadableMs,
+      disputes: memory.disputes,
+      lastingBefore: nowMs - lastingMs,
       equal: options.comparesCounts === true ? memory.equal : undefined,
       isRecovering,
       signal,
@@ -220,6 +230,10 @@ async function combine(
   }
   // A view of nodes that have not applied the same changes proves nothing about a replica.
   memory.suspects = settling === undefined ? suspects : new Map<string, number>()
+  if (settling === undefined) {
+    const disputed = all.flatMap((combined) => combined.disputed)
+    memory.disputes = new Map(disputed.map((key) => [key, memory.disputes.get(key) ?? nowMs]))
+  }
   const unsettled = settling ?? disagreements[0]
   return {
     peers: peerViews(options, nodes, collections),

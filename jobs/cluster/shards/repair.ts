@@ -83,6 +83,8 @@ function repairReplica(
   const hasSource = activeElsewhere(view, shard, peer).length > 0
   // Without a source nothing can be done: a shard that is being created on a busy cluster gets time.
   const waitSeconds = isDead || !hasSource ? SELF_REPAIR_SECONDS : DEFECT_SECONDS
+  // Each write that a node does not send to it is on the other replicas only.
+  if (state === 'Disputed' && hasSource) return planDrop(view, PURPOSE, shard, { peer })
   if (desired.defectSeconds(replicaDefect(shard.collection, shard.id, peer)) < waitSeconds) {
     const text = `${describeShard(shard)} on ${peerName(view, peer)} is ${state}`
     const message = isDead ? `${text}; the engine usually repairs it` : text
@@ -162,7 +164,9 @@ function hasUntriedTarget(view: ClusterView, shard: Shard, desired: DesiredShard
 /** Nodes that are not members are left alone: they may be restarting. */
 function isDefective(view: ClusterView, { peer, state }: ReplicaView): boolean {
   if (view.peers.find(({ id }) => id === peer)?.isMember !== true) return false
-  return state === 'Dead' || state === 'Incomplete' || state === 'Unreadable'
+  return (
+    state === 'Dead' || state === 'Incomplete' || state === 'Unreadable' || state === 'Disputed'
+  )
 }
 
 function isLost(view: ClusterView, peer: number, { lost }: DesiredShards): boolean {

@@ -16,6 +16,11 @@ export type ReplicaState =
   | 'Incomplete'
   /** Reported as Active, but its node cannot read it. */
   | 'Unreadable'
+  /**
+   * Nodes that have applied the same changes report different states of it, for good: those that call it Dead do not write
+   * to it. Another replica of the shard is Active for all of them.
+   */
+  | 'Disputed'
   /** Gets points of other shards; of a shard that existed before, it is complete without them. */
   | 'Resharding'
 

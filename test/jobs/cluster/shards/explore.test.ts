@@ -115,7 +115,7 @@ const WORLDS: World[] = [
     end: 'done',
   },
   {
-    title: 'replicas that are missing, Dead, Incomplete and Unreadable',
+    title: 'replicas that are missing, Dead, Incomplete, Unreadable and Disputed',
     model: {
       ...THREE_NODES,
       shards: {
@@ -123,6 +123,7 @@ const WORLDS: World[] = [
         'docs/1': { 1: 'Dead', 2: 'Active' },
         'docs/2': { 2: 'Incomplete', 3: 'Active' },
         'docs/3': { 3: 'Unreadable', 1: 'Active' },
+        'docs/4': { 3: 'Disputed', 2: 'Active' },
       },
     },
     desired: DESIRED,

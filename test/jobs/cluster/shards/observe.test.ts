@@ -344,6 +344,50 @@ for (const [what, change] of BROKEN) {
   })
 }
 
+t.test('a replica is disputed once nodes report different states for half a minute', async (t) => {
+  const { engine, observe, peer, shard } = await world(t)
+  const memory = newObservationMemory()
+  const look = async (seconds: number) => {
+    const { collections, unsettled } = await observe({ memory, nowMs: seconds * 1000 })
+    const replicas = collections[0]?.shards[0]?.replicas ?? []
+    return [replicas.find((replica) => replica.peer === peer(0))?.state, unsettled]
+  }
+  const isUnclear = ['Dead', `the nodes report different states of docs/0 on peer ${peer(0)}`]
+  const dispute = () => Object.assign(shard(0), { reportedStates: { 2: { [peer(0)]: 'Dead' } } })
+  dispute()
+  for (const second of [0, 1, 29.9]) t.strictSame(await look(second), isUnclear)
+  engine.lag.set(1, 2)
+  t.match(await look(30), ['Disputed', /have not applied the same changes/])
+  engine.lag.delete(1)
+  for (const second of [31, 32]) t.strictSame(await look(second), ['Disputed', undefined])
+  shard(0).reportedStates = {}
+  t.strictSame(await look(40), ['Active', undefined])
+  dispute()
+  for (const second of [41, 70]) t.strictSame(await look(second), isUnclear, 'counted again')
+  t.strictSame(await look(71), ['Disputed', undefined])
+})
+
+t.test('while nodes have not applied the same changes, no replica becomes disputed', async (t) => {
+  const { engine, observe, peer, shard } = await world(t)
+  const memory = newObservationMemory()
+  shard(0).reportedStates = { 2: { [peer(0)]: 'Dead' } }
+  engine.lag.set(1, 2)
+  for (const second of [0, 60, 120]) await observe({ memory, nowMs: second * 1000 })
+  t.equal(memory.disputes.size, 0)
+})
+
+t.test('no replica is disputed without another one that is Active for all nodes', async (t) => {
+  const { observe, peer, shard } = await world(t)
+  const memory = newObservationMemory()
+  const replicas = Object.fromEntries(shard(0).peers.map((holder) => [holder, 'Dead']))
+  shard(0).reportedStates = { 2: replicas }
+  for (const second of [0, 60, 120]) {
+    const { unsettled } = await observe({ memory, nowMs: second * 1000 })
+    t.match(unsettled, /^the nodes report different states of docs\/0 on peer /)
+  }
+  t.equal(shard(0).peers.includes(peer(0)), true)
+})
+
 t.test('a node that does not answer about a replica has not lost it', async (t) => {
   const { engine, nodes, observe, peer, shard } = await world(t)
   const docs = engine.find('docs')

@@ -42,13 +42,35 @@ for (const version of ['1.16.3', '1.18.3']) {
       const plan = { balance: true, maxTransfers: 2 }
       t.equal((await world.run(plan, { onSleep })).code, EXIT.done)
       await world.scale(4)
-      const { code, log } = await world.run({ ...plan, nodes: 4, run: 2, hash: 'hash-2' }, { onSleep })
+      const { code, log } = await world.run(
+        { ...plan, nodes: 4, run: 2, hash: 'hash-2' },
+        { onSleep },
+      )
       t.equal(code, EXIT.done, log.slice(-2000))
       matchWhole(t, await world.progress(), { state: 'Done', shards: { balancedNodes: 4 } })
       t.notOk([...messages].some((message) => /different states/.test(message ?? '')))
     },
   )
 }
+
+t.test('a replica that a node which has joined calls Dead is replaced', async (t) => {
+  const world = await shardsWorld(t, { nodes: 4, spread: 3, shards: 4 })
+  const victim = world.peer(0)
+  const shard = [0, 1, 2, 3]
+    .map((id) => world.shard(id))
+    .find(({ peers }) => peers.includes(victim))
+  if (shard === undefined) throw new Error('node 0 holds no shard')
+  // A user has dropped a replica while this one was copied, and node 3 has joined since.
+  shard.reportedStates = { 3: { [victim]: 'Dead' } }
+  const { code, log } = await world.run()
+  t.equal(code, EXIT.done, log.slice(-2000))
+  const steps = startedSteps(log)
+  t.match(steps[0], new RegExp(`docs/${shard.id}: dropping the replica on node 0`))
+  t.match(steps[1], new RegExp(`docs/${shard.id}: replicating `))
+  t.equal(steps.length, 2)
+  t.strictSame(Object.keys(shard.reportedStates[3] ?? {}), [])
+  matchWhole(t, (await world.state()).shards[shard.id] ?? [], [/ Active$/, / Active$/])
+})
 
 for (const version of ['1.16.3', '1.19.0']) {
   t.test(`${version}: an empty node takes the place of its former peer`, async (t) => {

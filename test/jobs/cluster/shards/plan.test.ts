@@ -92,6 +92,17 @@ const CASES: Case[] = [
     },
   },
   {
+    title: 'a Disputed replica is dropped at once, and replaced later',
+    model: { shards: { 'docs/0': { 1: 'Active', 2: 'Disputed' } } },
+    desired: { defectSeconds: () => 0 },
+    plan: {
+      is: 'step',
+      purpose: 'repair',
+      bytes: 0,
+      step: { do: 'drop', collection: 'docs', shard: 0, peer: 2 },
+    },
+  },
+  {
     title: 'a defective replica on a node that does not answer is left alone',
     model: {
       peers: { ...THREE_NODES.peers, 2: { ordinal: 1, isUp: false } },

@@ -11,7 +11,8 @@ import type {
   ShardView,
 } from '../../../../jobs/cluster/shards/view.ts'
 
-const STATES: ReplicaState[] = ['Active', 'Active', 'Active', 'Dead', 'Incomplete', 'Unreadable']
+const DEFECTIVE = ['Dead', 'Incomplete', 'Unreadable', 'Disputed'] as const
+const STATES: ReplicaState[] = ['Active', 'Active', 'Active', ...DEFECTIVE]
 
 const replicaState = fc.constantFrom(...STATES)
 
