@@ -38,6 +38,8 @@ export interface RealSubject extends Subject {
   pids: number[]
   /** Kills a node and starts it again on what it has stored; answers once it is ready. */
   restart(ordinal: number): Promise<void>
+  /** Another node joins; answers once it is ready. */
+  add(): Promise<void>
 }
 
 interface Where {
@@ -67,7 +69,8 @@ export async function realSubject(
     const urls: string[] = []
     const grpcUrls: string[] = []
     let first: string | undefined
-    for (let ordinal = 0; ordinal < nodes; ordinal += 1) {
+    const add = async () => {
+      const ordinal = records.length
       const host = hosts?.[ordinal] ?? only
       const isAsked = ordinal === 0 || hosts !== undefined
       const http = (isAsked ? port : undefined) ?? (await freePort())
@@ -106,6 +109,7 @@ export async function realSubject(
       grpcUrls.push(`http://${host}:${grpc}`)
       await waitFor(`node ${ordinal}`, () => isReady(url), { process: record })
     }
+    while (records.length < nodes) await add()
     const whileDown = async (ordinal: number, meanwhile: () => Promise<void>) => {
       const record = records[ordinal]
       if (record === undefined) throw new Error(`there is no node ${ordinal}`)
@@ -118,7 +122,7 @@ export async function realSubject(
       })
     }
     const restart = (ordinal: number) => whileDown(ordinal, async () => undefined)
-    return { urls, grpcUrls, pids: records.map(({ pid }) => pid), whileDown, restart, close }
+    return { urls, grpcUrls, pids: records.map(({ pid }) => pid), whileDown, restart, add, close }
   } catch (error) {
     await close()
     throw error
