@@ -57,7 +57,9 @@ export function abortTransfer(cluster: EngineCluster, shard: Shard, transfer: Tr
 /** What the nodes report about a replica from here on is the same. */
 export function agreeOn(shard: Shard, peer: number): void {
   shard.failedForJoining = (shard.failedForJoining ?? []).filter((other) => other !== peer)
-  for (const states of Object.values(shard.reportedStates ?? {})) delete states[peer]
+  for (const states of Object.values(shard.reportedStates ?? {})) {
+    Reflect.deleteProperty(states, String(peer))
+  }
 }
 
 /** The source of a move is dropped together with the end of its transfer. That of a resharding changes no state. */
