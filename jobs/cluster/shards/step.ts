@@ -215,6 +215,8 @@ export function planDrop(
 ): Plan {
   const copy = copyWithDrop(view.transfers, { collection: shard.collection, peer })
   if (copy === undefined) return planned(purpose, dropOf(shard, peer, isUndo))
+  const stalled = transferInProgress({ ...view, transfers: [copy] })
+  if (copy.stalledSince !== undefined && stalled !== undefined) return stalled
   const text = `${describeShard(shard)} on ${peerName(view, peer)} is kept until ${copy.collection}/${copy.shard} is copied`
   return { is: 'waiting', purpose, message: text }
 }

@@ -14,6 +14,8 @@ interface Case {
   plan: Plan
 }
 
+const ALL_ACTIVE = { 1: 'Active', 2: 'Active', 3: 'Active' } as const
+
 const CASES: Case[] = [
   { title: 'a cluster with all replicas needs nothing', plan: { is: 'done' } },
   {
@@ -225,6 +227,82 @@ const CASES: Case[] = [
     plan: {
       ...{ is: 'step', purpose: 'balance', bytes: 0 },
       step: { do: 'drop', collection: 'docs', shard: 0, peer: 3 },
+    },
+  },
+  {
+    title: 'a moved replica is kept until another shard of its collection is copied from its node',
+    model: { shards: { 'docs/0': ALL_ACTIVE, 'docs/1': { 3: 'Active', 1: 'InTransfer' } } },
+    view: { transfers: [{ collection: 'docs', shard: 1, from: 3, to: 1 }] },
+    desired: { moves: [{ collection: 'docs', shard: 0, from: 3, to: 1 }] },
+    plan: {
+      ...{ is: 'waiting', purpose: 'balance' },
+      message: 'docs/0 on node 2 is kept until docs/1 is copied',
+    },
+  },
+  {
+    title: 'that of another collection is not waited for',
+    model: { shards: { 'docs/0': ALL_ACTIVE, 'users/1': { 3: 'Active', 1: 'InTransfer' } } },
+    view: { transfers: [{ collection: 'users', shard: 1, from: 3, to: 1 }] },
+    desired: { moves: [{ collection: 'docs', shard: 0, from: 3, to: 1 }] },
+    plan: {
+      ...{ is: 'step', purpose: 'balance', bytes: 0 },
+      step: { do: 'drop', collection: 'docs', shard: 0, peer: 3 },
+    },
+  },
+  {
+    title: 'missing replicas are created meanwhile',
+    model: {
+      shards: {
+        'docs/0': ALL_ACTIVE,
+        'docs/1': { 3: 'Active', 1: 'InTransfer' },
+        'users/0': { 2: 'Active' },
+      },
+    },
+    view: { transfers: [{ collection: 'docs', shard: 1, from: 3, to: 1 }] },
+    desired: { moves: [{ collection: 'docs', shard: 0, from: 3, to: 1 }], maxTransfers: 2 },
+    plan: {
+      ...{ is: 'step', purpose: 'repair', bytes: 100 },
+      step: { do: 'replicate', collection: 'users', shard: 0, from: 2, to: 3 },
+    },
+  },
+  {
+    title:
+      'a copy that keeps a replica and makes no progress is named with the call that aborts it',
+    model: { shards: { 'docs/0': ALL_ACTIVE, 'docs/1': { 3: 'Active', 1: 'InTransfer' } } },
+    view: {
+      transfers: [
+        { collection: 'docs', shard: 1, from: 3, to: 1, stalledSince: '2026-01-01T00:00:00Z' },
+      ],
+    },
+    desired: { moves: [{ collection: 'docs', shard: 0, from: 3, to: 1 }] },
+    plan: {
+      is: 'refused',
+      reason: 'TransferStalled',
+      message:
+        'docs/1 is copied from node 2 to node 0 without progress since 2026-01-01T00:00:00Z, and no Job of the operator has started that. To abort it: POST /collections/docs/cluster with {"abort_transfer":{"shard_id":1,"from_peer_id":3,"to_peer_id":1}}',
+    },
+  },
+  {
+    title: 'a replica on a lost node is not kept for a copy from it, which fails on every node',
+    model: {
+      peers: { ...THREE_NODES.peers, 3: { ordinal: 2, isUp: false } },
+      shards: { 'docs/0': ALL_ACTIVE, 'docs/1': { 3: 'Active', 1: 'InTransfer' } },
+    },
+    view: { transfers: [{ collection: 'docs', shard: 1, from: 3, to: 1 }] },
+    desired: { lost: [3] },
+    plan: {
+      ...{ is: 'step', purpose: 'lost node', bytes: 0 },
+      step: { do: 'drop', collection: 'docs', shard: 0, peer: 3 },
+    },
+  },
+  {
+    title: 'a node to remove keeps its replicas until another shard is copied from it',
+    model: { shards: { 'docs/0': ALL_ACTIVE, 'docs/1': { 3: 'Active', 1: 'InTransfer' } } },
+    view: { transfers: [{ collection: 'docs', shard: 1, from: 3, to: 1 }] },
+    desired: { nodes: 2 },
+    plan: {
+      ...{ is: 'waiting', purpose: 'scale-in' },
+      message: 'docs/0 on node 2 is kept until docs/1 is copied',
     },
   },
   {
