@@ -41,11 +41,13 @@ export type ShardChange =
   { shard: number; from: number; to: number } | { shard: number; drop: number }
 
 /**
- * The remaining changes. A replica on another node is dropped once the shard is on its own node.
+ * The remaining changes. A replica on another node is dropped once the shard is on its own node. Drops come first: a node
+ * that joins later would take one that is made while another shard is moved from or to its node for the end of that move
+ * (docs/engine-notes.md).
  */
 export function plannedMoves(placement: Placement, view: ReportedShards): ShardChange[] {
   const peer = (ordinal: number) => view.peers[ordinal] ?? ordinal
-  return [...replicasOnFirstNode(view)].flatMap(([shard, states]): ShardChange[] => {
+  const changes = [...replicasOnFirstNode(view)].flatMap(([shard, states]): ShardChange[] => {
     const [primary] = placement.get(shard) ?? []
     const [holder, ...others] = [...states.keys()]
     if (primary === undefined || holder === undefined) return []
@@ -54,6 +56,8 @@ export function plannedMoves(placement: Placement, view: ReportedShards): ShardC
       .filter((ordinal) => ordinal !== primary)
       .map((ordinal) => ({ shard, drop: peer(ordinal) }))
   })
+  const isMove = (change: ShardChange) => Number(!('drop' in change))
+  return changes.toSorted((one, other) => isMove(one) - isMove(other))
 }
 
 /** Describes the first shard that is not solely on the node that takes its snapshot. */
@@ -66,10 +70,6 @@ export function firstMisplaced(placement: Placement, replicas: ReplicaStates): s
   return undefined
 }
 
-/**
- * Drops first: a node that joins later would take one that is made during a transfer of another shard from or to its node
- * for the end of that transfer (docs/engine-notes.md).
- */
 async function startChanges(
   name: string,
   changes: ShardChange[],
@@ -77,8 +77,7 @@ async function startChanges(
 ): Promise<void> {
   const engine = recoveryOn(context, 0)
   const { signal } = context.tools
-  const isMove = (change: ShardChange) => Number(!('drop' in change))
-  for (const change of changes.toSorted((one, other) => isMove(one) - isMove(other))) {
+  for (const change of changes) {
     const { shard: shard_id } = change
     const call = () =>
       'drop' in change

@@ -123,8 +123,8 @@ t.test('a shard moves to its node, and excess replicas are dropped', async (t) =
     [2, [2]],
   ])
   t.strictSame(plannedMoves(placement, view({ 0: [0], 1: [0, 2], 2: [2] })), [
-    { shard: 0, from: 10, to: 11 },
     { shard: 1, drop: 12 },
+    { shard: 0, from: 10, to: 11 },
   ])
   t.equal(
     firstMisplaced(placement, replicasOnFirstNode(view({ 0: [1], 1: [0, 2] }))),
