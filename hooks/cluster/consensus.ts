@@ -247,16 +247,29 @@ function falseResult(reason: string, message: string): ConsensusResult {
 }
 
 /**
- * The number of nodes to record: that of the cluster once every pod is a member of one consensus, else
- * the recorded one. A single node has nothing to join, so it is recorded only if it once had others.
+ * The number of nodes to record: that of the cluster once every pod is a member of one consensus. Until then the recorded
+ * one, or a larger one once several pods are members. A single node has nothing to join, so it is recorded only if it once had others.
  */
 export function formedNodes(observed: Observed, isRolledOut: boolean): number | undefined {
   const { cluster, statefulSet } = observed
   const recorded = cluster.status?.formedNodes
   const nodes = statefulSet?.spec.replicas ?? 1
-  if (!cluster.spec.cluster.enabled || !isRolledOut) return recorded
-  if (!isConsensusWorking(observed, nodes)) return recorded
+  if (!cluster.spec.cluster.enabled) return recorded
+  if (!isRolledOut || !isConsensusWorking(observed, nodes)) {
+    const joined = joinedNodes(observed, nodes)
+    return joined > Math.max(1, recorded ?? 1) ? joined : recorded
+  }
   return nodes > 1 || recorded !== undefined ? nodes : undefined
+}
+
+/**
+ * While pods are missing: as many as node 0 has to look for members among. It must not found a second cluster because one
+ * of the pods that are being added is late.
+ */
+function joinedNodes({ consensus = [] }: Observed, pods: number): number {
+  const members = consensus.filter(isMember).filter(({ ordinal }) => ordinal < pods)
+  if (members.length < 2 || assessConsensus(members).status !== 'True') return 1
+  return 1 + Math.max(...members.map(({ ordinal }) => ordinal))
 }
 
 /**

@@ -75,10 +75,13 @@ t.test('a cluster whose pods are all members of one consensus is recorded with i
 })
 
 const NOT_FORMED: [title: string, options: Options][] = [
-  ['a pod that is not ready', { replicas: 3, ready: 2 }],
-  ['a pod that does not answer', { replicas: 3, consensus: [...pods(2), silent(2)] }],
   ['a pod that founded another cluster', { replicas: 3, consensus: [...pods(2), alone(2)] }],
-  ['fewer pods that were asked than there are', { replicas: 3, consensus: pods(2) }],
+  ['one pod of three', { replicas: 3, consensus: [...pods(1), silent(1), silent(2)] }],
+  ['pods without a leader', { replicas: 3, consensus: [...leaderless(2), silent(2)] }],
+  [
+    'pods that are not known to each other',
+    { replicas: 3, consensus: [...strangers(), silent(2)] },
+  ],
   [
     'a stopped consensus',
     { replicas: 2, consensus: [...pods(1), { ordinal: 1, state: 'stopped' }] },
@@ -90,6 +93,41 @@ for (const [title, options] of NOT_FORMED) {
     t.strictSame(decide({ ...options, recorded: 5 }), { nodes: 5, record: undefined })
     t.end()
   })
+}
+
+const PARTLY_FORMED: [title: string, options: Options, nodes: number][] = [
+  ['a pod that is not ready', { replicas: 3, ready: 2 }, 3],
+  ['a pod that does not answer', { replicas: 3, consensus: [...pods(2), silent(2)] }, 2],
+  ['a pod in between that does not answer', { replicas: 3, consensus: withoutSecond() }, 3],
+  ['fewer pods that were asked than there are', { replicas: 3, consensus: pods(2) }, 2],
+]
+for (const [title, options, nodes] of PARTLY_FORMED) {
+  t.test(`with ${title}, those that have joined are recorded, and never fewer than before`, (t) => {
+    t.strictSame(decide(options), { nodes, record: { nodes: String(nodes) } })
+    t.strictSame(decide({ ...options, recorded: 1 }), { nodes, record: { nodes: String(nodes) } })
+    t.strictSame(decide({ ...options, recorded: 5 }), { nodes: 5, record: undefined })
+    t.end()
+  })
+}
+
+t.test('pods above the number of nodes are not recorded', (t) => {
+  t.strictSame(decide({ replicas: 1, ready: 0, consensus: pods(3) }).nodes, undefined)
+  t.end()
+})
+
+function leaderless(count: number): PodConsensus[] {
+  return pods(count).map((pod) => ({ ...pod, hasLeader: false }))
+}
+
+/** Each lists the other one's address with another id. */
+function strangers(): PodConsensus[] {
+  return pods(2).map((pod) => ({ ...pod, peerId: (pod.peerId ?? 0) + 100 }))
+}
+
+function withoutSecond(): PodConsensus[] {
+  const [first, second, third] = pods(3)
+  if (first === undefined || second === undefined || third === undefined) return []
+  return [first, { ordinal: 1, state: 'unknown' }, third]
 }
 
 function silent(ordinal: number): PodConsensus {
