@@ -187,7 +187,7 @@ function shardDisagreements(name: string, { id, replicas, reports }: Shard): str
 
 /**
  * Peers whose replica has one state for some nodes and another one for others, although no transfer changes it. Without a
- * replica that is Active for all nodes, none can be replaced.
+ * replica that is Active for all nodes, and whose node answers, none can be replaced.
  */
 function findDisputed(
   { id, replicas, reports }: Shard,
@@ -201,7 +201,12 @@ function findDisputed(
     peer: replica.peer,
     states: reportedStates(replica, reportingNodes(replica, reports)),
   }))
-  const hasActive = states.some((one) => one.states.size === 1 && one.states.has('Active'))
+  const hasActive = states.some(
+    (one) =>
+      one.states.size === 1 &&
+      one.states.has('Active') &&
+      reports.some(({ peer }) => peer === one.peer),
+  )
   const disputed = states.filter((one) => one.states.size > 1)
   return new Set(hasActive ? disputed.map(({ peer }) => peer) : [])
 }

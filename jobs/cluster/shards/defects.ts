@@ -73,6 +73,11 @@ export function differenceDefect(collection: string, shard: number): string {
   return `${collection}/${shard}/points`
 }
 
+/** Shards of the collection are copied from or to this node, one after the other. */
+export function copiesDefect(collection: string, peer: number): string {
+  return `${collection}/copies/${peer}`
+}
+
 export function nodeDefect(ordinal: number): string {
   return `node ${ordinal}`
 }
@@ -86,7 +91,10 @@ export function transferDefect(transfer: TransferView): string {
   return `${collection}/${shard}/transfer/${from}/${to}/${toShard}/${shortHash(withoutClock(comment))}`
 }
 
-/** Replicas that are not as they should be on nodes that answer, or that differ, pods that are no node, and transfers. */
+/**
+ * Replicas that are not as they should be on nodes that answer, or that differ, pods that are no node, transfers, and nodes
+ * that take part in them.
+ */
 function defectsOf(view: ClusterView): string[] {
   const replicas = replicaDefects(
     view,
@@ -98,7 +106,11 @@ function defectsOf(view: ClusterView): string[] {
       .map(({ id }) => differenceDefect(name, id)),
   )
   const nodes = absentOrdinals(view, view.nodes).map(nodeDefect)
-  return [...replicas, ...differences, ...nodes, ...view.transfers.map(transferDefect)]
+  const copies = view.transfers.flatMap(({ collection, from, to }) => [
+    copiesDefect(collection, from),
+    copiesDefect(collection, to),
+  ])
+  return [...replicas, ...differences, ...nodes, ...view.transfers.map(transferDefect), ...copies]
 }
 
 /** Replicas in such a state, on nodes that answer. */

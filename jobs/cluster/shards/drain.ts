@@ -65,12 +65,13 @@ function drainPeer(view: ClusterView, desired: DesiredShards, peer: PeerView): P
       blocked ??= { is: 'waiting', purpose, message }
       continue
     }
-    // A replica that is not Active contributes nothing: any Active one makes it dispensable.
-    const enough = replica.state === 'Active' ? retained : 1
+    // A replica that no node calls Active contributes nothing: any Active one makes it dispensable.
+    const contributes = replica.state === 'Active' || replica.state === 'Disputed'
+    const enough = contributes ? retained : 1
     // A move: the new replica takes the place of this one, also if the scale-in is cancelled before this one is dropped.
     const plan =
       others.length >= enough
-        ? planDrop(view, purpose, shard, { peer: peer.id })
+        ? planDrop(view, desired, purpose, { shard, peer: peer.id })
         : addReplica(view, desired, purpose, shard, peer.id)
     if (plan.is === 'step') return plan
     blocked ??= plan

@@ -12,7 +12,7 @@ import { isKubernetesError } from '../../reporter.ts'
 import { describeStep, describeTransfer } from './describe.ts'
 import type { ObservationMemory } from './observe.ts'
 import type { FinalReport, ShardsProgress } from './progress.ts'
-import { activeElsewhere, activeHolders, findShard, peerName } from './queries.ts'
+import { activeElsewhere, findShard, peerName } from './queries.ts'
 import type { ReshardingSteps } from './resharding-steps.ts'
 import {
   finishRemoval,
@@ -229,7 +229,10 @@ export class StepRunner {
     step: Extract<Step, { do: 'drop' }>,
   ): Promise<string | undefined> {
     const shard = findShard(view, step)
-    if (shard === undefined || !activeHolders(view, shard).includes(step.peer)) return undefined
+    const state = shard?.replicas.find(({ peer }) => peer === step.peer)?.state
+    // Some nodes write to a disputed one, too.
+    if (shard === undefined || (state !== 'Active' && state !== 'Disputed')) return undefined
+    if (view.peers.find(({ id }) => id === step.peer)?.isMember !== true) return undefined
     const [remaining, ...others] = activeElsewhere(view, shard, step.peer)
     const ordinal = view.peers.find(({ id }) => id === remaining)?.ordinal
     if (others.length > 0 || ordinal === undefined) return undefined

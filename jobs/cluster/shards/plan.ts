@@ -51,7 +51,7 @@ export function planShards(view: ClusterView, desired: DesiredShards): Plan {
   if (repaired?.is === 'waiting') return repaired
   if (lost !== undefined) return lost
   // Else one copy after the other would keep the replicas that were moved.
-  if (moved !== undefined) return moved
+  if (moved?.is === 'waiting') return moved
   const drained = drainNodes(view, desired)
   if (drained !== undefined) return drained
   const updated = updateNodes(view, desired)
@@ -61,7 +61,7 @@ export function planShards(view: ClusterView, desired: DesiredShards): Plan {
   if (started?.is === 'step') return started
   const balanced = started === undefined ? balance(view, desired) : undefined
   if (balanced?.is === 'step') return balanced
-  return repaired ?? started ?? balanced ?? transferInProgress(view) ?? { is: 'done' }
+  return repaired ?? started ?? balanced ?? moved ?? transferInProgress(view) ?? { is: 'done' }
 }
 
 /** The shard of the collection in resharding that nothing can repair: a user has to know what it waits for. */
@@ -87,7 +87,8 @@ function finishMoves(view: ClusterView, desired: DesiredShards): Plan | undefine
     const remaining = activeElsewhere(view, shard, dispensable)
     if (remaining.length < retainedReplicas(view, shard, desired)) continue
     const purpose = leaving.includes(move.from) ? 'scale-in' : purposeOf(view, shard, move)
-    const plan = planDrop(view, purpose, shard, { peer: dispensable, isUndo: !isComplete })
+    const drop = { shard, peer: dispensable, isUndo: !isComplete }
+    const plan = planDrop(view, desired, purpose, drop)
     if (plan.is === 'step') return plan
     waiting ??= plan
   }
@@ -104,7 +105,9 @@ function purposeOf(view: ClusterView, shard: Shard, { from }: Move): 'balance' |
  * missed: the source of the move has all points.
  */
 function hasFailed({ replicas }: Shard, { to }: Move): boolean {
-  return replicas.some(({ peer, state }) => peer === to && state === 'Dead')
+  return replicas.some(
+    ({ peer, state }) => peer === to && (state === 'Dead' || state === 'Disputed'),
+  )
 }
 
 function balance(view: ClusterView, desired: DesiredShards): Plan | undefined {

@@ -27,6 +27,7 @@ import {
   refused,
   shardRef,
   startTransfer,
+  transferInProgress,
   type Plan,
   type Refused,
   removalOf,
@@ -58,6 +59,31 @@ function repairShard(view: ClusterView, shard: Shard, desired: DesiredShards): P
   ])
 }
 
+/**
+ * Most nodes write to it, and it may have most points: another replica is created first, where a node is free. Otherwise it
+ * is dropped when the copy that replaces it can begin.
+ */
+function replaceDisputed(
+  view: ClusterView,
+  shard: Shard,
+  peer: number,
+  desired: DesiredShards,
+): Plan | undefined {
+  // It may call the one Dead that the others call Active.
+  const away = view.peers.find(({ id, isMember }) => !isMember && !desired.lost.includes(id))
+  if (away !== undefined) {
+    const message = `${nodeName(away)} does not answer`
+    return { is: 'waiting', purpose: PURPOSE, message, isExternal: true }
+  }
+  const required = requiredReplicas(view, shard, view.nodes)
+  const drop = () => planDrop(view, desired, PURPOSE, { shard, peer })
+  if (activeElsewhere(view, shard, peer).length >= required) return drop()
+  const isMissingOne = shard.replicas.length < required
+  if (isMissingOne || hasUntriedTarget(view, shard, desired)) return undefined
+  if (view.transfers.length >= desired.maxTransfers) return transferInProgress(view)
+  return drop()
+}
+
 /** The first step; without one, what is waited for, or else why nothing is possible. */
 function firstPossible(plans: readonly (() => Plan | undefined)[]): Plan | undefined {
   let rejection: Refused | undefined
@@ -83,8 +109,7 @@ function repairReplica(
   const hasSource = activeElsewhere(view, shard, peer).length > 0
   // Without a source nothing can be done: a shard that is being created on a busy cluster gets time.
   const waitSeconds = isDead || !hasSource ? SELF_REPAIR_SECONDS : DEFECT_SECONDS
-  // Each write that a node does not send to it is on the other replicas only.
-  if (state === 'Disputed' && hasSource) return planDrop(view, PURPOSE, shard, { peer })
+  if (state === 'Disputed' && hasSource) return replaceDisputed(view, shard, peer, desired)
   if (desired.defectSeconds(replicaDefect(shard.collection, shard.id, peer)) < waitSeconds) {
     const text = `${describeShard(shard)} on ${peerName(view, peer)} is ${state}`
     const message = isDead ? `${text}; the engine usually repairs it` : text
@@ -97,9 +122,9 @@ function repairReplica(
     )
   }
   // A transfer onto a replica that is called Active would fail, or remove it.
-  if (state === 'Unreadable') return planDrop(view, PURPOSE, shard, { peer })
+  if (state === 'Unreadable') return planDrop(view, desired, PURPOSE, { shard, peer })
   if (isSurplus(view, shard, { peer, desired }) || mayGoElsewhere(view, shard, { peer, desired })) {
-    return planDrop(view, PURPOSE, shard, { peer })
+    return planDrop(view, desired, PURPOSE, { shard, peer })
   }
   const toStep = (from: number) => ({
     do: 'repair' as const,
@@ -115,7 +140,8 @@ function createMissing(view: ClusterView, shard: Shard, desired: DesiredShards):
   const present = shard.replicas.filter(({ peer }) => !isLost(view, peer, desired))
   // One that cannot be copied to is replaced on another node. It is surplus afterwards.
   const usable = present.filter(
-    ({ peer, state }) => state === 'Active' || copyError(shard, peer, desired) === undefined,
+    ({ peer, state }) =>
+      state === 'Active' || (state !== 'Disputed' && copyError(shard, peer, desired) === undefined),
   )
   const isReplaceable = usable.length < required && hasUntriedTarget(view, shard, desired)
   if (present.length >= required && !isReplaceable) return undefined

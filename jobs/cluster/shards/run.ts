@@ -252,6 +252,7 @@ class ShardsRun {
       ...this.#transfers.closed,
       copyFailure: (shard) => this.#transfers.failureOf(shard),
       defectSeconds: (defect) => defects.secondsOf(defect, now),
+      isOwnCopy: (transfer) => this.#transfers.isRunning(transfer),
     }
   }
 

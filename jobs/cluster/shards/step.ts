@@ -1,5 +1,6 @@
 /** The steps of a plan, and how they are made. */
 import type { ShardPurpose } from '../../../crds/contract/shards-job.ts'
+import { copiesDefect } from './defects.ts'
 import {
   copyError,
   copySource,
@@ -201,6 +202,9 @@ export function dropOf(shard: Shard, peer: number, isUndo = false): Step {
   return { do: 'drop', ...shardRef(shard), peer, ...(isUndo && { isUndo }) }
 }
 
+/** For how long a drop waits for copies that no Job has started: the engine may repeat one that fails without end. */
+const FOREIGN_COPIES_SECONDS = 1_800
+
 /**
  * Drops the replica, once no copy of another shard of its collection from or to this node is in progress. A node that
  * joins later applies the entries of consensus from the time before its own version is known, and then takes the drop
@@ -209,16 +213,21 @@ export function dropOf(shard: Shard, peer: number, isUndo = false): Step {
  */
 export function planDrop(
   view: ClusterView,
+  desired: Pick<DesiredShards, 'defectSeconds' | 'isOwnCopy'>,
   purpose: ShardPurpose,
-  shard: Shard,
-  { peer, isUndo = false }: { peer: number; isUndo?: boolean },
+  { shard, peer, isUndo = false }: { shard: Shard; peer: number; isUndo?: boolean },
 ): Plan {
-  const copy = copyWithDrop(view.transfers, { collection: shard.collection, peer })
+  const { collection } = shard
+  const waitedSeconds = desired.defectSeconds(copiesDefect(collection, peer))
+  const copies = view.transfers.filter(
+    (copy) => waitedSeconds < FOREIGN_COPIES_SECONDS || desired.isOwnCopy?.(copy) === true,
+  )
+  const copy = copyWithDrop(copies, { collection, peer })
   if (copy === undefined) return planned(purpose, dropOf(shard, peer, isUndo))
   const stalled = transferInProgress({ ...view, transfers: [copy] })
   if (copy.stalledSince !== undefined && stalled !== undefined) return stalled
-  const text = `${describeShard(shard)} on ${peerName(view, peer)} is kept until ${copy.collection}/${copy.shard} is copied`
-  return { is: 'waiting', purpose, message: text }
+  const message = `${describeShard(shard)} on ${peerName(view, peer)} is kept until ${collection}/${copy.shard} is copied`
+  return { is: 'waiting', purpose, message }
 }
 
 /** The copy in progress that must end before a replica of this collection is dropped from the node (`planDrop`). */

@@ -153,6 +153,11 @@ export class Transfers {
     return this.#replaced.splice(0)
   }
 
+  /** Whether it was started here and has not ended. */
+  isRunning(transfer: ShardTransfer): boolean {
+    return this.#tracked.has(keyOf(transfer))
+  }
+
   /** Transfers that have started and not ended. */
   get running(): (ShardTransfer & { isCreation?: true })[] {
     return [...this.#tracked.values()].map(({ transfer, isCreation }) => ({

@@ -201,4 +201,6 @@ export interface DesiredShards {
   closedTargets?: ReadonlyMap<number, string>
   /** For how long a replica or node has been defective (defects.ts); 0 if it is not. */
   defectSeconds: (defect: string) => number
+  /** Whether the Job has started this transfer: it ends, or the Job aborts it. Absent if that is not known of any. */
+  isOwnCopy?: (transfer: TransferView) => boolean
 }

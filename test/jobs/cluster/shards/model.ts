@@ -62,6 +62,7 @@ export const DESIRED: DesiredShards = {
   maxTransfers: 1,
   moves: [],
   defectSeconds: () => 3600,
+  isOwnCopy: () => true,
 }
 
 export function viewOf(model: Model, bytes: (shard: string) => number = () => 100): ClusterView {
@@ -135,6 +136,13 @@ export function apply(model: Model, step: Step): Model {
       const { [step.peer]: dropped, ...others } = next.shards[shard] ?? {}
       if (dropped === undefined) throw new Error(`${shard}: no replica on ${step.peer}`)
       if (!Object.values(others).includes('Active')) throw new Error(`${shard}: the last replica`)
+      const copies = Object.entries(next.transfers).filter(
+        ([other, { from, to }]) =>
+          collectionOf(other) === step.collection && (from === step.peer || to === step.peer),
+      )
+      if (isUp(next, step.peer) && copies.length > 0) {
+        throw new Error(`${shard}: ${copies[0]?.[0]} is copied from or to ${step.peer}`)
+      }
       next.shards[shard] = others
       next.moves = next.moves.filter((move) => `${move.collection}/${move.shard}` !== shard)
       return next

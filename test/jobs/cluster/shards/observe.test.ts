@@ -378,7 +378,7 @@ t.test('while nodes have not applied the same changes, no replica becomes disput
 })
 
 t.test('no replica is disputed without another one that is Active for all nodes', async (t) => {
-  const { observe, peer, shard } = await world(t)
+  const { observe, shard } = await world(t)
   const memory = newObservationMemory()
   const replicas = Object.fromEntries(shard(0).peers.map((holder) => [holder, 'Dead']))
   shard(0).reportedStates = { 2: replicas }
@@ -386,7 +386,17 @@ t.test('no replica is disputed without another one that is Active for all nodes'
     const { unsettled } = await observe({ memory, nowMs: second * 1000 })
     t.match(unsettled, /^the nodes report different states of docs\/0 on peer /)
   }
-  t.equal(shard(0).peers.includes(peer(0)), true)
+  t.equal(memory.disputes.size, 0)
+})
+
+t.test('nor is one while the node of that other one does not answer', async (t) => {
+  const { observe, nodes, peer, shard } = await world(t)
+  const memory = newObservationMemory()
+  shard(0).peers = [peer(0), peer(1)]
+  shard(0).reportedStates = { 2: { [peer(0)]: 'Dead' } }
+  await nodes[1]?.close()
+  for (const second of [0, 60, 120]) await observe({ memory, nowMs: second * 1000 })
+  t.equal(memory.disputes.size, 0)
 })
 
 t.test('a node that does not answer about a replica has not lost it', async (t) => {

@@ -65,11 +65,37 @@ t.test('a replica that a node which has joined calls Dead is replaced', async (t
   const { code, log } = await world.run()
   t.equal(code, EXIT.done, log.slice(-2000))
   const steps = startedSteps(log)
-  t.match(steps[0], new RegExp(`docs/${shard.id}: dropping the replica on node 0`))
-  t.match(steps[1], new RegExp(`docs/${shard.id}: replicating `))
+  t.match(steps[0], new RegExp(`docs/${shard.id}: replicating from node [12] to node 3`))
+  t.match(steps[1], new RegExp(`docs/${shard.id}: dropping the replica on node 0`))
   t.equal(steps.length, 2)
   t.strictSame(Object.keys(shard.reportedStates[3] ?? {}), [])
   matchWhole(t, (await world.state()).shards[shard.id] ?? [], [/ Active$/, / Active$/])
+})
+
+t.test('it is kept while the pod with the other replica is not ready', async (t) => {
+  const world = await shardsWorld(t, { nodes: 2, shards: 1 })
+  const shard = world.shard(0)
+  shard.reportedStates = { 1: { [world.peer(0)]: 'Dead' } }
+  await world.setReady(1, false)
+  const messages = new Set<string | undefined>()
+  const { code, log } = await world.run(
+    {},
+    {
+      async onSleep(seconds) {
+        world.finishTransfers()
+        messages.add((await world.progress())?.message)
+        if (seconds > 120) await world.setReady(1, true)
+        else t.ok(shard.peers.includes(world.peer(0)))
+      },
+    },
+  )
+  t.equal(code, EXIT.done, log.slice(-2000))
+  const expected = /^docs\/0 on node 0 is kept until node 1, which has the other replica, is ready$/
+  t.ok([...messages].some((message) => expected.test(message ?? '')))
+  matchWhole(t, startedSteps(log), [
+    /: dropping the replica on node 0/,
+    /: replicating from node 1/,
+  ])
 })
 
 for (const version of ['1.16.3', '1.19.0']) {

@@ -14,6 +14,10 @@ interface Case {
   plan: Plan
 }
 
+const TWO_NODES = {
+  pods: 2,
+  peers: { 1: { ordinal: 0, isUp: true }, 2: { ordinal: 1, isUp: true } },
+} as const
 const ALL_ACTIVE = { 1: 'Active', 2: 'Active', 3: 'Active' } as const
 
 const CASES: Case[] = [
@@ -94,14 +98,112 @@ const CASES: Case[] = [
     },
   },
   {
-    title: 'a Disputed replica is dropped at once, and replaced later',
+    title: 'a Disputed replica is replaced by one on a free node first',
     model: { shards: { 'docs/0': { 1: 'Active', 2: 'Disputed' } } },
     desired: { defectSeconds: () => 0 },
     plan: {
-      is: 'step',
-      purpose: 'repair',
-      bytes: 0,
+      ...{ is: 'step', purpose: 'repair', bytes: 100 },
+      step: { do: 'replicate', collection: 'docs', shard: 0, from: 1, to: 3 },
+    },
+  },
+  {
+    title: 'it is dropped once the shard has its replicas without it',
+    model: { shards: { 'docs/0': { 1: 'Active', 2: 'Disputed', 3: 'Active' } } },
+    plan: {
+      ...{ is: 'step', purpose: 'repair', bytes: 0 },
       step: { do: 'drop', collection: 'docs', shard: 0, peer: 2 },
+    },
+  },
+  {
+    title: 'without a free node it is dropped when the copy that replaces it can begin',
+    model: { ...TWO_NODES, shards: { 'docs/0': { 1: 'Active', 2: 'Disputed' } } },
+    desired: { nodes: 2 },
+    plan: {
+      ...{ is: 'step', purpose: 'repair', bytes: 0 },
+      step: { do: 'drop', collection: 'docs', shard: 0, peer: 2 },
+    },
+  },
+  {
+    title: 'until then it stays',
+    model: {
+      ...TWO_NODES,
+      shards: {
+        'docs/0': { 1: 'Active', 2: 'Disputed' },
+        'users/0': { 1: 'Active', 2: 'InTransfer' },
+      },
+    },
+    view: { transfers: [{ collection: 'users', shard: 0, from: 1, to: 2 }] },
+    desired: { nodes: 2 },
+    plan: {
+      ...{ is: 'waiting', purpose: 'transfer' },
+      message: 'users/0 is copied from node 0 to node 1',
+    },
+  },
+  {
+    title: 'of two Disputed replicas one is dropped',
+    model: { shards: { 'docs/0': { 1: 'Active', 2: 'Disputed', 3: 'Disputed' } }, factor: 3 },
+    plan: {
+      ...{ is: 'step', purpose: 'repair', bytes: 0 },
+      step: { do: 'drop', collection: 'docs', shard: 0, peer: 2 },
+    },
+  },
+  {
+    title: 'and replaced, before the other one is',
+    model: { shards: { 'docs/0': { 1: 'Active', 3: 'Disputed' } }, factor: 3 },
+    plan: {
+      ...{ is: 'step', purpose: 'repair', bytes: 100 },
+      step: { do: 'replicate', collection: 'docs', shard: 0, from: 1, to: 2 },
+    },
+  },
+  {
+    title: 'a Disputed replica stays while a node is away, which may know it as the better one',
+    model: {
+      peers: { ...THREE_NODES.peers, 3: { ordinal: 2, isUp: false } },
+      shards: { 'docs/0': { 1: 'Active', 2: 'Disputed' } },
+    },
+    plan: {
+      ...{ is: 'waiting', purpose: 'repair', isExternal: true },
+      message: 'node 2 does not answer',
+    },
+  },
+  {
+    title: 'without repair, a Disputed replica on a node to remove is copied from the Active one',
+    model: { shards: { 'docs/0': { 1: 'Active', 3: 'Disputed' } } },
+    desired: { nodes: 2, repair: false },
+    plan: {
+      ...{ is: 'step', purpose: 'scale-in', bytes: 100 },
+      step: {
+        ...{ do: 'replicate', collection: 'docs', shard: 0, from: 1, to: 2 },
+        move: { collection: 'docs', shard: 0, from: 3, to: 2 },
+      },
+    },
+  },
+  {
+    title: 'a drop does not wait for copies of the engine that follow each other for half an hour',
+    model: { shards: { 'docs/0': ALL_ACTIVE, 'docs/1': { 3: 'Active', 1: 'InTransfer' } } },
+    view: { transfers: [{ collection: 'docs', shard: 1, from: 3, to: 1 }] },
+    desired: {
+      moves: [{ collection: 'docs', shard: 0, from: 3, to: 1 }],
+      defectSeconds: (one) => (one === 'docs/copies/3' ? 1800 : 0),
+      isOwnCopy: () => false,
+    },
+    plan: {
+      ...{ is: 'step', purpose: 'balance', bytes: 0 },
+      step: { do: 'drop', collection: 'docs', shard: 0, peer: 3 },
+    },
+  },
+  {
+    title: 'until then it does',
+    model: { shards: { 'docs/0': ALL_ACTIVE, 'docs/1': { 3: 'Active', 1: 'InTransfer' } } },
+    view: { transfers: [{ collection: 'docs', shard: 1, from: 3, to: 1 }] },
+    desired: {
+      moves: [{ collection: 'docs', shard: 0, from: 3, to: 1 }],
+      defectSeconds: (one) => (one === 'docs/copies/3' ? 1799 : 0),
+      isOwnCopy: () => false,
+    },
+    plan: {
+      ...{ is: 'waiting', purpose: 'balance' },
+      message: 'docs/0 on node 2 is kept until docs/1 is copied',
     },
   },
   {
