@@ -170,9 +170,12 @@ export const CONSENSUS_AND_CAPACITY_REASONS: readonly Reason[] = [
     reason: 'PeersMissing',
     condition: { type: 'Consensus', status: 'False' },
     event: 'Warning',
-    messages: ['<pod> does not know <pods>'],
+    messages: [
+      '<pod> does not know <pods>',
+      'the other nodes have removed <pods>, which cannot join again with the same volume',
+    ],
     cause: 'A pod that should be in the cluster has not joined it, or was removed from it.',
-    fix: 'Read the log of the unknown pod. It must reach the others on the p2p port (6335 by default). One that another client has removed never joins again with its volume: if no data on it is needed, delete its PersistentVolumeClaim and the pod.',
+    fix: 'Read the log of the unknown pod. It must reach the others on the p2p port (6335 by default). One that another client has removed (DELETE /cluster/peer) never joins again with its volume: if no data on it is needed, delete its PersistentVolumeClaim and the pod.',
   },
   {
     reason: 'NoLeader',

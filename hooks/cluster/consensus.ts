@@ -126,6 +126,7 @@ function assessConsensus(pods: PodConsensus[], cluster = ''): ConsensusResult {
   return (
     stoppedPods(pods, podName) ??
     splitBrain(pods, podName) ??
+    removedPods(pods, podName) ??
     missingPeers(pods, podName) ??
     noLeader(pods, podName) ??
     unansweredPods(pods, podName, cluster) ??
@@ -134,7 +135,7 @@ function assessConsensus(pods: PodConsensus[], cluster = ''): ConsensusResult {
 }
 
 function stoppedPods(pods: PodConsensus[], podName: PodNameOf): ConsensusResult | undefined {
-  const matching = pods.filter(({ state }) => state === 'stopped')
+  const matching = pods.filter((pod) => pod.state === 'stopped' && !isRemoved(pod, pods))
   if (matching.length === 0) return undefined
   const message = matching.map(({ ordinal, error }) => `${podName(ordinal)}: ${error ?? 'stopped'}`)
   return falseResult('ConsensusStopped', message.join('; '))
@@ -155,6 +156,23 @@ function formatSplit(pods: PodConsensus[], podName: PodNameOf): string | undefin
   if (groups.length < 2) return undefined
   const listed = groups.map((group) => group.map(({ ordinal }) => podName(ordinal)).join(', '))
   return `the pods form ${groups.length} separate clusters: ${listed.join(' | ')}`
+}
+
+/** A removed node reports its consensus as stopped, and its volume keeps it from joining again. */
+function removedPods(pods: PodConsensus[], podName: PodNameOf): ConsensusResult | undefined {
+  const removed = pods.filter((pod) => isRemoved(pod, pods))
+  if (removed.length === 0) return undefined
+  return falseResult(
+    'PeersMissing',
+    `the other nodes have removed ${formatPods(removed, podName)}, which cannot join again with the same volume`,
+  )
+}
+
+/** A stopped node that no working one lists as a peer. */
+function isRemoved({ state, peerId }: PodConsensus, pods: PodConsensus[]): boolean {
+  const members = pods.filter(isMember)
+  if (state !== 'stopped' || peerId === undefined || members.length === 0) return false
+  return members.every(({ peers }) => !peers.some(({ id }) => id === peerId))
 }
 
 /** Finds pods that answer but do not know all other pods. */

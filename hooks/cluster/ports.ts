@@ -90,8 +90,9 @@ export interface PodConsensus {
   error?: string
   /** Status code with which an `unknown` pod refused the API key: 401 or 403. */
   rejection?: number
-  /** In distributed mode: the node's id, the peers it knows (itself included), and whether it has a leader. */
+  /** In distributed mode, of a node that answers. */
   peerId?: number
+  /** In distributed mode, of a `working` node: the peers it knows (itself included), and whether it has a leader. */
   peers?: Peer[]
   hasLeader?: boolean
   /** When a `working` node's consensus thread last did something, by the clock of the node. */

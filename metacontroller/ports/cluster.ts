@@ -269,7 +269,8 @@ export function toPodConsensus(
   }
   if (!status.startsWith('stopped'))
     return { state: 'unknown', error: `its consensus thread is ${status}` }
-  return { state: 'stopped', ...(err !== undefined && { error: err }) }
+  const { peer_id: peerId } = clusterStatus
+  return { state: 'stopped', peerId, ...(err !== undefined && { error: err }) }
 }
 
 /**

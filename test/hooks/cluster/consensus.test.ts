@@ -51,6 +51,28 @@ t.test('a pod that the others do not know is missing, with its name', async (t) 
   t.strictSame(oneWay.slice(1), ['PeersMissing', 'vec-a-1 does not know vec-a-0'])
 })
 
+t.test('a stopped pod that no working one lists was removed, and has a way out', async (t) => {
+  const stopped = (peerId?: number) => ({
+    ...{ ordinal: 2, state: 'stopped' as const },
+    ...(peerId !== undefined && { peerId }),
+  })
+  const members = [pod(0, [0, 1]), pod(1, [0, 1])] as const
+  t.strictSame(result(...members, stopped(12)), [
+    'False',
+    'PeersMissing',
+    'the other nodes have removed vec-a-2, which cannot join again with the same volume',
+  ])
+  const isListedOnce = [pod(0, [0, 1]), pod(1, [0, 1, 2])] as const
+  t.equal(result(...isListedOnce, stopped(12))[1], 'ConsensusStopped', 'they may not agree yet')
+  t.equal(result(...members, stopped())[1], 'ConsensusStopped', 'no peer id is known')
+  t.equal(result(stopped(12))[1], 'ConsensusStopped', 'no other pod says so')
+  const another = { ordinal: 1, state: 'stopped' as const, error: 'no more', peerId: 11 }
+  t.strictSame(result(pod(0, [0, 1]), another, stopped(12)).slice(1), [
+    'ConsensusStopped',
+    'vec-a-1: no more',
+  ])
+})
+
 t.test('a silent pod that the others know is Unknown, not missing', async (t) => {
   t.strictSame(result(pod(0, [0, 1]), unanswering(1)), [
     'Unknown',
