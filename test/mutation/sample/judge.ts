@@ -3,7 +3,9 @@ import { spawn } from 'node:child_process'
 import { existsSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Mutant } from './instrument.ts'
+import { environment, endGroup, PRELOADS, started } from './processes.ts'
 import type { Recorded } from './record.ts'
+import type { Workers } from './workers.ts'
 
 export interface TestFile {
   file: string
@@ -24,6 +26,7 @@ const FROM_OUTSIDE: ReadonlySet<string> = new Set(['SIGINT', 'SIGTERM', 'SIGKILL
 /** A mutant that makes a test hang is killed by this, however busy the machine is. */
 const TIMEOUT_FACTOR = 5
 const TIMEOUT_MS = 60_000
+const WORKER_TIMEOUT_MS = 15_000
 const BASELINE_MS = 900_000
 /** A mutant that is hit so many times as often as without a change is in a loop without end. */
 const HITS_FACTOR = 100
@@ -34,12 +37,27 @@ export function limitOf(milliseconds: number): number {
   return TIMEOUT_FACTOR * milliseconds + TIMEOUT_MS
 }
 
+/** A process that has judged other mutants is ended sooner: a separate one has the last word. */
+function workerLimitOf(milliseconds: number): number {
+  return TIMEOUT_FACTOR * milliseconds + WORKER_TIMEOUT_MS
+}
+
 /** Runs a test file without a change; undefined where it fails so: it cannot judge. */
 export async function baseline(folder: string, file: string): Promise<TestFile | undefined> {
   const began = Date.now()
   const { is, recorded } = await run(folder, file)
   if (is !== 'passed' || recorded === undefined) return undefined
   return { file, milliseconds: Date.now() - began, recorded }
+}
+
+/** What to judge with. */
+export interface Means {
+  /** The tests in whose process several mutants are judged; absent: each has its own. */
+  workers?: Workers
+  /** Test files that are asked first, as they are the likeliest to notice the mutant. */
+  first?: ReadonlySet<string>
+  /** No further test file is run once those before took so long without a change. A mutant that is left survives. */
+  budgetMs?: number
 }
 
 /** Judges with the tests of some files; one instance for all mutants of a copy. */
@@ -56,27 +74,56 @@ export class Judge {
    * Only those tests that come past the mutant, the quickest files first, until one notices. Undefined
    * if a test was ended from outside before one noticed.
    */
-  async judge(mutant: Mutant, files: readonly TestFile[]): Promise<Outcome | undefined> {
+  async judge(
+    mutant: Mutant,
+    files: readonly TestFile[],
+    { workers, first = new Set(), budgetMs = Infinity }: Means = {},
+  ): Promise<Outcome | undefined> {
     const plans = files
       .flatMap((file) => planOf(file, mutant.id) ?? [])
-      .toSorted((one, other) => one.milliseconds - other.milliseconds)
+      .toSorted(
+        (one, other) =>
+          Number(first.has(other.file)) - Number(first.has(one.file)) ||
+          one.milliseconds - other.milliseconds,
+      )
     let isBrokenOff = false
+    let spentMs = 0
     for (const plan of plans) {
-      const outcome = await this.#outcomeOf(plan, mutant.id)
+      if (spentMs > budgetMs) break
+      const outcome = await this.#outcomeOf(plan, mutant.id, workers)
       if (outcome === 'failed') return { is: 'killed', by: plan.file }
       if (outcome === 'timeout') return { is: 'timeout', by: plan.file }
       if (outcome === 'ended') isBrokenOff = true
+      spentMs += plan.milliseconds
     }
     if (isBrokenOff) return undefined
     return { is: plans.length === 0 ? 'not covered' : 'survived' }
   }
 
-  async #outcomeOf(plan: Plan, id: string): Promise<Ran['is']> {
+  async #outcomeOf(plan: Plan, id: string, workers: Workers | undefined): Promise<Ran['is']> {
     const { file, tests, hits } = plan
     const limitMs = limitOf(plan.milliseconds)
     const options = { mutant: id, hits, limitMs }
-    const first = await run(this.#folder, file, { ...options, ...(tests && { tests }) })
-    if (first.is !== 'failed' || tests === undefined) return first.is
+    if (tests === undefined) return (await run(this.#folder, file, options)).is
+    const hint = await workers?.ask(
+      file,
+      { mutant: id, tests, hits: maxHits(hits) },
+      workerLimitOf(plan.milliseconds),
+    )
+    if (hint?.is === 'passed') return 'passed'
+    if (hint?.is === 'failed' && (await this.#passesAlone(file, hint.test))) {
+      const alone = await run(this.#folder, file, { ...options, tests: [hint.test] })
+      if (alone.is !== 'passed') return alone.is
+      // What another mutant has left in that process may have been the cause.
+      workers?.distrust(file)
+    }
+    return this.#outcomeAlone(plan, id)
+  }
+
+  async #outcomeAlone({ file, tests = [], hits, milliseconds }: Plan, id: string) {
+    const options = { mutant: id, hits, limitMs: limitOf(milliseconds) }
+    const first = await run(this.#folder, file, { ...options, tests })
+    if (first.is !== 'failed') return first.is
     const last = first.recorded?.last
     if (last === undefined || (await this.#passesAlone(file, last))) return first.is
     // It needs the tests before it: that it fails without them says nothing about the mutant.
@@ -127,41 +174,23 @@ interface Options {
   limitMs?: number
 }
 
-let runs = 0
-const running = new Set<number>()
-process.on('exit', () => {
-  for (const id of running) process.kill(-id, 'SIGKILL')
-})
-
 /** Runs one test file as a separate process in the copy. */
 export function run(folder: string, file: string, options: Options = {}): Promise<Ran> {
-  runs += 1
-  const record = join(folder, `recorded-${process.pid}-${runs}.json`)
-  const preloads = ['./test/preload.ts', './test/mutation/sample/record.ts']
-  const child = spawn(process.execPath, [...preloads.flatMap((one) => ['--import', one]), file], {
+  const record = join(folder, `recorded-${process.pid}-${started.next()}.json`)
+  const child = spawn(process.execPath, [...PRELOADS.flatMap((one) => ['--import', one]), file], {
     cwd: folder,
     stdio: 'ignore',
     // In a separate group: what the test has started ends with it.
     detached: true,
-    env: {
-      ...process.env,
-      ...{ TAP_BAIL: '1', TAP_TIMEOUT: '0', MUTANTS_RECORD: record },
-      // What only a part of the cases meets is met.
-      TEST_DEPTH: 'full',
-      // What one process has compiled serves the next.
-      NODE_COMPILE_CACHE: join(folder, 'compiled'),
-      ...environmentOf(options),
-    },
+    env: { ...environment(folder), TAP_BAIL: '1', MUTANTS_RECORD: record, ...environmentOf(options) },
   })
-  const { pid: id } = child
-  if (id !== undefined) running.add(id)
+  started.add(child)
   return new Promise((resolve) => {
     const timer = setTimeout(() => {
       resolve({ is: 'timeout' })
-      if (id !== undefined) process.kill(-id, 'SIGKILL')
+      endGroup(child)
     }, options.limitMs ?? BASELINE_MS)
     child.once('exit', (code, signal) => {
-      if (id !== undefined) running.delete(id)
       clearTimeout(timer)
       const isEnded = signal !== null && FROM_OUTSIDE.has(signal)
       const is = code === 0 ? 'passed' : isEnded ? 'ended' : 'failed'
@@ -174,8 +203,12 @@ function environmentOf({ mutant, tests, hits }: Options): Record<string, string>
   return {
     ...(mutant !== undefined && { __STRYKER_ACTIVE_MUTANT__: mutant }),
     ...(tests !== undefined && { MUTANTS_TESTS: tests.join(',') }),
-    ...(hits !== undefined && { MUTANTS_HITS: String(Math.max(MIN_HITS, HITS_FACTOR * hits)) }),
+    ...(hits !== undefined && { MUTANTS_HITS: String(maxHits(hits)) }),
   }
+}
+
+function maxHits(hits: number): number {
+  return Math.max(MIN_HITS, HITS_FACTOR * hits)
 }
 
 function read(record: string): { recorded?: Recorded } {

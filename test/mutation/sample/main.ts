@@ -10,11 +10,12 @@ import { Dice } from '../../faults/machine/dice.ts'
 import { recordRun } from '../../proof/record.ts'
 import { explained } from '../explained.ts'
 import { linesOf, ROOT } from '../files.ts'
-import { reachedBy } from '../imports.ts'
+import { importsOf, reachedBy } from '../imports.ts'
 import { Baselines } from './baselines.ts'
 import { gate } from './gate.ts'
 import { instrumentedCopy, type Mutant } from './instrument.ts'
 import { Judge, type TestFile, type Outcome } from './judge.ts'
+import { Workers } from './workers.ts'
 
 /** All of them are instrumented each time: then what a test comes past can be remembered. */
 const FOLDERS = 'jobs/{backup,restore,migration,clients}/**/*.ts'
@@ -33,6 +34,10 @@ const { values } = parseArgs({
     minutes: { type: 'string', default: 'Infinity' },
     /** Only tests in the folder of the mutant's file judge it; the score can only be lower so. */
     own: { type: 'boolean', default: false },
+    /** How long the tests of other folders may take for a mutant, without a change; the score can only be lower so. */
+    seconds: { type: 'string', default: '60' },
+    /** Each mutant gets separate processes: many times slower, and the same verdicts. */
+    separate: { type: 'boolean', default: false },
   },
 })
 
@@ -56,7 +61,10 @@ print(
   `${scope.files} files of ${scope.lines} lines, ${scope.mutants} mutants outside log lines; ` +
     `${size} of them, seed ${seed}`,
 )
-const drawn = sample(mutants, size, new Dice(seed))
+// Those of one file one after the other: they are judged with the same tests.
+const drawn = sample(mutants, size, new Dice(seed)).toSorted((one, other) =>
+  one.file < other.file ? -1 : Number(one.file > other.file),
+)
 const baselines = new Baselines(ROOT, copy, join(ROOT, 'dist/mutation/baselines'))
 const judge = new Judge(copy.folder)
 const reaching = testsReaching(drawn)
@@ -109,6 +117,7 @@ async function judgeAll(
     [...(reaching.get(mutant.file) ?? [])].filter((test) => mayJudge(mutant, test))
   const needed = [...new Set(chosen.flatMap(testsOf))].toSorted()
   const known = new Map<string, TestFile | undefined>()
+  const importing = new Map(needed.map((test) => [test, new Set(importsOf(test, ROOT))]))
   await inParallel(needed, async (test) => {
     const found = await baselines.of(test)
     known.set(test, found)
@@ -117,11 +126,19 @@ async function judgeAll(
   print(
     `${chosen.length} mutants, ${needed.length} test files in ${Math.round((Date.now() - began) / 1000)} s`,
   )
-  await inParallel(chosen, async (mutant) => {
+  const lanes = Array.from({ length: Number(values.workers) }, () => new Workers(copy.folder))
+  await inParallel(chosen, async (mutant, lane) => {
     if (isOver()) return
+    const tests = testsOf(mutant)
+    const workers = values.separate ? undefined : lanes[lane]
     const outcome = await judge.judge(
       mutant,
-      testsOf(mutant).flatMap((test) => known.get(test) ?? []),
+      tests.flatMap((test) => known.get(test) ?? []),
+      {
+        ...(workers !== undefined && { workers }),
+        first: new Set(tests.filter((test) => importing.get(test)?.has(mutant.file))),
+        ...(mayJudge !== isOwnTest && { budgetMs: 1000 * Number(values.seconds) }),
+      },
     )
     if (outcome === undefined) {
       print(`not judged, its tests were ended from outside: ${mutant.file}:${mutant.line}`)
@@ -134,6 +151,7 @@ async function judgeAll(
     verdicts.set(mutant, former?.is === 'survived' && !isKill(outcome) ? former : outcome)
     if (verdicts.size % 20 === 0) print(`${verdicts.size} of ${size} judged, ${seconds()} s`)
   })
+  for (const workers of lanes) workers.end()
 }
 
 /** By source file: the test files that load it. */
@@ -166,13 +184,13 @@ function explanationOf({ file, mutator, replacement, location }: Mutant): string
 
 async function inParallel<Item>(
   items: readonly Item[],
-  work: (item: Item) => Promise<void>,
+  work: (item: Item, lane: number) => Promise<void>,
 ): Promise<void> {
   const waiting = items.values()
-  const worker = async () => {
-    for (const item of waiting) await work(item)
+  const worker = async (lane: number) => {
+    for (const item of waiting) await work(item, lane)
   }
-  await Promise.all(Array.from({ length: Number(values.workers) }, worker))
+  await Promise.all(Array.from({ length: Number(values.workers) }, (_, lane) => worker(lane)))
 }
 
 /** Without repetition. */

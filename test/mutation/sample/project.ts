@@ -38,8 +38,8 @@ export function project(t: Test): string {
   )
   writeFileSync(join(root, 'package.json'), '{"type":"module"}')
   mkdirSync(join(root, 'test/mutation/sample'), { recursive: true })
-  for (const file of ['test/preload.ts', 'test/mutation/sample/record.ts']) {
-    cpSync(join(ROOT, file), join(root, file))
+  for (const file of ['preload.ts', 'mutation/sample/record.ts', 'mutation/sample/serve.ts']) {
+    cpSync(join(ROOT, 'test', file), join(root, 'test', file))
   }
   symlinkSync(join(ROOT, 'node_modules'), join(root, 'node_modules'))
   writeFileSync(join(root, '.gitignore'), 'node_modules\ndist\n')

@@ -10,6 +10,7 @@ import { gate, type Sample } from './gate.ts'
 import { baseline, Judge, type TestFile } from './judge.ts'
 import { isLogged, loggedIn } from './logged.ts'
 import { project } from './project.ts'
+import { Workers } from './workers.ts'
 
 t.test('arguments of log calls are found, and nothing else', async (t) => {
   const text = `tools.log.info({ a }, 'said')\nlog.warn('x')\nconsole.info('shown')\nlog.child({ b: 'c' })`
@@ -71,6 +72,84 @@ t.test('of a file only the tests that come past a mutant run', async (t) => {
     await ranFor('a - b', 'a + b'),
     ['survived', 'ddsd'],
     'it fails without the test before it, mutant or not: then all tests of the file run',
+  )
+})
+
+t.test('one process judges several mutants, with the verdicts of separate processes', async (t) => {
+  const root = project(t)
+  writeFileSync(
+    join(root, 'sum.test.ts'),
+    [
+      "import { appendFileSync } from 'node:fs'",
+      "import t from 'tap'",
+      "import { difference, product, sum } from './sum.ts'",
+      "const ran = () => appendFileSync('../ran', `${process.pid} `)",
+      "t.test('sum', async (t) => { ran(); t.equal(sum(1, 2), 3) })",
+      "t.test('others', async (t) => { ran(); product(1, 2); difference(1, 2) })",
+    ].join('\n'),
+  )
+  const { folder, mutants } = await instrumentedCopy(root, join(root, 'dist'), ['sum.ts'])
+  const test = await baseline(folder, 'sum.test.ts')
+  if (test === undefined) throw new Error('the test fails without a change')
+  const separate = await verdictsOf(folder, mutants, test)
+  const workers = new Workers(folder)
+  t.strictSame(await verdictsOf(folder, mutants, test, workers), separate)
+  writeFileSync(join(root, 'ran'), '')
+  const survivors = mutants.filter(({ line }) => line > 3)
+  const verdicts = await verdictsOf(folder, survivors, test, workers)
+  workers.end()
+  t.strictSame(new Set(verdicts.values()), new Set(['survived', 'not covered']))
+  t.ok(verdicts.size > 3)
+  const ran = readFileSync(join(root, 'ran'), 'utf8').trim().split(' ')
+  t.equal(new Set(ran).size, 1, 'survivors need no further process')
+})
+
+t.test('what only a process for several mutants notices kills none', async (t) => {
+  const judged = async (body: string, originals = ['a + b', 'a + b']) => {
+    const root = project(t)
+    writeFileSync(
+      join(root, 'sum.test.ts'),
+      [
+        "import t from 'tap'",
+        "import { product, sum } from './sum.ts'",
+        'let runs = 0',
+        'let former: number | undefined',
+        `t.test('sum', async (t) => { runs += 1; ${body} })`,
+      ].join('\n'),
+    )
+    const { folder, mutants } = await instrumentedCopy(root, join(root, 'dist'), ['sum.ts'])
+    const test = await baseline(folder, 'sum.test.ts')
+    if (test === undefined) throw new Error('the test fails without a change')
+    const workers = new Workers(folder)
+    const judge = new Judge(folder)
+    const verdicts: (string | undefined)[] = []
+    for (const one of originals) {
+      const mutant = mutants.find(({ original }) => original === one)
+      if (mutant === undefined) throw new Error('no such mutant')
+      verdicts.push((await judge.judge(mutant, [test], { workers }))?.is)
+    }
+    workers.end()
+    return verdicts
+  }
+  t.strictSame(
+    await judged('t.type(sum(1, 2), "number"); t.equal(runs, 1)'),
+    ['survived', 'survived'],
+    'the test passes once in a process',
+  )
+  t.strictSame(
+    await judged('t.type(sum(1, 2), "number"); if (sum(1, 2) !== 3) await new Promise(() => undefined)'),
+    ['killed', 'killed'],
+    'the test has nothing to do and does not end',
+  )
+  t.strictSame(
+    await judged('if (sum(1, 2) !== 3) void Promise.reject(new Error("no sum"))'),
+    ['killed', 'killed'],
+    'nothing waits for the error',
+  )
+  t.strictSame(
+    await judged('product(1, 2); former ??= sum(1, 2); t.equal(former, 3)', ['a * b', 'a + b']),
+    ['survived', 'killed'],
+    'the process has the result of before',
   )
 })
 
@@ -175,11 +254,12 @@ async function verdictsOf(
   folder: string,
   mutants: readonly Mutant[],
   test: TestFile,
+  workers?: Workers,
 ): Promise<Map<string, string>> {
   const verdicts = new Map<string, string>()
   const judge = new Judge(folder)
   for (const mutant of mutants) {
-    const outcome = await judge.judge(mutant, [test])
+    const outcome = await judge.judge(mutant, [test], workers && { workers })
     verdicts.set(
       `${mutant.line} ${mutant.original} -> ${mutant.replacement}`,
       outcome?.is ?? 'not judged',
