@@ -52,7 +52,7 @@ export async function baseline(folder: string, file: string): Promise<TestFile |
 
 /** What to judge with. */
 export interface Means {
-  /** The tests in whose process several mutants are judged; absent: each has its own. */
+  /** Processes that judge several mutants, with all test files but the first one of each; absent: none do. */
   workers?: Workers
   /** Test files that are asked first, as they are the likeliest to notice the mutant. */
   first?: ReadonlySet<string>
@@ -88,9 +88,10 @@ export class Judge {
       )
     let isBrokenOff = false
     let spentMs = 0
-    for (const plan of plans) {
+    for (const [index, plan] of plans.entries()) {
       if (spentMs > budgetMs) break
-      const outcome = await this.#outcomeOf(plan, mutant.id, workers)
+      // Most mutants are noticed by the first file, and a process ends with what it notices.
+      const outcome = await this.#outcomeOf(plan, mutant.id, index === 0 ? undefined : workers)
       if (outcome === 'failed') return { is: 'killed', by: plan.file }
       if (outcome === 'timeout') return { is: 'timeout', by: plan.file }
       if (outcome === 'ended') isBrokenOff = true
@@ -182,7 +183,12 @@ export function run(folder: string, file: string, options: Options = {}): Promis
     stdio: 'ignore',
     // In a separate group: what the test has started ends with it.
     detached: true,
-    env: { ...environment(folder), TAP_BAIL: '1', MUTANTS_RECORD: record, ...environmentOf(options) },
+    env: {
+      ...environment(folder),
+      TAP_BAIL: '1',
+      MUTANTS_RECORD: record,
+      ...environmentOf(options),
+    },
   })
   started.add(child)
   return new Promise((resolve) => {

@@ -12,6 +12,8 @@ import { isLogged, loggedIn } from './logged.ts'
 import { project } from './project.ts'
 import { Workers } from './workers.ts'
 
+const FIRST = new Set(['first.test.ts'])
+
 t.test('arguments of log calls are found, and nothing else', async (t) => {
   const text = `tools.log.info({ a }, 'said')\nlog.warn('x')\nconsole.info('shown')\nlog.child({ b: 'c' })`
   const ranges = loggedIn(text)
@@ -29,7 +31,7 @@ t.test(
     const { folder, mutants } = await instrumentedCopy(root, join(root, 'dist'), ['sum.ts'])
     const test = await baseline(folder, 'sum.test.ts')
     if (test === undefined) throw new Error('the test fails without a change')
-    const verdicts = await verdictsOf(folder, mutants, test)
+    const verdicts = await verdictsOf(folder, mutants, [test])
     t.match(Object.fromEntries(verdicts), {
       '2 a + b -> a - b': 'killed',
       '5 a * b -> a / b': 'survived',
@@ -75,8 +77,30 @@ t.test('of a file only the tests that come past a mutant run', async (t) => {
   )
 })
 
+/** It comes past all mutants and notices none: the next one is asked in a process for several mutants. */
+function writeFirst(root: string): void {
+  writeFileSync(
+    join(root, 'first.test.ts'),
+    [
+      "import t from 'tap'",
+      "import { difference, product, sum } from './sum.ts'",
+      "t.test('all', async () => { sum(1, 2); product(1, 2); difference(1, 2) })",
+    ].join('\n'),
+  )
+}
+
+async function testFiles(folder: string): Promise<TestFile[]> {
+  const names = ['first.test.ts', 'sum.test.ts']
+  const found = await Promise.all(names.map((name) => baseline(folder, name)))
+  return found.map((file) => {
+    if (file === undefined) throw new Error('a test fails without a change')
+    return file
+  })
+}
+
 t.test('one process judges several mutants, with the verdicts of separate processes', async (t) => {
   const root = project(t)
+  writeFirst(root)
   writeFileSync(
     join(root, 'sum.test.ts'),
     [
@@ -89,14 +113,13 @@ t.test('one process judges several mutants, with the verdicts of separate proces
     ].join('\n'),
   )
   const { folder, mutants } = await instrumentedCopy(root, join(root, 'dist'), ['sum.ts'])
-  const test = await baseline(folder, 'sum.test.ts')
-  if (test === undefined) throw new Error('the test fails without a change')
-  const separate = await verdictsOf(folder, mutants, test)
+  const tests = await testFiles(folder)
+  const separate = await verdictsOf(folder, mutants, tests)
   const workers = new Workers(folder)
-  t.strictSame(await verdictsOf(folder, mutants, test, workers), separate)
+  t.strictSame(await verdictsOf(folder, mutants, tests, workers), separate)
   writeFileSync(join(root, 'ran'), '')
   const survivors = mutants.filter(({ line }) => line > 3)
-  const verdicts = await verdictsOf(folder, survivors, test, workers)
+  const verdicts = await verdictsOf(folder, survivors, tests, workers)
   workers.end()
   t.strictSame(new Set(verdicts.values()), new Set(['survived', 'not covered']))
   t.ok(verdicts.size > 3)
@@ -107,6 +130,7 @@ t.test('one process judges several mutants, with the verdicts of separate proces
 t.test('what only a process for several mutants notices kills none', async (t) => {
   const judged = async (body: string, originals = ['a + b', 'a + b']) => {
     const root = project(t)
+    writeFirst(root)
     writeFileSync(
       join(root, 'sum.test.ts'),
       [
@@ -118,15 +142,14 @@ t.test('what only a process for several mutants notices kills none', async (t) =
       ].join('\n'),
     )
     const { folder, mutants } = await instrumentedCopy(root, join(root, 'dist'), ['sum.ts'])
-    const test = await baseline(folder, 'sum.test.ts')
-    if (test === undefined) throw new Error('the test fails without a change')
+    const tests = await testFiles(folder)
     const workers = new Workers(folder)
     const judge = new Judge(folder)
     const verdicts: (string | undefined)[] = []
     for (const one of originals) {
       const mutant = mutants.find(({ original }) => original === one)
       if (mutant === undefined) throw new Error('no such mutant')
-      verdicts.push((await judge.judge(mutant, [test], { workers }))?.is)
+      verdicts.push((await judge.judge(mutant, tests, { workers, first: FIRST }))?.is)
     }
     workers.end()
     return verdicts
@@ -137,7 +160,9 @@ t.test('what only a process for several mutants notices kills none', async (t) =
     'the test passes once in a process',
   )
   t.strictSame(
-    await judged('t.type(sum(1, 2), "number"); if (sum(1, 2) !== 3) await new Promise(() => undefined)'),
+    await judged(
+      't.type(sum(1, 2), "number"); if (sum(1, 2) !== 3) await new Promise(() => undefined)',
+    ),
     ['killed', 'killed'],
     'the test has nothing to do and does not end',
   )
@@ -253,13 +278,13 @@ t.test('a test that fails without a change judges nothing', async (t) => {
 async function verdictsOf(
   folder: string,
   mutants: readonly Mutant[],
-  test: TestFile,
+  tests: readonly TestFile[],
   workers?: Workers,
 ): Promise<Map<string, string>> {
   const verdicts = new Map<string, string>()
   const judge = new Judge(folder)
   for (const mutant of mutants) {
-    const outcome = await judge.judge(mutant, [test], workers && { workers })
+    const outcome = await judge.judge(mutant, tests, { first: FIRST, ...(workers && { workers }) })
     verdicts.set(
       `${mutant.line} ${mutant.original} -> ${mutant.replacement}`,
       outcome?.is ?? 'not judged',
