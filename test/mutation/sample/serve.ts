@@ -61,7 +61,10 @@ async function judge({ mutant, tests: numbers, hits }: Question): Promise<void> 
   for (const number of numbers) {
     current = number
     const outcome = await original(...(tests[Number(number) - 1] ?? []))
-    if (outcome?.ok !== true) return fail()
+    if (outcome?.ok !== true) {
+      fail()
+      return
+    }
     // For an error that nothing waits for.
     await setImmediate()
   }
