@@ -168,11 +168,19 @@ function removedPods(pods: PodConsensus[], podName: PodNameOf): ConsensusResult 
   )
 }
 
-/** A stopped node that no working one lists as a peer. */
-function isRemoved({ state, peerId }: PodConsensus, pods: PodConsensus[]): boolean {
+/**
+ * A node that lists only itself, and that no other one lists. One whose consensus has failed lists the others; and an empty
+ * node that founded a cluster alone does not prove that the others were removed.
+ */
+function isRemoved({ state, peerId, peers = [] }: PodConsensus, pods: PodConsensus[]): boolean {
+  if (state !== 'stopped' || peerId === undefined) return false
   const members = pods.filter(isMember)
-  if (state !== 'stopped' || peerId === undefined || members.length === 0) return false
-  return members.every(({ peers }) => !peers.some(({ id }) => id === peerId))
+  const isAlone = peers.every(({ id }) => id === peerId)
+  return (
+    isAlone &&
+    members.length * 2 > pods.length &&
+    members.every((member) => !member.peers.some(({ id }) => id === peerId))
+  )
 }
 
 /** Finds pods that answer but do not know all other pods. */

@@ -90,10 +90,10 @@ export interface PodConsensus {
   error?: string
   /** Status code with which an `unknown` pod refused the API key: 401 or 403. */
   rejection?: number
-  /** In distributed mode, of a node that answers. */
+  /** In distributed mode, of a node that answers: its id, and the peers it knows (itself included). */
   peerId?: number
-  /** In distributed mode, of a `working` node: the peers it knows (itself included), and whether it has a leader. */
   peers?: Peer[]
+  /** Of a `working` node in distributed mode. */
   hasLeader?: boolean
   /** When a `working` node's consensus thread last did something, by the clock of the node. */
   lastUpdate?: string

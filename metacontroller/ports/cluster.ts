@@ -256,11 +256,11 @@ export function toPodConsensus(
     err,
     last_update: lastUpdate,
   } = clusterStatus.consensus_thread_status
+  const peers = Object.entries(clusterStatus.peers).map(([id, { uri }]) => {
+    const ordinal = ordinalFromUri(uri, connection)
+    return { id: Number(id), ...(ordinal !== undefined && { ordinal }) }
+  })
   if (status === 'working') {
-    const peers = Object.entries(clusterStatus.peers).map(([id, { uri }]) => {
-      const ordinal = ordinalFromUri(uri, connection)
-      return { id: Number(id), ...(ordinal !== undefined && { ordinal }) }
-    })
     const hasLeader = (clusterStatus.raft_info.leader ?? 0) !== 0
     return {
       ...{ state: 'working', peerId: clusterStatus.peer_id, peers, hasLeader },
@@ -270,7 +270,7 @@ export function toPodConsensus(
   if (!status.startsWith('stopped'))
     return { state: 'unknown', error: `its consensus thread is ${status}` }
   const { peer_id: peerId } = clusterStatus
-  return { state: 'stopped', peerId, ...(err !== undefined && { error: err }) }
+  return { state: 'stopped', peerId, peers, ...(err !== undefined && { error: err }) }
 }
 
 /**

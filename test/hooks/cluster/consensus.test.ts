@@ -51,26 +51,36 @@ t.test('a pod that the others do not know is missing, with its name', async (t) 
   t.strictSame(oneWay.slice(1), ['PeersMissing', 'vec-a-1 does not know vec-a-0'])
 })
 
-t.test('a stopped pod that no working one lists was removed, and has a way out', async (t) => {
-  const stopped = (peerId?: number) => ({
-    ...{ ordinal: 2, state: 'stopped' as const },
-    ...(peerId !== undefined && { peerId }),
-  })
+t.test('a stopped pod that no working one lists, and lists none, was removed', async (t) => {
+  const stopped = (known: number[]): PodConsensus => ({ ...pod(2, known), state: 'stopped' })
   const members = [pod(0, [0, 1]), pod(1, [0, 1])] as const
-  t.strictSame(result(...members, stopped(12)), [
+  t.strictSame(result(...members, stopped([2])), [
     'False',
     'PeersMissing',
     'the other nodes have removed vec-a-2, which cannot join again with the same volume',
   ])
+  const reasonOf = (...pods: PodConsensus[]) => result(...pods)[1]
   const isListedOnce = [pod(0, [0, 1]), pod(1, [0, 1, 2])] as const
-  t.equal(result(...isListedOnce, stopped(12))[1], 'ConsensusStopped', 'they may not agree yet')
-  t.equal(result(...members, stopped())[1], 'ConsensusStopped', 'no peer id is known')
-  t.equal(result(stopped(12))[1], 'ConsensusStopped', 'no other pod says so')
-  const another = { ordinal: 1, state: 'stopped' as const, error: 'no more', peerId: 11 }
-  t.strictSame(result(pod(0, [0, 1]), another, stopped(12)).slice(1), [
+  t.equal(reasonOf(...isListedOnce, stopped([2])), 'ConsensusStopped', 'they may not agree yet')
+  t.equal(reasonOf(...members, stopped([0, 1, 2])), 'ConsensusStopped', 'its thread has failed')
+  t.equal(reasonOf(stopped([2])), 'ConsensusStopped', 'no other pod says so')
+  const { peerId: _, ...unnamed } = stopped([2])
+  t.equal(reasonOf(...members, unnamed), 'ConsensusStopped', 'no peer id is known')
+  const another: PodConsensus = { ...pod(1, [0, 1]), state: 'stopped', error: 'no more' }
+  t.strictSame(result(pod(0, [0, 1]), pod(3, [0, 3]), another, stopped([2])).slice(1), [
     'ConsensusStopped',
-    'vec-a-1: no more',
+    'vec-a-1: no more; vec-a-2: stopped',
   ])
+})
+
+t.test('a node that founded a cluster alone does not make the others removed ones', async (t) => {
+  const failed = (ordinal: number): PodConsensus => ({ ...pod(ordinal, [1, 2]), state: 'stopped' })
+  t.equal(result(pod(0, [0]), failed(1), failed(2))[1], 'ConsensusStopped')
+  const alone = (ordinal: number): PodConsensus => ({
+    ...pod(ordinal, [ordinal]),
+    state: 'stopped',
+  })
+  t.equal(result(pod(0, [0]), alone(1), alone(2))[1], 'ConsensusStopped', 'they are the majority')
 })
 
 t.test('a silent pod that the others know is Unknown, not missing', async (t) => {

@@ -372,7 +372,10 @@ t.test('each pod is asked for its consensus with the key the pods run', async (t
       hasLeader: true,
       lastUpdate: 'now',
     },
-    { ordinal: 1, state: 'stopped', peerId: 1, error: 'it hurt' },
+    {
+      ...{ ordinal: 1, state: 'stopped', peerId: 1, error: 'it hurt' },
+      peers: [{ id: 1, ordinal: 0 }, { id: 2 }],
+    },
     {
       ...{ ordinal: 2, state: 'unknown' },
       error: `GET /cluster on vec-a-2.ns answered 503: ${UNREACHABLE}`,
@@ -419,7 +422,7 @@ t.test(
         { ...view, consensus_thread_status: { consensus_thread_status: 'stopped' } },
         { name: 'a' },
       ),
-      { state: 'stopped', peerId: 1 },
+      { state: 'stopped', peerId: 1, peers: [] },
     )
   },
 )
