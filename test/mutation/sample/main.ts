@@ -126,11 +126,11 @@ async function judgeAll(
   print(
     `${chosen.length} mutants, ${needed.length} test files in ${Math.round((Date.now() - began) / 1000)} s`,
   )
-  const lanes = Array.from({ length: Number(values.workers) }, () => new Workers(copy.folder))
-  await inParallel(chosen, async (mutant, lane) => {
+  const pools = Array.from({ length: Number(values.workers) }, () => new Workers(copy.folder))
+  await inParallel(chosen, async (mutant, index) => {
     if (isOver()) return
     const tests = testsOf(mutant)
-    const workers = values.separate ? undefined : lanes[lane]
+    const workers = values.separate ? undefined : pools[index]
     const outcome = await judge.judge(
       mutant,
       tests.flatMap((test) => known.get(test) ?? []),
@@ -151,7 +151,7 @@ async function judgeAll(
     verdicts.set(mutant, former?.is === 'survived' && !isKill(outcome) ? former : outcome)
     if (verdicts.size % 20 === 0) print(`${verdicts.size} of ${size} judged, ${seconds()} s`)
   })
-  for (const workers of lanes) workers.end()
+  for (const workers of pools) workers.end()
 }
 
 /** By source file: the test files that load it. */
@@ -184,13 +184,13 @@ function explanationOf({ file, mutator, replacement, location }: Mutant): string
 
 async function inParallel<Item>(
   items: readonly Item[],
-  work: (item: Item, lane: number) => Promise<void>,
+  work: (item: Item, worker: number) => Promise<void>,
 ): Promise<void> {
   const waiting = items.values()
-  const worker = async (lane: number) => {
-    for (const item of waiting) await work(item, lane)
+  const worker = async (index: number) => {
+    for (const item of waiting) await work(item, index)
   }
-  await Promise.all(Array.from({ length: Number(values.workers) }, (_, lane) => worker(lane)))
+  await Promise.all(Array.from({ length: Number(values.workers) }, (_, index) => worker(index)))
 }
 
 /** Without repetition. */

@@ -50,7 +50,7 @@ process.on('message', (question: Question) => void judge(question))
 
 const { MUTANTS_FILE: file = '' } = process.env
 await import(pathToFileURL(join(process.cwd(), file)).href)
-tell({ is: 'ready' })
+report({ is: 'ready' })
 
 async function judge({ mutant, tests: numbers, hits }: Question): Promise<void> {
   // The channel must not keep a process alive that has nothing to do.
@@ -72,7 +72,7 @@ async function judge({ mutant, tests: numbers, hits }: Question): Promise<void> 
   namespace.activeMutant = undefined
   Reflect.deleteProperty(process.env, ACTIVE)
   process.channel?.ref()
-  tell({ is: (namespace.hitCount ?? 0) > 0 ? 'passed' : 'unhit' })
+  report({ is: (namespace.hitCount ?? 0) > 0 ? 'passed' : 'unhit' })
 }
 
 /** Between two mutants it is not known which one is the cause: the process judges none any more. */
@@ -83,6 +83,6 @@ function fail(): void {
   process.send?.({ is: 'failed', test } satisfies Answer, () => process.exit(1))
 }
 
-function tell(answer: Answer): void {
+function report(answer: Answer): void {
   process.send?.(answer)
 }

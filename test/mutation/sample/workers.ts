@@ -6,7 +6,7 @@ import { spawn, type ChildProcess } from 'node:child_process'
 import { environment, endGroup, PRELOADS, started } from './processes.ts'
 import type { Answer, Question } from './serve.ts'
 
-/** Of one lane of work; each takes 100 to 300 MiB. */
+/** For one mutant at a time; each takes 100 to 300 MiB. */
 const MAX_PROCESSES = 16
 const LOADING_MS = 120_000
 
