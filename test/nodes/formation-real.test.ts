@@ -206,4 +206,29 @@ function suite(): void {
     t.strictSame(await otherLists(world, before, POLL_MS), [])
     t.strictSame(await readReplicas([url], 'docs'), own, 'the replicas on node 2 are as before')
   })
+
+  t.test('a split that is there is named, and nothing is done to it', async (t) => {
+    const { world, operator } = await formed(t, { hasGuard: false })
+    const others = [1, 2].map((node) => world.node(node).url)
+    await world.loseVolume(0)
+    const isAlone = async () => peerIds(await peersOf(world, 0)).length === 1
+    t.ok(await until(isAlone, START_MS), 'without the guard node 0 founds a cluster')
+    const own = await readReplicas(others, 'docs')
+    matchWhole(t, await operator.observe({ [ANNOTATIONS.replace]: '0' }), {
+      consensus: [
+        'False',
+        'SplitBrain',
+        'the pods form 2 separate clusters: vec-docs-0 | vec-docs-1, vec-docs-2; backups, restores, migrations and helm runs wait until they form one cluster',
+      ],
+      shardsPlaced: [/^(False|Unknown)$/, String, String],
+      lost: [],
+    })
+    const work = { nodes: NODES.length, lost: [], zones: {}, balance: true }
+    t.match(await new ShardJobs(world).until(work, REJECTION_MS), { reason: 'SplitBrain' })
+    t.strictSame(
+      await readReplicas(others, 'docs'),
+      own,
+      'the replicas of the others are as before',
+    )
+  })
 }

@@ -61,6 +61,8 @@ const READ_MS = 30_000
 /** Each change goes through consensus, which a loaded machine slows down. */
 const CHURN_MS = 6_000
 const MAX_PRINTED = 6
+/** Of the writes: these do not wait until they are applied. */
+const QUEUED_PART = 0.3
 
 export async function runRound(plan: Plan, options: RoundOptions): Promise<Result> {
   const { bin, octet, isControl } = options
@@ -106,6 +108,7 @@ class Round {
       shards: plan.shards,
       retryMs: READ_MS,
       churnMs: CHURN_MS,
+      queuedPart: QUEUED_PART,
     })
     this.#watch = new Watch(world)
     this.#jobs = new ShardJobs(world)
@@ -167,7 +170,9 @@ class Round {
     this.#watch.mark(nodes === 1 ? '1 node' : `${nodes} nodes`)
     await this.#world.setSpec(nodes)
     if (nodes > before || this.#isControl) await this.#world.scale(nodes)
-    await this.#work(`${before} -> ${nodes} nodes`, nodes, [])
+    const what = `${before} -> ${nodes} nodes`
+    await this.#work(what, nodes, [])
+    this.#findings.push(...(await this.#zoneFindings(what)))
     this.#world.recordFormation(nodes)
     await this.#judge(`with ${nodes} nodes`)
     for (const victim of lost) {
@@ -177,8 +182,8 @@ class Round {
       this.#watch.mark(`volume ${ordinal} lost`)
       await this.#world.loseVolume(ordinal)
       this.#counts.volumesLost += 1
-      const what = `volume of node ${ordinal}${ordinal === leader ? ', the leader,' : ''} lost`
-      await this.#work(what, nodes, peer === undefined ? [] : [peer])
+      const loss = `volume of node ${ordinal}${ordinal === leader ? ', the leader,' : ''} lost`
+      await this.#work(loss, nodes, peer === undefined ? [] : [peer])
       await this.#judge(`after the loss of volume ${ordinal}`)
     }
   }
@@ -209,6 +214,26 @@ class Round {
     }
     if (why !== undefined) this.#findings.push(`${what}: ${why}`)
     say(`${this.#findings.length + this.#watch.findings.length} findings so far`)
+  }
+
+  /** Shards of the collection without shard keys whose replicas share a zone, while another one has a node. */
+  async #zoneFindings(what: string): Promise<string[]> {
+    const { zones } = this.#plan
+    if (this.#engineDefect !== undefined || this.#isControl) return []
+    const used = new Set(this.#world.ordinals().map((ordinal) => zones[String(ordinal)]))
+    const [url] = this.#world.service()
+    if (used.size < 2 || url === undefined) return []
+    const ordinalOf = new Map([...(await this.#watch.peerIds())].map(([one, peer]) => [peer, one]))
+    const zonesByShard = new Map<string, (string | undefined)[]>()
+    for (const [peer, shards] of await replicasByPeer(url)) {
+      const zone = zones[String(ordinalOf.get(peer))]
+      for (const shard of shards.filter((name) => name.startsWith('plain/'))) {
+        zonesByShard.set(shard, [...(zonesByShard.get(shard) ?? []), zone])
+      }
+    }
+    return [...zonesByShard]
+      .filter(([, all]) => all.length > 1 && new Set(all).size === 1)
+      .map(([shard, [zone]]) => `${what}: all replicas of ${shard} are in zone ${zone}`)
   }
 
   /** Why the cluster is not as it should be; undefined once it is. */
