@@ -214,7 +214,7 @@ function suite(): void {
     const isAlone = async () => peerIds(await peersOf(world, 0)).length === 1
     t.ok(await until(isAlone, START_MS), 'without the guard node 0 founds a cluster')
     const own = await readReplicas(others, 'docs')
-    matchWhole(t, await operator.observe({ [ANNOTATIONS.replace]: '0' }), {
+    matchWhole(t, await operator.observe(), {
       consensus: [
         'False',
         'SplitBrain',
@@ -224,7 +224,10 @@ function suite(): void {
       lost: [],
     })
     const work = { nodes: NODES.length, lost: [], zones: {}, balance: true }
-    t.match(await new ShardJobs(world).until(work, REJECTION_MS), { reason: 'SplitBrain' })
+    // Node 0 has the address of a peer of the others: their leader sends to it, and it follows a node that it does not list.
+    const jobs = new ShardJobs(world)
+    t.equal((await jobs.until(work, REJECTION_MS)).state, undefined, 'no Job ends')
+    t.notMatch(readFileSync(jobs.log, 'utf8'), /step started/)
     t.strictSame(
       await readReplicas(others, 'docs'),
       own,
