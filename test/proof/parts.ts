@@ -64,7 +64,7 @@ export const PARTS: Part[] = [
     short: ['--size', '20', '--least', '0'],
     options: { in: TEXT, size: TEXT, workers: TEXT, seconds: TEXT },
     scope:
-      'Mutants drawn at random from all four folders, a new seed each run, each with the tests of its folder under `test/` that come past it, and then with those of `test/jobs`, `test/hooks`, `test/crds` and `test/metacontroller`, the quickest first, until they have taken a minute. Log lines are excluded.',
+      'Mutants drawn at random from all four folders, a new seed each run, each with the tests of its folder under `test/` that come past it, and then with those of `test/jobs`, `test/hooks`, `test/crds` and `test/metacontroller`, those that import the file and then the quickest first, until their baselines exceed a minute. Log lines are excluded.',
     fails: 'Run it with `--least 100`, or delete a test file of `test/jobs`.',
     covers: [...PRODUCT, ...UNITS, 'test/mutation'],
     said: lineWith(/^(?:passed|FAILED): \d+ of \d+ killed .*/gm),

@@ -65,7 +65,7 @@ function drainPeer(view: ClusterView, desired: DesiredShards, peer: PeerView): P
       blocked ??= { is: 'waiting', purpose, message }
       continue
     }
-    // A replica that no node calls Active contributes nothing: any Active one makes it dispensable.
+    // Nodes write to a Disputed replica too. Any other one that is not Active contributes nothing.
     const contributes = replica.state === 'Active' || replica.state === 'Disputed'
     const enough = contributes ? retained : 1
     // A move: the new replica takes the place of this one, also if the scale-in is cancelled before this one is dropped.

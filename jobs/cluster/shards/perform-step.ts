@@ -12,7 +12,7 @@ import { isKubernetesError } from '../../reporter.ts'
 import { describeStep, describeTransfer } from './describe.ts'
 import type { ObservationMemory } from './observe.ts'
 import type { FinalReport, ShardsProgress } from './progress.ts'
-import { activeElsewhere, findShard, peerName } from './queries.ts'
+import { activeElsewhere, findShard, isMember, peerName } from './queries.ts'
 import type { ReshardingSteps } from './resharding-steps.ts'
 import {
   finishRemoval,
@@ -213,7 +213,7 @@ export class StepRunner {
     view: ClusterView,
     { collection, shard, peer }: Extract<Step, { do: 'drop' }>,
   ): string | undefined {
-    if (view.peers.find(({ id }) => id === peer)?.isMember !== true) return undefined
+    if (!isMember(view, peer)) return undefined
     const copy = copyWithDrop(this.#transfers.running, { collection, peer })
     if (copy === undefined) return undefined
     return `${collection}/${shard} on ${peerName(view, peer)} is kept until ${collection}/${copy.shard} is copied`
@@ -232,7 +232,7 @@ export class StepRunner {
     const state = shard?.replicas.find(({ peer }) => peer === step.peer)?.state
     // Some nodes write to a disputed one, too.
     if (shard === undefined || (state !== 'Active' && state !== 'Disputed')) return undefined
-    if (view.peers.find(({ id }) => id === step.peer)?.isMember !== true) return undefined
+    if (!isMember(view, step.peer)) return undefined
     const [remaining, ...others] = activeElsewhere(view, shard, step.peer)
     const ordinal = view.peers.find(({ id }) => id === remaining)?.ordinal
     if (others.length > 0 || ordinal === undefined) return undefined

@@ -60,6 +60,11 @@ export function retainedReplicas(
   return Math.max(required, Math.min(retained, nodes, view.nodes))
 }
 
+/** Whether the pod of this peer answers as this peer. */
+export function isMember({ peers }: ClusterView, peer: number): boolean {
+  return peers.find(({ id }) => id === peer)?.isMember === true
+}
+
 /** Peers with an Active replica that answer: what others say about a silent node proves nothing. */
 export function activeHolders(view: ClusterView, { replicas }: ShardView): number[] {
   const members = new Set(view.peers.filter(({ isMember }) => isMember).map(({ id }) => id))

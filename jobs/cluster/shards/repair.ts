@@ -16,6 +16,7 @@ import {
   type Shard,
   formatList,
   holds,
+  isMember,
   hasFailedCopy,
   nodeName,
 } from './queries.ts'
@@ -32,12 +33,19 @@ import {
   type Refused,
   removalOf,
 } from './step.ts'
-import type { ClusterView, DesiredShards, ReplicaView } from './view.ts'
+import type { ClusterView, DesiredShards, ReplicaState, ReplicaView } from './view.ts'
 
 const PURPOSE = 'repair'
 
 /** How long the engine gets to repair Dead replicas by itself, and a new node to join. */
 export const SELF_REPAIR_SECONDS = 600
+
+const DEFECTIVE_STATES: ReadonlySet<ReplicaState> = new Set<ReplicaState>([
+  'Dead',
+  'Incomplete',
+  'Unreadable',
+  'Disputed',
+])
 
 /** A collection that is being created has replicas that are not Active yet. */
 const DEFECT_SECONDS = 30
@@ -189,14 +197,11 @@ function hasUntriedTarget(view: ClusterView, shard: Shard, desired: DesiredShard
 
 /** Nodes that are not members are left alone: they may be restarting. */
 function isDefective(view: ClusterView, { peer, state }: ReplicaView): boolean {
-  if (view.peers.find(({ id }) => id === peer)?.isMember !== true) return false
-  return (
-    state === 'Dead' || state === 'Incomplete' || state === 'Unreadable' || state === 'Disputed'
-  )
+  return isMember(view, peer) && DEFECTIVE_STATES.has(state)
 }
 
 function isLost(view: ClusterView, peer: number, { lost }: DesiredShards): boolean {
-  return lost.includes(peer) && view.peers.find(({ id }) => id === peer)?.isMember !== true
+  return lost.includes(peer) && !isMember(view, peer)
 }
 
 /** Peers whose volume is lost hold nothing: once they are removed, their pods join as new peers. */

@@ -17,8 +17,8 @@ export type ReplicaState =
   /** Reported as Active, but its node cannot read it. */
   | 'Unreadable'
   /**
-   * Nodes that have applied the same changes report different states of it, for good: those that call it Dead do not write
-   * to it. Another replica of the shard is Active for all of them.
+   * In observations at least half a minute apart, nodes that had applied the same changes reported different states of it:
+   * those that call it Dead do not write to it. Another replica of the shard is Active for all nodes that answer.
    */
   | 'Disputed'
   /** Gets points of other shards; of a shard that existed before, it is complete without them. */

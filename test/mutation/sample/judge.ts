@@ -56,7 +56,7 @@ export interface Means {
   workers?: Workers
   /** Test files that are asked first, as they are the likeliest to notice the mutant. */
   first?: ReadonlySet<string>
-  /** No further test file is run once those before took so long without a change. A mutant that is left survives. */
+  /** No further test file is started once the baselines of those before exceed this; the mutant then counts as survived. */
   budgetMs?: number
 }
 
@@ -71,7 +71,7 @@ export class Judge {
   }
 
   /**
-   * Only those tests that come past the mutant, the quickest files first, until one notices. Undefined
+   * Only those tests that come past the mutant, those in `first` and then the quickest files, until one notices. Undefined
    * if a test was ended from outside before one noticed.
    */
   async judge(

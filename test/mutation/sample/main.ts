@@ -36,7 +36,7 @@ const { values } = parseArgs({
     own: { type: 'boolean', default: false },
     /** How long the tests of other folders may take for a mutant, without a change; the score can only be lower so. */
     seconds: { type: 'string', default: '60' },
-    /** Each mutant gets separate processes: many times slower, and the same verdicts. */
+    /** Each mutant gets a separate process for each test file. */
     separate: { type: 'boolean', default: false },
   },
 })

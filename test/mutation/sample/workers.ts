@@ -86,7 +86,7 @@ export class Workers {
   }
 }
 
-/** Undefined if the process ends, or says nothing for so long. */
+/** Undefined if the process ends, or does not answer within the limit. */
 function answerOf(child: ChildProcess, limitMs: number): Promise<Answer | undefined> {
   return new Promise((resolve) => {
     const done = (answer?: Answer) => {
