@@ -15,6 +15,7 @@ import type { FinalReport, ShardsProgress } from './progress.ts'
 import { activeElsewhere, findShard, isMember, peerName } from './queries.ts'
 import type { ReshardingSteps } from './resharding-steps.ts'
 import {
+  deleteLostClaim,
   finishRemoval,
   isPodStable,
   markFormerNode,
@@ -111,7 +112,7 @@ export class StepRunner {
     const text = `removing node ${ordinal}`
     const result = await finishRemoval(ordinal, this.#plan, this.#tools)
     if (result === 'volume deleted') {
-      this.#progress.count('deleteVolume', `deleting the volume of node ${ordinal}`)
+      this.#progress.count('deleteVolume', deletionOf(ordinal))
     }
     const now = this.#tools.time.monotonicMs()
     this.#removalSince = result !== 'waiting' ? undefined : (this.#removalSince ?? now)
@@ -196,8 +197,12 @@ export class StepRunner {
   /** Why the node of this step must not be given up. */
   async unprovenLoss(step: Step): Promise<string | undefined> {
     if (step.do !== 'drop' && step.do !== 'removePeer') return undefined
-    const loss = this.#plan.losses?.find(({ peer }) => peer === step.peer)
+    const loss = this.#lossOf(step.peer)
     return loss && returnReason(loss, this.#plan, this.#tools)
+  }
+
+  #lossOf(peer: number) {
+    return this.#plan.losses?.find((loss) => loss.peer === peer)
   }
 
   /** Why the replica must not be dropped now. */
@@ -324,8 +329,13 @@ export class StepRunner {
       this.#progress.removedPeer = { ordinal, peer }
       await this.#progress.checkpoint()
     }
-    await this.#engine(view, peer).removePeer(peer, this.#tools.signal)
     const isReplaced = ordinal !== undefined && ordinal < this.#plan.nodes
+    const loss = this.#lossOf(peer)
+    if (isReplaced && loss !== undefined) {
+      const isDeleted = await deleteLostClaim(loss, this.#plan, this.#tools)
+      if (isDeleted) this.#progress.count('deleteVolume', deletionOf(ordinal))
+    }
+    await this.#engine(view, peer).removePeer(peer, this.#tools.signal)
     if (isReplaced) await restartFailedPod(ordinal, this.#plan, this.#tools)
     return 'done'
   }
@@ -385,4 +395,8 @@ export class StepRunner {
     if (peer?.ordinal === undefined) throw new EngineError('no other node answers')
     return this.#tools.engineForPod(this.#plan.cluster, peer.ordinal)
   }
+}
+
+function deletionOf(ordinal: number): string {
+  return `deleting the volume of node ${ordinal}`
 }

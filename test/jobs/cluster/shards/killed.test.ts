@@ -1,0 +1,120 @@
+/**
+ * Jobs on shards that are killed after any call: the next pod completes what the first one has begun. Removals of nodes
+ * are in run.test.ts, updates in update-run.test.ts and changes of the number of shards in resharding-run.test.ts.
+ */
+import t from 'tap'
+import type { ShardsPlan } from '../../../../crds/contract/shards-job.ts'
+import { EXIT } from '../../../../crds/contract/job.ts'
+import { EVERY } from '../../../depth.ts'
+import { matchWhole } from '../../../match-whole.ts'
+import { shardsWorld, startedSteps, type ShardsWorld } from './shards-world.ts'
+
+const CLAIM = 'qdrant-storage-vec-a-2'
+
+/** What the service gives to a Job when the Kubernetes node of node 2 is gone. */
+async function loseNode(
+  world: ShardsWorld,
+): Promise<Required<Pick<ShardsPlan, 'lost' | 'losses'>>> {
+  const peer = world.peer(2)
+  const loss = { peer, ordinal: 2, claim: CLAIM, volume: await world.claimUid(CLAIM) }
+  await world.loseKubernetesNode(2)
+  return { lost: [peer], losses: [loss] }
+}
+
+t.test('a node whose Kubernetes node is gone gets a new volume', async (t) => {
+  const world = await shardsWorld(t, { nodes: 3, shards: 3 })
+  const plan = await loseNode(world)
+  const { code, log } = await world.run(plan)
+  t.equal(code, EXIT.done, log)
+  const { shards, ...rest } = await world.state()
+  for (const replicas of Object.values(shards)) matchWhole(t, replicas, [/ Active$/, / Active$/])
+  matchWhole(t, rest, { peers: [0, 1, 2], replicas: 3, claims: { [CLAIM]: 'in use' } })
+  t.not(world.peer(2), plan.lost[0])
+  t.not(await world.claimUid(CLAIM), plan.losses[0]?.volume)
+  const steps = startedSteps(log)
+  const removal = steps.findIndex((step) => step.startsWith('removing'))
+  t.ok(removal > 0)
+  t.ok(
+    steps.slice(0, removal).every((step) => step.includes('dropping')),
+    'first its replicas',
+  )
+  const finished = (await world.progress())?.shards?.finished ?? []
+  matchWhole(
+    t,
+    finished.filter(({ step }) => step === 'deleteVolume'),
+    [{ count: 1, last: 'deleting the volume of node 2' }],
+  )
+})
+
+t.test('a claim that is another one meanwhile is left alone', async (t) => {
+  const world = await shardsWorld(t, { nodes: 3, shards: 3 })
+  const plan = await loseNode(world)
+  const losses = plan.losses.map((loss) => ({ ...loss, volume: 'former' }))
+  const uid = await world.claimUid(CLAIM)
+  const { log } = await world.run({ ...plan, losses })
+  t.equal(await world.claimUid(CLAIM), uid, log)
+  t.notMatch(log, /deleted the volume claim/)
+})
+
+const CASES: [string, (world: ShardsWorld) => Promise<Partial<ShardsPlan>>, number][] = [
+  ['balances', () => Promise.resolve({ balance: true }), 2],
+  [
+    'repairs',
+    (world) => {
+      const shard = world.shard(0)
+      const [peer = 0] = shard.peers
+      shard.states = { [peer]: 'Dead' }
+      world.shard(1).peers.pop()
+      return Promise.resolve({ defects: { [`docs/0/${peer}`]: 3600 } })
+    },
+    3,
+  ],
+  ['replaces a lost node', loseNode, 3],
+]
+
+for (const [title, prepare, spread] of CASES) {
+  const name = `a Job that ${title} is killed after any call, and the next pod continues`
+  t.test(name, { timeout: 300_000 }, async (t) => {
+    let isComplete = false
+    for (let last = 1; !isComplete; last += EVERY) {
+      const world = await shardsWorld(t, { nodes: 3, spread, shards: 4 })
+      const plan = await prepare(world)
+      let [calls, isKilled] = [0, false]
+      // The log is written right after the answer to a call: nothing happens in a killed pod after it.
+      const onLine = (line: string) => {
+        if (/api call method=(POST|PATCH|PUT|DELETE) /.test(line)) calls += 1
+        isKilled ||= calls >= last
+        if (isKilled) throw new Error('killed')
+      }
+      await world.run(plan, { onLine }).catch(() => undefined)
+      isComplete = !isKilled
+      const { code, log } = await world.run(plan, { pod: 'pod-2' })
+      t.equal(code, EXIT.done, log)
+      await world.settle()
+      // As the service does it when a node has joined afterwards.
+      const after = await world.run({ ...plan, run: 2, lost: [] }, { pod: 'pod-3' })
+      t.equal(after.code, EXIT.done, after.log)
+      const { shards, ...rest } = await world.state()
+      for (const replicas of Object.values(shards)) {
+        matchWhole(t, replicas, [/ Active$/, / Active$/])
+      }
+      matchWhole(t, rest, {
+        ...{ peers: [0, 1, 2], replicas: 3, pods: ['vec-a-0', 'vec-a-1', 'vec-a-2'] },
+        claims: {
+          'qdrant-storage-vec-a-0': 'in use',
+          'qdrant-storage-vec-a-1': 'in use',
+          [CLAIM]: 'in use',
+        },
+      })
+      const held = [0, 1, 2].map((node) => heldBy(shards, node))
+      // A copy that was never started counts as failed, so that another node gets the replica.
+      const least = plan.balance === true ? 2 : 1
+      t.ok(Math.min(...held) >= least, `after ${last} calls: ${held.join(' ')}`)
+      if (isComplete) t.ok(last > 5, `${last} calls`)
+    }
+  })
+}
+
+function heldBy(shards: Record<string, string[]>, node: number): number {
+  return Object.values(shards).filter((replicas) => replicas.includes(`${node} Active`)).length
+}
