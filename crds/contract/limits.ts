@@ -38,6 +38,11 @@ export const LONG_CALL_TIMEOUT_SECONDS = 3600
 export const SHORT_CALL_TIMEOUT_SECONDS = 30
 /** How long the engine itself waits for the replicas of a new collection and for any other metadata write. */
 export const CREATE_TIMEOUT_SECONDS = 60
+/**
+ * How long the engine waits until a change of the shards of a collection is agreed on. Short: if the collection is deleted
+ * meanwhile, the asked node applies no other change for that time (docs/engine-notes.md).
+ */
+export const SHARD_CHANGE_TIMEOUT_SECONDS = 5
 /** Short: a write that is sent during a change of leader is lost and takes the whole timeout. */
 export const WRITE_TIMEOUT_SECONDS = 15
 /** Connections to one host, independent of the number of resources that use it. */

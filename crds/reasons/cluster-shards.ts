@@ -227,6 +227,18 @@ export const SHARDS_PLACED_REASONS: readonly Reason[] = [
     fix: 'Nothing, if the pod becomes ready. If its Kubernetes node is still gone, the node is replaced after ten minutes.',
   },
   {
+    reason: 'PointsMissing',
+    condition: { type: 'ShardsPlaced', status: 'False' },
+    event: 'Warning',
+    messages: [
+      '<shard> on <node> is kept: it has <n> points, and the only other Active replica, on <node>, has <n>',
+      '<shard> on <node> is kept: its points or those of the only other Active replica, on <node>, are not counted',
+    ],
+    cause:
+      'A replica was to be dropped, because the shard has been moved or nodes are removed. For five minutes, the last other one had fewer points, or a node did not count them. Acknowledged writes that only the first one has would be lost: the engine calls a replica Active that misses writes of clients that did not wait for them (wait=false).',
+    fix: 'Compare the replicas: POST /collections/<collection>/shards/<shard>/points/scroll on each of the nodes answers from its own replica. If points are missing on the other one, drop it through any node: POST /collections/<collection>/cluster with {"drop_replica":{"shard_id":<shard>,"peer_id":<peer>}}, with the peer from status.nodes. It is created again from the first one. If the first one has points that were deleted, delete them again. If points are not counted, look at the log and the load of the nodes. The work is tried again every ten minutes.',
+  },
+  {
     reason: 'NoActiveReplica',
     condition: { type: 'ShardsPlaced', status: 'False' },
     event: 'Warning',

@@ -4,7 +4,7 @@
  */
 import { Type, type Static } from '@sinclair/typebox'
 import { EngineError } from '../../../crds/contract/errors.ts'
-import { CREATE_TIMEOUT_SECONDS } from '../../../crds/contract/limits.ts'
+import { SHARD_CHANGE_TIMEOUT_SECONDS } from '../../../crds/contract/limits.ts'
 import type { Engine } from './client.ts'
 import { BooleanResult } from './responses.ts'
 import { collectionPath } from './transport.ts'
@@ -24,7 +24,7 @@ const CleanupResult = Type.Object({ status: Type.String() })
 const Count = Type.Object({ count: Type.Integer({ minimum: 0 }) })
 
 /** The engine answers when its own limit expires; the client must still be waiting then. */
-const CONSENSUS_CALL_MS = (CREATE_TIMEOUT_SECONDS + 5) * 1000
+const SHARD_CHANGE_MS = (SHARD_CHANGE_TIMEOUT_SECONDS + 5) * 1000
 /** A shard that takes longer to clean is asked again; its task continues meanwhile. */
 const CLEANUP_SECONDS = 20
 const COUNT_MS = 60_000
@@ -130,8 +130,8 @@ export class EngineResharding {
   }
 
   async #update(collection: string, body: object, signal: AbortSignal | undefined): Promise<void> {
-    const path = `${collectionPath(collection)}/cluster?timeout=${CREATE_TIMEOUT_SECONDS}`
-    const options = { body, timeoutMs: CONSENSUS_CALL_MS, signal }
+    const path = `${collectionPath(collection)}/cluster?timeout=${SHARD_CHANGE_TIMEOUT_SECONDS}`
+    const options = { body, timeoutMs: SHARD_CHANGE_MS, signal }
     await this.#engine.call('POST', path, BooleanResult, options)
   }
 }

@@ -4,7 +4,10 @@
  */
 import { Type, type Static } from '@sinclair/typebox'
 import { EngineError } from '../../../crds/contract/errors.ts'
-import { CREATE_TIMEOUT_SECONDS } from '../../../crds/contract/limits.ts'
+import {
+  CREATE_TIMEOUT_SECONDS,
+  SHARD_CHANGE_TIMEOUT_SECONDS,
+} from '../../../crds/contract/limits.ts'
 import { isOlder } from '../../../crds/versions.ts'
 import type { Engine } from './client.ts'
 import { ReshardingOperation } from './resharding.ts'
@@ -18,8 +21,9 @@ const READ_MS = 10_000
 /** From this version on, the node that is asked for a transfer chooses its method. */
 const CHOOSES_METHOD = '1.18.0'
 const TELEMETRY_SECONDS = 10
-/** The engine answers when its own limit expires; the client must still be waiting then. */
+/** The engine answers when its own limits expire; the client must still be waiting then. */
 const CONSENSUS_CALL_MS = (CREATE_TIMEOUT_SECONDS + 5) * 1000
+const SHARD_CHANGE_MS = (SHARD_CHANGE_TIMEOUT_SECONDS + 5) * 1000
 
 const ShardsClusterStatus = Type.Union([
   Type.Object({ status: Type.Literal('disabled') }),
@@ -293,8 +297,8 @@ export class EngineShards {
   }
 
   async #update(collection: string, body: object, signal: AbortSignal | undefined): Promise<void> {
-    const path = `${collectionPath(collection)}/cluster?timeout=${CREATE_TIMEOUT_SECONDS}`
-    const options = { body, timeoutMs: CONSENSUS_CALL_MS, signal }
+    const path = `${collectionPath(collection)}/cluster?timeout=${SHARD_CHANGE_TIMEOUT_SECONDS}`
+    const options = { body, timeoutMs: SHARD_CHANGE_MS, signal }
     await this.#engine.call('POST', path, BooleanResult, options)
   }
 }

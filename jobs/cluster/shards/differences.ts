@@ -1,8 +1,9 @@
-/** Whether the replicas of a shard have the same number of points, counted in ways that cannot harm the engine. */
+/** The numbers of points of replicas, counted in ways that cannot harm the engine, and whether they differ. */
 import { EngineError } from '../../../crds/contract/errors.ts'
 import { MAX_EXACT_POINTS } from '../../../crds/contract/limits.ts'
 import type { EngineShards, ShardPlacement } from '../../clients/engine/shards.ts'
 import { ignoreEngineError } from '../../clients/engine/statistics.ts'
+import type { Shard } from './queries.ts'
 import type { CountedReplica, ReplicaView } from './view.ts'
 
 export type Counting = Pick<EngineShards, 'estimatePoints' | 'countPoints'>
@@ -50,6 +51,15 @@ export async function findDifference(
     return undefined
   }
   return counts
+}
+
+/** The number of points of the replica of this shard on the node. */
+export function countPoints(
+  engine: Counting,
+  { collection: name, id, points = 0 }: Pick<Shard, 'collection' | 'id' | 'points'>,
+  signal: AbortSignal,
+): Promise<number | undefined> {
+  return count(engine, { name, id, isLarge: points > MAX_EXACT_POINTS, signal })
 }
 
 interface Count {

@@ -7,12 +7,21 @@ import type { ShardsPlan } from '../../../crds/contract/shards-job.ts'
 import type { Engine } from '../../clients/engine/client.ts'
 import { EngineResharding } from '../../clients/engine/resharding.ts'
 import { EngineShards, type ShardTransfer } from '../../clients/engine/shards.ts'
+import { ignoreEngineError } from '../../clients/engine/statistics.ts'
 import type { Dependencies } from '../../dependencies.ts'
 import { isKubernetesError } from '../../reporter.ts'
 import { describeStep, describeTransfer } from './describe.ts'
+import { countPoints } from './differences.ts'
 import type { ObservationMemory } from './observe.ts'
 import type { FinalReport, ShardsProgress } from './progress.ts'
-import { activeElsewhere, findShard, isMember, peerName } from './queries.ts'
+import {
+  activeElsewhere,
+  describeShard,
+  findShard,
+  isMember,
+  peerName,
+  type Shard,
+} from './queries.ts'
 import type { ReshardingSteps } from './resharding-steps.ts'
 import {
   deleteLostClaim,
@@ -35,6 +44,8 @@ const MAX_FAILURES = 3
 const REMOVAL_MS = 600_000
 /** How long a step is repeated that fails without being rejected, such as on a full disk. */
 const FAILING_MS = 600_000
+/** For how long the last other replica may have fewer points than one that is to be dropped. */
+const FEWER_POINTS_MS = 300_000
 /** Failures that are further apart are not those of one cause. */
 const MAX_FAILURE_GAP_MS = 60_000
 const ALREADY_RUNNING = /is already involved in transfer/
@@ -63,6 +74,8 @@ export class StepRunner {
   #removalSince: number | undefined
   /** The first and the last failure since a step has succeeded, in monotonic milliseconds. */
   #failing: { since: number; at: number; reason: string; message: string } | undefined
+  /** The drop that waits for points of the remaining replica, and since when, in monotonic milliseconds. */
+  #fewer: { shard: string; since: number } | undefined
   /** The last transfer that failed, until its target is Active. The target of a move is dropped meanwhile. */
   #failed: { transfer: ShardTransfer; message: string; isMove: boolean } | undefined
 
@@ -205,11 +218,11 @@ export class StepRunner {
     return this.#plan.losses?.find((loss) => loss.peer === peer)
   }
 
-  /** Why the replica must not be dropped now. */
+  /** Why the replica must not be dropped now; a report if a user has to decide that. */
   async unsafeDrop(
     view: ClusterView,
     step: Extract<Step, { do: 'drop' }>,
-  ): Promise<string | undefined> {
+  ): Promise<string | FinalReport | undefined> {
     return this.#unsafeCopy(view, step) ?? (await this.#unsafeReplica(view, step))
   }
 
@@ -232,17 +245,51 @@ export class StepRunner {
   async #unsafeReplica(
     view: ClusterView,
     step: Extract<Step, { do: 'drop' }>,
-  ): Promise<string | undefined> {
+  ): Promise<string | FinalReport | undefined> {
     const shard = findShard(view, step)
     const state = shard?.replicas.find(({ peer }) => peer === step.peer)?.state
     // Some nodes write to a disputed one, too.
     if (shard === undefined || (state !== 'Active' && state !== 'Disputed')) return undefined
-    if (!isMember(view, step.peer)) return undefined
+    const dropped = view.peers.find(({ id }) => id === step.peer)
+    if (dropped?.ordinal === undefined || !dropped.isMember) return undefined
     const [remaining, ...others] = activeElsewhere(view, shard, step.peer)
     const ordinal = view.peers.find(({ id }) => id === remaining)?.ordinal
     if (others.length > 0 || ordinal === undefined) return undefined
-    if (await isPodStable(ordinal, this.#plan, this.#tools)) return undefined
-    return `${step.collection}/${step.shard} on ${peerName(view, step.peer)} is kept until node ${ordinal}, which has the other replica, is ready`
+    if (!(await isPodStable(ordinal, this.#plan, this.#tools))) {
+      return `${describeShard(shard)} on ${peerName(view, step.peer)} is kept until node ${ordinal}, which has the other replica, is ready`
+    }
+    return this.#fewerPoints(shard, { dropped: dropped.ordinal, remaining: ordinal })
+  }
+
+  /**
+   * The engine calls replicas Active that miss acknowledged writes: of a client that did not wait for them, or of a node
+   * that had lost the others. With the last other replica, these would be lost. The replica that is to be dropped is
+   * counted before and after the remaining one, so that points which clients add or delete meanwhile make no difference.
+   */
+  async #fewerPoints(
+    shard: Shard,
+    { dropped, remaining }: { dropped: number; remaining: number },
+  ): Promise<string | FinalReport | undefined> {
+    const count = (ordinal: number) => {
+      const engine = new EngineShards(this.#tools.engineForPod(this.#plan.cluster, ordinal))
+      return countPoints(engine, shard, this.#tools.signal).catch(ignoreEngineError)
+    }
+    const before = await count(dropped)
+    const found = await count(remaining)
+    const after = await count(dropped)
+    const isCounted = before !== undefined && found !== undefined && after !== undefined
+    if (isCounted && found >= Math.min(before, after)) {
+      this.#fewer = undefined
+      return undefined
+    }
+    const name = describeShard(shard)
+    const since = this.#tools.time.monotonicMs()
+    if (this.#fewer?.shard !== name) this.#fewer = { shard: name, since }
+    const message = isCounted
+      ? `${name} on node ${dropped} is kept: it has ${after} points, and the only other Active replica, on node ${remaining}, has ${found}`
+      : `${name} on node ${dropped} is kept: its points or those of the only other Active replica, on node ${remaining}, are not counted`
+    if (since - this.#fewer.since < FEWER_POINTS_MS) return message
+    return this.#progress.ended('Refused', 'PointsMissing', message)
   }
 
   /** `again`: a transfer was started, and is complete when its target is Active. */

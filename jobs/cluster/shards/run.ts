@@ -190,8 +190,9 @@ class ShardsRun {
         // If the node stays after all, it is to get shards again.
         if (isDrainStep(decision)) this.#progress.balancedNodes = 0
         if (decision.step.do === 'drop') {
-          const reason = await this.#steps.unsafeDrop(view, decision.step)
-          if (reason !== undefined) return this.#wait(reason)
+          const unsafe = await this.#steps.unsafeDrop(view, decision.step)
+          if (typeof unsafe === 'string') return this.#wait(unsafe)
+          if (unsafe !== undefined) return unsafe
         }
         return this.#steps.perform(view, decision.step, decision.bytes)
       }

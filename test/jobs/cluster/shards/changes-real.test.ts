@@ -1,5 +1,6 @@
-/** Shard keys that come while a shard is copied, on the real engine, where ENGINE_BIN names it. */
+/** Changes of a collection while one of its shards is copied, on the real engine, where ENGINE_BIN names it. */
 import t from 'tap'
+import { EngineError } from '../../../../crds/contract/errors.ts'
 import { Engine } from '../../../../jobs/clients/engine/client.ts'
 import { EngineShards } from '../../../../jobs/clients/engine/shards.ts'
 import { EngineConnections, urlTransport } from '../../../../jobs/clients/engine/transport.ts'
@@ -11,6 +12,8 @@ const bin = process.env['ENGINE_BIN']
 const POINTS = 5000
 const BATCH = 1000
 const SIZE = 64
+/** Whether the deletion is agreed on before the copy differs from run to run. */
+const DELETIONS = 6
 const SILENT = jobLog({}, { write: () => undefined })
 
 interface View {
@@ -45,12 +48,7 @@ if (bin === undefined) {
         await createKey(first, 'a')
       })
       for (let from = 0; from < POINTS; from += BATCH) {
-        const points = Array.from({ length: BATCH }, (_, index) => ({
-          id: from + index,
-          vector: Array.from({ length: SIZE }, (_value, axis) => (from + index + axis) % 97),
-          payload: { text: 'x'.repeat(200) },
-        }))
-        const body = { points, shard_key: 'a' }
+        const body = { points: pointsFrom(from), shard_key: 'a' }
         await ask(first, 'PUT', '/collections/keyed/points?wait=true', body)
       }
       const viewOf = async (url: string) =>
@@ -90,4 +88,59 @@ if (bin === undefined) {
       )
     },
   )
+
+  t.test(
+    'a collection that is deleted when its shard is to be copied stops no node',
+    { timeout: 300_000 },
+    async (t) => {
+      const subject = await realSubject(bin, { size: 'three', service: {} }, { nodes: 2 })
+      const connections = new EngineConnections()
+      t.teardown(async () => {
+        await connections.close()
+        await subject.close()
+      })
+      const [first = '', second = ''] = subject.urls
+      for (let attempt = 0; attempt < DELETIONS; attempt += 1) {
+        const path = `/collections/docs${attempt}`
+        const vectors = { size: SIZE, distance: 'Dot' }
+        await onceElected(async () => {
+          await ask(first, 'PUT', `${path}?timeout=60`, { vectors, shard_number: 1 })
+        })
+        for (let from = 0; from < POINTS; from += BATCH) {
+          await ask(first, 'PUT', `${path}/points?wait=true`, { points: pointsFrom(from) })
+        }
+        const views = (await Promise.all(
+          [first, second].map((url) => ask(url, 'GET', `${path}/cluster`)),
+        )) as View[]
+        const source = views.findIndex(({ local_shards: local }) => local.length > 0)
+        const [from, to] = source === 0 ? [first, second] : [second, first]
+        const [origin, target] = source === 0 ? views : views.toReversed()
+        const transport = urlTransport(from, connections)
+        const engine = new EngineShards(
+          new Engine({ transport, credentials: async () => ({}), log: SILENT }),
+        )
+        const peers = { from: origin?.peer_id ?? 0, to: target?.peer_id ?? 0 }
+        const replicated = engine
+          .replicate({ collection: `docs${attempt}`, shard: 0, ...peers })
+          .catch((error: unknown) => {
+            if (!(error instanceof EngineError)) throw error
+          })
+        await new Promise((resolve) => setTimeout(resolve, attempt * 5))
+        t.equal(await ask(to, 'DELETE', `${path}?timeout=10`), true)
+        // A change that the source has to apply within ten seconds.
+        t.equal(await ask(from, 'PUT', `/collections/next${attempt}?timeout=10`, { vectors }), true)
+        await replicated
+        const names = await engine.collections()
+        t.notOk(names.includes(`docs${attempt}`))
+      }
+    },
+  )
+}
+
+function pointsFrom(first: number): object[] {
+  return Array.from({ length: BATCH }, (_, index) => ({
+    id: first + index,
+    vector: Array.from({ length: SIZE }, (_value, axis) => (first + index + axis) % 97),
+    payload: { text: 'x'.repeat(200) },
+  }))
 }
