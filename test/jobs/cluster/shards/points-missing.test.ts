@@ -29,7 +29,7 @@ async function twoNodes(t: Parameters<typeof shardsWorld>[0]) {
   return world
 }
 
-t.test('the replica with more points is kept, and named after five minutes', async (t) => {
+t.test('H23: the replica with more points is kept, and named after five minutes', async (t) => {
   const world = await twoNodes(t)
   const before = await world.state()
   answerCount(world, 0, () => 7)
