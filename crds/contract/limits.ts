@@ -39,7 +39,7 @@ export const SHORT_CALL_TIMEOUT_SECONDS = 30
 /** How long the engine itself waits for the replicas of a new collection and for any other metadata write. */
 export const CREATE_TIMEOUT_SECONDS = 60
 /**
- * How long the engine waits until a change of the shards of a collection is agreed on. Short: if the collection is deleted
+ * How long the engine waits until a change that work on shards asks for is agreed on. Short: if the collection is deleted
  * meanwhile, the asked node applies no other change for that time (docs/engine-notes.md).
  */
 export const SHARD_CHANGE_TIMEOUT_SECONDS = 5

@@ -61,15 +61,18 @@ export class Strikes {
       case 'Job drained':
         return jobs.signal('SIGTERM')
       case 'leader killed':
-        return this.#hit(await watch.leader(), (ordinal) => world.node(ordinal).signal('SIGKILL'))
+        return this.#hit(
+          () => watch.leader(),
+          (ordinal) => world.node(ordinal).signal('SIGKILL'),
+        )
       case 'node killed':
-        return this.#hit(this.#anyNode(), (ordinal) => world.node(ordinal).signal('SIGKILL'))
+        return this.#hit(this.#anyNode, (ordinal) => world.node(ordinal).signal('SIGKILL'))
       case 'node restarted':
-        return this.#hit(this.#anyNode(), (ordinal) => world.node(ordinal).signal('SIGTERM'))
+        return this.#hit(this.#anyNode, (ordinal) => world.node(ordinal).signal('SIGTERM'))
       case 'pod deleted':
-        return this.#hit(this.#anyNode(), (ordinal) => world.deletePod(ordinal))
+        return this.#hit(this.#anyNode, (ordinal) => world.deletePod(ordinal))
       case 'node frozen':
-        return this.#hit(this.#anyNode(), async (ordinal) => {
+        return this.#hit(this.#anyNode, async (ordinal) => {
           world.node(ordinal).signal('SIGSTOP')
           await new Promise((resolve) => setTimeout(resolve, FROZEN_MS))
           world.node(ordinal).signal('SIGCONT')
@@ -82,9 +85,14 @@ export class Strikes {
    * of one of two replicas that it loses if the node of that one dies (docs/engine-notes.md). Afterwards, waits until the
    * node is ready again: two nodes away at once stop a shard.
    */
-  async #hit(ordinal: number | undefined, strike: (ordinal: number) => unknown): Promise<boolean> {
+  async #hit(
+    choose: () => number | undefined | Promise<number | undefined>,
+    strike: (ordinal: number) => unknown,
+  ): Promise<boolean> {
     const { world, watch } = this.#targets
-    if (ordinal === undefined || !(await watch.hasAgreed()) || this.#over) return false
+    if (!(await watch.hasAgreed())) return false
+    const ordinal = await choose()
+    if (ordinal === undefined || this.#over) return false
     await strike(ordinal)
     const end = Date.now() + READY_MS
     while (Date.now() < end) {
@@ -95,7 +103,7 @@ export class Strikes {
     return true
   }
 
-  #anyNode(): number | undefined {
+  readonly #anyNode = (): number | undefined => {
     const ordinals = this.#targets.world.ordinals()
     return ordinals[this.#dice.between(0, ordinals.length - 1)]
   }

@@ -91,7 +91,9 @@ function reportedRun(progress: Progress, job: Job | undefined, now: Date): Shard
 }
 
 /** Reasons of ShardsPlaced that only the report of a Job gives. */
-const REPORTED_REASONS = new Set(['TransferFailed', 'ReshardingFailed', 'JobCrashed'])
+const REPORTED_REASONS = new Set([
+  ...['TransferFailed', 'ReshardingFailed', 'PointsMissing', 'JobCrashed'],
+])
 
 function recordedFailure(cluster: Observed['cluster']): ConditionReason | undefined {
   const placed = getCondition(cluster, 'ShardsPlaced')

@@ -23,8 +23,11 @@ export type ReshardingOperation = Static<typeof ReshardingOperation>
 const CleanupResult = Type.Object({ status: Type.String() })
 const Count = Type.Object({ count: Type.Integer({ minimum: 0 }) })
 
-/** The engine answers when its own limit expires; the client must still be waiting then. */
-const SHARD_CHANGE_MS = (SHARD_CHANGE_TIMEOUT_SECONDS + 5) * 1000
+/**
+ * The engine answers when its own limits expire; the client must still be waiting then. It waits for a leader first, and
+ * then for the change.
+ */
+const SHARD_CHANGE_MS = (2 * SHARD_CHANGE_TIMEOUT_SECONDS + 5) * 1000
 /** A shard that takes longer to clean is asked again; its task continues meanwhile. */
 const CLEANUP_SECONDS = 20
 const COUNT_MS = 60_000

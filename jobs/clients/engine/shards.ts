@@ -21,9 +21,12 @@ const READ_MS = 10_000
 /** From this version on, the node that is asked for a transfer chooses its method. */
 const CHOOSES_METHOD = '1.18.0'
 const TELEMETRY_SECONDS = 10
-/** The engine answers when its own limits expire; the client must still be waiting then. */
+/**
+ * The engine answers when its own limits expire; the client must still be waiting then. It waits for a leader first, and
+ * then for the change.
+ */
 const CONSENSUS_CALL_MS = (CREATE_TIMEOUT_SECONDS + 5) * 1000
-const SHARD_CHANGE_MS = (SHARD_CHANGE_TIMEOUT_SECONDS + 5) * 1000
+const SHARD_CHANGE_MS = (2 * SHARD_CHANGE_TIMEOUT_SECONDS + 5) * 1000
 
 const ShardsClusterStatus = Type.Union([
   Type.Object({ status: Type.Literal('disabled') }),

@@ -3,7 +3,6 @@ import { EngineError } from '../../../crds/contract/errors.ts'
 import { MAX_EXACT_POINTS } from '../../../crds/contract/limits.ts'
 import type { EngineShards, ShardPlacement } from '../../clients/engine/shards.ts'
 import { ignoreEngineError } from '../../clients/engine/statistics.ts'
-import type { Shard } from './queries.ts'
 import type { CountedReplica, ReplicaView } from './view.ts'
 
 export type Counting = Pick<EngineShards, 'estimatePoints' | 'countPoints'>
@@ -38,11 +37,13 @@ export async function findDifference(
   // A replica that was not Active has missed changes.
   if (owners.length < replicas.length) equal.delete(key)
   if (equal.has(key) || owners.length < 2) return undefined
-  const isLarge = owners.some((owner) => reportedPoints(owner, id) > MAX_EXACT_POINTS)
+  const isLarge = owners.some((owner) => isLargeShard(reportedPoints(owner, id)))
   const counts = await Promise.all(
     owners.map(async ({ ordinal, engine }): Promise<CountedReplica> => {
       // No answer: nothing is known about the replica.
-      const points = await count(engine, { name, id, isLarge, signal }).catch(ignoreEngineError)
+      const points = await countPoints(engine, { name, id, isLarge, signal }).catch(
+        ignoreEngineError,
+      )
       return { ordinal, ...(points !== undefined && { points }) }
     }),
   )
@@ -53,29 +54,25 @@ export async function findDifference(
   return counts
 }
 
-/** The number of points of the replica of this shard on the node. */
-export function countPoints(
-  engine: Counting,
-  { collection: name, id, points = 0 }: Pick<Shard, 'collection' | 'id' | 'points'>,
-  signal: AbortSignal,
-): Promise<number | undefined> {
-  return count(engine, { name, id, isLarge: points > MAX_EXACT_POINTS, signal })
-}
-
 interface Count {
   name: string
   id: number
   isLarge: boolean
   signal: AbortSignal
+  timeoutMs?: number
+}
+
+export function isLargeShard(points: number): boolean {
+  return points > MAX_EXACT_POINTS
 }
 
 /**
  * An exact count of a large shard would take gigabytes of memory on each of its nodes (statistics.ts), and strict mode may
  * forbid it: then by the estimate that the node makes of the whole shard, without a filter.
  */
-async function count(
+export async function countPoints(
   engine: Counting,
-  { name, id, isLarge, signal }: Count,
+  { name, id, isLarge, signal, timeoutMs }: Count,
 ): Promise<number | undefined> {
   const estimate = async () => {
     const points = await engine.estimatePoints(name, id, signal)
@@ -83,7 +80,10 @@ async function count(
   }
   if (isLarge) return estimate()
   try {
-    return await engine.countPoints(name, id, { signal })
+    return await engine.countPoints(name, id, {
+      signal,
+      ...(timeoutMs !== undefined && { timeoutMs }),
+    })
   } catch (error) {
     if (error instanceof EngineError && isForbidden(error)) return estimate()
     throw error

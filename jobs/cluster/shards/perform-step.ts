@@ -7,33 +7,22 @@ import type { ShardsPlan } from '../../../crds/contract/shards-job.ts'
 import type { Engine } from '../../clients/engine/client.ts'
 import { EngineResharding } from '../../clients/engine/resharding.ts'
 import { EngineShards, type ShardTransfer } from '../../clients/engine/shards.ts'
-import { ignoreEngineError } from '../../clients/engine/statistics.ts'
 import type { Dependencies } from '../../dependencies.ts'
 import { isKubernetesError } from '../../reporter.ts'
 import { describeStep, describeTransfer } from './describe.ts'
-import { countPoints } from './differences.ts'
 import type { ObservationMemory } from './observe.ts'
 import type { FinalReport, ShardsProgress } from './progress.ts'
-import {
-  activeElsewhere,
-  describeShard,
-  findShard,
-  isMember,
-  peerName,
-  type Shard,
-} from './queries.ts'
+import { findShard } from './queries.ts'
 import type { ReshardingSteps } from './resharding-steps.ts'
 import {
-  deleteLostClaim,
   finishRemoval,
-  isPodStable,
   markFormerNode,
   releaseNode,
   restartFailedPod,
   returnReason,
   scaleDown,
 } from './stateful-set.ts'
-import { copyWithDrop, isReshardingStep, type ReshardingStep, type Step } from './step.ts'
+import { isReshardingStep, type ReshardingStep, type Step } from './step.ts'
 import type { Transfers } from './transfers.ts'
 import type { ClusterView } from './view.ts'
 
@@ -44,8 +33,6 @@ const MAX_FAILURES = 3
 const REMOVAL_MS = 600_000
 /** How long a step is repeated that fails without being rejected, such as on a full disk. */
 const FAILING_MS = 600_000
-/** For how long the last other replica may have fewer points than one that is to be dropped. */
-const FEWER_POINTS_MS = 300_000
 /** Failures that are further apart are not those of one cause. */
 const MAX_FAILURE_GAP_MS = 60_000
 const ALREADY_RUNNING = /is already involved in transfer/
@@ -72,10 +59,8 @@ export class StepRunner {
   readonly #rejections = new Map<string, number>()
   /** Since when this pod has waited for the pod of a removed node, in monotonic milliseconds. */
   #removalSince: number | undefined
-  /** The first and the last failure since a step has succeeded, in monotonic milliseconds. */
-  #failing: { since: number; at: number; reason: string; message: string } | undefined
-  /** The drop that waits for points of the remaining replica, and since when, in monotonic milliseconds. */
-  #fewer: { shard: string; since: number } | undefined
+  /** The first and the last failure of the same step since one has succeeded, in monotonic milliseconds. */
+  #failing: { step: string; since: number; at: number; reason: string; message: string } | undefined
   /** The last transfer that failed, until its target is Active. The target of a move is dropped meanwhile. */
   #failed: { transfer: ShardTransfer; message: string; isMove: boolean } | undefined
 
@@ -125,7 +110,7 @@ export class StepRunner {
     const text = `removing node ${ordinal}`
     const result = await finishRemoval(ordinal, this.#plan, this.#tools)
     if (result === 'volume deleted') {
-      this.#progress.count('deleteVolume', deletionOf(ordinal))
+      this.#progress.count('deleteVolume', `deleting the volume of node ${ordinal}`)
     }
     const now = this.#tools.time.monotonicMs()
     this.#removalSince = result !== 'waiting' ? undefined : (this.#removalSince ?? now)
@@ -210,86 +195,8 @@ export class StepRunner {
   /** Why the node of this step must not be given up. */
   async unprovenLoss(step: Step): Promise<string | undefined> {
     if (step.do !== 'drop' && step.do !== 'removePeer') return undefined
-    const loss = this.#lossOf(step.peer)
+    const loss = this.#plan.losses?.find(({ peer }) => peer === step.peer)
     return loss && returnReason(loss, this.#plan, this.#tools)
-  }
-
-  #lossOf(peer: number) {
-    return this.#plan.losses?.find((loss) => loss.peer === peer)
-  }
-
-  /** Why the replica must not be dropped now; a report if a user has to decide that. */
-  async unsafeDrop(
-    view: ClusterView,
-    step: Extract<Step, { do: 'drop' }>,
-  ): Promise<string | FinalReport | undefined> {
-    return this.#unsafeCopy(view, step) ?? (await this.#unsafeReplica(view, step))
-  }
-
-  /** Also copies that were started a moment ago. Those from and to a lost node fail on every node. */
-  #unsafeCopy(
-    view: ClusterView,
-    { collection, shard, peer }: Extract<Step, { do: 'drop' }>,
-  ): string | undefined {
-    if (!isMember(view, peer)) return undefined
-    const copy = copyWithDrop(this.#transfers.running, { collection, peer })
-    if (copy === undefined) return undefined
-    return `${collection}/${shard} on ${peerName(view, peer)} is kept until ${collection}/${copy.shard} is copied`
-  }
-
-  /**
-   * Why the last replica but one must not be dropped now. While the node of the remaining one stops,
-   * the other one alone takes writes for a moment, and these would be dropped with it: the engine
-   * calls the remaining replica Active until consensus has learned that it is not.
-   */
-  async #unsafeReplica(
-    view: ClusterView,
-    step: Extract<Step, { do: 'drop' }>,
-  ): Promise<string | FinalReport | undefined> {
-    const shard = findShard(view, step)
-    const state = shard?.replicas.find(({ peer }) => peer === step.peer)?.state
-    // Some nodes write to a disputed one, too.
-    if (shard === undefined || (state !== 'Active' && state !== 'Disputed')) return undefined
-    const dropped = view.peers.find(({ id }) => id === step.peer)
-    if (dropped?.ordinal === undefined || !dropped.isMember) return undefined
-    const [remaining, ...others] = activeElsewhere(view, shard, step.peer)
-    const ordinal = view.peers.find(({ id }) => id === remaining)?.ordinal
-    if (others.length > 0 || ordinal === undefined) return undefined
-    if (!(await isPodStable(ordinal, this.#plan, this.#tools))) {
-      return `${describeShard(shard)} on ${peerName(view, step.peer)} is kept until node ${ordinal}, which has the other replica, is ready`
-    }
-    return this.#fewerPoints(shard, { dropped: dropped.ordinal, remaining: ordinal })
-  }
-
-  /**
-   * The engine calls replicas Active that miss acknowledged writes: of a client that did not wait for them, or of a node
-   * that had lost the others. With the last other replica, these would be lost. The replica that is to be dropped is
-   * counted before and after the remaining one, so that points which clients add or delete meanwhile make no difference.
-   */
-  async #fewerPoints(
-    shard: Shard,
-    { dropped, remaining }: { dropped: number; remaining: number },
-  ): Promise<string | FinalReport | undefined> {
-    const count = (ordinal: number) => {
-      const engine = new EngineShards(this.#tools.engineForPod(this.#plan.cluster, ordinal))
-      return countPoints(engine, shard, this.#tools.signal).catch(ignoreEngineError)
-    }
-    const before = await count(dropped)
-    const found = await count(remaining)
-    const after = await count(dropped)
-    const isCounted = before !== undefined && found !== undefined && after !== undefined
-    if (isCounted && found >= Math.min(before, after)) {
-      this.#fewer = undefined
-      return undefined
-    }
-    const name = describeShard(shard)
-    const since = this.#tools.time.monotonicMs()
-    if (this.#fewer?.shard !== name) this.#fewer = { shard: name, since }
-    const message = isCounted
-      ? `${name} on node ${dropped} is kept: it has ${after} points, and the only other Active replica, on node ${remaining}, has ${found}`
-      : `${name} on node ${dropped} is kept: its points or those of the only other Active replica, on node ${remaining}, are not counted`
-    if (since - this.#fewer.since < FEWER_POINTS_MS) return message
-    return this.#progress.ended('Refused', 'PointsMissing', message)
   }
 
   /** `again`: a transfer was started, and is complete when its target is Active. */
@@ -376,13 +283,8 @@ export class StepRunner {
       this.#progress.removedPeer = { ordinal, peer }
       await this.#progress.checkpoint()
     }
-    const isReplaced = ordinal !== undefined && ordinal < this.#plan.nodes
-    const loss = this.#lossOf(peer)
-    if (isReplaced && loss !== undefined) {
-      const isDeleted = await deleteLostClaim(loss, this.#plan, this.#tools)
-      if (isDeleted) this.#progress.count('deleteVolume', deletionOf(ordinal))
-    }
     await this.#engine(view, peer).removePeer(peer, this.#tools.signal)
+    const isReplaced = ordinal !== undefined && ordinal < this.#plan.nodes
     if (isReplaced) await restartFailedPod(ordinal, this.#plan, this.#tools)
     return 'done'
   }
@@ -404,7 +306,7 @@ export class StepRunner {
     if (ALREADY_RUNNING.test(error.message)) return 'retry'
     const reason = isReshardingStep(step) ? 'ReshardingFailed' : 'TransferFailed'
     const isRejection = error.status !== undefined && error.status < 500
-    if (!isRejection) return this.#repeatedFailure(reason, `${text} failed: ${error.message}`)
+    if (!isRejection) return this.#repeatedFailure(reason, text, error.message)
     if (step.do === 'replicate' || step.do === 'repair' || step.do === 'streamPoints') {
       return this.countFailure(step, view, error.message) ?? 'retry'
     }
@@ -416,10 +318,16 @@ export class StepRunner {
   }
 
   /** The cause may pass. If it does not, a helm run may have to remove it, and waits for the end of the Job. */
-  async #repeatedFailure(reason: string, message: string): Promise<'retry' | FinalReport> {
+  async #repeatedFailure(
+    reason: string,
+    step: string,
+    error: string,
+  ): Promise<'retry' | FinalReport> {
     const at = this.#tools.time.monotonicMs()
-    const { since } = this.#failing ?? { since: at }
-    this.#failing = { since, at, reason, message }
+    // Another step: the one before has been completed although its answer was an error.
+    const { since } = this.#failing?.step === step ? this.#failing : { since: at }
+    const message = `${step} failed: ${error}`
+    this.#failing = { step, since, at, reason, message }
     if (at - since >= FAILING_MS) return this.#progress.ended('Failed', reason, message)
     await this.#progress.report(message)
     return 'retry'
@@ -442,8 +350,4 @@ export class StepRunner {
     if (peer?.ordinal === undefined) throw new EngineError('no other node answers')
     return this.#tools.engineForPod(this.#plan.cluster, peer.ordinal)
   }
-}
-
-function deletionOf(ordinal: number): string {
-  return `deleting the volume of node ${ordinal}`
 }

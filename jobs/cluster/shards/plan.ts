@@ -77,6 +77,7 @@ function stuckResharding(view: ClusterView, desired: DesiredShards): Plan | unde
 function finishMoves(view: ClusterView, desired: DesiredShards): Plan | undefined {
   const { moves } = desired
   let waiting: Plan | undefined
+  let postponed: Plan | undefined
   const leaving = leavingPeers(view, desired).map(({ id }) => id)
   for (const move of moves) {
     const shard = findMoved(view, move)
@@ -90,9 +91,10 @@ function finishMoves(view: ClusterView, desired: DesiredShards): Plan | undefine
     const drop = { shard, peer: dispensable, isUndo: !isComplete }
     const plan = planDrop(view, desired, purpose, drop)
     if (plan.is === 'step') return plan
-    waiting ??= plan
+    if (plan.is === 'waiting') waiting ??= plan
+    else postponed ??= plan
   }
-  return waiting
+  return waiting ?? postponed
 }
 
 /** A replica that is not Active was not moved, but replaced. */

@@ -11,6 +11,7 @@ import { isKubernetesError } from '../../reporter.ts'
 import { isTransient } from '../../retry.ts'
 import { Defects } from './defects.ts'
 import { describeTransfer } from './describe.ts'
+import { DropChecks } from './drop-checks.ts'
 import { newObservationMemory, observeShards, type ObservationMemory } from './observe.ts'
 import { StepRunner } from './perform-step.ts'
 import { planShards } from './plan.ts'
@@ -54,6 +55,7 @@ class ShardsRun {
   readonly #resharding: ReshardingSteps
   readonly #spec: SpecChanges
   readonly #steps: StepRunner
+  readonly #drops: DropChecks
   /** Since when planning has not been possible, in monotonic milliseconds. */
   #brokenSince: number | undefined
   /** Since when the nodes have not agreed, or planning has not been possible. */
@@ -79,6 +81,7 @@ class ShardsRun {
       save: () => this.#progress.checkpoint(),
     })
     this.#spec = new SpecChanges(plan, tools)
+    this.#drops = new DropChecks(plan, tools, this.#transfers)
     this.#steps = new StepRunner({
       ...{ plan, tools, memory: this.#memory, progress: this.#progress },
       ...{ transfers: this.#transfers, resharding: this.#resharding },
@@ -190,9 +193,10 @@ class ShardsRun {
         // If the node stays after all, it is to get shards again.
         if (isDrainStep(decision)) this.#progress.balancedNodes = 0
         if (decision.step.do === 'drop') {
-          const unsafe = await this.#steps.unsafeDrop(view, decision.step)
-          if (typeof unsafe === 'string') return this.#wait(unsafe)
-          if (unsafe !== undefined) return unsafe
+          const obstruction = await this.#drops.obstructionOf(view, decision.step)
+          // The next plan does what else is due.
+          if (this.#drops.postponedDrop(decision.step) !== undefined) return 'again'
+          if (obstruction !== undefined) return this.#wait(obstruction)
         }
         return this.#steps.perform(view, decision.step, decision.bytes)
       }
@@ -254,6 +258,7 @@ class ShardsRun {
       copyFailure: (shard) => this.#transfers.failureOf(shard),
       defectSeconds: (defect) => defects.secondsOf(defect, now),
       isOwnCopy: (transfer) => this.#transfers.isRunning(transfer),
+      postponedDrop: (replica) => this.#drops.postponedDrop(replica),
     }
   }
 

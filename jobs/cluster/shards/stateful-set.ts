@@ -161,25 +161,6 @@ export async function returnReason(
   return `node ${ordinal} is not replaced, because it may have its data: its volume exists, and pod ${name} ${state}`
 }
 
-/**
- * Deletes the claim of a lost node whose Kubernetes node is gone with the volume: its pod can be scheduled with a new one
- * only. To be called before its peer is removed, by which the next Job knows that the node is lost. Returns false if
- * there is another claim, or none: the volume was lost in another way. Claims of other volumes are left alone: no
- * record shows that these are gone, too.
- */
-export async function deleteLostClaim(
-  { ordinal, claim, volume }: Loss,
-  plan: RemovalPlan,
-  { kubernetes, log }: Pick<Dependencies, 'kubernetes' | 'log'>,
-): Promise<boolean> {
-  const claims = persistentVolumeClaims(plan.namespace)
-  const found = await kubernetes.get(claims, claim, AnyObject)
-  if (volume === undefined || found?.metadata.uid !== volume) return false
-  await kubernetes.delete(claims, claim, { uid: volume })
-  log.info({ claim, ordinal }, 'deleted the volume claim of a lost node')
-  return true
-}
-
 /** The view of the nodes with the update that is in progress, if there is one. */
 export function withUpdate(
   view: ClusterView,

@@ -1,8 +1,12 @@
 /** Before one of two replicas is dropped, the other one has as many points. */
 import t from 'tap'
 import { EXIT } from '../../../../crds/contract/job.ts'
+import { MAX_EXACT_POINTS } from '../../../../crds/contract/limits.ts'
+import { matchWhole } from '../../../match-whole.ts'
 import { shardsWorld, startedSteps, type ShardsWorld } from './shards-world.ts'
 
+/** More than the engine may count exactly. */
+const LARGE = MAX_EXACT_POINTS + 10
 const HEADERS = { 'content-type': 'application/json' }
 /** Node 1 is removed, and the replicas of node 0 are the only ones then. */
 const PLAN = { nodes: 1, allowsFewerReplicas: true }
@@ -103,4 +107,48 @@ t.test('the source of a move is kept in the same way', async (t) => {
     message: /^docs\/\d on node 0 is kept: it has 5 points, .* on node 1, has 3$/,
   })
   t.ok(Object.values((await world.state()).shards).flat().length > 2, 'both are there')
+})
+
+t.test('other work is done while a replica is kept', async (t) => {
+  const world = await shardsWorld(t, { nodes: 2, spread: 1, shards: 2, factor: 1 })
+  answerCount(world, 1, () => 3)
+  answerCount(world, 0, () => 5)
+  let isPostponed = false
+  const other = () => world.engine.find('other')?.shards[0]
+  const onSleep = async () => {
+    world.finishTransfers()
+    if (isPostponed || !/is kept: it has 5 points/.test((await world.progress())?.message ?? ''))
+      return
+    isPostponed = true
+    world.engine.createCollection('other', 1, 2)
+    const [peer = 0] = other()?.peers ?? []
+    Object.assign(other() ?? {}, { states: { [peer]: 'ManualRecovery' } })
+  }
+  const { log } = await world.run({ balance: true }, { onSleep })
+  t.match(await world.progress(), { state: 'Refused', reason: 'PointsMissing' })
+  t.ok(isPostponed)
+  matchWhole(
+    t,
+    startedSteps(log).filter((step) => step.startsWith('other/')),
+    [/^other\/0: repairing the replica on node \d/],
+  )
+})
+
+t.test('of a large shard, the estimates are compared', async (t) => {
+  const world = await twoNodes(t)
+  let exact = 0
+  for (const ordinal of [0, 1]) {
+    world.nodes.get(ordinal)?.misbehave(({ method, path, body }) => {
+      if (method !== 'POST' || path.at(-1) !== 'count') return undefined
+      if (isExact(body)) exact += 1
+      return {
+        status: 200,
+        body: `{"result":{"count":${LARGE - 5 * ordinal}},"time":0}`,
+        headers: HEADERS,
+      }
+    })
+  }
+  const { code, log } = await world.run(PLAN)
+  t.equal(code, EXIT.done, log)
+  t.equal(exact, 0)
 })

@@ -152,25 +152,6 @@ export async function openCluster(t: Test, count: number, pods: Pods) {
     }
   }
 
-  /** Uids of the claims whose volume went with its Kubernetes node: no pod is scheduled with them. */
-  const goneVolumes = new Set<string>()
-  const setScheduled = (ordinal: number, nodeName: string | undefined) => {
-    const { store, kinds } = server.resources
-    const kind = kinds.of('v1', 'Pod')
-    const pod = store.get(kind, 'ns', `vec-a-${ordinal}`)
-    if (pod === undefined) throw new Error(`there is no pod ${ordinal}`)
-    const conditions =
-      nodeName === undefined
-        ? [{ type: 'PodScheduled', status: 'False', reason: 'Unschedulable' }]
-        : [{ type: 'PodScheduled', status: 'True' }]
-    const spec = { ...(pod.spec as object), nodeName }
-    store.put(kind, { ...pod, spec, status: { phase: 'Pending', conditions } })
-  }
-  const claimUid = async (name: string) => {
-    const claim = await api.get(reference('v1', 'PersistentVolumeClaim', name))
-    return claim?.metadata.uid ?? ''
-  }
-
   /** Pods that do not end, because the kubelet of their Kubernetes node does not answer. */
   const unreachable = new Set<number>()
 
@@ -190,18 +171,9 @@ export async function openCluster(t: Test, count: number, pods: Pods) {
       names.delete(name)
     }
     for (let ordinal = 0; ordinal < desired; ordinal += 1) {
-      const name = `vec-a-${ordinal}`
-      const exists = names.has(name)
-      // Also for a pod that is Pending.
-      const isNew = await createClaim(ordinal)
-      if (exists && !isNew) continue
-      if (goneVolumes.has(await claimUid(`${CLAIM}-${name}`))) {
-        await createPod(ordinal, false)
-        setScheduled(ordinal, undefined)
-        continue
-      }
-      const isReady = await pods.start(ordinal, isNew)
-      await (exists ? setReady(ordinal, isReady) : createPod(ordinal, isReady))
+      if (names.has(`vec-a-${ordinal}`)) continue
+      const isReady = await pods.start(ordinal, await createClaim(ordinal))
+      await createPod(ordinal, isReady)
     }
   }
 
@@ -247,14 +219,21 @@ export async function openCluster(t: Test, count: number, pods: Pods) {
       const conditions = [{ type: 'Ready', status: 'False' }]
       store.put(kind, { ...pod, status: { phase: 'Running', conditions } })
     },
-    claimUid,
+    async claimUid(name: string) {
+      const claim = await api.get(reference('v1', 'PersistentVolumeClaim', name))
+      return claim?.metadata.uid ?? ''
+    },
     /** The pod is assigned to this Kubernetes node, or the scheduler finds none for it. */
-    setScheduled,
-    /** The Kubernetes node of the pod is gone with its volume: the pod that the StatefulSet creates stays Pending. */
-    async loseKubernetesNode(ordinal: number) {
-      goneVolumes.add(await claimUid(`${CLAIM}-vec-a-${ordinal}`))
-      await pods.stop(ordinal)
-      setScheduled(ordinal, undefined)
+    setScheduled(ordinal: number, nodeName: string | undefined) {
+      const { store, kinds } = server.resources
+      const kind = kinds.of('v1', 'Pod')
+      const pod = store.get(kind, 'ns', `vec-a-${ordinal}`)
+      if (pod === undefined) throw new Error(`there is no pod ${ordinal}`)
+      const conditions =
+        nodeName === undefined
+          ? [{ type: 'PodScheduled', status: 'False', reason: 'Unschedulable' }]
+          : [{ type: 'PodScheduled', status: 'True' }]
+      store.put(kind, { ...pod, spec: { nodeName }, status: { phase: 'Pending', conditions } })
     },
     /** The VecCollection docs, whose number of shards a user changes. */
     async declareCollection(shardNumber: number) {
