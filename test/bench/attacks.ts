@@ -21,6 +21,7 @@ import { median, type Figure } from './table.ts'
 const SLOWEST_MS = 1000
 const POLL_MS = 10
 const NANOSECONDS = 1e6
+const ALL: readonly Attack[] = [...SERVICE_ATTACKS, ...STORE_ATTACKS]
 
 export const attacks: Part = {
   name: 'attacks',
@@ -30,6 +31,11 @@ export const attacks: Part = {
 attacks: --cgroup runs the service in a memory cgroup (version 1 or 2, as root) with the limit of the chart, and measures
   its peak there and whether the kernel has ended the service.
 `,
+  targets: ({ cgroup }) => [
+    ...ALL.flatMap(({ title }) => [`slowest, ${title}`, `not answered, ${title}`]),
+    'memory of the service, peak, all attacks',
+    ...(cgroup ? ['ended by the kernel'] : []),
+  ],
   measure,
 }
 
@@ -54,8 +60,7 @@ async function measureIn(plan: Plan, cgroup?: MemoryCgroup): Promise<Figure[]> {
     const figures: Figure[] = []
     // The first requests also wait for the compiler.
     await patient.during(() => sleep(1000 * plan.seconds))
-    for (const attack of [...SERVICE_ATTACKS, ...STORE_ATTACKS])
-      figures.push(...(await figuresOf(plan, attack, ground, patient)))
+    for (const attack of ALL) figures.push(...(await figuresOf(plan, attack, ground, patient)))
     const peak = ground.peak() / MIB
     const limit = memoryLimit() / MIB
     const memory = { value: peak, unit: 'MiB', target: limit, met: peak > 0 && peak < limit }

@@ -42,6 +42,11 @@ own, or the Debian package); without it nothing stands beside the Job.`,
     { variable: 'S3_BIN', rows: 'the rows "real"' },
     { variable: 'S3_CLIENT', rows: 'ratios and targets compared with curl | S3 client' },
   ],
+  targets: () => [
+    ...['real', 'generated, 1 GiB'].flatMap((ends) => [`${ends}: bytes`, `${ends}: RSS, peak`]),
+    `generated, ${LARGE} GiB: RSS, peak`,
+    `RSS at ${LARGE} GiB, in that at 1 GiB`,
+  ],
   measure,
 }
 

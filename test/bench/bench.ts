@@ -114,7 +114,11 @@ async function measureParts(parts: readonly Part[], plan: Plan): Promise<Recorde
   for (const part of parts) {
     await rest()
     const measure = () => part.measure(plan)
-    const { rows, figures, unmeasured } = await measurePart({ ...part, measure }, process.env)
+    const expected = part.targets(plan)
+    const { rows, figures, unmeasured } = await measurePart(
+      { ...part, expected, measure },
+      process.env,
+    )
     if (rows.length > 0) print(part.title, part.columns, rows)
     run.figures.push(...figures)
     run.unmeasured.push(...unmeasured)

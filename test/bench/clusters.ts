@@ -15,6 +15,9 @@ export const clusters: Part = {
   name: 'clusters',
   title: 'hook service, settled VecClusters',
   columns: ['service', 'bare echo'],
+  targets: ({ parents }) => [
+    ...['answers, 50 in flight', 'p99, 5 in flight', `RSS, peak, ${parents} parents in turn`],
+  ],
   measure: (plan) => withService(plan, (stage) => measure(plan, stage)),
 }
 

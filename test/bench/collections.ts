@@ -24,6 +24,13 @@ export const collections: Part = {
   name: 'collections',
   title: 'VecCollections',
   columns: ['service', 'bare echo'],
+  targets: () => [
+    ...['between passes: p99', 'a pass in every hook: p99 of own time'].map(
+      (row) => `${row}, ${IN_FLIGHT} in flight`,
+    ),
+    `connections, ${MANY} of one cluster`,
+    'own calls of a pass without a change',
+  ],
   measure: async (plan) => [
     ...(await withService(plan, (stage) => hookTimes(plan, stage))),
     ...(await withService(plan, (stage) => ownTimes(plan, stage), [NOTE_TIMES])),

@@ -35,6 +35,10 @@ export const drain: Part = {
   usage: `
 drain: ENGINE_BIN names the engine; without it nothing is measured.`,
   needs: [{ variable: 'ENGINE_BIN', rows: 'every row' }],
+  targets: () => [
+    ...['drain: bytes copied', 'drain: until the pod is gone', 'new node: bytes copied'],
+    ...['one shard more: bytes copied', 'one shard less: bytes copied'],
+  ],
   measure: async () => {
     const { ENGINE_BIN: bin } = process.env
     if (bin === undefined) return []

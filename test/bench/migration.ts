@@ -6,7 +6,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { taken, type Command } from './job.ts'
-import { largePoints } from './large-points.ts'
+import { LARGE_POINTS, largePoints } from './large-points.ts'
 import { call } from './engine-calls.ts'
 import { withEngines, withJob, type Engines } from './migrating.ts'
 import type { Part, Plan } from './part.ts'
@@ -29,6 +29,12 @@ github.com/qdrant/migration; without it nothing stands beside the Job.`,
   needs: [
     { variable: 'ENGINE_BIN', rows: 'every row' },
     { variable: 'MIGRATION_TOOL', rows: 'ratios and targets compared with qdrant/migration' },
+  ],
+  targets: () => [
+    'points copied, beside its default settings',
+    `points copied, beside its best (batches of ${BEST_BATCH})`,
+    'RSS, peak',
+    LARGE_POINTS,
   ],
   measure: async (plan) => {
     const engine = process.env['ENGINE_BIN']

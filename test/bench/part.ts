@@ -26,5 +26,7 @@ export interface Part {
   usage?: string
   /** Variables of the environment without which some rows are not measured, and which rows those are. */
   needs?: readonly Need[]
+  /** The rows that have a target in a whole run: one that is missing, or has none, is counted as not measured. */
+  targets: (plan: Plan) => readonly string[]
   measure: (plan: Plan) => Promise<Figure[]>
 }

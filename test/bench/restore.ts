@@ -40,6 +40,10 @@ of disk.`,
     { variable: 'ENGINE_BIN', rows: 'every row' },
     { variable: 'S3_BIN', rows: 'every row' },
   ],
+  targets: () =>
+    SIZES.flatMap((gib) => [
+      ...[`${gib} GiB: on top of that`, `${gib} GiB: our own, beside the recovering`],
+    ]),
   measure: async ({ pairs }: Plan) => {
     const { ENGINE_BIN: engine, S3_BIN: store } = process.env
     if (engine === undefined || store === undefined) return []

@@ -37,6 +37,7 @@ t.test('a row that could not be measured fails the run and is counted and named'
   const part = {
     name: 'migration',
     needs: [{ variable: 'TOOL', rows: 'ratios to the tool' }],
+    expected: [],
     measure: async () => [row],
   }
   const complete = await measurePart(part, { TOOL: '/bin/tool' })
@@ -61,6 +62,25 @@ t.test('a row that could not be measured fails the run and is counted and named'
     { TOOL: '/bin/tool' },
   )
   t.strictSame(nothing.unmeasured, ['migration: points (not a number)'])
+})
+
+t.test('a row that must have a target, and is missing or has none, is named', async (t) => {
+  const rows: Figure[] = [
+    { ...rate('points', 2, 1), target: 1, met: true },
+    { ...rate('bytes', 2, 1) },
+  ]
+  const part = {
+    ...{ name: 'migration', expected: ['points', 'bytes', 'RSS'] },
+    measure: async () => rows,
+  }
+  const { unmeasured } = await measurePart(part, {})
+  t.strictSame(unmeasured, [
+    'migration: bytes (no row with a target)',
+    'migration: RSS (no row with a target)',
+  ])
+  const needs = [{ variable: 'TOOL', rows: 'ratios to the tool' }]
+  const without = await measurePart({ ...part, needs }, {})
+  t.strictSame(without.unmeasured, ['migration: ratios to the tool (TOOL is not set)'])
 })
 
 t.test('a comparison says how many ratios it compared, and fails on none', async (t) => {

@@ -29,13 +29,21 @@ const TOLERANCE = 0.1
 /** A single pause of the machine, on either side, decides these; they only have targets. */
 const DECIDED_BY_ONE_PAUSE = /\b(p99|slowest)\b/
 
-/** Measures one part. Variables that are not set, errors and values that are not numbers leave rows unmeasured. */
+/**
+ * Measures one part. Variables that are not set, errors, values that are not numbers, and expected rows that are missing
+ * leave rows unmeasured.
+ */
 export async function measurePart(
   {
     name,
     needs = [],
+    expected,
     measure,
-  }: Pick<Part, 'name' | 'needs'> & { measure: () => Promise<Figure[]> },
+  }: Pick<Part, 'name' | 'needs'> & {
+    /** Rows that must have a target. */
+    expected: readonly string[]
+    measure: () => Promise<Figure[]>
+  },
   env: NodeJS.ProcessEnv,
 ): Promise<Measured & { rows: Figure[] }> {
   const unmeasured = needs
@@ -52,6 +60,11 @@ export async function measurePart(
   const figures = new Map(rows.map((figure) => [`${name}: ${figure.what}`, figure]))
   for (const [key, figure] of figures) {
     if (!isNumber(figure)) unmeasured.push(`${key} (not a number)`)
+  }
+  // Otherwise it is said already why rows are missing.
+  if (unmeasured.length === 0) {
+    const missing = expected.filter((row) => figures.get(`${name}: ${row}`)?.target === undefined)
+    unmeasured.push(...missing.map((row) => `${name}: ${row} (no row with a target)`))
   }
   return { rows, figures, unmeasured }
 }

@@ -27,6 +27,10 @@ shards: ENGINE_BIN names the engine, S3_BIN a versitygw; without them nothing is
     { variable: 'ENGINE_BIN', rows: 'every row' },
     { variable: 'S3_BIN', rows: 'every row' },
   ],
+  targets: () => [
+    ...['bytes in the bucket', 'backup, whole', 'restore, whole'],
+    ...['backup: RSS, peak', 'restore: RSS, peak'],
+  ],
   measure: async ({ pairs }: Plan) => {
     const { ENGINE_BIN: engine, S3_BIN: store } = process.env
     if (engine === undefined || store === undefined) return []

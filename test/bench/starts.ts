@@ -25,6 +25,7 @@ export const starts: Part = {
   name: 'starts',
   title: 'cold starts, to the first useful call',
   columns: ['ours', 'bare Node'],
+  targets: () => ["Job: the command line's own part of that"],
   measure,
 }
 

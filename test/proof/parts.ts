@@ -96,7 +96,7 @@ export const PARTS: Part[] = [
   {
     name: 'nodes',
     title: 'Nodes are added, removed and replaced without loss',
-    command: ['test/nodes/main.ts', '--rounds', '10'],
+    command: ['test/nodes/main.ts', '--rounds', '50'],
     short: ['--rounds', '1'],
     options: { rounds: TEXT, 'at-once': TEXT, picture: TEXT },
     scope:

@@ -172,7 +172,7 @@ t.test('a suite that is run by itself keeps its result for the page', async (t) 
 const OUTPUTS: Record<string, string> = {
   sample: 'passed: 9 of 9 killed (0 by time-out)',
   hard: '20 seeds in 9 min, 0 failed',
-  nodes: '10 rounds in 9 min, 0 failed',
+  nodes: '50 rounds in 90 min, 0 failed',
   updates: '2 updates by the operator from a to b',
   models: '9 states, 9 steps',
 }
@@ -190,9 +190,9 @@ const RUNS: [part: string, args: string[], isWhole: boolean][] = [
   ['hard', ['--seeds', '20', '--nodes', '3'], false],
   ['hard', ['--seed', '7', '--seeds', '20'], false],
   ['hard', ['--seeds', '2'], false],
-  ['nodes', ['--rounds', '10'], true],
-  ['nodes', ['--rounds=1'], false],
-  ['nodes', ['--rounds', '10', '--control'], false],
+  ['nodes', ['--rounds', '50', '--at-once', '4'], true],
+  ['nodes', ['--rounds=10'], false],
+  ['nodes', ['--rounds', '50', '--control'], false],
   ['updates', ['--from', '1.17.1', '--to', '1.19.0'], true],
   ['updates', ['--only', 'chart'], false],
   ['models', ['--short'], true],
