@@ -231,12 +231,12 @@ export const SHARDS_PLACED_REASONS: readonly Reason[] = [
     condition: { type: 'ShardsPlaced', status: 'False' },
     event: 'Warning',
     messages: [
-      '<shard> on <node> is kept: it has <n> points, and the only other Active replica, on <node>, has <n>',
-      '<shard> on <node> is kept: its points or those of the only other Active replica, on <node>, are not counted',
+      '<shard> on <node> is kept: it has <n> points, and the other Active replicas have fewer: <numbers by node>',
+      '<shard> on <node> is kept: its points or those of the other Active replicas are not counted',
     ],
     cause:
-      'A replica was to be dropped, because the shard has been moved or nodes are removed. In every count of five minutes, the last other one had fewer points, or a node did not count them. Acknowledged writes that only the first one has would be lost: the engine calls a replica Active that misses writes of clients that did not wait for them (wait=false).',
-    fix: 'If clients write all the time with wait=false, pause them for a minute. Otherwise compare the replicas: POST /collections/<collection>/shards/<shard>/points/scroll on each of the nodes answers from its own replica. If points are missing on the other one, drop it through any node: POST /collections/<collection>/cluster with {"drop_replica":{"shard_id":<shard>,"peer_id":<peer>}}, with the peer from status.nodes. It is created again from the first one. If the first one has points that were deleted, delete them again, or drop it in this way. If points are not counted, look at the log and the load of the nodes. Other work on shards goes on; this is tried again every ten minutes.',
+      'A replica of a node that is removed was to be dropped. In every count of five minutes, no other one had as many points, or they were not counted. Acknowledged writes that only this one has would be lost: the engine calls a replica Active that misses writes of clients that did not wait for them (wait=false). A move after which the new replica has fewer points is undone instead (TransferFailed).',
+    fix: 'If clients write all the time with wait=false, pause them for a minute. Otherwise compare the replicas: POST /collections/<collection>/shards/<shard>/points/scroll on each of the nodes answers from its own replica. Write the points that are missing again. If this one has points that were deleted, delete them again. If points are not counted, look at the log and the load of the nodes. It is tried again every ten minutes.',
   },
   {
     reason: 'NoActiveReplica',
@@ -277,6 +277,8 @@ export const SHARDS_PLACED_REASONS: readonly Reason[] = [
     condition: { type: 'ShardsPlaced', status: 'False' },
     event: 'Warning',
     messages: [
+      'the move of <shard> was undone: <shard> on <node> is kept: it has <n> points, and the other Active replicas have fewer: <numbers by node>',
+      'the move of <shard> was undone: <shard> on <node> is kept: its points or those of the other Active replicas are not counted',
       '<transfer> failed <n> times: <error>',
       '<step> failed: <error>',
       'the work on the shards failed',

@@ -7,8 +7,10 @@ import { EngineShards } from '../../clients/engine/shards.ts'
 import { ignoreEngineError } from '../../clients/engine/statistics.ts'
 import type { Dependencies } from '../../dependencies.ts'
 import { countPoints, isLargeShard } from './differences.ts'
+import type { ObservationMemory } from './observe.ts'
 import {
   activeElsewhere,
+  activeHolders,
   describeShard,
   findShard,
   isMember,
@@ -18,18 +20,22 @@ import {
 import { isPodStable } from './stateful-set.ts'
 import { copyWithDrop, type Step } from './step.ts'
 import type { Transfers } from './transfers.ts'
-import type { ClusterView, PostponedDrop } from './view.ts'
+import type { ClusterView, Move } from './view.ts'
 
 type Drop = Extract<Step, { do: 'drop' }>
-type Replica = Pick<Drop, 'collection' | 'shard' | 'peer'>
 
-/** The last other replica has fewer points in every count of this time: a user has to decide. */
+/** Why a replica is not dropped now. */
+export interface DropObstruction {
+  message: string
+  /** Only fewer points are the obstruction, in every count of five minutes. */
+  isLasting?: boolean
+}
+
 const FEWER_POINTS_MS = 300_000
 /** Counts that are further apart are not of one cause. */
 const MAX_COUNT_GAP_MS = 180_000
-/** Until it is counted again, other work is done. */
-const RECOUNT_MS = 30_000
 const COUNT_MS = 30_000
+const RECOUNT_MS = 10_000
 
 interface FewerPoints {
   /** In monotonic milliseconds, as `at`, when it was counted last. */
@@ -42,26 +48,43 @@ export class DropChecks {
   readonly #plan: ShardsPlan
   readonly #tools: Dependencies
   readonly #transfers: Transfers
-  /** By `keyOf`. */
+  readonly #memory: Pick<ObservationMemory, 'facts'>
+  /** Replicas that have more points than the others, by `keyOf`. */
   readonly #fewer = new Map<string, FewerPoints>()
+  /** Moves whose target has too few points, as JSON. */
+  readonly #short = new Set<string>()
 
-  constructor(plan: ShardsPlan, tools: Dependencies, transfers: Transfers) {
+  constructor(
+    plan: ShardsPlan,
+    tools: Dependencies,
+    { transfers, memory }: { transfers: Transfers; memory: Pick<ObservationMemory, 'facts'> },
+  ) {
     this.#plan = plan
     this.#tools = tools
     this.#transfers = transfers
+    this.#memory = memory
   }
 
-  /** For the next plan: the replica was not dropped a moment ago, because of the points of the other one. */
-  postponedDrop(replica: Replica): PostponedDrop | undefined {
-    const now = this.#tools.time.monotonicMs()
-    const fewer = this.#fewer.get(keyOf(replica))
-    if (fewer === undefined || now - fewer.at >= RECOUNT_MS) return undefined
-    return { message: fewer.message, isLasting: fewer.at - fewer.since >= FEWER_POINTS_MS }
+  /** From now on, plans drop the target of the move. */
+  undo(move: Move): void {
+    this.#short.add(JSON.stringify(move))
   }
 
-  /** Why the replica must not be dropped now. */
-  async obstructionOf(view: ClusterView, drop: Drop): Promise<string | undefined> {
-    return this.#copyInProgress(view, drop) ?? (await this.#unsafeReplica(view, drop))
+  isShort(move: Move): boolean {
+    return this.#short.has(JSON.stringify(move))
+  }
+
+  async obstructionOf(view: ClusterView, drop: Drop): Promise<DropObstruction | undefined> {
+    const copied = this.#copyInProgress(view, drop)
+    if (copied !== undefined) return { message: copied }
+    const shard = findShard(view, drop)
+    const state = shard?.replicas.find(({ peer }) => peer === drop.peer)?.state
+    if (shard === undefined || state === undefined) return undefined
+    const fewer = await this.#fewerPoints(view, shard, drop.peer)
+    if (fewer !== undefined) return fewer
+    // Counting may have taken long.
+    const message = await this.#unstableOther(view, shard, drop.peer)
+    return message === undefined ? undefined : { message }
   }
 
   /** Also copies that were started a moment ago. Those from and to a lost node fail on every node. */
@@ -77,66 +100,95 @@ export class DropChecks {
    * the other one alone takes writes for a moment, and these would be dropped with it: the engine
    * calls the remaining replica Active until consensus has learned that it is not.
    */
-  async #unsafeReplica(view: ClusterView, drop: Drop): Promise<string | undefined> {
-    const shard = findShard(view, drop)
-    const state = shard?.replicas.find(({ peer }) => peer === drop.peer)?.state
+  async #unstableOther(view: ClusterView, shard: Shard, peer: number): Promise<string | undefined> {
+    const state = shard.replicas.find((replica) => replica.peer === peer)?.state
     // Some nodes write to a disputed one, too.
-    if (shard === undefined || (state !== 'Active' && state !== 'Disputed')) return undefined
-    const dropped = view.peers.find(({ id }) => id === drop.peer)
-    if (dropped?.ordinal === undefined || !dropped.isMember) return undefined
-    const [remaining, ...others] = activeElsewhere(view, shard, drop.peer)
-    const ordinal = view.peers.find(({ id }) => id === remaining)?.ordinal
+    if (state !== 'Active' && state !== 'Disputed') return undefined
+    if (!isMember(view, peer)) return undefined
+    const [remaining, ...others] = activeElsewhere(view, shard, peer)
+    const ordinal = ordinalOf(view, remaining)
     if (others.length > 0 || ordinal === undefined) return undefined
-    if (!(await isPodStable(ordinal, this.#plan, this.#tools))) {
-      return `${describeShard(shard)} on ${peerName(view, drop.peer)} is kept until node ${ordinal}, which has the other replica, is ready`
-    }
-    // A disputed one may have points that were deleted since.
-    if (state === 'Disputed') return undefined
-    const message = await this.#fewerPoints(shard, { dropped: dropped.ordinal, remaining: ordinal })
+    if (await isPodStable(ordinal, this.#plan, this.#tools)) return undefined
+    return `${describeShard(shard)} on ${peerName(view, peer)} is kept until node ${ordinal}, which has the other replica, is ready`
+  }
+
+  /** Also while its node does not answer for a moment, or the replica is Dead. */
+  async #fewerPoints(
+    view: ClusterView,
+    shard: Shard,
+    peer: number,
+  ): Promise<DropObstruction | undefined> {
+    const key = keyOf(shard, peer)
     const at = this.#tools.time.monotonicMs()
-    const before = this.#fewer.get(keyOf(drop))
-    const isSame = before !== undefined && at - before.at <= MAX_COUNT_GAP_MS
-    if (message === undefined) this.#fewer.delete(keyOf(drop))
-    else this.#fewer.set(keyOf(drop), { since: isSame ? before.since : at, at, message })
-    return message
+    const known = this.#fewer.get(key)
+    const before = known !== undefined && at - known.at <= MAX_COUNT_GAP_MS ? known : undefined
+    if (before !== undefined && at - before.at < RECOUNT_MS) return { message: before.message }
+    const isActive = activeHolders(view, shard).includes(peer)
+    const message = isActive ? await this.#compare(view, shard, peer) : before?.message
+    if (message === undefined) {
+      this.#fewer.delete(key)
+      return undefined
+    }
+    const since = before?.since ?? at
+    this.#fewer.set(key, { since, at: isActive ? at : (before?.at ?? at), message })
+    return { message, isLasting: at - since >= FEWER_POINTS_MS }
   }
 
   /**
    * The engine calls replicas Active that miss acknowledged writes: of a client that did not wait for them, or of a node
-   * that had lost the others. With the last other replica, these would be lost. The replica that is to be dropped is
-   * counted before and after the remaining one, so that points which clients add or delete meanwhile make no difference.
+   * that had left them out. If no other replica has as many points as this one, these would be lost. It is counted
+   * before and after the others, so that points which clients add or delete meanwhile make no difference.
    */
-  async #fewerPoints(
-    shard: Shard,
-    ordinals: { dropped: number; remaining: number },
-  ): Promise<string | undefined> {
+  async #compare(view: ClusterView, shard: Shard, peer: number): Promise<string | undefined> {
     const { signal } = this.#tools
-    const [dropped, remaining] = [ordinals.dropped, ordinals.remaining].map(
-      (ordinal) => new EngineShards(this.#tools.engineForPod(this.#plan.cluster, ordinal)),
-    ) as [EngineShards, EngineShards]
-    const { collection: name, id } = shard
+    const others = activeElsewhere(view, shard, peer)
+    const nodes = [peer, ...others].map((holder) => {
+      const ordinal = ordinalOf(view, holder) ?? 0
+      return {
+        ordinal,
+        engine: new EngineShards(this.#tools.engineForPod(this.#plan.cluster, ordinal)),
+      }
+    })
+    const [own, ...rest] = nodes
+    if (own === undefined || rest.length === 0) return undefined
+    const { collection, id } = shard
+    // Points without an index are not counted: the numbers say nothing.
+    const facts = this.#memory.facts.get(own.ordinal)?.get(collection)
+    if (facts?.hidesUnindexed === true) return undefined
     const estimates = await Promise.all(
-      [dropped, remaining].map((engine) =>
-        engine.estimatePoints(name, id, signal).catch(ignoreEngineError),
+      nodes.map(({ engine }) =>
+        engine.estimatePoints(collection, id, signal).catch(ignoreEngineError),
       ),
     )
     const isLarge = estimates.some((points) => typeof points === 'number' && isLargeShard(points))
-    const count = (engine: EngineShards) =>
-      countPoints(engine, { name, id, isLarge, signal, timeoutMs: COUNT_MS }).catch(
+    const count = ({ engine }: { engine: EngineShards }) =>
+      countPoints(engine, { name: collection, id, isLarge, signal, timeoutMs: COUNT_MS }).catch(
         ignoreEngineError,
       )
-    const before = await count(dropped)
-    const found = await count(remaining)
-    const after = await count(dropped)
-    const text = `${describeShard(shard)} on node ${ordinals.dropped} is kept`
-    if (before === undefined || found === undefined || after === undefined) {
-      return `${text}: its points or those of the only other Active replica, on node ${ordinals.remaining}, are not counted`
+    const first = await count(own)
+    const counts = await Promise.all(rest.map(count))
+    const last = await count(own)
+    // A number of another kind would say nothing.
+    const isExact = [first, last, ...counts].every((points) => points !== undefined)
+    const [most = NaN, ...found] = isExact
+      ? [Math.min(first ?? NaN, last ?? NaN), ...counts]
+      : estimates.map((points) => (points === 'unreadable' ? undefined : points))
+    const text = `${describeShard(shard)} on node ${own.ordinal} is kept`
+    if (Number.isNaN(most) || !found.some((points) => points !== undefined)) {
+      return `${text}: its points or those of the other Active replicas are not counted`
     }
-    if (found >= Math.min(before, after)) return undefined
-    return `${text}: it has ${after} points, and the only other Active replica, on node ${ordinals.remaining}, has ${found}`
+    if (found.some((points) => points !== undefined && points >= most)) return undefined
+    const numbers = rest.map(
+      ({ ordinal }, index) => `${found[index] ?? 'unknown'} on node ${ordinal}`,
+    )
+    return `${text}: it has ${most} points, and the other Active replicas have fewer: ${numbers.join(', ')}`
   }
 }
 
-function keyOf({ collection, shard, peer }: Replica): string {
-  return JSON.stringify([collection, shard, peer])
+function ordinalOf({ peers }: ClusterView, peer: number | undefined): number | undefined {
+  return peers.find(({ id }) => id === peer)?.ordinal
+}
+
+function keyOf({ collection, id }: Shard, peer: number): string {
+  return JSON.stringify([collection, id, peer])
 }

@@ -24,7 +24,7 @@ import {
 } from './stateful-set.ts'
 import { isReshardingStep, type ReshardingStep, type Step } from './step.ts'
 import type { Transfers } from './transfers.ts'
-import type { ClusterView } from './view.ts'
+import type { ClusterView, Move } from './view.ts'
 
 type TransferStep = Extract<Step, { do: 'replicate' | 'repair' | 'streamPoints' }>
 
@@ -153,6 +153,13 @@ export class StepRunner {
     const mayContinue = this.#progress.purpose === 'repair' && transfer.toShard === undefined
     if (mayContinue && this.#transfers.giveUp(transfer, text)) return undefined
     return this.#progress.ended('Failed', 'TransferFailed', text)
+  }
+
+  /** The target of the move has too few points: other nodes get shards. */
+  undoMove(move: Move, reason: string): void {
+    const message = `the move of ${move.collection}/${move.shard} was undone: ${reason}`
+    this.#failed = { transfer: move, message, isMove: true }
+    this.#transfers.close(move, message)
   }
 
   /** A transfer has failed, and its target is not Active since; or the present step fails again and again. */

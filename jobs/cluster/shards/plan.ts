@@ -77,13 +77,13 @@ function stuckResharding(view: ClusterView, desired: DesiredShards): Plan | unde
 function finishMoves(view: ClusterView, desired: DesiredShards): Plan | undefined {
   const { moves } = desired
   let waiting: Plan | undefined
-  let postponed: Plan | undefined
   const leaving = leavingPeers(view, desired).map(({ id }) => id)
   for (const move of moves) {
     const shard = findMoved(view, move)
     if (shard === undefined || hasTransfer(view, shard) || !holds(shard, move.from)) continue
-    const isComplete = activeHolders(view, shard).includes(move.to)
-    if (!isComplete && !hasFailed(shard, move)) continue
+    const isShort = desired.isShort?.(move) === true
+    const isComplete = activeHolders(view, shard).includes(move.to) && !isShort
+    if (!isComplete && !isShort && !hasFailed(shard, move)) continue
     const dispensable = isComplete ? move.from : move.to
     const remaining = activeElsewhere(view, shard, dispensable)
     if (remaining.length < retainedReplicas(view, shard, desired)) continue
@@ -91,10 +91,9 @@ function finishMoves(view: ClusterView, desired: DesiredShards): Plan | undefine
     const drop = { shard, peer: dispensable, isUndo: !isComplete }
     const plan = planDrop(view, desired, purpose, drop)
     if (plan.is === 'step') return plan
-    if (plan.is === 'waiting') waiting ??= plan
-    else postponed ??= plan
+    waiting ??= plan
   }
-  return waiting ?? postponed
+  return waiting
 }
 
 /** A replica that is not Active was not moved, but replaced. */

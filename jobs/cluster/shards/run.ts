@@ -11,7 +11,7 @@ import { isKubernetesError } from '../../reporter.ts'
 import { isTransient } from '../../retry.ts'
 import { Defects } from './defects.ts'
 import { describeTransfer } from './describe.ts'
-import { DropChecks } from './drop-checks.ts'
+import { DropChecks, type DropObstruction } from './drop-checks.ts'
 import { newObservationMemory, observeShards, type ObservationMemory } from './observe.ts'
 import { StepRunner } from './perform-step.ts'
 import { planShards } from './plan.ts'
@@ -81,7 +81,7 @@ class ShardsRun {
       save: () => this.#progress.checkpoint(),
     })
     this.#spec = new SpecChanges(plan, tools)
-    this.#drops = new DropChecks(plan, tools, this.#transfers)
+    this.#drops = new DropChecks(plan, tools, { transfers: this.#transfers, memory: this.#memory })
     this.#steps = new StepRunner({
       ...{ plan, tools, memory: this.#memory, progress: this.#progress },
       ...{ transfers: this.#transfers, resharding: this.#resharding },
@@ -194,9 +194,7 @@ class ShardsRun {
         if (isDrainStep(decision)) this.#progress.balancedNodes = 0
         if (decision.step.do === 'drop') {
           const obstruction = await this.#drops.obstructionOf(view, decision.step)
-          // The next plan does what else is due.
-          if (this.#drops.postponedDrop(decision.step) !== undefined) return 'again'
-          if (obstruction !== undefined) return this.#wait(obstruction)
+          if (obstruction !== undefined) return this.#obstructed(decision.step, obstruction)
         }
         return this.#steps.perform(view, decision.step, decision.bytes)
       }
@@ -258,8 +256,25 @@ class ShardsRun {
       copyFailure: (shard) => this.#transfers.failureOf(shard),
       defectSeconds: (defect) => defects.secondsOf(defect, now),
       isOwnCopy: (transfer) => this.#transfers.isRunning(transfer),
-      postponedDrop: (replica) => this.#drops.postponedDrop(replica),
+      isShort: (move) => this.#drops.isShort(move),
     }
+  }
+
+  /** A move is undone, and another target is tried. Of any other drop, a user has to know. */
+  async #obstructed(
+    { collection, shard, peer }: Extract<Step, { do: 'drop' }>,
+    { message, isLasting = false }: DropObstruction,
+  ): Promise<FinalReport | RoundResult> {
+    if (!isLasting || this.#isTransferring()) return this.#wait(message)
+    const move = this.#progress.moves.find(
+      (one) => one.collection === collection && one.shard === shard && one.from === peer,
+    )
+    if (move === undefined || this.#drops.isShort(move)) {
+      return this.#progress.ended('Refused', 'PointsMissing', message)
+    }
+    this.#drops.undo(move)
+    this.#steps.undoMove(move, message)
+    return 'again'
   }
 
   /** If a transfer or a step has failed, the next Job would only wait and fail in the same way: a user has to know. */

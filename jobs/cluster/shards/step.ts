@@ -213,14 +213,11 @@ const FOREIGN_COPIES_SECONDS = 1_800
  */
 export function planDrop(
   view: ClusterView,
-  desired: Pick<DesiredShards, 'defectSeconds' | 'isOwnCopy' | 'postponedDrop'>,
+  desired: Pick<DesiredShards, 'defectSeconds' | 'isOwnCopy'>,
   purpose: ShardPurpose,
   { shard, peer, isUndo = false }: { shard: Shard; peer: number; isUndo?: boolean },
 ): Plan {
   const { collection } = shard
-  const postponed = desired.postponedDrop?.({ collection, shard: shard.id, peer })
-  if (postponed?.isLasting === true) return refused('PointsMissing', postponed.message)
-  if (postponed !== undefined) return { is: 'waiting', purpose, message: postponed.message }
   const waitedSeconds = desired.defectSeconds(copiesDefect(collection, peer))
   const copies = view.transfers.filter(
     (copy) => waitedSeconds < FOREIGN_COPIES_SECONDS || desired.isOwnCopy?.(copy) === true,

@@ -247,6 +247,8 @@ export class Transfers {
         else if (!tracked.isStarted && tracked.transfer.toShard !== undefined)
           this.#tracked.delete(key)
         else if (isComplete(view, tracked.transfer)) this.#complete(view, key, tracked)
+        // The engine has not agreed on it in time: no copy has failed.
+        else if (!tracked.isStarted) this.#tracked.delete(key)
         else failed.push(tracked.transfer)
       }
     }

@@ -165,13 +165,6 @@ export interface DesiredUpdate {
   allowsLastCopy: boolean
 }
 
-/** The drop of a replica while the last other one has fewer points. */
-export interface PostponedDrop {
-  message: string
-  /** A user has to decide. */
-  isLasting: boolean
-}
-
 /** What is known of a shard with a copy that has failed. */
 export interface CopyFailure {
   /** Peers to which no further copy is tried, and why. Absent as long as there are none. */
@@ -206,12 +199,8 @@ export interface DesiredShards {
   copyFailure?: (shard: { collection: string; id: number }) => CopyFailure | undefined
   /** Peers to which copies have failed too often, and how: they get no new replica. Absent if there are none. */
   closedTargets?: ReadonlyMap<number, string>
-  /** Drops that the Job has postponed a moment ago. Absent if that is not known of any. */
-  postponedDrop?: (replica: {
-    collection: string
-    shard: number
-    peer: number
-  }) => PostponedDrop | undefined
+  /** Whether the target of a move has too few points, so that the move is undone. Absent if that is not known of any. */
+  isShort?: (move: Move) => boolean
   /** For how long a replica or node has been defective (defects.ts); 0 if it is not. */
   defectSeconds: (defect: string) => number
   /** Whether the Job has started this transfer: it ends, or the Job aborts it. Absent if that is not known of any. */

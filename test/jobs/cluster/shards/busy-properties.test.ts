@@ -1,6 +1,6 @@
 /**
  * Properties of the plans for generated clusters in which copies and moves are in progress, volumes are nearly full, shards
- * have keys, and drops are postponed.
+ * have keys, and targets of moves have too few points.
  */
 import fc from 'fast-check'
 import t from 'tap'
@@ -57,8 +57,7 @@ function draw(dice: Dice): Case {
     })
     return { name, factor: 1 + below(3), shards }
   })
-  const postponed = new Set(moves.filter(() => chance(0.3)).map(({ from }) => from))
-  const isLasting = chance(0.5)
+  const short = new Set(moves.filter(() => chance(0.3)))
   const seconds = [0, 60, 3600][below(3)] ?? 0
   const own = new Set(transfers.filter(() => chance(0.7)))
   return {
@@ -69,8 +68,7 @@ function draw(dice: Dice): Case {
       lost: peers.filter(({ isMember }) => !isMember && chance(0.5)).map(({ id }) => id),
       defectSeconds: () => seconds,
       isOwnCopy: (copy) => own.has(copy),
-      postponedDrop: ({ peer }) =>
-        postponed.has(peer) ? { message: 'it has fewer points', isLasting } : undefined,
+      isShort: (move) => short.has(move),
     },
   }
 }
@@ -130,9 +128,16 @@ everyStep('no replica is dropped beside an own copy of its collection', (before,
   )
 })
 
-everyStep('a drop that is postponed is not planned', (before, step, { desired }) => {
+everyStep('a move whose target has too few points is undone first', (before, step, at) => {
   if (step.do !== 'drop' || isOfLostNode(before, step)) return true
-  return desired.postponedDrop?.(step) === undefined
+  const short = at.desired.moves.find(
+    (move) =>
+      at.desired.isShort?.(move) === true &&
+      move.collection === step.collection &&
+      move.shard === step.shard,
+  )
+  const isSource = short !== undefined && step.peer === short.from
+  return !isSource || activeReplicas(viewAfter(before, { ...step, peer: short.to }), step) === 0
 })
 
 everyStep('a shard keeps the Active replicas that it needs', (before, step, { desired }) => {

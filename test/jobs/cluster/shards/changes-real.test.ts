@@ -90,7 +90,7 @@ if (bin === undefined) {
   )
 
   t.test(
-    'a collection that is deleted when its shard is to be copied stops no node',
+    'a collection is deleted when its shard is to be copied, and the source applies the next change',
     { timeout: 300_000 },
     async (t) => {
       const subject = await realSubject(bin, { size: 'three', service: {} }, { nodes: 2 })

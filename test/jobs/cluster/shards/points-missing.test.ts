@@ -1,4 +1,4 @@
-/** Before one of two replicas is dropped, the other one has as many points. */
+/** Before a replica is dropped, another one has as many points. */
 import t from 'tap'
 import { EXIT } from '../../../../crds/contract/job.ts'
 import { MAX_EXACT_POINTS } from '../../../../crds/contract/limits.ts'
@@ -11,18 +11,25 @@ const HEADERS = { 'content-type': 'application/json' }
 /** Node 1 is removed, and the replicas of node 0 are the only ones then. */
 const PLAN = { nodes: 1, allowsFewerReplicas: true }
 
-/** What this node answers when it is asked for the number of points of a replica. */
-function answerCount(world: ShardsWorld, ordinal: number, count: () => number | undefined) {
+interface Counts {
+  exact?: number | undefined
+  estimate?: number | undefined
+}
+
+/** What this node answers when it is asked for the number of points of a replica; nothing of what is undefined. */
+function answerCounts(world: ShardsWorld, ordinal: number, counts: () => Counts) {
   world.nodes.get(ordinal)?.misbehave(({ method, path, body }) => {
-    if (method !== 'POST' || path.at(-1) !== 'count' || !isExact(body)) return undefined
-    const points = count()
+    if (method !== 'POST' || path.at(-1) !== 'count') return undefined
+    const kind = isExact(body) ? 'exact' : 'estimate'
+    const given = counts()
+    if (!(kind in given)) return undefined
+    const points = given[kind]
     return points === undefined
-      ? { status: 500, body: '{"status":{"error":"busy"},"time":0}', headers: HEADERS }
+      ? { status: 503, body: '{"status":{"error":"busy"},"time":0}', headers: HEADERS }
       : { status: 200, body: `{"result":{"count":${points}},"time":0}`, headers: HEADERS }
   })
 }
 
-/** Others are asked for whether a replica can be read. */
 function isExact(body: unknown): boolean {
   return typeof body === 'object' && body !== null && 'exact' in body && body.exact === true
 }
@@ -36,8 +43,8 @@ async function twoNodes(t: Parameters<typeof shardsWorld>[0]) {
 t.test('H23: the replica with more points is kept, and named after five minutes', async (t) => {
   const world = await twoNodes(t)
   const before = await world.state()
-  answerCount(world, 0, () => 7)
-  answerCount(world, 1, () => 9)
+  answerCounts(world, 0, () => ({ exact: 7 }))
+  answerCounts(world, 1, () => ({ exact: 9 }))
   let endedAt = 0
   const onSleep = (seconds: number) => {
     endedAt = seconds
@@ -48,7 +55,7 @@ t.test('H23: the replica with more points is kept, and named after five minutes'
   t.match(await world.progress(), {
     ...{ state: 'Refused', reason: 'PointsMissing' },
     message:
-      /^docs\/\d on node 1 is kept: it has 9 points, and the only other Active replica, on node 0, has 7$/,
+      /^docs\/\d on node 1 is kept: it has 9 points, and the other Active replicas have fewer: 7 on node 0$/,
   })
   t.strictSame(await world.state(), before)
   t.strictSame(startedSteps(log), [])
@@ -57,8 +64,8 @@ t.test('H23: the replica with more points is kept, and named after five minutes'
 t.test('it is dropped once the other one has them', async (t) => {
   const world = await twoNodes(t)
   let found = 7
-  answerCount(world, 0, () => found)
-  answerCount(world, 1, () => 9)
+  answerCounts(world, 0, () => ({ exact: found }))
+  answerCounts(world, 1, () => ({ exact: 9 }))
   const onSleep = (seconds: number) => {
     if (seconds > 60) found = 9
   }
@@ -67,88 +74,105 @@ t.test('it is dropped once the other one has them', async (t) => {
   t.strictSame((await world.state()).shards, { 0: ['0 Active'], 1: ['0 Active'] })
 })
 
-t.test('points that clients add or delete meanwhile make no difference', async (t) => {
+t.test('points that clients add or delete between the counts make no difference', async (t) => {
   for (const change of [1, -1]) {
     const world = await twoNodes(t)
     let points = 1000
-    const next = () => (points += change)
-    answerCount(world, 0, next)
-    answerCount(world, 1, next)
+    const next = () => ({ exact: (points += change) })
+    answerCounts(world, 0, next)
+    answerCounts(world, 1, next)
     const { code, log } = await world.run(PLAN)
     t.equal(code, EXIT.done, log)
     t.notMatch(log, /is kept/)
   }
 })
 
-t.test('a replica is kept while one of them is not counted', async (t) => {
+t.test('a replica is kept while the points of one are not known', async (t) => {
   for (const ordinal of [0, 1]) {
     const world = await twoNodes(t)
     const before = await world.state()
-    answerCount(world, ordinal, () => undefined)
+    answerCounts(world, ordinal, () => ({ exact: undefined, estimate: undefined }))
     const { code, log } = await world.run(PLAN)
     t.equal(code, EXIT.failed, log)
     t.match(await world.progress(), {
       ...{ state: 'Refused', reason: 'PointsMissing' },
       message:
-        /^docs\/\d on node 1 is kept: its points or those of the only other Active replica, on node 0, are not counted$/,
+        /^docs\/\d on node 1 is kept: its points or those of the other Active replicas are not counted$/,
     })
     t.strictSame(await world.state(), before)
   }
 })
 
-t.test('the source of a move is kept in the same way', async (t) => {
-  const world = await shardsWorld(t, { nodes: 2, spread: 1, shards: 2, factor: 1 })
-  answerCount(world, 1, () => 3)
-  answerCount(world, 0, () => 5)
-  const { code, log } = await world.run({ balance: true })
-  t.equal(code, EXIT.failed, log)
-  t.match(await world.progress(), {
-    ...{ state: 'Refused', reason: 'PointsMissing' },
-    message: /^docs\/\d on node 0 is kept: it has 5 points, .* on node 1, has 3$/,
+for (const [title, given] of [
+  ['of a large shard', (points: number) => ({ exact: 0, estimate: LARGE + points })],
+  ['of one that is not counted', (points: number) => ({ exact: undefined, estimate: points })],
+] as const) {
+  t.test(`the estimates ${title} are compared`, async (t) => {
+    for (const [own, other, expected] of [
+      [5, 3, EXIT.failed],
+      [5, 5, EXIT.done],
+    ] as const) {
+      const world = await twoNodes(t)
+      answerCounts(world, 0, () => given(other))
+      answerCounts(world, 1, () => given(own))
+      const { code, log } = await world.run(PLAN)
+      t.equal(code, expected, log)
+    }
   })
-  t.ok(Object.values((await world.state()).shards).flat().length > 2, 'both are there')
-})
+}
 
-t.test('other work is done while a replica is kept', async (t) => {
+t.test('a move whose target has fewer points is undone, and other work is done', async (t) => {
   const world = await shardsWorld(t, { nodes: 2, spread: 1, shards: 2, factor: 1 })
-  answerCount(world, 1, () => 3)
-  answerCount(world, 0, () => 5)
-  let isPostponed = false
+  answerCounts(world, 1, () => ({ exact: 3 }))
+  answerCounts(world, 0, () => ({ exact: 5 }))
+  let isKept = false
   const other = () => world.engine.find('other')?.shards[0]
   const onSleep = async () => {
     world.finishTransfers()
-    if (isPostponed || !/is kept: it has 5 points/.test((await world.progress())?.message ?? ''))
-      return
-    isPostponed = true
+    if (isKept || !/is kept: it has 5 points/.test((await world.progress())?.message ?? '')) return
+    isKept = true
     world.engine.createCollection('other', 1, 2)
     const [peer = 0] = other()?.peers ?? []
     Object.assign(other() ?? {}, { states: { [peer]: 'ManualRecovery' } })
   }
-  const { log } = await world.run({ balance: true }, { onSleep })
-  t.match(await world.progress(), { state: 'Refused', reason: 'PointsMissing' })
-  t.ok(isPostponed)
+  const { code, log } = await world.run({ balance: true }, { onSleep })
+  t.equal(code, EXIT.failed, log)
+  t.ok(isKept)
+  const steps = startedSteps(log)
   matchWhole(
     t,
-    startedSteps(log).filter((step) => step.startsWith('other/')),
+    steps.filter((step) => step.startsWith('other/')),
     [/^other\/0: repairing the replica on node \d/],
   )
+  matchWhole(
+    t,
+    steps.filter((step) => step.startsWith('docs/')),
+    [
+      /^docs\/(\d): replicating from node 0 to node 1$/,
+      /^docs\/\d: dropping the replica on node 1$/,
+    ],
+  )
+  t.match(await world.progress(), {
+    reason: 'TransferFailed',
+    message:
+      /^the move of docs\/\d was undone: docs\/\d on node 0 is kept: it has 5 points, and the other Active replicas have fewer: 3 on node 1$/,
+  })
+  t.strictSame((await world.state()).shards, { 0: ['0 Active'], 1: ['0 Active'] })
 })
 
-t.test('of a large shard, the estimates are compared', async (t) => {
-  const world = await twoNodes(t)
-  let exact = 0
-  for (const ordinal of [0, 1]) {
-    world.nodes.get(ordinal)?.misbehave(({ method, path, body }) => {
-      if (method !== 'POST' || path.at(-1) !== 'count') return undefined
-      if (isExact(body)) exact += 1
-      return {
-        status: 200,
-        body: `{"result":{"count":${LARGE - 5 * ordinal}},"time":0}`,
-        headers: HEADERS,
-      }
-    })
-  }
-  const { code, log } = await world.run(PLAN)
-  t.equal(code, EXIT.done, log)
-  t.equal(exact, 0)
+t.test('a copy of a replica that misses points takes the place of no better one', async (t) => {
+  const world = await shardsWorld(t, { nodes: 3, shards: 3 })
+  await world.setReplicas(2)
+  const lost = world.peer(2)
+  const held = () => [0, 1, 2].filter((id) => world.shard(id).peers.includes(lost))
+  const before = held()
+  for (const ordinal of [0, 1]) answerCounts(world, ordinal, () => ({ exact: 3 }))
+  answerCounts(world, 2, () => ({ exact: 5 }))
+  const { code, log } = await world.run({ nodes: 2 })
+  t.equal(code, EXIT.failed, log)
+  t.match(await world.progress(), {
+    reason: 'TransferFailed',
+    message: /^the move of docs\/\d was undone: .* have fewer: 3 on node \d, 3 on node \d$/,
+  })
+  t.strictSame(held(), before)
 })
