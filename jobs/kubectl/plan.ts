@@ -305,6 +305,9 @@ function describeStep(view: ClusterView, step: Step): string {
     case 'drop':
       return `drop ${step.collection}/${step.shard} on ${peerName(view, step.peer)}`
     case 'removePeer':
+      if (step.isUnlisted === true) {
+        return `remove the replicas of peer ${step.peer}, which no node lists, from the cluster`
+      }
       return `remove ${peerName(view, step.peer)} from the cluster`
     case 'scaleDown':
       return `lower the StatefulSet to ${step.nodes} pods`

@@ -271,11 +271,15 @@ export class EngineShards {
   }
 
   /**
-   * Rejected while the peer holds shards, as the answering node sees it. A peer that does not exist
-   * is accepted.
+   * Rejected while the peer holds shards, as the answering node sees it, unless it is forced: then its replicas are
+   * removed as well. A peer that does not exist is accepted.
    */
-  async removePeer(peer: number, signal?: AbortSignal): Promise<void> {
-    const path = `/cluster/peer/${peer}?timeout=${CREATE_TIMEOUT_SECONDS}`
+  async removePeer(
+    peer: number,
+    { signal, isForced = false }: { signal?: AbortSignal; isForced?: boolean } = {},
+  ): Promise<void> {
+    const force = isForced ? '&force=true' : ''
+    const path = `/cluster/peer/${peer}?timeout=${CREATE_TIMEOUT_SECONDS}${force}`
     const options = { timeoutMs: CONSENSUS_CALL_MS, signal }
     await this.#engine.call('DELETE', path, BooleanResult, options)
   }

@@ -15,6 +15,9 @@ export function describeStep(view: ClusterView, step: Step): string {
     case 'drop':
       return `${step.collection}/${step.shard}: dropping the replica on ${peerName(view, step.peer)}`
     case 'removePeer':
+      if (step.isUnlisted === true) {
+        return `removing the replicas of peer ${step.peer}, which no node lists, from the cluster`
+      }
       return `removing ${nodeName({ id: step.peer, ...(step.ordinal !== undefined && { ordinal: step.ordinal }) })} from the cluster`
     case 'scaleDown':
       return `lowering the StatefulSet to ${step.nodes} pods`

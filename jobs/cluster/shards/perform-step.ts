@@ -281,7 +281,7 @@ export class StepRunner {
 
   async #removePeer(
     view: ClusterView,
-    { peer, ordinal }: Extract<Step, { do: 'removePeer' }>,
+    { peer, ordinal, isUnlisted }: Extract<Step, { do: 'removePeer' }>,
   ): Promise<'done' | 'retry'> {
     if (ordinal !== undefined && ordinal >= Math.max(this.#plan.nodes, view.nodes)) {
       if (!(await markFormerNode(ordinal, this.#plan, this.#tools))) return 'retry'
@@ -290,7 +290,10 @@ export class StepRunner {
       this.#progress.removedPeer = { ordinal, peer }
       await this.#progress.checkpoint()
     }
-    await this.#engine(view, peer).removePeer(peer, this.#tools.signal)
+    await this.#engine(view, peer).removePeer(peer, {
+      signal: this.#tools.signal,
+      isForced: isUnlisted === true,
+    })
     const isReplaced = ordinal !== undefined && ordinal < this.#plan.nodes
     if (isReplaced) await restartFailedPod(ordinal, this.#plan, this.#tools)
     return 'done'

@@ -25,6 +25,7 @@ import {
 import { replaceLostNodes, repairReplicas } from './repair.ts'
 import { continueResharding, currentResharding, startResharding } from './resharding.ts'
 import { planDrop, planned, refused, transferInProgress, type Plan } from './step.ts'
+import { removeUnlistedPeer } from './unlisted-peers.ts'
 import { updateFailedNode, updateNodes } from './update.ts'
 import type { ClusterView, DesiredShards, Move } from './view.ts'
 
@@ -40,6 +41,8 @@ export function planShards(view: ClusterView, desired: DesiredShards): Plan {
   if (resharding?.is === 'step') return resharding
   const lost = replaceLostNodes(view, desired)
   if (lost?.is === 'step') return lost
+  const unlisted = removeUnlistedPeer(view)
+  if (unlisted !== undefined) return unlisted
   const moved = finishMoves(view, desired)
   if (moved?.is === 'step') return moved
   const repaired = desired.repair ? repairReplicas(view, desired) : undefined

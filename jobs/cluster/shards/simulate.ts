@@ -67,12 +67,26 @@ export function viewAfter(view: ClusterView, step: Step): ClusterView {
         replicas.filter(({ peer }) => peer !== step.peer),
       )
     case 'removePeer':
-      return { ...view, peers: view.peers.filter(({ id }) => id !== step.peer) }
+      return {
+        ...view,
+        peers: view.peers.filter(({ id }) => id !== step.peer),
+        ...(step.isUnlisted === true && { collections: withoutPeer(view.collections, step.peer) }),
+      }
     case 'scaleDown':
       return { ...view, nodes: step.nodes }
     case 'updateNode':
       return { ...view, ...(view.update && { update: updateAfter(view.update, step.ordinal) }) }
   }
+}
+
+function withoutPeer(collections: readonly CollectionView[], peer: number): CollectionView[] {
+  return collections.map((collection) => ({
+    ...collection,
+    shards: collection.shards.map((shard) => ({
+      ...shard,
+      replicas: shard.replicas.filter((replica) => replica.peer !== peer),
+    })),
+  }))
 }
 
 function updateAfter(update: UpdateView, ordinal: number): UpdateView {

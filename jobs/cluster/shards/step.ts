@@ -28,8 +28,8 @@ export type Step =
   | { do: 'repair'; collection: string; shard: number; from: number; to: number }
   /** With `isUndo`, the target of a move whose copy has failed. */
   | { do: 'drop'; collection: string; shard: number; peer: number; isUndo?: true }
-  /** Removes a peer that holds no shard. */
-  | { do: 'removePeer'; peer: number; ordinal?: number }
+  /** Removes a peer that holds no shard; with `isUnlisted`, the replicas of a peer that no node lists. */
+  | { do: 'removePeer'; peer: number; ordinal?: number; isUnlisted?: true }
   /** Lowers the StatefulSet to this number of pods. */
   | { do: 'scaleDown'; nodes: number }
   /** Lets Kubernetes replace the pod by one with the new template. */

@@ -4,24 +4,33 @@ import type { Collection } from '../collection.ts'
 import type { EngineCluster, Peer } from '../cluster.ts'
 
 export function clusterRoutes(
-  { method, path }: EngineRequest,
+  { method, path, query }: EngineRequest,
   cluster: EngineCluster,
   ordinal: number,
 ): EngineAnswer | undefined {
   const [root, part, id] = path
   if (method === 'DELETE' && root === 'cluster' && part === 'peer' && path.length === 3) {
-    return remove(cluster, Number(id))
+    return remove(cluster, Number(id), query['force'] === 'true')
   }
   if (method !== 'GET' || path.join('/') !== 'cluster') return undefined
   return ok(cluster.enabled ? view(cluster, ordinal) : { status: 'disabled' })
 }
 
-function remove(cluster: EngineCluster, peer: number): EngineAnswer {
-  if (cluster.hasShards(peer)) {
+function remove(cluster: EngineCluster, peer: number, isForced: boolean): EngineAnswer {
+  if (isForced) forgetReplicas(cluster, peer)
+  else if (cluster.hasShards(peer)) {
     refuse(400, `Bad request: Cannot remove peer ${peer} as there are shards on it`)
   }
   cluster.removePeer(peer)
   return ok(true)
+}
+
+/** Also of a peer that does not exist. */
+function forgetReplicas(cluster: EngineCluster, peer: number): void {
+  for (const shard of [...cluster.collections.values()].flatMap(({ shards }) => shards)) {
+    shard.peers = shard.peers.filter((id) => id !== peer)
+    delete shard.states?.[peer]
+  }
 }
 
 function isUnsettled({ unsettledUntil = 0 }: Collection): boolean {

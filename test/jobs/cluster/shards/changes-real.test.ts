@@ -14,6 +14,9 @@ const BATCH = 1000
 const SIZE = 64
 /** Whether the deletion is agreed on before the copy differs from run to run. */
 const DELETIONS = 6
+/** Nor is it the same in each run whether a collection is created before a peer is removed. */
+const REMOVALS = 10
+const APPLIED_MS = 30_000
 const SILENT = jobLog({}, { write: () => undefined })
 
 interface View {
@@ -133,6 +136,58 @@ if (bin === undefined) {
         const names = await engine.collections()
         t.notOk(names.includes(`docs${attempt}`))
       }
+    },
+  )
+
+  t.test(
+    'replicas on a peer that is removed while their collection is created are removed by force only',
+    { timeout: 300_000 },
+    async (t) => {
+      const connections = new EngineConnections()
+      t.teardown(() => connections.close())
+      for (let attempt = 0; attempt < REMOVALS; attempt += 1) {
+        const subject = await realSubject(bin, { size: 'three', service: {} }, { nodes: 3 })
+        try {
+          const [first = '', second = '', third = ''] = subject.urls
+          const vectors = { size: 4, distance: 'Dot' }
+          await onceElected(async () => {
+            await ask(first, 'PUT', '/collections/first?timeout=60', { vectors, shard_number: 1 })
+          })
+          await ask(first, 'DELETE', '/collections/first')
+          const { peer_id: peer } = (await ask(third, 'GET', '/cluster')) as View
+          const transport = urlTransport(first, connections)
+          const engine = new EngineShards(
+            new Engine({ transport, credentials: async () => ({}), log: SILENT }),
+          )
+          const body = { vectors, shard_number: 3, replication_factor: 3 }
+          // The engine waits for replicas that never become Active.
+          const created = ask(second, 'PUT', '/collections/docs?timeout=5', body).catch(() => false)
+          await Promise.all([engine.removePeer(peer), created])
+          const replicas = async (url: string) =>
+            ((await ask(url, 'GET', '/collections/docs/cluster')) as View).remote_shards.filter(
+              ({ peer_id: holder }) => holder === peer,
+            )
+          if ((await replicas(first)).length === 0) continue
+          await t.rejects(engine.drop('docs', 0, peer), { status: 400, message: /does not exist/ })
+          await t.rejects(engine.removePeer(peer), {
+            status: 400,
+            message: /there are shards on it/,
+          })
+          await engine.removePeer(peer, { isForced: true })
+          for (const url of [first, second]) {
+            let left = await replicas(url)
+            for (const end = Date.now() + APPLIED_MS; left.length > 0 && Date.now() < end;) {
+              await new Promise((resolve) => setTimeout(resolve, 100))
+              left = await replicas(url)
+            }
+            t.strictSame(left, [])
+          }
+          return
+        } finally {
+          await subject.close()
+        }
+      }
+      t.fail(`no replica was created on a removed peer in ${REMOVALS} attempts`)
     },
   )
 }

@@ -1,0 +1,28 @@
+/** Replicas on peers that no node lists. */
+import { activeHolders, shardsOf } from './queries.ts'
+import { planned, type Plan } from './step.ts'
+import type { ClusterView } from './view.ts'
+
+/**
+ * A collection that is created while a peer is removed can get replicas on that peer (docs/engine-notes.md). They cannot be
+ * dropped, and never become Active. The engine forgets them if the peer is removed again, by force: nothing else is left of
+ * it. A shard without an Active replica is left alone.
+ */
+export function removeUnlistedPeer(view: ClusterView): Plan | undefined {
+  const listed = new Set(view.peers.map(({ id }) => id))
+  const shards = shardsOf(view)
+  const unlisted = new Set(
+    shards
+      .flatMap(({ replicas }) => replicas.map(({ peer }) => peer))
+      .filter((id) => !listed.has(id)),
+  )
+  for (const peer of unlisted) {
+    const holding = shards.filter(({ replicas }) =>
+      replicas.some((replica) => replica.peer === peer),
+    )
+    const isCopied = view.transfers.some(({ from, to }) => from === peer || to === peer)
+    if (isCopied || holding.some((shard) => activeHolders(view, shard).length === 0)) continue
+    return planned('repair', { do: 'removePeer', peer, isUnlisted: true })
+  }
+  return undefined
+}
