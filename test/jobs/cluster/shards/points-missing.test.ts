@@ -125,19 +125,20 @@ t.test('a move whose target has fewer points is undone, and other work is done',
   const world = await shardsWorld(t, { nodes: 2, spread: 1, shards: 2, factor: 1 })
   answerCounts(world, 1, () => ({ exact: 3 }))
   answerCounts(world, 0, () => ({ exact: 5 }))
-  let isKept = false
+  let isObstructed = false
   const other = () => world.engine.find('other')?.shards[0]
   const onSleep = async () => {
     world.finishTransfers()
-    if (isKept || !/is kept: it has 5 points/.test((await world.progress())?.message ?? '')) return
-    isKept = true
+    if (isObstructed || !/is kept: it has 5 points/.test((await world.progress())?.message ?? ''))
+      return
+    isObstructed = true
     world.engine.createCollection('other', 1, 2)
     const [peer = 0] = other()?.peers ?? []
     Object.assign(other() ?? {}, { states: { [peer]: 'ManualRecovery' } })
   }
   const { code, log } = await world.run({ balance: true }, { onSleep })
   t.equal(code, EXIT.failed, log)
-  t.ok(isKept)
+  t.ok(isObstructed)
   const steps = startedSteps(log)
   matchWhole(
     t,
