@@ -2,6 +2,7 @@
  * What is checked right before a replica is dropped, beyond what the plan knows: a dropped replica is lost. The plan is
  * made from an observation, and from the states that the engine reports, which calls some replicas Active that are not.
  */
+import { isDeepStrictEqual } from 'node:util'
 import type { ShardsPlan } from '../../../crds/contract/shards-job.ts'
 import { EngineShards } from '../../clients/engine/shards.ts'
 import { ignoreEngineError } from '../../clients/engine/statistics.ts'
@@ -20,7 +21,7 @@ import {
 import { isPodStable } from './stateful-set.ts'
 import { copyWithDrop, type Step } from './step.ts'
 import type { Transfers } from './transfers.ts'
-import type { ClusterView, Move } from './view.ts'
+import type { ClusterView, CopyFailure, Move } from './view.ts'
 
 type Drop = Extract<Step, { do: 'drop' }>
 
@@ -51,8 +52,8 @@ export class DropChecks {
   readonly #memory: Pick<ObservationMemory, 'facts'>
   /** Replicas that have more points than the others, by `keyOf`. */
   readonly #fewer = new Map<string, FewerPoints>()
-  /** Moves whose target has too few points, as JSON. */
-  readonly #short = new Set<string>()
+  /** Moves whose target has too few points, and what is said of them. */
+  readonly #undone: { move: Move; message: string }[] = []
 
   constructor(
     plan: ShardsPlan,
@@ -65,13 +66,28 @@ export class DropChecks {
     this.#memory = memory
   }
 
-  /** From now on, plans drop the target of the move. */
-  undo(move: Move): void {
-    this.#short.add(JSON.stringify(move))
+  /** From now on, plans drop the target of the move, and copy the shard to other nodes only. */
+  undo(move: Move, message: string): void {
+    this.#undone.push({ move, message })
+    // Another target gets as much time.
+    this.#fewer.delete(keyOf({ collection: move.collection, id: move.shard }, move.from))
   }
 
   isShort(move: Move): boolean {
-    return this.#short.has(JSON.stringify(move))
+    return this.#undone.some((entry) => isDeepStrictEqual(entry.move, move))
+  }
+
+  /** What is known of the copies of the shard, with the moves that were undone. */
+  withUndone(
+    { collection, id }: { collection: string; id: number },
+    failure: CopyFailure | undefined,
+  ): CopyFailure | undefined {
+    const undone = this.#undone.filter(
+      ({ move }) => move.collection === collection && move.shard === id,
+    )
+    if (undone.length === 0) return failure
+    const targets = undone.map(({ move, message }) => [move.to, message] as const)
+    return { ...failure, givenUp: new Map([...(failure?.givenUp ?? []), ...targets]) }
   }
 
   async obstructionOf(view: ClusterView, drop: Drop): Promise<DropObstruction | undefined> {
@@ -189,6 +205,6 @@ function ordinalOf({ peers }: ClusterView, peer: number | undefined): number | u
   return peers.find(({ id }) => id === peer)?.ordinal
 }
 
-function keyOf({ collection, id }: Shard, peer: number): string {
+function keyOf({ collection, id }: Pick<Shard, 'collection' | 'id'>, peer: number): string {
   return JSON.stringify([collection, id, peer])
 }

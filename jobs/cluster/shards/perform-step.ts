@@ -62,7 +62,8 @@ export class StepRunner {
   /** The first and the last failure of the same step since one has succeeded, in monotonic milliseconds. */
   #failing: { step: string; since: number; at: number; reason: string; message: string } | undefined
   /** The last transfer that failed, until its target is Active. The target of a move is dropped meanwhile. */
-  #failed: { transfer: ShardTransfer; message: string; isMove: boolean } | undefined
+  #failed:
+    { transfer: ShardTransfer; message: string; isMove: boolean; isUndone?: true } | undefined
 
   constructor({ plan, tools, progress, transfers, resharding, memory }: Parts) {
     this.#plan = plan
@@ -155,11 +156,17 @@ export class StepRunner {
     return this.#progress.ended('Failed', 'TransferFailed', text)
   }
 
-  /** The target of the move has too few points: other nodes get shards. */
-  undoMove(move: Move, reason: string): void {
+  /** The target of the move has too few points. Returns what is said of it. */
+  undoMove(move: Move, reason: string): string {
     const message = `the move of ${move.collection}/${move.shard} was undone: ${reason}`
-    this.#failed = { transfer: move, message, isMove: true }
-    this.#transfers.close(move, message)
+    this.#failed = { transfer: move, message, isMove: true, isUndone: true }
+    return message
+  }
+
+  /** A shard is where it was: done would mean that it is where it should be. */
+  undoneMove(): FinalReport | undefined {
+    if (this.#failed?.isUndone !== true) return undefined
+    return this.#progress.ended('Failed', 'TransferFailed', this.#failed.message)
   }
 
   /** A transfer has failed, and its target is not Active since; or the present step fails again and again. */

@@ -157,7 +157,7 @@ class ShardsRun {
     const pause = await this.#spec.pauseReason(this.#progress)
     switch (decision.is) {
       case 'done':
-        return this.#progress.done(view, this.#plan)
+        return this.#steps.undoneMove() ?? this.#progress.done(view, this.#plan)
       case 'refused':
         if (this.#isTransferring() || this.#mayRecover()) return this.#wait(decision.message)
         // No failure: the update continues as soon as what blocks it has changed.
@@ -253,7 +253,7 @@ class ShardsRun {
       ...(update !== undefined && { update }),
       moves: this.#progress.moves,
       ...this.#transfers.closed,
-      copyFailure: (shard) => this.#transfers.failureOf(shard),
+      copyFailure: (shard) => this.#drops.withUndone(shard, this.#transfers.failureOf(shard)),
       defectSeconds: (defect) => defects.secondsOf(defect, now),
       isOwnCopy: (transfer) => this.#transfers.isRunning(transfer),
       isShort: (move) => this.#drops.isShort(move),
@@ -265,16 +265,16 @@ class ShardsRun {
     { collection, shard, peer }: Extract<Step, { do: 'drop' }>,
     { message, isLasting = false }: DropObstruction,
   ): Promise<FinalReport | RoundResult> {
-    if (!isLasting || this.#isTransferring()) return this.#wait(message)
+    if (!isLasting) return this.#wait(message)
     const move = this.#progress.moves.find(
       (one) => one.collection === collection && one.shard === shard && one.from === peer,
     )
-    if (move === undefined || this.#drops.isShort(move)) {
-      return this.#progress.ended('Refused', 'PointsMissing', message)
+    if (move !== undefined && !this.#drops.isShort(move)) {
+      this.#drops.undo(move, this.#steps.undoMove(move, message))
+      return 'again'
     }
-    this.#drops.undo(move)
-    this.#steps.undoMove(move, message)
-    return 'again'
+    if (this.#isTransferring()) return this.#wait(message)
+    return this.#progress.ended('Refused', 'PointsMissing', message)
   }
 
   /** If a transfer or a step has failed, the next Job would only wait and fail in the same way: a user has to know. */

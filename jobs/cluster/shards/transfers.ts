@@ -248,7 +248,7 @@ export class Transfers {
           this.#tracked.delete(key)
         else if (isComplete(view, tracked.transfer)) this.#complete(view, key, tracked)
         // The engine has not agreed on it in time: no copy has failed.
-        else if (!tracked.isStarted) this.#tracked.delete(key)
+        else if (!tracked.isStarted && !hasTarget(view, tracked.transfer)) this.#tracked.delete(key)
         else failed.push(tracked.transfer)
       }
     }
@@ -337,4 +337,8 @@ function keyOf(transfer: ShardTransfer): string {
 /** Copies to a target fail for the same reason, whichever node they come from. */
 function targetKey({ collection, shard, to, toShard = shard }: ShardTransfer): string {
   return `${collection}/${shard}/${to}/${toShard}`
+}
+
+function hasTarget(view: ClusterView, transfer: ShardTransfer): boolean {
+  return findShard(view, transfer)?.replicas.some(({ peer }) => peer === transfer.to) === true
 }

@@ -21,7 +21,11 @@ export function removeUnlistedPeer(view: ClusterView): Plan | undefined {
       replicas.some((replica) => replica.peer === peer),
     )
     const isCopied = view.transfers.some(({ from, to }) => from === peer || to === peer)
-    if (isCopied || holding.some((shard) => activeHolders(view, shard).length === 0)) continue
+    const isActive = holding.some(({ replicas }) =>
+      replicas.some((replica) => replica.peer === peer && replica.state === 'Active'),
+    )
+    const isAlone = holding.some((shard) => activeHolders(view, shard).length === 0)
+    if (isCopied || isActive || isAlone) continue
     return planned('repair', { do: 'removePeer', peer, isUnlisted: true })
   }
   return undefined

@@ -128,17 +128,26 @@ everyStep('no replica is dropped beside an own copy of its collection', (before,
   )
 })
 
-everyStep('a move whose target has too few points is undone first', (before, step, at) => {
-  if (step.do !== 'drop' || isOfLostNode(before, step)) return true
-  const short = at.desired.moves.find(
-    (move) =>
-      at.desired.isShort?.(move) === true &&
-      move.collection === step.collection &&
-      move.shard === step.shard,
-  )
-  const isSource = short !== undefined && step.peer === short.from
-  return !isSource || activeReplicas(viewAfter(before, { ...step, peer: short.to }), step) === 0
-})
+everyStep(
+  'no shard is left to the target of a move that has too few points',
+  (before, step, at) => {
+    if (step.do !== 'drop' || isOfLostNode(before, step)) return true
+    const { moves, isShort } = at.desired
+    const short = moves.filter(
+      (move) =>
+        isShort?.(move) === true &&
+        move.collection === step.collection &&
+        move.shard === step.shard,
+    )
+    if (!short.some(({ from }) => from === step.peer)) return true
+    // What remains is counted once more before the drop.
+    const left = short.reduce(
+      (view, { to }) => viewAfter(view, { ...step, peer: to }),
+      viewAfter(before, step),
+    )
+    return activeReplicas(left, step) > 0
+  },
+)
 
 everyStep('a shard keeps the Active replicas that it needs', (before, step, { desired }) => {
   if (step.do !== 'drop') return true
