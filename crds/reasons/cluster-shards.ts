@@ -231,8 +231,8 @@ export const SHARDS_PLACED_REASONS: readonly Reason[] = [
     condition: { type: 'ShardsPlaced', status: 'False' },
     event: 'Warning',
     messages: [
-      '<shard> on <node> is kept: it has <n> points, and the other Active replicas have fewer: <numbers by node>',
-      '<shard> on <node> is kept: its points or those of the other Active replicas are not counted',
+      '<shard> on <node> is kept: it has <n> points, and those that would take its place have fewer: <numbers by node>',
+      '<shard> on <node> is kept: its points or those of the replicas that would take its place are not counted',
     ],
     cause:
       'A replica of a node that is removed was to be dropped. In every count of five minutes, no other one had as many points, or they were not counted. Acknowledged writes that only this one has would be lost: the engine calls a replica Active that misses writes of clients that did not wait for them (wait=false). A move after which the new replica has fewer points is undone instead (TransferFailed).',
@@ -277,8 +277,8 @@ export const SHARDS_PLACED_REASONS: readonly Reason[] = [
     condition: { type: 'ShardsPlaced', status: 'False' },
     event: 'Warning',
     messages: [
-      'the move of <shard> was undone: <shard> on <node> is kept: it has <n> points, and the other Active replicas have fewer: <numbers by node>',
-      'the move of <shard> was undone: <shard> on <node> is kept: its points or those of the other Active replicas are not counted',
+      'the move of <shard> was undone: <shard> on <node> is kept: it has <n> points, and those that would take its place have fewer: <numbers by node>',
+      'the move of <shard> was undone: <shard> on <node> is kept: its points or those of the replicas that would take its place are not counted',
       '<transfer> failed <n> times: <error>',
       '<step> failed: <error>',
       'the work on the shards failed',

@@ -38,6 +38,13 @@ const MAX_COUNT_GAP_MS = 180_000
 const COUNT_MS = 30_000
 const RECOUNT_MS = 10_000
 
+interface Compared {
+  /** Of the replica that is to be dropped. */
+  peer: number
+  /** Of the replica that takes its place; otherwise any other Active one does. */
+  target: number | undefined
+}
+
 interface FewerPoints {
   /** In monotonic milliseconds, as `at`, when it was counted last. */
   since: number
@@ -90,13 +97,18 @@ export class DropChecks {
     return { ...failure, givenUp: new Map([...(failure?.givenUp ?? []), ...targets]) }
   }
 
-  async obstructionOf(view: ClusterView, drop: Drop): Promise<DropObstruction | undefined> {
+  /** With the peer to which the shard was moved, that replica has to have as many points as the one that is dropped. */
+  async obstructionOf(
+    view: ClusterView,
+    drop: Drop,
+    target?: number,
+  ): Promise<DropObstruction | undefined> {
     const copied = this.#copyInProgress(view, drop)
     if (copied !== undefined) return { message: copied }
     const shard = findShard(view, drop)
     const state = shard?.replicas.find(({ peer }) => peer === drop.peer)?.state
     if (shard === undefined || state === undefined) return undefined
-    const fewer = await this.#fewerPoints(view, shard, drop.peer)
+    const fewer = await this.#fewerPoints(view, shard, { peer: drop.peer, target })
     if (fewer !== undefined) return fewer
     // Counting may have taken long.
     const message = await this.#unstableOther(view, shard, drop.peer)
@@ -132,7 +144,7 @@ export class DropChecks {
   async #fewerPoints(
     view: ClusterView,
     shard: Shard,
-    peer: number,
+    { peer, target }: Compared,
   ): Promise<DropObstruction | undefined> {
     const key = keyOf(shard, peer)
     const at = this.#tools.time.monotonicMs()
@@ -140,7 +152,7 @@ export class DropChecks {
     const before = known !== undefined && at - known.at <= MAX_COUNT_GAP_MS ? known : undefined
     if (before !== undefined && at - before.at < RECOUNT_MS) return { message: before.message }
     const isActive = activeHolders(view, shard).includes(peer)
-    const message = isActive ? await this.#compare(view, shard, peer) : before?.message
+    const message = isActive ? await this.#compare(view, shard, { peer, target }) : before?.message
     if (message === undefined) {
       this.#fewer.delete(key)
       return undefined
@@ -155,9 +167,14 @@ export class DropChecks {
    * that had left them out. If no other replica has as many points as this one, these would be lost. It is counted
    * before and after the others, so that points which clients add or delete meanwhile make no difference.
    */
-  async #compare(view: ClusterView, shard: Shard, peer: number): Promise<string | undefined> {
+  async #compare(
+    view: ClusterView,
+    shard: Shard,
+    { peer, target }: Compared,
+  ): Promise<string | undefined> {
     const { signal } = this.#tools
-    const others = activeElsewhere(view, shard, peer)
+    const all = activeElsewhere(view, shard, peer)
+    const others = target !== undefined && all.includes(target) ? [target] : all
     const nodes = [peer, ...others].map((holder) => {
       const ordinal = ordinalOf(view, holder) ?? 0
       return {
@@ -191,13 +208,13 @@ export class DropChecks {
       : estimates.map((points) => (points === 'unreadable' ? undefined : points))
     const text = `${describeShard(shard)} on node ${own.ordinal} is kept`
     if (Number.isNaN(most) || !found.some((points) => points !== undefined)) {
-      return `${text}: its points or those of the other Active replicas are not counted`
+      return `${text}: its points or those of the replicas that would take its place are not counted`
     }
     if (found.some((points) => points !== undefined && points >= most)) return undefined
     const numbers = rest.map(
       ({ ordinal }, index) => `${found[index] ?? 'unknown'} on node ${ordinal}`,
     )
-    return `${text}: it has ${most} points, and the other Active replicas have fewer: ${numbers.join(', ')}`
+    return `${text}: it has ${most} points, and those that would take its place have fewer: ${numbers.join(', ')}`
   }
 }
 

@@ -22,7 +22,7 @@ import { readPods, readStatefulSet, runOf, withUpdate } from './stateful-set.ts'
 import type { Plan, Step } from './step.ts'
 import { Transfers, withStalled } from './transfers.ts'
 import { closedGate } from './update.ts'
-import type { ClusterView, DesiredShards } from './view.ts'
+import type { ClusterView, DesiredShards, Move } from './view.ts'
 
 /** Many transfers take less than a second: the next step is not to wait much longer than the transfer took. */
 const FIRST_POLL_MS = 200
@@ -193,8 +193,9 @@ class ShardsRun {
         // If the node stays after all, it is to get shards again.
         if (isDrainStep(decision)) this.#progress.balancedNodes = 0
         if (decision.step.do === 'drop') {
-          const obstruction = await this.#drops.obstructionOf(view, decision.step)
-          if (obstruction !== undefined) return this.#obstructed(decision.step, obstruction)
+          const move = this.#moveFrom(decision.step)
+          const obstruction = await this.#drops.obstructionOf(view, decision.step, move?.to)
+          if (obstruction !== undefined) return this.#obstructed(obstruction, move)
         }
         return this.#steps.perform(view, decision.step, decision.bytes)
       }
@@ -262,19 +263,27 @@ class ShardsRun {
 
   /** A move is undone, and another target is tried. Of any other drop, a user has to know. */
   async #obstructed(
-    { collection, shard, peer }: Extract<Step, { do: 'drop' }>,
     { message, isLasting = false }: DropObstruction,
+    move: Move | undefined,
   ): Promise<FinalReport | RoundResult> {
     if (!isLasting) return this.#wait(message)
-    const move = this.#progress.moves.find(
-      (one) => one.collection === collection && one.shard === shard && one.from === peer,
-    )
-    if (move !== undefined && !this.#drops.isShort(move)) {
+    if (move !== undefined) {
       this.#drops.undo(move, this.#steps.undoMove(move, message))
       return 'again'
     }
     if (this.#isTransferring()) return this.#wait(message)
     return this.#progress.ended('Refused', 'PointsMissing', message)
+  }
+
+  /** The move that ends with this drop. */
+  #moveFrom({ collection, shard, peer }: Extract<Step, { do: 'drop' }>): Move | undefined {
+    return this.#progress.moves.find(
+      (move) =>
+        move.collection === collection &&
+        move.shard === shard &&
+        move.from === peer &&
+        !this.#drops.isShort(move),
+    )
   }
 
   /** If a transfer or a step has failed, the next Job would only wait and fail in the same way: a user has to know. */
