@@ -242,10 +242,7 @@ export class EngineShards {
     return (await this.#engine.call('POST', path, Count, options)).count
   }
 
-  /**
-   * Starts a transfer; `placement` reports its progress. For most collections the engine chooses the
-   * method: since 1.18 a snapshot, so that the target gets a built index.
-   */
+  /** Starts a transfer; `placement` reports its progress. */
   async replicate({ collection, shard, from, to }: ShardTransfer, signal?: AbortSignal) {
     const method = await this.#transferMethod(collection, signal)
     const transfer = {
@@ -289,18 +286,17 @@ export class EngineShards {
    * once all others are newer, too, stops its consensus: such a node may have been away during an
    * update. The methods are the defaults of the older nodes.
    *
-   * A transfer by snapshot locks its collection on the source: a shard key that a client creates or
-   * deletes meanwhile ends all reads, writes and changes there (docs/engine-notes.md).
+   * A transfer by snapshot, which a newer engine would choose, can lose a write that is acknowledged meanwhile, and locks
+   * its collection on the source: a shard key that a client creates or deletes ends all reads, writes and changes there
+   * (docs/engine-notes.md). Only a collection that hides points without an index is copied in this way.
    */
   async #transferMethod(
     collection: string,
     signal: AbortSignal | undefined,
   ): Promise<string | undefined> {
-    const isOld = isOlder(await this.#engine.version(signal), CHOOSES_METHOD)
     const facts = (await this.facts(signal)).get(collection)
-    if (facts?.hidesUnindexed === true) return isOld ? 'snapshot' : undefined
-    const hasShardKeys = facts?.params?.['sharding_method'] === 'custom'
-    return isOld || hasShardKeys ? 'stream_records' : undefined
+    if (facts?.hidesUnindexed !== true) return 'stream_records'
+    return isOlder(await this.#engine.version(signal), CHOOSES_METHOD) ? 'snapshot' : undefined
   }
 
   async #update(collection: string, body: object, signal: AbortSignal | undefined): Promise<void> {

@@ -10,6 +10,8 @@ import { ask, onceElected } from '../../../hard/ask.ts'
 
 const bin = process.env['ENGINE_BIN']
 const POINTS = 5000
+/** So many that a copy takes longer than the pause before the write. */
+const MANY_POINTS = 30_000
 const BATCH = 1000
 const SIZE = 64
 /** Whether the deletion is agreed on before the copy differs from run to run. */
@@ -188,6 +190,74 @@ if (bin === undefined) {
         }
       }
       t.fail(`no replica was created on a removed peer in ${REMOVALS} attempts`)
+    },
+  )
+
+  t.test(
+    'a copy of a replica that is a copy itself gets what is written meanwhile',
+    { timeout: 300_000 },
+    async (t) => {
+      const subject = await realSubject(bin, { size: 'three', service: {} }, { nodes: 3 })
+      const connections = new EngineConnections()
+      t.teardown(async () => {
+        await connections.close()
+        await subject.close()
+      })
+      const { urls } = subject
+      const [first = ''] = urls
+      const peers = await Promise.all(
+        urls.map(async (url) => ((await ask(url, 'GET', '/cluster')) as View).peer_id),
+      )
+      const vectors = { size: SIZE, distance: 'Dot' }
+      await onceElected(async () => {
+        await ask(first, 'PUT', '/collections/docs?timeout=60', { vectors, shard_number: 1 })
+      })
+      for (let from = 0; from < MANY_POINTS; from += BATCH) {
+        await ask(first, 'PUT', '/collections/docs/points?wait=true', { points: pointsFrom(from) })
+      }
+      const viewsOf = () =>
+        Promise.all(
+          urls.map(async (url) => (await ask(url, 'GET', '/collections/docs/cluster')) as View),
+        )
+      const [holder = -1] = (await viewsOf()).flatMap(({ local_shards: local }, node) =>
+        local.length > 0 ? [node] : [],
+      )
+      const [middle = -1, last = -1] = [0, 1, 2].filter((node) => node !== holder)
+      const transport = urlTransport(first, connections)
+      const engine = new EngineShards(
+        new Engine({ transport, credentials: async () => ({}), log: SILENT }),
+      )
+      const copy = async (source: number, target: number) => {
+        const [from = 0, to = 0] = [peers[source], peers[target]]
+        await engine.replicate({ collection: 'docs', shard: 0, from, to })
+        return async () => {
+          for (;;) {
+            const states = (await viewsOf()).map(
+              ({ peer_id: own, local_shards: local, remote_shards }) =>
+                to === own
+                  ? local[0]?.state
+                  : remote_shards.find(({ peer_id: peer }) => peer === to)?.state,
+            )
+            if (states.every((state) => state === 'Active')) return
+            await new Promise((resolve) => setTimeout(resolve, 50))
+          }
+        }
+      }
+      await (
+        await copy(holder, middle)
+      )()
+      const copied = await copy(middle, last)
+      // Once the source takes writes for the target.
+      await new Promise((resolve) => setTimeout(resolve, 150))
+      const points = pointsFrom(MANY_POINTS).slice(0, 3)
+      await ask(first, 'PUT', '/collections/docs/points?wait=true', { points })
+      await copied()
+      const counts = await Promise.all(
+        urls.map(async (url) =>
+          ask(url, 'POST', '/collections/docs/shards/0/points/count', { exact: true }),
+        ),
+      )
+      t.strictSame(counts, Array(3).fill({ count: MANY_POINTS + points.length }))
     },
   )
 }
