@@ -81,9 +81,9 @@ export class Strikes {
   }
 
   /**
-   * One failure at a time: the one before is over once the nodes agree again. Until then the engine acknowledges writes
-   * of one of two replicas that it loses if the node of that one dies (docs/engine-notes.md). Afterwards, waits until the
-   * node is ready again: two nodes away at once stop a shard.
+   * One failure at a time: a node is struck once all nodes agree. Until then, acknowledged writes can be on one of two
+   * replicas only, and are lost if its node ends (docs/engine-notes.md). Afterwards, waits until the node is ready again:
+   * a shard does not work while both of its nodes are away.
    */
   async #hit(
     choose: () => number | undefined | Promise<number | undefined>,

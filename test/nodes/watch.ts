@@ -37,7 +37,7 @@ interface Peers {
 /** Between two looks. */
 export const PAUSE_MS = 500
 const CALL_MS = 2_000
-/** Longer than the interval in which a node repeats what it wants to agree on. */
+/** For a node that is about to propose that a replica is Dead. */
 const AGREED_MS = 1_500
 /** A shard whose last Active replica restarts is reported as Active; none for so many samples is a finding. */
 const MOST_EMPTY = 3
@@ -146,28 +146,25 @@ export class Watch {
     return undefined
   }
 
-  /**
-   * Whether every node is ready and has applied the same changes, in two looks with a pause between them: what a node
-   * has to have agreed on about a replica that failed is agreed on then.
-   */
+  /** Whether every node is ready and has applied the same changes, before a pause and after it. */
   async hasAgreed(): Promise<boolean> {
-    const first = await this.#agreement()
-    if (first === undefined) return false
+    if (!(await this.#isAgreed())) return false
     await this.#time.sleep(AGREED_MS)
-    return (await this.#agreement()) !== undefined
+    return this.#isAgreed()
   }
 
-  /** The leader that every node follows, if all have applied the same changes. */
-  async #agreement(): Promise<number | undefined> {
+  async #isAgreed(): Promise<boolean> {
     const found = await this.#peers()
     const [first] = found
-    if (first === undefined || found.length < this.#world.ordinals().length) return undefined
+    if (first === undefined || found.length < this.#world.ordinals().length) return false
     const { commit, leader } = first.peers.raft_info
-    const isSame = found.every(
+    return found.every(
       ({ peers: { raft_info: raft } }) =>
-        raft.commit === commit && raft.leader === leader && raft.pending_operations === 0,
+        raft.commit === commit &&
+        raft.leader === leader &&
+        leader !== null &&
+        raft.pending_operations === 0,
     )
-    return isSame && leader !== null ? leader : undefined
   }
 
   /** Id of each answering node, by ordinal. */

@@ -4,9 +4,8 @@
  */
 import { Type, type Static } from '@sinclair/typebox'
 import { EngineError } from '../../../crds/contract/errors.ts'
-import { SHARD_CHANGE_TIMEOUT_SECONDS } from '../../../crds/contract/limits.ts'
 import type { Engine } from './client.ts'
-import { BooleanResult } from './responses.ts'
+import { changeShards } from './shard-change.ts'
 import { collectionPath } from './transport.ts'
 
 /** One entry of `resharding_operations` of `GET /collections/{c}/cluster`. */
@@ -23,11 +22,6 @@ export type ReshardingOperation = Static<typeof ReshardingOperation>
 const CleanupResult = Type.Object({ status: Type.String() })
 const Count = Type.Object({ count: Type.Integer({ minimum: 0 }) })
 
-/**
- * The engine answers when its own limits expire; the client must still be waiting then. It waits for a leader first, and
- * then for the change.
- */
-const SHARD_CHANGE_MS = (2 * SHARD_CHANGE_TIMEOUT_SECONDS + 5) * 1000
 /** A shard that takes longer to clean is asked again; its task continues meanwhile. */
 const CLEANUP_SECONDS = 20
 const COUNT_MS = 60_000
@@ -132,10 +126,8 @@ export class EngineResharding {
       .count
   }
 
-  async #update(collection: string, body: object, signal: AbortSignal | undefined): Promise<void> {
-    const path = `${collectionPath(collection)}/cluster?timeout=${SHARD_CHANGE_TIMEOUT_SECONDS}`
-    const options = { body, timeoutMs: SHARD_CHANGE_MS, signal }
-    await this.#engine.call('POST', path, BooleanResult, options)
+  #update(collection: string, body: object, signal: AbortSignal | undefined): Promise<void> {
+    return changeShards(this.#engine, collection, { body, signal })
   }
 }
 

@@ -4,15 +4,13 @@
  */
 import { Type, type Static } from '@sinclair/typebox'
 import { EngineError } from '../../../crds/contract/errors.ts'
-import {
-  CREATE_TIMEOUT_SECONDS,
-  SHARD_CHANGE_TIMEOUT_SECONDS,
-} from '../../../crds/contract/limits.ts'
+import { CREATE_TIMEOUT_SECONDS } from '../../../crds/contract/limits.ts'
 import { isOlder } from '../../../crds/versions.ts'
 import type { Engine } from './client.ts'
 import { ReshardingOperation } from './resharding.ts'
 import { readRecoveries } from './node-telemetry.ts'
 import { BooleanResult } from './responses.ts'
+import { changeShards } from './shard-change.ts'
 import { estimateBytes, LocalShard } from './statistics.ts'
 import { collectionPath } from './transport.ts'
 
@@ -21,12 +19,8 @@ const READ_MS = 10_000
 /** From this version on, the node that is asked for a transfer chooses its method. */
 const CHOOSES_METHOD = '1.18.0'
 const TELEMETRY_SECONDS = 10
-/**
- * The engine answers when its own limits expire; the client must still be waiting then. It waits for a leader first, and
- * then for the change.
- */
+/** The engine answers when its own limit expires; the client must still be waiting then. */
 const CONSENSUS_CALL_MS = (CREATE_TIMEOUT_SECONDS + 5) * 1000
-const SHARD_CHANGE_MS = (2 * SHARD_CHANGE_TIMEOUT_SECONDS + 5) * 1000
 
 const ShardsClusterStatus = Type.Union([
   Type.Object({ status: Type.Literal('disabled') }),
@@ -299,9 +293,7 @@ export class EngineShards {
     return isOlder(await this.#engine.version(signal), CHOOSES_METHOD) ? 'snapshot' : undefined
   }
 
-  async #update(collection: string, body: object, signal: AbortSignal | undefined): Promise<void> {
-    const path = `${collectionPath(collection)}/cluster?timeout=${SHARD_CHANGE_TIMEOUT_SECONDS}`
-    const options = { body, timeoutMs: SHARD_CHANGE_MS, signal }
-    await this.#engine.call('POST', path, BooleanResult, options)
+  #update(collection: string, body: object, signal: AbortSignal | undefined): Promise<void> {
+    return changeShards(this.#engine, collection, { body, signal })
   }
 }

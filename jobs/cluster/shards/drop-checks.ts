@@ -14,6 +14,7 @@ import {
   activeHolders,
   describeShard,
   findShard,
+  holds,
   isMember,
   peerName,
   type Shard,
@@ -38,6 +39,11 @@ const MAX_COUNT_GAP_MS = 180_000
 const COUNT_MS = 30_000
 const RECOUNT_MS = 10_000
 
+interface Node {
+  ordinal: number
+  engine: EngineShards
+}
+
 interface Compared {
   /** Of the replica that is to be dropped. */
   peer: number
@@ -59,7 +65,7 @@ export class DropChecks {
   readonly #memory: Pick<ObservationMemory, 'facts'>
   /** Replicas that have more points than the others, by `keyOf`. */
   readonly #fewer = new Map<string, FewerPoints>()
-  /** Moves whose target has too few points, and what is said of them. */
+  /** Moves whose target has fewer points, with the message about each. */
   readonly #undone: { move: Move; message: string }[] = []
 
   constructor(
@@ -80,7 +86,7 @@ export class DropChecks {
     this.#fewer.delete(keyOf({ collection: move.collection, id: move.shard }, move.from))
   }
 
-  isShort(move: Move): boolean {
+  hasFewerPoints(move: Move): boolean {
     return this.#undone.some((entry) => isDeepStrictEqual(entry.move, move))
   }
 
@@ -106,8 +112,7 @@ export class DropChecks {
     const copied = this.#copyInProgress(view, drop)
     if (copied !== undefined) return { message: copied }
     const shard = findShard(view, drop)
-    const state = shard?.replicas.find(({ peer }) => peer === drop.peer)?.state
-    if (shard === undefined || state === undefined) return undefined
+    if (shard === undefined || !holds(shard, drop.peer)) return undefined
     const fewer = await this.#fewerPoints(view, shard, { peer: drop.peer, target })
     if (fewer !== undefined) return fewer
     // Counting may have taken long.
@@ -140,82 +145,88 @@ export class DropChecks {
     return `${describeShard(shard)} on ${peerName(view, peer)} is kept until node ${ordinal}, which has the other replica, is ready`
   }
 
-  /** Also while its node does not answer for a moment, or the replica is Dead. */
+  /** A replica that is not Active is not counted: its last count is used for three minutes. */
   async #fewerPoints(
     view: ClusterView,
     shard: Shard,
     { peer, target }: Compared,
   ): Promise<DropObstruction | undefined> {
     const key = keyOf(shard, peer)
-    const at = this.#tools.time.monotonicMs()
+    const now = this.#tools.time.monotonicMs()
     const known = this.#fewer.get(key)
-    const before = known !== undefined && at - known.at <= MAX_COUNT_GAP_MS ? known : undefined
-    if (before !== undefined && at - before.at < RECOUNT_MS) return { message: before.message }
+    const last = known !== undefined && now - known.at <= MAX_COUNT_GAP_MS ? known : undefined
+    if (last !== undefined && now - last.at < RECOUNT_MS) return { message: last.message }
     const isActive = activeHolders(view, shard).includes(peer)
-    const message = isActive ? await this.#compare(view, shard, { peer, target }) : before?.message
+    const message = isActive ? await this.#compare(view, shard, { peer, target }) : last?.message
     if (message === undefined) {
       this.#fewer.delete(key)
       return undefined
     }
-    const since = before?.since ?? at
-    this.#fewer.set(key, { since, at: isActive ? at : (before?.at ?? at), message })
-    return { message, isLasting: at - since >= FEWER_POINTS_MS }
+    const since = last?.since ?? now
+    if (isActive) this.#fewer.set(key, { since, at: now, message })
+    return { message, isLasting: now - since >= FEWER_POINTS_MS }
   }
 
   /**
    * The engine calls replicas Active that miss acknowledged writes: of a client that did not wait for them, or of a node
-   * that had left them out. If no other replica has as many points as this one, these would be lost. It is counted
-   * before and after the others, so that points which clients add or delete meanwhile make no difference.
+   * that had left them out. If no other replica has as many points as this one, these would be lost.
    */
   async #compare(
     view: ClusterView,
     shard: Shard,
     { peer, target }: Compared,
   ): Promise<string | undefined> {
-    const { signal } = this.#tools
     const all = activeElsewhere(view, shard, peer)
     const others = target !== undefined && all.includes(target) ? [target] : all
-    const nodes = [peer, ...others].map((holder) => {
-      const ordinal = ordinalOf(view, holder) ?? 0
-      return {
-        ordinal,
-        engine: new EngineShards(this.#tools.engineForPod(this.#plan.cluster, ordinal)),
-      }
+    const [own, ...rest] = [peer, ...others].flatMap((holder): Node[] => {
+      const ordinal = ordinalOf(view, holder)
+      if (ordinal === undefined) return []
+      const engine = this.#tools.engineForPod(this.#plan.cluster, ordinal)
+      return [{ ordinal, engine: new EngineShards(engine) }]
     })
-    const [own, ...rest] = nodes
     if (own === undefined || rest.length === 0) return undefined
-    const { collection, id } = shard
     // Points without an index are not counted: the numbers say nothing.
-    const facts = this.#memory.facts.get(own.ordinal)?.get(collection)
+    const facts = this.#memory.facts.get(own.ordinal)?.get(shard.collection)
     if (facts?.hidesUnindexed === true) return undefined
-    const estimates = await Promise.all(
-      nodes.map(({ engine }) =>
-        engine.estimatePoints(collection, id, signal).catch(ignoreEngineError),
-      ),
-    )
-    const isLarge = estimates.some((points) => typeof points === 'number' && isLargeShard(points))
-    const count = ({ engine }: { engine: EngineShards }) =>
-      countPoints(engine, { name: collection, id, isLarge, signal, timeoutMs: COUNT_MS }).catch(
-        ignoreEngineError,
-      )
-    const first = await count(own)
-    const counts = await Promise.all(rest.map(count))
-    const last = await count(own)
-    // A number of another kind would say nothing.
-    const isExact = [first, last, ...counts].every((points) => points !== undefined)
-    const [most = NaN, ...found] = isExact
-      ? [Math.min(first ?? NaN, last ?? NaN), ...counts]
-      : estimates.map((points) => (points === 'unreadable' ? undefined : points))
+    const { points, found } = await countReplicas(shard, { own, rest }, this.#tools.signal)
     const text = `${describeShard(shard)} on node ${own.ordinal} is kept`
-    if (Number.isNaN(most) || !found.some((points) => points !== undefined)) {
+    if (points === undefined || found.every((number) => number === undefined)) {
       return `${text}: its points or those of the replicas that would take its place are not counted`
     }
-    if (found.some((points) => points !== undefined && points >= most)) return undefined
+    if (found.some((number) => number !== undefined && number >= points)) return undefined
     const numbers = rest.map(
       ({ ordinal }, index) => `${found[index] ?? 'unknown'} on node ${ordinal}`,
     )
-    return `${text}: it has ${most} points, and those that would take its place have fewer: ${numbers.join(', ')}`
+    return `${text}: it has ${points} points, and those that would take its place have fewer: ${numbers.join(', ')}`
   }
+}
+
+/**
+ * The numbers of points of one replica and of others. The first one is counted before and after the others, so that points
+ * which clients add or delete meanwhile are not taken for missing ones. If one is not counted, all numbers are estimates.
+ */
+async function countReplicas(
+  { collection: name, id }: Shard,
+  { own, rest }: { own: Node; rest: Node[] },
+  signal: AbortSignal,
+): Promise<{ points: number | undefined; found: (number | undefined)[] }> {
+  const estimates = await Promise.all(
+    [own, ...rest].map(async ({ engine }) => {
+      const points = await engine.estimatePoints(name, id, signal).catch(ignoreEngineError)
+      return points === 'unreadable' ? undefined : points
+    }),
+  )
+  const isLarge = estimates.some((points) => points !== undefined && isLargeShard(points))
+  const count = ({ engine }: Node) =>
+    countPoints(engine, { name, id, isLarge, signal, timeoutMs: COUNT_MS }).catch(ignoreEngineError)
+  const before = await count(own)
+  const found = await Promise.all(rest.map(count))
+  const after = await count(own)
+  if (before === undefined || after === undefined || found.includes(undefined)) {
+    const [points, ...others] = estimates
+    return { points, found: others }
+  }
+  return { points: Math.min(before, after), found }
 }
 
 function ordinalOf({ peers }: ClusterView, peer: number | undefined): number | undefined {

@@ -156,14 +156,14 @@ export class StepRunner {
     return this.#progress.ended('Failed', 'TransferFailed', text)
   }
 
-  /** The target of the move has too few points. Returns what is said of it. */
+  /** The target of the move has fewer points than the source. Returns the message about it. */
   undoMove(move: Move, reason: string): string {
     const message = `the move of ${move.collection}/${move.shard} was undone: ${reason}`
     this.#failed = { transfer: move, message, isMove: true, isUndone: true }
     return message
   }
 
-  /** A shard is where it was: done would mean that it is where it should be. */
+  /** The report of a Job that has undone a move, and made no other one in its place: the shard is not where it should be. */
   undoneMove(): FinalReport | undefined {
     if (this.#failed?.isUndone !== true) return undefined
     return this.#progress.ended('Failed', 'TransferFailed', this.#failed.message)

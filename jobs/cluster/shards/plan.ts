@@ -84,9 +84,9 @@ function finishMoves(view: ClusterView, desired: DesiredShards): Plan | undefine
   for (const move of moves) {
     const shard = findMoved(view, move)
     if (shard === undefined || hasTransfer(view, shard) || !holds(shard, move.from)) continue
-    const isShort = desired.isShort?.(move) === true
-    const isComplete = activeHolders(view, shard).includes(move.to) && !isShort
-    if (!isComplete && !isShort && !hasFailed(shard, move)) continue
+    const hasFewerPoints = desired.hasFewerPoints?.(move) === true
+    const isComplete = activeHolders(view, shard).includes(move.to) && !hasFewerPoints
+    if (!isComplete && !hasFewerPoints && !hasFailed(shard, move)) continue
     const dispensable = isComplete ? move.from : move.to
     const remaining = activeElsewhere(view, shard, dispensable)
     if (remaining.length < retainedReplicas(view, shard, desired)) continue

@@ -257,7 +257,7 @@ class ShardsRun {
       copyFailure: (shard) => this.#drops.withUndone(shard, this.#transfers.failureOf(shard)),
       defectSeconds: (defect) => defects.secondsOf(defect, now),
       isOwnCopy: (transfer) => this.#transfers.isRunning(transfer),
-      isShort: (move) => this.#drops.isShort(move),
+      hasFewerPoints: (move) => this.#drops.hasFewerPoints(move),
     }
   }
 
@@ -282,7 +282,7 @@ class ShardsRun {
         move.collection === collection &&
         move.shard === shard &&
         move.from === peer &&
-        !this.#drops.isShort(move),
+        !this.#drops.hasFewerPoints(move),
     )
   }
 

@@ -26,7 +26,7 @@ export type Step =
   | { do: 'replicate'; collection: string; shard: number; from: number; to: number; move?: Move }
   /** Copies an Active replica over a defective one. */
   | { do: 'repair'; collection: string; shard: number; from: number; to: number }
-  /** With `isUndo`, the target of a move whose copy has failed. */
+  /** With `isUndo`, the target of a move whose copy has failed, or that has fewer points than the source. */
   | { do: 'drop'; collection: string; shard: number; peer: number; isUndo?: true }
   /** Removes a peer that holds no shard; with `isUnlisted`, the replicas of a peer that no node lists. */
   | { do: 'removePeer'; peer: number; ordinal?: number; isUnlisted?: true }

@@ -6,7 +6,7 @@ import type { ShardsResult } from '../../../crds/contract/shards-job.ts'
 import { withoutClock, type ShardTransfer } from '../../clients/engine/shards.ts'
 import { longCallTimeoutMs } from '../../clients/http/request.ts'
 import { transferDefect, type Defects } from './defects.ts'
-import { activeHolders, findShard, moveOf, requiredReplicas, type Shard } from './queries.ts'
+import { activeHolders, findShard, holds, moveOf, requiredReplicas, type Shard } from './queries.ts'
 import type { ClusterView, CopyFailure, Move } from './view.ts'
 
 interface TrackedTransfer {
@@ -340,5 +340,6 @@ function targetKey({ collection, shard, to, toShard = shard }: ShardTransfer): s
 }
 
 function hasTarget(view: ClusterView, transfer: ShardTransfer): boolean {
-  return findShard(view, transfer)?.replicas.some(({ peer }) => peer === transfer.to) === true
+  const shard = findShard(view, transfer)
+  return shard !== undefined && holds(shard, transfer.to)
 }

@@ -1,12 +1,12 @@
 /** Replicas on peers that no node lists. */
-import { activeHolders, shardsOf } from './queries.ts'
+import { activeHolders, holds, shardsOf } from './queries.ts'
 import { planned, type Plan } from './step.ts'
 import type { ClusterView } from './view.ts'
 
 /**
- * A collection that is created while a peer is removed can get replicas on that peer (docs/engine-notes.md). They cannot be
- * dropped, and never become Active. The engine forgets them if the peer is removed again, by force: nothing else is left of
- * it. A shard without an Active replica is left alone.
+ * A collection that is created while a peer is removed can get replicas on that peer (docs/engine-notes.md). The engine
+ * rejects a request to drop them, and deletes them if the peer is removed again by force. A peer stays if one of its
+ * replicas is Active or copied, or if a shard has no Active replica on a node that answers.
  */
 export function removeUnlistedPeer(view: ClusterView): Plan | undefined {
   const listed = new Set(view.peers.map(({ id }) => id))
@@ -17,9 +17,7 @@ export function removeUnlistedPeer(view: ClusterView): Plan | undefined {
       .filter((id) => !listed.has(id)),
   )
   for (const peer of unlisted) {
-    const holding = shards.filter(({ replicas }) =>
-      replicas.some((replica) => replica.peer === peer),
-    )
+    const holding = shards.filter((shard) => holds(shard, peer))
     const isCopied = view.transfers.some(({ from, to }) => from === peer || to === peer)
     const isActive = holding.some(({ replicas }) =>
       replicas.some((replica) => replica.peer === peer && replica.state === 'Active'),

@@ -199,8 +199,8 @@ export interface DesiredShards {
   copyFailure?: (shard: { collection: string; id: number }) => CopyFailure | undefined
   /** Peers to which copies have failed too often, and how: they get no new replica. Absent if there are none. */
   closedTargets?: ReadonlyMap<number, string>
-  /** Whether the target of a move has too few points, so that the move is undone. Absent if that is not known of any. */
-  isShort?: (move: Move) => boolean
+  /** Whether the target of a move has fewer points than its source: the move is undone. Absent if none has. */
+  hasFewerPoints?: (move: Move) => boolean
   /** For how long a replica or node has been defective (defects.ts); 0 if it is not. */
   defectSeconds: (defect: string) => number
   /** Whether the Job has started this transfer: it ends, or the Job aborts it. Absent if that is not known of any. */

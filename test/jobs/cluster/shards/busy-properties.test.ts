@@ -68,7 +68,7 @@ function draw(dice: Dice): Case {
       lost: peers.filter(({ isMember }) => !isMember && chance(0.5)).map(({ id }) => id),
       defectSeconds: () => seconds,
       isOwnCopy: (copy) => own.has(copy),
-      isShort: (move) => short.has(move),
+      hasFewerPoints: (move) => short.has(move),
     },
   }
 }
@@ -118,24 +118,27 @@ everyStep('a copy goes to a node that has space for it', (before, step) => {
   return freeBytes > (shardOf(before, step)?.bytes ?? 0)
 })
 
-everyStep('no replica is dropped beside an own copy of its collection', (before, step, at) => {
-  if (step.do !== 'drop' || isOfLostNode(before, step)) return true
-  return !before.transfers.some(
-    (copy) =>
-      at.desired.isOwnCopy?.(copy) === true &&
-      copy.collection === step.collection &&
-      (copy.from === step.peer || copy.to === step.peer),
-  )
-})
+everyStep(
+  'no replica is dropped while the Job copies another shard of its collection from or to the node',
+  (before, step, at) => {
+    if (step.do !== 'drop' || isOfLostNode(before, step)) return true
+    return !before.transfers.some(
+      (copy) =>
+        at.desired.isOwnCopy?.(copy) === true &&
+        copy.collection === step.collection &&
+        (copy.from === step.peer || copy.to === step.peer),
+    )
+  },
+)
 
 everyStep(
   'no shard is left to the target of a move that has too few points',
   (before, step, at) => {
     if (step.do !== 'drop' || isOfLostNode(before, step)) return true
-    const { moves, isShort } = at.desired
+    const { moves, hasFewerPoints } = at.desired
     const short = moves.filter(
       (move) =>
-        isShort?.(move) === true &&
+        hasFewerPoints?.(move) === true &&
         move.collection === step.collection &&
         move.shard === step.shard,
     )

@@ -1,5 +1,6 @@
 /** Changes of a collection while one of its shards is copied, on the real engine, where ENGINE_BIN names it. */
-import t from 'tap'
+import { setTimeout as pause } from 'node:timers/promises'
+import t, { type Test } from 'tap'
 import { EngineError } from '../../../../crds/contract/errors.ts'
 import { Engine } from '../../../../jobs/clients/engine/client.ts'
 import { EngineShards } from '../../../../jobs/clients/engine/shards.ts'
@@ -10,7 +11,7 @@ import { ask, onceElected } from '../../../hard/ask.ts'
 
 const bin = process.env['ENGINE_BIN']
 const POINTS = 5000
-/** So many that a copy takes longer than the pause before the write. */
+/** Enough that a copy takes longer than the pause before the write. */
 const MANY_POINTS = 30_000
 const BATCH = 1000
 const SIZE = 64
@@ -36,13 +37,8 @@ if (bin === undefined) {
     'a shard is copied and read while clients create shard keys',
     { timeout: 300_000 },
     async (t) => {
-      const subject = await realSubject(bin, { size: 'three', service: {} }, { nodes: 2 })
-      const connections = new EngineConnections()
-      t.teardown(async () => {
-        await connections.close()
-        await subject.close()
-      })
-      const [first = '', second = ''] = subject.urls
+      const { urls, engineAt } = await startEngines(t, bin, 2)
+      const [first = '', second = ''] = urls
       const createKey = (url: string, key: string) =>
         ask(url, 'PUT', '/collections/keyed/shards?timeout=10', { shard_key: key })
       const vectors = { size: SIZE, distance: 'Dot' }
@@ -66,11 +62,7 @@ if (bin === undefined) {
       const [origin, target] = source === 0 ? views : views.toReversed()
       const shard = origin?.local_shards.find(({ shard_key: key }) => key === 'a')?.shard_id ?? -1
 
-      const transport = urlTransport(from, connections)
-      const engine = new EngineShards(
-        new Engine({ transport, credentials: async () => ({}), log: SILENT }),
-      )
-      await engine.replicate({
+      await engineAt(from).replicate({
         ...{ collection: 'keyed', shard, from: origin?.peer_id ?? 0, to: target?.peer_id ?? 0 },
       })
       let keys = 0
@@ -98,13 +90,8 @@ if (bin === undefined) {
     'a collection is deleted when its shard is to be copied, and the source applies the next change',
     { timeout: 300_000 },
     async (t) => {
-      const subject = await realSubject(bin, { size: 'three', service: {} }, { nodes: 2 })
-      const connections = new EngineConnections()
-      t.teardown(async () => {
-        await connections.close()
-        await subject.close()
-      })
-      const [first = '', second = ''] = subject.urls
+      const { urls, engineAt } = await startEngines(t, bin, 2)
+      const [first = '', second = ''] = urls
       for (let attempt = 0; attempt < DELETIONS; attempt += 1) {
         const path = `/collections/docs${attempt}`
         const vectors = { size: SIZE, distance: 'Dot' }
@@ -120,17 +107,14 @@ if (bin === undefined) {
         const source = views.findIndex(({ local_shards: local }) => local.length > 0)
         const [from, to] = source === 0 ? [first, second] : [second, first]
         const [origin, target] = source === 0 ? views : views.toReversed()
-        const transport = urlTransport(from, connections)
-        const engine = new EngineShards(
-          new Engine({ transport, credentials: async () => ({}), log: SILENT }),
-        )
+        const engine = engineAt(from)
         const peers = { from: origin?.peer_id ?? 0, to: target?.peer_id ?? 0 }
         const replicated = engine
           .replicate({ collection: `docs${attempt}`, shard: 0, ...peers })
           .catch((error: unknown) => {
             if (!(error instanceof EngineError)) throw error
           })
-        await new Promise((resolve) => setTimeout(resolve, attempt * 5))
+        await pause(attempt * 5)
         t.equal(await ask(to, 'DELETE', `${path}?timeout=10`), true)
         // A change that the source has to apply within ten seconds.
         t.equal(await ask(from, 'PUT', `/collections/next${attempt}?timeout=10`, { vectors }), true)
@@ -157,10 +141,7 @@ if (bin === undefined) {
           })
           await ask(first, 'DELETE', '/collections/first')
           const { peer_id: peer } = (await ask(third, 'GET', '/cluster')) as View
-          const transport = urlTransport(first, connections)
-          const engine = new EngineShards(
-            new Engine({ transport, credentials: async () => ({}), log: SILENT }),
-          )
+          const engine = engineOf(first, connections)
           const body = { vectors, shard_number: 3, replication_factor: 3 }
           // The engine waits for replicas that never become Active.
           const created = ask(second, 'PUT', '/collections/docs?timeout=5', body).catch(() => false)
@@ -179,7 +160,7 @@ if (bin === undefined) {
           for (const url of [first, second]) {
             let left = await replicas(url)
             for (const end = Date.now() + APPLIED_MS; left.length > 0 && Date.now() < end;) {
-              await new Promise((resolve) => setTimeout(resolve, 100))
+              await pause(100)
               left = await replicas(url)
             }
             t.strictSame(left, [])
@@ -197,13 +178,7 @@ if (bin === undefined) {
     'a copy of a replica that is a copy itself gets what is written meanwhile',
     { timeout: 300_000 },
     async (t) => {
-      const subject = await realSubject(bin, { size: 'three', service: {} }, { nodes: 3 })
-      const connections = new EngineConnections()
-      t.teardown(async () => {
-        await connections.close()
-        await subject.close()
-      })
-      const { urls } = subject
+      const { urls, engineAt } = await startEngines(t, bin, 3)
       const [first = ''] = urls
       const peers = await Promise.all(
         urls.map(async (url) => ((await ask(url, 'GET', '/cluster')) as View).peer_id),
@@ -223,35 +198,29 @@ if (bin === undefined) {
         local.length > 0 ? [node] : [],
       )
       const [middle = -1, last = -1] = [0, 1, 2].filter((node) => node !== holder)
-      const transport = urlTransport(first, connections)
-      const engine = new EngineShards(
-        new Engine({ transport, credentials: async () => ({}), log: SILENT }),
-      )
-      const copy = async (source: number, target: number) => {
+      const replicate = (source: number, target: number) => {
         const [from = 0, to = 0] = [peers[source], peers[target]]
-        await engine.replicate({ collection: 'docs', shard: 0, from, to })
-        return async () => {
-          for (;;) {
-            const states = (await viewsOf()).map(
-              ({ peer_id: own, local_shards: local, remote_shards }) =>
-                to === own
-                  ? local[0]?.state
-                  : remote_shards.find(({ peer_id: peer }) => peer === to)?.state,
-            )
-            if (states.every((state) => state === 'Active')) return
-            await new Promise((resolve) => setTimeout(resolve, 50))
-          }
-        }
+        return engineAt(first).replicate({ collection: 'docs', shard: 0, from, to })
       }
-      await (
-        await copy(holder, middle)
-      )()
-      const copied = await copy(middle, last)
+      const untilActive = async (target: number) => {
+        const states = (await viewsOf()).map(
+          ({ peer_id: own, local_shards: local, remote_shards: remote }) =>
+            own === peers[target]
+              ? local[0]?.state
+              : remote.find(({ peer_id: peer }) => peer === peers[target])?.state,
+        )
+        if (states.every((state) => state === 'Active')) return
+        await pause(50)
+        await untilActive(target)
+      }
+      await replicate(holder, middle)
+      await untilActive(middle)
+      await replicate(middle, last)
       // Once the source takes writes for the target.
-      await new Promise((resolve) => setTimeout(resolve, 150))
+      await pause(150)
       const points = pointsFrom(MANY_POINTS).slice(0, 3)
       await ask(first, 'PUT', '/collections/docs/points?wait=true', { points })
-      await copied()
+      await untilActive(last)
       const counts = await Promise.all(
         urls.map(async (url) =>
           ask(url, 'POST', '/collections/docs/shards/0/points/count', { exact: true }),
@@ -260,6 +229,21 @@ if (bin === undefined) {
       t.strictSame(counts, Array(3).fill({ count: MANY_POINTS + points.length }))
     },
   )
+}
+
+async function startEngines(t: Test, engineBin: string, nodes: number) {
+  const subject = await realSubject(engineBin, { size: 'three', service: {} }, { nodes })
+  const connections = new EngineConnections()
+  t.teardown(async () => {
+    await connections.close()
+    await subject.close()
+  })
+  return { urls: subject.urls, engineAt: (url: string) => engineOf(url, connections) }
+}
+
+function engineOf(url: string, connections: EngineConnections): EngineShards {
+  const transport = urlTransport(url, connections)
+  return new EngineShards(new Engine({ transport, credentials: async () => ({}), log: SILENT }))
 }
 
 function pointsFrom(first: number): object[] {

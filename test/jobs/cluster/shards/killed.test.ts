@@ -1,13 +1,14 @@
 /**
- * Jobs on shards that are killed after any call: the next pod completes what the first one has begun. Removals of nodes
- * are in run.test.ts, updates in update-run.test.ts and changes of the number of shards in resharding-run.test.ts.
+ * Jobs on shards that are killed after the first change that they ask for, or a later one: the next pod completes what the
+ * first one has begun. Removals of nodes are in run.test.ts, updates in update-run.test.ts and changes of the number of
+ * shards in resharding-run.test.ts.
  */
 import t from 'tap'
 import type { ShardsPlan } from '../../../../crds/contract/shards-job.ts'
 import { EXIT } from '../../../../crds/contract/job.ts'
 import { EVERY } from '../../../depth.ts'
 import { matchWhole } from '../../../match-whole.ts'
-import { shardsWorld, type ShardsWorld } from './shards-world.ts'
+import { killAfter, shardsWorld, type ShardsWorld } from './shards-world.ts'
 
 type Prepare = (world: ShardsWorld) => Promise<Partial<ShardsPlan>>
 
@@ -36,21 +37,15 @@ const CASES: [title: string, prepare: Prepare, spread: number][] = [
 ]
 
 for (const [title, prepare, spread] of CASES) {
-  const name = `a Job that ${title} is killed after any change that it asks for, and the next pod continues`
+  const name = `a Job that ${title} is killed after a change that it asks for, and the next pod continues`
   t.test(name, { timeout: 300_000 }, async (t) => {
     let isComplete = false
     for (let last = 1; !isComplete; last += EVERY) {
       const world = await shardsWorld(t, { nodes: 3, spread, shards: 4 })
       const plan = await prepare(world)
-      let [calls, isKilled] = [0, false]
-      // The log is written right after the answer to a call: nothing happens in a killed pod after it.
-      const onLine = (line: string) => {
-        if (/api call method=(POST|PATCH|PUT|DELETE) /.test(line)) calls += 1
-        isKilled ||= calls >= last
-        if (isKilled) throw new Error('killed')
-      }
+      const { isKilled, onLine } = killAfter(last, /api call method=(POST|PATCH|PUT|DELETE) /)
       await world.run(plan, { onLine }).catch(() => undefined)
-      isComplete = !isKilled
+      isComplete = !isKilled()
       const { code, log } = await world.run(plan, { pod: 'pod-2' })
       t.equal(code, EXIT.done, log)
       await world.settle()

@@ -7,7 +7,7 @@ import { startTransfer } from '../../../doubles/engine/transfers.ts'
 import { counted } from '../../../doubles/engine/running.ts'
 import { matchWhole } from '../../../match-whole.ts'
 import { START } from '../../job-fixture.ts'
-import { shardsWorld, startedSteps, type ShardsWorld } from './shards-world.ts'
+import { killAfter, shardsWorld, startedSteps, type ShardsWorld } from './shards-world.ts'
 
 t.setTimeout(600_000)
 
@@ -685,15 +685,9 @@ t.test('a pod that is killed after any call is continued by the next pod', KILLS
   for (let last = 1; !isComplete; last += EVERY) {
     const world = await shardsWorld(t, { nodes: 3, shards: 2 })
     await world.setReplicas(2)
-    let [calls, isKilled] = [0, false]
-    // The log is written right after the answer to a call: nothing happens in a killed pod after it.
-    const onLine = (line: string) => {
-      if (/api call method=(POST|PATCH|DELETE) /.test(line)) calls += 1
-      isKilled ||= calls >= last
-      if (isKilled) throw new Error('killed')
-    }
+    const { isKilled, onLine } = killAfter(last, /api call method=(POST|PATCH|DELETE) /)
     await world.run({ nodes: 2 }, { onLine }).catch(() => undefined)
-    isComplete = !isKilled
+    isComplete = !isKilled()
     const { code, log } = await world.run({ nodes: 2 }, { pod: 'pod-2' })
     t.equal(code, EXIT.done, log)
     t.strictSame(await world.state(), expected, `after ${last} calls`)
@@ -904,14 +898,9 @@ t.test('the shard of a key keeps its replicas, wherever the Job is killed', KILL
   let isComplete = false
   for (let last = 1; !isComplete; last += EVERY) {
     const world = await keyedWorld(t)
-    let [calls, isKilled] = [0, false]
-    const onLine = (line: string) => {
-      if (/api call method=(POST|PATCH|DELETE) /.test(line)) calls += 1
-      isKilled ||= calls >= last
-      if (isKilled) throw new Error('killed')
-    }
+    const { isKilled, onLine } = killAfter(last, /api call method=(POST|PATCH|DELETE) /)
     await world.run({ nodes: 3 }, { onLine }).catch(() => undefined)
-    isComplete = !isKilled
+    isComplete = !isKilled()
     const { code, log } = await world.run({ nodes: 3 }, { pod: 'pod-2' })
     t.equal(code, EXIT.done, log)
     const { shards, peers } = await world.state()

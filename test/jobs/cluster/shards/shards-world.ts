@@ -382,6 +382,22 @@ function stateOf(shard: Shard, peer: number): string {
   return transfer?.state ?? shard.states?.[peer] ?? 'Active'
 }
 
+/**
+ * Kills the command after this many calls. A call is logged right after its answer: nothing happens in a killed pod after
+ * it. To be passed to a run as `onLine`.
+ */
+export function killAfter(count: number, call: RegExp) {
+  let [calls, isKilled] = [0, false]
+  return {
+    isKilled: () => isKilled,
+    onLine: (line: string) => {
+      if (call.test(line)) calls += 1
+      isKilled ||= calls >= count
+      if (isKilled) throw new Error('killed')
+    },
+  }
+}
+
 /** Time passes only in waits, which are short in reality. */
 function simulatedClock(
   onSleep: (seconds: number) => Promise<unknown>,

@@ -4,7 +4,7 @@ import { EXIT } from '../../../../crds/contract/job.ts'
 import type { ShardsPlan } from '../../../../crds/contract/shards-job.ts'
 import { EVERY } from '../../../depth.ts'
 import { matchWhole } from '../../../match-whole.ts'
-import { shardsWorld, startedSteps } from './shards-world.ts'
+import { killAfter, shardsWorld, startedSteps } from './shards-world.ts'
 
 t.setTimeout(600_000)
 
@@ -301,14 +301,9 @@ t.test('a pod that is killed after any call is continued by the next pod', KILLS
   for (let last = 1; !isComplete; last += EVERY) {
     const world = await shardsWorld(t, { nodes: 3, shards: 2 })
     await world.changeTemplate('rev-2')
-    let [calls, isKilled] = [0, false]
-    const onLine = (line: string) => {
-      if (/api call method=PATCH /.test(line)) calls += 1
-      isKilled ||= calls >= last
-      if (isKilled) throw new Error('killed')
-    }
+    const { isKilled, onLine } = killAfter(last, /api call method=PATCH /)
     await world.run(UPDATE, { onLine }).catch(() => undefined)
-    isComplete = !isKilled
+    isComplete = !isKilled()
     const { code, log } = await world.run(UPDATE, { pod: 'pod-2' })
     t.equal(code, EXIT.done, log)
     const expected = { partition: 0, revisions: Array(3).fill('rev-2') }
