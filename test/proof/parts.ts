@@ -62,7 +62,7 @@ export const PARTS: Part[] = [
       ...['--size', '1500'],
     ],
     short: ['--size', '20', '--least', '0'],
-    options: { in: TEXT, size: TEXT, workers: TEXT, seconds: TEXT },
+    options: { in: TEXT, size: TEXT, workers: TEXT, seconds: TEXT, continue: { type: 'boolean' } },
     scope:
       'Mutants drawn at random from all four folders, a new seed each run, each with the tests of its folder under `test/` that come past it, and then with those of `test/jobs`, `test/hooks`, `test/crds` and `test/metacontroller`, those that import the file and then the quickest first, until their baselines exceed a minute. Log lines are excluded.',
     fails: 'Run it with `--least 100`, or delete a test file of `test/jobs`.',

@@ -179,6 +179,7 @@ const OUTPUTS: Record<string, string> = {
 const FOLDERS = ['--in', 'hooks,crds,jobs,metacontroller']
 const RUNS: [part: string, args: string[], isWhole: boolean][] = [
   ['sample', [...FOLDERS, '--size', '2000', '--workers', '4'], true],
+  ['sample', [...FOLDERS, '--size', '1500', '--continue'], true],
   ['sample', [...FOLDERS, '--size', '50'], false],
   ['sample', ['--in', 'jobs/restore', '--size', '1500'], false],
   ['sample', [...FOLDERS, '--size', '1500', '--own'], false],

@@ -2,8 +2,8 @@
  * `npm run test:mutation:sample`: draws mutants of whole folders at random and looks whether any test that
  * comes past them fails. For what the in-process runner cannot judge: code that reaches out.
  */
+import { createHash, randomInt } from 'node:crypto'
 import { globSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
-import { randomInt } from 'node:crypto'
 import { dirname, join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { Dice } from '../../faults/machine/dice.ts'
@@ -15,6 +15,8 @@ import { Baselines } from './baselines.ts'
 import { gate } from './gate.ts'
 import { instrumentedCopy, type Mutant } from './instrument.ts'
 import { Judge, type TestFile, type Outcome } from './judge.ts'
+import { digestOfAll, readUnfinished, writeUnfinished } from './unfinished.ts'
+import type { Judges, Verdict } from './unfinished.ts'
 import { Workers } from './workers.ts'
 
 /** All of them are instrumented each time: then what a test comes past can be remembered. */
@@ -38,17 +40,24 @@ const { values } = parseArgs({
     seconds: { type: 'string', default: '60' },
     /** Each mutant gets a separate process for each test file. */
     separate: { type: 'boolean', default: false },
+    /** Judges what a run that was stopped has left, with the same other options. */
+    continue: { type: 'boolean', default: false },
   },
 })
 
 recordRun('sample')
 const print = (line: string) => process.stdout.write(`${line}\n`)
 const started = Date.now()
+let judged = 0
 const files = values.in
   .split(',')
   .flatMap((path) => (path.endsWith('.ts') ? [path] : globSync(`${path}/**/*.ts`, { cwd: ROOT })))
   .toSorted()
-const seed = Number(values.seed ?? randomInt(1, 2 ** 31))
+const options = createHash('sha256').update(`${values.in} ${values.size}`).digest('hex').slice(0, 8)
+const verdictFile = join(ROOT, `dist/mutation/unfinished-${options}.json`)
+const before = values.continue ? readUnfinished(verdictFile, ROOT) : undefined
+const of = before?.of ?? digestOfAll(ROOT)
+const seed = Number(before?.seed ?? values.seed ?? randomInt(1, 2 ** 31))
 const all = [...new Set([...files, ...globSync(FOLDERS, { cwd: ROOT })])].toSorted()
 mkdirSync(join(ROOT, 'dist/mutation'), { recursive: true })
 const folder = mkdtempSync(join(ROOT, 'dist/mutation/sample-'))
@@ -68,36 +77,48 @@ const drawn = sample(mutants, size, new Dice(seed)).toSorted((one, other) =>
 const baselines = new Baselines(ROOT, copy, join(ROOT, 'dist/mutation/baselines'))
 const judge = new Judge(copy.folder)
 const reaching = testsReaching(drawn)
-const verdicts = new Map<Mutant, Outcome>()
+const verdicts = new Map<Mutant, Verdict>()
+for (const mutant of drawn) {
+  const verdict = before?.verdicts[mutant.key]
+  if (verdict !== undefined) verdicts.set(mutant, verdict)
+}
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   process.on(signal, () => {
-    finish()
+    finish(false)
     process.exit(1)
   })
 }
 
-await judgeAll(drawn, isOwnTest)
+await judgeAll(
+  drawn.filter((mutant) => !verdicts.has(mutant)),
+  'own',
+)
 // The tests of other folders are asked only for what those of its own leave.
-const left = drawn.filter((mutant) => isSurvivor(verdicts.get(mutant)))
-if (!values.own) await judgeAll(left, (mutant, test) => !isOwnTest(mutant, test))
+const left = drawn.filter((mutant) => {
+  const verdict = verdicts.get(mutant)
+  return verdict?.judges === 'own' && isSurvivor(verdict)
+})
+if (!values.own) await judgeAll(left, 'others')
 
-finish()
+finish(!isOver())
 
 /** Of what has been judged: a run that is stopped says how far it came, and fails. */
-function finish(): void {
+function finish(isComplete: boolean): void {
+  saveVerdicts(isComplete)
   const survivors = drawn.filter((mutant) => isSurvivor(verdicts.get(mutant)))
   const explanations = survivors.map((mutant) => explanationOf(mutant))
   for (const [index, mutant] of survivors.entries()) {
-    print(describe(mutant, verdicts.get(mutant)?.is ?? '', explanations[index]))
+    print(describe(mutant, verdicts.get(mutant)?.outcome.is ?? '', explanations[index]))
   }
   const expired = drawn.filter(
-    (mutant) => verdicts.get(mutant)?.is === 'killed' && explanationOf(mutant) !== undefined,
+    (mutant) =>
+      verdicts.get(mutant)?.outcome.is === 'killed' && explanationOf(mutant) !== undefined,
   )
   for (const mutant of expired) {
     print(describe(mutant, 'killed although explained', explanationOf(mutant)))
   }
   const { passes, says } = gate({
-    outcomes: [...verdicts.values()].map(({ is }) => is),
+    outcomes: [...verdicts.values()].map(({ outcome }) => outcome.is),
     explained: explanations.filter((why) => why !== undefined).length,
     expired: expired.length,
     ...{ drawn: size, scope, least: Number(values.least) },
@@ -107,14 +128,13 @@ function finish(): void {
 }
 
 /** With those tests that reach its file, may judge it, and pass as they are. */
-async function judgeAll(
-  chosen: readonly Mutant[],
-  mayJudge: (mutant: Mutant, test: string) => boolean,
-): Promise<void> {
+async function judgeAll(chosen: readonly Mutant[], judges: Judges): Promise<void> {
   if (isOver()) return
   const began = Date.now()
   const testsOf = (mutant: Mutant) =>
-    [...(reaching.get(mutant.file) ?? [])].filter((test) => mayJudge(mutant, test))
+    [...(reaching.get(mutant.file) ?? [])].filter(
+      (test) => isOwnTest(mutant, test) === (judges === 'own'),
+    )
   const needed = [...new Set(chosen.flatMap(testsOf))].toSorted()
   const known = new Map<string, TestFile | undefined>()
   const importing = new Map(needed.map((test) => [test, new Set(importsOf(test, ROOT))]))
@@ -137,19 +157,23 @@ async function judgeAll(
       {
         ...(workers !== undefined && { workers }),
         first: new Set(tests.filter((test) => importing.get(test)?.has(mutant.file))),
-        ...(mayJudge !== isOwnTest && { budgetMs: 1000 * Number(values.seconds) }),
+        ...(judges === 'others' && { budgetMs: 1000 * Number(values.seconds) }),
       },
     )
     if (outcome === undefined) {
       print(`not judged, its tests were ended from outside: ${mutant.file}:${mutant.line}`)
       return
     }
-    if (!isKill(outcome) && mayJudge === isOwnTest) {
+    if (!isKill(outcome) && judges === 'own') {
       print(`own tests: ${describe(mutant, outcome.is, explanationOf(mutant))}`)
     }
-    const former = verdicts.get(mutant)
-    verdicts.set(mutant, former?.is === 'survived' && !isKill(outcome) ? former : outcome)
-    if (verdicts.size % 20 === 0) print(`${verdicts.size} of ${size} judged, ${seconds()} s`)
+    const former = verdicts.get(mutant)?.outcome
+    const isSame = former?.is === 'survived' && !isKill(outcome)
+    verdicts.set(mutant, { outcome: isSame ? former : outcome, judges })
+    judged += 1
+    if (judged % 20 !== 0) return
+    saveVerdicts(false)
+    print(`${verdicts.size} of ${size} judged, ${seconds()} s`)
   })
   for (const workers of pools) workers.end()
 }
@@ -174,8 +198,14 @@ function isKill({ is }: Outcome): boolean {
   return is === 'killed' || is === 'timeout'
 }
 
-function isSurvivor(outcome: Outcome | undefined): boolean {
-  return outcome !== undefined && !isKill(outcome)
+function isSurvivor(verdict: Verdict | undefined): boolean {
+  return verdict !== undefined && !isKill(verdict.outcome)
+}
+
+function saveVerdicts(isComplete: boolean): void {
+  const found = [...verdicts].map(([{ key }, verdict]) => [key, verdict] as const)
+  const unfinished = { of, seed, seconds: seconds(), verdicts: Object.fromEntries(found) }
+  writeUnfinished(verdictFile, unfinished, isComplete)
 }
 
 function explanationOf({ file, mutator, replacement, location }: Mutant): string | undefined {
@@ -214,6 +244,7 @@ function isOver(): boolean {
   return Date.now() - started > Number(values.minutes) * 60_000
 }
 
+/** With those of the runs before that it continues. */
 function seconds(): number {
-  return Math.round((Date.now() - started) / 1000)
+  return (before?.seconds ?? 0) + Math.round((Date.now() - started) / 1000)
 }

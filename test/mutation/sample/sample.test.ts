@@ -10,6 +10,7 @@ import { gate, type Sample } from './gate.ts'
 import { baseline, Judge, type TestFile } from './judge.ts'
 import { isLogged, loggedIn } from './logged.ts'
 import { project } from './project.ts'
+import { digestOfAll, readUnfinished, writeUnfinished } from './unfinished.ts'
 import { Workers } from './workers.ts'
 
 const FIRST = new Set(['first.test.ts'])
@@ -253,18 +254,39 @@ t.test('the gate fails below the required share, and for a sample cut short', as
   t.equal(gate(sample(0, 2, { explained: 2 })).passes, false, 'nothing was killed')
 })
 
-t.test('the command ends with 1 where the gate fails, and prints its scope', async (t) => {
-  const command = [
-    'test/mutation/sample/main.ts',
-    ...['--in', 'crds/units.ts', '--size', '2', '--minutes=-1'],
-  ]
-  const { status, stdout } = spawnSync(process.execPath, command, { cwd: ROOT, encoding: 'utf8' })
-  t.equal(status, 1)
-  t.match(stdout, /^1 files of \d+ lines, \d+ mutants outside log lines; 2 of them, seed \d+$/m)
-  t.match(
-    stdout,
-    /^FAILED: 0 of 0 killed .* 0 of 2 drawn judged, drawn from \d+ mutants in 1 files/m,
-  )
+t.test(
+  'the command ends with 1 where the gate fails, prints its scope, and can be continued',
+  async (t) => {
+    const run = (...more: string[]) => {
+      const size = ['--in', 'crds/units.ts', '--size', '2', '--minutes=-1']
+      const command = ['test/mutation/sample/main.ts', ...size, ...more]
+      return spawnSync(process.execPath, command, { cwd: ROOT, encoding: 'utf8' })
+    }
+    const { status, stdout } = run()
+    t.equal(status, 1)
+    t.match(
+      stdout,
+      /^FAILED: 0 of 0 killed .* 0 of 2 drawn judged, drawn from \d+ mutants in 1 files/m,
+    )
+    const [seed] = /seed \d+/.exec(stdout) ?? []
+    t.ok(seed)
+    t.match(run('--continue').stdout, new RegExp(`^FAILED: .*; ${seed}, `, 'm'), 'the same mutants')
+  },
+)
+
+t.test('a sample is continued as long as no source and no test has changed', async (t) => {
+  const root = project(t)
+  const file = join(root, 'dist/unfinished.json')
+  t.throws(() => readUnfinished(file, root), /there is no run that was stopped/)
+  const killed = { outcome: { is: 'killed', by: 'sum.test.ts' }, judges: 'own' } as const
+  const verdicts = { 'sum.ts 1': killed }
+  const unfinished = { of: digestOfAll(root), seed: 7, seconds: 60, verdicts }
+  writeUnfinished(file, unfinished, false)
+  t.strictSame(readUnfinished(file, root), unfinished)
+  appendFileSync(join(root, 'test/preload.ts'), '\n')
+  t.throws(() => readUnfinished(file, root), /sources or tests have changed/)
+  writeUnfinished(file, unfinished, true)
+  t.throws(() => readUnfinished(file, root), /there is no run that was stopped/)
 })
 
 t.test('a test that fails without a change judges nothing', async (t) => {
