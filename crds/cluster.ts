@@ -1,4 +1,7 @@
-/** VecCluster: one Helm release of the engine's chart, named `vec-<name>`. */
+/**
+ * VecCluster: one Helm release of the engine's chart, named `vec-<name>`. Also the rules that the API server checks between
+ * fields, and which fields cannot be changed.
+ */
 import { Type, type Static } from '@sinclair/typebox'
 import {
   apiKey,

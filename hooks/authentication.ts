@@ -1,5 +1,5 @@
 /**
- * Authentication of hook requests, and the limits of their connections. Clients that have not presented the token yet get few connections and
+ * Authentication of hook requests: which routes need a token. Also the limits of their connections. Clients that have not presented the token yet get few connections and
  * little time, so that they can neither exhaust the memory of the process nor block Metacontroller.
  */
 import { timingSafeEqual } from 'node:crypto'
@@ -24,6 +24,14 @@ export const TIME_LIMITS = {
   headersTimeout: 10_000,
   /** How often both are checked. */
   connectionsCheckingInterval: 5_000,
+}
+
+/** Served without a token: probes and Prometheus have none. */
+const UNAUTHENTICATED_ROUTES = new Set(['GET /healthz', 'GET /metrics'])
+
+/** Also for a route that does not exist. */
+export function needsToken({ method, is404, routeOptions: { url } }: FastifyRequest): boolean {
+  return is404 || !UNAUTHENTICATED_ROUTES.has(`${method} ${url}`)
 }
 
 /** Rejects a request without one of the tokens; with an empty list, every request is accepted. */

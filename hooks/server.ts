@@ -16,7 +16,7 @@ import fastify, {
   type preParsingAsyncHookHandler,
 } from 'fastify'
 import { MAX_REQUEST_BYTES } from '../crds/contract/limits.ts'
-import { authenticate, ConnectionLimiter, TIME_LIMITS } from './authentication.ts'
+import { authenticate, ConnectionLimiter, needsToken, TIME_LIMITS } from './authentication.ts'
 import { hookCaller, DecisionLog } from './decision-log.ts'
 import { errorResponse, failedCaller } from './error-response.ts'
 import { InvalidAnswer, answerValidator } from './answer-validation.ts'
@@ -121,7 +121,7 @@ export function buildServer(options: ServerOptions): FastifyInstance {
   // Authenticate before parsing the body, on every route and for unknown routes too.
   server.addHook('onRequest', async (request, reply) => {
     if (await connectionLimiter.refusePipelining(request.raw, reply.raw)) return reply.hijack()
-    if (UNAUTHENTICATED_ROUTES.has(routeName(request))) return
+    if (!needsToken(request)) return
     authenticate(request, reply, options.tokens())
     connectionLimiter.markAuthenticated(request.raw.socket)
   })
@@ -162,13 +162,6 @@ function shared<Result>(call: () => Promise<Result>): () => Promise<Result> {
       .finally(() => (current = undefined))
     return current
   }
-}
-
-/** Served without a token: probes and Prometheus have none. */
-const UNAUTHENTICATED_ROUTES = new Set(['GET /healthz', 'GET /metrics'])
-
-function routeName({ method, is404, routeOptions: { url = '' } }: FastifyRequest): string {
-  return is404 ? '' : `${method} ${url}`
 }
 
 function addKindHooks(

@@ -1,4 +1,7 @@
-/** The desired state of a VecAccessKey: one Secret with a current token, the status and Events. */
+/**
+ * The desired state of a VecAccessKey: one Secret with a current token, the status and Events. Also what blocks it, such as a
+ * Secret of that name that belongs to another owner.
+ */
 import type { AccessKeyStatus, VecAccessKey } from '../../crds/access-key.ts'
 import { requiresApiKey } from '../../crds/contract/connection.ts'
 import { KEY_RENEWAL_SECONDS, RETRY_SECONDS } from '../../crds/contract/limits.ts'

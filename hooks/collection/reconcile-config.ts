@@ -1,6 +1,7 @@
 /**
  * Compares a live collection with its spec, in immutable and in patchable fields, and patches the latter.
- * Only declared values are compared. Values that the engine silently ignores are reported.
+ * Only declared values are compared: when two values count as equal is decided here. Values that the engine
+ * silently ignores are reported.
  */
 import type { CollectionSpec, VecCollection } from '../../crds/collection.ts'
 import { NotReady } from '../../crds/contract/errors.ts'

@@ -19,7 +19,7 @@ import {
   type ChartCredentials,
   type RepositoryFiles,
 } from './chart-repository.ts'
-import { redact } from './http/request.ts'
+import { redact } from './http/redact.ts'
 
 /** How long helm may take, after its own timeout, to mark the release as failed. */
 const MARGIN_MS = 60_000

@@ -9,7 +9,8 @@ import { EngineError, KubernetesError } from '../../crds/contract/errors.ts'
 import { JOB_ENV } from '../../crds/contract/job.ts'
 import { API_VERSION, LABELS, MANAGED_BY, releaseName } from '../../crds/contract/names.ts'
 import { RESOURCES } from '../../crds/crd.ts'
-import { errorMessage, redact as redactUrls } from '../clients/http/request.ts'
+import { redact as redactUrls } from '../clients/http/redact.ts'
+import { errorMessage } from '../clients/http/request.ts'
 import {
   apiResource,
   events,

@@ -8,7 +8,7 @@ import { EngineError } from '../../../crds/contract/errors.ts'
 import { CREATE_TIMEOUT_SECONDS } from '../../../crds/contract/limits.ts'
 import type { ShardKey } from '../../../crds/contract/manifest.ts'
 import type { IndexBody } from '../../../crds/engine/collections.ts'
-import { trimTrailing } from '../../../crds/contract/names.ts'
+import { stripQuery } from '../http/redact.ts'
 import { longCallTimeoutMs } from '../http/request.ts'
 import {
   BooleanResult,
@@ -287,14 +287,6 @@ export function hasRecoveryEnded({ status }: EngineError): boolean {
 export function isFetchRefused({ status, message }: EngineError): boolean {
   if (status === 403) return true
   return /Failed to download|Http request error|error sending request/i.test(message)
-}
-
-/** Removes the query of every URL in the text: in a presigned URL it is a credential. */
-export function stripQuery(text: string): string {
-  return text.replace(/(https?:\/\/[^\s?"'<>]*)\?[^\s"'<>]*/gi, (match, address: string) => {
-    const end = match.slice(trimTrailing(match, ')]:,.;').length)
-    return `${address}${end}`
-  })
 }
 
 function targetPath({ collection, shard }: RecoveryTarget): string {

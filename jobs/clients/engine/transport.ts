@@ -12,11 +12,11 @@ import { ENGINE_CONNECTIONS } from '../../../crds/contract/limits.ts'
 import { DEFAULT_CLUSTER_DOMAIN, HTTP_PORT, releaseName } from '../../../crds/contract/names.ts'
 import type { Lookup } from '../http/address-guard.ts'
 import { ByteBudget, MAX_RESPONSE_BYTES } from '../http/body.ts'
+import { redact } from '../http/redact.ts'
 import {
   certificateError,
   deadline,
   errorMessage,
-  redact,
   sendRequest,
   streamResponse,
   type HttpResponse,

@@ -256,12 +256,3 @@ export function firstSchemaError(schema: TSchema, value: unknown): SchemaError |
   compiledSchemas.set(schema, check)
   return check.Check(value) ? undefined : check.Errors(value).First()
 }
-
-/** `user:password@` of a URL. */
-const USER_INFO = /(?<=:\/\/)[^/\s@"']+@/g
-/** The parameters that make a presigned URL a credential. */
-const SIGNATURE_PARAMETERS = /((?:X-Amz-)?(?:Signature|Credential|Security-Token)=)[^&\s"']+/gi
-
-export function redact(text: string): string {
-  return text.replace(USER_INFO, '***@').replace(SIGNATURE_PARAMETERS, '$1***')
-}

@@ -1,7 +1,7 @@
 /** The decisions of a restore as pure functions. */
 import t from 'tap'
 import { recreateBody, recreateIndex, fanOutBody } from '../../../jobs/recreate-collection.ts'
-import { stripQuery } from '../../../jobs/clients/engine/recovery.ts'
+import { stripQuery } from '../../../jobs/clients/http/redact.ts'
 import { withHint } from '../../../jobs/retry.ts'
 import { firstMissing, missingReplicas } from '../../../jobs/restore/shard-transfers.ts'
 import { checkSameSchema } from '../../../jobs/restore/collection-checks.ts'

@@ -7,7 +7,6 @@ import {
   EngineRecovery,
   hasRecoveryEnded,
   isFetchRefused,
-  stripQuery,
 } from '../../../../jobs/clients/engine/recovery.ts'
 import { longCallTimeoutMs } from '../../../../jobs/clients/http/request.ts'
 import { holdRecoveries } from '../../../doubles/engine/running.ts'
@@ -37,21 +36,6 @@ t.test(
 )
 
 const SECRET = '?X-Amz-Signature=0123&X-Amz-Credential=abcd'
-
-t.test('the query of every address is removed from a message, and nothing else', async (t) => {
-  const texts: [string, string][] = [
-    ['no address', 'no address'],
-    [`url (http://s3/b/k${SECRET})`, 'url (http://s3/b/k)'],
-    [`"HTTPS://s3/a${SECRET}": failed`, '"HTTPS://s3/a": failed'],
-    [`http://s3/a${SECRET}, then http://s3/b${SECRET}.`, 'http://s3/a, then http://s3/b.'],
-    ['is http://s3/a there? yes', 'is http://s3/a there? yes'],
-    ['http://s3/a was called, why?', 'http://s3/a was called, why?'],
-  ]
-  t.strictSame(
-    texts.map(([text]) => stripQuery(text)),
-    texts.map(([, stripped]) => stripped),
-  )
-})
 
 t.test('a node that may not or cannot download has changed nothing', async (t) => {
   const refused = (message: string, status?: number) =>

@@ -1,10 +1,10 @@
-/** What LOG_LEVEL DEBUG shows of calls to the outside, and what it never shows. */
+/** What LOG_LEVEL DEBUG shows of calls to the outside, and what no log and no message shows. */
 import { chmodSync } from 'node:fs'
 import t, { type Test } from 'tap'
 import { EngineConnections, urlTransport } from '../../../../jobs/clients/engine/transport.ts'
 import { Engine } from '../../../../jobs/clients/engine/client.ts'
 import { Helm } from '../../../../jobs/clients/helm.ts'
-import { redact } from '../../../../jobs/clients/http/request.ts'
+import { redact, stripQuery } from '../../../../jobs/clients/http/redact.ts'
 import { jobLog } from '../../../../jobs/log.ts'
 import { startScriptedApi } from '../../../doubles/scripted-api.ts'
 
@@ -90,4 +90,21 @@ t.test('a presigned address loses what signs it', async (t) => {
     'no answer from "https://s3.example/b/k?X-Amz-Credential=***&X-Amz-Expires=3600&X-Amz-Signature=***"',
   )
   t.equal(redact('GET /collections/a@b and //x'), 'GET /collections/a@b and //x')
+})
+
+const SECRET = '?X-Amz-Signature=0123&X-Amz-Credential=abcd'
+
+t.test('the query of every address is removed from a message, and nothing else', async (t) => {
+  const texts: [string, string][] = [
+    ['no address', 'no address'],
+    [`url (http://s3/b/k${SECRET})`, 'url (http://s3/b/k)'],
+    [`"HTTPS://s3/a${SECRET}": failed`, '"HTTPS://s3/a": failed'],
+    [`http://s3/a${SECRET}, then http://s3/b${SECRET}.`, 'http://s3/a, then http://s3/b.'],
+    ['is http://s3/a there? yes', 'is http://s3/a there? yes'],
+    ['http://s3/a was called, why?', 'http://s3/a was called, why?'],
+  ]
+  t.strictSame(
+    texts.map(([text]) => stripQuery(text)),
+    texts.map(([, stripped]) => stripped),
+  )
 })
