@@ -16,7 +16,7 @@ import { gate } from './gate.ts'
 import { instrumentedCopy, type Mutant } from './instrument.ts'
 import { Judge, type TestFile, type Outcome } from './judge.ts'
 import { digestOfAll, readUnfinished, writeUnfinished } from './unfinished.ts'
-import type { Judges, Verdict } from './unfinished.ts'
+import type { Judges, Judged } from './unfinished.ts'
 import { Workers } from './workers.ts'
 
 /** All of them are instrumented each time: then what a test comes past can be remembered. */
@@ -54,8 +54,8 @@ const files = values.in
   .flatMap((path) => (path.endsWith('.ts') ? [path] : globSync(`${path}/**/*.ts`, { cwd: ROOT })))
   .toSorted()
 const options = createHash('sha256').update(`${values.in} ${values.size}`).digest('hex').slice(0, 8)
-const verdictFile = join(ROOT, `dist/mutation/unfinished-${options}.json`)
-const before = values.continue ? readUnfinished(verdictFile, ROOT) : undefined
+const unfinishedFile = join(ROOT, `dist/mutation/unfinished-${options}.json`)
+const before = values.continue ? readUnfinished(unfinishedFile, ROOT) : undefined
 const of = before?.of ?? digestOfAll(ROOT)
 const seed = Number(before?.seed ?? values.seed ?? randomInt(1, 2 ** 31))
 const all = [...new Set([...files, ...globSync(FOLDERS, { cwd: ROOT })])].toSorted()
@@ -77,10 +77,10 @@ const drawn = sample(mutants, size, new Dice(seed)).toSorted((one, other) =>
 const baselines = new Baselines(ROOT, copy, join(ROOT, 'dist/mutation/baselines'))
 const judge = new Judge(copy.folder)
 const reaching = testsReaching(drawn)
-const verdicts = new Map<Mutant, Verdict>()
+const verdicts = new Map<Mutant, Judged>()
 for (const mutant of drawn) {
-  const verdict = before?.verdicts[mutant.key]
-  if (verdict !== undefined) verdicts.set(mutant, verdict)
+  const found = before?.verdicts[mutant.key]
+  if (found !== undefined) verdicts.set(mutant, found)
 }
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   process.on(signal, () => {
@@ -95,8 +95,8 @@ await judgeAll(
 )
 // The tests of other folders are asked only for what those of its own leave.
 const left = drawn.filter((mutant) => {
-  const verdict = verdicts.get(mutant)
-  return verdict?.judges === 'own' && isSurvivor(verdict)
+  const found = verdicts.get(mutant)
+  return found?.judges === 'own' && isSurvivor(found)
 })
 if (!values.own) await judgeAll(left, 'others')
 
@@ -198,14 +198,14 @@ function isKill({ is }: Outcome): boolean {
   return is === 'killed' || is === 'timeout'
 }
 
-function isSurvivor(verdict: Verdict | undefined): boolean {
-  return verdict !== undefined && !isKill(verdict.outcome)
+function isSurvivor(found: Judged | undefined): boolean {
+  return found !== undefined && !isKill(found.outcome)
 }
 
 function saveVerdicts(isComplete: boolean): void {
-  const found = [...verdicts].map(([{ key }, verdict]) => [key, verdict] as const)
-  const unfinished = { of, seed, seconds: seconds(), verdicts: Object.fromEntries(found) }
-  writeUnfinished(verdictFile, unfinished, isComplete)
+  const entries = [...verdicts].map(([{ key }, found]) => [key, found] as const)
+  const unfinished = { of, seed, seconds: seconds(), verdicts: Object.fromEntries(entries) }
+  writeUnfinished(unfinishedFile, unfinished, isComplete)
 }
 
 function explanationOf({ file, mutator, replacement, location }: Mutant): string | undefined {

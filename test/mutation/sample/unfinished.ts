@@ -1,5 +1,5 @@
 /**
- * The verdicts of a sample that was stopped before its end. `--continue` takes the same mutants and judges the others,
+ * The outcomes of a sample that was stopped before its end. `--continue` takes the same mutants and judges the others,
  * as long as no source and no test has changed.
  */
 import { createHash } from 'node:crypto'
@@ -18,7 +18,7 @@ import type { Outcome } from './judge.ts'
 /** The tests of other folders are asked after those of the mutant's own. */
 export type Judges = 'own' | 'others'
 
-export interface Verdict {
+export interface Judged {
   outcome: Outcome
   judges: Judges
 }
@@ -30,10 +30,10 @@ export interface Unfinished {
   /** How long it ran. */
   seconds: number
   /** By key of the mutant. */
-  verdicts: Record<string, Verdict>
+  verdicts: Record<string, Judged>
 }
 
-/** Those of the same sources and tests; otherwise an error, because a verdict holds for these only. */
+/** Those of the same sources and tests; otherwise an error, because an outcome holds for these only. */
 export function readUnfinished(file: string, root: string): Unfinished {
   if (!existsSync(file)) throw new Error('--continue: there is no run that was stopped')
   const found = JSON.parse(readFileSync(file, 'utf8')) as Unfinished
@@ -53,7 +53,7 @@ export function writeUnfinished(file: string, unfinished: Unfinished, isComplete
   writeFileSync(file, JSON.stringify(unfinished))
 }
 
-/** Of all that a verdict can depend on. */
+/** Of all that an outcome can depend on. */
 export function digestOfAll(root: string): string {
   const hash = createHash('sha256')
   const paths = globSync(['{crds,hooks,jobs,metacontroller,chart,test}/**', 'package-lock.json'], {
