@@ -1,6 +1,7 @@
 /**
  * Options of the service from command-line arguments and environment variables; arguments take
- * precedence. An invalid value is rejected with the name of the flag or variable.
+ * precedence. An invalid value is rejected with the name of the flag or variable. Also what differs outside of a pod: the
+ * kubeconfig, and calls to engines through the API server.
  */
 import { isIP, isIPv6 } from 'node:net'
 import { parseArgs } from 'node:util'

@@ -1,6 +1,7 @@
 /**
  * Contract of a Job: it receives its plan in the environment variable PLAN (JSON, gzip, base64) and reports
- * its progress in an annotation of the resource it works for.
+ * its progress in an annotation of the resource it works for. A plan that is too large is rejected with the field that makes
+ * it large.
  */
 import { gunzipSync, gzipSync } from 'node:zlib'
 import { Type, type Static, type TSchema } from '@sinclair/typebox'

@@ -1,22 +1,14 @@
-/**
- * How the last helm run failed, according to its report or to the outcome of its Job, and
- * when the next one may start.
- *
- * A limit applies to the number of concurrent helm Jobs; after a restart of the service many clusters wait for a slot.
- * The count of running Jobs may be a few seconds old, so a Job that was just started is counted separately
- * until it must be visible. A cluster whose Job did not start goes behind the clusters that wait:
- * clusters whose Jobs can never start must not hold every slot.
- */
+/** How the last helm run failed, according to its report or to the outcome of its Job. */
 import type { Progress } from '../../crds/contract/job.ts'
 import type { VecCluster } from '../../crds/cluster.ts'
 import { finishedCondition, type Job } from '../../crds/kubernetes.ts'
 import { FINAL_REPORT_TIMEOUT_SECONDS } from '../../crds/contract/limits.ts'
 import { LABELS } from '../../crds/contract/names.ts'
 import type { ConditionReason } from '../../crds/schema.ts'
-import { getCondition, jitterOf, secondsSinceRecorded } from '../conditions.ts'
+import { getCondition, secondsSinceRecorded } from '../conditions.ts'
 import { latestJob, runNumber } from '../request.ts'
 import { endTime, planHash } from '../job-watch.ts'
-import type { Context, Settings } from '../protocol.ts'
+import type { Context } from '../protocol.ts'
 import type { Observed } from './ports.ts'
 
 export interface Failure extends ConditionReason {
@@ -157,78 +149,4 @@ export function previousFailure(cluster: VecCluster): ConditionReason | undefine
 /** Whether a reason describes a failure that needs attention. */
 export function isFailureReason(reason: string): boolean {
   return !IN_PROGRESS_REASONS.has(reason)
-}
-
-const VISIBLE_AFTER_MS = 15_000
-
-export class HelmConcurrency {
-  readonly #started = new Map<string, number>()
-  /** When each cluster last found no slot. */
-  readonly #waiting = new Map<string, number>()
-  /** Clusters whose last Job was deleted because it had not started. */
-  readonly #notStarted = new Set<string>()
-
-  /**
-   * Number of slots that the count of running Jobs may not include: of Jobs started for other
-   * clusters, and those of the clusters that this one goes behind.
-   */
-  slotsOfOthers(uid: string, now: Date): number {
-    forgetOlder(this.#started, VISIBLE_AFTER_MS, now)
-    const starting = this.#started.size - (this.#started.has(uid) ? 1 : 0)
-    if (!this.#notStarted.has(uid)) return starting
-    forgetOlder(this.#waiting, WAITING_MS, now)
-    // Two clusters whose Jobs did not start must not wait for each other.
-    const ahead = [...this.#waiting.keys()].filter((waiting) => !this.#notStarted.has(waiting))
-    return starting + ahead.length
-  }
-
-  /** A helm Job is created for this cluster. */
-  markStarted(uid: string, now: Date): void {
-    this.forget(uid)
-    this.#started.set(uid, now.getTime())
-  }
-
-  /** Whether the cluster waits for a slot and for nothing else. */
-  markWaiting(uid: string, isWaiting: boolean, now: Date): void {
-    if (isWaiting) this.#waiting.set(uid, now.getTime())
-    else this.#waiting.delete(uid)
-  }
-
-  /** The Job of this cluster is deleted because it has not started. */
-  markNotStarted(uid: string): void {
-    this.#notStarted.add(uid)
-  }
-
-  /** The cluster is deleted, or gets a Job. */
-  forget(uid: string): void {
-    this.#waiting.delete(uid)
-    this.#notStarted.delete(uid)
-  }
-}
-
-function forgetOlder(times: Map<string, number>, maxAgeMs: number, now: Date): void {
-  for (const [uid, time] of times) if (now.getTime() - time > maxAgeMs) times.delete(uid)
-}
-
-const MIN_RETRY_SECONDS = 10
-const MAX_RETRY_SECONDS = 20
-/** A waiting cluster is checked again before that, unless the service is busy. */
-const WAITING_MS = 2 * MAX_RETRY_SECONDS * 1000
-
-/** Shows the limit, not the changing number of running Jobs, so the message is stable during the wait. */
-export function limitMessage({ maxHelmJobs }: Pick<Settings, 'maxHelmJobs'>): string {
-  return `${maxHelmJobs} helm Jobs are running`
-}
-
-/** The last sync found no slot and released its Lease; nothing else must be read until a slot is free. */
-export function isWaitingForSlot(
-  cluster: Pick<VecCluster, 'metadata' | 'status'>,
-  settings: Pick<Settings, 'maxHelmJobs'>,
-): boolean {
-  return getCondition(cluster, 'Applied')?.message === limitMessage(settings)
-}
-
-/** Seconds until the next check, with jitter so that waiting clusters do not all check at once. */
-export function slotRetrySeconds({ metadata }: Pick<VecCluster, 'metadata'>): number {
-  return MIN_RETRY_SECONDS + jitterOf(metadata.uid) * (MAX_RETRY_SECONDS - MIN_RETRY_SECONDS)
 }

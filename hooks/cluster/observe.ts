@@ -15,7 +15,8 @@ import { blockingRules } from '../cross-namespace.ts'
 import { readLease } from '../lease.ts'
 import type { Context, HookRequest } from '../protocol.ts'
 import { isUnfinished, latestJob, objectsOf, observedJobs, refreshProgress } from '../request.ts'
-import { reportsEndOf, isWaitingForSlot, type HelmConcurrency } from './helm-result.ts'
+import { reportsEndOf } from './helm-result.ts'
+import { areSlotsTaken, isWaitingForSlot, type HelmConcurrency } from './helm-slots.ts'
 import { withSilentThreads } from './consensus.ts'
 import { findPendingRun, isChangedByOthers, missingObjectsRun, recreationRun } from './job.ts'
 import { isHibernated } from './hibernate.ts'
@@ -118,7 +119,7 @@ export async function observe(
   const unfinishedHelmJobs =
     (await ports.unfinishedHelmJobs(cluster.metadata.namespace, maxHelmJobs)) +
     helmConcurrency.slotsOfOthers(uid, context.now)
-  const isLimitReached = unfinishedHelmJobs >= maxHelmJobs
+  const isLimitReached = areSlotsTaken(unfinishedHelmJobs, context.settings)
   if (isLimitReached && shardStep.is !== 'due' && isWaitingForSlot(cluster, context.settings)) {
     return { ...observed, unfinishedHelmJobs }
   }

@@ -35,13 +35,8 @@ import {
 import { splitBlocker } from './consensus.ts'
 import { stoppedError } from './hibernate.ts'
 import { awaitedBackup, type AwaitedBackup } from './hibernation-backup.ts'
-import {
-  awaitingNextAttempt,
-  lastFailure,
-  previousFailure,
-  limitMessage,
-  slotRetrySeconds,
-} from './helm-result.ts'
+import { awaitingNextAttempt, lastFailure, previousFailure } from './helm-result.ts'
+import { areSlotsTaken, limitMessage, slotRetrySeconds } from './helm-slots.ts'
 import { clusterRbac, desiredRun, upgradeJob } from './job.ts'
 import type { DesiredRun, Observed } from './ports.ts'
 import { incompleteRelease } from './release-objects.ts'
@@ -192,7 +187,7 @@ function start(
     }
     return pending(reason, message, rbac)
   }
-  if (unfinishedHelmJobs >= context.settings.maxHelmJobs) {
+  if (areSlotsTaken(unfinishedHelmJobs, context.settings)) {
     return releaseLeases(observed, {
       ...pending('HelmConcurrencyLimit', limitMessage(context.settings)),
       resyncAfterSeconds: slotRetrySeconds(cluster),

@@ -2,7 +2,7 @@
  * `cluster post-render <release> [partition=<n>] [secret-checksum=<text>] [image=<repository>@<digest>]
  * [grace-period=<seconds>] [monitor-tls=<JSON>]`: Helm's post-renderer. Reads the rendered manifests from standard
  * input and writes them to standard output with what the engine's chart has no value for: the partition of the
- * StatefulSet, the checksum of a Secret that its pods do not read again, the digest of the engine's image, the grace
+ * StatefulSet (upgrade.ts decides it), the checksum of a Secret that its pods do not read again, the digest of the engine's image, the grace
  * period of the pods in charts before 1.18, TLS of the ServiceMonitor, and a client Service without the port of the
  * nodes where it can be reached from outside. All other bytes are unchanged, so that Helm reads the same values.
  */

@@ -1,6 +1,7 @@
 /**
  * `cluster upgrade`: installs the engine's chart for a VecCluster or upgrades the existing release.
- * Its report states what was applied, so that the hook knows when the next run is due.
+ * Its report states what was applied, so that the hook knows when the next run is due. Also decides how far a rolling
+ * update of the pods may go: the partition of the StatefulSet, which post-render.ts writes.
  */
 import type { PlannedKeys, ReleaseKeys } from '../../crds/contract/api-keys.ts'
 import type { AppliedRelease, UpgradePlan } from '../../crds/contract/job.ts'

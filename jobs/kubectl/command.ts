@@ -1,4 +1,7 @@
-/** The shape of a CLI command, its exit codes, its release, and its access to a Kubernetes cluster. */
+/**
+ * The shape of a CLI command, its exit codes, its release, and its access to a Kubernetes cluster, and to engines through
+ * the API server.
+ */
 import type { ParseArgsOptionDescriptor } from 'node:util'
 import type { Logger } from 'pino'
 import type { Connection } from '../../crds/contract/connection.ts'

@@ -1,7 +1,7 @@
 /**
  * Prepares the collection that takes the snapshots: creates it with replication factor 1, the
  * recorded configuration, shard keys with matching ids and payload indexes, or adapts an existing
- * one. Also restores the replication factor afterwards.
+ * one. Also puts the replication factor back if the restore ends before shard-transfers.ts sets the final one.
  */
 import { EngineError, Rejected } from '../../crds/contract/errors.ts'
 import type { ShardKey } from '../../crds/contract/manifest.ts'

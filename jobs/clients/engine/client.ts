@@ -1,6 +1,6 @@
 /**
  * The engine's HTTP API. Each method is one endpoint and the schema of its response; one `call`
- * method does transport, error handling and validation for all of them.
+ * method does transport, error handling and validation for all of them. A key that is refused is read once more.
  */
 import type { Readable } from 'node:stream'
 import { Type, type Static, type TSchema } from '@sinclair/typebox'

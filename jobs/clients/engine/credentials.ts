@@ -1,6 +1,7 @@
 /**
- * Credentials of an engine: read from mounted Secret files in a Job, and from the Secrets
- * elsewhere. They are read each time, so that a rotated credential is noticed. `KeyRotation` waits
+ * Credentials of an engine: the API key that its pods run with, which may not be the one that a user has written, and the
+ * certificate authority in `ca.crt` of its TLS Secret. A Job reads them from mounted Secret files, others from the Secrets. They
+ * are read each time, so that a rotated credential is noticed. `KeyRotation` waits
  * for the new key while a key that worked is being rotated.
  */
 import type { Connection } from '../../../crds/contract/connection.ts'

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { HelmConcurrency } from '../../../hooks/cluster/helm-result.ts'
+import { HelmConcurrency } from '../../../hooks/cluster/helm-slots.ts'
 import { NOW } from '../../builders.ts'
 
 const after = (milliseconds: number) => new Date(NOW.getTime() + milliseconds)
