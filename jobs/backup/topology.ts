@@ -88,7 +88,7 @@ export async function readTopology(name: string, context: RunContext): Promise<T
   const { signal } = context.tools
   try {
     const views = await Promise.all(
-      ordinals(context).map((node) => readNodeView(name, node, context)),
+      ordinals(context).map((node) => readNodeTopology(name, node, context)),
     )
     const instability = findInstability(views.map(({ placement }) => placement))
     if (instability !== undefined) return instability
@@ -135,14 +135,18 @@ async function transientReason(error: unknown, name: string, context: RunContext
 }
 
 /** A node's view of a collection; all nodes must agree. */
-interface NodeView {
+interface NodeTopology {
   node: number
   placement: BackupClusterInfo
   version: string
   uuid: string | undefined
 }
 
-async function readNodeView(name: string, node: number, context: RunContext): Promise<NodeView> {
+async function readNodeTopology(
+  name: string,
+  node: number,
+  context: RunContext,
+): Promise<NodeTopology> {
   const { signal } = context.tools
   const snapshots = snapshotsForPod(context, node)
   const [placement, version, { uuid }] = await Promise.all([
@@ -208,7 +212,7 @@ function hasShard(placement: BackupClusterInfo | undefined, shard: number): bool
 }
 
 function buildTopology(
-  views: NodeView[],
+  views: NodeTopology[],
   collection: BackupCollectionInfo,
   aliases: string[],
 ): Topology {

@@ -172,7 +172,7 @@ async function checkRemovedNodes(
 
 const MAX_LISTED = 10
 
-interface NodeView {
+interface NodePlacements {
   ordinal: number
   peers: Extract<ClusterStatus, { status: 'enabled' }>
   placements: { collection: string; placement: CollectionClusterInfo }[]
@@ -188,10 +188,10 @@ export async function shardsOnRemovedNodes(
   engineForPod: (ordinal: number) => Engine,
   signal: AbortSignal,
 ): Promise<string[]> {
-  const views: NodeView[] = []
+  const views: NodePlacements[] = []
   for (let ordinal = 0; ordinal < before; ordinal += 1) {
     try {
-      views.push(await readNodeView(engineForPod(ordinal), ordinal, signal))
+      views.push(await readNodePlacements(engineForPod(ordinal), ordinal, signal))
     } catch (error) {
       if (!(error instanceof EngineError)) throw error
       if (ordinal < after) {
@@ -205,18 +205,18 @@ export async function shardsOnRemovedNodes(
   return listShards(removedPeers(views, after), views)
 }
 
-async function readNodeView(
+async function readNodePlacements(
   engine: Engine,
   ordinal: number,
   signal: AbortSignal,
-): Promise<NodeView> {
+): Promise<NodePlacements> {
   const peers = await engine.cluster(signal)
   if (peers.status === 'disabled') {
     throw new NotReady(
       `${engine.node} has distributed mode disabled: it cannot report the shards of other nodes`,
     )
   }
-  const placements: NodeView['placements'] = []
+  const placements: NodePlacements['placements'] = []
   for (const collection of await engine.collections(signal)) {
     const placement = await readPlacement(engine, collection, signal)
     if (placement !== undefined) placements.push({ collection, placement })
@@ -241,7 +241,7 @@ async function readPlacement(
 /**
  * Ordinals of the removed peers. A pod that lost its volume appears as two peers with one address.
  */
-function removedPeers(views: NodeView[], after: number): Map<number, number> {
+function removedPeers(views: NodePlacements[], after: number): Map<number, number> {
   const removed = new Map<number, number>()
   for (const { ordinal, peers } of views) {
     for (const [id, { uri }] of Object.entries(peers.peers)) {
@@ -253,7 +253,7 @@ function removedPeers(views: NodeView[], after: number): Map<number, number> {
   return removed
 }
 
-function listShards(removed: Map<number, number>, views: NodeView[]): string[] {
+function listShards(removed: Map<number, number>, views: NodePlacements[]): string[] {
   const shards = new Set<string>()
   for (const { collection, placement } of views.flatMap(({ placements }) => placements)) {
     const local = placement.local_shards.map((shard) => ({ ...shard, peer_id: placement.peer_id }))

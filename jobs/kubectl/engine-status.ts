@@ -136,7 +136,7 @@ interface ListedShards {
 }
 
 /** What one node reports. */
-interface NodeView {
+interface ReportedNode {
   node: NodeStatus
   shards: ListedShards | { error: string }
 }
@@ -145,7 +145,7 @@ async function readShards(
   engine: Engine,
   collection: string | undefined,
   signal: AbortSignal,
-): Promise<NodeView['shards']> {
+): Promise<ReportedNode['shards']> {
   try {
     const deadline = AbortSignal.any([signal, AbortSignal.timeout(4 * CALL_TIMEOUT_MS)])
     const collections = collection === undefined ? await engine.collections(deadline) : [collection]
@@ -165,7 +165,7 @@ function firstNames(collections: string[]): string[] {
 }
 
 function mergeViews(
-  views: NodeView[],
+  views: ReportedNode[],
 ): Pick<EngineStatus, 'shards' | 'notes'> & { omitted: number | undefined } {
   const answers = views.flatMap(({ node, shards }) =>
     'error' in shards ? [] : [{ pod: node.pod, ...shards }],
@@ -187,7 +187,7 @@ function mergeViews(
   return { shards, notes, omitted: answers.length === 0 ? undefined : omitted }
 }
 
-function podByPeer(views: NodeView[]): Map<string, string> {
+function podByPeer(views: ReportedNode[]): Map<string, string> {
   return new Map(
     views.flatMap(({ node: { pod, peer } }) => (peer === undefined ? [] : [[String(peer), pod]])),
   )
