@@ -27,7 +27,7 @@ import { nodeKeysPort } from './ports/keys.ts'
 import { collectionPorts, InFlightWrites } from './ports/collection.ts'
 import { imagePullSecretPorts } from './ports/common.ts'
 import { migrationPorts } from './ports/migration.ts'
-import { othersAt, restorePorts } from './ports/restore.ts'
+import { conflictingWorkPort, restorePorts } from './ports/restore.ts'
 import { shardPorts } from './ports/shards.ts'
 import { delay, type Timers } from './runtime.ts'
 
@@ -83,7 +83,7 @@ export function createKindHooks(dependencies: KindHooksDependencies): KindHooks[
         consensus: consensusPort(engineDependencies),
         shards: shardPorts(engineDependencies),
         nodeKeys: nodeKeysPort(engineDependencies),
-        conflictingWork: othersAt({ kubernetes, namespaces, inFlightWrites }),
+        conflictingWork: conflictingWorkPort({ kubernetes, namespaces, inFlightWrites }),
       }),
     ),
     collectionHooks(

@@ -89,7 +89,7 @@ function isDrillDesired(schedule: VecBackupSchedule): schedule is WithDrill {
   return schedule.spec.drill !== undefined && !schedule.spec.suspend
 }
 
-interface End {
+interface DrillEnd {
   reason: string
   /** The result is not recorded: there is none. */
   isCanceled: boolean
@@ -98,7 +98,7 @@ interface End {
 function endReason(
   { schedule, status, now }: Facts,
   identity: DrillIdentity | undefined,
-): End | undefined {
+): DrillEnd | undefined {
   if (identity === undefined)
     return { reason: 'no restore drill is in progress', isCanceled: false }
   const { lastDrill } = status
@@ -120,7 +120,11 @@ function isFarAhead({ slot }: DrillIdentity, now: Date): boolean {
   return isFromTheFuture(Date.parse(slot), now.getTime(), FAR_AHEAD_MS)
 }
 
-function removeObjects(facts: Facts, identity: DrillIdentity | undefined, end: End): DrillDecision {
+function removeObjects(
+  facts: Facts,
+  identity: DrillIdentity | undefined,
+  end: DrillEnd,
+): DrillDecision {
   const { schedule, cached, others, cluster, restore, status, now } = facts
   const { lastDrill } = status
   const { children, pruned } = withoutDrill(cached, end.reason, restore !== undefined)

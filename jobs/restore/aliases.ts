@@ -7,7 +7,7 @@ import { EngineError } from '../../crds/contract/errors.ts'
 import { formatNames } from '../../crds/units.ts'
 import { retryChange } from '../retry.ts'
 import { failLostCollections } from './collection-identity.ts'
-import { collectionsOn, engineOn, type RunContext } from './context.ts'
+import { collectionsForPod, engineForPod, type RunContext } from './context.ts'
 import type { SourceManifest, RestoreItem } from '../manifest-check.ts'
 
 interface Alias {
@@ -38,7 +38,7 @@ export async function restoreAliases(
       const remaining = aliases.filter(({ collection }) => context.progress.isInPlace(collection))
       unowned = await findUnowned(remaining, context)
       if (unowned.length > 0)
-        await collectionsOn(context, 0).updateAliases(unowned.map(toAction), signal)
+        await collectionsForPod(context, 0).updateAliases(unowned.map(toAction), signal)
     })
   } catch (error) {
     signal.throwIfAborted()
@@ -75,8 +75,8 @@ const MAX_LISTED = 10
 async function findUnowned(aliases: Alias[], context: RunContext): Promise<Alias[]> {
   const { signal } = context.tools
   const [existing, names] = await Promise.all([
-    collectionsOn(context, 0).aliases(signal),
-    engineOn(context, 0).collections(signal),
+    collectionsForPod(context, 0).aliases(signal),
+    engineForPod(context, 0).collections(signal),
   ])
   return aliases.filter(({ alias, collection }) => {
     const owner = names.includes(alias)

@@ -5,7 +5,7 @@
 import { Rejected } from '../../crds/contract/errors.ts'
 import { agreedUuid, isOther, isReplaced, type Question } from '../collection-uuid.ts'
 import { retryChange, retryTransient } from '../retry.ts'
-import { ordinals, snapshotsOn, type EngineAccess, type RunContext } from './context.ts'
+import { ordinals, snapshotsForPod, type EngineAccess, type RunContext } from './context.ts'
 
 /** A change by consensus, retried; each attempt is made only if the collection is still the one that is being restored. */
 export function changeCollection<Result>(
@@ -59,7 +59,7 @@ export function uuidQuestion(name: string, access: EngineAccess, signal: AbortSi
 }
 
 export function everyNode(access: EngineAccess) {
-  return ordinals(access).map((ordinal) => snapshotsOn(access, ordinal))
+  return ordinals(access).map((ordinal) => snapshotsForPod(access, ordinal))
 }
 
 export function recreated(name: string): Rejected {

@@ -7,9 +7,14 @@ import { EngineError, Rejected } from '../../crds/contract/errors.ts'
 import { isPlainObject, ownValue, type PlainObject } from '../../crds/engine/plain-object.ts'
 import type { RestoreCollectionInfo } from '../clients/engine/responses.ts'
 import { retryTransient, runGroupsConcurrently } from '../retry.ts'
-import { collectionsOn, engineOn, recoveryOn, type PreflightContext } from './context.ts'
 import {
-  disagreement,
+  collectionsForPod,
+  engineForPod,
+  recoveryForPod,
+  type PreflightContext,
+} from './context.ts'
+import {
+  findDisagreement,
   replicasOnFirstNode,
   type ReplicaStates,
   type ReportedShards,
@@ -42,7 +47,7 @@ export async function checkCollection(
   if (view === undefined) checkShardIds(item)
   const resolved = withTargetIds(item, view)
   // If the nodes disagree, the restore repairs that first and checks the shards afterwards.
-  if (view !== undefined && disagreement(view) === undefined) {
+  if (view !== undefined && findDisagreement(view) === undefined) {
     checkSameShards(name, resolved.source, view)
   }
   rejectPriority(resolved, view && replicasOnFirstNode(view), context)
@@ -59,11 +64,11 @@ export async function findCollection(
 ): Promise<{ live: RestoreCollectionInfo } | undefined> {
   const { signal } = context.tools
   const [names, aliases] = await Promise.all([
-    engineOn(context, 0).collections(signal),
-    collectionsOn(context, 0).aliases(signal),
+    engineForPod(context, 0).collections(signal),
+    collectionsForPod(context, 0).aliases(signal),
   ])
   if (names.includes(name)) {
-    const live = await recoveryOn(context, 0).collection(name, signal)
+    const live = await recoveryForPod(context, 0).collection(name, signal)
     return live && { live }
   }
   const alias = aliases.find(({ alias_name }) => alias_name === name)

@@ -8,7 +8,7 @@ import type { RestoreItem } from '../manifest-check.ts'
 import { retryTransient } from '../retry.ts'
 import { everyNode, readUuid, recreated, requireSameUuid } from './change-collection.ts'
 import type { Checkpoint } from './checkpoint.ts'
-import { engineOn, ordinals, recoveryOn, type RunContext } from './context.ts'
+import { engineForPod, ordinals, recoveryForPod, type RunContext } from './context.ts'
 import { collectionDeleted } from './wait-for-shards.ts'
 
 /** Records which collection it is, after it was created or found. */
@@ -37,7 +37,7 @@ async function hasPoints(name: string, context: RunContext): Promise<boolean> {
   const { signal } = context.tools
   const found = await retryTransient(context, () =>
     Promise.all(
-      ordinals(context).map((node) => recoveryOn(context, node).collection(name, signal)),
+      ordinals(context).map((node) => recoveryForPod(context, node).collection(name, signal)),
     ),
   )
   return found.some((live) => (live?.points_count ?? 0) > 0)
@@ -66,11 +66,11 @@ export async function failLostCollections(
     const isOnNone = without.length === lists.filter((names) => names !== undefined).length
     if (isOnNone) progress.lost(name, collectionDeleted(name).message)
     else if (isOther) progress.lost(name, recreated(name).message)
-    else if (without.length > 0) progress.lost(name, deletedOn(without, name))
+    else if (without.length > 0) progress.lost(name, deletedMessage(without, name))
   }
 }
 
-function deletedOn(nodes: string[], name: string): string {
+function deletedMessage(nodes: string[], name: string): string {
   const [subject, verb] = nodes.length === 1 ? ['node', 'does'] : ['nodes', 'do']
   return `${collectionDeleted(name).message}: ${subject} ${nodes.join(', ')} ${verb} not list it any more`
 }
@@ -78,7 +78,7 @@ function deletedOn(nodes: string[], name: string): string {
 /** The collections that each node lists, by ordinal; undefined for one that does not answer. */
 function readNames(context: RunContext): Promise<(string[] | undefined)[]> {
   const { signal } = context.tools
-  const engines = ordinals(context).map((node) => engineOn(context, node))
+  const engines = ordinals(context).map((node) => engineForPod(context, node))
   return retryTransient(context, () =>
     askReachable(engines, signal, (engine) => engine.collections(signal)),
   )

@@ -18,7 +18,7 @@ import type { RestoreCollectionInfo } from '../clients/engine/responses.ts'
 import { isSameIndex, withoutNull } from '../payload-indexes.ts'
 import { retryTransient } from '../retry.ts'
 import { changeCollection } from './change-collection.ts'
-import { collectionsOn, recoveryOn, type RunContext } from './context.ts'
+import { collectionsForPod, recoveryForPod, type RunContext } from './context.ts'
 import type { RestoreItem } from '../manifest-check.ts'
 
 /** Configuration as the engine returns it. The parts other than `params` are read one by one. */
@@ -66,7 +66,7 @@ export async function applyConfig(
   )
   try {
     await changeCollection(name, context, () =>
-      collectionsOn(context, 0).patchCollection(name, body, signal),
+      collectionsForPod(context, 0).patchCollection(name, body, signal),
     )
   } catch (error) {
     // Settings that the engine rejects stay different; `noteDifferences` reports them at the end.
@@ -81,7 +81,9 @@ export async function noteDifferences(
   context: RunContext,
 ): Promise<void> {
   const { signal } = context.tools
-  const live = await retryTransient(context, () => recoveryOn(context, 0).collection(name, signal))
+  const live = await retryTransient(context, () =>
+    recoveryForPod(context, 0).collection(name, signal),
+  )
   if (live === undefined) return
   const differing = [
     ...differences(source.config, live.config).map(formatDifference),

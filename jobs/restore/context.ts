@@ -55,20 +55,20 @@ export function targetTopology({
   return { nodes: plan.cluster.replicas, replicationFactor }
 }
 
-export function engineOn({ plan, tools }: EngineAccess, ordinal: number): Engine {
+export function engineForPod({ plan, tools }: EngineAccess, ordinal: number): Engine {
   return tools.engineForPod(plan.cluster, ordinal)
 }
 
-export function recoveryOn(access: EngineAccess, ordinal: number): EngineRecovery {
-  return new EngineRecovery(engineOn(access, ordinal))
+export function recoveryForPod(access: EngineAccess, ordinal: number): EngineRecovery {
+  return new EngineRecovery(engineForPod(access, ordinal))
 }
 
-export function collectionsOn(access: EngineAccess, ordinal: number): EngineCollections {
-  return new EngineCollections(engineOn(access, ordinal))
+export function collectionsForPod(access: EngineAccess, ordinal: number): EngineCollections {
+  return new EngineCollections(engineForPod(access, ordinal))
 }
 
-export function snapshotsOn(access: EngineAccess, ordinal: number): EngineSnapshots {
-  return new EngineSnapshots(engineOn(access, ordinal))
+export function snapshotsForPod(access: EngineAccess, ordinal: number): EngineSnapshots {
+  return new EngineSnapshots(engineForPod(access, ordinal))
 }
 
 /**

@@ -18,7 +18,7 @@ import {
 import { requireUnreplaced } from './change-collection.ts'
 import type { Recovery } from './checkpoint.ts'
 import type { SourceSnapshot } from '../manifest-check.ts'
-import { ordinals, recoveryOn, snapshotsOn, type RunContext } from './context.ts'
+import { ordinals, recoveryForPod, snapshotsForPod, type RunContext } from './context.ts'
 
 type DeliveryMode = 'fetch' | 'upload'
 
@@ -85,7 +85,7 @@ async function detectDeliveryMode(
 ): Promise<DeliveryMode> {
   const { signal } = context.tools
   const url = await context.bucket.presignedUrl(manifestKey(context.folder), signal)
-  const reason = await recoveryOn(context, node).unreachableReason(name, url, signal)
+  const reason = await recoveryForPod(context, node).unreachableReason(name, url, signal)
   if (reason !== undefined) return switchToUpload(node, reason, context)
   context.deliveryModes.set(node, 'fetch')
   return 'fetch'
@@ -119,7 +119,11 @@ async function fetchSnapshot(
   await startRecovery(delivery, { node }, context)
   try {
     await trackRecovery({ node }, context, () =>
-      recoveryOn(context, node).recover(target, { url, priority, checksum, size }, tools.signal),
+      recoveryForPod(context, node).recover(
+        target,
+        { url, priority, checksum, size },
+        tools.signal,
+      ),
     )
     return undefined
   } catch (error) {
@@ -151,7 +155,7 @@ async function uploadSnapshot(delivery: SnapshotDelivery, context: RunContext): 
   }
   try {
     await trackRecovery(recovery, context, () =>
-      recoveryOn(context, node).upload(
+      recoveryForPod(context, node).upload(
         target,
         { file, source, size, priority, beforeEnd },
         tools.signal,
@@ -241,7 +245,7 @@ async function deleteUploadedFile(
   try {
     if ((await context.tools.reporter.owner()) !== 'this pod') return
     // Not the signal of the Job: this clean-up also runs after an abort.
-    await snapshotsOn(context, node).delete(name, file, AbortSignal.timeout(CLEAN_UP_MS))
+    await snapshotsForPod(context, node).delete(name, file, AbortSignal.timeout(CLEAN_UP_MS))
   } catch (error) {
     if (error instanceof EngineError && error.status === 404) return
     context.tools.log.warn({ node, file, reason: errorMessage(error) }, 'file not deleted')

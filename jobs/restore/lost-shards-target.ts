@@ -12,7 +12,7 @@ import type { ShardItem } from '../manifest-check.ts'
 import { isTlsError, poll, retryTransient } from '../retry.ts'
 import type { Checkpoint } from './checkpoint.ts'
 import { checkSameSchema } from './collection-checks.ts'
-import { engineOn, type RunContext } from './context.ts'
+import { engineForPod, type RunContext } from './context.ts'
 import { requireCompatibleVersion } from './target-checks.ts'
 
 /** Nodes usually agree within seconds; one that restarts needs longer. */
@@ -50,7 +50,7 @@ export class LostTarget {
     const { signal } = this.#context.tools
     for (const { ordinal } of members(view)) {
       const version = await retryTransient(this.#context, () =>
-        engineOn(this.#context, ordinal).version(signal),
+        engineForPod(this.#context, ordinal).version(signal),
       )
       for (const engineVersion of recorded) requireCompatibleVersion(version, engineVersion)
     }
@@ -72,7 +72,7 @@ export class LostTarget {
     lost: ShardItem['source']['shards'],
   ): Promise<void> {
     const view = await this.#view()
-    const live = collectionIn(view, name)
+    const live = requireCollection(view, name)
     const keys = new Set(lost.map(({ shardKey }) => shardKey))
     const ids = (shards: [number, string | number | undefined][]) =>
       shards.filter(([, key]) => keys.has(key)).toSorted(([a], [b]) => a - b)
@@ -101,7 +101,7 @@ export class LostTarget {
     const afterPause = () => progress.reported()
     await poll({ time, signal, pauseMs: AWAY_POLL_MS, afterPause }, async () => {
       const view = await this.#view()
-      const shards = ids.map((id) => shardIn(view, name, id))
+      const shards = ids.map((id) => requireShard(view, name, id))
       for (const shard of shards) requireNoActiveReplica(view, name, shard)
       const holders = new Set(shards.flatMap(({ replicas }) => replicas.map(({ peer }) => peer)))
       const now = time.monotonicMs()
@@ -160,7 +160,7 @@ export class LostTarget {
   async #status(ordinal: number) {
     const { signal } = this.#context.tools
     const status = await retryTransient(this.#context, () =>
-      engineOn(this.#context, ordinal).cluster(signal),
+      engineForPod(this.#context, ordinal).cluster(signal),
     )
     return status.status === 'enabled' ? status : undefined
   }
@@ -171,7 +171,7 @@ export class LostTarget {
     const ordinals = new Set(members(view).map(({ ordinal }) => ordinal))
     for (const { id, ordinal } of view.peers) {
       if (!holders.has(id) || ordinal === undefined || ordinals.has(ordinal)) continue
-      const rejection = await engineOn(this.#context, ordinal)
+      const rejection = await engineForPod(this.#context, ordinal)
         .cluster(signal)
         .then(noRejection, findRejection)
       if (rejection === undefined) continue
@@ -199,7 +199,7 @@ export class LostTarget {
     checkpoint: Checkpoint,
   ): Promise<{ ordinal: number; isDone: boolean }> {
     const view = await this.#view()
-    const shard = shardIn(view, name, id)
+    const shard = requireShard(view, name, id)
     const restored = restoredNode(view, shard, checkpoint)
     if (restored !== undefined) return { ordinal: restored, isDone: true }
     requireNoActiveReplica(view, name, shard)
@@ -220,7 +220,7 @@ export class LostTarget {
    */
   async requireNoReplica(name: string, id: number, ordinal: number): Promise<void> {
     const view = await this.#view()
-    const shard = shardIn(view, name, id)
+    const shard = requireShard(view, name, id)
     requireNoActiveReplica(view, name, shard)
     const holders = new Set(shard.replicas.map((replica) => replica.peer))
     const [reached] = await this.#reachedByOthers(view, holders)
@@ -237,7 +237,7 @@ export class LostTarget {
   async isActiveOn(name: string, id: number, ordinal: number): Promise<boolean> {
     const view = await this.#view()
     const peer = members(view).find((member) => member.ordinal === ordinal)
-    return peer !== undefined && activeHolders(view, shardIn(view, name, id)).includes(peer.id)
+    return peer !== undefined && activeHolders(view, requireShard(view, name, id)).includes(peer.id)
   }
 
   /** Until every node that answers calls the replica Active. */
@@ -258,11 +258,11 @@ export class LostTarget {
     const { plan, tools, progress } = this.#context
     const { time, signal } = tools
     const { name, replicas: nodes } = plan.cluster
-    const engineForPod = (ordinal: number) => engineOn(this.#context, ordinal)
+    const engineOf = (ordinal: number) => engineForPod(this.#context, ordinal)
     const afterPause = () => progress.reported()
     return poll({ time, signal, pauseMs: SETTLE_POLL_MS, afterPause }, async ({ waitedMs }) => {
       const options = { nodes, name, memory: this.#memory, nowMs: time.monotonicMs() }
-      const view = await observeShards(options, engineForPod, signal)
+      const view = await observeShards(options, engineOf, signal)
       const reason = view.broken?.message ?? view.unsettled
       if (reason === undefined) return view
       if (waitedMs() >= SETTLE_MS) throw new EngineError(reason)
@@ -314,7 +314,7 @@ function members(view: ClusterView): Member[] {
   return view.peers.filter((peer): peer is Member => peer.isMember && peer.ordinal !== undefined)
 }
 
-function collectionIn({ collections }: ClusterView, name: string): CollectionView {
+function requireCollection({ collections }: ClusterView, name: string): CollectionView {
   const collection = collections.find((one) => one.name === name)
   if (collection !== undefined) return collection
   throw new Rejected(
@@ -322,8 +322,8 @@ function collectionIn({ collections }: ClusterView, name: string): CollectionVie
   )
 }
 
-function shardIn(view: ClusterView, name: string, id: number): ShardView {
-  const shard = collectionIn(view, name).shards.find((one) => one.id === id)
+function requireShard(view: ClusterView, name: string, id: number): ShardView {
+  const shard = requireCollection(view, name).shards.find((one) => one.id === id)
   if (shard === undefined) throw new Rejected(`collection ${name} has no shard ${id}`)
   return shard
 }

@@ -12,7 +12,7 @@ import type { ShardItem, SourceManifest } from '../manifest-check.ts'
 import { retryTransient } from '../retry.ts'
 import type { Checkpoint } from './checkpoint.ts'
 import { checkObjects } from './collection-checks.ts'
-import { attemptCollection, engineOn, type RunContext } from './context.ts'
+import { attemptCollection, engineForPod, type RunContext } from './context.ts'
 import { deliverSnapshot } from './deliver-snapshot.ts'
 import { readManifest } from './manifest.ts'
 import { retryRecovery, waitForEarlierRecoveries, waitForIdle } from './retry-recovery.ts'
@@ -177,7 +177,7 @@ async function comparePoints(
   const { tools, progress } = context
   const scope = { collection: name, shard }
   const counted = await retryTransient(context, () =>
-    countPoints(engineOn(context, node), scope, tools.signal),
+    countPoints(engineForPod(context, node), scope, tools.signal),
   )
   if (!counted.isExact) {
     progress.note(`shard ${shard} of ${name} was not counted exactly: ${counted.reason}`)

@@ -181,10 +181,10 @@ export function reportedShards(
     return byShard
   })
   // First: a transfer that needs a consensus that has stopped would be waited for.
-  const backlog = raftBacklog(views)
+  const backlog = findRaftBacklog(views)
   const transfers = reportedTransfers(placements)
   const instability =
-    transferInProgress(transfers, ordinalOf) ?? reshardingInProgress(placements) ?? backlog
+    findRunningTransfer(transfers, ordinalOf) ?? findResharding(placements) ?? backlog
   return {
     ...{ replicas, keys, peers },
     ...(instability !== undefined && { instability }),
@@ -197,14 +197,14 @@ export function reportedShards(
  * moves.
  */
 export function unstableReason(view: ReportedShards): string | undefined {
-  return view.instability ?? disagreement(view) ?? inactiveReplica(view.replicas)
+  return view.instability ?? findDisagreement(view) ?? findInactiveReplica(view.replicas)
 }
 
 /**
  * The first replica that not all nodes report in the same state, and what each node reports;
  * undefined if there is none.
  */
-export function disagreement({
+export function findDisagreement({
   replicas,
   keys,
 }: Omit<ReportedShards, 'peers'>): string | undefined {
@@ -232,7 +232,7 @@ function formatReports(states: string[]): string {
     .join(', ')
 }
 
-function inactiveReplica(all: ReplicaStates[]): string | undefined {
+function findInactiveReplica(all: ReplicaStates[]): string | undefined {
   for (const replicas of all) {
     for (const [shard, states] of replicas) {
       for (const [ordinal, state] of states) {
@@ -261,7 +261,7 @@ function reportedTransfers(placements: RestoreClusterInfo[]): ReportedTransfer[]
  * Only source and target describe what they do: the other nodes list the transfer without a comment
  * (docs/engine-notes.md, "Replicas and transfers").
  */
-function transferInProgress(
+function findRunningTransfer(
   transfers: ReportedTransfer[],
   ordinalOf: (peer: number) => number,
 ): string | undefined {
@@ -282,7 +282,7 @@ function progressOf({ shard_id, from, to, comment, reportedBy }: ReportedTransfe
   return `${shard_id}/${from}/${to}/${reportedBy} ${withoutClock(comment ?? '')}`
 }
 
-function reshardingInProgress(placements: RestoreClusterInfo[]): string | undefined {
+function findResharding(placements: RestoreClusterInfo[]): string | undefined {
   const isResharding = placements.some(
     ({ resharding_operations: operations = [] }) => operations.length > 0,
   )
@@ -290,7 +290,7 @@ function reshardingInProgress(placements: RestoreClusterInfo[]): string | undefi
 }
 
 /** Throws if consensus has stopped: the cluster would never reach the expected state. */
-function raftBacklog(views: ConsensusStatus[]): string | undefined {
+function findRaftBacklog(views: ConsensusStatus[]): string | undefined {
   const commits = new Set<number>()
   for (const [ordinal, view] of views.entries()) {
     if (view.status === 'disabled') continue

@@ -13,7 +13,7 @@ import {
   type PointCount,
 } from '../clients/engine/statistics.ts'
 import { poll, retryTransient, runGroupsConcurrently } from '../retry.ts'
-import { engineOn, ordinals, recoveryOn, type RunContext } from './context.ts'
+import { engineForPod, ordinals, recoveryForPod, type RunContext } from './context.ts'
 import type { RestoreItem } from '../manifest-check.ts'
 import { replicaDifferences } from '../replica-differences.ts'
 
@@ -334,7 +334,7 @@ async function countShards(item: RestoreItem, ids: number[], context: RunContext
   const counts: Counts = new Map(ids.map((id) => [id, new Map<number, PointCount>()]))
   const groups = await Promise.all(
     ordinals(context).map(async (node) => {
-      const engine = recoveryOn(context, node)
+      const engine = recoveryForPod(context, node)
       const { local_shards } = await retryTransient(context, () =>
         engine.collectionCluster(name, signal),
       )
@@ -364,7 +364,9 @@ async function countOnNode(
 ): Promise<PointCount> {
   const { signal } = context.tools
   try {
-    return await retryTransient(context, () => countPoints(engineOn(context, node), scope, signal))
+    return await retryTransient(context, () =>
+      countPoints(engineForPod(context, node), scope, signal),
+    )
   } catch (error) {
     signal.throwIfAborted()
     if (!(error instanceof EngineError)) throw error
@@ -379,7 +381,7 @@ async function countOnNode(
 async function deferredPoints(name: string, node: number, context: RunContext): Promise<number> {
   const { signal } = context.tools
   const live = await retryTransient(context, () =>
-    recoveryOn(context, node).collection(name, signal),
+    recoveryForPod(context, node).collection(name, signal),
   )
   return live?.update_queue?.deferred_points ?? 0
 }
@@ -388,7 +390,7 @@ async function deferredPoints(name: string, node: number, context: RunContext): 
 async function readWrites(name: string, context: RunContext): Promise<Map<number, number>[]> {
   const { signal } = context.tools
   const requests = ordinals(context).map((node) =>
-    appliedWrites(engineOn(context, node), name, signal),
+    appliedWrites(engineForPod(context, node), name, signal),
   )
   return Promise.all(requests)
 }

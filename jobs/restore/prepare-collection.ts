@@ -16,7 +16,7 @@ import { checkSameSchema, findCollection } from './collection-checks.ts'
 import type { Checkpoint } from './checkpoint.ts'
 import { recordIdentity, requireOwnCollection } from './collection-identity.ts'
 import { applyConfig } from './config.ts'
-import { collectionsOn, recoveryOn, type RunContext } from './context.ts'
+import { collectionsForPod, recoveryForPod, type RunContext } from './context.ts'
 import { replicasOnFirstNode, type ReportedShards } from './placement.ts'
 import { snapshotBytes, type RestoreItem } from '../manifest-check.ts'
 import { waitForIdle } from './retry-recovery.ts'
@@ -55,7 +55,7 @@ async function deleteIncomplete(
   await retryChange(context, async () => {
     // A call whose response was lost may have deleted it, and another client may have created its own since.
     await requireOwnCollection(name, checkpoint, context)
-    await collectionsOn(context, 0).deleteCollection(name, signal)
+    await collectionsForPod(context, 0).deleteCollection(name, signal)
   })
 }
 
@@ -106,7 +106,7 @@ async function createCollection(item: RestoreItem, context: RunContext): Promise
     const isFirst = isFirstCall
     isFirstCall = false
     try {
-      await collectionsOn(context, 0).createCollection(name, body, signal)
+      await collectionsForPod(context, 0).createCollection(name, body, signal)
     } catch (error) {
       // No call of this restore can have created it: the collection belongs to another client.
       if (isFirst && error instanceof EngineError && error.status === 409) {
@@ -139,7 +139,7 @@ async function isCreated(item: RestoreItem, context: RunContext): Promise<boolea
 
 async function applyKeyStep(name: string, step: KeyStep, context: RunContext): Promise<void> {
   const { signal } = context.tools
-  const engine = recoveryOn(context, 0)
+  const engine = recoveryForPod(context, 0)
   const change = async (call: () => Promise<void>) => {
     await requireStillOurs(name, context)
     await call()
@@ -165,7 +165,7 @@ async function applyKeyStep(name: string, step: KeyStep, context: RunContext): P
 }
 
 async function readShardKeys(name: string, context: RunContext): Promise<Set<string | number>> {
-  const placement = await recoveryOn(context, 0).collectionCluster(name, context.tools.signal)
+  const placement = await recoveryForPod(context, 0).collectionCluster(name, context.tools.signal)
   const shards = [...placement.local_shards, ...placement.remote_shards]
   return new Set(shards.flatMap(({ shard_key }) => (shard_key == null ? [] : [shard_key])))
 }
@@ -199,17 +199,17 @@ async function buildIndexes({ name, source }: RestoreItem, context: RunContext):
   // Derives the time limit: existing data may be as large as the backup, or larger.
   const bytes = snapshotBytes(source)
   await createIndexes(source.payloadIndexes, source, {
-    read: () => retryTransient(context, () => recoveryOn(context, 0).collection(name, signal)),
+    read: () => retryTransient(context, () => recoveryForPod(context, 0).collection(name, signal)),
     create: async (field, index) => {
       const body = recreateIndex(field, index)
       await changeCollection(name, context, () =>
-        recoveryOn(context, 0).buildIndex(name, { body, bytes }, signal),
+        recoveryForPod(context, 0).buildIndex(name, { body, bytes }, signal),
       )
     },
     setLimit: async (count) => {
       const body = { strict_mode_config: { max_payload_index_count: count } }
       await changeCollection(name, context, () =>
-        collectionsOn(context, 0).patchCollection(name, body, signal),
+        collectionsForPod(context, 0).patchCollection(name, body, signal),
       )
     },
   })
@@ -273,12 +273,12 @@ export async function restoreFactor(name: string, context: RunContext): Promise<
   const { signal, log, reporter } = context.tools
   const body = { params: { replication_factor: factor } }
   const patch = async (abortSignal: AbortSignal) => {
-    const collection = await recoveryOn(context, 0).collection(name, abortSignal)
+    const collection = await recoveryForPod(context, 0).collection(name, abortSignal)
     if (collection === undefined) return
     // That of another client has a factor of its own.
     if (await isReplaced(uuidQuestion(name, context, abortSignal), uuid)) return
     if ((await reporter.owner()) === 'another pod') return
-    await collectionsOn(context, 0).patchCollection(name, body, abortSignal)
+    await collectionsForPod(context, 0).patchCollection(name, body, abortSignal)
     log.info({ collection: name, factor }, 'replication factor restored')
   }
   try {
@@ -299,6 +299,6 @@ export function forgetLoweredFactor(name: string, context: RunContext): void {
 async function setFactor(name: string, factor: number, context: RunContext): Promise<void> {
   const body = { params: { replication_factor: factor } }
   await changeCollection(name, context, () =>
-    collectionsOn(context, 0).patchCollection(name, body, context.tools.signal),
+    collectionsForPod(context, 0).patchCollection(name, body, context.tools.signal),
   )
 }

@@ -8,7 +8,7 @@ import { EngineError } from '../../crds/contract/errors.ts'
 import type { LocalShard, ShardSnapshot } from '../../crds/contract/manifest.ts'
 import { formatBytes } from '../../crds/units.ts'
 import { retryTransient, runGroupsConcurrently } from '../retry.ts'
-import { recoveryOn, type RunContext } from './context.ts'
+import { recoveryForPod, type RunContext } from './context.ts'
 import { deliverSnapshot } from './deliver-snapshot.ts'
 import { replicasOnFirstNode, type ReplicaStates } from './placement.ts'
 import { requireShards } from './prepare-collection.ts'
@@ -121,7 +121,7 @@ async function readPointCounts(
   node: number,
   context: RunContext,
 ): Promise<Map<number, number>> {
-  const { local_shards } = await recoveryOn(context, node).collectionCluster(
+  const { local_shards } = await recoveryForPod(context, node).collectionCluster(
     name,
     context.tools.signal,
   )
@@ -249,7 +249,7 @@ export async function isShardRecovered(
   if (before.points === pointsCount) return false
   const { signal } = context.tools
   const { local_shards } = await retryTransient(context, () =>
-    recoveryOn(context, node).collectionCluster(name, signal),
+    recoveryForPod(context, node).collectionCluster(name, signal),
   )
   const shard = local_shards.find(({ shard_id }) => shard_id === shardId)
   return shard?.state === 'Active' && shard.points_count === pointsCount
@@ -266,7 +266,7 @@ async function requireShardOnNode(
   node: number,
   context: RunContext,
 ): Promise<number> {
-  const { local_shards } = await recoveryOn(context, node).collectionCluster(
+  const { local_shards } = await recoveryForPod(context, node).collectionCluster(
     name,
     context.tools.signal,
   )

@@ -4,7 +4,7 @@ import { longCallTimeoutMs } from '../clients/http/request.ts'
 import { IN_TRANSIT_MS, isTransient, poll, retry, retryTransient } from '../retry.ts'
 import type { Checkpoint, Recovery } from './checkpoint.ts'
 import { snapshotBytes, type RestoreItem } from '../manifest-check.ts'
-import { ordinals, recoveryOn, type RunContext } from './context.ts'
+import { ordinals, recoveryForPod, type RunContext } from './context.ts'
 
 /** A restarted node needs about this long until it serves requests again. */
 const RETRIES_MS = [5_000, 20_000, 60_000]
@@ -138,7 +138,7 @@ async function waitForNodeIdle(
   const startedAt = now()
   let idleSince: number | undefined
   let wasRunning = false
-  const readRunning = () => recoveryOn(context, node).runningRecoveries(name, signal)
+  const readRunning = () => recoveryForPod(context, node).runningRecoveries(name, signal)
   const afterPause = () => progress.reported()
   return poll({ time, signal, pauseMs: POLL_MS, afterPause }, async () => {
     const running = await retryTransient(context, readRunning)

@@ -7,7 +7,13 @@ import { EngineError } from '../../crds/contract/errors.ts'
 import { isTransient } from '../retry.ts'
 import { EngineShards } from '../clients/engine/shards.ts'
 import { changeCollection, requireStillOurs } from './change-collection.ts'
-import { collectionsOn, engineOn, recoveryOn, targetTopology, type RunContext } from './context.ts'
+import {
+  collectionsForPod,
+  engineForPod,
+  recoveryForPod,
+  targetTopology,
+  type RunContext,
+} from './context.ts'
 import {
   planPlacement,
   recordedFactor,
@@ -75,7 +81,7 @@ async function startChanges(
   changes: ShardChange[],
   context: RunContext,
 ): Promise<void> {
-  const engine = recoveryOn(context, 0)
+  const engine = recoveryForPod(context, 0)
   const { signal } = context.tools
   for (const change of changes) {
     const { shard: shard_id } = change
@@ -153,7 +159,7 @@ export async function replicateShards(item: RestoreItem, context: RunContext): P
     const body = { params: { replication_factor: factor } }
     const { signal } = context.tools
     await changeCollection(name, context, () =>
-      collectionsOn(context, 0).patchCollection(name, body, signal),
+      collectionsForPod(context, 0).patchCollection(name, body, signal),
     )
   }
   forgetLoweredFactor(name, context)
@@ -223,7 +229,7 @@ async function startTransfers(
   transfers: ReplicaTransfer[],
   context: RunContext,
 ): Promise<void> {
-  const engine = new EngineShards(engineOn(context, 0))
+  const engine = new EngineShards(engineForPod(context, 0))
   for (const { shard_id: shard, from_peer_id: from, to_peer_id: to } of transfers) {
     const transfer = { collection: name, shard, from, to }
     const call = () => engine.replicate(transfer, context.tools.signal)

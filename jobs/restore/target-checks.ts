@@ -8,7 +8,7 @@ import { formatBytes } from '../../crds/units.ts'
 import { isSameOrNextMinor, parseVersion } from '../../crds/versions.ts'
 import { readConsistentState } from '../cluster-consistency.ts'
 import { retryTransient } from '../retry.ts'
-import { engineOn, ordinals, recoveryOn, type PreflightContext } from './context.ts'
+import { engineForPod, ordinals, recoveryForPod, type PreflightContext } from './context.ts'
 import type { Placement } from './placement.ts'
 import type { NodeItem, RestoreItem, ShardItem, SourceManifest } from '../manifest-check.ts'
 
@@ -57,7 +57,9 @@ async function checkVersion(recorded: string[], context: CheckContext): Promise<
 
 async function clusterVersion(context: CheckContext): Promise<string> {
   const { signal } = context.tools
-  const requests = ordinals(context).map((ordinal) => engineOn(context, ordinal).version(signal))
+  const requests = ordinals(context).map((ordinal) =>
+    engineForPod(context, ordinal).version(signal),
+  )
   const versions = new Set(await Promise.all(requests))
   const [version = '', ...others] = versions
   if (others.length === 0) return version
@@ -100,7 +102,7 @@ async function checkPeers(context: CheckContext): Promise<void> {
   const { replicas } = context.plan.cluster
   const { peers } = await readConsistentState({
     replicas,
-    engineForPod: (ordinal) => engineOn(context, ordinal),
+    engineForPod: (ordinal) => engineForPod(context, ordinal),
     signal: context.tools.signal,
   })
   if (peers === replicas) return
@@ -190,6 +192,6 @@ export async function nodeLoads(
 function diskCapacities(context: PreflightContext): Promise<(number | undefined)[]> {
   const { signal } = context.tools
   const readCapacity = (node: number) =>
-    retryTransient(context, () => recoveryOn(context, node).diskBytes(signal))
+    retryTransient(context, () => recoveryForPod(context, node).diskBytes(signal))
   return Promise.all(ordinals(context).map(readCapacity))
 }

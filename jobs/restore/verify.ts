@@ -10,7 +10,7 @@ import { isReportable, isTransient, poll, retryTransient } from '../retry.ts'
 import { changeCollection, requireStillOurs } from './change-collection.ts'
 import { noteDifferences } from './config.ts'
 import { findCollection } from './collection-checks.ts'
-import { collectionsOn, ordinals, recoveryOn, type RunContext } from './context.ts'
+import { collectionsForPod, ordinals, recoveryForPod, type RunContext } from './context.ts'
 import { verifyPointCount, type CountResult } from './point-count.ts'
 import type { RestoreItem } from '../manifest-check.ts'
 import { collectionDeleted } from './wait-for-shards.ts'
@@ -160,7 +160,7 @@ function statusOf(info: NodeInfo): string {
 /** By ordinal. At least one node answers. */
 async function readOnAllNodes(name: string, context: RunContext): Promise<NodeInfo[]> {
   const { signal } = context.tools
-  const read = (node: number) => recoveryOn(context, node).collection(name, signal)
+  const read = (node: number) => recoveryForPod(context, node).collection(name, signal)
   return retryTransient(context, async () => {
     let failure: unknown
     const live = await Promise.all(
@@ -193,6 +193,6 @@ async function patchCollection(
   context: RunContext,
 ): Promise<void> {
   await changeCollection(name, context, () =>
-    collectionsOn(context, 0).patchCollection(name, body, context.tools.signal),
+    collectionsForPod(context, 0).patchCollection(name, body, context.tools.signal),
   )
 }

@@ -10,9 +10,9 @@ import { longCallTimeoutMs } from '../clients/http/request.ts'
 import { snapshotBytes, type RestoreItem } from '../manifest-check.ts'
 import { isTransient, poll } from '../retry.ts'
 import { requireStillOurs } from './change-collection.ts'
-import { ordinals, recoveryOn, type EngineAccess, type RunContext } from './context.ts'
+import { ordinals, recoveryForPod, type EngineAccess, type RunContext } from './context.ts'
 import {
-  disagreement,
+  findDisagreement,
   fingerprint,
   replicasOnFirstNode,
   reportedShards,
@@ -125,7 +125,7 @@ export async function tryReadReportedShards(
 ): Promise<ReportedShards | string> {
   try {
     const { signal } = context.tools
-    const nodes = ordinals(context).map((ordinal) => recoveryOn(context, ordinal))
+    const nodes = ordinals(context).map((ordinal) => recoveryForPod(context, ordinal))
     const views = await Promise.all(nodes.map((node) => node.cluster(signal)))
     return reportedShards(
       await Promise.all(nodes.map((node) => node.collectionCluster(collection, signal))),
@@ -144,7 +144,7 @@ async function isDeletedOnMost(collection: string, context: EngineAccess): Promi
   const has = await Promise.all(
     nodes.map(async (node) => {
       try {
-        await recoveryOn(context, node).collectionCluster(collection, signal)
+        await recoveryForPod(context, node).collectionCluster(collection, signal)
         return true
       } catch (error) {
         if (!(error instanceof EngineError)) throw error
@@ -179,7 +179,9 @@ class StabilityTimer {
     this.#lastState = state
     this.#stableSince = instability === undefined ? (this.#stableSince ?? this.#now()) : undefined
     const disagrees =
-      typeof view !== 'string' && view.instability === undefined && disagreement(view) !== undefined
+      typeof view !== 'string' &&
+      view.instability === undefined &&
+      findDisagreement(view) !== undefined
     this.#disagreesSince = disagrees ? (this.#disagreesSince ?? this.#now()) : undefined
   }
 
@@ -225,7 +227,7 @@ export async function repairReplicas(
     await reporter.verifyOwnership()
     try {
       await requireStillOurs(collection, context)
-      await recoveryOn(context, through).dropReplica(
+      await recoveryForPod(context, through).dropReplica(
         collection,
         { shard_id: shard, peer_id },
         signal,

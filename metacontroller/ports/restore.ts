@@ -33,7 +33,7 @@ export function restorePorts(
   return {
     ...dataJobPorts(dependencies),
     restore: (namespace, name) => kubernetes.get(restores(namespace), name, VecRestore.schema),
-    conflictingWork: othersAt(dependencies),
+    conflictingWork: conflictingWorkPort(dependencies),
   }
 }
 
@@ -49,7 +49,7 @@ interface NamespacedName {
   name: string
 }
 
-export function othersAt(
+export function conflictingWorkPort(
   dependencies: ConflictingWorkDependencies,
 ): RestorePorts['conflictingWork'] {
   return async (cluster, rules) => {

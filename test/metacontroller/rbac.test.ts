@@ -32,7 +32,7 @@ import { collectionPorts, InFlightWrites } from '../../metacontroller/ports/coll
 import { liveStatusReader } from '../../metacontroller/ports/common.ts'
 import { serviceReader } from '../../metacontroller/ports/engine-client.ts'
 import { migrationPorts } from '../../metacontroller/ports/migration.ts'
-import { othersAt, restorePorts } from '../../metacontroller/ports/restore.ts'
+import { conflictingWorkPort, restorePorts } from '../../metacontroller/ports/restore.ts'
 import { shardPorts } from '../../metacontroller/ports/shards.ts'
 import { systemTimers } from '../../metacontroller/runtime.ts'
 import { allAllowed } from '../builders.ts'
@@ -258,7 +258,7 @@ t.test(
       ...{ ...common, jobKeys: () => [], consensus: async () => [] },
       nodeKeys: async () => [],
       shards: shardPorts({ ...common, ...engines }),
-      conflictingWork: othersAt({ kubernetes, namespaces: [], inFlightWrites: writes }),
+      conflictingWork: conflictingWorkPort({ kubernetes, namespaces: [], inFlightWrites: writes }),
     }
     await serviceReader(kubernetes, now)('ns', 'vec-a')
     await use(clusterPorts(tools), ofCluster)

@@ -133,7 +133,7 @@ function requireIdentity(account: string, env: NodeJS.ProcessEnv): IdentityKind 
 }
 
 /** The token service answers 400 also for too many calls, and while it cannot read the keys of the Kubernetes cluster. */
-function isPassing(name: string): boolean {
+function isTransientError(name: string): boolean {
   return /^(Throttl|RequestLimitExceeded|IDPCommunicationError)/.test(name)
 }
 
@@ -144,7 +144,11 @@ function identityError(account: string, kind: IdentityKind, error: unknown): Sto
   }
   const status = $metadata?.httpStatusCode
   const isRefused =
-    status !== undefined && status >= 400 && status < 500 && status !== 429 && !isPassing(name)
+    status !== undefined &&
+    status >= 400 &&
+    status < 500 &&
+    status !== 429 &&
+    !isTransientError(name)
   // The chain of the SDK does not pass on what the container credentials endpoint answered.
   const text =
     kind === 'container' && status === undefined

@@ -10,7 +10,7 @@ import { requireShards } from '../../../jobs/restore/prepare-collection.ts'
 import { misplacedOnNode } from '../../../jobs/restore/recover.ts'
 import { phantomReplicas } from '../../../jobs/restore/wait-for-shards.ts'
 import {
-  disagreement,
+  findDisagreement,
   reportedShards,
   type ReplicaStates,
 } from '../../../jobs/restore/placement.ts'
@@ -128,7 +128,7 @@ t.test('replicas are created from a node with the shard on each node that had it
 
 t.test('a disagreement says what each node reports, and the shard key', async (t) => {
   const between = (...reported: ReplicaStates[]) =>
-    disagreement({ replicas: reported, keys: new Map([[2, 'tenant']]) })
+    findDisagreement({ replicas: reported, keys: new Map([[2, 'tenant']]) })
   const agreed = replicas({ 0: [0, 1], 1: [1] })
   t.equal(between(agreed, agreed, agreed), undefined)
   t.equal(
@@ -168,7 +168,7 @@ t.test('nodes are stable when all have applied the same entries and no shard mov
   const both = [placement(10), placement(11)]
   const rest = reportedShards(both, [view(7), view(7)])
   t.equal(rest.instability, undefined)
-  t.equal(disagreement(rest), undefined)
+  t.equal(findDisagreement(rest), undefined)
   t.equal(
     reportedShards(both, [view(7), view(8)]).instability,
     'the nodes have not applied the same',

@@ -25,7 +25,7 @@ import { collectionPorts, InFlightWrites } from '../../../metacontroller/ports/c
 import { leasePorts } from '../../../metacontroller/ports/common.ts'
 import { ServiceKubernetes } from '../../../metacontroller/ports/kubernetes-client.ts'
 import { migrationPorts } from '../../../metacontroller/ports/migration.ts'
-import { othersAt, restorePorts } from '../../../metacontroller/ports/restore.ts'
+import { conflictingWorkPort, restorePorts } from '../../../metacontroller/ports/restore.ts'
 import { readShardNumbers, shardPorts } from '../../../metacontroller/ports/shards.ts'
 import { systemTimers } from '../../../metacontroller/runtime.ts'
 import type { BlockingRules } from '../../../hooks/cross-namespace.ts'
@@ -63,7 +63,7 @@ async function stage(t: Test) {
       ...{ ...common, jobKeys: () => [], consensus: async () => [] },
       nodeKeys: async () => [],
       shards: shardPorts(engines),
-      conflictingWork: othersAt({ ...common, inFlightWrites: writes }),
+      conflictingWork: conflictingWorkPort({ ...common, inFlightWrites: writes }),
     }),
     backup: backupPorts({ ...common, clock: systemClock }),
     restore: restorePorts({ ...common, inFlightWrites: writes }),
