@@ -81,20 +81,20 @@ export const CREDENTIAL_VARIABLES = new Set([
 export function volumesError({ volumes = [], volumeMounts = [] }: JobPod): string | undefined {
   const names = volumes.map(({ name }) => name)
   for (const [index, name] of names.entries()) {
-    const problem = nameProblem(name, names.slice(0, index))
-    if (problem !== undefined) return `.volumes[${index}].name: "${name}" ${problem}`
+    const error = nameError(name, names.slice(0, index))
+    if (error !== undefined) return `.volumes[${index}].name: "${name}" ${error}`
   }
   const paths = volumeMounts.map(({ mountPath }) => mountPath)
   for (const [index, { name, mountPath }] of volumeMounts.entries()) {
     const field = `.volumeMounts[${index}]`
     if (!names.includes(name)) return `${field}.name: no volume of volumes has the name "${name}"`
-    const problem = pathProblem(mountPath, paths.slice(0, index))
-    if (problem !== undefined) return `${field}.mountPath: "${mountPath}" ${problem}`
+    const error = pathError(mountPath, paths.slice(0, index))
+    if (error !== undefined) return `${field}.mountPath: "${mountPath}" ${error}`
   }
   return undefined
 }
 
-function nameProblem(name: string, former: string[]): string | undefined {
+function nameError(name: string, former: string[]): string | undefined {
   if (!isDnsLabel(name)) {
     return 'must have at most 63 lower case letters, digits and "-", with a letter or digit at both ends'
   }
@@ -104,7 +104,7 @@ function nameProblem(name: string, former: string[]): string | undefined {
   return former.includes(name) ? 'is the name of another of these volumes' : undefined
 }
 
-function pathProblem(path: string, former: string[]): string | undefined {
+function pathError(path: string, former: string[]): string | undefined {
   if (!path.startsWith('/') || path.includes(':')) return 'must be an absolute path without ":"'
   const own = OWN_PATHS.find((candidate) => overlap(path, candidate))
   if (own !== undefined) return `must not hide, or be in, ${own}, which the Jobs use`

@@ -61,11 +61,11 @@ export function creationProblem(
 export function startProblem(job: Job, { now }: Pick<Context, 'now'>): ConditionReason | undefined {
   const { creationTimestamp = '', deletionTimestamp } = job.metadata
   const isOld = secondsSince(creationTimestamp, now) > JOB_START_SECONDS
-  const message = isOld && deletionTimestamp === undefined ? podProblem(job) : undefined
+  const message = isOld && deletionTimestamp === undefined ? notStartedMessage(job) : undefined
   return message === undefined ? undefined : { reason: 'JobNotStarted', message }
 }
 
-function podProblem({ metadata, spec, status = {} }: Job): string | undefined {
+function notStartedMessage({ metadata, spec, status = {} }: Job): string | undefined {
   const { name, namespace = '' } = metadata
   const { active = 0, ready, failed = 0 } = status
   if (ready !== undefined && ready > 0) return undefined

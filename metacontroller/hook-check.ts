@@ -55,8 +55,8 @@ export interface HookCheck {
   signal?: AbortSignal | undefined
 }
 
-/** Problems that remain after a minute, one line each. `url` is where this release is called. */
-export async function hookProblems(
+/** Errors that remain after a minute, one line each. `url` is where this release is called. */
+export async function hookErrors(
   { kubernetes, time, signal }: HookCheck,
   { url, kinds }: { url: string; kinds: readonly string[] },
 ): Promise<string[]> {
@@ -64,14 +64,14 @@ export async function hookProblems(
   const expected = controllers({ url, kinds, ...rendered })
   return poll({ time, signal, pauseMs: POLL_MS }, async ({ waitedMs }) => {
     const found = await Promise.all(
-      expected.map((controller) => controllerProblems(kubernetes, controller)),
+      expected.map((controller) => controllerErrors(kubernetes, controller)),
     )
-    const problems = found.flat()
-    return problems.length === 0 || waitedMs() >= TIMEOUT_MS ? problems : undefined
+    const errors = found.flat()
+    return errors.length === 0 || waitedMs() >= TIMEOUT_MS ? errors : undefined
   })
 }
 
-async function controllerProblems(
+async function controllerErrors(
   kubernetes: HookCheck['kubernetes'],
   { metadata: { name }, spec }: CompositeController,
 ): Promise<string[]> {
@@ -79,17 +79,17 @@ async function controllerProblems(
   try {
     const live = await kubernetes.get(compositeControllers(), name, LiveController)
     if (live === undefined) return [`${label} does not exist`]
-    const problems = webhookProblems(live.spec.hooks, spec.hooks)
+    const errors = webhookErrors(live.spec.hooks, spec.hooks)
     const customize = live.spec.hooks['customize']?.webhook
-    if (problems.length === 0 && customize !== undefined)
-      problems.push(...(await answerProblems(kubernetes, customize, spec.parentResource.resource)))
-    return problems.map((problem) => `${label}: ${problem}`)
+    if (errors.length === 0 && customize !== undefined)
+      errors.push(...(await answerErrors(kubernetes, customize, spec.parentResource.resource)))
+    return errors.map((error) => `${label}: ${error}`)
   } catch (error) {
     return [`${label}: ${errorMessage(error)}`]
   }
 }
 
-function webhookProblems(
+function webhookErrors(
   live: Static<typeof LiveController>['spec']['hooks'],
   expected: CompositeController['spec']['hooks'],
 ): string[] {
@@ -125,7 +125,7 @@ function credentials({ authorization, caBundle }: Webhook = {}): object {
 }
 
 /** Calls the hook customize with the token that Metacontroller sends, and with another one. */
-async function answerProblems(
+async function answerErrors(
   kubernetes: HookCheck['kubernetes'],
   { url = '', authorization, caBundle }: Webhook,
   plural: string,
@@ -141,10 +141,10 @@ async function answerProblems(
       const reason = certificateError(error) ?? errorMessage(error)
       throw new Error(`hook customize cannot be called at ${withoutQuery(url)}: ${reason}`)
     })
-  return [...acceptedProblems(await call(token)), ...rejectedProblems(await call('not-the-token'))]
+  return [...acceptanceErrors(await call(token)), ...rejectionErrors(await call('not-the-token'))]
 }
 
-function acceptedProblems({ status, text }: HttpResponse): string[] {
+function acceptanceErrors({ status, text }: HttpResponse): string[] {
   if (status !== 200) {
     const answer = escapeUnprintable(text.slice(0, MAX_ANSWER))
     return [`hook customize answers its token with ${status}: ${answer}`]
@@ -157,7 +157,7 @@ function acceptedProblems({ status, text }: HttpResponse): string[] {
   }
 }
 
-function rejectedProblems({ status }: HttpResponse): string[] {
+function rejectionErrors({ status }: HttpResponse): string[] {
   const isRejected = status === 401 || status === 403
   return isRejected ? [] : [`hook customize answers a wrong token with ${status} instead of 401`]
 }

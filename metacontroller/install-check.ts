@@ -15,7 +15,7 @@ import { Kubernetes, inClusterAccess } from '../jobs/clients/kubernetes/client.t
 import { systemClock } from '../jobs/clock.ts'
 import { jobLog } from '../jobs/log.ts'
 import { poll } from '../jobs/retry.ts'
-import { hookProblems, type HookCheck } from './hook-check.ts'
+import { hookErrors, type HookCheck } from './hook-check.ts'
 
 /** Longer than the name of a VecCluster may be (48 characters): such a cluster cannot exist. */
 export const IMPOSSIBLE_CLUSTER =
@@ -57,13 +57,13 @@ export async function checkInstallation(
   check: InstallCheck,
   { url, kinds, namespace }: Installation,
 ): Promise<{ passed: boolean; report: string }> {
-  const problems = await hookProblems(check, { url, kinds }).catch((error: unknown) => [
+  const errors = await hookErrors(check, { url, kinds }).catch((error: unknown) => [
     errorMessage(error),
   ])
   // Without hooks the resource would only wait.
-  if (problems.length === 0 && namespace !== undefined)
-    problems.push(...(await reconcileProblems(check, namespace)))
-  if (problems.length > 0) return { passed: false, report: `${problems.join('\n')}\n` }
+  if (errors.length === 0 && namespace !== undefined)
+    errors.push(...(await reconcileErrors(check, namespace)))
+  if (errors.length > 0) return { passed: false, report: `${errors.join('\n')}\n` }
   const lines = [
     `${kinds.length} CompositeControllers call the hooks at ${url}, which reject a wrong token`,
     namespace === undefined
@@ -74,19 +74,19 @@ export async function checkInstallation(
 }
 
 /** Creates a VecCollection that changes nothing, waits for its status, and deletes it in any case. */
-export async function reconcileProblems(check: InstallCheck, namespace: string): Promise<string[]> {
+export async function reconcileErrors(check: InstallCheck, namespace: string): Promise<string[]> {
   const name = `helm-test-${randomBytes(6).toString('hex')}`
   const object = { namespace, name }
-  const problems: string[] = []
+  const errors: string[] = []
   try {
     await check.kubernetes.create(collections(namespace), waitingCollection(object))
     await waitForStatus(check, object)
   } catch (error) {
-    problems.push(errorMessage(error))
+    errors.push(errorMessage(error))
   }
   // Also if the answer to the creation was lost: the name is random, so the resource is ours.
-  await remove(check, object).catch((error: unknown) => problems.push(errorMessage(error)))
-  return problems.map((problem) => `VecCollection ${namespace}/${name}: ${problem}`)
+  await remove(check, object).catch((error: unknown) => errors.push(errorMessage(error)))
+  return errors.map((error) => `VecCollection ${namespace}/${name}: ${error}`)
 }
 
 async function waitForStatus(

@@ -268,8 +268,8 @@ function parseJobResources(text: string | undefined): Settings['jobResources'] {
 function parseJobPods(text: string | undefined): Settings['jobPods'] {
   const { helm = {}, data = {} } = text === undefined ? {} : parseJson('JOB_PODS', text, JobPods)
   for (const [component, pod] of Object.entries({ helm, data })) {
-    const problem = volumesError(pod)
-    if (problem !== undefined) throw new Error(`JOB_PODS.${component}${problem}`)
+    const error = volumesError(pod)
+    if (error !== undefined) throw new Error(`JOB_PODS.${component}${error}`)
   }
   return { helm, data }
 }

@@ -57,7 +57,7 @@ export async function writeRepository(
 }
 
 /** Why `helm repo update` has not downloaded the index, which it prints and then succeeds. */
-export function indexProblem(output: string): string | undefined {
-  const [, problem] = /^[.]{3}Unable to get an update from [^\n]*\n\t([^\n]*)/m.exec(output) ?? []
-  return problem
+export function indexError(output: string): string | undefined {
+  const [, message] = /^[.]{3}Unable to get an update from [^\n]*\n\t([^\n]*)/m.exec(output) ?? []
+  return message
 }

@@ -14,7 +14,7 @@ import type { MonitorTls } from '../../crds/contract/job.ts'
 import { HELM_TIMEOUT_SECONDS } from '../../crds/contract/limits.ts'
 import { trimTrailing } from '../../crds/contract/names.ts'
 import {
-  indexProblem,
+  indexError,
   writeRepository,
   type ChartCredentials,
   type RepositoryFiles,
@@ -130,12 +130,10 @@ export class Helm {
   ): Promise<string> {
     const { env, name } = repository
     const output = await this.#run({ args: ['repo', 'update', name], signal, env })
-    const problem = indexProblem(output)
+    const error = indexError(output)
     const url = redact(request.repository)
-    if (problem !== undefined) {
-      throw new HelmError(
-        `cannot read the index of the chart repository ${url}: ${redact(problem)}`,
-      )
+    if (error !== undefined) {
+      throw new HelmError(`cannot read the index of the chart repository ${url}: ${redact(error)}`)
     }
     const chart = `${name}/${request.chart}`
     const args = upgradeArguments({ ...request, chart, repository: '' }, this.#options.postRenderer)

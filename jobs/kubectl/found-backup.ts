@@ -80,7 +80,7 @@ export async function describeBackup(
       throw new Rejected(`s3://${bucket.name}/${ownerKey(folder)} does not match this manifest`)
     }
     const missing = missingCollections(manifest, owner)
-    const problem = await findProblem(manifest, missing, () => bucket.listAll(folder, signal))
+    const problem = await incompleteReason(manifest, missing, () => bucket.listAll(folder, signal))
     return {
       ...{ ...found, ...described, ...describeManifest(manifest, missing.length) },
       complete: problem === undefined,
@@ -142,7 +142,8 @@ function missingCollections(
   return (owner?.collections ?? []).filter((name) => !present.has(name))
 }
 
-async function findProblem(
+/** Undefined if the backup has all its collections and objects. */
+async function incompleteReason(
   { collections }: Manifest | ForeignManifest,
   missing: string[],
   listObjects: () => AsyncIterable<StoredObject>,
@@ -160,10 +161,10 @@ async function findProblem(
   for await (const { key, sizeBytes } of listObjects()) {
     if (expected.has(key)) listed.set(key, sizeBytes)
   }
-  const problems = [...expected].flatMap(([key, sizeBytes]) => {
+  const differences = [...expected].flatMap(([key, sizeBytes]) => {
     const size = listed.get(key)
     if (size === sizeBytes) return []
     return [size === undefined ? `${key} is missing` : `${key} has ${size} bytes, not ${sizeBytes}`]
   })
-  return problems.length === 0 ? undefined : formatNames(problems, MAX_LISTED_OBJECTS)
+  return differences.length === 0 ? undefined : formatNames(differences, MAX_LISTED_OBJECTS)
 }

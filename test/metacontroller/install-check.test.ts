@@ -9,7 +9,7 @@ import { pino } from 'pino'
 import { MAX_CLUSTER_NAME } from '../../crds/contract/limits.ts'
 import { Kubernetes } from '../../jobs/clients/kubernetes/client.ts'
 import { finalizerName, PLURALS } from '../../metacontroller/controllers.ts'
-import { IMPOSSIBLE_CLUSTER, reconcileProblems } from '../../metacontroller/install-check.ts'
+import { IMPOSSIBLE_CLUSTER, reconcileErrors } from '../../metacontroller/install-check.ts'
 import { recordedInstallCheck } from '../chart/golden.ts'
 import { matchWhole } from '../match-whole.ts'
 import type { ApiObject } from '../world/client.ts'
@@ -200,7 +200,7 @@ t.test(
         for (const object of found) phases.add(readyReason(object))
       },
     }
-    t.strictSame(await reconcileProblems({ kubernetes, time }, namespace), [])
+    t.strictSame(await reconcileErrors({ kubernetes, time }, namespace), [])
     t.strictSame([...phases].at(-1), 'ClusterNotFound')
     t.strictSame(await world.list('vec-operator.dev/v1alpha1', 'VecCollection', namespace), [])
   },

@@ -33,7 +33,7 @@ export async function checkCrds({ kubernetes, release }: CheckContext): Promise<
   const about = 'CRDs'
   const definitions = { apiVersion: 'apiextensions.k8s.io/v1', plural: 'customresourcedefinitions' }
   try {
-    const problems = await Promise.all(
+    const reasons = await Promise.all(
       RESOURCES.map(async ({ plural }) =>
         outdatedCrdReason(
           plural,
@@ -42,7 +42,7 @@ export async function checkCrds({ kubernetes, release }: CheckContext): Promise<
         ),
       ),
     )
-    const outdated = problems.filter((problem) => problem !== undefined)
+    const outdated = reasons.filter((reason) => reason !== undefined)
     if (outdated.length > 0) return outdated.map((says) => ({ about, level: 'wrong', says }))
     return [
       {

@@ -67,14 +67,14 @@ async function checkCluster(cluster: VecCluster, context: CheckContext): Promise
     return { about, level: 'warning', says: `not installed: ${oneLine(reason)}` }
   }
   if (phase === 'Hibernated') return { about, level: 'fine', says: `${phase} (spec.hibernate)` }
-  const problem = await engineProblem(cluster, context)
-  if (problem === undefined) return { about, level: 'fine', says: `${phase}, its engine is ready` }
+  const notReady = await notReadyReason(cluster, context)
+  if (notReady === undefined) return { about, level: 'fine', says: `${phase}, its engine is ready` }
   // A cluster that is being created has no engine yet.
-  return { about, level: phase === 'Running' ? 'wrong' : 'warning', says: `${phase}; ${problem}` }
+  return { about, level: phase === 'Running' ? 'wrong' : 'warning', says: `${phase}; ${notReady}` }
 }
 
-/** The problem with the response; undefined when the engine is ready. `/readyz` requires no API key. */
-async function engineProblem(
+/** Undefined when the engine is ready. `/readyz` requires no API key. */
+async function notReadyReason(
   cluster: VecCluster,
   { kubernetes, signal }: CheckContext,
 ): Promise<string | undefined> {
@@ -97,10 +97,10 @@ export async function checkLeases(context: CheckContext): Promise<CheckResult[]>
     const options = { labelSelector: `${LABELS.managedBy}=${MANAGED_BY}` }
     const found = await context.kubernetes.list(leases(context.namespace), Lease, options)
     const watched = await watchedNamespaces(context).catch(undefinedIfForbidden)
-    const problems = await Promise.all(
-      found.map(async (lease) => leaseProblem(lease, watched, context)),
+    const warnings = await Promise.all(
+      found.map(async (lease) => leaseWarning(lease, watched, context)),
     )
-    const messages = problems.filter((problem) => problem !== undefined)
+    const messages = warnings.filter((warning) => warning !== undefined)
     if (messages.length > 0) return messages.map((says) => ({ about, level: 'warning', says }))
     const count = found.length === 1 ? '1 Lease' : `${found.length} Leases`
     return [{ about, level: 'fine', says: `${count}, all with an existing holder` }]
@@ -109,7 +109,7 @@ export async function checkLeases(context: CheckContext): Promise<CheckResult[]>
   }
 }
 
-async function leaseProblem(
+async function leaseWarning(
   lease: Lease,
   watched: string[] | undefined,
   context: CheckContext,
