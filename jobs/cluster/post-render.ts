@@ -2,9 +2,10 @@
  * `cluster post-render <release> [partition=<n>] [secret-checksum=<text>] [image=<repository>@<digest>]
  * [grace-period=<seconds>] [monitor-tls=<JSON>]`: Helm's post-renderer. Reads the rendered manifests from standard
  * input and writes them to standard output with what the engine's chart has no value for: the partition of the
- * StatefulSet (upgrade.ts decides it), the checksum of a Secret that its pods do not read again, the digest of the engine's image, the grace
- * period of the pods in charts before 1.18, TLS of the ServiceMonitor, and a client Service without the port of the
- * nodes where it can be reached from outside. All other bytes are unchanged, so that Helm reads the same values.
+ * StatefulSet (partition.ts decides it), the checksum of a Secret that its pods do not read again, the digest of the
+ * engine's image, the grace period of the pods in charts before 1.18, TLS of the ServiceMonitor, and a client Service
+ * without the port of the nodes where it can be reached from outside. All other bytes are unchanged, so that Helm reads the
+ * same values.
  */
 import { Rejected } from '../../crds/contract/errors.ts'
 import type { MonitorTls } from '../../crds/contract/job.ts'
@@ -34,8 +35,6 @@ const PEER_PORT = 'p2p'
 const EXTERNAL_TYPES: readonly unknown[] = ['LoadBalancer', 'NodePort']
 
 const PARTITION_PATH = ['spec', 'updateStrategy', 'rollingUpdate', 'partition']
-const POD_PATH = ['spec', 'template', 'spec']
-const GRACE_PERIOD = 'terminationGracePeriodSeconds'
 /** The chart compares the tag as a version, so that no value can hold a digest. */
 const CONTAINER_PATHS = [
   ['spec', 'template', 'spec', 'initContainers'],
@@ -50,6 +49,7 @@ export function adjustManifests(manifests: string, adjustments: Adjustments): st
     .map((manifest) => removePeerPort(manifest, release))
     .map((manifest) => (monitorTls ? secureMonitor(manifest, release, monitorTls) : manifest))
     .map((manifest) => addGracePeriod(manifest, adjustments))
+    .map((manifest) => addUpdateStrategy(manifest, adjustments))
     .map((manifest) => replaceIn(manifest, adjustments))
   if (image !== undefined && changed.every(({ pinned }) => pinned === 0)) {
     const [repository = ''] = image.split('@')
@@ -66,10 +66,7 @@ interface Replacement {
   value: number | string
 }
 
-/**
- * Replaces values of the StatefulSet, and counts the images among them. A chart that does not set one is left
- * alone: without a partition, Kubernetes updates the pods by itself.
- */
+/** Replaces values of the StatefulSet, and counts the images among them. A chart that does not set one is left alone. */
 function replaceIn(manifest: string, { release, partition, secretChecksum, image }: Adjustments) {
   const unchanged = { manifest, pinned: 0 }
   if (!/\bStatefulSet\b/.test(manifest)) return unchanged
@@ -88,18 +85,46 @@ function replaceIn(manifest: string, { release, partition, secretChecksum, image
   return { manifest: withReplacements(manifest, [...values, ...images]), pinned: images.length }
 }
 
-/** Before the first field of the pods, so that all other bytes stay. */
 function addGracePeriod(manifest: string, { release, gracePeriod }: Adjustments): string {
-  if (gracePeriod === undefined || !/\bStatefulSet\b/.test(manifest)) return manifest
+  if (gracePeriod === undefined) return manifest
+  return addField(manifest, release, {
+    path: ['spec', 'template', 'spec'],
+    name: 'terminationGracePeriodSeconds',
+    lines: [`terminationGracePeriodSeconds: ${gracePeriod}`],
+  })
+}
+
+/** The charts 1.16.0 to 1.16.2 have none: Kubernetes would update the pods by itself. */
+function addUpdateStrategy(manifest: string, { release, partition }: Adjustments): string {
+  if (partition === undefined) return manifest
+  return addField(manifest, release, {
+    path: ['spec'],
+    name: 'updateStrategy',
+    lines: [
+      'updateStrategy:',
+      '  type: RollingUpdate',
+      '  rollingUpdate:',
+      `    partition: ${partition}`,
+    ],
+  })
+}
+
+/** Adds a field of the StatefulSet that its chart does not have, before the first one, so that all other bytes stay. */
+function addField(
+  manifest: string,
+  release: string,
+  { path, name, lines }: { path: string[]; name: string; lines: string[] },
+): string {
+  if (!/\bStatefulSet\b/.test(manifest)) return manifest
   const document = parseDocument(manifest)
   if (!isNamed(document, 'StatefulSet', release)) return manifest
-  const pod = document.getIn(POD_PATH)
-  if (!isMap(pod) || pod.has(GRACE_PERIOD)) return manifest
-  const first = pod.items[0]?.key
+  const parent = document.getIn(path)
+  if (!isMap(parent) || parent.has(name)) return manifest
+  const first = parent.items[0]?.key
   const start = isScalar(first) ? first.range?.[0] : undefined
   if (start === undefined) return manifest
   const indent = ' '.repeat(start - (manifest.lastIndexOf('\n', start - 1) + 1))
-  const field = `${GRACE_PERIOD}: ${gracePeriod}\n${indent}`
+  const field = lines.map((line) => `${line}\n${indent}`).join('')
   return manifest.slice(0, start) + field + manifest.slice(start)
 }
 

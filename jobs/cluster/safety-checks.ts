@@ -85,7 +85,7 @@ function isLaterMinor(version: string, from: string | undefined): boolean {
 }
 
 /** The status is of this template: a status of the previous one does not show an update that is due. */
-function isStatusCurrent({ metadata, status }: LiveStatefulSet): boolean {
+export function isStatusCurrent({ metadata, status }: LiveStatefulSet): boolean {
   return (status?.observedGeneration ?? 0) >= (metadata.generation ?? 0)
 }
 

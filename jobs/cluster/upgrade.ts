@@ -1,22 +1,14 @@
 /**
  * `cluster upgrade`: installs the engine's chart for a VecCluster or upgrades the existing release.
- * Its report states what was applied, so that the hook knows when the next run is due. Also decides how far a rolling
- * update of the pods may go: the partition of the StatefulSet, which post-render.ts writes.
+ * Its report states what was applied, so that the hook knows when the next run is due.
  */
 import type { PlannedKeys, ReleaseKeys } from '../../crds/contract/api-keys.ts'
 import type { AppliedRelease, UpgradePlan } from '../../crds/contract/job.ts'
 import { requiresApiKey } from '../../crds/contract/connection.ts'
 import { HelmError, NotReady } from '../../crds/contract/errors.ts'
 import { ANNOTATIONS } from '../../crds/contract/names.ts'
-import {
-  Pod,
-  hasTwoRevisions,
-  isOutdated,
-  mayHaveOutdatedPods,
-  partitionOf,
-} from '../../crds/kubernetes.ts'
 import { chartVersion } from '../../crds/versions.ts'
-import { pods, statefulSets } from '../clients/kubernetes/api-resources.ts'
+import { statefulSets } from '../clients/kubernetes/api-resources.ts'
 import { MAX_ANNOTATION_BYTES, type Report } from '../reporter.ts'
 import type { RunResult, Dependencies } from '../dependencies.ts'
 import { LiveStatefulSet, checkSafety } from './safety-checks.ts'
@@ -36,6 +28,7 @@ import {
   storeKeys,
   unchangedChecksum,
 } from './keys.ts'
+import { gatePartition, isUpdating, releaseUpdatedNodes } from './partition.ts'
 import { finishReplacement, VolumesNotGrown } from './stateful-set-replacement.ts'
 import { changeVolumes } from './volumes.ts'
 
@@ -86,7 +79,8 @@ async function runHelm(plan: UpgradePlan, tools: Dependencies): Promise<UpgradeR
     if (plan.keys !== undefined) await storeKeys(plan, plan.keys, live, tools)
     const secretChecksum =
       live && (unchangedChecksum(plan.keys, live) ?? (await repeatedChecksum(plan, live, tools)))
-    const partition = live && gatePartition(plan, live, await isUpdating(plan, live, tools))
+    const isInProgress = live !== undefined && (await isUpdating(plan, live, tools))
+    const partition = live && gatePartition(plan, live, isInProgress)
     const { repository, digest } = plan.spec.image
     const image = digest === undefined ? undefined : `${repository}@${digest}`
     const gracePeriod = plan.spec.terminationGracePeriodSeconds
@@ -101,6 +95,7 @@ async function runHelm(plan: UpgradePlan, tools: Dependencies): Promise<UpgradeR
     await reporter.verifyOwnership()
     const output = await helm.upgrade({ ...plan, ...adjustments }, signal)
     log.info({ release, output }, 'helm completed')
+    if (partition !== undefined && isInProgress) await releaseUpdatedNodes(plan, tools)
     if (plan.keys === undefined) await removeKeys(plan, tools)
     return { state: 'Done', applied: await readApplied(plan, tools) }
   } catch (error) {
@@ -109,37 +104,6 @@ async function runHelm(plan: UpgradePlan, tools: Dependencies): Promise<UpgradeR
     log.error({ release, reason, message: error.message }, 'attempt failed')
     return { state: 'Failed', reason, message: error.message }
   }
-}
-
-/**
- * The partition with which no pod is replaced: a Job on the shards then releases one node at a time.
- * Undefined if Kubernetes replaces the pods by itself. An update that it has begun continues
- * this way: its pods may have another API key than the others, and then do not answer for their shards.
- */
-export function gatePartition(
-  { isGated, spec: { replicas } }: Pick<UpgradePlan, 'isGated' | 'spec'>,
-  live: Pick<LiveStatefulSet, 'spec' | 'status'>,
-  isUpdating: boolean,
-): number | undefined {
-  const liveReplicas = live.spec.replicas ?? 1
-  if (isGated !== true || liveReplicas <= 1) return undefined
-  // The last node of a gated update has the partition 0, too.
-  const isLastNode = (live.status?.updatedReplicas ?? 0) >= liveReplicas - 1
-  if (isUpdating && partitionOf(live) === 0 && !isLastNode) return undefined
-  return Math.max(liveReplicas, replicas)
-}
-
-/** Pods are left that do not have the newest template, also if the change was taken back. */
-async function isUpdating(
-  { namespace, release }: UpgradePlan,
-  live: LiveStatefulSet,
-  { kubernetes }: Dependencies,
-): Promise<boolean> {
-  if (hasTwoRevisions(live)) return true
-  if (!mayHaveOutdatedPods(live)) return false
-  const labelSelector = `app.kubernetes.io/instance=${release}`
-  const found = await kubernetes.list(pods(namespace), Pod, { labelSelector })
-  return found.some((pod) => isOutdated(pod, live))
 }
 
 const FAILURE_REASONS = [

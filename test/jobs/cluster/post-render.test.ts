@@ -172,12 +172,22 @@ t.test('the ServiceMonitor of nodes with TLS verifies them by name and authority
   t.end()
 })
 
-t.test('a chart without a partition is left as it is', (t) => {
-  for (const strategy of ['', '  updateStrategy:\n    type: OnDelete\n']) {
-    const text = `---\nkind: StatefulSet\nmetadata:\n  name: vec-a\nspec:\n${strategy}  replicas: 3\n`
-    t.equal(adjustManifests(text, { release: 'vec-a', partition: 3 }), text)
+t.test('a chart without an update strategy gets one, any other than its partition stays', (t) => {
+  const setOf = (strategy: string, name = 'vec-a') =>
+    `---\nkind: StatefulSet\nmetadata:\n  name: ${name}\nspec:\n${strategy}  replicas: 3\n`
+  const added =
+    '  updateStrategy:\n    type: RollingUpdate\n    rollingUpdate:\n      partition: 3\n'
+  const adjusted = (text: string) => adjustManifests(text, { release: 'vec-a', partition: 3 })
+  t.equal(adjusted(setOf('')), setOf(added))
+  t.equal(adjustManifests(setOf(''), { release: 'vec-a' }), setOf(''), 'without a partition')
+  for (const text of [
+    setOf('  updateStrategy:\n    type: OnDelete\n'),
+    setOf('', 'vec-b'),
+    setOf('').replace('StatefulSet', 'Deployment'),
+    '',
+  ]) {
+    t.equal(adjusted(text), text)
   }
-  t.equal(adjustManifests('', { release: 'vec-a', partition: 3 }), '')
   t.end()
 })
 

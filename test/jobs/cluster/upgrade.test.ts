@@ -2,12 +2,11 @@
 import t from 'tap'
 import { EXIT, JOB_ENV, type UpgradePlan } from '../../../crds/contract/job.ts'
 import type { LiveStatefulSet } from '../../../jobs/cluster/safety-checks.ts'
-import { gatePartition } from '../../../jobs/cluster/upgrade.ts'
 import { ANNOTATIONS, LABELS } from '../../../crds/contract/names.ts'
 import { clusterSpec } from '../../builders.ts'
 import { matchWhole } from '../../match-whole.ts'
 import { JOB, RUNNER, START } from '../job-fixture.ts'
-import { instantClock, jobWorld, podOf, type JobWorld } from '../job-world.ts'
+import { instantClock, jobWorld, podOf } from '../job-world.ts'
 
 t.test('the first run installs the release and reports what was applied', async (t) => {
   const world = await jobWorld(t)
@@ -155,12 +154,6 @@ t.test('a repository that needs credentials gets those of the mounted Secret', a
 })
 
 /** The partition of the StatefulSet, and the flags of the last helm run. */
-async function gateOf(world: JobWorld, log: string) {
-  const set = await world.object('apps/v1', 'StatefulSet', 'vec-a')
-  const spec = set?.spec as { updateStrategy: { rollingUpdate: { partition: number } } }
-  return [spec.updateStrategy.rollingUpdate.partition, log.includes('--post-renderer')]
-}
-
 t.test(
   'a Service that is reached from outside has no port on which nodes trust every caller',
   async (t) => {
@@ -237,66 +230,6 @@ t.test('the ServiceMonitor of nodes with TLS is adjusted, also at the installati
     ],
   })
 })
-
-t.test('the pods of an existing cluster are held by the partition', async (t) => {
-  const world = await jobWorld(t)
-  const run = async (replicas: number, parts: Partial<UpgradePlan>) => {
-    const plan = world.plan({ spec: clusterSpec({ replicas }), isGated: true, ...parts })
-    const { code, log } = await world.run('upgrade', plan)
-    t.equal(code, EXIT.done, log)
-    return gateOf(world, log)
-  }
-  t.strictSame(await run(1, { run: 1 }), [0, false], 'the first run')
-  t.strictSame(await run(3, { run: 2 }), [0, false], 'one node so far')
-  t.strictSame(await run(3, { run: 3 }), [3, true])
-  t.strictSame(await run(5, { run: 4 }), [5, true], 'with the nodes that are added')
-  t.strictSame(await run(5, { run: 5, isGated: false }), [0, false], 'as the plan says')
-})
-
-t.test('the partition of a run depends on the update that is in progress', (t) => {
-  const plan = { isGated: true, spec: clusterSpec({ replicas: 3 }) }
-  const status = { currentRevision: 'a', updateRevision: 'b' }
-  const set = (partition: number, parts: object, replicas = 3) => ({
-    spec: { replicas, updateStrategy: { rollingUpdate: { partition } } } as LiveStatefulSet['spec'],
-    status: { ...status, ...parts },
-  })
-  t.equal(gatePartition(plan, set(2, { updatedReplicas: 1 }), true), 3)
-  t.equal(gatePartition(plan, set(0, { updateRevision: 'a' }), false), 3)
-  t.equal(gatePartition(plan, set(0, { updatedReplicas: 2 }), true), 3, 'its last node')
-  t.equal(gatePartition(plan, set(0, { updatedReplicas: 1 }), true), undefined, 'of Kubernetes')
-  t.equal(gatePartition(plan, set(0, {}), true), undefined, 'that of Kubernetes has just begun')
-  t.equal(gatePartition(plan, set(0, { updateRevision: 'a' }, 5), false), 5, 'more than planned')
-  t.end()
-})
-
-for (const [title, label, partition] of [
-  ['an update that Kubernetes has begun continues although it was taken back', 'rev-b', 0],
-  ['pods that only terminate are no update', 'rev-a', 3],
-] as const) {
-  t.test(title, async (t) => {
-    const world = await jobWorld(t)
-    const plan = (run: number, podLabel: string) =>
-      world.plan({
-        ...{ run, isGated: run > 1, hash: `hash-${run}`, podsHash: podLabel },
-        spec: clusterSpec({ replicas: 3 }),
-      })
-    t.equal((await world.run('upgrade', plan(1, 'p'))).code, EXIT.done)
-    const set = await world.object('apps/v1', 'StatefulSet', 'vec-a')
-    const revisions = { currentRevision: 'rev-a', updateRevision: 'rev-a' }
-    const counts = { replicas: 3, readyReplicas: 1, updatedReplicas: 1 }
-    await world.api.replaceStatus({ ...set, status: { ...revisions, ...counts } })
-    for (const ordinal of [1, 2]) {
-      const labels = {
-        'app.kubernetes.io/instance': 'vec-a',
-        'controller-revision-hash': label,
-      }
-      await world.api.create(podOf(`vec-a-${ordinal}`, labels))
-    }
-    const { code, log } = await world.run('upgrade', plan(2, 'q'))
-    t.equal(code, EXIT.done, log)
-    t.strictSame(await gateOf(world, log), [partition, partition > 0])
-  })
-}
 
 t.test('while pods are outdated, their versions count as well', async (t) => {
   const world = await jobWorld(t)
