@@ -1,6 +1,6 @@
 /**
  * What a resource that needs Leases of a cluster decides: to take them, to wait in their queue, or to
- * release them.
+ * release them. A Lease that a former cluster of the same name has left is replaced.
  */
 import { KubernetesError } from '../crds/contract/errors.ts'
 import { LEASE_DURATION_SECONDS, LEASE_MARGIN_SECONDS } from '../crds/contract/limits.ts'

@@ -1,6 +1,6 @@
 /**
  * Validation before a helm run: rejects settings and Secrets that would do harm or cannot be applied, and
- * computes the fingerprints of the referenced Secrets.
+ * computes the fingerprints of the referenced Secrets. Volumes are checked in volumes.ts.
  */
 import { createHash } from 'node:crypto'
 import { Value } from '@sinclair/typebox/value'

@@ -1,5 +1,5 @@
 /**
- * The volumes of a release: their names, sizes and classes.
+ * The volumes of a release: their names, sizes and classes. Also which changes of them are refused, such as a lower size.
  *
  * Growth of the data volumes by spec.persistence.autoGrow. The operator cannot write the spec: the status
  * has the size that the volumes are to have, so that every sync plans the same helm run, and the report of

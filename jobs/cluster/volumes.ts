@@ -1,5 +1,6 @@
 /**
- * Changes of the volumes of a cluster, while its pods run: larger sizes, and other VolumeAttributesClasses.
+ * Changes of the volumes of a cluster, while its pods run: larger sizes, and other VolumeAttributesClasses. What a
+ * StorageClass does not allow is refused before helm runs, with the field and the class.
  * The claims of the pods are patched first. Then the StatefulSet, whose claim templates are immutable, is
  * replaced by one with the new templates that adopts the pods (stateful-set-replacement.ts): without that,
  * helm fails, and later nodes start with the former volumes. Every step reads what an earlier process has
