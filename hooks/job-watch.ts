@@ -41,7 +41,7 @@ export function creationMessage({ metadata }: { metadata: { name: string } }): s
  * Why the Job that is to be created does not exist, although the answer before has created it: the API server refuses
  * it. Only Metacontroller knows the cause, and writes an Event with it. Undefined if the answer before did not.
  */
-export function creationProblem(
+export function notCreatedReason(
   owner: JobOwner,
   conditionType: string,
   job: { metadata: { name: string } },
@@ -58,7 +58,10 @@ export function creationProblem(
  * Why a Job that has not reported does no work, as far as its status shows it. Undefined at first, and while a pod
  * runs. The causes are in Events, which the service does not read.
  */
-export function startProblem(job: Job, { now }: Pick<Context, 'now'>): ConditionReason | undefined {
+export function notStartedReason(
+  job: Job,
+  { now }: Pick<Context, 'now'>,
+): ConditionReason | undefined {
   const { creationTimestamp = '', deletionTimestamp } = job.metadata
   const isOld = secondsSince(creationTimestamp, now) > JOB_START_SECONDS
   const message = isOld && deletionTimestamp === undefined ? notStartedMessage(job) : undefined

@@ -19,11 +19,11 @@ import { secondsSinceRecorded } from '../conditions.ts'
 import { isMissingPermission } from '../data-job/preconditions.ts'
 import {
   creationMessage,
-  creationProblem,
+  notCreatedReason,
   hasReported,
   recreationReason,
   silenceReason,
-  startProblem,
+  notStartedReason,
 } from '../job-watch.ts'
 import {
   allObserved,
@@ -118,7 +118,7 @@ function watchPurge(job: Job, deletion: Deletion, context: Context): Waiting {
     return waiting(silence, READINESS_CHECK_SECONDS)
   }
   const isReported = hasReported(deletion, job)
-  const problem = isReported ? undefined : startProblem(job, context)
+  const problem = isReported ? undefined : notStartedReason(job, context)
   if (problem !== undefined) {
     return waiting(problem, READINESS_CHECK_SECONDS)
   }
@@ -168,7 +168,7 @@ function startPurge(deletion: Deletion, account: string, { settings }: Context):
   const job = purgeJob(account, { ...purgePlan(backup), run }, settings)
   const creating = { reason: 'Purging', message: creationMessage(job) }
   return {
-    ...waiting(creationProblem(backup, 'Purged', job) ?? creating, REQUEUE_SOON_SECONDS),
+    ...waiting(notCreatedReason(backup, 'Purged', job) ?? creating, REQUEUE_SOON_SECONDS),
     created: [job],
     pruned: jobs.filter(isPurgeJob).map(({ metadata: { name } }) => ({
       kind: 'Job',

@@ -11,12 +11,12 @@ import type { ConditionReason } from '../../crds/schema.ts'
 import { secondsSinceRecorded } from '../conditions.ts'
 import {
   creationMessage,
-  creationProblem,
+  notCreatedReason,
   expiredJobs,
   hasReported,
   recreationReason,
   silenceReason,
-  startProblem,
+  notStartedReason,
 } from '../job-watch.ts'
 import {
   childrenAfter,
@@ -88,7 +88,7 @@ function uninstallInProgress(
   }
   const stalled = hasReported(observed, job)
     ? silenceReason(job, observed.progress, context)
-    : startProblem(job, context)
+    : notStartedReason(job, context)
   const missingRbac = missingObjects(clusterRbac(observed.cluster), observed.children)
   if (stalled !== undefined)
     return desiredState(observed, context, stalled, UNINSTALL_CHECK_SECONDS, missingRbac)
@@ -110,7 +110,7 @@ function startUninstall(observed: Observed, context: Context): Desired<ClusterSt
   }
   const run = nextRunNumber([...jobs, ...liveJobs], progress?.run)
   const job = uninstallJob({ ...uninstallRun(observed), run }, rbac, context.settings)
-  const problem = creationProblem(cluster, 'Applied', job)
+  const problem = notCreatedReason(cluster, 'Applied', job)
   return problem === undefined
     ? uninstalling(observed, context, creationMessage(job), REQUEUE_SOON_SECONDS, [job])
     : desiredState(observed, context, problem, REQUEUE_SOON_SECONDS, [job])

@@ -12,11 +12,11 @@ import type { ConditionReason } from '../../crds/schema.ts'
 import { getCondition, secondsSinceRecorded } from '../conditions.ts'
 import {
   creationMessage,
-  creationProblem,
+  notCreatedReason,
   hasReported,
   recreationReason,
   silenceReason,
-  startProblem,
+  notStartedReason,
 } from '../job-watch.ts'
 import { isHelmBinding } from '../job.ts'
 import { allObserved, isUnfinished, missingObjects, nextRunNumber, runNumber } from '../request.ts'
@@ -213,7 +213,7 @@ function start(
   try {
     const plan = { ...desired, run }
     const job = upgradeJob(cluster, plan, rbac, context.settings)
-    const problem = creationProblem(cluster, 'Applied', job)
+    const problem = notCreatedReason(cluster, 'Applied', job)
     const { reason, message } = problem ?? {
       reason: 'HelmStarting',
       message: creationMessage(job),
@@ -281,7 +281,9 @@ function runInProgress(observed: Observed, job: Job, context: Context): Decision
     }
   }
   const running = { reason: 'HelmRunning', message: runMessage(runNumber(job)) }
-  const problem = isReported ? silenceReason(job, progress, context) : startProblem(job, context)
+  const problem = isReported
+    ? silenceReason(job, progress, context)
+    : notStartedReason(job, context)
   return desiredState(observed, context, {
     notApplied: problem ?? previousFailure(cluster) ?? running,
     resyncAfterSeconds: isReported ? READINESS_CHECK_SECONDS : FIRST_READINESS_CHECK_SECONDS,

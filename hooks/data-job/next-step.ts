@@ -16,11 +16,11 @@ import type { ConditionReason } from '../../crds/schema.ts'
 import { secondsSince } from '../conditions.ts'
 import {
   creationMessage,
-  creationProblem,
+  notCreatedReason,
   hasReported,
   restartReason,
   silenceReason,
-  startProblem,
+  notStartedReason,
   suspendedReason,
 } from '../job-watch.ts'
 import { isUnfinished, isSigned, jobsToDelete, missingObjects } from '../request.ts'
@@ -126,10 +126,10 @@ export function starting(
 /** The Job is created; the next sync observes it, unless the API server refuses it. */
 export function creating(
   facts: Pick<JobFacts, 'starting'>,
-  owner: Parameters<typeof creationProblem>[0],
+  owner: Parameters<typeof notCreatedReason>[0],
   job: Child,
 ): Unfinished {
-  const problem = creationProblem(owner, 'Complete', job)
+  const problem = notCreatedReason(owner, 'Complete', job)
   const answer = starting(facts, creationMessage(job), [job])
   return problem === undefined ? answer : { ...answer, conditionReason: problem }
 }
@@ -196,7 +196,7 @@ function watchJob(
   const stuckReason = suspended ?? restartReason(job, facts, context)
   if (stuckReason !== undefined) return recreateJob(job, stuckReason)
   const { name, deletionTimestamp } = job.metadata
-  const problem = startProblem(job, context)
+  const problem = notStartedReason(job, context)
   const message =
     deletionTimestamp === undefined ? `Job ${name} is starting` : `waiting for Job ${name} to stop`
   return {

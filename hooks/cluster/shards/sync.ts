@@ -11,10 +11,10 @@ import type { Job } from '../../../crds/kubernetes.ts'
 import type { ConditionReason } from '../../../crds/schema.ts'
 import {
   creationMessage,
-  creationProblem,
+  notCreatedReason,
   hasReported,
   recreationReason,
-  startProblem,
+  notStartedReason,
 } from '../../job-watch.ts'
 import { isUnfinished, nextRunNumber, allObserved, missingObjects } from '../../request.ts'
 import { formatHolderName, secondsSinceAcquired } from '../../lease.ts'
@@ -86,7 +86,7 @@ export function startShards(observed: Observed, work: ShardWork, context: Contex
   const plan = shardsPlan(observed, { ...work, ...(endsAt !== undefined && { endsAt }) }, run)
   try {
     const job = shardsJob(cluster, plan, rbac, settings)
-    const problem = creationProblem(cluster, 'ShardsPlaced', job)
+    const problem = notCreatedReason(cluster, 'ShardsPlaced', job)
     const creating = pending(creationMessage(job), {
       more: [job],
       ...(problem !== undefined && { shardWork: problem }),
@@ -126,7 +126,7 @@ export function shardsInProgress(observed: Observed, job: Job, context: Context)
       deleteJobs: [{ namespace, name, uid }],
     }
   }
-  const problem = isReported ? undefined : startProblem(job, context)
+  const problem = isReported ? undefined : notStartedReason(job, context)
   return desiredState(observed, context, {
     notApplied,
     ...(problem !== undefined && { shardWork: problem }),
