@@ -62,6 +62,12 @@ export const status = Type.Object({
         'Versions that are left on the way to spec.version, the present one first; absent if it is the next minor version.',
     }),
   ),
+  podVersions: Type.Optional(
+    Type.Array(Type.String(), {
+      maxItems: 1000,
+      description: 'Versions of the pods, the oldest first; only while they differ.',
+    }),
+  ),
   helmRelease: Type.Optional(Type.String({ description: 'vec-<name>' })),
   endpoint: Type.Optional(Type.String({ description: 'HTTP address of the client Service.' })),
   appliedGeneration: Type.Optional(

@@ -173,10 +173,15 @@ const ContainerStatus = Type.Object({
 })
 export type ContainerStatus = Static<typeof ContainerStatus>
 
-/** The fields of a pod that say where it runs and why it is not ready. */
+/** The fields of a pod that say what it runs, where, and why it is not ready. */
 export const Pod = Type.Object({
   ...AnyObject.properties,
-  spec: Type.Optional(Type.Object({ nodeName: Type.Optional(Type.String()) })),
+  spec: Type.Optional(
+    Type.Object({
+      nodeName: Type.Optional(Type.String()),
+      containers: Type.Optional(Type.Array(Type.Object({ image: Type.Optional(Type.String()) }))),
+    }),
+  ),
   status: Type.Optional(
     Type.Object({
       conditions: Type.Optional(

@@ -18,6 +18,15 @@ export function isOlder(version: string, than: string): boolean {
   return compareVersions(version, than) < 0
 }
 
+/** Limit for a label or an image: only its end is parsed, and anyone may have written it. */
+const MAX_VERSION_LENGTH = 256
+
+/** The version at the end of a label or of the tag of an image, which may have a digest after it. */
+export function versionIn(text = ''): string | undefined {
+  const [tagged = ''] = text.split('@')
+  return /[:-]?v?(\d+\.\d+\.\d+[^:/]*)$/.exec(tagged.slice(-MAX_VERSION_LENGTH))?.[1]
+}
+
 /** Whether `next` has the same minor version or the one after it. */
 export function isSameOrNextMinor(version: string, next: string): boolean {
   const [from, to] = [parseVersion(version), parseVersion(next)]

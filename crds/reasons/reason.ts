@@ -123,6 +123,11 @@ const invalidEndpoint: Reason = {
   fix: 'Create another resource with the correct address. The message shows the invalid characters escaped.',
 }
 
+const MIXED_VERSIONS = [
+  'cluster <namespace>/<name>: the pods have the versions <versions>',
+  'cluster <namespace>/<name>: the pods have the versions <versions>; <message of its condition Progressing>',
+]
+
 export function dataJobReasons({ kind, noun, clusterField }: DataJobTerms): Reason[] {
   const hasBucket = kind !== 'VecMigration'
   return [
@@ -152,8 +157,12 @@ export function dataJobReasons({ kind, noun, clusterField }: DataJobTerms): Reas
       messages: [
         'cluster <namespace>/<name> is <phase>, not Running',
         'cluster <namespace>/<name>: <message of its condition Consensus>',
+        ...(kind === 'VecMigration' ? [] : MIXED_VERSIONS),
       ],
-      cause: `A ${noun} needs every node of the cluster.`,
+      cause:
+        kind === 'VecMigration'
+          ? `A ${noun} needs every node of the cluster.`
+          : `A ${noun} needs every node of the cluster, and one version on all of them${kind === 'VecRestore' ? ', unless it has spec.shards' : ''}.`,
       fix: `Check the conditions of the VecCluster. The ${noun} starts once the cluster is Running.`,
     },
     {

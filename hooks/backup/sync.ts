@@ -27,6 +27,7 @@ import {
   apiKeyBlocker,
   bucketBlocker,
   clusterBlocker,
+  mixedVersionsBlocker,
   copyBlocker,
   endpointBlocker,
   selectBlocker,
@@ -106,6 +107,7 @@ export function firstBlocker(
   return selectBlocker([
     copyBlocker(backup),
     clusterBlocker({ namespace, name }, cluster, { from, settings }),
+    mixedVersionsBlocker(cluster),
     endpointBlocker('spec.storage.s3.endpoint', backup.spec.storage.s3.endpoint),
     bucketBlocker('spec.storage.s3', backup.spec.storage.s3, from, access),
     cluster && apiKeyBlocker(cluster, secrets.engine),

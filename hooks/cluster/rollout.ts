@@ -1,6 +1,7 @@
 /** Whether the pods of a VecCluster are as the last helm run and the StatefulSet say. */
 import type { ClusterStatus } from '../../crds/cluster.ts'
 import {
+  type Pod,
   type StatefulSet,
   hasTwoRevisions,
   isOutdated,
@@ -8,6 +9,7 @@ import {
   partitionOf,
 } from '../../crds/kubernetes.ts'
 import { trailingNumber } from '../../crds/contract/names.ts'
+import { compareVersions, versionIn } from '../../crds/versions.ts'
 import { isUnfinished } from '../request.ts'
 import { helmJobs } from './helm-result.ts'
 import type { Observed } from './ports.ts'
@@ -109,9 +111,23 @@ function isUpdating(statefulSet: StatefulSet, { pods = [] }: Observed): boolean 
   if (hasTwoRevisions(statefulSet)) return true
   if (!mayHaveOutdatedPods(statefulSet)) return false
   // The pod of a removed node keeps its template until it ends.
-  const nodes = statefulSet.spec.replicas ?? 1
-  const present = pods.filter(({ metadata }) => trailingNumber(metadata.name) < nodes)
+  const present = podsOfNodes(statefulSet, pods)
   return pods.length === 0 || present.some((pod) => isOutdated(pod, statefulSet))
+}
+
+function podsOfNodes({ spec }: StatefulSet, pods: readonly Pod[]): Pod[] {
+  const nodes = spec.replicas ?? 1
+  return pods.filter(({ metadata }) => trailingNumber(metadata.name) < nodes)
+}
+
+/** Versions of the engine by the images of the pods, the oldest first; none while all pods have the same. */
+export function differingVersions({ statefulSet, pods = [] }: Observed): string[] {
+  if (statefulSet === undefined) return []
+  const images = podsOfNodes(statefulSet, pods).map(({ spec }) => spec?.containers?.[0]?.image)
+  // The same engine under another user.
+  const versions = images.flatMap((image) => versionIn(image)?.replace(/-unprivileged$/, '') ?? [])
+  const distinct = [...new Set(versions)].toSorted(compareVersions)
+  return distinct.length > 1 ? distinct : []
 }
 
 /**

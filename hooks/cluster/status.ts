@@ -12,6 +12,7 @@ import { certificateCondition, pendingCertificate } from './certificate.ts'
 import { consensusCondition, isConsensusLost, formedNodes } from './consensus.ts'
 import type { Observed } from './ports.ts'
 import {
+  differingVersions,
   isBeingReplaced,
   isNewlyApplied,
   isRolledOut,
@@ -43,6 +44,7 @@ export function clusterStatus(
   const volumeSize = plannedVolumeSize(observed)
   const nodes = formedNodes(observed, isRolledOut(observed))
   const { remaining } = versionSteps(observed)
+  const podVersions = differingVersions(observed)
   const certificate = pendingCertificate(observed)
   const findings = [
     ...podConditions(observed, context, shardWork),
@@ -61,6 +63,7 @@ export function clusterStatus(
       appliedRun: applied.run,
     }),
     ...(remaining.length > 0 && { versionPlan: remaining }),
+    ...(podVersions.length > 0 && { podVersions }),
     ...(nodes !== undefined && { formedNodes: nodes }),
     ...shardsStatus(observed),
     ...hibernationBackupStatus(observed),

@@ -19,6 +19,7 @@ import {
   type CredentialsSecretRef,
 } from '../../crds/storage.ts'
 import type { ConditionReason, NamespacedName } from '../../crds/schema.ts'
+import { formatNames } from '../../crds/units.ts'
 import {
   clusterAccessBlocker,
   type CrossNamespace,
@@ -77,7 +78,8 @@ export function clusterBlocker(
   const phase = cluster.status?.phase ?? 'not installed'
   const consensus = cluster.status?.conditions?.find(({ type }) => type === 'Consensus')
   const progressing = cluster.status?.conditions?.find(({ type }) => type === 'Progressing')
-  // An update that cannot continue may take long, and a backup is useful before it does.
+  // An update that cannot continue may take long, and a backup is useful before it does, unless it is between
+  // two versions (mixedVersionsBlocker).
   const isHeld = phase === 'Upgrading' && progressing?.status === 'False'
   // While nodes are drained, the Leases decide: the work on the shards gives way to other work.
   const isServing = phase === 'Running' || phase === 'Draining' || isHeld
@@ -86,6 +88,25 @@ export function clusterBlocker(
   }
   if (isServing) return undefined
   return { reason: 'ClusterNotReady', message: `${label} is ${phase}, not Running` }
+}
+
+const MAX_LISTED = 5
+
+/**
+ * Why a Job that needs one version on all nodes does not start; undefined if it may. An update may be held
+ * for days between two nodes, and the Job would fail after its retries.
+ */
+export function mixedVersionsBlocker(cluster: VecCluster | undefined): Blocker | undefined {
+  const { phase, podVersions = [], conditions = [] } = cluster?.status ?? {}
+  if (cluster === undefined || podVersions.length < 2) return undefined
+  const { namespace, name } = cluster.metadata
+  const held = conditions.find(({ type, status }) => type === 'Progressing' && status === 'False')
+  // While nodes are drained, it does not describe the update.
+  const cause = phase === 'Upgrading' && held !== undefined ? `; ${held.message}` : ''
+  return {
+    reason: 'ClusterNotReady',
+    message: `cluster ${namespace}/${name}: the pods have the versions ${formatNames(podVersions, MAX_LISTED)}${cause}`,
+  }
 }
 
 /** The pods run what the engine's chart rendered, or the operator before its first helm run. */

@@ -32,6 +32,7 @@ import {
   apiKeyBlocker,
   bucketBlocker,
   clusterBlocker,
+  mixedVersionsBlocker,
   copyBlocker,
   endpointBlocker,
   selectBlocker,
@@ -102,6 +103,8 @@ export function firstBlocker(observed: Observed, settings: CrossNamespace): Bloc
     copyBlocker(restore),
     backupBlocker(observed),
     clusterBlocker(restoreTarget(restore), cluster, { from, settings }),
+    // Its Job checks each node that a single shard is for.
+    restore.spec.shards === undefined ? mixedVersionsBlocker(cluster) : undefined,
     endpointBlocker('spec.source.s3.endpoint', restore.spec.source?.s3.endpoint),
     // What was read is the account of that name in the namespace of the restore.
     foreignAccount ??

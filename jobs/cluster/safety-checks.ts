@@ -7,16 +7,13 @@ import { Type, type Static } from '@sinclair/typebox'
 import { EngineError, NotReady } from '../../crds/contract/errors.ts'
 import { formatAcceptHint, type UpgradePlan } from '../../crds/contract/job.ts'
 import { isReady, mayBeUpdating, Pod, StatefulSet } from '../../crds/kubernetes.ts'
-import { parseVersion } from '../../crds/versions.ts'
+import { parseVersion, versionIn } from '../../crds/versions.ts'
 import { formatNames } from '../../crds/units.ts'
 import { pods } from '../clients/kubernetes/api-resources.ts'
 import type { Engine } from '../clients/engine/client.ts'
 import type { ClusterStatus, CollectionClusterInfo } from '../clients/engine/responses.ts'
 import type { Dependencies } from '../dependencies.ts'
 import { ordinalFromUri } from './shards/membership.ts'
-
-/** Limit for a label or an image: only its end is parsed, and anyone may have written it. */
-const MAX_VERSION_LENGTH = 256
 
 export interface SafetyViolation {
   reason: 'VersionSkipped' | 'VersionDowngraded' | 'ShardsWouldBeLost'
@@ -131,12 +128,6 @@ export function runningVersion({ metadata, spec }: LiveStatefulSet): string | un
     if (version !== undefined) return version
   }
   return undefined
-}
-
-/** The version at the end of a label or of the tag of an image, which may have a digest after it. */
-function versionIn(text = ''): string | undefined {
-  const [tagged = ''] = text.split('@')
-  return /[:-]?v?(\d+\.\d+\.\d+[^:/]*)$/.exec(tagged.slice(-MAX_VERSION_LENGTH))?.[1]
 }
 
 /**

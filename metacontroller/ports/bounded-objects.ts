@@ -24,8 +24,7 @@ const BACKUP_ANNOTATIONS = [
 
 /** With one container: only its image is read. Users cannot write the status of a Job. */
 export function boundedJob({ apiVersion, kind, metadata, spec, status }: Job): Job {
-  const image = spec?.template.spec.containers[0]?.image
-  const containers = image === undefined || image.length > MAX_TEXT ? [] : [{ image }]
+  const containers = boundedContainers(spec?.template.spec.containers)
   return {
     ...{ apiVersion, kind, metadata: boundedMetadata(metadata, JOB_ANNOTATIONS) },
     ...(spec !== undefined && {
@@ -37,15 +36,25 @@ export function boundedJob({ apiVersion, kind, metadata, spec, status }: Job): J
   }
 }
 
-/** Users cannot write the status of a pod. */
+/** With one container: only its image is read. Users cannot write the status of a pod. */
 export function boundedPod({ apiVersion, kind, metadata, spec, status }: Pod): Pod {
   return {
     ...{ apiVersion, kind, metadata: boundedMetadata(metadata, []) },
-    ...(spec !== undefined && { spec: pick(spec, ['nodeName']) }),
+    ...(spec !== undefined && {
+      spec: {
+        ...pick(spec, ['nodeName']),
+        ...(spec.containers !== undefined && { containers: boundedContainers(spec.containers) }),
+      },
+    }),
     ...(status !== undefined && {
       status: pick(status, ['conditions', 'initContainerStatuses', 'containerStatuses']),
     }),
   }
+}
+
+function boundedContainers(containers: { image?: string }[] = []): { image: string }[] {
+  const [{ image } = {}] = containers
+  return image === undefined || image.length > MAX_TEXT ? [] : [{ image }]
 }
 
 /** Without the collections that its spec names, of which there may be a thousand. */

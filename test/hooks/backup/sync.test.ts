@@ -16,7 +16,7 @@ import {
   runningCluster,
   dataJob,
 } from './objects.ts'
-import { leaseOf } from '../data-job/fixtures.ts'
+import { HALF_UPDATED, leaseOf } from '../data-job/fixtures.ts'
 import { createdJob, jobPod, statusSummary } from '../decisions.ts'
 import { complete, unchangedRbac, rbac } from './decisions.ts'
 
@@ -42,6 +42,12 @@ const missing: [string, Partial<Observed>, string, string][] = [
     { cluster: cluster({ status: { phase: 'Upgrading' } }) },
     'ClusterNotReady',
     'cluster ns/a is Upgrading, not Running',
+  ],
+  [
+    'cluster of one version',
+    { cluster: cluster({ status: HALF_UPDATED }) },
+    'ClusterNotReady',
+    'cluster ns/a: the pods have the versions 1.16.3, 1.17.1; docs/2 is Active only on node 1',
   ],
   [
     'cluster with pods',

@@ -192,6 +192,25 @@ t.test('the condition Progressing says why the next node is not updated', (t) =>
   t.end()
 })
 
+t.test('the status has the versions of the pods while they differ', (t) => {
+  const versionsOf = (...images: (string | undefined)[]) => {
+    const pods = podsOf(['r1', 'r1', 'r2', 'r2']).map((one, ordinal) => {
+      const image = images[ordinal]
+      return image === undefined ? one : { ...one, spec: { containers: [{ image }] } }
+    })
+    return sync(updating(UPDATE, { pods }), context).status.podVersions
+  }
+  const [older, newer] = ['qdrant/qdrant:v1.16.3', `x:5000/qdrant:v1.17.1@sha256:${'a'.repeat(64)}`]
+  t.strictSame(versionsOf(older, older, newer), ['1.16.3', '1.17.1'])
+  t.strictSame(versionsOf(newer, older, newer), ['1.16.3', '1.17.1'])
+  t.equal(versionsOf(older, older, older), undefined)
+  t.equal(versionsOf(older, older, `${older}-unprivileged`), undefined, 'the same engine')
+  t.equal(versionsOf(older, older, older, newer), undefined, 'a removed node that has not ended')
+  t.equal(versionsOf(older, 'qdrant:latest', undefined), undefined)
+  t.equal(sync(updating(), context).status.podVersions, undefined)
+  t.end()
+})
+
 t.test('a transfer that no Job aborts holds an update, and is one Event', (t) => {
   const stalled = {
     reason: 'TransferStalled',

@@ -1,4 +1,5 @@
 /** What tests of data Jobs share: a Job, its report, Leases, and common ports. */
+import type { ClusterStatus } from '../../../crds/cluster.ts'
 import type { Progress } from '../../../crds/contract/job.ts'
 import type { Job, Lease } from '../../../crds/kubernetes.ts'
 import { API_VERSION } from '../../../crds/contract/names.ts'
@@ -27,6 +28,19 @@ export function progressReport(
 ): Progress {
   const times = { at: ago(30), startedAt: ago(200) }
   return progress({ uid, plan, verb: 'run', state: 'Started', ...times, ...overrides })
+}
+
+/** Status of a cluster of which one node has the new version, and no further one gets it. */
+export const HALF_UPDATED: ClusterStatus = {
+  phase: 'Upgrading',
+  podVersions: ['1.16.3', '1.17.1'],
+  conditions: [
+    {
+      ...{ type: 'Progressing', status: 'False', reason: 'LastCopy' },
+      message: 'docs/2 is Active only on node 1',
+      lastTransitionTime: ago(60),
+    },
+  ],
 }
 
 /** A Lease of cluster `a`, in the hands of `Kind/namespace/name/uid`. */

@@ -5,6 +5,7 @@ import type { Condition } from '../../../crds/schema.ts'
 import {
   bucketBlocker,
   clusterBlocker,
+  mixedVersionsBlocker,
   secretBlocker,
   selectBlocker,
 } from '../../../hooks/data-job/preconditions.ts'
@@ -52,6 +53,22 @@ t.test('a Job waits for consensus in each phase in which it could start', async 
   t.strictSame(blockerOf('Running', [ROLLED_OUT, SPLIT]), waits)
   t.strictSame(blockerOf('Draining', [ROLLED_OUT, SPLIT]), waits)
   t.strictSame(blockerOf('Upgrading', [HELD, SPLIT]), waits)
+})
+
+t.test('a Job that needs one version waits while the pods have two', async (t) => {
+  const mixed = (phase: Phase, conditions: Condition[], podVersions = ['1.16.3', '1.17.1']) =>
+    mixedVersionsBlocker(cluster({ status: { phase, conditions, podVersions } }))
+  const waits = (cause = '') => ({
+    reason: 'ClusterNotReady',
+    message: `cluster ns/a: the pods have the versions 1.16.3, 1.17.1${cause}`,
+  })
+  t.strictSame(mixed('Upgrading', [HELD]), waits('; Progressing is False'))
+  t.strictSame(mixed('Draining', [ROLLED_OUT]), waits(), 'it says nothing about the versions')
+  t.strictSame(mixed('Draining', []), waits())
+  t.equal(mixed('Upgrading', [HELD], []), undefined)
+  t.equal(mixedVersionsBlocker(cluster({ status: { phase: 'Upgrading' } })), undefined)
+  t.equal(mixedVersionsBlocker(cluster()), undefined)
+  t.equal(mixedVersionsBlocker(undefined), undefined)
 })
 
 t.test('a Secret serves only with a value in each of the keys', async (t) => {

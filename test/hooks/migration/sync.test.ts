@@ -10,6 +10,7 @@ import { sync } from '../../../hooks/migration/sync.ts'
 import { JOB_CHILD_KINDS } from '../../../hooks/request.ts'
 import { ago, cluster, context, secret } from '../../builders.ts'
 import { matchWhole } from '../../match-whole.ts'
+import { HALF_UPDATED } from '../data-job/fixtures.ts'
 import { createdJob, jobPlan, jobPod, statusSummary } from '../decisions.ts'
 import {
   CLUSTERS,
@@ -75,6 +76,14 @@ for (const [what, parts, reason, message] of MISSING) {
     t.strictSame(Object.keys(decision.status), ['phase', 'source', 'conditions'])
   })
 }
+
+t.test('a migration reads and writes while the pods have two versions', async (t) => {
+  const clusters = {
+    source: cluster({ name: 'b', status: HALF_UPDATED }),
+    target: cluster({ name: 'a', status: HALF_UPDATED }),
+  }
+  t.ok(createdJob(sync(ready({ clusters }), context)))
+})
 
 t.test('a target that is still being asked is looked at again soon', async (t) => {
   const decision = sync(ready({ notReady: 'no answer yet', targetResyncSeconds: 4 }), context)

@@ -8,7 +8,7 @@ import { ago, cluster, context, secret, statefulSet } from '../../builders.ts'
 import { matchWhole } from '../../match-whole.ts'
 import { backup, bucketKeys, keySecret, runningCluster } from '../backup/objects.ts'
 import { createdJob, jobPlan, statusSummary } from '../decisions.ts'
-import { leaseOf } from '../data-job/fixtures.ts'
+import { HALF_UPDATED, leaseOf } from '../data-job/fixtures.ts'
 import {
   OWN_HOLDER,
   completedBackup,
@@ -64,6 +64,12 @@ const waits: [string, Partial<Observed>, string, string][] = [
     'ClusterNotReady',
     'cluster ns/a is Upgrading, not Running',
   ],
+  [
+    'target has pods of two versions',
+    { cluster: cluster({ status: HALF_UPDATED }) },
+    'ClusterNotReady',
+    'cluster ns/a: the pods have the versions 1.16.3, 1.17.1; docs/2 is Active only on node 1',
+  ],
   ['Secret of the bucket is missing', { secrets: {} }, 'SecretNotFound', 'Secret ns/s3 not found'],
   [
     'Secret of the bucket without a key',
@@ -90,6 +96,13 @@ for (const [what, parts, reason, message] of waits) {
     t.notOk('leases' in decision)
   })
 }
+
+t.test('single shards are restored while the pods have two versions', async (t) => {
+  const one = { cluster: cluster({ status: HALF_UPDATED }) }
+  const shards = [{ collection: 'docs', ids: [2] }]
+  t.equal(createdJob(sync(ready(one), context)), undefined)
+  t.ok(createdJob(sync(ready({ ...one, restore: restore({ spec: { shards } }) }), context)))
+})
 
 const permissions: [string, Partial<Observed>, RegExp][] = [
   [

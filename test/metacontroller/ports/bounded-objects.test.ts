@@ -58,7 +58,7 @@ t.test('of a Job stay the fields that are read, and no long texts', async (t) =>
   t.strictSame(boundedJob(bare), bare)
 })
 
-t.test('of a pod stay its node and its status', async (t) => {
+t.test('of a pod stay its node, the image of its first container and its status', async (t) => {
   const status = { conditions: [{ type: 'Ready', status: 'True' }] }
   const pod = {
     apiVersion: 'v1',
@@ -68,9 +68,12 @@ t.test('of a pod stay its node and its status', async (t) => {
     status,
   }
   t.strictSame(boundedPod(pod), {
-    ...{ apiVersion: 'v1', kind: 'Pod', spec: { nodeName: 'n' }, status },
+    ...{ apiVersion: 'v1', kind: 'Pod', status },
+    spec: { nodeName: 'n', containers: [{ image: containers[0]?.image }] },
     metadata: { ...READ_METADATA, annotations: {} },
   })
+  const long = { containers: [{ image: LONG }] }
+  t.strictSame(boundedPod({ ...pod, spec: long }).spec, { containers: [] })
   const bare: Pod = { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'a' } }
   t.strictSame(boundedPod(bare), bare)
 })
