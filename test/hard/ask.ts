@@ -26,6 +26,8 @@ export async function ask(
     // The engine closes idle connections at any moment; a new one for each call is never stale.
     headers: { 'content-type': 'application/json', connection: 'close' },
     ...(body !== undefined && { body: JSON.stringify(body) }),
+  }).catch((error: unknown) => {
+    throw new Error(`${url}: no answer to ${method} ${path}`, { cause: error })
   })
   const text = await response.text()
   if (!response.ok) {
@@ -60,8 +62,8 @@ export async function askUntilAnswered(
 }
 
 /**
- * Repeats a change that the engine has not proposed, because its nodes were electing a leader, or not committed in time:
- * on a busy machine that can happen in a cluster that has just been ready.
+ * Repeats a change that the engine has not proposed, because its nodes were electing a leader, or not committed in time, or
+ * to which it has not answered: on a busy machine that can happen in a cluster that has just been ready.
  */
 export async function onceElected(change: () => Promise<unknown>): Promise<void> {
   const end = Date.now() + RESTART_TIMEOUT_MS
@@ -71,12 +73,13 @@ export async function onceElected(change: () => Promise<unknown>): Promise<void>
       await change()
       return
     } catch (error) {
-      if (!(error instanceof EngineError)) throw error
-      if (mayBeDone && error.message.includes('already exists')) return
+      const { status, message } = error as Partial<EngineError> & Error
+      if (mayBeDone && message.includes('already exists')) return
       const isLate =
-        error.status === 408 ||
-        error.message.includes('Waiting for consensus operation commit failed')
-      const isElecting = error.message.includes('leader is not established')
+        !(error instanceof EngineError) ||
+        status === 408 ||
+        message.includes('Waiting for consensus operation commit failed')
+      const isElecting = message.includes('leader is not established')
       if (!(isLate || isElecting) || Date.now() > end) throw error
       mayBeDone ||= isLate
     }

@@ -144,3 +144,21 @@ t.test('a collection is created once the nodes have elected a leader', async (t)
   node.misbehave(({ method }) => (method === 'PUT' ? UNAVAILABLE : undefined))
   await t.rejects(new Traffic(options).fill(20), /answered 503/, 'any other failure is one')
 })
+
+for (const cut of ['before', 'meanwhile'] as const) {
+  t.test(`collections are created although connections end (${cut})`, async (t) => {
+    const cluster = new EngineCluster({ name: 'vec-a', staleMs: 0 })
+    const node = await startEngineNode({ ordinal: 0, cluster })
+    t.teardown(() => node.close())
+    const url = `http://127.0.0.1:${node.port}`
+    const ledger = new Ledger()
+    let calls = 0
+    node.misbehave(({ method, path }) =>
+      method === 'GET' || path.includes('points') || calls++ % 2 > 0 ? undefined : { cut },
+    )
+    const options = { ledger, dice: new Dice(1), urls: () => [url], replicas: 1, shards: 1 }
+    await new Traffic(options).fill(20)
+    t.ok(ledger.names(PLAIN).length > 0)
+    t.ok(calls > 6, 'each change was repeated')
+  })
+}

@@ -124,7 +124,7 @@ export class Traffic {
       for (const area of this.#areas) await this.#upsert(area, this.#newIds(BATCH))
       if (this.writes.failed > 50) throw new Error('the first points could not be written')
     }
-    await this.#point(PLAIN)
+    await this.#point(PLAIN, onceElected)
   }
 
   /** Writes new points into the collection until it has this many. */
@@ -353,10 +353,12 @@ export class Traffic {
   }
 
   /** Lets the alias name a collection. */
-  async #point(collection: (typeof NAMED)[number]): Promise<void> {
+  async #point(collection: (typeof NAMED)[number], attempt: Attempt = once): Promise<void> {
     const write = this.#options.ledger.begin(ALIAS_NAME, NAMED.indexOf(collection))
     const create = { create_alias: { collection_name: collection, alias_name: ALIAS } }
-    await ask(this.#url(), 'POST', '/collections/aliases?timeout=10', { actions: [create] })
+    await attempt(() =>
+      ask(this.#url(), 'POST', '/collections/aliases?timeout=10', { actions: [create] }),
+    )
     write.acknowledge()
   }
 
