@@ -293,7 +293,8 @@ export const RESTORE_FAILURES: readonly KnownFailure[] = [
   },
   {
     patterns: ['consensus is ... on node n'],
-    cause: 'the cluster accepts no changes any more',
+    cause:
+      'the cluster accepts no changes any more; engine 1.19 has tried to repair that for 15 minutes',
     fix: 'check its condition Consensus; restore into a new cluster',
   },
   {

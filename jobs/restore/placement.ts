@@ -159,7 +159,7 @@ export function replicasOnFirstNode({ replicas: [first] }: ReportedShards): Repl
   return first ?? new Map<number, Map<number, string>>()
 }
 
-/** Throws if consensus has stopped. */
+/** Throws if consensus has stopped for good. */
 export function reportedShards(
   placements: RestoreClusterInfo[],
   views: ConsensusStatus[],
@@ -289,21 +289,31 @@ function findResharding(placements: RestoreClusterInfo[]): string | undefined {
   return isResharding ? 'the number of its shards is being changed' : undefined
 }
 
-/** Throws if consensus has stopped: the cluster would never reach the expected state. */
+/** Throws if consensus has stopped for good: the cluster would never reach the expected state. */
 function findRaftBacklog(views: ConsensusStatus[]): string | undefined {
   const commits = new Set<number>()
+  let backlog: string | undefined
   for (const [ordinal, view] of views.entries()) {
     if (view.status === 'disabled') continue
-    const { consensus_thread_status: thread, err } = view.consensus_thread_status
+    const { consensus_thread_status: thread, err = 'no reason given' } =
+      view.consensus_thread_status
     if (thread !== 'working') {
-      throw new Rejected(`consensus is ${thread} on node ${ordinal}: ${err ?? 'no reason given'}`)
+      const reason = `consensus is ${thread} on node ${ordinal}: ${err.replace(ATTEMPT, '')}`
+      if (!err.includes(RESTARTING)) throw new Rejected(reason)
+      backlog ??= reason
     }
     if (view.raft_info.pending_operations > 0)
-      return `node ${ordinal} has not applied all that was agreed on`
+      backlog ??= `node ${ordinal} has not applied all that was agreed on`
     commits.add(view.raft_info.commit)
   }
-  return commits.size > 1 ? 'the nodes have not applied the same' : undefined
+  return backlog ?? (commits.size > 1 ? 'the nodes have not applied the same' : undefined)
 }
+
+/** Since 1.19 the engine starts a consensus thread that has failed again (docs/engine-notes.md, "Versions"). */
+const RESTARTING = 'restarting consensus thread'
+
+/** Each attempt counts, which is no progress. */
+const ATTEMPT = / \(attempt \d+, next attempt in \d+ sec\)$/
 
 /** Equal text for equal replicas. */
 export function fingerprint(replicas: ReplicaStates | undefined): string {

@@ -202,6 +202,21 @@ t.test('nodes are stable when all have applied the same entries and no shard mov
   t.throws(() => reportedShards(both, [stopped, view(7)]), {
     message: 'consensus is stopped on node 0: no reason given',
   })
+  const err = 'x; restarting consensus thread (attempt 2, next attempt in 2 sec)'
+  const restarting = {
+    ...view(7, 1),
+    consensus_thread_status: { consensus_thread_status: 'stopped_with_err', err },
+  }
+  t.equal(
+    reportedShards(both, [view(7), restarting]).instability,
+    'consensus is stopped_with_err on node 1: x; restarting consensus thread',
+  )
+  t.throws(() => reportedShards(both, [restarting, stopped]), {
+    message: 'consensus is stopped on node 1: no reason given',
+  })
+  t.throws(() => reportedShards(both, [view(7, 1), stopped]), {
+    message: 'consensus is stopped on node 1: no reason given',
+  })
 })
 
 const COLLECTION_OF_NONE = {

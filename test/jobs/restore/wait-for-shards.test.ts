@@ -53,6 +53,8 @@ interface Nodes {
   statuses?: (seconds: number) => number[] | undefined
   /** Points of each shard, or of all, on the node that holds it. */
   points?: number | readonly number[]
+  /** The error with which the consensus of node 1 has stopped. */
+  consensusError?: (seconds: number) => string | undefined
   /** When the replica is dropped. */
   onDrop?: () => void
   /** Another pod works for the restore. */
@@ -61,7 +63,7 @@ interface Nodes {
 
 /** A run on nodes, peers 10, 11 and so on, with a clock that only its pauses advance. */
 function runOn({ count = 2, views, points = 0, onDrop, isSuperseded, ...nodes }: Nodes) {
-  const { statuses = () => undefined, transfers = () => [] } = nodes
+  const { statuses = () => undefined, transfers = () => [], consensusError } = nodes
   let now = 0
   const dropped: object[] = []
   const notes: string[] = []
@@ -89,9 +91,22 @@ function runOn({ count = 2, views, points = 0, onDrop, isSuperseded, ...nodes }:
       remote_shards: shards.filter(({ peer_id }) => peer_id !== 10 + node),
     }
   }
+  const clusterOf = (node: number) => {
+    if (consensusError === undefined) return { status: 'disabled' }
+    const err = node === 1 ? consensusError(now / 1000) : undefined
+    const thread =
+      err === undefined
+        ? { consensus_thread_status: 'working' }
+        : { consensus_thread_status: 'stopped_with_err', err }
+    return {
+      status: 'enabled',
+      raft_info: { commit: 7, pending_operations: 0 },
+      consensus_thread_status: thread,
+    }
+  }
   const engineForPod = (_: unknown, node: number) => ({
     call: async (method: string, path: string, _schema: unknown, options: { body?: object }) => {
-      if (method === 'GET') return path === '/cluster' ? { status: 'disabled' } : placementOf(node)
+      if (method === 'GET') return path === '/cluster' ? clusterOf(node) : placementOf(node)
       dropped.push({ node, ...options.body })
       onDrop?.()
       return true
@@ -185,6 +200,44 @@ t.test('a state that is the same for 15 minutes is an error', async (t) => {
   })
   t.ok(seconds() >= 900 && seconds() <= 901, `${seconds()} s`)
   t.strictSame(dropped, [])
+})
+
+/** The error of engine 1.19 at an attempt to start its consensus thread again, the n-th after 2^n seconds. */
+function restarting(attempt: number): string {
+  const pause = Math.min(2 ** (attempt - 1), 300)
+  return `Failed to apply entry: disk full; restarting consensus thread (attempt ${attempt}, next attempt in ${pause} sec)`
+}
+
+t.test('a consensus thread that the engine starts again is waited for', async (t) => {
+  const { context, seconds } = runOn({
+    views: () => AGREED,
+    consensusError: (at) => (at < 60 ? restarting(1 + Math.floor(Math.log2(at + 1))) : undefined),
+  })
+  await waitForShards(DOCS, context)
+  t.ok(seconds() >= 60 && seconds() <= 61, `${seconds()} s`)
+})
+
+t.test('a consensus thread that fails at each start for 15 minutes is an error', async (t) => {
+  const { context, seconds, dropped } = runOn({
+    views: () => DISPUTED,
+    consensusError: (at) => restarting(1 + Math.floor(Math.log2(at + 1))),
+  })
+  await t.rejects(waitForShards(DOCS, context), {
+    code: 'EngineError',
+    message:
+      'docs: consensus is stopped_with_err on node 1: Failed to apply entry: disk full; restarting consensus thread, and there is no progress',
+  })
+  t.ok(seconds() >= 900 && seconds() <= 901, `${seconds()} s`)
+  t.strictSame(dropped, [])
+})
+
+t.test('a consensus thread that stays stopped is an error at once', async (t) => {
+  const { context, seconds } = runOn({ views: () => AGREED, consensusError: () => 'disk full' })
+  await t.rejects(waitForShards(DOCS, context), {
+    code: 'Rejected',
+    message: 'consensus is stopped_with_err on node 1: disk full',
+  })
+  t.equal(seconds(), 0)
 })
 
 /** Shard 1 is copied from node 1 to node 2 for `seconds`; node 0 lists the transfer without a comment. */
