@@ -48,8 +48,8 @@ export const CLUSTER_REASONS: readonly Reason[] = [
     condition: NOT_APPLIED,
     messages: ['waiting for <kind> <namespace>/<name>'],
     cause:
-      'A backup or a restore is running on the cluster; pods must not be restarted while it runs.',
-    fix: 'Wait until the named resource finishes. To run helm before a long backup, delete that VecBackup.',
+      'A backup or a restore is running on the cluster; pods must not be restarted while it runs. The run that stops the pods for spec.hibernate also waits for a migration from or to the cluster.',
+    fix: 'Wait until the named resource finishes. To run helm before a long backup or migration, delete that VecBackup or VecMigration.',
   },
   {
     reason: 'InvalidSpec',

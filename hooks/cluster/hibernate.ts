@@ -29,6 +29,14 @@ export function isHibernated({
   return cluster.spec.hibernate === true || cluster.status?.phase === HIBERNATED
 }
 
+/** The helm run that is due stops all pods. */
+export function stopsPods({
+  cluster,
+  statefulSet,
+}: Pick<Observed, 'cluster' | 'statefulSet'>): boolean {
+  return cluster.spec.hibernate === true && (statefulSet?.spec.replicas ?? 0) > 0
+}
+
 /** The conditions that describe the pods, while there are none. */
 export function hibernatedConditions({ spec }: VecCluster): ConditionUpdate[] {
   const message =

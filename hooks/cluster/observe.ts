@@ -19,7 +19,7 @@ import { reportsEndOf } from './helm-result.ts'
 import { areSlotsTaken, isWaitingForSlot, type HelmConcurrency } from './helm-slots.ts'
 import { withSilentThreads } from './consensus.ts'
 import { findPendingRun, isChangedByOthers, missingObjectsRun, recreationRun } from './job.ts'
-import { isHibernated } from './hibernate.ts'
+import { isHibernated, stopsPods } from './hibernate.ts'
 import { observeKeys } from './keys/observe.ts'
 import type { KeyAnswers } from './keys/ports.ts'
 import { keyRotation } from './keys/rotation.ts'
@@ -107,7 +107,7 @@ export async function observe(
       ? { ...observed, leases: await readLeases(cluster, ports, context) }
       : observed
   }
-  if (shardStep.is === 'due') {
+  if (shardStep.is === 'due' || stopsPods(observed)) {
     const rules = blockingRules(cluster, context)
     observed.conflictingWork = await ports.conflictingWork(cluster.metadata, rules)
   }

@@ -50,7 +50,7 @@ export interface Observed extends ObservedJobs {
   shardsResyncSeconds?: number
   /** Claims of removed nodes that the spec would use again; read only if a helm run would add nodes. */
   retainedVolumes?: string[]
-  /** Work on the cluster without a Lease; read only if work on the shards is due. */
+  /** Work on the cluster without a Lease; read only if work on the shards, or a run that stops the pods, is due. */
   conflictingWork?: string[]
   /** Read live while the helm run that stops the pods has to wait for a backup. */
   hibernationBackup?: ObservedHibernationBackup

@@ -33,7 +33,7 @@ import {
   type Decision,
 } from './decision.ts'
 import { splitBlocker } from './consensus.ts'
-import { stoppedError } from './hibernate.ts'
+import { stoppedError, stopsPods } from './hibernate.ts'
 import { awaitedBackup, type AwaitedBackup } from './hibernation-backup.ts'
 import { awaitingNextAttempt, lastFailure, previousFailure } from './helm-result.ts'
 import { areSlotsTaken, limitMessage, slotRetrySeconds } from './helm-slots.ts'
@@ -125,6 +125,11 @@ export function sync(observed: Observed, context: Context): Decision {
       })
     }
   }
+  const other = workBeforeStop(observed)
+  if (other !== undefined) {
+    const message = `waiting for ${other}`
+    return releaseLeases(observed, blocked(observed, context, 'ClusterBusy', message))
+  }
   const awaited = awaitedBackup(observed, context.now)
   if (awaited !== undefined) return awaitBackup(observed, awaited, context)
   return start(observed, context, pendingRun, failure)
@@ -139,6 +144,16 @@ function awaitReport(observed: Observed, context: Context): Decision {
       ? stepReason(versionSteps(observed))
       : (previousFailure(cluster) ?? awaited)
   return desiredState(observed, context, { notApplied, resyncAfterSeconds: REQUEUE_SOON_SECONDS })
+}
+
+/**
+ * What the run that stops the pods waits for: a migration holds no Lease. Checked before the backup, which counts
+ * for an hour. The Job of the run itself may be among the live ones before the cache has it, and keeps its Lease.
+ */
+function workBeforeStop(observed: Observed): string | undefined {
+  const { conflictingWork = [], liveJobs = [] } = observed
+  const isFree = stopsPods(observed) && !liveJobs.some(isUnfinished)
+  return isFree ? conflictingWork[0] : undefined
 }
 
 /** The backup needs the Lease, so it is released. */

@@ -10,12 +10,13 @@ import { isHibernated } from '../../../hooks/cluster/hibernate.ts'
 import { observe } from '../../../hooks/cluster/observe.ts'
 import { nextShardStep } from '../../../hooks/cluster/shards/next-step.ts'
 import { withKstatus } from '../../../hooks/conditions.ts'
-import type { Observed, PodConsensus } from '../../../hooks/cluster/ports.ts'
+import type { ClusterPorts, Observed, PodConsensus } from '../../../hooks/cluster/ports.ts'
 import type { ShardsSummary } from '../../../hooks/cluster/shards/summary.ts'
 import {
   applied,
   cluster,
   context,
+  newJob,
   progress,
   statefulSet,
   type ClusterOverrides,
@@ -67,6 +68,15 @@ function asleep(parts: Partial<Observed> = {}) {
 /** Helm has not applied the spec. */
 const RUN_DUE = { progress: progress({ applied: applied() }), unfinishedHelmJobs: 0 }
 
+function dependenciesOf(ports: ClusterPorts) {
+  return {
+    ...{ ports, helmConcurrency: new HelmConcurrency() },
+    consensus: new BackgroundTasks<PodConsensus[]>(15),
+    shards: new BackgroundTasks<ShardsSummary>(60),
+    nodeKeys: new BackgroundTasks<KeyAnswers>(60),
+  }
+}
+
 t.test('helm scales to 0 nodes, and spec.replicas stays', async (t) => {
   const decision = sync(observedShards({ cluster: hibernating(), ...RUN_DUE }), context)
   const { values, spec } = upgradePlan(decision)
@@ -97,6 +107,60 @@ t.test('helm waits for a backup, as with every run', async (t) => {
     'ClusterBusy',
     'waiting for VecBackup ns/b',
   ])
+})
+
+t.test('the pods are stopped once no migration works on the cluster', async (t) => {
+  const conflictingWork = ['VecMigration ns/m']
+  const decide = (parts: Partial<Observed> = {}) =>
+    sync(observedShards({ cluster: hibernating(), ...RUN_DUE, conflictingWork, ...parts }), context)
+  const waiting = decide()
+  t.equal(createdJob(waiting), undefined)
+  t.strictSame(condition(waiting, 'Applied'), [
+    'False',
+    'ClusterBusy',
+    'waiting for VecMigration ns/m',
+  ])
+  t.equal(waiting.resyncAfterSeconds, 30)
+  t.strictSame(
+    waiting.leases?.map(({ action }) => action),
+    ['drop', 'drop'],
+    'the Leases are released',
+  )
+  t.ok(createdJob(decide({ conflictingWork: [] })))
+  t.ok(createdJob(decide({ cluster: threeNodes() })), 'a run that lets the pods run')
+  t.ok(createdJob(decide({ statefulSet: NO_PODS, cluster: hibernating({ generation: 2 }) })))
+  // The cache does not have the Job of the run yet.
+  const owner = { kind: 'cluster', verb: 'upgrade', resource: 'a', uid: 'uid-a' }
+  const job = { ...newJob(owner, {}), status: { active: 1 } }
+  const own = decide({ liveJobs: [job], conflictingWork: ['helm Job a-upgrade-2'] })
+  t.equal(condition(own, 'Applied')?.[1], 'HelmRunning')
+  t.equal(own.leases, undefined)
+  // It may last longer than the backup counts.
+  const scheduled = hibernating({
+    spec: { hibernation: { backupScheduleRef: { name: 'nightly' } } },
+  })
+  t.equal(condition(decide({ cluster: scheduled }), 'Applied')?.[1], 'ClusterBusy')
+})
+
+t.test('other work is read only for a run that stops pods', async (t) => {
+  let reads = 0
+  const { ports } = fakePorts({
+    async conflictingWork() {
+      reads += 1
+      return ['VecMigration ns/m']
+    },
+  })
+  const dependencies = dependenciesOf(ports)
+  const annotations = { [ANNOTATIONS.progress]: JSON.stringify(RUN_DUE.progress) }
+  const readsFor = async (parent: Observed['cluster'], replicas: number) => {
+    reads = 0
+    const set = [statefulSet(replicas)]
+    const found = await observe(hookRequest(parent, [], set), dependencies, context)
+    return [reads, found.conflictingWork]
+  }
+  t.strictSame(await readsFor(hibernating({ annotations }), 3), [1, ['VecMigration ns/m']])
+  t.strictSame(await readsFor(hibernating({ annotations }), 0), [0, undefined])
+  t.strictSame(await readsFor(threeNodes({ annotations }), 3), [0, undefined])
 })
 
 t.test('without pods: Hibernated, and no condition that an alert fires on', async (t) => {
@@ -345,12 +409,7 @@ t.test('earlier answers of the pods are not used', async (t) => {
       return [{ ordinal: 0, state: 'working' }]
     },
   })
-  const dependencies = {
-    ...{ ports, helmConcurrency: new HelmConcurrency() },
-    consensus: new BackgroundTasks<PodConsensus[]>(15),
-    shards: new BackgroundTasks<ShardsSummary>(60),
-    nodeKeys: new BackgroundTasks<KeyAnswers>(60),
-  }
+  const dependencies = dependenciesOf(ports)
   const annotations = { [ANNOTATIONS.progress]: JSON.stringify(RUN_DUE.progress) }
   const look = (parent: Observed['cluster'], replicas: number) =>
     observe(hookRequest(parent, [], [statefulSet(replicas)]), dependencies, context)
