@@ -31,6 +31,7 @@ import { restoreScenarios } from './restore.ts'
 import { tenants } from './tenants.ts'
 import { viewers } from './viewer.ts'
 import { reshardingScenarios } from './resharding.ts'
+import { shardWork } from './shard-work.ts'
 import { volumeScenarios } from './volumes.ts'
 import type { Scenario } from './scenario.ts'
 
@@ -47,6 +48,7 @@ export const SUITE: readonly Scenario[] = [
   ...clusterInput,
   ...formation,
   ...lostNode,
+  ...shardWork,
   ...updates,
   ...keyRotations,
   ...keyRotationFaults,

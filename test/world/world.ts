@@ -53,7 +53,8 @@ export interface User {
   create(object: object): Promise<AnyObject>
   get(reference: Reference): Promise<AnyObject | undefined>
   list(apiVersion: string, kind: string, selection: { namespace: string }): Promise<unknown>
-  patch(reference: Reference, patch: object): Promise<AnyObject>
+  /** Merge-patches an object, or a subresource of it such as `scale`. */
+  patch(reference: Reference, patch: object, options?: { subresource?: string }): Promise<AnyObject>
   delete(reference: Reference): Promise<void>
   /** The answer's text to any call, such as a pod's log. */
   raw(method: string, path: string): Promise<string>
