@@ -114,10 +114,16 @@ export function recreationReason(
   context: Context,
 ): string | undefined {
   if (hasReported(observed, job)) return suspendedReason(job, observed.progress, context)
-  // A user removed the report. A pod that runs writes another one within a minute, or gives up.
-  const isReporting =
-    observed.progress === undefined && facts.hasStarted && (job.status?.ready ?? 0) > 0
-  return isReporting && !facts.lostLease ? undefined : restartReason(job, facts, context)
+  return mayReport(observed, job, facts) ? undefined : restartReason(job, facts, context)
+}
+
+/** A user removed the report. A pod that runs writes another one within a minute, or gives up. */
+export function mayReport(
+  { progress }: Pick<ObservedJobs, 'progress'>,
+  job: Job,
+  { hasStarted, lostLease }: { hasStarted: boolean; lostLease: boolean },
+): boolean {
+  return progress === undefined && hasStarted && !lostLease && (job.status?.ready ?? 0) > 0
 }
 
 /**

@@ -1,6 +1,6 @@
 /**
  * Deletion of a VecBackup: its Job is stopped, then the objects that it wrote are deleted unless
- * they are retained (deletion-policy.ts). Nothing is created meanwhile.
+ * they are retained (deletion-policy.ts). Nothing is created meanwhile but a purge Job and its RBAC.
  *
  * The objects are deleted in batches, as tasks that outlast a hook call, after the restores that
  * read them. A restore in a namespace that the VecBackup does not allow can name
@@ -72,11 +72,11 @@ export async function observeDeletion(
   ])
   const deletion: Deletion = { ...observed, liveJobs, isNamespaceTerminating }
   if (isStopping(deletion)) return deletion
-  if (!hasStarted(deletion)) {
+  if (!mayHaveWritten(deletion)) {
     // The deleted Job may have reported its start after the cached state.
     await refreshProgress(deletion, backup, (...args) => ports.backup(...args))
   }
-  if (!hasStarted(deletion)) return deletion
+  if (!mayHaveWritten(deletion)) return deletion
   deletion.deletionAction = deletionActionFor(backup, {
     schedule: await currentSchedulePolicy(backup, ports),
     isNamespaceTerminating,
@@ -140,8 +140,8 @@ export function finalize(deletion: Deletion, context: Context): Decision {
     const decision = notPurged(deletion, 'StoppingJob', message, REQUEUE_SOON_SECONDS, now)
     return { ...decision, deleteJobs: jobsToDelete(unfinishedJobs) }
   }
-  // A Job reports before it writes: without a report the bucket has no objects of it.
-  if (!hasStarted(deletion) || deletion.deletionAction === 'retain')
+  // A Job reports before it writes (jobs/main.ts): without a report the bucket has no objects of it.
+  if (!mayHaveWritten(deletion) || deletion.deletionAction === 'retain')
     return finalizedDecision(deletion)
   if (deletion.deletionAction === 'retain in a deleted namespace') {
     const message = `namespace ${namespace} is being deleted and spec.deletionPolicy is not Delete; the objects in ${s3PathOf(backup)} are retained`
@@ -229,7 +229,7 @@ async function currentSchedulePolicy(
   return live?.uid === owner.uid ? live : undefined
 }
 
-function hasStarted({ backup, jobs, liveJobs, progress }: Deletion): boolean {
+function mayHaveWritten({ backup, jobs, liveJobs, progress }: Deletion): boolean {
   return (
     progress !== undefined ||
     backup.status?.startTime !== undefined ||
@@ -296,7 +296,7 @@ function remainingObjectsEvent(
   return namespaceWarning(backup, { reason: cause.reason, message }, now)
 }
 
-/** Deletes the batch after `last`. A failure is a result: it is reported and retried. */
+/** Deletes the batch after `previous`. A failure is a result: it is reported and retried. */
 async function purgeBatch(
   { metadata, spec }: VecBackup,
   ports: Pick<BackupPorts, 'purge'>,
@@ -338,12 +338,12 @@ export async function activeReader(
         return formatReader(restore)
       continue
     }
-    // Its own Job has ended: a user has created another one with its name and signature.
+    // The restore has ended: a Job that still runs under its name is not its own.
     if (restore.isFinished === true && !isAllowed(restore.namespace)) continue
-    const needsNoPermission = restore.by === 'place' && !isAllowed(restore.namespace)
+    const isForeignByLocation = restore.by === 'location' && !isAllowed(restore.namespace)
     const jobs = await ports.jobsOf(restore.namespace, restore.uid)
     const blockingJobs = jobs.filter((job) => isBlockingJob(job, rules))
-    if (blockingJobs.some((job) => !needsNoPermission || blocksByLocation(job, backup, now)))
+    if (blockingJobs.some((job) => !isForeignByLocation || blocksByLocation(job, backup, now)))
       return formatReader(restore)
   }
   return undefined

@@ -160,7 +160,7 @@ export interface BackupReader extends ObjectIdentity {
    * How it names the backup: as a VecBackup, or by its location in the bucket, which needs no
    * permission. Unknown, and without a name, for a namespace that cannot be read.
    */
-  by: 'name' | 'place' | 'unknown'
+  by: 'name' | 'location' | 'unknown'
   /** Its status has the outcome. */
   isFinished?: true
 }

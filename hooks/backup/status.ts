@@ -99,8 +99,8 @@ export function finalStatus({ metadata, status: lastStatus = {} }: VecBackup): B
 /** retentionDays have passed: the backup deletes itself next, with its objects. */
 export function expiredStatus(backup: VecBackup, now: Date): BackupStatus {
   const { conditions = [], ...status } = finalStatus(backup)
-  const wasRetained = getCondition(backup, EXPIRED) !== undefined
-  const expiredAt = wasRetained ? now : new Date(status.expiresAt ?? 0)
+  const waitedForRestores = getCondition(backup, EXPIRED) !== undefined
+  const expiredAt = waitedForRestores ? now : new Date(status.expiresAt ?? 0)
   const update = {
     ...{ type: EXPIRED, status: 'True' as const, reason: 'RetentionDaysPassed' },
     message: `spec.retentionDays have passed since the backup completed; it is deleted with its objects`,

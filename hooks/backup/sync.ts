@@ -62,7 +62,7 @@ import {
 
 export function sync(observed: Observed, context: Context): Decision {
   // A finished backup outlives its cluster. Its Job is retained for its log and never recreated.
-  if (isFinished(observed.backup)) return retained(observed, context)
+  if (isFinished(observed.backup)) return afterEnd(observed, context)
   const facts = jobFacts(observed, context)
   const step = nextStep(observed, facts, context)
   switch (step.is) {
@@ -96,7 +96,7 @@ function jobFacts(observed: Observed, { settings }: Context): JobFacts {
   }
 }
 
-/** The first blocker; undefined if the Job may be created. */
+/** The blocker to report (selectBlocker); undefined if no precondition blocks the Job. */
 export function firstBlocker(
   { backup, cluster, secrets, account }: Observed,
   settings: CrossNamespace,
@@ -125,6 +125,7 @@ function start(observed: Observed, facts: JobFacts, { now, settings }: Context):
   const claimResult = claim([leases.backup], leaseHolder(backup), {
     cluster,
     now,
+    // Of a restore or of work on shards: it must be free, and is not taken.
     free: [leases.write],
   })
   if (claimResult.state === 'waiting') return queuedBehind(claimResult)
@@ -168,7 +169,7 @@ const CLOCK_AHEAD = {
 }
 
 /** Its status has the outcome: what remains is the Job history and the expiry. */
-function retained(observed: Observed, context: Context): Decision {
+function afterEnd(observed: Observed, context: Context): Decision {
   const { backup } = observed
   const { expiresAt } = backup.status ?? {}
   const report = compactReport(observed.progress)

@@ -47,8 +47,8 @@ export function whileUnfinished(
 }
 
 /**
- * The sync that records the outcome: every child stays until then; the Jobs' credentials and the
- * Leases do not.
+ * The sync that records the outcome: every child stays until then, the credentials of the Jobs do not. A Lease no longer
+ * counts once the Job of its holder has ended; one that was taken without a Job is released here.
  */
 export function whenFinished(
   { children, jobs }: ObservedJobs,

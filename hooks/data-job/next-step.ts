@@ -16,6 +16,7 @@ import type { ConditionReason } from '../../crds/schema.ts'
 import { secondsSince } from '../conditions.ts'
 import {
   creationMessage,
+  mayReport,
   notCreatedReason,
   hasReported,
   restartReason,
@@ -40,7 +41,7 @@ export interface Finished {
   outcome: Outcome
 }
 
-/** A Job exists. */
+/** A Job exists, or has ended and its report may still arrive. */
 export interface Running {
   is: 'running'
   answer: Unfinished
@@ -52,14 +53,14 @@ export interface Blocked {
   answer: Unfinished
 }
 
-/** Nothing blocks a Job. */
+/** No precondition blocks a Job; a Lease or a helm Job may. */
 export interface Ready {
   is: 'ready'
 }
 
 /** The Job of a resource, as its kind knows it. */
 export interface JobFacts {
-  /** The first blocker; undefined if a Job may be created. */
+  /** The blocker to report (selectBlocker); undefined if no precondition blocks a Job. */
   blocker: Blocker | undefined
   /** Reason of the condition while its Job is starting. */
   starting: Pick<ConditionReason, 'reason'>
@@ -67,7 +68,7 @@ export interface JobFacts {
   hasStarted: boolean
   /** Hash of the current plan, if one can be computed. */
   desiredHash: string | undefined
-  /** One of its Leases that were read has another holder by now. */
+  /** One of its Leases that were read does not name it. */
   lostLease: boolean
   /** Credentials of which its Jobs may have copies. */
   copiedCredentials: readonly string[]
@@ -164,8 +165,8 @@ function waiting(conditionReason: ConditionReason, leases: LeaseWrite[]): Unfini
 }
 
 /**
- * A Job that has reported continues. One that has not is deleted once it is stuck: the next sync
- * that finds no Job creates another.
+ * A Job that has reported continues, unless it is suspended and silent. One that has not is deleted once it is stuck: the
+ * next sync that finds no Job creates another.
  */
 function watchJob(
   job: Job,
@@ -181,8 +182,7 @@ function watchJob(
   const missingRbac = missingObjects(facts.rbac, observed.children)
   const created = missingRbac.length > 0 ? { created: missingRbac } : {}
   const silence = silenceReason(job, progress, context)
-  // If a user removed its report, it writes another one within a minute.
-  const isReporting = hasReported(observed, job) || (progress === undefined && facts.hasStarted)
+  const isReporting = hasReported(observed, job) || mayReport(observed, job, facts)
   // It would hold its Lease forever.
   const suspended = suspendedReason(job, progress, context)
   if (isReporting && suspended === undefined) {
@@ -220,8 +220,8 @@ function recreateJob({ metadata }: Job, stuckReason: string): Unfinished {
 }
 
 /**
- * The permission was revoked while the Job runs: the Job is stopped and loses its credentials. The
- * resource is then Pending until the permission is restored, and another Job continues.
+ * The permission was revoked while the Job runs: the Job is stopped and loses its credentials. The resource has this
+ * blocker as its reason, and another Job starts once the permission is restored.
  */
 function accessRevoked(job: Job, blocker: Blocker, { copiedCredentials }: JobFacts): Unfinished {
   return {

@@ -19,7 +19,7 @@ export const Owner = Type.Object({
   /** When the first attempt started. */
   startedAt: Timestamp(),
   /**
-   * The collections to back up: a collection created later is not included; one deleted since is
+   * The collections to back up: one that is created later is included only if a later pod lists it; one deleted since is
    * named in the message.
    */
   collections: Type.Array(Type.String()),

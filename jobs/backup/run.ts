@@ -1,7 +1,7 @@
 /**
  * `backup run`: uploads a snapshot of every node, or of every shard, of each collection, one
  * collection after the other, and writes the manifest last. A failed collection does not stop the
- * others; an attempt that was killed is resumed.
+ * others. The next pod of the same Job resumes a killed one; another Job starts over in the same folder.
  */
 import { Type } from '@sinclair/typebox'
 import { backupFolder, manifestKey } from '../../crds/contract/backup-keys.ts'
@@ -131,8 +131,8 @@ async function attempt(
 }
 
 /**
- * Claims the folder first. From an earlier attempt only the start time is trusted; what is backed
- * up comes from the resource and from the nodes.
+ * Claims the folder first. From an earlier attempt only the start time and the names of its collections are used: these can
+ * add collections, and remove none.
  */
 async function claimFolder(
   context: RunContext,
@@ -199,7 +199,7 @@ async function writeManifest(
 const OBJECT_CONCURRENCY = 8
 
 /**
- * Throws unless every object is still in the bucket: the first ones may be days old, and a rule of
+ * Throws unless every object is still in the bucket, by its key and size: the first ones may be days old, and a rule of
  * the bucket, another client or a pod that was presumed dead may have deleted them.
  */
 async function requireObjects(

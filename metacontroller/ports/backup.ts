@@ -310,9 +310,9 @@ function storedBackup({ metadata: { namespace, name }, spec }: VecBackup): Store
 function referenceKind(
   { metadata, spec }: RestoreSource,
   backup: StoredBackup,
-): 'name' | 'place' | undefined {
+): 'name' | 'location' | undefined {
   const { backupRef, source } = spec
-  if (source !== undefined) return isSameLocation(source.s3, backup) ? 'place' : undefined
+  if (source !== undefined) return isSameLocation(source.s3, backup) ? 'location' : undefined
   const namespace = backupRef?.namespace ?? metadata.namespace
   const isNamed = backupRef?.name === backup.name && namespace === backup.namespace
   return isNamed ? 'name' : undefined

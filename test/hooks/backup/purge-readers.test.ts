@@ -71,7 +71,7 @@ t.test('a restore that names the backup is waited for where the backup allows it
 })
 
 t.test('a restore that has ended is waited for only where the backup allows it', async (t) => {
-  for (const by of ['name', 'place'] as const) {
+  for (const by of ['name', 'location'] as const) {
     t.equal(await waitsFor({ by, isFinished: true }), undefined, 'a copy of its Job')
     t.equal(await waitsFor({ by, isFinished: true, allowed: 'far' }), WAITS)
   }
@@ -80,7 +80,7 @@ t.test('a restore that has ended is waited for only where the backup allows it',
 t.test(
   'a restore by location in another namespace must have started before the deletion',
   async (t) => {
-    const by = 'place'
+    const by = 'location'
     t.equal(await waitsFor({ by }), WAITS)
     t.equal(await waitsFor({ by, created: DELETED }), WAITS)
     t.equal(await waitsFor({ by, created: DELETED - 1 }), undefined)
@@ -91,7 +91,7 @@ t.test(
 )
 
 t.test('and it is waited for six hours', async (t) => {
-  const [by, created] = ['place', 90_000] as const
+  const [by, created] = ['location', 90_000] as const
   t.equal(await waitsFor({ by, created, deleted: 21_599 }), WAITS)
   t.equal(await waitsFor({ by, created, deleted: 21_600 }), undefined)
   t.equal(await waitsFor({ created, deleted: 86_400 }), WAITS, 'by name as long as it runs')

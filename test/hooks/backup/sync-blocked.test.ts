@@ -91,7 +91,8 @@ for (const [what, parts, why] of stuck) {
 }
 
 t.test('a Job whose report was removed does not count as one that never reported', async (t) => {
-  const jobs = [dataJob({ createdAgo: 5000, plan: 'old' })]
+  const job = dataJob({ createdAgo: 5000, plan: 'old' })
+  const jobs = [{ ...job, status: { ...job.status, ready: 1 } }]
   const started = backup({ status: { phase: 'InProgress', startTime: ago(4000) } })
   const decision = sync(ready({ backup: started, jobs }), context)
   t.equal(decision.deleteJobs, undefined)

@@ -273,7 +273,16 @@ t.test('a Job that has reported is never stuck', async (t) => {
   const reported = { progress: progressReport(identity) }
   const calm = { is: 'running', answer: { resyncAfterSeconds: READINESS_CHECK_SECONDS } }
   t.strictSame(stepWith(image, {}, reported), calm)
-  t.strictSame(stepWith(image, { hasStarted: true }), calm, 'a user removed its report')
+  const ready = { ...image, status: { ...image.status, ready: 1 } }
+  const removed = { hasStarted: true }
+  t.strictSame(stepWith(ready, removed), calm, 'a user removed its report')
+  for (const [only, facts] of [
+    [image, removed],
+    [ready, { ...removed, lostLease: true }],
+  ] as const) {
+    const again = { answer: { deleteJobs: [{ name }] } }
+    matchWhole(t, stepWith(only, facts), again, 'removed, and no pod can write another one')
+  }
   matchWhole(t, stepWith(image), { answer: { deleteJobs: [{ name }] } }, 'it has not reported')
 })
 
