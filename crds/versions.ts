@@ -27,6 +27,12 @@ export function versionIn(text = ''): string | undefined {
   return /[:-]?v?(\d+\.\d+\.\d+[^:/]*)$/.exec(tagged.slice(-MAX_VERSION_LENGTH))?.[1]
 }
 
+/** The versions at the end of images of the engine, each once, the oldest first. The unprivileged image is the same engine. */
+export function engineVersions(images: readonly (string | undefined)[]): string[] {
+  const versions = images.flatMap((image) => versionIn(image)?.replace(/-unprivileged$/, '') ?? [])
+  return [...new Set(versions)].toSorted(compareVersions)
+}
+
 /** Whether `next` has the same minor version or the one after it. */
 export function isSameOrNextMinor(version: string, next: string): boolean {
   const [from, to] = [parseVersion(version), parseVersion(next)]

@@ -15,6 +15,8 @@ export interface MutableField {
   patch: string[]
   /** Quantization is replaced as a whole; other fields are replaced value by value. */
   isQuantization?: true
+  /** The CRD passes it through to the engine: an older engine may not know it. */
+  isEngineConfig?: true
 }
 
 export type DenseVector = NonNullable<CollectionSpec['vectors']>[number]
@@ -31,6 +33,13 @@ export function mutableFields(spec: CollectionSpec): MutableField[] {
     ...(spec.vectors ?? []).flatMap(denseFields),
     ...(spec.sparseVectors ?? []).flatMap(sparseFields),
   ]
+}
+
+/** Paths of the declared values that the CRD passes through to an engine that creates the collection. */
+export function engineConfigPaths(spec: CollectionSpec): string[] {
+  const fields = mutableFields(spec).filter(({ isEngineConfig }) => isEngineConfig === true)
+  const wal = Object.keys(withoutNulls(spec.wal) ?? {}).map((name) => `wal.${name}`)
+  return [...fields.map(({ path }) => path), ...wal]
 }
 
 /** The name of a vector in messages; an unnamed vector is the only one of its collection. */
@@ -96,7 +105,8 @@ function quantizationField(
   const desired = declaredQuantization(value)
   if (desired === undefined) return []
   const name = 'quantization_config'
-  return [{ path, desired, live: [...live, name], patch: [...patch, name], isQuantization: true }]
+  const paths = { path, live: [...live, name], patch: [...patch, name] }
+  return [{ ...paths, desired, isQuantization: true, isEngineConfig: true }]
 }
 
 /** The values of a passed-through engine object, one by one. */
@@ -111,6 +121,7 @@ function objectFields(
     desired,
     live: [...live, CANONICAL_NAMES.get(name) ?? name],
     patch: [...patch, name],
+    isEngineConfig: true,
   }))
 }
 

@@ -120,12 +120,13 @@ export const COLLECTION_REASONS: readonly Reason[] = [
     condition: NOT_READY,
     messages: [
       'waiting for <kind> <namespace>/<name>, which holds the write Lease of the cluster',
+      'the pods have the versions <versions>: waiting until they have the same minor version to write <paths>',
       'collection <name> was created but is not visible yet',
       'collection <name> was deleted during the reconcile',
     ],
     cause:
-      'A restore holds the write Lease of the cluster, so nothing is written; or a change is not visible in the engine yet.',
-    fix: 'Nothing; the reconcile continues automatically.',
+      'A restore holds the write Lease of the cluster, so nothing is written; or an update of the cluster has reached only some pods, and an older engine may not know these values; or a change is not visible in the engine yet.',
+    fix: 'Nothing; the reconcile continues automatically. If an update of the cluster does not continue, do what the condition Progressing of the VecCluster says.',
   },
   {
     reason: 'CollectionMissing',

@@ -9,7 +9,7 @@ import {
   partitionOf,
 } from '../../crds/kubernetes.ts'
 import { trailingNumber } from '../../crds/contract/names.ts'
-import { compareVersions, versionIn } from '../../crds/versions.ts'
+import { engineVersions } from '../../crds/versions.ts'
 import { isUnfinished } from '../request.ts'
 import { helmJobs } from './helm-result.ts'
 import type { Observed } from './ports.ts'
@@ -124,10 +124,8 @@ function podsOfNodes({ spec }: StatefulSet, pods: readonly Pod[]): Pod[] {
 export function differingVersions({ statefulSet, pods = [] }: Observed): string[] {
   if (statefulSet === undefined) return []
   const images = podsOfNodes(statefulSet, pods).map(({ spec }) => spec?.containers?.[0]?.image)
-  // The same engine under another user.
-  const versions = images.flatMap((image) => versionIn(image)?.replace(/-unprivileged$/, '') ?? [])
-  const distinct = [...new Set(versions)].toSorted(compareVersions)
-  return distinct.length > 1 ? distinct : []
+  const versions = engineVersions(images)
+  return versions.length > 1 ? versions : []
 }
 
 /**

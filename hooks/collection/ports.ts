@@ -61,6 +61,8 @@ export interface CollectionPorts {
    * in a namespace that is not allowed counts only if this operator created it.
    */
   writeHolder(cluster: NamespacedName, isAllowed: NamespaceFilter): Promise<string | undefined>
+  /** The versions of the engine in the images of the pods, each once, the oldest first; read live. */
+  podVersions(cluster: NamespacedName): Promise<string[]>
   /** Writes an Event; an Event that exists or cannot be written is not an error. */
   writeEvent(event: KubernetesEvent): Promise<void>
   now(): Date

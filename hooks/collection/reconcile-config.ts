@@ -248,8 +248,9 @@ export async function reconcileConfig(
   const fields = newDrift.map(({ field }) => field).filter((field) => !unsafeFields.has(field))
   if (fields.length === 0) return { info, ignored: driftPaths(drift) }
 
-  const unknownResult = await context.writes.patch(patchBody(fields))
-  const sent = new Set(fields.map(({ path }) => path))
+  const { sendable, mixed } = await sendableFields(context, fields)
+  const unknownResult = await context.writes.patch(patchBody(sendable))
+  const sent = new Set(sendable.map(({ path }) => path))
   const remainingDrift = (current: CollectionInfo) =>
     findDrift(spec, current.config).filter(({ field, differences }) => {
       return sent.has(field.path) && differences.some(({ path }) => !alreadyIgnored.has(path))
@@ -262,7 +263,24 @@ export async function reconcileConfig(
     throw new NotReady(`collection ${context.name} was deleted during the reconcile`)
   // The write is pending or lost; that does not mean that the engine ignores the value.
   if (unknownResult !== undefined && remainingDrift(patched).length > 0) throw unknownResult
+  if (mixed !== undefined) throw mixed
   return { info: patched, ignored: driftPaths(findDrift(spec, patched.config)) }
+}
+
+/**
+ * While pods have different versions, only values that every supported version knows: an update that is held
+ * (SingleCopies) may wait for another replication factor. Throws if there is none.
+ */
+async function sendableFields(
+  { mixedVersions }: ReconcileContext,
+  fields: MutableField[],
+): Promise<{ sendable: MutableField[]; mixed: NotReady | undefined }> {
+  const passed = fields.filter(({ isEngineConfig }) => isEngineConfig === true)
+  const mixed = await mixedVersions(passed.map(({ path }) => path))
+  if (mixed === undefined) return { sendable: fields, mixed }
+  const sendable = fields.filter((field) => !passed.includes(field))
+  if (sendable.length === 0) throw mixed
+  return { sendable, mixed }
 }
 
 /** The paths that this engine version ignored for this generation of the spec. */

@@ -9,6 +9,8 @@ import type {
   IndexBody,
 } from '../../crds/engine/collections.ts'
 import type { NamespacedName } from '../../crds/schema.ts'
+import { formatNames } from '../../crds/units.ts'
+import { compareMinors } from '../../crds/versions.ts'
 import type { EngineCache } from './engine-cache.ts'
 import {
   clusterNameOf,
@@ -26,6 +28,11 @@ export interface ReconcileContext {
   engine: CollectionEngine
   engineCache: EngineCache
   writes: GuardedWrites
+  /**
+   * Why values that the CRD passes through to the engine must not be written now, by their paths; undefined if they
+   * may, or if there are none. Called before the write, whose check of the Lease comes last.
+   */
+  mixedVersions: (paths: readonly string[]) => Promise<NotReady | undefined>
   signal: AbortSignal
   /** All VecCollections that this cluster allows; listed once per reconcile. */
   otherClaims: () => Promise<Claim[]>
@@ -85,6 +92,8 @@ export function reconcileContext(
     await requireUnowned()
   })
   const { engine } = engineCache
+  const mixedVersions = async (paths: readonly string[]) =>
+    paths.length === 0 ? undefined : mixedVersionsError(await ports.podVersions(cluster), paths)
   const writeHolder = (clusterName: NamespacedName) => ports.writeHolder(clusterName, isAllowed)
   return {
     collection,
@@ -96,9 +105,27 @@ export function reconcileContext(
     requireUnowned,
     unknownOwner,
     requireNotAlias,
+    mixedVersions,
     writes: guardedWrites(name, { engine, cluster, signal, writeHolder, checkPermission }),
     wait: (milliseconds) => ports.wait(milliseconds, signal),
   }
+}
+
+const MAX_LISTED = 5
+
+/**
+ * One node takes a write, and each applies it by the version that it runs. An older engine drops a value that it does
+ * not know, and stops its consensus at a kind of quantization that it cannot read (docs/engine-notes.md,
+ * "Collections"). Patch releases of one minor version know the same values.
+ */
+function mixedVersionsError(versions: string[], paths: readonly string[]): NotReady | undefined {
+  const [oldest, newest] = [versions[0], versions.at(-1)]
+  if (oldest === undefined || newest === undefined || compareMinors(oldest, newest) === 0) {
+    return undefined
+  }
+  return new NotReady(
+    `the pods have the versions ${versions.join(', ')}: waiting until they have the same minor version to write ${formatNames(paths, MAX_LISTED)}`,
+  )
 }
 
 /** Pauses between reads in milliseconds, five seconds in total: a write is not visible immediately. */

@@ -81,7 +81,10 @@ interface AppliedPlan {
   unknownResult?: EngineError | undefined
 }
 
-async function applyPlan({ writes }: ReconcileContext, plan: IndexPlan): Promise<AppliedPlan> {
+async function applyPlan(
+  { writes, mixedVersions }: ReconcileContext,
+  plan: IndexPlan,
+): Promise<AppliedPlan> {
   const written: AppliedPlan = { count: 0, created: new Set(), rejected: new Map() }
   for (const field of plan.remove) {
     written.unknownResult = (await writes.deleteIndex(field)) ?? written.unknownResult
@@ -89,7 +92,10 @@ async function applyPlan({ writes }: ReconcileContext, plan: IndexPlan): Promise
   }
   // A put replaces an existing index (engine 1.14.1 and later), and a rejected put keeps the old one.
   // If the index were deleted first, a rejection would leave none.
-  for (const index of [...plan.create, ...plan.remake]) {
+  const indexes = [...plan.create, ...plan.remake]
+  const passed = indexes.filter(hasParams)
+  const mixed = await mixedVersions(passed.map(({ field }) => `payloadIndexes[${field}].params`))
+  for (const index of mixed === undefined ? indexes : indexes.filter((one) => !hasParams(one))) {
     try {
       written.unknownResult = (await writes.putIndex(indexBody(index))) ?? written.unknownResult
       written.created.add(index.field)
@@ -100,7 +106,12 @@ async function applyPlan({ writes }: ReconcileContext, plan: IndexPlan): Promise
       written.rejected.set(index.field, { reason: 'EngineRefused', message })
     }
   }
+  if (mixed !== undefined) throw mixed
   return written
+}
+
+function hasParams({ params }: PayloadIndex): boolean {
+  return withoutNulls(params) !== undefined
 }
 
 /** Fields that still need work, except those that the engine rejects. */

@@ -7,6 +7,7 @@ import type { VecCollection } from '../../crds/collection.ts'
 import { EngineError, KubernetesError, NotReady, Rejected } from '../../crds/contract/errors.ts'
 import { ANNOTATIONS } from '../../crds/contract/names.ts'
 import { createBody, type CollectionInfo } from '../../crds/engine/collections.ts'
+import { engineConfigPaths } from '../../crds/engine/mutable-fields.ts'
 import type { ConditionReason } from '../../crds/schema.ts'
 import { clusterNameOf } from '../../crds/collection-ownership.ts'
 import { reconcileAliases } from './reconcile-aliases.ts'
@@ -175,7 +176,10 @@ async function createCollection(
   context: ReconcileContext,
   version: string,
 ): Promise<CollectionInfo> {
-  const unknownResult = await context.writes.create(createBody(context.collection.spec, version))
+  const { spec } = context.collection
+  const mixed = await context.mixedVersions(engineConfigPaths(spec))
+  if (mixed !== undefined) throw mixed
+  const unknownResult = await context.writes.create(createBody(spec, version))
   const info = await waitForCollection(context, (found) => found !== undefined)
   if (info !== undefined) return info
   throw (

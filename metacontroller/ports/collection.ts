@@ -21,6 +21,7 @@ import type { Kubernetes } from '../../jobs/clients/kubernetes/client.ts'
 import { delay, type Timers } from '../runtime.ts'
 import { inNamespaces, clusters, collections } from '../../jobs/clients/kubernetes/api-resources.ts'
 import { commonPorts, leasePorts, LenientCluster, listReadable } from './common.ts'
+import { readPodVersions } from './nodes.ts'
 import { engineClient, type EngineDependencies } from './engine-client.ts'
 
 export interface CollectionDependencies extends EngineDependencies {
@@ -70,6 +71,7 @@ export function collectionPorts(dependencies: CollectionDependencies): Collectio
         const rules = { isAllowed, isWatched, jobKeys: dependencies.jobKeys(), now: now() }
         return currentHolder(cluster, 'write', leasePorts(kubernetes), rules)
       }),
+    podVersions: (cluster) => readPodVersions(kubernetes, cluster),
     writeEvent: commonPorts(dependencies).writeEvent,
     now,
     wait: (milliseconds, signal) => delay(timers, milliseconds, signal),

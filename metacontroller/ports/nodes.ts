@@ -1,9 +1,17 @@
 /** What Kubernetes knows about the nodes of a cluster: their pods, their volumes, and the machines below them. */
 import { Type } from '@sinclair/typebox'
 import type { Connection } from '../../crds/contract/connection.ts'
-import { claimName, LABELS, releaseName, REVISION_LABEL } from '../../crds/contract/names.ts'
+import {
+  claimName,
+  LABELS,
+  releaseName,
+  REVISION_LABEL,
+  trailingNumber,
+} from '../../crds/contract/names.ts'
 import { AnyObject, isUnschedulable, Pod } from '../../crds/kubernetes.ts'
+import type { NamespacedName } from '../../crds/schema.ts'
 import { parseQuantity } from '../../crds/units.ts'
+import { engineVersions } from '../../crds/versions.ts'
 import type { NodeFacts, ShardsQuery } from '../../hooks/cluster/shards/summary.ts'
 import type { ObservationMemory } from '../../jobs/cluster/shards/observe.ts'
 import type { ClusterView } from '../../jobs/cluster/shards/view.ts'
@@ -73,6 +81,24 @@ export async function readPods(
   const picked = { labelSelector, schema: Pod, pick: boundedPod }
   const found = await listPicked(kubernetes, pods(namespace), picked)
   return new Map(found.map((pod) => [pod.metadata.name, pod]))
+}
+
+/** The versions of the engine in the images of the pods, each once, the oldest first. */
+export async function readPodVersions(
+  kubernetes: Kubernetes,
+  { namespace, name }: NamespacedName,
+): Promise<string[]> {
+  const release = releaseName(name)
+  const versions = await listPicked(kubernetes, pods(namespace), {
+    labelSelector: `app.kubernetes.io/instance=${release}`,
+    schema: Pod,
+    // Users choose the labels of their own pods.
+    pick: ({ metadata, spec }: Pod) => {
+      const isNode = metadata.name === `${release}-${trailingNumber(metadata.name)}`
+      return isNode ? engineVersions([spec?.containers?.[0]?.image])[0] : undefined
+    },
+  })
+  return engineVersions(versions)
 }
 
 async function readVolume(

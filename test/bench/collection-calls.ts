@@ -74,6 +74,7 @@ class Many {
       collectionsOf: async () => ({ claims: this.#parents, unreadable: [] }),
       cluster: async () => cluster({ name: 'a' }),
       writeHolder: async () => undefined,
+      podVersions: async () => ['1.18.3'],
       writeEvent: async () => undefined,
       now: () => new Date(this.#time),
       wait: (milliseconds, signal) => sleep(milliseconds, undefined, { signal }),

@@ -1,5 +1,11 @@
 import t from 'tap'
-import { compareVersions, isOlder, isSameOrNextMinor, parseVersion } from '../../crds/versions.ts'
+import {
+  compareVersions,
+  engineVersions,
+  isOlder,
+  isSameOrNextMinor,
+  parseVersion,
+} from '../../crds/versions.ts'
 
 for (const [older, newer] of [
   ['1.9.0', '1.18.0'],
@@ -38,4 +44,9 @@ t.test('the same minor version and the one after it can read a file of a version
 t.test('the numbers of a version are parsed with any suffix', async (t) => {
   const { major, minor, patch } = parseVersion('v1.31.4-eks-a737599')
   t.strictSame([major, minor, patch], [1, 31, 4])
+})
+
+t.test('the versions of images: each once, the oldest first', async (t) => {
+  const images = ['q:v1.18.3', 'r:5000/q:v1.9.0@sha256:0a', 'q:v1.18.3-unprivileged', 'q:latest']
+  t.strictSame(engineVersions([...images, undefined]), ['1.9.0', '1.18.3'])
 })

@@ -143,6 +143,7 @@ const ofCollection: Uses<CollectionPorts> = {
   collectionsOf: (ports) => ports.collectionsOf(NAME, { metadata: IDENTITY } as VecCollection),
   cluster: (ports) => ports.cluster(NAME),
   writeHolder: (ports) => ports.writeHolder(NAME, () => true),
+  podVersions: (ports) => ports.podVersions(NAME),
   writeEvent: (ports) => ports.writeEvent(event),
   now: (ports) => ports.now(),
   wait: (ports) => ports.wait(0, signal),

@@ -82,6 +82,7 @@ function portsOf(world: SmallWorld, engine: FakeEngine, now: () => Date): Collec
         unreadable: [],
       }),
       writeHolder: async () => world.engine.holder,
+      podVersions: async () => ['1.18.3'],
     }),
     wait: async (_, signal) => signal.throwIfAborted(),
   }

@@ -1,7 +1,11 @@
 /** The path of each value of a spec: in the live configuration that it is compared with, and in PATCH. */
 import t from 'tap'
 import type { CollectionSpec } from '../../../crds/collection.ts'
-import { declaredQuantization, mutableFields } from '../../../crds/engine/mutable-fields.ts'
+import {
+  declaredQuantization,
+  engineConfigPaths,
+  mutableFields,
+} from '../../../crds/engine/mutable-fields.ts'
 import { collectionSpec } from '../../hooks/collection/stage.ts'
 
 const vector = { size: 4, distance: 'Dot', hnsw: {}, quantization: {} } as const
@@ -104,4 +108,30 @@ t.test('Disabled is a removal, whatever its value; another kind stays as declare
   t.strictSame(declaredQuantization({ binary: {}, scalar: null }), { binary: {} })
   t.equal(declaredQuantization({ scalar: null }), undefined)
   t.equal(declaredQuantization(undefined), undefined)
+})
+
+t.test('values that the CRD passes through to the engine', async (t) => {
+  const spec = collectionSpec({
+    ...{
+      replicationFactor: 2,
+      writeConsistencyFactor: 1,
+      readFanOutFactor: 1,
+      onDiskPayload: true,
+    },
+    vectors: [{ ...vector, name: 'a', onDisk: true, hnsw: { m: 8 }, quantization: { turbo: {} } }],
+    sparseVectors: [{ name: 's', modifier: 'idf', index: { on_disk: true } }],
+    ...{ hnsw: { m: 8 }, optimizers: { max_segment_size: 9 }, quantization: { binary: {} } },
+    ...{ wal: { wal_capacity_mb: 8, wal_segments_ahead: null }, strictMode: { enabled: true } },
+  })
+  t.strictSame(engineConfigPaths(spec), [
+    'hnsw.m',
+    'optimizers.max_segment_size',
+    'quantization',
+    'strictMode.enabled',
+    'vectors[a].hnsw.m',
+    'vectors[a].quantization',
+    'sparseVectors[s].index.on_disk',
+    'wal.wal_capacity_mb',
+  ])
+  t.strictSame(engineConfigPaths(collectionSpec({ replicationFactor: 2 })), [])
 })

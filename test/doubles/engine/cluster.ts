@@ -58,6 +58,8 @@ const COPY_MS = 30
 export class EngineCluster {
   readonly name: string
   readonly version: string
+  /** Of the nodes that have another one, by ordinal. */
+  readonly versions = new Map<number, string>()
   readonly enabled: boolean
   readonly collections: Map<string, Collection>
   /** From alias to collection. */
@@ -175,9 +177,10 @@ export class EngineCluster {
     this.changes += 1
   }
 
-  /** Whether its version is this one or a later one. */
-  isSince(version: string): boolean {
-    const [own, other] = [this.version, version].map((text) => text.split('.').map(Number))
+  /** Whether its version, or that of a node, is this one or a later one. */
+  isSince(version: string, ordinal?: number): boolean {
+    const present = (ordinal === undefined ? undefined : this.versions.get(ordinal)) ?? this.version
+    const [own, other] = [present, version].map((text) => text.split('.').map(Number))
     const index = (own ?? []).findIndex((part, at) => part !== other?.[at])
     return (own?.[index] ?? 0) >= (other?.[index] ?? 0)
   }

@@ -67,6 +67,8 @@ export async function startEngineNode(options: EngineNodeOptions): Promise<Engin
   const { ordinal, cluster, config = {}, tls } = options
   const agreed = options.agreed ?? ((request) => answerAs(cluster, ordinal, request))
   cluster.join(ordinal)
+  if (options.version === undefined) cluster.versions.delete(ordinal)
+  else cluster.versions.set(ordinal, options.version)
   // A restart is what brings a dead consensus thread back.
   cluster.resumeConsensus(ordinal)
   restartCreations(cluster, ordinal)

@@ -67,6 +67,7 @@ export class CollectionHarness {
   unreadable: string[] = []
   cluster: VecCluster | undefined = cluster()
   holder: string | undefined
+  podVersions = ['1.18.3']
   time = NOW.getTime()
   settings = settings
   readonly ports: CollectionPorts
@@ -83,6 +84,7 @@ export class CollectionHarness {
       }),
       cluster: async () => this.cluster,
       writeHolder: async () => this.holder,
+      podVersions: async () => this.podVersions,
       writeEvent: async (event) => {
         this.events.push(event)
       },

@@ -253,3 +253,27 @@ t.test('the engine of a cluster is asked with the key its pods run', async (t) =
   t.equal(await port.cluster(CLUSTER), undefined)
   t.equal(await port.writeHolder(CLUSTER, () => true), undefined)
 })
+
+t.test('the versions of the pods are those of their images, each once', async (t) => {
+  const { ports: port, api } = await ports(t)
+  t.strictSame(await port.podVersions(CLUSTER), [])
+  const account = { name: 'default', namespace: 'ns' }
+  await api.create({ apiVersion: 'v1', kind: 'ServiceAccount', metadata: account })
+  const create = (name: string, image: string, labels = { [INSTANCE]: 'vec-a' }) =>
+    api.create({
+      apiVersion: 'v1',
+      kind: 'Pod',
+      metadata: { name, namespace: 'ns', labels },
+      spec: { containers: [{ name: 'qdrant', image }] },
+    })
+  await create('vec-a-2', 'docker.io/qdrant/qdrant:v1.18.3-unprivileged')
+  await create('vec-a-1', 'registry:5000/qdrant:v1.18.3@sha256:0123456789abcdef')
+  t.strictSame(await port.podVersions(CLUSTER), ['1.18.3'])
+  await create('vec-a-0', 'docker.io/qdrant/qdrant:v1.17.1')
+  await create('vec-a-b-0', 'docker.io/qdrant/qdrant:v1.16.3')
+  await create('vec-b-0', 'docker.io/qdrant/qdrant:v1.16.3', { [INSTANCE]: 'vec-b' })
+  await create('vec-a-3', 'docker.io/qdrant/qdrant:latest')
+  t.strictSame(await port.podVersions(CLUSTER), ['1.17.1', '1.18.3'])
+})
+
+const INSTANCE = 'app.kubernetes.io/instance'

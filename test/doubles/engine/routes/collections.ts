@@ -42,9 +42,9 @@ export async function collectionRoutes(
     case 'GET ':
       return read(cluster, name, ordinal)
     case 'PUT ':
-      return create(request, cluster, name)
+      return create(request, cluster, { name, ordinal })
     case 'PATCH ':
-      return patch(request, cluster, name)
+      return patch(request, cluster, { name, ordinal })
     case 'DELETE ':
       return remove(request, cluster, name)
     case 'GET exists':
@@ -131,14 +131,21 @@ function remove(request: EngineRequest, cluster: EngineCluster, name: string): E
   return notApplied(seconds)
 }
 
+/** The collection, and the node that is asked. */
+interface Asked {
+  name: string
+  ordinal: number
+}
+
 async function create(
   request: EngineRequest,
   cluster: EngineCluster,
-  name: string,
+  { name, ordinal }: Asked,
 ): Promise<EngineAnswer> {
   checkName(name)
   const timeout = timeoutOf(request)
   const body = readBody(CreateCollection, request.body)
+  refuseUnknownKind(cluster, ordinal, body)
   if (cluster.collections.has(name)) {
     return failed(409, `Wrong input: Collection \`${name}\` already exists!`)
   }
@@ -150,22 +157,57 @@ async function create(
   newConfig(body, 1)
   refuseTooMany(body['shard_number'])
   cluster.addCollection(name, body)
+  stopOlderNodes(cluster, body)
   return answered(cluster, hasEmptyHnsw(body), timeout)
 }
 
 async function patch(
   request: EngineRequest,
   cluster: EngineCluster,
-  name: string,
+  { name, ordinal }: Asked,
 ): Promise<EngineAnswer> {
   const timeout = timeoutOf(request)
   const body = readBody(UpdateCollection, request.body)
+  refuseUnknownKind(cluster, ordinal, body)
   const collection = found(cluster, name)
   const before = cloneJson(collection.config)
   patchConfig(collection.config, body)
+  stopOlderNodes(cluster, body)
   endGrey(collection)
   collection.stale = { config: before, until: Date.now() + cluster.staleMs }
   return answered(cluster, hasEmptyHnsw(body), timeout)
+}
+
+/** The first version with the quantization `turbo`. */
+const TURBO_SINCE = '1.18.0'
+
+function refuseUnknownKind(
+  cluster: EngineCluster,
+  ordinal: number,
+  body: Record<string, unknown>,
+): void {
+  if (!hasTurbo(body) || cluster.isSince(TURBO_SINCE, ordinal)) return
+  refuse(400, 'Format error in JSON body: data did not match any variant of untagged enum')
+}
+
+/** Each node reads what was agreed on; one that cannot stops its consensus (docs/engine-notes.md#collections). */
+function stopOlderNodes(cluster: EngineCluster, body: Record<string, unknown>): void {
+  if (!hasTurbo(body)) return
+  for (const { ordinal } of cluster.peers()) {
+    if (!cluster.isSince(TURBO_SINCE, ordinal)) {
+      cluster.stopConsensus(ordinal, 'Failed to handle committed entries')
+    }
+  }
+}
+
+function hasTurbo({ vectors, quantization_config }: Record<string, unknown>): boolean {
+  const each = vectors instanceof Map ? [...vectors.values()] : [vectors]
+  const ofVectors = each.map((vector) => {
+    return (vector as { quantization_config?: unknown } | undefined)?.quantization_config
+  })
+  return [quantization_config, ...ofVectors].some(
+    (kind) => typeof kind === 'object' && kind !== null && 'turbo' in kind,
+  )
 }
 
 function stateOf(shard: Shard, peer: number, ordinal: number): string {
