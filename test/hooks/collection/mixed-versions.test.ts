@@ -159,6 +159,8 @@ t.test('H24: a kind of quantization that an older node cannot read does not stop
   cluster.createCollection('docs')
   const stage = new CollectionHarness(
     collection({ vectors: [], quantization: { turbo: { bits: 'bits4' } } }),
+    // The engine is called over a connection: a hook has to wait for its answers.
+    60_000,
   )
   Object.assign(stage.ports, { engine: () => engine })
   stage.podVersions = MIXED
