@@ -274,7 +274,8 @@ export const status = Type.Object({
   ),
   volumeSize: Type.Optional(
     Type.String({
-      description: 'Size that the data volumes have by spec.persistence.autoGrow, if it is larger.',
+      description:
+        'Size that the data volumes have by spec.persistence.autoGrow, or get by the next helm run, if it is larger.',
     }),
   ),
   selector: Type.Optional(

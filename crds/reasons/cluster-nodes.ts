@@ -73,6 +73,11 @@ export const UPDATE_GATE_REASONS: readonly Reason[] = [
   },
 ]
 
+const GROWTH_DELAYS = [
+  'node <n> has about <n> % of its volume of <size> in use: spec.persistence.autoGrow enlarges the volumes with the next helm run, which <waits for the maintenance window that begins at a time>: to start it now, set the annotation vec-operator.dev/maintenance: now',
+  'node <n> has about <n> % of its volume of <size> in use: spec.persistence.autoGrow enlarges the volumes with the next helm run, once it can start (<reason>): see the condition Applied',
+]
+
 export const CONSENSUS_AND_CAPACITY_REASONS: readonly Reason[] = [
   {
     reason: 'ConsensusWorking',
@@ -101,11 +106,12 @@ export const CONSENSUS_AND_CAPACITY_REASONS: readonly Reason[] = [
     messages: [
       'node <n> has about <n> % of its volume of <size> in use: raise spec.persistence.size',
       'node <n> has about <n> % of its volume of <size> in use: spec.persistence.autoGrow enlarges the volumes',
+      ...GROWTH_DELAYS,
       'node <n> has about <n> % of its volume of <size> in use: raise spec.persistence.autoGrow.max',
     ],
     cause:
       'Data and write-ahead log take 70 % of the volume or more. The optimizer needs free space of twice the size of the segments that it rewrites; without it the collection becomes red.',
-    fix: 'Raise spec.persistence.size: volumes grow while the pods run. Or add nodes, which takes shards from the others.',
+    fix: 'Raise spec.persistence.size: volumes grow while the pods run. Or add nodes, which takes shards from the others. If the growth waits for a helm run that cannot start, remove what that run waits for: one run applies everything that is due.',
   },
   {
     reason: 'VolumeFull',
@@ -114,11 +120,12 @@ export const CONSENSUS_AND_CAPACITY_REASONS: readonly Reason[] = [
     messages: [
       'node <n> has about <n> % of its volume of <size> in use: raise spec.persistence.size',
       'node <n> has about <n> % of its volume of <size> in use: spec.persistence.autoGrow enlarges the volumes',
+      ...GROWTH_DELAYS,
       'node <n> has about <n> % of its volume of <size> in use: raise spec.persistence.autoGrow.max',
     ],
     cause:
       'Data and write-ahead log take 90 % of the volume or more. The engine refuses writes when it cannot extend the log, and other nodes mark the replicas as Dead.',
-    fix: 'Raise spec.persistence.size now: volumes grow while the pods run. Deleting points needs space first.',
+    fix: 'Raise spec.persistence.size now: volumes grow while the pods run. Deleting points needs space first. If the growth waits for a maintenance window, set the annotation vec-operator.dev/maintenance: now.',
   },
   {
     reason: 'CapacityUnknown',

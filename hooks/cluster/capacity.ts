@@ -3,6 +3,8 @@
  * optimizer of the engine rewrites segments and needs twice their size, so a volume must not become full.
  * The engine does not report free space: the data are estimated from its telemetry (docs/engine-notes.md).
  */
+import { ANNOTATIONS } from '../../crds/contract/names.ts'
+import type { ConditionReason } from '../../crds/schema.ts'
 import { formatBytes, formatNames, parseQuantity } from '../../crds/units.ts'
 import { getCondition, type ConditionUpdate } from '../conditions.ts'
 import type { Observed } from './ports.ts'
@@ -21,8 +23,18 @@ interface NodeUse {
   capacity: number
 }
 
+/** What the helm run that is due waits for. */
+export interface RunState {
+  /** The maintenance window, whatever else Applied says. */
+  window?: ConditionReason | undefined
+  notApplied?: ConditionReason | undefined
+}
+
 /** Undefined while nothing is known; the previous condition while nodes are not asked or do not answer. */
-export function capacityCondition(observed: Observed): ConditionUpdate | undefined {
+export function capacityCondition(
+  observed: Observed,
+  run: RunState = {},
+): ConditionUpdate | undefined {
   const { cluster, progress, shards: summary } = observed
   if (!cluster.spec.cluster.enabled || progress?.applied === undefined) return undefined
   if (summary === undefined) return getCondition(cluster, 'Capacity')
@@ -33,7 +45,7 @@ export function capacityCondition(observed: Observed): ConditionUpdate | undefin
   const [worst] = crowded
   if (worst !== undefined) {
     const reason = percentOf(worst) >= FULL_PERCENT ? 'VolumeFull' : 'VolumeLow'
-    const message = `${listNodes(crowded)}: ${adviceFor(observed)}`
+    const message = `${listNodes(crowded)}: ${adviceFor(observed, run)}`
     return { type: 'Capacity', status: 'False', reason, message }
   }
   const unknown = summary.nodes.filter((node) => nodeUse(node) === undefined)
@@ -74,14 +86,28 @@ export function usedPercent(node: NodeFacts): number | undefined {
   return use && percentOf(use)
 }
 
-function adviceFor({ cluster, progress }: Observed): string {
+function adviceFor(observed: Observed, run: RunState): string {
+  const { cluster, progress } = observed
   const { size, autoGrow } = cluster.spec.persistence
   if (autoGrow === undefined) return 'raise spec.persistence.size'
   const current = Math.max(parseQuantity(size), parseQuantity(progress?.applied?.grownSize ?? size))
-  return current < parseQuantity(autoGrow.max)
-    ? 'spec.persistence.autoGrow enlarges the volumes'
-    : 'raise spec.persistence.autoGrow.max'
+  if (current >= parseQuantity(autoGrow.max)) return 'raise spec.persistence.autoGrow.max'
+  return formatGrowth(observed, run)
 }
+
+/** One run applies all that is due: the volumes grow with it. */
+function formatGrowth({ pendingRun }: Observed, { window, notApplied }: RunState): string {
+  if (pendingRun !== undefined && window !== undefined) {
+    return `spec.persistence.autoGrow enlarges the volumes with the next helm run, which ${window.message}: to start it now, set the annotation ${ANNOTATIONS.maintenance}: now`
+  }
+  const isStarting = notApplied === undefined || STARTING_REASONS.has(notApplied.reason)
+  if (pendingRun === undefined || isStarting) {
+    return 'spec.persistence.autoGrow enlarges the volumes'
+  }
+  return `spec.persistence.autoGrow enlarges the volumes with the next helm run, once it can start (${notApplied.reason}): see the condition Applied`
+}
+
+const STARTING_REASONS = new Set(['HelmStarting', 'HelmRunning'])
 
 function nodeUse({ ordinal, dataBytes, volumeBytes }: NodeFacts): NodeUse | undefined {
   if (dataBytes === undefined || volumeBytes === undefined || volumeBytes <= 0) return undefined

@@ -25,6 +25,7 @@ import { keyRotatedCondition, keyRotationStatus } from './keys/status.ts'
 import { unusableRelease } from './release-objects.ts'
 import { versionSteps } from './version-steps.ts'
 import { plannedVolumeSize } from './volumes.ts'
+import { awaitedByRun } from './windows.ts'
 import { closedGateOf, isDraining, shardsCondition, shardsStatus } from './shards/status.ts'
 
 /**
@@ -41,13 +42,15 @@ export function clusterStatus(
   const { cluster, progress } = observed
   const applied = progress?.applied
   const phase = phaseOf(observed)
-  const volumeSize = plannedVolumeSize(observed)
+  const volumeSize = plannedVolumeSize(observed, {
+    isRunHeld: isRunHeld(observed, notApplied, context),
+  })
   const nodes = formedNodes(observed, isRolledOut(observed))
   const { remaining } = versionSteps(observed)
   const podVersions = differingVersions(observed)
   const certificate = pendingCertificate(observed)
   const findings = [
-    ...podConditions(observed, context, shardWork),
+    ...podConditions(observed, context, { notApplied, shardWork }),
     ...secretConditions(observed, certificate),
     appliedCondition(cluster.metadata.generation, notApplied),
   ]
@@ -77,6 +80,28 @@ export function clusterStatus(
   }
 }
 
+/** What only a user changes, before the helm run that is due. */
+const SPEC_ERRORS = new Set(['InvalidSpec', 'InvalidSecret'])
+
+/** The helm run that is due may have to wait for days. Its plan may change until then. */
+function isRunHeld(
+  observed: Observed,
+  notApplied: ConditionReason | undefined,
+  context: Context,
+): boolean {
+  // It may need the pods, which a corrected spec would stop.
+  if (observed.cluster.spec.hibernate === true) return false
+  return (
+    SPEC_ERRORS.has(notApplied?.reason ?? '') ||
+    awaitedByPendingRun(observed, context) !== undefined
+  )
+}
+
+function awaitedByPendingRun(observed: Observed, { now }: Context): ConditionReason | undefined {
+  const { pendingRun } = observed
+  return pendingRun && awaitedByRun(observed, pendingRun, now)
+}
+
 function secretConditions(
   observed: Observed,
   certificate: ClusterStatus['pendingCertificate'],
@@ -94,7 +119,7 @@ function readyReplicas(observed: Observed): number {
 function podConditions(
   observed: Observed,
   context: Context,
-  shardWork: ConditionReason | undefined,
+  { notApplied, shardWork }: Record<'notApplied' | 'shardWork', ConditionReason | undefined>,
 ): ConditionUpdate[] {
   const isApplied = observed.progress?.applied !== undefined
   if (isApplied && isHibernated(observed)) {
@@ -106,7 +131,10 @@ function podConditions(
   const known = [
     consensusCondition(observed),
     shardsCondition(observed, shardWork, context),
-    capacityCondition(observed),
+    capacityCondition(observed, {
+      window: awaitedByPendingRun(observed, context),
+      notApplied,
+    }),
   ]
   return [
     ...(isApplied ? [progressingCondition(observed), readyCondition(observed)] : []),

@@ -140,13 +140,17 @@ export function dataVolumeSize({ cluster, progress }: Pick<Observed, 'cluster' |
 
 /**
  * The size for the status; undefined if it is that of the spec. A volume grows by one step at a time: the
- * next one follows when every volume has the size of the last one.
+ * next one follows when every volume has the size of the last one. It is not planned while a Job of another plan
+ * runs or is about to: the Job would be outdated.
  */
-export function plannedVolumeSize(observed: Observed): string | undefined {
+export function plannedVolumeSize(
+  observed: Observed,
+  { isRunHeld }: { isRunHeld: boolean },
+): string | undefined {
   const { cluster, jobs, pendingRun, shards } = observed
   const { size, autoGrow } = cluster.spec.persistence
   const current = dataVolumeSize(observed)
-  const isIdle = pendingRun === undefined && !jobs.some(isUnfinished)
+  const isIdle = (pendingRun === undefined || isRunHeld) && !jobs.some(isUnfinished)
   const hasGrown = shards?.nodes.every(
     ({ volumeBytes = 0 }) => volumeBytes >= Math.floor(parseQuantity(current)),
   )

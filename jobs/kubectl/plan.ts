@@ -193,8 +193,11 @@ async function withPods(
   }
 }
 
-function volumeBytes({ spec, status }: VecCluster): number {
+/** Of a data volume, as the nodes were last observed: a size that is planned may have to wait. */
+export function volumeBytes({ spec, status }: Pick<VecCluster, 'spec' | 'status'>): number {
   const { size } = spec.persistence
+  const observed = (status?.nodes ?? []).flatMap(({ capacity }) => capacity ?? [])
+  if (observed.length > 0) return Math.min(...observed)
   return Math.max(parseQuantity(size), parseQuantity(status?.volumeSize ?? size))
 }
 

@@ -5,7 +5,6 @@ import { clusterConnection } from '../../../crds/contract/connection.ts'
 import { EngineError, KubernetesError } from '../../../crds/contract/errors.ts'
 import { releaseName } from '../../../crds/contract/names.ts'
 import { StatefulSet } from '../../../crds/kubernetes.ts'
-import { parseQuantity } from '../../../crds/units.ts'
 import { LATEST_PATCHES } from '../../../crds/versions.ts'
 import type { Engine } from '../../clients/engine/client.ts'
 import { estimateBytes } from '../../clients/engine/statistics.ts'
@@ -19,6 +18,7 @@ import {
 import { backupSchedules, statefulSets } from '../../clients/kubernetes/api-resources.ts'
 import type { Kubernetes } from '../../clients/kubernetes/client.ts'
 import { engineClients, type Invocation } from '../command.ts'
+import { volumeBytes } from '../plan.ts'
 import type { CollectionFacts, Facts, NodeFacts } from './facts.ts'
 
 export interface Observation {
@@ -42,7 +42,6 @@ export async function observe(
   const unread: string[] = []
   const schedules = await readSchedules(kubernetes, cluster, unread)
   const reports = await readNodes(kubernetes, cluster, { call, unread })
-  const { size } = cluster.spec.persistence
   const facts: Facts = {
     cluster,
     now: call.time.now(),
@@ -51,7 +50,7 @@ export async function observe(
     collections: unread.some((text) => text.startsWith('node ')) ? [] : collectionFacts(reports),
     unindexed: reports.flatMap(({ unindexed }) => unindexed),
     schedules,
-    volumeBytes: Math.max(parseQuantity(size), parseQuantity(cluster.status?.volumeSize ?? size)),
+    volumeBytes: volumeBytes(cluster),
     knownVersions: LATEST_PATCHES,
   }
   return { facts, unread }

@@ -13,6 +13,7 @@ import {
   progress,
   settings,
   statefulSet,
+  type ClusterOverrides,
 } from '../../builders.ts'
 import { condition, running, sync } from './decisions.ts'
 import { observedShards, threeNodes } from './shards.ts'
@@ -57,9 +58,13 @@ function observedWith({ autoGrow, size, planned, grown, percent = 75, gib = 10, 
   const resource = threeNodes({ spec: { persistence: persistence(autoGrow, size) }, status })
   const report = applied(grown === undefined ? {} : { grownSize: grown })
   const before = observedShards({ cluster: resource, progress: progress({ applied: report }) })
-  const { hash: planHash } = desiredRun(before, settings)
+  const { hash: planHash, podsHash = '' } = desiredRun(before, settings)
   return observedShards(
-    { cluster: resource, progress: progress({ applied: { ...report, planHash } }), ...parts },
+    {
+      cluster: resource,
+      progress: progress({ applied: { ...report, planHash, podsHash } }),
+      ...parts,
+    },
     { nodes: nodesWith(percent, gib) },
   )
 }
@@ -161,6 +166,53 @@ t.test('the message of Capacity says what happens, or what to raise', async (t) 
   }
   t.match(message(atMaximum), /: raise spec\.persistence\.autoGrow\.max$/)
   t.match(message({}), /: raise spec\.persistence\.size$/)
+})
+
+/** A helm run with this spec is due as well. */
+function withPendingRun(spec: ClusterOverrides['spec'], parts: Partial<Observed> = {}): Observed {
+  const { cluster, ...known } = observedWith({ autoGrow: QUARTER })
+  const metadata = { ...cluster.metadata, generation: 2 }
+  const resource = { ...cluster, metadata, spec: { ...cluster.spec, ...spec } }
+  return { ...known, cluster: resource, liveJobs: [], unfinishedHelmJobs: 0, ...parts }
+}
+
+/** On a Sunday; the window begins on Saturday. */
+const WINDOWS = { maintenanceWindows: [{ schedule: '0 2 * * 6', duration: '3h' }] }
+
+t.test('a run that does not start does not keep the growth from being planned', async (t) => {
+  const version = { version: '1.19.0' }
+  const planned = (observed: Observed) => sync(observed, context).status.volumeSize
+  t.equal(planned(withPendingRun({ ...WINDOWS, ...version })), '13Gi')
+  t.equal(planned(withPendingRun({ ...WINDOWS, ...version, hibernate: true })), undefined)
+  t.equal(
+    planned(withPendingRun({ maintenanceWindows: [{ schedule: 'x', duration: '3h' }] })),
+    '13Gi',
+  )
+  const tls = { enabled: true, secretRef: { name: 'absent' } }
+  t.equal(planned(withPendingRun({ tls })), '13Gi', 'a Secret is missing')
+  t.equal(planned(withPendingRun(version)), undefined, 'a run that starts')
+  // One run applies both.
+  const held = withPendingRun({ ...WINDOWS, ...version })
+  const { status } = sync(held, context)
+  const run = desiredRun({ ...held, cluster: { ...held.cluster, status } }, settings)
+  t.equal(run.version, '1.19.0')
+  t.strictSame(run.volumes, [{ field: 'persistence', size: '13Gi', isAutoGrown: true }])
+})
+
+t.test('the message of Capacity says what the growth waits for', async (t) => {
+  const capacity = (observed: Observed) => condition(sync(observed, context), 'Capacity')?.[2]
+  const version = { version: '1.19.0' }
+  const grows = /: spec\.persistence\.autoGrow enlarges the volumes$/
+  t.match(
+    capacity(withPendingRun({ ...WINDOWS, ...version })),
+    /: spec\.persistence\.autoGrow enlarges the volumes with the next helm run, which waits for the maintenance window that begins at 2026-03-07T02:00:00Z: to start it now, set the annotation vec-operator\.dev\/maintenance: now$/,
+  )
+  t.match(
+    capacity(withPendingRun({ maintenanceWindows: [{ schedule: 'x', duration: '3h' }] })),
+    /: spec\.persistence\.autoGrow enlarges the volumes with the next helm run, once it can start \(InvalidSpec\): see the condition Applied$/,
+  )
+  t.match(capacity(withPendingRun(version)), grows, 'a run that starts')
+  t.match(capacity(withPendingRun(WINDOWS)), grows, 'no pod changes')
 })
 
 t.test('shards are planned with the size of the StatefulSet once it has grown', async (t) => {

@@ -7,6 +7,7 @@ import { LARGE_SHARD_BYTES } from '../../../../jobs/kubectl/advise/collection-ru
 import type { CollectionFacts, Facts, NodeFacts } from '../../../../jobs/kubectl/advise/facts.ts'
 import { shareInMemory } from '../../../../jobs/kubectl/advise/observe.ts'
 import { advice } from '../../../../jobs/kubectl/advise/index.ts'
+import { volumeBytes } from '../../../../jobs/kubectl/plan.ts'
 import { cluster } from '../../../builders.ts'
 import { matchWhole } from '../../../match-whole.ts'
 
@@ -361,4 +362,20 @@ t.test('vectors in memory: by the sizes of those that are not on disk', async (t
   t.equal(shareInMemory({ vectors: { size: 4, on_disk: true } }), 0)
   t.equal(shareInMemory({ vectors: { a: { size: 1, on_disk: true }, b: { size: 3 } } }), 0.75)
   t.equal(shareInMemory({}), 1, 'sparse vectors only')
+})
+
+t.test('a volume counts as large as it was last observed, not as it is planned', (t) => {
+  const persistence = { ...cluster().spec.persistence, size: '10Gi' }
+  const bytesOf = (status: VecCluster['status'] = {}) =>
+    volumeBytes(cluster({ spec: { persistence }, status })) / GIB
+  const capacities = (...gib: (number | undefined)[]) =>
+    gib.map((one, ordinal) => ({
+      ...{ ordinal, peer: ordinal },
+      ...(one !== undefined && { capacity: one * GIB }),
+    }))
+  t.equal(bytesOf(), 10)
+  t.equal(bytesOf({ volumeSize: '13Gi' }), 13)
+  t.equal(bytesOf({ volumeSize: '13Gi', nodes: capacities(undefined) }), 13)
+  t.equal(bytesOf({ volumeSize: '13Gi', nodes: capacities(13, 10, undefined) }), 10)
+  t.end()
 })
