@@ -27,8 +27,10 @@ export const BACKUP_SCHEDULE_REASONS: readonly Reason[] = [
     condition: READY,
     messages: [
       'no backup is created: cluster <namespace>/<name> is hibernated: no pods run until its spec.hibernate is false',
+      'no backup is created: cluster <namespace>/<name> hibernates after backup <name>',
     ],
-    cause: 'spec.hibernate of the VecCluster is true. Retention continues.',
+    cause:
+      'spec.hibernate of the VecCluster is true. Retention continues. A slot that becomes due before the pods are stopped waits for an hour after the backup that the cluster has requested.',
     fix: 'Set spec.hibernate: false in the VecCluster. A backup for the latest missed slot is then created, unless spec.startingDeadlineSeconds has passed.',
   },
   {

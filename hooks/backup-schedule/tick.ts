@@ -7,7 +7,13 @@ import type { VecBackup } from '../../crds/backup.ts'
 import type { VecCluster } from '../../crds/cluster.ts'
 import { Rejected } from '../../crds/contract/errors.ts'
 import { formatRestores, type BackupsToRestore } from '../backup/deletion-policy.ts'
-import { notCreatedMessage, timestamp, type ConditionUpdate } from '../conditions.ts'
+import { HIBERNATION_BACKUP_SECONDS } from '../../crds/contract/limits.ts'
+import {
+  notCreatedMessage,
+  secondsSinceRecorded,
+  timestamp,
+  type ConditionUpdate,
+} from '../conditions.ts'
 import { hibernationBlocker } from '../cross-namespace.ts'
 import type { PrunedChild } from '../protocol.ts'
 import { backupName, historyLimitFinding, slotOf } from './backups.ts'
@@ -137,7 +143,7 @@ function decideSlot(observed: Observed, slots: Slots, now: Date): SlotDecision {
   }
   const conflict = nameConflict(observed, slot)
   if (conflict !== undefined) return { ready: conflict }
-  return onSlotDue(observed, slot)
+  return beforeHibernation(observed, slot, now) ?? onSlotDue(observed, slot)
 }
 
 /**
@@ -154,13 +160,42 @@ function requestedSlot(observed: Observed): Date | undefined {
 }
 
 /** The cluster still waits for the backup. */
-function openRequest({ schedule, cluster }: Observed) {
+function openRequest(observed: Observed) {
+  const request = hibernationRequest(observed)
+  return request?.completionTime === undefined ? request : undefined
+}
+
+function hibernationRequest({ schedule, cluster }: Observed) {
   const { namespace, name } = schedule.metadata
   const request = cluster?.status?.hibernationBackup
   if (cluster?.spec.hibernate !== true || cluster.metadata.namespace !== namespace) return undefined
-  return request?.scheduleName === name && request.completionTime === undefined
-    ? request
-    : undefined
+  return request?.scheduleName === name ? request : undefined
+}
+
+/**
+ * A slot does not overtake the cluster that stops its pods after the requested backup: the Lease would go to its
+ * backup, and the requested one would be too old afterwards. A hibernation that takes longer than that is not
+ * waited for.
+ */
+function beforeHibernation(observed: Observed, slot: Date, now: Date): SlotDecision | undefined {
+  const { schedule, children, live } = observed
+  const request = hibernationRequest(observed)
+  if (request === undefined) return undefined
+  const backup = existingBackups(observed, live?.backups ?? children).find(
+    ({ metadata }) => metadata.name === request.name,
+  )
+  const { namespace, name } = { ...schedule.metadata, ...schedule.spec.clusterRef }
+  if (backup !== undefined && isActive(backup)) {
+    const message = `the slot ${timestamp(slot)} waits for backup ${request.name}: cluster ${name} waits for it before it hibernates`
+    return { ready: readyFinding('True', 'BackupAlreadyActive', message) }
+  }
+  const isCompleted = backup?.status?.phase === 'Completed'
+  const completedAt =
+    request.completionTime ?? (isCompleted ? backup.status?.completionTime : undefined)
+  if (completedAt === undefined) return undefined
+  if (secondsSinceRecorded(completedAt, now) > HIBERNATION_BACKUP_SECONDS) return undefined
+  const message = `no backup is created: cluster ${namespace}/${name} hibernates after backup ${request.name}`
+  return { ready: readyFinding('True', 'ClusterHibernated', message) }
 }
 
 function onRequest(observed: Observed, slot: Date): SlotDecision {
@@ -190,11 +225,6 @@ function onSlotDue(observed: Observed, slot: Date): SlotDecision {
       return { ready: readyFinding('True', 'BackupAlreadyActive', message) }
     }
     case 'Replace': {
-      const awaited = openRequest(observed)?.name
-      if (activeBackups.some(({ metadata }) => metadata.name === awaited)) {
-        const message = `the slot ${timestamp(slot)} waits for backup ${awaited}: cluster ${schedule.spec.clusterRef.name} waits for it before it hibernates`
-        return { ready: readyFinding('True', 'BackupAlreadyActive', message) }
-      }
       const prune = deletable(observed, activeBackups, `replaced at the slot ${timestamp(slot)}`)
       // A backup that Metacontroller's cache does not contain yet cannot be deleted yet.
       if (prune.length < activeBackups.length)

@@ -7,6 +7,8 @@ import {
   type Decision,
   type Observed,
 } from '../../../hooks/backup-schedule/tick.ts'
+import type { VecBackup } from '../../../crds/backup.ts'
+import type { VecBackupSchedule } from '../../../crds/backup-schedule.ts'
 import type { VecCluster } from '../../../crds/cluster.ts'
 import { MAX_HISTORY_BYTES } from '../../../crds/contract/limits.ts'
 import { eventsOf } from '../../../hooks/backup-schedule/status.ts'
@@ -286,38 +288,62 @@ t.test('a cluster that waits for a backup before it hibernates gets one', async 
   t.strictSame(ready(full).slice(0, 2), ['False', 'HistoryTooLarge'])
 })
 
-t.test(
-  'Replace does not delete the backup that a cluster waits for before it hibernates',
-  async (t) => {
-    const requestTime = '2026-03-01T11:30:00Z'
-    const running = backup(requestTime, { phase: 'InProgress' })
-    const request = {
-      scheduleName: 'nightly',
-      name: running.metadata.name,
-      requestTime,
-      afterRun: 1,
-    }
-    const decideFor = (hibernate: boolean, completed = {}) =>
-      decide(
-        observed(
-          { spec: { concurrencyPolicy: 'Replace' }, status: { lastScheduleTime: requestTime } },
-          {
-            ...{ lastSlot: new Date(requestTime), children: [running] },
-            cluster: cluster({
-              spec: { hibernate },
-              status: { phase: 'Running', hibernationBackup: { ...request, ...completed } },
-            }),
-          },
-        ),
-        NOON,
-      )
-    const decision = decideFor(true)
+interface Hibernation {
+  hibernate?: boolean
+  policy?: VecBackupSchedule['spec']['concurrencyPolicy']
+  completionTime?: string
+}
+
+t.test('no slot overtakes a hibernation that waits for its backup, for an hour', async (t) => {
+  const requestTime = '2026-03-01T11:30:00Z'
+  const name = 'nightly-20260301-113000'
+  const request = { scheduleName: 'nightly', name, requestTime, afterRun: 1 }
+  const decideFor = (
+    own: VecBackup['status'],
+    { hibernate = true, policy = 'Forbid', ...recorded }: Hibernation = {},
+  ) =>
+    decide(
+      observed(
+        { spec: { concurrencyPolicy: policy }, status: { lastScheduleTime: requestTime } },
+        {
+          lastSlot: new Date(requestTime),
+          children: own === undefined ? [] : [{ ...backup(requestTime), status: own }],
+          cluster: cluster({
+            spec: { hibernate },
+            status: { phase: 'Running', hibernationBackup: { ...request, ...recorded } },
+          }),
+        },
+      ),
+      NOON,
+    )
+  const active = [
+    ...['True', 'BackupAlreadyActive'],
+    `the slot 2026-03-01T12:00:00Z waits for backup ${name}: cluster a waits for it before it hibernates`,
+  ]
+  for (const policy of ['Forbid', 'Allow', 'Replace'] as const) {
+    const decision = decideFor({ phase: 'InProgress' }, { policy })
+    t.equal(decision.create, undefined, policy)
+    t.strictSame(decision.prune, [], policy)
+    t.strictSame(ready(decision), active, policy)
+  }
+  // The cluster has not seen its end yet, or has, and waits for the Lease.
+  const done = { phase: 'Completed', completionTime: '2026-03-01T11:59:58Z' } as const
+  const { completionTime } = done
+  for (const decision of [decideFor(done), decideFor(undefined, { completionTime })]) {
     t.equal(decision.create, undefined)
-    t.strictSame(decision.prune, [])
     t.strictSame(ready(decision), [
-      ...['True', 'BackupAlreadyActive'],
-      `the slot 2026-03-01T12:00:00Z waits for backup ${running.metadata.name}: cluster a waits for it before it hibernates`,
+      ...['True', 'ClusterHibernated'],
+      `no backup is created: cluster ns/a hibernates after backup ${name}`,
     ])
-    t.equal(decideFor(false).prune.length, 1, 'not needed any more')
-  },
-)
+  }
+  const created = (decision: Decision) => t.strictSame(decision.create, NOON)
+  created(decideFor({ phase: 'Completed', completionTime: '2026-03-01T10:59:59Z' }))
+  created(decideFor(undefined, { completionTime: '2026-03-01T10:59:59Z' }))
+  created(decideFor({ phase: 'Failed', completionTime }))
+  created(decideFor(done, { hibernate: false }))
+  created(decideFor(undefined))
+  t.equal(
+    decideFor({ phase: 'InProgress' }, { hibernate: false, policy: 'Replace' }).prune.length,
+    1,
+  )
+})
