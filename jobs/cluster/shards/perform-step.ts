@@ -59,6 +59,7 @@ export class StepRunner {
   readonly #rejections = new Map<string, number>()
   /** Since when this pod has waited for the pod of a removed node, in monotonic milliseconds. */
   #removalSince: number | undefined
+  #hasRestartedPods = false
   /** The first and the last failure of the same step since one has succeeded, in monotonic milliseconds. */
   #failing: { step: string; since: number; at: number; reason: string; message: string } | undefined
   /** The last transfer that failed, until its target is Active. The target of a move is dropped meanwhile. */
@@ -97,6 +98,21 @@ export class StepRunner {
       return 'again'
     } catch (error) {
       return this.#rejected(view, { step, text, error })
+    }
+  }
+
+  /**
+   * A pod of this Job that was killed may have removed the peer of a lost node, and not have restarted the pod of that node,
+   * which joins in up to five minutes by itself.
+   */
+  async restartReplacedNodes({ broken, peers }: ClusterView): Promise<void> {
+    if (this.#hasRestartedPods || broken !== undefined) return
+    this.#hasRestartedPods = true
+    for (const { peer, ordinal } of this.#plan.losses ?? []) {
+      const isListed = peers.some(
+        (one) => one.id === peer || (one.ordinal === ordinal && one.isMember),
+      )
+      if (!isListed) await restartFailedPod(ordinal, this.#plan, this.#tools)
     }
   }
 

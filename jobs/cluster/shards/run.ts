@@ -116,6 +116,7 @@ class ShardsRun {
       }
       const view = this.#withStalled(await this.#observe(set))
       this.#noteObstruction(view)
+      await this.#steps.restartReplacedNodes(view)
       const failed = this.#transfers.observe(view, time.monotonicMs())
       const completed = this.#transfers.takeCompleted()
       this.#progress.countCopies(completed)

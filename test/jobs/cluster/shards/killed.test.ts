@@ -28,9 +28,10 @@ const CASES: [title: string, prepare: Prepare, spread: number][] = [
   [
     'replaces a lost node',
     async (world) => {
-      const lost = [world.peer(2)]
+      const peer = world.peer(2)
       await world.loseVolume(2)
-      return { lost }
+      const claim = 'qdrant-storage-vec-a-2'
+      return { lost: [peer], losses: [{ peer, ordinal: 2, claim, volume: 'former' }] }
     },
     3,
   ],
@@ -50,7 +51,7 @@ for (const [title, prepare, spread] of CASES) {
       t.equal(code, EXIT.done, log)
       await world.settle()
       // As the service does it when a node has joined afterwards.
-      const after = await world.run({ ...plan, run: 2, lost: [] }, { pod: 'pod-3' })
+      const after = await world.run({ ...plan, run: 2, lost: [], losses: [] }, { pod: 'pod-3' })
       t.equal(after.code, EXIT.done, after.log)
       const { shards, ...rest } = await world.state()
       for (const replicas of Object.values(shards)) {
