@@ -1,4 +1,7 @@
-/** State shared by the steps of one reconcile: the collection, the engine, and the guarded writes. */
+/**
+ * State shared by the steps of one reconcile: the collection, the engine, and the guarded writes. Also for how long a pass waits
+ * until a write is visible, and which writes wait while pods have different versions.
+ */
 import type { VecCollection } from '../../crds/collection.ts'
 import { EngineError, NotReady, Rejected } from '../../crds/contract/errors.ts'
 import type {

@@ -1,4 +1,7 @@
-/** Which replica to move next so that the nodes hold about the same number of bytes. */
+/**
+ * Which replica to move next so that the nodes hold about the same number of bytes; none while spec.shards.maxTransfers are in
+ * progress.
+ */
 import {
   activeHolders,
   bytesByPeer,
