@@ -57,9 +57,10 @@ export async function releaseUpdatedNodes(plan: UpgradePlan, tools: Dependencies
   if (set === undefined || !hasTwoRevisions(set)) return
   const partition = lowestUpdated(await podsOf(plan, tools), set, plan.release)
   if (partition === undefined || partition >= partitionOf(set)) return
-  const { uid, resourceVersion } = set.metadata
+  const { uid } = set.metadata
+  // Not by its resourceVersion, which changes with each pod: the Lease keeps other changes of the partition away.
   await tools.kubernetes.patch(statefulSets(plan.namespace), plan.release, {
-    metadata: { ...(uid !== undefined && { uid }), resourceVersion },
+    ...(uid !== undefined && { metadata: { uid } }),
     spec: { updateStrategy: { type: 'RollingUpdate', rollingUpdate: { partition } } },
   })
   tools.log.info({ statefulSet: plan.release, partition }, 'updated nodes stay updated')
