@@ -3,6 +3,7 @@
  * what helm applies, and a Job on the shards then lowers it for one node after the other.
  */
 import type { UpgradePlan } from '../../crds/contract/job.ts'
+import { trailingNumber } from '../../crds/contract/names.ts'
 import {
   Pod,
   hasTwoRevisions,
@@ -55,7 +56,7 @@ export async function isUpdating(
 export async function releaseUpdatedNodes(plan: UpgradePlan, tools: Dependencies): Promise<void> {
   const set = await readCurrent(plan, tools)
   if (set === undefined || !hasTwoRevisions(set)) return
-  const partition = lowestUpdated(await podsOf(plan, tools), set, plan.release)
+  const partition = lowestUpdated(await podsOf(plan, tools), set)
   if (partition === undefined || partition >= partitionOf(set)) return
   const { uid } = set.metadata
   // Not by its resourceVersion, which changes with each pod: the Lease keeps other changes of the partition away.
@@ -67,15 +68,11 @@ export async function releaseUpdatedNodes(plan: UpgradePlan, tools: Dependencies
 }
 
 /** The lowest node above all outdated ones that has the newest template; undefined if none has it. */
-function lowestUpdated(
-  found: readonly Pod[],
-  set: LiveStatefulSet,
-  release: string,
-): number | undefined {
+function lowestUpdated(found: readonly Pod[], set: LiveStatefulSet): number | undefined {
   const ordinals = (isOld: boolean) =>
     found
       .filter((pod) => isOutdated(pod, set) === isOld)
-      .map(({ metadata: { name } }) => Number(name.slice(release.length + 1)))
+      .map(({ metadata: { name } }) => trailingNumber(name))
   const highestOutdated = Math.max(-1, ...ordinals(true))
   const updated = ordinals(false).filter((ordinal) => ordinal > highestOutdated)
   return updated.length === 0 ? undefined : Math.min(...updated)
@@ -100,5 +97,6 @@ async function readCurrent(
 async function podsOf({ namespace, release }: UpgradePlan, { kubernetes }: Dependencies) {
   const labelSelector = `app.kubernetes.io/instance=${release}`
   const found = await kubernetes.list(pods(namespace), Pod, { labelSelector })
-  return found.filter(({ metadata: { name } }) => name.startsWith(`${release}-`))
+  // The chart's test pod has the label, too.
+  return found.filter(({ metadata: { name } }) => name === `${release}-${trailingNumber(name)}`)
 }

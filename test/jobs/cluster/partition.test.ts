@@ -99,6 +99,8 @@ for (const [title, revisions, status, partition] of [
       }
       await world.api.create(podOf(`vec-a-${ordinal}`, labels))
     }
+    const test = { 'app.kubernetes.io/instance': 'vec-a' }
+    await world.api.create(podOf('vec-a-test-db-interaction', test))
     const gated = { updateStrategy: { type: 'RollingUpdate', rollingUpdate: { partition: 2 } } }
     const name = { apiVersion: 'apps/v1', kind: 'StatefulSet', name: 'vec-a' }
     await world.api.patch({ ...name, namespace: set?.metadata.namespace ?? '' }, { spec: gated })
