@@ -121,6 +121,11 @@ export function trailingNumber(name: string): number {
   return Number(name.slice(name.lastIndexOf('-') + 1))
 }
 
+/** Whether a pod of the StatefulSet of a release has this name. Other pods may have its labels. */
+export function isPodOfRelease(name: string, release: string): boolean {
+  return name === `${release}-${trailingNumber(name)}`
+}
+
 /** First twelve hex digits of a SHA-256: enough to distinguish the names of one parent. */
 export function shortHash(...parts: string[]): string {
   return hash('sha256', JSON.stringify(parts)).slice(0, 12)

@@ -7,7 +7,7 @@ import type { Condition, ConditionReason } from '../../crds/schema.ts'
 import { getCondition, setConditions, type ConditionUpdate } from '../conditions.ts'
 import { jobNameField } from '../request.ts'
 import type { Context } from '../protocol.ts'
-import { capacityCondition } from './capacity.ts'
+import { capacityCondition, type RunState } from './capacity.ts'
 import { certificateCondition, pendingCertificate } from './certificate.ts'
 import { consensusCondition, isConsensusLost, formedNodes } from './consensus.ts'
 import type { Observed } from './ports.ts'
@@ -39,18 +39,18 @@ export function clusterStatus(
   shardWork?: ConditionReason,
 ): ClusterStatus {
   const { now, settings } = context
-  const { cluster, progress } = observed
+  const { cluster, pendingRun, progress } = observed
   const applied = progress?.applied
   const phase = phaseOf(observed)
-  const volumeSize = plannedVolumeSize(observed, {
-    isRunHeld: isRunHeld(observed, notApplied, context),
-  })
+  const window = pendingRun && awaitedByRun(observed, pendingRun, now)
+  const run = { window, notApplied }
+  const volumeSize = plannedVolumeSize(observed, { isRunHeld: isRunHeld(observed, run) })
   const nodes = formedNodes(observed, isRolledOut(observed))
   const { remaining } = versionSteps(observed)
   const podVersions = differingVersions(observed)
   const certificate = pendingCertificate(observed)
   const findings = [
-    ...podConditions(observed, context, { notApplied, shardWork }),
+    ...podConditions(observed, context, { run, shardWork }),
     ...secretConditions(observed, certificate),
     appliedCondition(cluster.metadata.generation, notApplied),
   ]
@@ -84,22 +84,10 @@ export function clusterStatus(
 const SPEC_ERRORS = new Set(['InvalidSpec', 'InvalidSecret'])
 
 /** The helm run that is due may have to wait for days. Its plan may change until then. */
-function isRunHeld(
-  observed: Observed,
-  notApplied: ConditionReason | undefined,
-  context: Context,
-): boolean {
-  // It may need the pods, which a corrected spec would stop.
-  if (observed.cluster.spec.hibernate === true) return false
-  return (
-    SPEC_ERRORS.has(notApplied?.reason ?? '') ||
-    awaitedByPendingRun(observed, context) !== undefined
-  )
-}
-
-function awaitedByPendingRun(observed: Observed, { now }: Context): ConditionReason | undefined {
-  const { pendingRun } = observed
-  return pendingRun && awaitedByRun(observed, pendingRun, now)
+function isRunHeld({ cluster }: Observed, { window, notApplied }: RunState): boolean {
+  // The run stops the pods, and volumes grow while they run.
+  if (cluster.spec.hibernate === true) return false
+  return SPEC_ERRORS.has(notApplied?.reason ?? '') || window !== undefined
 }
 
 function secretConditions(
@@ -119,7 +107,7 @@ function readyReplicas(observed: Observed): number {
 function podConditions(
   observed: Observed,
   context: Context,
-  { notApplied, shardWork }: Record<'notApplied' | 'shardWork', ConditionReason | undefined>,
+  { run, shardWork }: { run: RunState; shardWork: ConditionReason | undefined },
 ): ConditionUpdate[] {
   const isApplied = observed.progress?.applied !== undefined
   if (isApplied && isHibernated(observed)) {
@@ -131,10 +119,7 @@ function podConditions(
   const known = [
     consensusCondition(observed),
     shardsCondition(observed, shardWork, context),
-    capacityCondition(observed, {
-      window: awaitedByPendingRun(observed, context),
-      notApplied,
-    }),
+    capacityCondition(observed, run),
   ]
   return [
     ...(isApplied ? [progressingCondition(observed), readyCondition(observed)] : []),

@@ -3,7 +3,7 @@
  * what helm applies, and a Job on the shards then lowers it for one node after the other.
  */
 import type { UpgradePlan } from '../../crds/contract/job.ts'
-import { trailingNumber } from '../../crds/contract/names.ts'
+import { isPodOfRelease, trailingNumber } from '../../crds/contract/names.ts'
 import {
   Pod,
   hasTwoRevisions,
@@ -64,7 +64,10 @@ export async function releaseUpdatedNodes(plan: UpgradePlan, tools: Dependencies
     ...(uid !== undefined && { metadata: { uid } }),
     spec: { updateStrategy: { type: 'RollingUpdate', rollingUpdate: { partition } } },
   })
-  tools.log.info({ statefulSet: plan.release, partition }, 'updated nodes stay updated')
+  tools.log.info(
+    { statefulSet: plan.release, partition },
+    'lowered the partition to the updated nodes',
+  )
 }
 
 /** The lowest node above all outdated ones that has the newest template; undefined if none has it. */
@@ -97,6 +100,5 @@ async function readCurrent(
 async function podsOf({ namespace, release }: UpgradePlan, { kubernetes }: Dependencies) {
   const labelSelector = `app.kubernetes.io/instance=${release}`
   const found = await kubernetes.list(pods(namespace), Pod, { labelSelector })
-  // The chart's test pod has the label, too.
-  return found.filter(({ metadata: { name } }) => name === `${release}-${trailingNumber(name)}`)
+  return found.filter(({ metadata: { name } }) => isPodOfRelease(name, release))
 }

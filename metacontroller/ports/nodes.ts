@@ -3,10 +3,10 @@ import { Type } from '@sinclair/typebox'
 import type { Connection } from '../../crds/contract/connection.ts'
 import {
   claimName,
+  isPodOfRelease,
   LABELS,
   releaseName,
   REVISION_LABEL,
-  trailingNumber,
 } from '../../crds/contract/names.ts'
 import { AnyObject, isUnschedulable, Pod } from '../../crds/kubernetes.ts'
 import type { NamespacedName } from '../../crds/schema.ts'
@@ -94,8 +94,8 @@ export async function readPodVersions(
     schema: Pod,
     // Users choose the labels of their own pods.
     pick: ({ metadata, spec }: Pod) => {
-      const isNode = metadata.name === `${release}-${trailingNumber(metadata.name)}`
-      return isNode ? engineVersions([spec?.containers?.[0]?.image])[0] : undefined
+      if (!isPodOfRelease(metadata.name, release)) return undefined
+      return engineVersions([spec?.containers?.[0]?.image])[0]
     },
   })
   return engineVersions(versions)
