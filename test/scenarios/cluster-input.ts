@@ -8,6 +8,7 @@ import {
   makeCluster,
   phaseOf,
   reasonIn,
+  replicasOf,
   running,
   statusOf,
   untilApplied,
@@ -293,12 +294,7 @@ const drain: Scenario = {
 }
 
 function untilReplicas(world: World, set: Parameters<World['get']>[0], count: number) {
-  return world.waitFor(
-    set,
-    `${count} replicas`,
-    (object) => (object as { spec?: { replicas?: number } } | undefined)?.spec?.replicas === count,
-    600,
-  )
+  return world.waitFor(set, `${count} replicas`, (object) => replicasOf(object) === count, 600)
 }
 
 export const clusterInput: Scenario[] = [

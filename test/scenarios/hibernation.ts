@@ -21,6 +21,7 @@ import { isReal, THREE_NODES, TWO_COPIES, untilAgreed } from './formation.ts'
 import {
   conditionIn,
   phaseOf,
+  replicasOf,
   running,
   statusOf,
   untilApplied,
@@ -41,10 +42,9 @@ async function claimsOf(world: World, namespace: string): Promise<Record<string,
   return Object.fromEntries(all.map(({ metadata: { name, uid } }) => [name, uid]))
 }
 
-async function replicasOf(world: World, namespace: string): Promise<unknown> {
+async function currentReplicas(world: World, namespace: string): Promise<unknown> {
   const reference = { apiVersion: 'apps/v1', kind: 'StatefulSet', namespace, name: 'vec-a' }
-  const found = (await world.get(reference)) as AnyObject & { spec: { replicas: number } }
-  return found.spec.replicas
+  return replicasOf(await world.get(reference))
 }
 
 async function untilHibernated(world: World, cluster: Reference) {
@@ -67,7 +67,7 @@ const waits: Scenario = {
 
     const object = await untilHibernated(world, cluster)
     t.strictSame(await podsOf(world, namespace), [])
-    t.equal(await replicasOf(world, namespace), 0)
+    t.equal(await currentReplicas(world, namespace), 0)
     t.strictSame(await claimsOf(world, namespace), claims)
     t.equal(statusOf(object).replicas, 1, 'the scale subresource shows spec.replicas')
     t.match(conditionIn(object, 'Ready'), { status: 'False', reason: 'Hibernated' })
@@ -171,7 +171,7 @@ const backsUp: Scenario = {
       reason: 'AwaitingBackup',
       message: `waiting for VecBackup ${first} before the pods are stopped`,
     })
-    t.equal(await replicasOf(world, namespace), 1)
+    t.equal(await currentReplicas(world, namespace), 1)
 
     await world.patch(cluster, { spec: { hibernate: false } })
     const isTakenBack = (found: AnyObject | undefined) =>
@@ -213,7 +213,7 @@ const backupFails: Scenario = {
     const { message = '' } = conditionIn(blocked, 'Applied') ?? {}
     t.match(message, new RegExp(`^VecBackup ${failed} failed: .*missing.*no pod was stopped`))
     t.match(conditionIn(blocked, 'Stalled'), { reason: 'HibernationBackupFailed' })
-    t.equal(await replicasOf(world, namespace), 1)
+    t.equal(await currentReplicas(world, namespace), 1)
 
     await world.apply(schedule.of({ ...SUSPENDED, collections: ['docs'] }))
     await deleted(world, backupReference(namespace, failed))
@@ -233,7 +233,7 @@ const withoutBackup: Scenario = {
     await world.patch(cluster, { spec: AFTER_BACKUP })
     const blocked = await untilReason(world, cluster, 'BackupScheduleInvalid', SECONDS)
     t.match(conditionIn(blocked, 'Applied')?.message, /^VecBackupSchedule s of spec.hibernation /)
-    t.equal(await replicasOf(world, namespace), 1)
+    t.equal(await currentReplicas(world, namespace), 1)
     const annotations = { [ANNOTATIONS.acceptRisk]: 'no-backup' }
     await world.patch(cluster, { metadata: { annotations } })
     const object = await untilHibernated(world, cluster)

@@ -73,6 +73,11 @@ export async function untilGone(world: World, reference: Reference, seconds?: nu
   await world.waitFor(reference, 'gone', (object) => object === undefined, seconds)
 }
 
+/** Of the spec of a StatefulSet. */
+export function replicasOf(set: AnyObject | undefined): number | undefined {
+  return (set as { spec?: { replicas?: number } } | undefined)?.spec?.replicas
+}
+
 export function statusOf(object: AnyObject | undefined): NonNullable<VecCluster['status']> {
   return (object as VecCluster | undefined)?.status ?? {}
 }

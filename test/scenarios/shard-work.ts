@@ -12,6 +12,7 @@ import {
   passing,
   phaseOf,
   reasonIn,
+  replicasOf,
   running,
   statusOf,
   untilReason,
@@ -128,7 +129,7 @@ function recordedPeer(object: AnyObject | undefined, node: number): number | und
   return statusOf(object).nodes?.find(({ ordinal }) => ordinal === node)?.peer
 }
 
-/** Waits until the cluster has so many nodes and its shards are balanced over them. */
+/** Waits until the cluster has this number of nodes and its shards are balanced over them. */
 async function untilBalanced(world: World, cluster: Reference, nodes: number) {
   const isBalanced = (object: AnyObject | undefined) => {
     const { appliedGeneration, balancedNodes, nodes: recorded = [] } = statusOf(object)
@@ -144,6 +145,21 @@ async function untilBalanced(world: World, cluster: Reference, nodes: number) {
   return world.waitFor(cluster, `balanced over ${nodes} nodes`, isBalanced, SECONDS)
 }
 
+/** Writes the points into a collection, and reads them from each node once the shards are balanced. */
+async function fillBalanced(
+  world: World,
+  t: Test,
+  { cluster, nodes, spec }: { cluster: Reference; nodes: readonly number[]; spec: object },
+) {
+  const { upsert } = await fill(world, cluster.namespace, 'books', spec)
+  await upsert({ points: points(POINTS) })
+  const recorded = await untilBalanced(world, cluster, nodes.length)
+  const before = await ownReplicas(world, cluster.namespace, nodes)
+  const contents = contentsOf(t, before, points(POINTS))
+  checkReplicas(t, before, contents, 'before')
+  return { recorded, before, contents }
+}
+
 const whenSafe: Scenario = {
   title:
     'healing.lostNodes WhenSafe: node 0 without its volume is replaced without an annotation, and then each node has the shards and points of before',
@@ -153,13 +169,9 @@ const whenSafe: Scenario = {
     const namespace = await world.namespace('when-safe')
     const healing = { lostNodes: 'WhenSafe' }
     const cluster = await running(world, namespace, 'a', { ...THREE_NODES, healing })
-    const { upsert } = await fill(world, namespace, 'books', TWO_COPIES)
-    await upsert({ points: points(POINTS) })
-    const recorded = await untilBalanced(world, cluster, NODES.length)
+    const filled = await fillBalanced(world, t, { cluster, nodes: NODES, spec: TWO_COPIES })
+    const { recorded, before, contents } = filled
     const peers = await untilAgreed(world, cluster)
-    const before = await ownReplicas(world, namespace, NODES)
-    const contents = contentsOf(t, before, points(POINTS))
-    checkReplicas(t, before, contents, 'before')
     const former = recordedPeer(recorded, LOST)
     t.equal(former, before[LOST]?.peer)
 
@@ -187,7 +199,7 @@ const whenSafe: Scenario = {
   },
 }
 
-/** A user of the namespace, and what kubectl scale does for that user. */
+/** A user of the namespace, who changes the number of nodes through the scale subresource, as kubectl scale does. */
 async function scaler(world: World, cluster: Reference) {
   const user = await world.tenant(cluster.namespace, 'edit')
   return {
@@ -239,21 +251,14 @@ function countsOf(layout: Record<number, number[]>): number[] {
 
 const scaled: Scenario = {
   title:
-    'kubectl scale 2 -> 3 -> 2 -> 3: shards are balanced once, a later move of a user stays; node 2 is drained before it is removed, and onScaleIn Keep keeps its volume, which no node starts with',
+    'scale subresource 2 -> 3 -> 2 -> 3: shards are balanced once, a later move of a user stays; node 2 is drained before it is removed, and onScaleIn Keep keeps its volume, which no node starts with',
   only: 'cluster',
   async run(world, t) {
     if (!isReal(world)) throw new NotSupported('only the real engine and chart form a cluster')
     const namespace = await world.namespace('shard-work')
     const cluster = await running(world, namespace, 'a', { ...THREE_NODES, replicas: 2 })
-    const { upsert } = await fill(world, namespace, 'books', {
-      ...TWO_COPIES,
-      shard_number: SHARDS,
-    })
-    await upsert({ points: points(POINTS) })
-    await untilBalanced(world, cluster, 2)
-    const before = await ownReplicas(world, namespace, [0, 1])
-    const contents = contentsOf(t, before, points(POINTS))
-    checkReplicas(t, before, contents, 'on two nodes')
+    const spec = { ...TWO_COPIES, shard_number: SHARDS }
+    const { contents } = await fillBalanced(world, t, { cluster, nodes: [0, 1], spec })
     const { user, scale } = await scaler(world, cluster)
 
     await scale(3)
@@ -286,7 +291,7 @@ const scaled: Scenario = {
     const volume = await world.get(claim)
     await world.patch(cluster, { spec: { persistence: { onScaleIn: 'Keep' } } })
     await world.waitForPassing(cluster, passing('Draining'), () => scale(2))
-    await world.waitFor(set, 'two pods', (found) => podsOf(found) === 2, SECONDS)
+    await world.waitFor(set, 'two pods', (found) => replicasOf(found) === 2, SECONDS)
     const drained = await ownReplicas(world, namespace, [0, 1])
     checkReplicas(t, drained, contents, 'when the pod of node 2 is removed')
     await untilBalanced(world, cluster, 2)
@@ -301,7 +306,7 @@ const scaled: Scenario = {
       conditionIn(blocked, 'Applied')?.message,
       `spec.replicas would start a node with the volume of a removed one: delete PersistentVolumeClaim ${claim.name}, and the node starts empty`,
     )
-    t.equal(podsOf(await world.get(set)), 2)
+    t.equal(replicasOf(await world.get(set)), 2)
     await world.delete(claim)
     const object = await untilBalanced(world, cluster, 3)
     t.not(recordedPeer(object, 2), recordedPeer(recorded, 2), 'node 2 is another peer')
@@ -310,11 +315,6 @@ const scaled: Scenario = {
     t.equal(fresh?.metadata.labels?.[LABELS.removedPeer], undefined)
     checkReplicas(t, await ownReplicas(world, namespace, NODES), contents, 'in the end')
   },
-}
-
-/** Number of pods that a StatefulSet is to have. */
-function podsOf(set: AnyObject | undefined): number | undefined {
-  return (set as { spec?: { replicas?: number } } | undefined)?.spec?.replicas
 }
 
 export const shardWork: Scenario[] = [whenSafe, scaled]
